@@ -1,0 +1,73 @@
+# Everything one does with the project. `make` alone lists it.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+# Python checkers, in an environment of their own (tests/setup.sh).
+CHECKERS := $(TARGET)/checkers/bin
+# Arguments for `run`, `bench` and `orders`.
+ARGS ?=
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: run
+run: build ## dueq with its own Redis; ARGS="--listen 127.0.0.1:9000 --fsync always"
+	@tests/setup.sh redis
+	@exec $(TARGET)/release/dueq serve $(ARGS)
+
+.PHONY: build
+build: need-cargo ## The release binary
+	$(CARGO) build --release --locked
+
+.PHONY: test
+test: setup lint ## Every check, then every test
+	$(CARGO) test --locked --no-fail-fast
+	$(CHECKERS)/openapi-spec-validator openapi/openapi.json
+
+.PHONY: lint
+lint: need-cargo checkers ## Formatting, clippy, rustdoc, Dockerfile, compose file, dependencies
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --quiet
+	$(CHECKERS)/hadolint docker/Dockerfile
+	$(CHECKERS)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
+	$(CHECKERS)/python tests/deny.py
+
+.PHONY: bench
+bench: build ## What it costs and how fast it is, in a table; ARGS="--json"
+	@tests/setup.sh redis
+	@exec $(TARGET)/release/dueq bench $(ARGS)
+
+.PHONY: openapi
+openapi: need-cargo ## Writes openapi/openapi.json from the code
+	$(CARGO) run --locked --quiet -- openapi > openapi/openapi.json.new
+	mv openapi/openapi.json.new openapi/openapi.json
+
+.PHONY: orders
+orders: ## 10,000 order events through a running dueq, checked; ARGS="http://127.0.0.1:8080"
+	@tests/orders/run.sh $(ARGS)
+
+.PHONY: fmt
+fmt: need-cargo ## Formats the code
+	$(CARGO) fmt
+
+.PHONY: setup
+setup: need-cargo ## What the tests need and the machine lacks
+	@tests/setup.sh
+
+.PHONY: checkers
+checkers:
+	@tests/setup.sh checkers
+
+.PHONY: clean
+clean: ## Removes what was built
+	$(CARGO) clean
+
+.PHONY: need-cargo
+need-cargo:
+	@command -v $(CARGO) > /dev/null || { echo "dueq is built with Rust: get it from https://rustup.rs" >&2; exit 1; }

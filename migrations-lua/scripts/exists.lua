@@ -1,0 +1,9 @@
+-- exists: is there such a message? Asked only for a token that was never given out.
+-- KEYS[1] messages
+-- KEYS[2] meta
+-- ARGV[1] number: the topic's
+-- ARGV[2] member
+-- returns: 1, 0 or 'STALE'
+-- cost: HGET, HEXISTS
+if redis.call('HGET', KEYS[2], 'topic') ~= ARGV[1] then return 'STALE' end
+return redis.call('HEXISTS', KEYS[1], ARGV[2])

@@ -1,0 +1,126 @@
+//! From a configuration to a running service, and back: the order of start and of stop.
+
+use crate::{
+    config::Config,
+    http::{self, server},
+    metrics::Metrics,
+    store::{
+        ConnectError, Store, StoreOptions,
+        embedded::{EmbeddedRedis, Options, StartError},
+    },
+    waiting::WaitingRooms,
+};
+use std::{future::Future, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use tokio::{
+    net::TcpListener,
+    sync::{oneshot, watch},
+};
+
+/// Why the service could not start; each is one line.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+    /// The embedded Redis does not start.
+    #[error(transparent)]
+    Embedded(#[from] StartError),
+    /// Redis cannot be used.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The address file cannot be written.
+    #[error("cannot write the address to {path}: {source}")]
+    AddrFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The document cannot be written: a defect.
+    #[error("the OpenAPI document cannot be written: {0}")]
+    Document(#[from] serde_json::Error),
+}
+
+/// Serves until `shutdown`, then stops in order: long polls are answered, requests under way finish, lanes empty, the
+/// embedded Redis ends.
+///
+/// Errors: [`RunError`] where it could not start.
+pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
+    let listener = TcpListener::bind(config.listen).await;
+    let listener = listener.map_err(|error| RunError::Listen(config.listen, error))?;
+    let (url, embedded) = match &config.redis_url {
+        Some(url) => (url.clone(), None),
+        None => {
+            let redis = EmbeddedRedis::start(Options {
+                data_dir: config.data_dir.clone(),
+                redis_bin: config.redis_bin.clone(),
+                fsync: config.fsync,
+            })
+            .await?;
+            (redis.url(), Some(redis))
+        }
+    };
+    let served = serve(&config, url, listener, shutdown).await;
+    if let Some(redis) = embedded {
+        redis.stop().await;
+    }
+    served
+}
+
+async fn serve(
+    config: &Config,
+    url: String,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), RunError> {
+    let metrics = Arc::new(Metrics::new());
+    let options = StoreOptions {
+        url,
+        key_prefix: config.key_prefix.clone(),
+        lanes: config.lanes.into(),
+        timeout: Duration::from_millis(config.redis_timeout_ms),
+        mode: config.store_mode,
+    };
+    let (store, woken) = Store::connect(&options, metrics.clone()).await?;
+    if let Err(reason) = store.health().await {
+        tracing::error!(%reason, "not ready");
+    }
+    let rooms = WaitingRooms::open(store.clone(), metrics.clone(), woken);
+    let (stopping, is_stopping) = watch::channel(false);
+    let router =
+        http::router(store.clone(), rooms.clone(), metrics, config.max_body_bytes, is_stopping)?;
+    announce(config, &listener)?;
+
+    let drain = Duration::from_millis(config.drain_timeout_ms);
+    let (stop_serving, told_to_stop) = oneshot::channel::<()>();
+    let server = async {
+        let stop = async { drop(told_to_stop.await) };
+        server::serve(listener, router, stop, drain).await;
+    };
+    let conductor = async {
+        shutdown.await;
+        tracing::info!("stopping");
+        stopping.send_replace(true);
+        rooms.close();
+        // The server may be gone only after this.
+        let _ = stop_serving.send(());
+    };
+    tokio::join!(server, conductor);
+    store.stop().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Tells where the service is reached.
+fn announce(config: &Config, listener: &TcpListener) -> Result<(), RunError> {
+    let bound = listener.local_addr().map_err(|error| RunError::Listen(config.listen, error))?;
+    tracing::info!("serving http://{bound}");
+    if let Some(path) = &config.addr_file {
+        // Whoever waits for the file must never read half an address.
+        let partial = path.with_extension("partial");
+        std::fs::write(&partial, bound.to_string())
+            .and_then(|()| std::fs::rename(&partial, path))
+            .map_err(|source| RunError::AddrFile { path: path.clone(), source })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The servers that the bench drives: one that runs already, or children of
+//! its own, each a whole `dueq serve` with an embedded Redis and a directory
+//! that goes away with it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+
+use super::client::Connection;
+use super::{Args, Failure, Fallible};
+use crate::store::lab::Lab;
+
+/// How a self-started server reaches Redis (`--store-mode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// Group commit: dueq as it is.
+    Group,
+    /// One script call a request through the pool.
+    Direct,
+    /// The same HTTP and JSON work without the Redis call.
+    Ceiling,
+}
+
+impl Mode {
+    /// The flag's value and the table's column.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Group => "group",
+            Self::Direct => "direct",
+            Self::Ceiling => "ceiling",
+        }
+    }
+}
+
+/// A server under test. One that the bench started is stopped, and its
+/// directory removed, when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    /// `host:port`, for connecting and as the Host header.
+    pub address: String,
+    /// Where its Redis answers, if that is known.
+    redis_url: Option<String>,
+    child: Option<(Child, PathBuf)>,
+}
+
+impl Server {
+    /// The server named by `--server`.
+    ///
+    /// # Errors
+    /// When the URL is no `http://host[:port]`.
+    pub fn foreign(url: &str, redis_url: Option<String>) -> Fallible<Self> {
+        let rest = url.strip_prefix("http://").ok_or("--server wants http://host:port")?;
+        let address = rest.trim_end_matches('/');
+        if address.is_empty() || address.contains('/') {
+            return Err("--server wants http://host:port without a path".into());
+        }
+        let address = match address.rsplit_once(':') {
+            Some((_, port)) if port.parse::<u16>().is_ok() => address.to_owned(),
+            _ => format!("{address}:80"),
+        };
+        Ok(Self { address, redis_url, child: None })
+    }
+
+    /// Starts `dueq serve` in `mode` with `--fsync fsync` and waits until it
+    /// is ready.
+    ///
+    /// # Errors
+    /// When it is not ready within 20 s, with what it wrote last.
+    pub async fn start(args: &Args, mode: Mode, fsync: &str) -> Fallible<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir).join(format!(
+            "dueq-bench-{}-{}",
+            std::process::id(),
+            NUMBER.fetch_add(1, Ordering::Relaxed)
+        ));
+        fs::create_dir_all(&directory)?;
+        let directory = directory.canonicalize()?;
+        let program = match &args.dueq_bin {
+            Some(path) => path.clone(),
+            None => std::env::current_exe()?,
+        };
+        let address_file = directory.join("address");
+        let log = directory.join("log");
+        let mut command = Command::new(program);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--fsync", fsync])
+            .args(["--store-mode", mode.name()])
+            .arg("--addr-file")
+            .arg(&address_file)
+            .arg("--data-dir")
+            .arg(directory.join("data"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&log)?);
+        let mut server = Self {
+            address: String::new(),
+            redis_url: Some(format!(
+                "redis+unix://{}",
+                directory.join("data/redis.sock").display()
+            )),
+            child: Some((command.spawn()?, directory)),
+        };
+        let begun = Instant::now();
+        loop {
+            if let Some((child, _)) = &mut server.child
+                && let Some(status) = child.try_wait()?
+            {
+                let said = fs::read_to_string(&log).unwrap_or_default();
+                return Err(format!("dueq serve ended ({status}): {}", tail(&said)).into());
+            }
+            if let Ok(address) = fs::read_to_string(&address_file) {
+                server.address = address.trim().to_owned();
+                if !server.address.is_empty() && server.ready().await {
+                    return Ok(server);
+                }
+            }
+            if begun.elapsed() > Duration::from_secs(20) {
+                let said = fs::read_to_string(&log).unwrap_or_default();
+                return Err(format!("dueq serve is not ready: {}", tail(&said)).into());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Whether readyz says 200.
+    pub async fn ready(&self) -> bool {
+        matches!(self.get("/readyz").await, Ok((200, _)))
+    }
+
+    /// One GET over a connection of its own: status and body.
+    pub async fn get(&self, path: &str) -> Fallible<(u16, String)> {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
+        self.once(request.as_bytes()).await
+    }
+
+    /// One request over a connection of its own: status and body.
+    pub async fn once(&self, request: &[u8]) -> Fallible<(u16, String)> {
+        let mut connection = Connection::open(&self.address).await?;
+        let answer = connection.send(request).await?;
+        Ok((answer.status, String::from_utf8_lossy(answer.body).into_owned()))
+    }
+
+    /// A connection to the server's Redis; None where it is not known.
+    pub async fn redis(&self) -> Fallible<Option<Lab>> {
+        match &self.redis_url {
+            Some(url) => Ok(Some(Lab::connect(url).await?)),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some((child, directory)) = &mut self.child else {
+            return;
+        };
+        // Blocking here is right: nothing else of the bench runs meanwhile,
+        // and the next measurement must not share the cores with a server
+        // that is on its way out.
+        let _ = kill_process(Pid::from_child(child), Signal::TERM);
+        let begun = Instant::now();
+        while matches!(child.try_wait(), Ok(None)) {
+            if begun.elapsed() > Duration::from_secs(20) {
+                let _ = child.kill();
+                let _ = child.wait();
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = fs::remove_dir_all(directory);
+    }
+}
+
+/// The last lines of what a server wrote.
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(5)..].join(" | ")
+}
+
+/// Lets this process, and the servers that it starts, hold `files` open files:
+/// a thousand long polls are a thousand sockets on either side.
+///
+/// # Errors
+/// When the hard limit is lower.
+pub fn allow_open_files(files: u64) -> Fallible<()> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= files) {
+        return Ok(());
+    }
+    let raised = Rlimit { current: Some(files), maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised)
+        .map_err(|error| Failure::from(format!("{files} open files are needed: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_url_becomes_an_address() {
+        let address = |url| Server::foreign(url, None).map(|server| server.address.clone());
+        assert_eq!(address("http://127.0.0.1:8080/").unwrap(), "127.0.0.1:8080");
+        assert_eq!(address("http://queue").unwrap(), "queue:80");
+        for url in ["https://queue", "queue:80", "http://queue/path", "http://"] {
+            assert!(address(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn the_tail_is_what_was_written_last() {
+        assert_eq!(tail("1\n2\n3\n4\n5\n6\n"), "2 | 3 | 4 | 5 | 6");
+        assert_eq!(tail(""), "");
+    }
+}

@@ -1,0 +1,73 @@
+//! The command line: what each subcommand does, and the exit codes (0 done, 1 not so, 2 cannot start).
+
+mod bench;
+mod exec_redis;
+mod healthcheck;
+mod serve;
+
+use crate::{config::Config, http};
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A delay queue over HTTP on Redis.
+#[derive(Parser)]
+#[command(name = "dueq", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the service.
+    Serve(Box<Config>),
+    /// Print the OpenAPI document.
+    Openapi,
+    /// Ask a server whether it is ready: exit code 0 when it is, else 1.
+    Healthcheck(healthcheck::Args),
+    /// Bring the data in Redis to the schema that this dueq uses.
+    Migrate(serve::MigrateArgs),
+    /// Measure a dueq, by default one that is started for it.
+    Bench(Box<bench::Args>),
+    #[command(hide = true)]
+    ExecRedis(exec_redis::Args),
+}
+
+/// Runs the command that the program's arguments name.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // This one replaces the process: no runtime, no other threads.
+    if let Command::ExecRedis(args) = &cli.command {
+        return fail(&exec_redis::run(args));
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    runtime.block_on(async {
+        match cli.command {
+            Command::Serve(config) => serve::run(*config).await,
+            Command::Openapi => print_document(),
+            Command::Healthcheck(args) => healthcheck::run(args).await,
+            Command::Migrate(args) => serve::migrate(args).await,
+            Command::Bench(args) => bench::run(*args).await,
+            Command::ExecRedis(_) => ExitCode::SUCCESS,
+        }
+    })
+}
+
+fn print_document() -> ExitCode {
+    match http::document() {
+        Ok(document) => {
+            print!("{document}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&error),
+    }
+}
+
+/// One line on stderr, exit code 2.
+fn fail(error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("dueq: {error}");
+    ExitCode::from(2)
+}

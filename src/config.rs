@@ -1,0 +1,70 @@
+//! What `dueq serve` can be told, each flag also by environment variable. The README's table of flags is this struct.
+
+use crate::store::{StoreMode, embedded::Fsync};
+use clap::{Args, ValueEnum};
+use std::{net::SocketAddr, path::PathBuf};
+
+/// Options of `dueq serve`.
+#[derive(Args, Clone, Debug)]
+pub struct Config {
+    /// Address to serve HTTP on; port 0 takes a free one.
+    #[arg(long, env = "DUEQ_LISTEN", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+    /// File to write the bound address to, once requests are answered.
+    #[arg(long, env = "DUEQ_ADDR_FILE", value_name = "PATH")]
+    pub addr_file: Option<PathBuf>,
+    /// Redis to work on, such as redis://127.0.0.1:6379/ or redis+unix:///run/redis.sock; without it dueq runs a private one.
+    #[arg(long, env = "DUEQ_REDIS_URL", value_name = "URL", hide_env_values = true)]
+    pub redis_url: Option<String>,
+    /// Directory of the private Redis.
+    #[arg(long, env = "DUEQ_DATA_DIR", value_name = "DIR", default_value = "./dueq-data")]
+    pub data_dir: PathBuf,
+    /// Program to run as the private Redis; otherwise redis-server or valkey-server from PATH.
+    #[arg(long, env = "DUEQ_REDIS_BIN", value_name = "PATH")]
+    pub redis_bin: Option<PathBuf>,
+    /// When the private Redis syncs its log to disk: once a second, or before every answer.
+    #[arg(long, env = "DUEQ_FSYNC", value_enum, default_value = "everysec")]
+    pub fsync: Fsync,
+    /// What every key in Redis begins with; no braces.
+    #[arg(long, env = "DUEQ_KEY_PREFIX", value_name = "TEXT", default_value = "dueq:", value_parser = key_prefix)]
+    pub key_prefix: String,
+    /// How long a stop waits for requests under way, ms.
+    #[arg(long, env = "DUEQ_DRAIN_TIMEOUT_MS", value_name = "MS", default_value_t = 10_000)]
+    pub drain_timeout_ms: u64,
+    /// How long a request waits for Redis before it is answered 503, ms.
+    #[arg(long, env = "DUEQ_REDIS_TIMEOUT_MS", value_name = "MS", default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    pub redis_timeout_ms: u64,
+    /// Connections to Redis that share the work.
+    #[arg(long, env = "DUEQ_LANES", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub lanes: u16,
+    /// The largest request body that is read, bytes.
+    #[arg(long, env = "DUEQ_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = 16_777_216)]
+    pub max_body_bytes: usize,
+    /// How log lines look.
+    #[arg(long, env = "DUEQ_LOG_FORMAT", value_enum, default_value = "text")]
+    pub log_format: LogFormat,
+    /// What is logged, as `level` or `module=level,…`.
+    #[arg(long, env = "DUEQ_LOG", value_name = "FILTER", default_value = "info")]
+    pub log: String,
+    /// How requests reach Redis; other than `group` only for `dueq bench` to compare with.
+    #[arg(long, env = "DUEQ_STORE_MODE", value_enum, default_value = "group", hide = true)]
+    pub store_mode: StoreMode,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+fn key_prefix(text: &str) -> Result<String, String> {
+    let good = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
+    if text.len() <= 64 && text.chars().all(good) {
+        Ok(text.to_owned())
+    } else {
+        Err("at most 64 visible ASCII characters, no braces".to_owned())
+    }
+}

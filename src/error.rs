@@ -1,0 +1,32 @@
+//! Why an operation of the queue was not done. Knows nothing of HTTP: `http::problem` says how each looks there.
+
+/// An operation's refusal or failure.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// There is no such topic.
+    #[error("there is no topic of this name")]
+    TopicNotFound,
+    /// There is no such message: never published, acknowledged, or deleted.
+    #[error("there is no such message; a message that was acknowledged is gone")]
+    MessageNotFound,
+    /// The token does not hold the message's lease (any more).
+    #[error(
+        "this token does not hold the message's lease: it is stale, expired or none that was given out"
+    )]
+    LeaseLost,
+    /// The message is leased, and so belongs to its holder for now.
+    #[error("the message is leased; its holder has it until the lease ends")]
+    MessageLeased,
+    /// All topic numbers are used up.
+    #[error("this Redis has seen as many topics as there are numbers for")]
+    TopicsExhausted,
+    /// Redis did not take the request: nothing happened and nothing will.
+    #[error("Redis cannot take the request now; nothing happened")]
+    RedisUnavailable,
+    /// The request may have been carried out; its answer was lost.
+    #[error("the answer of Redis was lost; the request may have been carried out or not")]
+    OutcomeUnknown,
+    /// A defect: a reply or a stored value that cannot be read. Logged where it was seen.
+    #[error("an internal error")]
+    Internal,
+}

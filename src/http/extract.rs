@@ -1,0 +1,190 @@
+//! What handlers take from a request: a checked path, the query, the body. Whatever cannot be taken leaves as a
+//! [`Problem`], like every other refusal.
+
+use super::{AppState, fields::Fields, problem::Problem};
+use crate::model::{MessageId, TopicName};
+use axum::{
+    body::Body,
+    extract::{FromRequest, FromRequestParts, Path, Request},
+    http::{HeaderMap, StatusCode, header, request::Parts},
+};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use std::time::Duration;
+
+/// How long a client may take to send a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The `{topic}` of the path.
+pub struct TopicPath(pub TopicName);
+
+/// The `{id}` of the path.
+pub struct IdPath(pub MessageId);
+
+/// The query's parameters, decoded.
+pub struct Query(Vec<(String, String)>);
+
+/// A request's headers and body, the body read whole within the limits.
+pub struct Payload {
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub bytes: Bytes,
+}
+
+impl FromRequestParts<AppState> for TopicPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let text = segment(parts, state).await?;
+        let name = TopicName::parse(&text);
+        name.map(Self).map_err(|error| Problem::malformed("invalid_topic_name", error.to_string()))
+    }
+}
+
+impl FromRequestParts<AppState> for IdPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let text = segment(parts, state).await?;
+        let id = MessageId::parse(&text);
+        id.map(Self).map_err(|error| Problem::malformed("invalid_message_id", error.to_string()))
+    }
+}
+
+/// The one variable segment of the path, percent-decoded.
+async fn segment(parts: &mut Parts, state: &AppState) -> Result<String, Problem> {
+    let path = Path::<String>::from_request_parts(parts, state).await;
+    let malformed =
+        |_| Problem::malformed("malformed_path", "the path is no UTF-8 once it is decoded");
+    path.map(|Path(text)| text).map_err(malformed)
+}
+
+impl Query {
+    /// The parameters, to be taken one by one.
+    pub fn fields(&self) -> Fields<'_> {
+        Fields::of_query(&self.0)
+    }
+
+    /// For routes that take none. Errors: 422 where there is one.
+    pub fn none(&self) -> Result<(), Problem> {
+        if self.0.is_empty() { Ok(()) } else { self.fields().finish() }
+    }
+}
+
+impl FromRequestParts<AppState> for Query {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Problem> {
+        let query = parts.uri.query().unwrap_or_default();
+        if query.is_empty() {
+            return Ok(Self(Vec::new()));
+        }
+        let pairs = form_urlencoded::parse(query.as_bytes());
+        Ok(Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
+    }
+}
+
+impl FromRequest<AppState> for Payload {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let limit = state.max_body_bytes;
+        let length = parts.headers.get(header::CONTENT_LENGTH);
+        let length = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        if length.is_some_and(|length| length > limit as u64) {
+            return Err(body_too_large(limit));
+        }
+        Ok(Self { headers: parts.headers, bytes: read(body, limit).await? })
+    }
+}
+
+impl Payload {
+    /// The body's fields. Errors: 415 where it is not said to be JSON, 400 where it is none.
+    pub fn json(&self) -> Result<Fields<'_>, Problem> {
+        if !(self.bytes.is_empty() && !self.headers.contains_key(header::CONTENT_TYPE)) {
+            self.want_json()?;
+        }
+        Fields::of_json(&self.bytes)
+    }
+
+    /// As [`Payload::json`], for routes whose body may be left out.
+    pub fn json_or_none(&self) -> Result<Fields<'_>, Problem> {
+        if self.headers.contains_key(header::CONTENT_TYPE) {
+            self.want_json()?;
+        }
+        if self.bytes.is_empty() { Ok(Fields::none()) } else { self.json() }
+    }
+
+    fn want_json(&self) -> Result<(), Problem> {
+        let media_type =
+            self.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if media_type.is_some_and(is_json) {
+            return Ok(());
+        }
+        let detail = "the body must be sent as content-type: application/json";
+        Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail))
+    }
+}
+
+/// `application/json` or `application/*+json`, in UTF-8.
+fn is_json(media_type: &str) -> bool {
+    let media_type = media_type.to_ascii_lowercase();
+    let mut parts = media_type.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    let Some(subtype) = essence.strip_prefix("application/") else { return false };
+    let json =
+        subtype == "json" || subtype.strip_suffix("+json").is_some_and(|name| !name.is_empty());
+    json && parts.all(|parameter| match parameter.split_once('=') {
+        Some(("charset", charset)) => matches!(charset.trim_matches('"'), "utf-8" | "utf8"),
+        _ => true,
+    })
+}
+
+async fn read(body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let reading = Limited::new(body, limit).collect();
+    match tokio::time::timeout(BODY_TIMEOUT, reading).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(body_too_large(limit)),
+        Ok(Err(error)) => {
+            Err(Problem::malformed("malformed_body", format!("the body cannot be read: {error}")))
+        }
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "request_timeout",
+            "the body was not sent in time",
+        )),
+    }
+}
+
+fn body_too_large(limit: usize) -> Problem {
+    let detail = format!("the body is larger than {limit} bytes");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_json;
+
+    #[test]
+    fn json_goes_by_several_names() {
+        for good in [
+            "application/json",
+            "Application/JSON; charset=UTF-8",
+            "application/vnd.x+json",
+            "application/json;charset=\"utf-8\"",
+        ] {
+            assert!(is_json(good), "{good}");
+        }
+        for bad in [
+            "text/json",
+            "application/xml",
+            "application/json; charset=latin1",
+            "",
+            "application/+json",
+        ] {
+            assert!(!is_json(bad), "{bad}");
+        }
+    }
+}

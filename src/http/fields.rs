@@ -1,0 +1,371 @@
+//! Strict input. A JSON object or a query string is taken apart field by field: each field is named once, each value
+//! has its type and range, and what nobody asked for is refused, so that a typo never silently means the default.
+
+use super::problem::{FieldError, Problem};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::{borrow::Cow, collections::BTreeMap, fmt, ops::RangeInclusive};
+
+/// Nesting of a body, at most; its object is level 1.
+const MAX_DEPTH: usize = 64;
+
+/// A value before it is looked at.
+#[derive(Clone, Copy, Debug)]
+enum Value<'a> {
+    Json(&'a RawValue),
+    Text(&'a str),
+}
+
+/// The named values of a request, each to be taken once.
+#[derive(Debug)]
+pub struct Fields<'a> {
+    entries: Vec<(Cow<'a, str>, Value<'a>)>,
+    /// Of the object within the request, such as `acks[3].`.
+    path: String,
+    errors: Vec<FieldError>,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of a JSON body. Errors: 400 where it is no JSON, 422 where it is no object.
+    pub fn of_json(body: &'a [u8]) -> Result<Self, Problem> {
+        let malformed = |error: serde_json::Error| {
+            Problem::malformed("malformed_json", format!("the body is no JSON: {error}"))
+        };
+        if depth(body) > MAX_DEPTH {
+            let detail = format!("the body is nested deeper than {MAX_DEPTH} levels");
+            return Err(Problem::malformed("malformed_json", detail));
+        }
+        // The whole text is checked for its syntax before any of it is looked at.
+        let whole: &RawValue = serde_json::from_slice(body).map_err(malformed)?;
+        Self::of_object(whole, String::new()).ok_or_else(|| {
+            Problem::invalid(vec![FieldError {
+                field: String::new(),
+                reason: "must be an object".into(),
+            }])
+        })
+    }
+
+    /// No fields at all: a body that was left out.
+    pub fn none() -> Self {
+        Self { entries: Vec::new(), path: String::new(), errors: Vec::new() }
+    }
+
+    /// Query parameters, decoded.
+    pub fn of_query(pairs: &'a [(String, String)]) -> Self {
+        let mut fields = Self::none();
+        for (name, value) in pairs {
+            fields.push(Cow::Borrowed(name), Value::Text(value));
+        }
+        fields
+    }
+
+    fn of_object(value: &'a RawValue, path: String) -> Option<Self> {
+        let object: Object<'a> = serde_json::from_str(value.get()).ok()?;
+        let mut fields =
+            Self { entries: Vec::with_capacity(object.0.len()), path, errors: Vec::new() };
+        for (name, value) in object.0 {
+            fields.push(name, Value::Json(value));
+        }
+        Some(fields)
+    }
+
+    fn push(&mut self, name: Cow<'a, str>, value: Value<'a>) {
+        if self.entries.iter().any(|(known, _)| *known == name) {
+            self.refuse(&name, "is given more than once");
+        } else {
+            self.entries.push((name, value));
+        }
+    }
+
+    /// Notes that a field cannot be taken as it is.
+    pub fn refuse(&mut self, field: &str, reason: impl Into<Cow<'static, str>>) {
+        let field = format!("{}{field}", self.path);
+        if !self.errors.iter().any(|error| error.field == field) {
+            self.errors.push(FieldError { field, reason: reason.into() });
+        }
+    }
+
+    /// Is the field there and not null?
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|(known, value)| known == name && !is_null(value))
+    }
+
+    fn take(&mut self, name: &str) -> Option<Value<'a>> {
+        let at = self.entries.iter().position(|(known, _)| known == name)?;
+        Some(self.entries.swap_remove(at).1)
+    }
+
+    /// A value of any kind, as it was sent; null is a value here.
+    pub fn raw(&mut self, name: &str) -> Option<&'a RawValue> {
+        match self.take(name)? {
+            Value::Json(raw) => Some(raw),
+            Value::Text(_) => {
+                self.refuse(name, "cannot be given as a query parameter");
+                None
+            }
+        }
+    }
+
+    /// An integer within `range`; null is absent.
+    pub fn integer(&mut self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let value = self.take(name).filter(|value| !is_null(value))?;
+        let number = match value {
+            Value::Json(raw) => integer_of(raw.get()),
+            Value::Text(text) if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
+            Value::Text(_) => None,
+        };
+        let number =
+            number.and_then(|number| u64::try_from(number).ok()).filter(|n| range.contains(n));
+        if number.is_none() {
+            let (low, high) = (range.start(), range.end());
+            self.refuse(name, format!("must be an integer from {low} to {high}"));
+        }
+        number
+    }
+
+    /// A string of so many characters; null is absent.
+    pub fn string(&mut self, name: &str, chars: RangeInclusive<usize>) -> Option<Cow<'a, str>> {
+        let value = self.take(name).filter(|value| !is_null(value))?;
+        let text = match value {
+            Value::Json(raw) => text_of(raw),
+            Value::Text(text) => Some(Cow::Borrowed(text)),
+        };
+        let text = text.filter(|text| {
+            // Counting characters is not needed where the bytes are few enough.
+            text.len() >= *chars.start()
+                && (text.len() <= *chars.end() || text.chars().count() <= *chars.end())
+        });
+        if text.is_none() {
+            let (low, high) = (chars.start(), chars.end());
+            let reason = match (*low, *high) {
+                (_, usize::MAX) => "must be a string".to_owned(),
+                (low, high) => format!("must be a string of {low} to {high} characters"),
+            };
+            self.refuse(name, reason);
+        }
+        text
+    }
+
+    /// A map of strings; null is absent.
+    pub fn string_map(&mut self, name: &str) -> Option<BTreeMap<String, String>> {
+        let raw = self.raw(name).filter(|raw| raw.get() != "null")?;
+        let Some(object) = Self::of_object(raw, format!("{}{name}.", self.path)) else {
+            self.refuse(name, "must be an object of strings");
+            return None;
+        };
+        let mut map = BTreeMap::new();
+        self.errors.extend(object.errors);
+        for (key, value) in object.entries {
+            let Value::Json(raw) = value else { continue };
+            match text_of(raw) {
+                Some(text) => {
+                    map.insert(key.into_owned(), text.into_owned());
+                }
+                None => self.refuse(&format!("{name}.{key}"), "must be a string"),
+            }
+        }
+        Some(map)
+    }
+
+    /// An array of objects, each read by `read`; null is absent.
+    pub fn objects<T>(
+        &mut self,
+        name: &str,
+        most: usize,
+        read: impl Fn(&mut Fields<'a>) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let raw = self.raw(name).filter(|raw| raw.get() != "null")?;
+        let items: Vec<&'a RawValue> = match serde_json::from_str(raw.get()) {
+            Ok(items) => items,
+            Err(_) => {
+                self.refuse(name, "must be an array");
+                return None;
+            }
+        };
+        if items.len() > most {
+            self.refuse(name, format!("must have at most {most} items"));
+            return None;
+        }
+        let mut all = Vec::with_capacity(items.len());
+        for (i, item) in items.into_iter().enumerate() {
+            let path = format!("{}{name}[{i}]", self.path);
+            match Self::of_object(item, format!("{path}.")) {
+                Some(mut fields) => {
+                    all.extend(read(&mut fields));
+                    self.errors.extend(fields.close());
+                }
+                None => {
+                    self.errors.push(FieldError { field: path, reason: "must be an object".into() })
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// Marks a field that must be there.
+    pub fn required<T>(&mut self, name: &str, value: Option<T>) -> Option<T> {
+        // A value that was refused is missing too; the first reason stays.
+        if value.is_none() {
+            self.refuse(name, "is required");
+        }
+        value
+    }
+
+    /// What is wrong, what nobody took included.
+    fn close(mut self) -> Vec<FieldError> {
+        for (name, _) in std::mem::take(&mut self.entries) {
+            self.refuse(&name, "is not known here");
+        }
+        self.errors
+    }
+
+    /// Ends the reading. Errors: 422 with all that is wrong.
+    pub fn finish(self) -> Result<(), Problem> {
+        let errors = self.close();
+        if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
+    }
+}
+
+fn is_null(value: &Value<'_>) -> bool {
+    matches!(value, Value::Json(raw) if raw.get() == "null")
+}
+
+/// A JSON number without a fraction, also when it is spelled `1.0` or `1e3`, as JSON Schema has it.
+fn integer_of(text: &str) -> Option<i128> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    if !text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+        return None;
+    }
+    let number: f64 = text.parse().ok()?;
+    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i128)
+}
+
+fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str(raw.get()).map(|Text(text)| text).ok()
+}
+
+/// Levels of nesting, counted without recursion.
+fn depth(body: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
+    for byte in body {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// An object's fields in order, duplicates kept.
+struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+/// A string, borrowed where it has no escapes.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Object<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(Text(name)) = map.next_key()? {
+                    fields.push((name, map.next_value()?));
+                }
+                Ok(Object(fields))
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Borrow;
+        impl<'de> Visitor<'de> for Borrow {
+            type Value = Text<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_str<E: serde::de::Error>(
+                self,
+                text: &'de str,
+            ) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+            fn visit_bytes<E: serde::de::Error>(self, _: &[u8]) -> Result<Self::Value, E> {
+                Err(E::custom("a string with a lone surrogate"))
+            }
+        }
+        deserializer.deserialize_str(Borrow).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_taken_by_value_and_refused_by_type_and_range() {
+        for (text, number) in [("5", Some(5)), ("5.0", Some(5)), ("1e1", Some(10)), ("-0", Some(0))]
+        {
+            let body = format!("{{\"n\":{text}}}");
+            let mut fields = Fields::of_json(body.as_bytes()).unwrap();
+            assert_eq!(fields.integer("n", 0..=10), number, "{text}");
+            assert!(fields.finish().is_ok());
+        }
+        for text in ["11", "-1", "1.5", "1e999", "\"5\"", "true", "[]", "18446744073709551616"] {
+            let body = format!("{{\"n\":{text}}}");
+            let mut fields = Fields::of_json(body.as_bytes()).unwrap();
+            assert_eq!(fields.integer("n", 0..=10), None, "{text}");
+            assert!(fields.finish().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn unknown_and_repeated_fields_are_refused_by_name() {
+        let mut fields = Fields::of_json(br#"{"a":1,"b":2,"\u0061":3}"#).unwrap();
+        fields.integer("a", 0..=9);
+        let Err(problem) = fields.finish() else { panic!("taken") };
+        let named: Vec<_> =
+            problem.body("").errors.into_iter().map(|e| (e.field, e.reason)).collect();
+        let expected = [("a", "is given more than once"), ("b", "is not known here")];
+        assert_eq!(named, expected.map(|(f, r)| (f.to_owned(), Cow::Borrowed(r))));
+    }
+
+    #[test]
+    fn syntax_is_400_before_anything_else_is_looked_at() {
+        let deep = format!("{{\"a\":{}1{}}}", "[".repeat(64), "]".repeat(64));
+        for bad in
+            ["", "{", "{}x", "{\"a\":1,}", "[1,2", "{\"a\":\"\n\"}", "nul", "\u{feff}{}", &deep]
+        {
+            let problem = Fields::of_json(bad.as_bytes()).unwrap_err();
+            assert_eq!(problem.body("").status, 400, "{bad}");
+        }
+        assert_eq!(Fields::of_json(b"{\"a\":\"\xff\"}").unwrap_err().body("").status, 400);
+        for other in ["[]", "1", "null", "\"x\""] {
+            assert_eq!(
+                Fields::of_json(other.as_bytes()).unwrap_err().body("").status,
+                422,
+                "{other}"
+            );
+        }
+        let fine = format!("{{\"a\":{}1{}}}", "[".repeat(63), "]".repeat(63));
+        assert!(Fields::of_json(fine.as_bytes()).is_ok());
+    }
+}

@@ -1,0 +1,141 @@
+//! What stands around every route: the request's id, the limits on its head, the form of its refusal, its metrics.
+
+use super::{AppState, problem::Problem};
+use crate::metrics::{OperationLabels, RequestLabels};
+use axum::{
+    body::Body,
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header},
+    middleware::Next,
+};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const MAX_URI: usize = 8 * 1024;
+const MAX_HEADERS: usize = 99;
+const MAX_HEADERS_BYTES: usize = 16 * 1024;
+/// What requests that match no route are counted as.
+const NO_OPERATION: &str = "none";
+
+/// Operations by method and path, for the metrics' labels.
+pub(super) type Operations = HashMap<String, HashMap<Method, &'static str>>;
+
+/// Makes request ids: a random name of this process and a count.
+#[derive(Debug)]
+pub(super) struct RequestIds {
+    process: String,
+    count: AtomicU64,
+}
+
+impl RequestIds {
+    pub fn new() -> Self {
+        let mut random = [0; 6];
+        // Without randomness the ids are still unique within this process.
+        let _ = getrandom::fill(&mut random);
+        Self { process: hex::encode(random), count: AtomicU64::new(0) }
+    }
+
+    /// The client's id where it is 1 to 128 visible ASCII characters, otherwise a new one.
+    fn of(&self, headers: &HeaderMap) -> HeaderValue {
+        let given = headers.get(&REQUEST_ID).filter(|value| {
+            (1..=128).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
+        });
+        given.cloned().unwrap_or_else(|| {
+            let count = self.count.fetch_add(1, Ordering::Relaxed);
+            HeaderValue::try_from(format!("{}-{count:x}", self.process))
+                .unwrap_or(HeaderValue::from_static("-"))
+        })
+    }
+}
+
+/// The middleware around all routes.
+pub(super) async fn guard(
+    State(state): State<AppState>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let started = Instant::now();
+    let id = state.request_ids.of(request.headers());
+    let operation = operation_of(&state, &request);
+    let refused = refuse_head(&request);
+    let method = request.method().clone();
+    let mut response = match refused {
+        Some(problem) => axum::response::IntoResponse::into_response(problem),
+        None => next.run(request).await,
+    };
+    let status = response.status();
+    if status.is_client_error() || status.is_server_error() {
+        put_into_words(&mut response, &id, operation, &method);
+    }
+    response.headers_mut().insert(REQUEST_ID, id);
+    let labels = RequestLabels { operation, status: status.as_u16() };
+    state.metrics.requests.get_or_create(&labels).inc();
+    let seconds = started.elapsed().as_secs_f64();
+    state.metrics.request_seconds.get_or_create(&OperationLabels { operation }).observe(seconds);
+    response
+}
+
+fn operation_of(state: &AppState, request: &Request) -> &'static str {
+    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let methods = path.and_then(|path| state.operations.get(path));
+    methods.and_then(|methods| methods.get(request.method()).copied()).unwrap_or(NO_OPERATION)
+}
+
+fn refuse_head(request: &Request) -> Option<Problem> {
+    let uri = request.uri();
+    let uri_bytes = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
+    if uri_bytes > MAX_URI {
+        let detail = "the URI is longer than 8192 bytes";
+        return Some(Problem::new(StatusCode::URI_TOO_LONG, "uri_too_long", detail));
+    }
+    let headers = request.headers();
+    let bytes: usize =
+        headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    if headers.len() > MAX_HEADERS || bytes > MAX_HEADERS_BYTES {
+        let detail = "there are a hundred headers or more, or more than 16384 bytes of them";
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        return Some(Problem::new(status, "headers_too_large", detail));
+    }
+    None
+}
+
+/// Gives a refusal its body, whoever refused, and logs it.
+fn put_into_words(
+    response: &mut Response<Body>,
+    id: &HeaderValue,
+    operation: &str,
+    method: &Method,
+) {
+    let status = response.status();
+    let problem = response.extensions_mut().remove::<Arc<Problem>>();
+    let problem = problem.unwrap_or_else(|| Arc::new(Problem::of_status(status)));
+    let words = problem.body(id.to_str().unwrap_or_default());
+    let (code, detail) = (words.code.as_str(), words.detail.as_str());
+    if status.is_server_error() {
+        tracing::warn!(?id, operation, status = status.as_u16(), code, detail, "a request failed");
+    } else {
+        tracing::debug!(
+            ?id,
+            operation,
+            status = status.as_u16(),
+            code,
+            detail,
+            "a request was refused"
+        );
+    }
+    let body = serde_json::to_vec(&words).unwrap_or_default();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    headers.remove(header::CONTENT_LENGTH);
+    if *method != Method::HEAD {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+        *response.body_mut() = Body::from(body);
+    }
+}

@@ -1,0 +1,306 @@
+//! leaseMessages: what a consumer's loop calls, acknowledging what it did before in the same request.
+
+use super::{
+    AppState,
+    extract::{Payload, Query, TopicPath},
+    fields::Fields,
+    problem::{BodyProblems, CommonProblems, Problem, RedisProblems},
+};
+use crate::{
+    error::Error,
+    model::{
+        Content, DEFAULT_LEASE_MS, DEFAULT_MAX_BYTES, LEASE_CAP_MS, MAX_MAX_BYTES,
+        MAX_MESSAGES_LIMIT, MAX_WAIT_MS, MIN_LEASE_MS, MessageId, TOKEN_MAX_CHARS, TopicName,
+        format_instant,
+    },
+    store::{Granted, Grants, Store, Want},
+};
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderValue, Response, header},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+use utoipa::ToSchema;
+
+/// What a consumer asks for; every field may be left out.
+#[derive(ToSchema)]
+#[schema(example = json!({"max_messages": 1, "wait_ms": 20_000}))]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "describes the body; it is read field by field")]
+pub struct LeaseRequest {
+    /// Up to this many messages.
+    #[schema(minimum = 1, maximum = 1000, default = 1)]
+    max_messages: Option<i64>,
+    /// Up to this many bytes of payload, but never less than one message.
+    #[schema(minimum = 1, maximum = 16_777_216, default = 4_194_304)]
+    max_bytes: Option<i64>,
+    /// How long the holder has, ms; the topic's otherwise.
+    #[schema(minimum = 1000, maximum = 43_200_000)]
+    lease_ms: Option<i64>,
+    /// Long poll: how long to wait for a message, ms. Keep it 5 s below every time-out on the way.
+    #[schema(minimum = 0, maximum = 60_000, default = 0)]
+    wait_ms: Option<i64>,
+    /// Messages to acknowledge first. None of them fails the request.
+    #[schema(max_items = 1000)]
+    acks: Option<Vec<LeaseAck>>,
+}
+
+/// A message to acknowledge.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "describes the body; it is read field by field")]
+pub struct LeaseAck {
+    /// The message.
+    #[schema(format = Uuid)]
+    id: String,
+    /// The token that its lease came with.
+    #[schema(max_length = 64)]
+    lease_token: String,
+}
+
+/// Messages that the consumer holds now, and what became of its acks.
+#[derive(Serialize, ToSchema)]
+pub struct LeaseResponse<'a> {
+    /// The messages; none when nothing was ready in time.
+    messages: Vec<LeasedMessage<'a>>,
+    /// One entry for each ack of the request, in order.
+    acks: Vec<AckOutcome>,
+}
+
+/// A leased message.
+#[derive(Serialize, ToSchema)]
+pub struct LeasedMessage<'a> {
+    /// Its id.
+    #[schema(value_type = String, format = Uuid)]
+    id: MessageId,
+    /// Its topic.
+    #[schema(value_type = String, example = "orders")]
+    topic: &'a TopicName,
+    /// The payload byte for byte as it was sent, if it is JSON.
+    #[schema(value_type = Option<super::openapi::AnyJson>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
+    /// The payload in base64, if it is bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(content_encoding = "base64")]
+    payload_base64: Option<String>,
+    /// Media type of the bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<&'a str>,
+    /// The publisher's headers.
+    headers: &'a BTreeMap<String, String>,
+    /// 0…255.
+    #[schema(minimum = 0, maximum = 255)]
+    priority: u8,
+    /// Number of this grant, from 1.
+    attempt: u32,
+    /// Counted grants that are left; 0: this is the last.
+    attempts_left: i64,
+    /// When it was published.
+    #[schema(format = DateTime)]
+    published_at: String,
+    /// When it fell due; after a nack or an expired lease, when it came back.
+    #[schema(format = DateTime)]
+    due_at: String,
+    /// Proves that this consumer holds the lease.
+    #[schema(max_length = 64)]
+    lease_token: String,
+    /// Time left, ms.
+    lease_ms: i64,
+    /// When the lease ends.
+    #[schema(format = DateTime)]
+    lease_expires_at: String,
+}
+
+/// What became of an ack.
+#[derive(Serialize, ToSchema)]
+pub struct AckOutcome {
+    /// The message.
+    #[schema(value_type = String, format = Uuid)]
+    id: MessageId,
+    /// `ok` or why not.
+    status: AckStatus,
+}
+
+/// How an ack ended.
+#[derive(Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AckStatus {
+    /// The message is gone.
+    Ok,
+    /// The token does not hold the lease.
+    LeaseLost,
+    /// There is no such message; a repeated ack was done the first time.
+    MessageNotFound,
+    /// Nothing happened.
+    RedisUnavailable,
+    /// It may have been acknowledged; repeating it is safe.
+    OutcomeUnknown,
+}
+
+impl From<Result<(), Error>> for AckStatus {
+    fn from(outcome: Result<(), Error>) -> Self {
+        match outcome {
+            Ok(()) => Self::Ok,
+            Err(Error::LeaseLost) => Self::LeaseLost,
+            Err(Error::MessageNotFound) => Self::MessageNotFound,
+            Err(Error::RedisUnavailable) => Self::RedisUnavailable,
+            Err(_) => Self::OutcomeUnknown,
+        }
+    }
+}
+
+/// Lease messages.
+///
+/// Grants what is ready, by priority and then by due time; with `wait_ms` it waits until there is something. `acks`
+/// are done first, so that a worker's loop is one request. Leasing from a topic that does not exist waits for it.
+#[utoipa::path(
+    post, path = "/topics/{topic}/lease", operation_id = "leaseMessages", tag = "leases",
+    params(("topic" = String, Path, description = "Name of the topic", example = "orders")),
+    request_body(content = Option<LeaseRequest>, description = "What is wanted"),
+    responses(
+        (status = 200, description = "The messages, maybe none", body = LeaseResponse),
+        CommonProblems, BodyProblems, RedisProblems,
+    ),
+)]
+pub async fn lease_messages(
+    State(state): State<AppState>,
+    TopicPath(topic): TopicPath,
+    query: Query,
+    payload: Payload,
+) -> Result<Response<Body>, Problem> {
+    query.none()?;
+    let mut fields = payload.json_or_none()?;
+    let (want, wait) = read_want(&mut fields);
+    let acks = fields.objects("acks", MAX_MESSAGES_LIMIT as usize, read_ack).unwrap_or_default();
+    fields.finish()?;
+
+    // Put in first, so sent first.
+    let acked = join_all(acks.iter().map(|(id, token)| state.store.ack(*id, token)));
+    let (acked, grants) = tokio::join!(acked, state.rooms.lease(&topic, want, wait));
+    let outcomes = acks
+        .iter()
+        .zip(acked)
+        .map(|((id, _), outcome)| AckOutcome { id: *id, status: outcome.into() });
+    let outcomes: Vec<_> = outcomes.collect();
+    let grants = match grants {
+        // The acks were done; a failed grant must not hide that.
+        Err(_) if !outcomes.is_empty() => Grants::default(),
+        grants => grants?,
+    };
+    respond(&state.store, &topic, grants, outcomes)
+}
+
+fn read_want(fields: &mut Fields<'_>) -> (Want, Duration) {
+    let want = Want {
+        max_messages: fields.integer("max_messages", 1..=MAX_MESSAGES_LIMIT).unwrap_or(1),
+        max_bytes: fields.integer("max_bytes", 1..=MAX_MAX_BYTES).unwrap_or(DEFAULT_MAX_BYTES),
+        lease_ms: fields
+            .integer("lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS)
+            .unwrap_or(DEFAULT_LEASE_MS),
+    };
+    let wait_ms = fields.integer("wait_ms", 0..=MAX_WAIT_MS).unwrap_or(0);
+    (want, Duration::from_millis(wait_ms))
+}
+
+fn read_ack(fields: &mut Fields<'_>) -> Option<(MessageId, String)> {
+    let id = fields.string("id", 0..=usize::MAX);
+    let id = match fields.required("id", id).map(|text| MessageId::parse(&text)) {
+        Some(Err(error)) => {
+            fields.refuse("id", error.to_string());
+            None
+        }
+        id => id.and_then(Result::ok),
+    };
+    Some((id?, read_token(fields)?))
+}
+
+/// The `lease_token` of whoever claims to hold a lease.
+pub(super) fn read_token(fields: &mut Fields<'_>) -> Option<String> {
+    let token = fields.string("lease_token", 1..=TOKEN_MAX_CHARS);
+    fields.required("lease_token", token).map(|token| token.into_owned())
+}
+
+fn respond(
+    store: &Store,
+    topic: &TopicName,
+    grants: Grants,
+    acks: Vec<AckOutcome>,
+) -> Result<Response<Body>, Problem> {
+    let now = store.now();
+    let mut messages = Vec::with_capacity(grants.messages().len());
+    for message in grants.messages() {
+        messages.push(leased_message(store, topic, message, now)?);
+    }
+    let body =
+        serde_json::to_vec(&LeaseResponse { messages, acks }).map_err(|_| Error::Internal)?;
+    let body = Body::new(GrantsBody { bytes: Some(body.into()), grants });
+    let mut response = Response::new(body);
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    Ok(response)
+}
+
+fn leased_message<'a>(
+    store: &Store,
+    topic: &'a TopicName,
+    message: &'a Granted,
+    now: i64,
+) -> Result<LeasedMessage<'a>, Problem> {
+    let (payload, bytes) = match &message.body.content {
+        Content::Json(json) => {
+            (Some(serde_json::from_slice(json).map_err(|_| Error::Internal)?), None)
+        }
+        Content::Bytes { data, content_type } => (None, Some((data, content_type.as_str()))),
+    };
+    Ok(LeasedMessage {
+        id: message.id,
+        topic,
+        payload,
+        payload_base64: bytes.map(|(data, _)| STANDARD.encode(data)),
+        content_type: bytes.map(|(_, content_type)| content_type),
+        headers: &message.body.headers,
+        priority: message.priority,
+        attempt: message.seal.attempt,
+        attempts_left: message.attempts_left,
+        published_at: format_instant(message.id.published()),
+        due_at: format_instant(message.due_at),
+        lease_token: store.token(&message.id, &message.seal),
+        lease_ms: (message.lease_expires_at - now.max(message.seal.granted_at)).max(0),
+        lease_expires_at: format_instant(message.lease_expires_at),
+    })
+}
+
+/// The answer with the grants in it: if the connection is gone before a byte was taken, they go back at once.
+struct GrantsBody {
+    bytes: Option<Bytes>,
+    grants: Grants,
+}
+
+impl http_body::Body for GrantsBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        self.grants.deliver();
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(http_body::Frame::data(bytes))))
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(self.bytes.as_ref().map_or(0, Bytes::len) as u64)
+    }
+}

@@ -1,0 +1,147 @@
+//! HTTP: what the contract says, and nothing of the queue itself. Every route is listed once, here.
+
+mod extract;
+mod fields;
+mod guard;
+mod hold;
+mod lease;
+mod messages;
+pub mod openapi;
+mod problem;
+mod publish;
+pub mod server;
+mod service;
+mod topics;
+
+use crate::{metrics::Metrics, store::Store, waiting::WaitingRooms};
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderValue, Method, Response, header},
+    middleware,
+};
+use guard::{Operations, RequestIds};
+use serde::Serialize;
+use std::{ops::Deref, sync::Arc};
+use tokio::sync::watch;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+/// What handlers work with. Cheap to clone.
+#[derive(Clone)]
+pub struct AppState(Arc<Inner>);
+
+/// The parts of [`AppState`].
+pub struct Inner {
+    store: Store,
+    rooms: WaitingRooms,
+    metrics: Arc<Metrics>,
+    max_body_bytes: usize,
+    stopping: watch::Receiver<bool>,
+    request_ids: RequestIds,
+    operations: Operations,
+    document: String,
+}
+
+impl Deref for AppState {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(openapi::Document::openapi())
+        .routes(routes!(publish::publish_message))
+        .routes(routes!(publish::publish_raw))
+        .routes(routes!(messages::get_message, messages::delete_message))
+        .routes(routes!(lease::lease_messages))
+        .routes(routes!(hold::ack_message))
+        .routes(routes!(hold::nack_message))
+        .routes(routes!(hold::extend_lease))
+        .routes(routes!(topics::list_topics))
+        .routes(routes!(topics::get_topic))
+        .routes(routes!(service::get_health))
+        .routes(routes!(service::get_readiness))
+        .routes(routes!(service::get_metrics))
+        .routes(routes!(service::get_openapi))
+}
+
+/// The OpenAPI document of all routes, as text.
+///
+/// Errors: where it cannot be written as JSON, which would be a defect.
+pub fn document() -> Result<String, serde_json::Error> {
+    openapi::to_text(&routes().into_openapi())
+}
+
+/// The service: all routes over `store` and `rooms`, with what stands around them.
+///
+/// Errors: as [`document`].
+pub fn router(
+    store: Store,
+    rooms: WaitingRooms,
+    metrics: Arc<Metrics>,
+    max_body_bytes: usize,
+    stopping: watch::Receiver<bool>,
+) -> Result<Router, serde_json::Error> {
+    let (routes, document) = routes().split_for_parts();
+    let state = AppState(Arc::new(Inner {
+        store,
+        rooms,
+        metrics,
+        max_body_bytes,
+        stopping,
+        request_ids: RequestIds::new(),
+        operations: operations(&document),
+        document: openapi::to_text(&document)?,
+    }));
+    let page = utoipa_swagger_ui::SwaggerUi::new("/docs")
+        .config(utoipa_swagger_ui::Config::new(["/openapi.json"]).display_operation_id(true));
+    Ok(routes
+        .merge(page)
+        .fallback(async || axum::http::StatusCode::NOT_FOUND)
+        .layer(CatchPanicLayer::new())
+        .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
+        .with_state(state))
+}
+
+/// The operations of the document by path and method; their names live as long as the program.
+fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
+    let mut operations = Operations::new();
+    for (path, item) in &document.paths.paths {
+        let methods = [
+            (Method::GET, &item.get),
+            (Method::POST, &item.post),
+            (Method::PUT, &item.put),
+            (Method::PATCH, &item.patch),
+            (Method::DELETE, &item.delete),
+        ];
+        for (method, operation) in methods {
+            if let Some(name) = operation.as_ref().and_then(|op| op.operation_id.clone()) {
+                let names = operations.entry(path.clone()).or_default();
+                names.insert(method, &*Box::leak(name.into_boxed_str()));
+            }
+        }
+    }
+    operations
+}
+
+/// A JSON answer. What cannot be written is a defect, answered 500 in the guard's words.
+fn json(value: &impl Serialize) -> Response<Body> {
+    match serde_json::to_vec(value) {
+        Ok(body) => {
+            let mut response = Response::new(Body::from(body));
+            let json = HeaderValue::from_static("application/json");
+            response.headers_mut().insert(header::CONTENT_TYPE, json);
+            response
+        }
+        Err(error) => {
+            tracing::error!(%error, "an answer could not be written");
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+            response
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The OpenAPI document: made from the routes, served at `/openapi.json`, committed as `openapi/openapi.json`.
+
+use super::problem::ProblemBody;
+use utoipa::{OpenApi, PartialSchema, ToSchema, openapi};
+
+/// Any JSON value, null included.
+pub struct AnyJson;
+
+impl PartialSchema for AnyJson {
+    fn schema() -> openapi::RefOr<openapi::Schema> {
+        openapi::schema::ObjectBuilder::new()
+            .schema_type(openapi::schema::SchemaType::AnyValue)
+            .description(Some("Any JSON value"))
+            .into()
+    }
+}
+
+impl ToSchema for AnyJson {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "AnyJson".into()
+    }
+}
+
+/// What the routes are added to.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "dueq",
+        description = "A delay queue: publish a message now, lease it when it is due, acknowledge it when done.\n\n\
+            Durations are integers in milliseconds and end in `_ms`. Instants are RFC 3339 in UTC with milliseconds \
+            and end in `_at`; all time is the Redis server's. Every error is `application/problem+json` with a \
+            stable `code`. Answers may gain fields and enum values.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
+    ),
+    servers((url = "/", description = "This server")),
+    tags(
+        (name = "messages", description = "Publishing, looking at and deleting messages"),
+        (name = "leases", description = "Consuming: lease, then acknowledge, give back or extend"),
+        (name = "topics", description = "Looking at topics"),
+        (name = "service", description = "Health, metrics and this document"),
+    ),
+    components(schemas(ProblemBody)),
+)]
+pub(super) struct Document;
+
+/// The document as it is served, written and compared.
+pub fn to_text(document: &openapi::OpenApi) -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string_pretty(document)?;
+    text.push('\n');
+    Ok(text)
+}

@@ -1,0 +1,203 @@
+//! Every refusal and failure as `application/problem+json` (RFC 9457): the one place where an error gets its status.
+
+use crate::error::Error;
+use axum::{
+    body::Body,
+    http::{HeaderValue, Response, StatusCode, header},
+    response::IntoResponse,
+};
+use serde::Serialize;
+use std::{borrow::Cow, sync::Arc};
+use utoipa::ToSchema;
+
+/// What is wrong with one field of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FieldError {
+    /// Name of the field or query parameter; nested ones with dots.
+    #[schema(example = "delay_ms")]
+    pub field: String,
+    /// What it must be instead.
+    #[schema(example = "must be an integer from 0 to 315360000000")]
+    pub reason: Cow<'static, str>,
+}
+
+/// A refusal, before it is put into words for the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    detail: Cow<'static, str>,
+    errors: Vec<FieldError>,
+    retry_after_s: Option<u32>,
+}
+
+/// An error as the client sees it (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemBody {
+    /// A URI that names the kind of problem.
+    #[serde(rename = "type")]
+    #[schema(example = "urn:dueq:problem:lease_lost")]
+    pub kind: String,
+    /// The status in words.
+    #[schema(example = "Conflict")]
+    pub title: String,
+    /// The HTTP status.
+    #[schema(example = 409)]
+    pub status: u16,
+    /// What happened, for people.
+    pub detail: String,
+    /// What happened, for programs: stable.
+    #[schema(example = "lease_lost")]
+    pub code: String,
+    /// The request's id, also in the `x-request-id` header and in the log.
+    pub request_id: String,
+    /// What is wrong with which field, for bad input.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub errors: Vec<FieldError>,
+}
+
+impl Problem {
+    /// A problem with this status, code and explanation.
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { status, code, detail: detail.into(), errors: Vec::new(), retry_after_s: None }
+    }
+
+    /// Well-formed input that is not allowed (422), field by field.
+    pub fn invalid(errors: Vec<FieldError>) -> Self {
+        let mut problem = Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "invalid_input",
+            "the request is well-formed, but some of it is not allowed; see `errors`",
+        );
+        problem.errors = errors;
+        problem
+    }
+
+    /// Input that cannot be parsed (400).
+    pub fn malformed(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, detail)
+    }
+
+    /// A problem for an answer that something below the routes made, by its status.
+    pub fn of_status(status: StatusCode) -> Self {
+        let (code, detail) = match status {
+            StatusCode::NOT_FOUND => ("route_not_found", "there is no such route"),
+            StatusCode::METHOD_NOT_ALLOWED => {
+                ("method_not_allowed", "this route does not take this method; see the Allow header")
+            }
+            StatusCode::INTERNAL_SERVER_ERROR => ("internal", "an internal error; it was logged"),
+            _ => ("refused", "the request was refused"),
+        };
+        Self::new(status, code, detail)
+    }
+
+    /// The body for the client.
+    pub fn body(&self, request_id: &str) -> ProblemBody {
+        ProblemBody {
+            kind: format!("urn:dueq:problem:{}", self.code),
+            title: self.status.canonical_reason().unwrap_or("Error").to_owned(),
+            status: self.status.as_u16(),
+            detail: self.detail.to_string(),
+            code: self.code.to_owned(),
+            request_id: request_id.to_owned(),
+            errors: self.errors.clone(),
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let (status, code) = match error {
+            Error::TopicNotFound => (StatusCode::NOT_FOUND, "topic_not_found"),
+            Error::MessageNotFound => (StatusCode::NOT_FOUND, "message_not_found"),
+            Error::LeaseLost => (StatusCode::CONFLICT, "lease_lost"),
+            Error::MessageLeased => (StatusCode::CONFLICT, "message_leased"),
+            Error::TopicsExhausted => (StatusCode::INSUFFICIENT_STORAGE, "topics_exhausted"),
+            Error::RedisUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "redis_unavailable"),
+            Error::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown"),
+            Error::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        let mut problem = Self::new(status, code, error.to_string());
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            problem.retry_after_s = Some(1);
+        }
+        problem
+    }
+}
+
+impl IntoResponse for Problem {
+    /// Leaves the body to the guard around all routes, which knows the request's id.
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.status;
+        if let Some(seconds) = self.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response.extensions_mut().insert(Arc::new(self));
+        response
+    }
+}
+
+/// The problems that an operation documents: the statuses with what each means there.
+macro_rules! problem_responses {
+    ($(#[$doc:meta])* $name:ident: $($status:literal $description:literal),* $(,)?) => {
+        $(#[$doc])*
+        pub struct $name;
+
+        impl utoipa::IntoResponses for $name {
+            fn responses() -> std::collections::BTreeMap<
+                String,
+                utoipa::openapi::RefOr<utoipa::openapi::response::Response>,
+            > {
+                [$(($status.to_string(), $crate::http::problem::documented($description))),*].into()
+            }
+        }
+    };
+}
+
+/// A documented problem response.
+pub(crate) fn documented(
+    description: &str,
+) -> utoipa::openapi::RefOr<utoipa::openapi::response::Response> {
+    use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
+    let schema = Ref::from_schema_name("Problem");
+    let content = ContentBuilder::new().schema(Some(schema)).build();
+    ResponseBuilder::new()
+        .description(description)
+        .content("application/problem+json", content)
+        .build()
+        .into()
+}
+
+problem_responses! {
+    /// What every route can answer.
+    CommonProblems:
+    400 "the path or the query cannot be parsed",
+    405 "the route does not take this method",
+    414 "the URI is longer than 8 KiB",
+    422 "an unknown or repeated query parameter, or a value that is not allowed",
+    431 "a hundred headers or more, or more than 16 KiB of them",
+    500 "a defect of dueq; logged with the request's id",
+}
+
+problem_responses! {
+    /// What routes can answer that ask Redis.
+    RedisProblems:
+    503 "`redis_unavailable`: nothing happened; `outcome_unknown`: it may have happened",
+}
+
+problem_responses! {
+    /// What routes can answer that read a body.
+    BodyProblems:
+    400 "the path, the query or the body cannot be parsed",
+    408 "the body was not sent in time",
+    413 "the body or the payload is too large",
+    415 "the body's media type is not the one wanted here, or none is given",
+    422 "an unknown or repeated field or query parameter, or a value that is not allowed",
+}

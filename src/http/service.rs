@@ -1,0 +1,88 @@
+//! healthz, readyz, metrics and the document: for operators and tools.
+
+use super::{
+    AppState,
+    extract::Query,
+    problem::{CommonProblems, Problem, ProblemBody},
+};
+use crate::error::Error;
+use axum::{
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// All is well.
+#[derive(Serialize, ToSchema)]
+pub struct Health {
+    /// Always `ok`.
+    #[schema(example = "ok")]
+    status: &'static str,
+}
+
+/// Does the process live?
+#[utoipa::path(
+    get, path = "/healthz", operation_id = "getHealth", tag = "service",
+    responses((status = 200, description = "It does", body = Health), CommonProblems),
+)]
+pub async fn get_health(query: Query) -> Result<Response, Problem> {
+    query.none()?;
+    Ok(super::json(&Health { status: "ok" }).into_response())
+}
+
+/// Can it serve?
+///
+/// Only while Redis answers, is not loading, may be written and never evicts, and dueq is not stopping.
+#[utoipa::path(
+    get, path = "/readyz", operation_id = "getReadiness", tag = "service",
+    responses(
+        (status = 200, description = "It can", body = Health),
+        (status = 503, description = "It cannot, for the reason in `detail`", body = ProblemBody,
+            content_type = "application/problem+json"),
+        CommonProblems,
+    ),
+)]
+pub async fn get_readiness(
+    State(state): State<AppState>,
+    query: Query,
+) -> Result<Response, Problem> {
+    query.none()?;
+    let not_ready =
+        |reason: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", reason);
+    if *state.stopping.borrow() {
+        return Err(not_ready("dueq is stopping".to_owned()));
+    }
+    state.store.health().await.map_err(not_ready)?;
+    Ok(super::json(&Health { status: "ok" }).into_response())
+}
+
+/// Metrics for Prometheus.
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "getMetrics", tag = "service",
+    responses(
+        (status = 200, description = "The metrics of this instance", body = String,
+            content_type = "application/openmetrics-text"),
+        CommonProblems,
+    ),
+)]
+pub async fn get_metrics(State(state): State<AppState>, query: Query) -> Result<Response, Problem> {
+    query.none()?;
+    let text = state.metrics.render().map_err(|_| Error::Internal)?;
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
+}
+
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", operation_id = "getOpenapi", tag = "service",
+    responses(
+        (status = 200, description = "The OpenAPI 3.1 document", body = super::openapi::AnyJson),
+        CommonProblems,
+    ),
+)]
+pub async fn get_openapi(State(state): State<AppState>, query: Query) -> Result<Response, Problem> {
+    query.none()?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], state.document.clone()).into_response())
+}

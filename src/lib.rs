@@ -1,0 +1,14 @@
+//! dueq: a delay queue over HTTP on Redis.
+//!
+//! Modules import in one direction:
+//! `model ← error ← metrics ← store ← waiting ← http ← app ← cli ← main`.
+
+pub mod app;
+pub mod cli;
+pub mod config;
+pub mod error;
+pub mod http;
+pub mod metrics;
+pub mod model;
+pub mod store;
+pub mod waiting;

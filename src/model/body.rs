@@ -1,0 +1,132 @@
+//! How a message's body lies in Redis: bytes that no script parses.
+//!
+//! A plain JSON payload is the tag 0 and the payload as it was sent. Anything with a content type or headers is the
+//! tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. One byte is what the common
+//! case pays; the payload's size can be told without reading it (`payload_bytes.lua`).
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+const PLAIN: u8 = 0;
+const WITH_HEADER: u8 = 1;
+
+/// What a payload is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A JSON value, byte for byte as it was sent.
+    Json(Bytes),
+    /// Bytes of some media type.
+    Bytes {
+        /// The bytes.
+        data: Bytes,
+        /// Their media type.
+        content_type: String,
+    },
+}
+
+/// A message's content and headers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body {
+    /// The payload.
+    pub content: Content,
+    /// The publisher's headers, names as sent.
+    pub headers: BTreeMap<String, String>,
+}
+
+/// What was read from Redis is no body.
+#[derive(Debug, thiserror::Error)]
+#[error("a stored message body cannot be read")]
+pub struct BrokenBody;
+
+#[derive(Serialize, Deserialize)]
+struct Header<'a> {
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none", borrow)]
+    content_type: Option<std::borrow::Cow<'a, str>>,
+    #[serde(rename = "h", default, skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<String, String>,
+}
+
+impl Body {
+    /// The bytes that Redis keeps.
+    pub fn encode(&self) -> Bytes {
+        let (payload, content_type) = match &self.content {
+            Content::Json(json) => (json, None),
+            Content::Bytes { data, content_type } => (data, Some(content_type.as_str().into())),
+        };
+        let mut out = BytesMut::with_capacity(payload.len() + 64);
+        if content_type.is_none() && self.headers.is_empty() {
+            out.put_u8(PLAIN);
+        } else {
+            let header = Header { content_type, headers: self.headers.clone() };
+            // A map of strings always serializes; 8 KiB of headers, each byte escaped, stay below 64 KiB.
+            let header = serde_json::to_vec(&header).unwrap_or_default();
+            out.put_u8(WITH_HEADER);
+            out.put_u16(header.len() as u16);
+            out.put_slice(&header);
+        }
+        out.put_slice(payload);
+        out.freeze()
+    }
+
+    /// Reads what [`Body::encode`] wrote; the payload is not copied.
+    pub fn decode(stored: Bytes) -> Result<Self, BrokenBody> {
+        match stored.first() {
+            Some(&PLAIN) => {
+                Ok(Self { content: Content::Json(stored.slice(1..)), headers: BTreeMap::new() })
+            }
+            Some(&WITH_HEADER) if stored.len() >= 3 => {
+                let payload_at = 3 + usize::from(u16::from_be_bytes([stored[1], stored[2]]));
+                let header = stored.get(3..payload_at).ok_or(BrokenBody)?;
+                let header: Header<'_> = serde_json::from_slice(header).map_err(|_| BrokenBody)?;
+                let payload = stored.slice(payload_at..);
+                let content = match header.content_type {
+                    None => Content::Json(payload),
+                    Some(content_type) => {
+                        Content::Bytes { data: payload, content_type: content_type.into_owned() }
+                    }
+                };
+                Ok(Self { content, headers: header.headers })
+            }
+            _ => Err(BrokenBody),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_come_back_as_they_were() {
+        let headers = BTreeMap::from([("X-Trace".to_owned(), "é\"\\".to_owned())]);
+        let json = Content::Json(Bytes::from_static(b"{ \"a\" : 1E400 }"));
+        let raw = Content::Bytes {
+            data: Bytes::from_static(&[0, 255, 1]),
+            content_type: "image/png".into(),
+        };
+        for (content, headers) in [
+            (json.clone(), BTreeMap::new()),
+            (json, headers.clone()),
+            (raw.clone(), BTreeMap::new()),
+            (raw, headers),
+        ] {
+            let body = Body { content, headers };
+            assert_eq!(Body::decode(body.encode()).unwrap(), body);
+        }
+    }
+
+    #[test]
+    fn a_plain_payload_costs_one_byte() {
+        let body =
+            Body { content: Content::Json(Bytes::from_static(b"[1]")), headers: BTreeMap::new() };
+        assert_eq!(&body.encode()[..], b"\0[1]");
+    }
+
+    #[test]
+    fn bytes_that_are_no_body_are_refused() {
+        for broken in [&b""[..], b"\x07", b"\x01", b"\x01\0", b"\x01\0\x09{}", b"\x01\0\x02[]"] {
+            assert!(Body::decode(Bytes::copy_from_slice(broken)).is_err());
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Topic names: part of URLs and of Redis keys, so their alphabet is narrow on purpose.
+
+use std::{fmt, sync::Arc};
+
+const MAX_CHARS: usize = 128;
+
+/// A valid topic name: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}` without `..`. Names that begin with `_` are dueq's own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicName(Arc<str>);
+
+/// The text is no topic name.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "a topic name has 1 to 128 of the characters A-Z a-z 0-9 . _ -, begins with a letter or digit and has no `..`"
+)]
+pub struct InvalidTopicName;
+
+impl TopicName {
+    /// Checks `text` against the rule for topic names.
+    pub fn parse(text: &str) -> Result<Self, InvalidTopicName> {
+        let bytes = text.as_bytes();
+        let begins_well = bytes.first().is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
+        let alphabet = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+        if begins_well
+            && bytes.len() <= MAX_CHARS
+            && bytes.iter().all(alphabet)
+            && !text.contains("..")
+        {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidTopicName)
+        }
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Is this one of dueq's own topics? Nobody publishes to them directly.
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with('_')
+    }
+}
+
+impl fmt::Display for TopicName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl serde::Serialize for TopicName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_contract_are_taken_and_others_are_not() {
+        for good in ["a", "orders", "A.b_c-9", "_callbacks", &"x".repeat(128)] {
+            assert!(TopicName::parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            ".",
+            "..",
+            "a..b",
+            "-a",
+            ".a",
+            "a b",
+            "a/b",
+            "{a}",
+            "*",
+            "é",
+            "а",
+            "a\0",
+            &"x".repeat(129),
+        ] {
+            assert!(TopicName::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! ack: forgets messages whose lease the token holds.
+
+use super::{
+    backend::Backend,
+    call::{Context, Ticket, Verb},
+    inbox::Job,
+    lanes::Grouped,
+    registry::Topic,
+    reply::{CallError, Fields, malformed},
+    scripts::{self, Script},
+};
+use crate::{
+    error::Error,
+    model::{MessageId, Seal},
+};
+use deadpool_redis::redis::{Cmd, Value};
+use std::sync::Arc;
+
+/// An acknowledgement.
+pub(crate) struct Ack {
+    pub id: MessageId,
+    pub seal: Seal,
+}
+
+/// Writes what ack, nack and extend have in common: keys so far, members, seals.
+pub(crate) fn write_holders<'a>(
+    holders: impl Iterator<Item = (&'a MessageId, &'a Seal)> + Clone,
+    context: &Context<'_>,
+    command: &mut Cmd,
+) {
+    for (id, _) in holders.clone() {
+        command.arg(&id.member()[..]);
+    }
+    let service = context.backend.service();
+    let generation_of = |run| service.as_ref().and_then(|s| s.generations.get(&run).copied());
+    for (_, seal) in holders {
+        // A run that nobody knows any more: no lease has an attempt 0, so this holds none.
+        let packed = generation_of(seal.run).map_or(0, |generation| {
+            u64::from(seal.attempt) << 12 | u64::from(generation) << 1 | u64::from(seal.last)
+        });
+        command.arg(packed);
+    }
+}
+
+/// A script's code for a token that does not hold.
+pub(crate) fn refused(code: i64) -> Error {
+    match code {
+        1 => Error::LeaseLost,
+        2 => Error::MessageNotFound,
+        _ => Error::Internal,
+    }
+}
+
+impl Grouped for Ack {
+    fn job(ticket: Ticket<Self>) -> Job {
+        Job::Ack(ticket)
+    }
+}
+
+impl Verb for Ack {
+    type Answer = Result<(), Error>;
+
+    fn script() -> &'static Script {
+        &scripts::ACK
+    }
+
+    fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
+        let keys = &topic.keys;
+        command.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
+        command.arg(&keys.extra).arg(&keys.meta);
+        command.arg(topic.route.topic.0).arg(group.len());
+        let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
+        write_holders(holders, context, command);
+    }
+
+    fn read(
+        group: &[Ticket<Self>],
+        topic: &Arc<Topic>,
+        _: &mut Context<'_>,
+        reply: Value,
+    ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
+        let size = group.len();
+        if let Value::Int(good) = reply {
+            if good as usize != size {
+                return Err(malformed(&reply));
+            }
+            topic.counters.acked.inc_by(size as u64);
+            return Ok((0..size).map(|_| Ok(Ok(()))).collect());
+        }
+        let mut codes = Fields::of(reply)?;
+        let mut answers = Vec::with_capacity(size);
+        for _ in 0..size {
+            let code = codes.int()?;
+            if code == 0 {
+                topic.counters.acked.inc();
+            }
+            answers.push(Ok(if code == 0 { Ok(()) } else { Err(refused(code)) }));
+        }
+        Ok(answers)
+    }
+
+    fn canned(self, _: &Arc<Topic>, _: &Backend) -> Self::Answer {
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! Calls to scripts, and groups of them. A verb says how a group of requests becomes the arguments of one script call
+//! and how the reply is taken apart again; everything else about a call is the same for all verbs and lives here.
+
+use super::{
+    backend::{Backend, Run},
+    registry::Topic,
+    reply::CallError,
+    scripts::Script,
+};
+use deadpool_redis::redis::{Cmd, Value, cmd};
+use std::{sync::Arc, time::Instant};
+use tokio::sync::oneshot;
+
+/// Messages in one script call, at most: bounds what a call costs Redis, and `unpack` in Lua.
+pub(crate) const GROUP_MESSAGES: usize = 256;
+/// Bytes of bodies in one script call, at most; a larger message goes alone.
+pub(crate) const GROUP_BYTES: usize = 256 * 1024;
+
+/// What a call may use beside its own request.
+pub(crate) struct Context<'a> {
+    pub backend: &'a Backend,
+    pub run: &'a Arc<Run>,
+    /// Topics whose sleeping consumers a reply asked to wake.
+    pub wakes: Vec<Arc<Topic>>,
+}
+
+/// A kind of request that one script serves, many at a time.
+pub(crate) trait Verb: Sized + Send + Sync + 'static {
+    /// What one request gets.
+    type Answer: Send + 'static;
+
+    /// The script.
+    fn script() -> &'static Script;
+    /// Bytes that this request adds to the call.
+    fn bytes(&self) -> usize {
+        0
+    }
+    /// Writes keys (with their number first) and arguments of one call for `group`.
+    fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd);
+    /// Takes the reply apart: one outcome for each request of the group, in order.
+    fn read(
+        group: &[Ticket<Self>],
+        topic: &Arc<Topic>,
+        context: &mut Context<'_>,
+        reply: Value,
+    ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError>;
+    /// An answer made up without Redis, for the ceiling of `dueq bench`.
+    fn canned(self, topic: &Arc<Topic>, backend: &Backend) -> Self::Answer;
+}
+
+/// One request on its way to Redis.
+pub(crate) struct Ticket<V: Verb> {
+    pub verb: V,
+    pub topic: Arc<Topic>,
+    /// When it came: what waits too long is refused and not sent.
+    pub since: Instant,
+    pub answer: oneshot::Sender<Result<V::Answer, CallError>>,
+}
+
+/// Requests that go to Redis in one call.
+pub(crate) struct Group<V: Verb> {
+    topic: Arc<Topic>,
+    tickets: Vec<Ticket<V>>,
+    bytes: usize,
+}
+
+impl<V: Verb> Group<V> {
+    pub fn new(ticket: Ticket<V>) -> Self {
+        let bytes = ticket.verb.bytes();
+        Self { topic: ticket.topic.clone(), tickets: vec![ticket], bytes }
+    }
+
+    /// Takes `ticket` in if it fits, else gives it back.
+    pub fn add(&mut self, ticket: Ticket<V>) -> Result<(), Ticket<V>> {
+        let bytes = self.bytes + ticket.verb.bytes();
+        if self.tickets.len() >= GROUP_MESSAGES || bytes > GROUP_BYTES {
+            return Err(ticket);
+        }
+        self.bytes = bytes;
+        self.tickets.push(ticket);
+        Ok(())
+    }
+}
+
+/// A call of any kind, ready to be sent.
+pub(crate) trait Call: Send + Sync {
+    /// The command to send.
+    fn command(&self, context: &Context<'_>) -> Cmd;
+    /// Hands out what came back.
+    fn finish(self: Box<Self>, context: &mut Context<'_>, result: Result<Value, CallError>);
+    /// Answers all of its requests that nothing was sent.
+    fn refuse(self: Box<Self>);
+}
+
+impl<V: Verb> Call for Group<V> {
+    fn command(&self, context: &Context<'_>) -> Cmd {
+        let mut command = cmd("EVALSHA");
+        command.arg(V::script().sha());
+        V::write(&self.tickets, &self.topic, context, &mut command);
+        command
+    }
+
+    fn finish(self: Box<Self>, context: &mut Context<'_>, result: Result<Value, CallError>) {
+        let size = self.tickets.len();
+        context.backend.metrics.observe_group(V::script().name, size);
+        let outcome = result.and_then(|reply| V::read(&self.tickets, &self.topic, context, reply));
+        let answers = match outcome {
+            Ok(answers) if answers.len() == size => answers,
+            Ok(_) => (0..size).map(|_| Err(CallError::Internal)).collect(),
+            Err(error) => (0..size).map(|_| Err(error)).collect(),
+        };
+        for (ticket, answer) in self.tickets.into_iter().zip(answers) {
+            // A caller that is gone drops the answer, which knows what to do then (see `Grants`).
+            let _ = ticket.answer.send(answer);
+        }
+    }
+
+    fn refuse(self: Box<Self>) {
+        for ticket in self.tickets {
+            let _ = ticket.answer.send(Err(CallError::Unavailable));
+        }
+    }
+}
+
+/// A single command of no script, such as a read of the registry.
+pub(crate) struct Single {
+    pub command: Cmd,
+    pub answer: oneshot::Sender<Result<Value, CallError>>,
+}
+
+impl Call for Single {
+    fn command(&self, _: &Context<'_>) -> Cmd {
+        self.command.clone()
+    }
+
+    fn finish(self: Box<Self>, _: &mut Context<'_>, result: Result<Value, CallError>) {
+        let _ = self.answer.send(result);
+    }
+
+    fn refuse(self: Box<Self>) {
+        let _ = self.answer.send(Err(CallError::Unavailable));
+    }
+}

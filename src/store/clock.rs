@@ -1,0 +1,102 @@
+//! Redis's clock as this instance knows it: estimated from the instants in its replies, and only ever used to number
+//! messages and to decide how long to sleep. What is due is decided by Redis alone.
+
+use super::reply;
+use crate::model::Millis;
+use deadpool_redis::redis::Value;
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+/// A reply this far (ms) from what was expected means that Redis's clock was set.
+const STEP_MS: i64 = 500;
+/// A better estimate is forgotten after this, so that clocks that drift apart are followed.
+const KEEP: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(crate) struct Clock {
+    base: Instant,
+    /// Redis's ms minus the ms since `base`.
+    offset: AtomicI64,
+    raised: Mutex<Instant>,
+    steps: watch::Sender<()>,
+}
+
+impl Clock {
+    pub fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            base: now,
+            // Before the first reply nothing is known; any reply is a step from here.
+            offset: AtomicI64::new(0),
+            raised: Mutex::new(now),
+            steps: watch::Sender::new(()),
+        }
+    }
+
+    /// Redis's time now, or some ms before: a reply is always older than the moment it is read.
+    pub fn now(&self) -> Millis {
+        self.offset.load(Ordering::Relaxed) + self.elapsed()
+    }
+
+    /// Takes an instant that a reply just brought.
+    pub fn observe(&self, redis_now: Millis) {
+        let offset = redis_now - self.elapsed();
+        let known = self.offset.load(Ordering::Relaxed);
+        if offset == known {
+            return;
+        }
+        let Ok(mut raised) = self.raised.lock() else { return };
+        let stepped = (offset - known).abs() > STEP_MS;
+        // The reply that travelled fastest comes nearest to the truth: keep the greatest, for a while.
+        if offset > known || stepped || raised.elapsed() > KEEP {
+            self.offset.store(offset, Ordering::Relaxed);
+            *raised = Instant::now();
+        }
+        if stepped {
+            self.steps.send_replace(());
+        }
+    }
+
+    /// Takes the reply to TIME: seconds, microseconds.
+    pub fn observe_time(&self, time: &[Value]) {
+        let number = |at: usize| time.get(at).and_then(reply::word)?.parse::<Millis>().ok();
+        if let (Some(seconds), Some(micros)) = (number(0), number(1)) {
+            self.observe(seconds * 1000 + micros / 1000);
+        }
+    }
+
+    /// Changes whenever Redis's clock was set; whoever sleeps by it looks again.
+    pub fn steps(&self) -> watch::Receiver<()> {
+        self.steps.subscribe()
+    }
+
+    fn elapsed(&self) -> Millis {
+        self.base.elapsed().as_millis() as Millis
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_estimate_is_never_ahead_and_follows_a_step() {
+        let clock = Clock::new();
+        let steps = clock.steps();
+        clock.observe(1_000_000);
+        assert!((999_999..=1_000_050).contains(&clock.now()));
+        clock.observe(999_990);
+        assert!(clock.now() >= 1_000_000, "a slower reply does not pull the estimate back");
+        clock.observe(5_000_000);
+        assert!(clock.now() >= 5_000_000);
+        clock.observe(1_000_000);
+        assert!(clock.now() < 1_000_500);
+        assert!(steps.has_changed().unwrap());
+    }
+}

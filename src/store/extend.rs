@@ -1,0 +1,89 @@
+//! extend: makes held leases longer.
+
+use super::{
+    ack::{refused, write_holders},
+    backend::Backend,
+    call::{Context, Ticket, Verb},
+    inbox::Job,
+    lanes::Grouped,
+    registry::Topic,
+    reply::{CallError, Fields},
+    scripts::{self, Script},
+};
+use crate::{
+    error::Error,
+    model::{LEASE_CAP_MS, MessageId, Millis, Seal},
+};
+use deadpool_redis::redis::{Cmd, Value};
+use std::sync::Arc;
+
+/// A lease to be made longer.
+pub(crate) struct Extend {
+    pub id: MessageId,
+    pub seal: Seal,
+    pub lease_ms: u64,
+}
+
+/// A lease after its extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended {
+    /// Time left, ms.
+    pub lease_ms: Millis,
+    /// When it ends.
+    pub lease_expires_at: Millis,
+}
+
+impl Grouped for Extend {
+    fn job(ticket: Ticket<Self>) -> Job {
+        Job::Extend(ticket)
+    }
+}
+
+impl Verb for Extend {
+    type Answer = Result<Extended, Error>;
+
+    fn script() -> &'static Script {
+        &scripts::EXTEND
+    }
+
+    fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
+        let keys = &topic.keys;
+        command.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
+        command.arg(&keys.extra).arg(&keys.meta);
+        command.arg(topic.route.topic.0).arg(group.len());
+        let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
+        write_holders(holders, context, command);
+        for ticket in group {
+            command.arg(ticket.verb.lease_ms);
+        }
+        for ticket in group {
+            command.arg(ticket.verb.seal.granted_at + LEASE_CAP_MS as Millis);
+        }
+    }
+
+    fn read(
+        group: &[Ticket<Self>],
+        _: &Arc<Topic>,
+        context: &mut Context<'_>,
+        reply: Value,
+    ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
+        let mut fields = Fields::of(reply)?;
+        let now = fields.int()?;
+        context.backend.clock.observe(now);
+        let mut answers = Vec::with_capacity(group.len());
+        for _ in group {
+            let (code, deadline) = (fields.int()?, fields.int()?);
+            answers.push(Ok(if code == 0 {
+                Ok(Extended { lease_ms: deadline - now, lease_expires_at: deadline })
+            } else {
+                Err(refused(code))
+            }));
+        }
+        Ok(answers)
+    }
+
+    fn canned(self, _: &Arc<Topic>, backend: &Backend) -> Self::Answer {
+        let lease_ms = self.lease_ms as Millis;
+        Ok(Extended { lease_ms, lease_expires_at: backend.clock.now() + lease_ms })
+    }
+}

@@ -1,0 +1,419 @@
+//! Group commit. A lane is a task that owns one connection; it takes all requests that wait, sends them as one pipeline
+//! of few script calls, and hands each request its own answer. While a call is under way the next requests gather, so
+//! the busier dueq is, the less each message costs; a lone request waits for nobody.
+
+use super::{
+    backend::{Backend, ConnectError, Link, discard},
+    call::{Call, Context, Group, Single, Ticket, Verb},
+    inbox::{Inbox, Job, group},
+    registry::Topic,
+    reply::{CallError, refusal},
+    scripts,
+};
+use deadpool_redis::redis::{Cmd, Pipeline, Value, aio::ConnectionLike, cmd};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+
+/// An idle lane looks this often whether its connection still lives, and what time it is there.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// How often a lane that waits for Redis looks for requests that have waited too long.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// After a connection that failed, requests are refused at once for this long; twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(640);
+
+/// How requests reach Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StoreMode {
+    /// In groups over a few connections.
+    Group,
+    /// One script call a request, each with a checkout from the pool: what group commit is measured against.
+    Direct,
+    /// Not at all, every answer made up: what HTTP and JSON alone would reach.
+    Ceiling,
+}
+
+/// A topic whose consumers should look again.
+#[derive(Clone, Debug)]
+pub enum Wake {
+    /// Those of one topic.
+    Topic(crate::model::TopicName),
+    /// All of them: wake-ups may have been lost.
+    All,
+}
+
+/// The lanes of one instance.
+pub(crate) struct Lanes {
+    pub backend: Backend,
+    inbox: Inbox,
+    mode: StoreMode,
+    timeout: Duration,
+    wakes: mpsc::UnboundedSender<Wake>,
+    /// Tells this instance's wake-ups from those of others.
+    name: String,
+    tasks: TaskTracker,
+}
+
+impl Lanes {
+    /// Opens the first connection, so that a Redis that will not do is told at the start, and starts the lanes.
+    pub async fn start(
+        backend: Backend,
+        lanes: usize,
+        mode: StoreMode,
+        timeout: Duration,
+        wakes: mpsc::UnboundedSender<Wake>,
+        name: String,
+    ) -> Result<Arc<Self>, ConnectError> {
+        let mut first = Some(backend.connect().await?);
+        let inbox = Inbox::default();
+        let tasks = TaskTracker::new();
+        let this = Arc::new(Self { backend, inbox, mode, timeout, wakes, name, tasks });
+        for _ in 0..lanes {
+            let lane = Lane { lanes: this.clone(), link: first.take(), down: None };
+            this.tasks.spawn(lane.run());
+        }
+        Ok(this)
+    }
+
+    /// Sends a request with others of its kind and waits for its answer.
+    pub async fn submit<V: Grouped>(
+        &self,
+        topic: &Arc<Topic>,
+        verb: V,
+    ) -> Result<V::Answer, CallError> {
+        self.call(topic, verb, V::job).await
+    }
+
+    /// Sends requests that go to Redis in this order, and waits for all answers.
+    pub async fn submit_many<V: Grouped>(
+        &self,
+        topic: &Arc<Topic>,
+        verbs: impl Iterator<Item = V>,
+    ) -> Vec<Result<V::Answer, CallError>> {
+        if self.mode != StoreMode::Group {
+            let mut answers = Vec::new();
+            for verb in verbs {
+                answers.push(self.submit(topic, verb).await);
+            }
+            return answers;
+        }
+        let since = Instant::now();
+        let (tickets, answers): (Vec<_>, Vec<_>) = verbs
+            .map(|verb| {
+                let (answer, answered) = oneshot::channel();
+                (V::job(Ticket { verb, topic: topic.clone(), since, answer }), answered)
+            })
+            .unzip();
+        self.inbox.put_all(tickets);
+        let mut outcomes = Vec::with_capacity(answers.len());
+        for answered in answers {
+            outcomes.push(answered.await.unwrap_or(Err(CallError::Unknown)));
+        }
+        outcomes
+    }
+
+    /// Sends a request in a call of its own and waits for its answer.
+    pub async fn submit_alone<V: Verb>(
+        &self,
+        topic: &Arc<Topic>,
+        verb: V,
+    ) -> Result<V::Answer, CallError> {
+        let job = |ticket: Ticket<V>| Job::Alone(Box::new(Group::new(ticket)), Instant::now());
+        self.call(topic, verb, job).await
+    }
+
+    /// Sends a request and lets nobody wait.
+    pub fn submit_detached<V: Grouped>(&self, topic: &Arc<Topic>, verb: V) {
+        let (answer, _) = oneshot::channel();
+        let ticket = Ticket { verb, topic: topic.clone(), since: Instant::now(), answer };
+        self.inbox.put(V::job(ticket));
+    }
+
+    async fn call<V: Verb>(
+        &self,
+        topic: &Arc<Topic>,
+        verb: V,
+        job: impl FnOnce(Ticket<V>) -> Job,
+    ) -> Result<V::Answer, CallError> {
+        if self.mode == StoreMode::Ceiling {
+            return Ok(verb.canned(topic, &self.backend));
+        }
+        let (answer, answered) = oneshot::channel();
+        let ticket = Ticket { verb, topic: topic.clone(), since: Instant::now(), answer };
+        if self.mode == StoreMode::Direct {
+            self.call_directly(Box::new(Group::new(ticket))).await;
+        } else {
+            self.inbox.put(job(ticket));
+        }
+        // A lane that ended without an answer had sent the request, or may have.
+        answered.await.unwrap_or(Err(CallError::Unknown))
+    }
+
+    async fn call_directly(&self, call: Box<dyn Call>) {
+        match self.backend.checkout().await {
+            Ok(mut link) => {
+                let lost = self.exchange(&mut link, vec![call]).await;
+                if lost {
+                    discard(link.connection);
+                }
+            }
+            Err(_) => call.refuse(),
+        }
+    }
+
+    /// Sends one command of no script. Errors: as for every call.
+    pub async fn command(&self, command: Cmd) -> Result<Value, CallError> {
+        let (answer, answered) = oneshot::channel();
+        self.inbox.put(Single { command, answer }.job());
+        answered.await.unwrap_or(Err(CallError::Unknown))
+    }
+
+    /// Tells consumers of `topic`, here and at the other instances, to look again.
+    pub fn wake(&self, topic: &crate::model::TopicName) {
+        // Nobody listens while the instance stops.
+        let _ = self.wakes.send(Wake::Topic(topic.clone()));
+        let mut publish = cmd("PUBLISH");
+        publish.arg(&self.backend.keys.wake_channel).arg(format!("{} {topic}", self.name));
+        let (answer, _) = oneshot::channel();
+        self.inbox.put(Single { command: publish, answer }.job());
+    }
+
+    /// Serves what waits, refuses what comes from now on, and ends.
+    pub async fn stop(&self) {
+        self.inbox.close();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Sends `calls` and hands out the answers. Returns whether the connection must not be used again.
+    async fn exchange(&self, link: &mut Link, calls: Vec<Box<dyn Call>>) -> bool {
+        let mut context = Context { backend: &self.backend, run: &link.run, wakes: Vec::new() };
+        let started = Instant::now();
+        let lost = match self.send(&mut link.connection, &calls, &context).await {
+            Ok(replies) => {
+                self.backend.metrics.redis_seconds.observe(started.elapsed().as_secs_f64());
+                let forgotten = replies.iter().any(|reply| code(reply) == Some("NOSCRIPT"));
+                if forgotten {
+                    return Box::pin(self.load_and_repeat(link, calls, replies)).await;
+                }
+                let demoted = replies.iter().any(|reply| code(reply) == Some("READONLY"));
+                for (call, reply) in calls.into_iter().zip(replies) {
+                    self.finish(call, reply, &mut context);
+                }
+                demoted
+            }
+            Err(error) => {
+                for call in calls {
+                    self.count(error);
+                    call.finish(&mut context, Err(error));
+                }
+                true
+            }
+        };
+        for topic in context.wakes {
+            self.wake(&topic.name);
+        }
+        lost
+    }
+
+    /// One pipeline there and back; gives up after the time-out, and refuses meanwhile what waits too long.
+    async fn send(
+        &self,
+        connection: &mut impl ConnectionLike,
+        calls: &[Box<dyn Call>],
+        context: &Context<'_>,
+    ) -> Result<Vec<Value>, CallError> {
+        let mut pipeline = Pipeline::with_capacity(calls.len());
+        for call in calls {
+            pipeline.add_command(call.command(context));
+        }
+        let started = Instant::now();
+        let sent = connection.req_packed_commands(&pipeline, 0, calls.len());
+        tokio::pin!(sent);
+        loop {
+            let look = tokio::time::timeout(LOOK_EVERY, &mut sent).await;
+            match look {
+                Ok(Ok(replies)) if replies.len() == calls.len() => return Ok(replies),
+                Ok(Ok(_)) => return Err(CallError::Unknown),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, calls = calls.len(), "the answers of Redis were lost");
+                    return Err(CallError::Unknown);
+                }
+                Err(_) if started.elapsed() >= self.timeout => {
+                    tracing::warn!(calls = calls.len(), "Redis did not answer in time");
+                    return Err(CallError::Unknown);
+                }
+                Err(_) => self.inbox.refuse_older(self.timeout),
+            }
+        }
+    }
+
+    /// Redis was told to forget its scripts: those calls did not run, so they are sent again once it knows them.
+    async fn load_and_repeat(
+        &self,
+        link: &mut Link,
+        calls: Vec<Box<dyn Call>>,
+        replies: Vec<Value>,
+    ) -> bool {
+        let mut context = Context { backend: &self.backend, run: &link.run, wakes: Vec::new() };
+        let mut again = Vec::new();
+        for (call, reply) in calls.into_iter().zip(replies) {
+            if code(&reply) == Some("NOSCRIPT") {
+                again.push(call);
+            } else {
+                self.finish(call, reply, &mut context);
+            }
+        }
+        for topic in context.wakes {
+            self.wake(&topic.name);
+        }
+        let mut load = Pipeline::new();
+        for script in scripts::all() {
+            load.cmd("SCRIPT").arg("LOAD").arg(script.source);
+        }
+        let count = scripts::all().len();
+        let loading = link.connection.req_packed_commands(&load, 0, count);
+        match tokio::time::timeout(self.timeout, loading).await {
+            Ok(Ok(_)) => self.exchange(link, again).await,
+            _ => {
+                again.into_iter().for_each(|call| call.refuse());
+                true
+            }
+        }
+    }
+
+    fn finish(&self, call: Box<dyn Call>, reply: Value, context: &mut Context<'_>) {
+        let result = match reply {
+            Value::ServerError(error) => {
+                let refused = refusal(&error);
+                self.count(refused);
+                Err(refused)
+            }
+            reply => Ok(reply),
+        };
+        call.finish(context, result);
+    }
+
+    fn count(&self, error: CallError) {
+        self.backend.metrics.count_redis_error(error.kind());
+    }
+}
+
+/// Verbs whose requests go in groups.
+pub(crate) trait Grouped: Verb {
+    /// The job that carries such a request.
+    fn job(ticket: Ticket<Self>) -> Job;
+}
+
+fn code(reply: &Value) -> Option<&str> {
+    if let Value::ServerError(error) = reply { Some(error.code()) } else { None }
+}
+
+struct Lane {
+    lanes: Arc<Lanes>,
+    link: Option<Link>,
+    /// Until when nothing is tried, and how long the pause was.
+    down: Option<(Instant, Duration)>,
+}
+
+impl Lane {
+    async fn run(mut self) {
+        let lanes = self.lanes.clone();
+        loop {
+            match tokio::time::timeout(PROBE_EVERY, lanes.inbox.wait()).await {
+                Ok(true) => self.serve().await,
+                Ok(false) => return,
+                Err(_) => self.probe().await,
+            }
+        }
+    }
+
+    async fn serve(&mut self) {
+        // Whoever is ready to run now may have a request for this group.
+        tokio::task::yield_now().await;
+        let lanes = self.lanes.clone();
+        if !self.connected().await {
+            let waiting = lanes.inbox.take();
+            lanes.count_refused(waiting.len());
+            group(waiting).into_iter().for_each(|call| call.refuse());
+            return;
+        }
+        let calls = group(lanes.inbox.take());
+        if let Some(mut link) = self.link.take()
+            && !calls.is_empty()
+        {
+            if lanes.exchange(&mut link, calls).await {
+                discard(link.connection);
+            } else {
+                self.link = Some(link);
+            }
+        }
+    }
+
+    /// Is there a connection? Tries to open one, unless that failed a moment ago.
+    async fn connected(&mut self) -> bool {
+        if self.link.is_some() {
+            return true;
+        }
+        if self.down.is_some_and(|(until, _)| Instant::now() < until) {
+            return false;
+        }
+        match self.lanes.backend.connect().await {
+            Ok(link) => {
+                self.link = Some(link);
+                self.down = None;
+                true
+            }
+            Err(error) => {
+                let pause =
+                    self.down.map_or(FIRST_PAUSE, |(_, pause)| LONGEST_PAUSE.min(pause * 2));
+                tracing::warn!(%error, pause_ms = pause.as_millis() as u64, "no connection to Redis");
+                self.down = Some((Instant::now() + pause, pause));
+                false
+            }
+        }
+    }
+
+    /// An idle connection that broke is replaced before a request meets it.
+    async fn probe(&mut self) {
+        if !self.connected().await {
+            return;
+        }
+        let Some(mut link) = self.link.take() else { return };
+        let time = cmd("TIME");
+        let asked = link.connection.req_packed_command(&time);
+        let alive = match tokio::time::timeout(self.lanes.timeout, asked).await {
+            Ok(Ok(Value::Array(time))) => {
+                self.lanes.backend.clock.observe_time(&time);
+                true
+            }
+            // An error reply is an answer too: Redis may be busy or loading.
+            Ok(Ok(_)) => true,
+            _ => false,
+        };
+        if alive {
+            self.link = Some(link);
+        } else {
+            discard(link.connection);
+        }
+    }
+}
+
+impl Lanes {
+    fn count_refused(&self, calls: usize) {
+        for _ in 0..calls {
+            self.count(CallError::Unavailable);
+        }
+    }
+}
+
+impl Lanes {
+    /// This instance's name among those that share the Redis.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}

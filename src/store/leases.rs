@@ -1,0 +1,200 @@
+//! Leasing messages and holding leases.
+
+use super::{
+    Store,
+    ack::Ack,
+    extend::{Extend, Extended},
+    failed,
+    lease::{Grants, Lease, Leased, Want},
+    nack::{Nack, NackDelay, Nacked},
+    registry::Topic,
+    reply::{CallError, Fields, int},
+};
+use crate::{
+    error::Error,
+    model::{MessageId, Millis, Seal, TopicName},
+};
+use deadpool_redis::redis::{Value, cmd};
+use std::sync::Arc;
+
+/// What `lease.lua` writes when consumers sleep for whatever comes.
+const FOREVER: Millis = 1 << 53;
+
+/// What a want got.
+pub struct LeaseOutcome {
+    /// The messages, none where nothing was ready.
+    pub grants: Grants,
+    /// When something next happens in the topic by itself; only told to a caller who waits.
+    pub next_at: Option<Millis>,
+    /// Nothing was granted only because the call reached its bounds: ask again at once.
+    pub more: bool,
+}
+
+impl Store {
+    /// Grants what is ready, as much as wanted. With `waits`, publishers will wake this instance when there is
+    /// something new before `next_at`. A topic that does not exist has nothing.
+    ///
+    /// Errors: `RedisUnavailable`; `OutcomeUnknown` when messages may have been granted, which come back after their
+    /// lease.
+    pub async fn lease(
+        &self,
+        name: &TopicName,
+        want: Want,
+        waits: bool,
+    ) -> Result<LeaseOutcome, Error> {
+        let mut outcome = LeaseOutcome { grants: Grants::default(), next_at: None, more: false };
+        let mut left = want;
+        let mut refreshed = false;
+        loop {
+            let topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
+            let Some(topic) = topic else { return Ok(outcome) };
+            let begun = !outcome.grants.messages().is_empty();
+            let lease = Lease { want: left, begun, waits, lanes: Arc::downgrade(&self.lanes) };
+            let leased = match self.lanes.submit(&topic, lease).await {
+                Ok(leased) => leased,
+                Err(CallError::Stale) if !refreshed => {
+                    self.refresh(&topic).await?;
+                    refreshed = true;
+                    continue;
+                }
+                // What was granted before the failure is the consumer's all the same.
+                Err(_) if begun => return Ok(outcome),
+                Err(error) => return Err(failed(error)),
+            };
+            let got = leased.grants.messages().len() as u64;
+            let bytes: u64 = leased.grants.messages().iter().map(|m| m.payload_bytes).sum();
+            outcome.grants.append(leased.grants);
+            outcome.next_at = leased.next_at;
+            left.max_messages -= got;
+            left.max_bytes = left.max_bytes.saturating_sub(bytes);
+            outcome.more = leased.more && left.max_messages > 0;
+            // A call is bounded; a want may take several. Others may be faster: stop when one brings nothing.
+            if !leased.more || left.max_messages == 0 || left.max_bytes == 0 || got == 0 {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Asks for consumers who wait, oldest first: one outcome for each want. Each gets what one call grants.
+    ///
+    /// Errors: as for [`Store::lease`].
+    pub async fn lease_waiting(
+        &self,
+        name: &TopicName,
+        wants: &[Want],
+    ) -> Result<Vec<LeaseOutcome>, Error> {
+        let mut topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
+        for _ in 0..2 {
+            let Some(known) = &topic else { break };
+            let lanes = Arc::downgrade(&self.lanes);
+            let lease = |want: &Want| Lease {
+                want: *want,
+                begun: false,
+                waits: true,
+                lanes: lanes.clone(),
+            };
+            let answers = self.lanes.submit_many(known, wants.iter().map(lease)).await;
+            if answers.iter().any(|answer| matches!(answer, Err(CallError::Stale))) {
+                self.refresh(known).await?;
+                topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
+                continue;
+            }
+            // What some were granted is delivered even where others' answers were lost.
+            if let Some(Err(error)) = answers.iter().find(|_| answers.iter().all(Result::is_err)) {
+                return Err(failed(*error));
+            }
+            let outcome = |answer: Result<Leased, CallError>| match answer {
+                Ok(Leased { grants, next_at, more }) => LeaseOutcome { grants, next_at, more },
+                Err(_) => LeaseOutcome { grants: Grants::default(), next_at: None, more: true },
+            };
+            return Ok(answers.into_iter().map(outcome).collect());
+        }
+        let nothing = |_| LeaseOutcome { grants: Grants::default(), next_at: None, more: false };
+        Ok(wants.iter().map(nothing).collect())
+    }
+
+    /// Did something happen in the topic that consumers who sleep until `next` should have been woken for?
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn has_news(&self, name: &TopicName, next: Option<Millis>) -> Result<bool, Error> {
+        let topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
+        let Some(topic) = topic else { return Ok(false) };
+        let mut mark = cmd("HGET");
+        mark.arg(&topic.keys.meta).arg("sleep");
+        let mark = match self.lanes.command(mark).await.map_err(failed)? {
+            // The topic came into being after they were asked for.
+            Value::Nil => 0,
+            mark => int(mark).map_err(failed)?,
+        };
+        Ok(mark < next.unwrap_or(Millis::MAX).min(FOREVER))
+    }
+
+    /// Forgets a message whose lease the token holds.
+    ///
+    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn ack(&self, id: MessageId, token: &str) -> Result<(), Error> {
+        let seal = self.open(id, token).await?;
+        let ack = async |topic: Arc<Topic>| self.lanes.submit(&topic, Ack { id, seal }).await;
+        self.of_message(id, ack).await?.1
+    }
+
+    /// Gives a lease back: the message is due again after `delay_ms`, or as its backoff policy says.
+    ///
+    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn nack(
+        &self,
+        id: MessageId,
+        token: &str,
+        delay_ms: Option<Millis>,
+    ) -> Result<(Nacked, u32), Error> {
+        let seal = self.open(id, token).await?;
+        let delay = delay_ms.map_or(NackDelay::Backoff, NackDelay::After);
+        let nack =
+            async |topic: Arc<Topic>| self.lanes.submit(&topic, Nack { id, seal, delay }).await;
+        Ok((self.of_message(id, nack).await?.1?, seal.attempt))
+    }
+
+    /// Makes a lease `lease_ms` long from now; never shorter than it was, never past 12 h from the grant.
+    ///
+    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn extend(
+        &self,
+        id: MessageId,
+        token: &str,
+        lease_ms: u64,
+    ) -> Result<Extended, Error> {
+        let seal = self.open(id, token).await?;
+        let extend = async |topic: Arc<Topic>| {
+            self.lanes.submit(&topic, Extend { id, seal, lease_ms }).await
+        };
+        self.of_message(id, extend).await?.1
+    }
+
+    /// What a token says. A forged one never reaches a script: it is only looked whether there is such a message.
+    async fn open(&self, id: MessageId, token: &str) -> Result<Seal, Error> {
+        let service = self.lanes.backend.service().ok_or(Error::RedisUnavailable)?;
+        match service.token_key.open(&id, token) {
+            Some(seal) if service.generations.contains_key(&seal.run) => Ok(seal),
+            Some(seal) => {
+                // Granted in a run of Redis that this instance has not met: another one may have.
+                self.learn_runs().await.map_err(failed)?;
+                Ok(seal)
+            }
+            None if self.exists(id).await? => Err(Error::LeaseLost),
+            None => Err(Error::MessageNotFound),
+        }
+    }
+
+    async fn learn_runs(&self) -> Result<(), CallError> {
+        let mut all = cmd("HGETALL");
+        all.arg(&self.lanes.backend.keys.runs);
+        let runs = Fields::of(self.lanes.command(all).await?)?;
+        self.lanes.backend.learn_runs(runs)
+    }
+
+    /// The token of a grant.
+    pub fn token(&self, id: &MessageId, seal: &Seal) -> String {
+        // A grant comes from a Redis that was met, so its service is known.
+        self.lanes.backend.service().map(|s| s.token_key.seal(id, seal)).unwrap_or_default()
+    }
+}

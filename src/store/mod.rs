@@ -1,0 +1,125 @@
+//! The only place that knows Redis. [`Store`] offers one typed method for each operation of the queue; behind it every
+//! change of a message is one Lua script that runs whole or not at all.
+
+mod ack;
+mod backend;
+mod call;
+mod clock;
+pub mod embedded;
+mod extend;
+mod ids;
+mod inbox;
+mod inspect;
+mod keys;
+pub mod lab;
+mod lanes;
+mod lease;
+mod leases;
+mod messages;
+mod nack;
+mod publish;
+mod registry;
+mod reply;
+mod scripts;
+mod topics;
+mod wakes;
+
+pub use backend::{ConnectError, SCHEMA_VERSION};
+pub use extend::Extended;
+pub use inspect::{MessageSnapshot, TOTALS, TopicSnapshot};
+pub use lanes::{StoreMode, Wake};
+pub use lease::{Granted, Grants, Want};
+pub use leases::LeaseOutcome;
+pub use messages::{NewMessage, Published};
+pub use nack::Nacked;
+pub use publish::Due;
+pub use registry::Topic;
+
+use crate::{error::Error, metrics::Metrics, model::Millis};
+use backend::Backend;
+use lanes::Lanes;
+use registry::Registry;
+use reply::CallError;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::{mpsc, watch};
+
+/// How to reach Redis and use it.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Its URL.
+    pub url: String,
+    /// What every key begins with.
+    pub key_prefix: String,
+    /// Connections that share the work.
+    pub lanes: usize,
+    /// How long a request waits for Redis.
+    pub timeout: Duration,
+    /// How requests reach it.
+    pub mode: StoreMode,
+}
+
+/// The queue in Redis. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    lanes: Arc<Lanes>,
+    registry: Arc<Registry>,
+}
+
+impl Store {
+    /// Connects, checks that this Redis will do, and starts the lanes. Also returns where wake-ups arrive.
+    ///
+    /// Errors: [`ConnectError`] where Redis cannot be reached or used.
+    pub async fn connect(
+        options: &StoreOptions,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Self, mpsc::UnboundedReceiver<Wake>), ConnectError> {
+        // In direct mode every request wants a connection; the default of deadpool's examples.
+        let connections = match options.mode {
+            StoreMode::Direct => 16,
+            _ => options.lanes + 1,
+        };
+        let prefix = &options.key_prefix;
+        let backend = Backend::new(&options.url, prefix, connections, options.timeout, metrics)?;
+        let (wakes, woken) = mpsc::unbounded_channel();
+        let name = hex::encode(random_bytes());
+        let lanes =
+            Lanes::start(backend, options.lanes, options.mode, options.timeout, wakes, name)
+                .await?;
+        Ok((Self { lanes, registry: Arc::new(Registry::new(prefix)) }, woken))
+    }
+
+    /// Redis's time as this instance knows it; some ms behind at most.
+    pub fn now(&self) -> Millis {
+        self.lanes.backend.clock.now()
+    }
+
+    /// Changes whenever Redis's clock was set.
+    pub fn clock_steps(&self) -> watch::Receiver<()> {
+        self.lanes.backend.clock.steps()
+    }
+
+    /// Serves what waits and ends the connections; requests are refused from now on.
+    pub async fn stop(&self) {
+        self.lanes.stop().await;
+    }
+}
+
+/// What a call's failure is to the caller of the store.
+fn failed(error: CallError) -> Error {
+    match error {
+        CallError::Unavailable => Error::RedisUnavailable,
+        CallError::Unknown => Error::OutcomeUnknown,
+        // Read again and still stale: somebody deletes and makes the topic over and over; nothing was done.
+        CallError::Stale => Error::RedisUnavailable,
+        CallError::Internal => Error::Internal,
+    }
+}
+
+/// Names this instance among those that share a Redis.
+fn random_bytes() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        bytes[..4].copy_from_slice(&std::process::id().to_be_bytes());
+    }
+    bytes
+}

@@ -1,0 +1,78 @@
+//! The Lua scripts, each joined with the includes that it uses when dueq is compiled. `migrations-lua/README.md` says
+//! how a script is written.
+
+use deadpool_redis::redis;
+use std::sync::LazyLock;
+
+/// A script and what it is called by.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// Its file's name; also its label in the metrics.
+    pub name: &'static str,
+    /// Its text, includes first.
+    pub source: &'static str,
+    sha: LazyLock<String, Box<dyn FnOnce() -> String + Send>>,
+}
+
+impl Script {
+    /// SHA-1 of the text, as EVALSHA wants it.
+    pub fn sha(&self) -> &str {
+        &self.sha
+    }
+}
+
+macro_rules! scripts {
+    ($($constant:ident = $name:literal : $($include:literal)*;)*) => {
+        $(pub(crate) static $constant: LazyLock<Script> = LazyLock::new(|| {
+            let source = concat!(
+                $(include_str!(concat!("../../migrations-lua/includes/", $include, ".lua")),)*
+                include_str!(concat!("../../migrations-lua/scripts/", $name, ".lua")),
+            );
+            Script {
+                name: $name,
+                source,
+                sha: LazyLock::new(Box::new(|| redis::Script::new(source).get_hash().to_owned())),
+            }
+        });)*
+
+        /// All scripts, to be loaded when a Redis is met that has none of them.
+        pub(crate) fn all() -> Vec<&'static Script> {
+            vec![$(&$constant),*]
+        }
+    };
+}
+
+scripts! {
+    PUBLISH = "publish": "now" "format" "rank" "extra" "place" "wake";
+    LEASE = "lease": "now" "format" "lease_score" "rank" "extra" "read_extras" "place" "expire_leases" "promote"
+        "next_event" "payload_bytes";
+    ACK = "ack": "now" "lease_score" "extra" "read_extras" "seal";
+    NACK = "nack": "now" "lease_score" "rank" "extra" "read_extras" "seal" "place" "wake" "backoff";
+    EXTEND = "extend": "now" "lease_score" "extra" "read_extras" "seal";
+    GET = "get": "now" "lease_score" "rank" "extra";
+    DELETE = "delete": "now" "lease_score";
+    EXISTS = "exists": ;
+    COUNT_TOPIC = "count_topic": "now" "format" "lease_score" "rank";
+    CREATE_TOPIC = "create_topic": "format";
+    OPEN_PARTITION = "open_partition": ;
+    OPEN_RUN = "open_run": ;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_script_file_is_joined_and_has_no_shebang() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations-lua/scripts");
+        let mut files: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        files.sort();
+        let mut names: Vec<_> = all().iter().map(|script| script.name.to_owned()).collect();
+        names.sort();
+        assert_eq!(files, names);
+        assert!(all().iter().all(|script| !script.source.starts_with("#!")));
+    }
+}

@@ -1,0 +1,177 @@
+//! `dueq serve` without a Redis: it brings its own, keeps it, and takes it along.
+
+use std::path::Path;
+use std::time::Duration;
+
+use deadpool_redis::redis;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::harness::*;
+
+/// One command on the embedded Redis, by its socket.
+async fn ask(data_dir: &Path, words: &[&str]) -> Vec<String> {
+    let url = format!("redis+unix://{}", data_dir.join("redis.sock").display());
+    let client = redis::Client::open(url).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    redis::cmd(words[0]).arg(&words[1..]).query_async(&mut connection).await.unwrap()
+}
+
+/// The embedded Redis of this instance.
+fn redis_of(dueq: &Dueq) -> u32 {
+    let of = children(dueq.pid());
+    assert_eq!(of.len(), 1, "one child: {of:?}");
+    of[0]
+}
+
+async fn ends(pid: u32) {
+    eventually("its Redis ends", || async { (!lives(pid)).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn a_directory_is_all_it_needs() {
+    let data = temp_dir("data").join("made/by/dueq");
+    let dueq = Dueq::embedded(&data).start().await;
+    let (client, topic) = (dueq.client(), topic("embedded"));
+    client.published(&topic, json!({"payload": 1, "delay_ms": 50})).await;
+    let held = client.lease_one(&topic).await;
+    client.ack_leased(&held).await.expect(204);
+}
+
+#[tokio::test]
+async fn it_is_durable_private_and_never_evicts() {
+    for (fsync, is) in
+        [(None, "everysec"), (Some("everysec"), "everysec"), (Some("always"), "always")]
+    {
+        let data = temp_dir("data");
+        let launch = Dueq::embedded(&data);
+        let _dueq = match fsync {
+            Some(fsync) => launch.args(["--fsync", fsync]).start().await,
+            None => launch.start().await,
+        };
+        for (name, value) in [
+            ("appendonly", "yes"),
+            ("appendfsync", is),
+            ("maxmemory-policy", "noeviction"),
+            ("port", "0"),
+        ] {
+            assert_eq!(ask(&data, &["CONFIG", "GET", name]).await, [name, value]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_second_start_on_the_same_directory_is_refused() {
+    let data = temp_dir("data");
+    let mut dueq = Dueq::embedded(&data).start().await;
+    let second = Dueq::embedded(&data).args(["--listen", "127.0.0.1:0"]).finish().await;
+    crate::refusals::one_line(&second, &[&data.display().to_string()]);
+    let client = dueq.client();
+    client.published(&topic("embedded"), json!({"payload": 1})).await;
+    assert_eq!(dueq.term().await, 0, "{}", dueq.log());
+    Dueq::embedded(&data).start().await;
+}
+
+#[tokio::test]
+async fn after_a_stop_and_a_start_everything_is_there() {
+    let data = temp_dir("data");
+    let mut dueq = Dueq::embedded(&data).start().await;
+    let (client, topic) = (dueq.client(), topic("embedded"));
+    let leased = client.published(&topic, json!({"payload": "held"})).await;
+    let held = client.lease_one(&topic).await;
+    let doomed = client.published(&topic, json!({"payload": "d", "max_attempts": 1})).await;
+    let last = client.lease_one(&topic).await;
+    client.nack_leased(&last, json!({})).await.expect(200);
+    let delayed = client
+        .published(&topic, json!({"payload": "later", "delay_ms": 600_000, "priority": 3}))
+        .await;
+    let ready = client.published(&topic, json!({"payload": "now", "headers": {"a": "b"}})).await;
+    let mut before = Vec::new();
+    for id in [&leased, &doomed, &delayed, &ready] {
+        before.push(client.get(id).await.expect(200).json());
+    }
+    let counted = client.topic(&topic).await.expect(200).json();
+    assert_eq!(dueq.term().await, 0, "{}", dueq.log());
+
+    let dueq = Dueq::embedded(&data).start().await;
+    let client = dueq.client();
+    for (id, before) in [&leased, &doomed, &delayed, &ready].into_iter().zip(before) {
+        assert_eq!(client.get(id).await.expect(200).json(), before);
+    }
+    let after = client.topic(&topic).await.expect(200).json();
+    assert_eq!((&after["counts"], &after["totals"]), (&counted["counts"], &counted["totals"]));
+    client.ack_leased(&held).await.expect(204);
+    let message = client.lease_one(&topic).await;
+    assert_eq!(message["id"], ready);
+    client.ack_leased(&message).await.expect(204);
+    assert!(!client.published(&topic, json!({"payload": 1})).await.is_empty());
+}
+
+#[tokio::test]
+async fn its_redis_stops_with_it() {
+    let mut dueq = Dueq::embedded(&temp_dir("data")).start().await;
+    let redis = redis_of(&dueq);
+    assert_eq!(dueq.term().await, 0, "{}", dueq.log());
+    assert!(!lives(redis), "it waits for its Redis before it ends");
+}
+
+#[tokio::test]
+async fn its_redis_dies_with_a_killed_parent_and_the_next_start_finds_the_data() {
+    let data = temp_dir("data");
+    let mut dueq = Dueq::embedded(&data).start().await;
+    let (client, topic) = (dueq.client(), topic("embedded"));
+    let id = client.published(&topic, json!({"payload": 1})).await;
+    let redis = redis_of(&dueq);
+    dueq.kill9();
+    // Not waited for: the next start must cope with a Redis that is just about to end.
+    let dueq = Dueq::embedded(&data).start().await;
+    ends(redis).await;
+    assert_eq!(dueq.client().state(&id).await, "ready");
+}
+
+#[tokio::test]
+async fn its_redis_outlives_ctrl_c_until_the_drain_is_done() {
+    let data = temp_dir("data");
+    let mut dueq = Dueq::embedded(&data).start().await;
+    let (client, topic) = (dueq.client(), topic("embedded"));
+    let held_topic = format!("{topic}-polled");
+    let poller = client.clone();
+    let poll = tokio::spawn(async move {
+        poller.lease(&held_topic, json!({"wait_ms": 30_000})).await.expect(200).json()
+    });
+    waiters(&client, 1).await;
+    let id = client.published(&topic, json!({"payload": 1})).await;
+    let redis = redis_of(&dueq);
+    dueq.process.signal_group(Signal::INT);
+    assert_eq!(dueq.exit().await, 0, "{}", dueq.log());
+    assert_eq!(poll.await.unwrap()["messages"], json!([]), "the poll was answered");
+    assert!(!lives(redis));
+    let dueq = Dueq::embedded(&data).start().await;
+    assert_eq!(dueq.client().state(&id).await, "ready");
+}
+
+#[tokio::test]
+async fn its_redis_is_started_again_when_it_ends_by_itself() {
+    let data = temp_dir("data");
+    let dueq = Dueq::embedded(&data).args(["--fsync", "always"]).start().await;
+    let (client, topic) = (dueq.client(), topic("embedded"));
+    let id = client.published(&topic, json!({"payload": 1})).await;
+    let redis = Pid::from_raw(redis_of(&dueq) as i32).unwrap();
+    kill_process(redis, Signal::KILL).unwrap();
+    eventually("readyz 200 on the next one", || async {
+        let ready = client.get_path("/readyz").await.status == 200;
+        let next = children(dueq.pid());
+        (ready && next.len() == 1 && next[0] as i32 != redis.as_raw_nonzero().get()).then_some(())
+    })
+    .await;
+    assert_eq!(client.state(&id).await, "ready");
+    client.published(&topic, json!({"payload": 2})).await;
+}
+
+#[tokio::test]
+async fn ready_in_a_moment() {
+    let data = temp_dir("data");
+    let start = std::time::Instant::now();
+    Dueq::embedded(&data).start().await;
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}

@@ -1,0 +1,12 @@
+//! The command itself: how it starts, what it refuses, how it stops, and its other subcommands.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod embedded;
+mod refusals;
+mod settings;
+mod stopping;
+mod subcommands;

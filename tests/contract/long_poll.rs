@@ -1,0 +1,274 @@
+//! Long polls: who waits is answered as soon as something can be granted, the oldest first.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::facts::granted_ms;
+use crate::harness::*;
+
+/// A long poll under way: the messages, and when they came.
+fn poll(client: &Client, topic: &str, wait_ms: u64) -> JoinHandle<(Vec<Value>, Instant)> {
+    let (client, topic) = (client.clone(), topic.to_owned());
+    tokio::spawn(async move {
+        let messages = client.leased(&topic, json!({"wait_ms": wait_ms})).await;
+        (messages, Instant::now())
+    })
+}
+
+/// Starts a long poll by hand, which can be dropped like a client that goes away.
+async fn poll_by_hand(client: &Client, topic: &str) -> Wire {
+    let mut wire = Wire::connect(&client.addr()).await;
+    let body = "{\"wait_ms\":30000}";
+    let head = format!(
+        "POST /topics/{topic}/lease HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
+         content-length: {}",
+        client.addr(),
+        body.len()
+    );
+    assert!(wire.request(&head, body.as_bytes()).await);
+    wire
+}
+
+#[tokio::test]
+async fn a_poll_that_gets_nothing_ends_empty_in_time() {
+    let (client, topic) = (client().await, topic("poll"));
+    for wait_ms in [1, 300, 1000] {
+        let start = Instant::now();
+        assert!(client.leased(&topic, json!({"wait_ms": wait_ms})).await.is_empty());
+        let waited = start.elapsed().as_millis() as u64;
+        assert!((wait_ms..=wait_ms + 500).contains(&waited), "{waited} of {wait_ms} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_poll_that_finds_something_does_not_wait() {
+    let (client, topic) = (client().await, topic("poll"));
+    client.published(&topic, json!({"payload": 1})).await;
+    let start = Instant::now();
+    let want = json!({"wait_ms": 20_000, "max_messages": 100});
+    assert_eq!(client.leased(&topic, want).await.len(), 1, "one is enough");
+    assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_publish_wakes() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("poll"));
+    for priority in [0, 9] {
+        client.published(&topic, json!({"payload": 0, "priority": priority})).await;
+        client.lease_one(&topic).await;
+        let poll = poll(&client, &topic, 20_000);
+        waiters(&client, 1).await;
+        client.published(&topic, json!({"payload": 1, "priority": priority})).await;
+        let published = Instant::now();
+        let (messages, woken) = poll.await.unwrap();
+        assert_eq!(messages.len(), 1);
+        let time = woken.saturating_duration_since(published);
+        assert!(time < Duration::from_millis(500), "{time:?}");
+    }
+    waiters(&client, 0).await;
+}
+
+#[tokio::test]
+async fn a_topic_that_does_not_exist_yet_can_be_waited_for() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("poll"));
+    let poll = poll(&client, &topic, 20_000);
+    waiters(&client, 1).await;
+    client.topic(&topic).await.problem(404, "topic_not_found");
+    client.published(&topic, json!({"payload": 1})).await;
+    let published = Instant::now();
+    let (messages, woken) = poll.await.unwrap();
+    assert_eq!(messages.len(), 1);
+    assert!(woken.saturating_duration_since(published) < Duration::from_millis(500));
+}
+
+#[tokio::test]
+async fn a_due_time_wakes_at_its_moment() {
+    let (client, topic) = (client().await, topic("poll"));
+    for priority in [0, 9] {
+        let message = json!({"payload": 1, "delay_ms": 700, "priority": priority});
+        let due = client.publish(&topic, message).await.expect(201).instant("due_at");
+        let message = client.lease_one(&topic).await;
+        let late = granted_ms(&message, 30_000) - due;
+        assert!((0..300).contains(&late), "{late} ms after its due time");
+    }
+}
+
+#[tokio::test]
+async fn a_message_due_earlier_than_the_one_waited_for_wakes() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("poll"));
+    client.published(&topic, json!({"payload": "late", "delay_ms": 60_000})).await;
+    let poll = poll(&client, &topic, 20_000);
+    waiters(&client, 1).await;
+    let message = json!({"payload": "soon", "delay_ms": 300});
+    let due = client.publish(&topic, message).await.expect(201).instant("due_at");
+    let (messages, _) = poll.await.unwrap();
+    assert_eq!(messages[0]["payload"], "soon");
+    let late = granted_ms(&messages[0], 30_000) - due;
+    assert!((0..300).contains(&late), "{late} ms after its due time");
+}
+
+#[tokio::test]
+async fn a_nack_wakes_at_once_or_after_its_delay() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("poll"));
+    client.published(&topic, json!({"payload": 1})).await;
+    for delay in [0, 400] {
+        let held = client.lease_one(&topic).await;
+        let poll = poll(&client, &topic, 20_000);
+        waiters(&client, 1).await;
+        let more = json!({"delay_ms": delay});
+        let due = client.nack_leased(&held, more).await.expect(200).instant("due_at");
+        let (messages, _) = poll.await.unwrap();
+        let late = granted_ms(&messages[0], 30_000) - due;
+        assert!((0..300).contains(&late), "{late} ms after its due time");
+        let again = json!({"delay_ms": 0});
+        client.nack_leased(&messages[0], again).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn an_expired_lease_wakes_at_its_deadline() {
+    let (client, topic) = (client().await, topic("poll"));
+    client.published(&topic, json!({"payload": 1})).await;
+    let held = client.lease_one_with(&topic, json!({"lease_ms": 1000})).await;
+    let again = client.lease_one(&topic).await;
+    let late = granted_ms(&again, 30_000) - instant_ms(text(&held, "lease_expires_at"));
+    assert!((0..300).contains(&late), "{late} ms after the deadline");
+}
+
+#[tokio::test]
+async fn a_lease_that_is_extended_wakes_nobody_before_its_new_deadline() {
+    let (client, topic) = (client().await, topic("poll"));
+    client.published(&topic, json!({"payload": 1})).await;
+    let held = client.lease_one_with(&topic, json!({"lease_ms": 1000})).await;
+    let poll = poll(&client, &topic, 20_000);
+    let end = client.extend_leased(&held, 2000).await.expect(200).instant("lease_expires_at");
+    let (messages, _) = poll.await.unwrap();
+    let late = granted_ms(&messages[0], 30_000) - end;
+    assert!((0..300).contains(&late), "{late} ms after the deadline");
+}
+
+#[tokio::test]
+async fn a_deleted_message_is_not_waited_for_any_more() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("poll"));
+    let id = client.published(&topic, json!({"payload": "gone", "delay_ms": 700})).await;
+    let poll = poll(&client, &topic, 1500);
+    waiters(&client, 1).await;
+    client.delete(&id).await.expect(204);
+    assert!(poll.await.unwrap().0.is_empty());
+}
+
+#[tokio::test]
+async fn the_oldest_poll_is_served_first() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("poll"));
+    let mut polls = Vec::new();
+    for n in 1..=5 {
+        polls.push(poll(&client, &topic, 20_000));
+        waiters(&client, n).await;
+    }
+    for (n, poll) in polls.into_iter().enumerate() {
+        client.published(&topic, json!({"payload": n})).await;
+        let (messages, _) = poll.await.unwrap();
+        assert_eq!(messages[0]["payload"], n, "message {n} goes to poll {n}");
+        waiters(&client, 4 - n as u32).await;
+    }
+}
+
+#[tokio::test]
+async fn one_message_answers_one_poll_and_the_others_wait_on() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("poll"));
+    let polls: Vec<_> = (0..20).map(|_| poll(&client, &topic, 1500)).collect();
+    waiters(&client, 20).await;
+    client.published(&topic, json!({"payload": 1})).await;
+    waiters(&client, 19).await;
+    let mut granted = 0;
+    for poll in polls {
+        granted += poll.await.unwrap().0.len();
+    }
+    assert_eq!(granted, 1);
+    assert_eq!(client.total(&topic, "granted").await, 1);
+}
+
+#[tokio::test]
+async fn many_messages_at_once_answer_as_many_polls() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("poll"));
+    let polls: Vec<_> = (0..50).map(|_| poll(&client, &topic, 20_000)).collect();
+    waiters(&client, 50).await;
+    let sends = (0..50).map(|n| client.published(&topic, json!({"payload": n})));
+    let mut sent = futures_util::future::join_all(sends).await;
+    let mut got = Vec::new();
+    for poll in polls {
+        got.extend(crate::facts::ids(&poll.await.unwrap().0));
+    }
+    sent.sort();
+    got.sort();
+    assert_eq!(got, sent);
+}
+
+#[tokio::test]
+async fn polls_of_different_topics_do_not_disturb_each_other() {
+    let dueq = instance().await;
+    let (client, busy, quiet) = (dueq.client(), topic("poll"), topic("poll"));
+    let waits = poll(&client, &quiet, 1000);
+    waiters(&client, 1).await;
+    for n in 0..10 {
+        client.published(&busy, json!({"payload": n})).await;
+        client.ack_leased(&client.lease_one(&busy).await).await.expect(204);
+    }
+    assert!(waits.await.unwrap().0.is_empty());
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_leaves_the_room() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("poll"));
+    let wires = [poll_by_hand(&client, &topic).await, poll_by_hand(&client, &topic).await];
+    waiters(&client, 2).await;
+    drop(wires);
+    waiters(&client, 0).await;
+    client.published(&topic, json!({"payload": 1})).await;
+    let message = client.lease_one(&topic).await;
+    assert_eq!(message["attempt"], 1, "nobody had it meanwhile");
+}
+
+#[tokio::test]
+async fn a_message_granted_to_a_client_that_is_gone_is_ready_again_at_once() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("poll"));
+    for n in 0..30 {
+        let wire = poll_by_hand(&client, &topic).await;
+        waiters(&client, 1).await;
+        drop(wire);
+        let id = client.published(&topic, json!({"payload": n})).await;
+        let published = Instant::now();
+        let message = client.lease_one(&topic).await;
+        assert_eq!(message["id"], id);
+        assert!(published.elapsed() < Duration::from_secs(2), "{:?}", published.elapsed());
+        assert_eq!(message["attempts_left"], 9, "a grant that nobody saw does not count");
+        client.ack_leased(&message).await.expect(204);
+    }
+    let seen = crate::facts::topic_in_balance(&client, &topic).await;
+    assert_eq!(seen["totals"]["acked"], 30);
+}
+
+#[tokio::test]
+async fn a_stop_answers_every_poll_empty() {
+    let mut dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("poll"));
+    let polls: Vec<_> = (0..10).map(|_| poll(&client, &topic, 30_000)).collect();
+    waiters(&client, 10).await;
+    let start = Instant::now();
+    let (code, answers) = tokio::join!(dueq.term(), futures_util::future::join_all(polls));
+    assert_eq!(code, 0, "{}", dueq.log());
+    assert!(answers.into_iter().all(|answer| answer.unwrap().0.is_empty()));
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}

@@ -1,0 +1,98 @@
+//! publishRaw: the body is the payload, whatever it is.
+
+use serde_json::json;
+
+use crate::harness::*;
+
+#[tokio::test]
+async fn any_body_is_a_payload_with_its_content_type() {
+    let (client, topic) = (client().await, topic("raw"));
+    for (kind, body, base64) in [
+        ("text/plain; charset=utf-8", &b"hello"[..], "aGVsbG8="),
+        ("application/json", b"{ not json", "eyBub3QganNvbg=="),
+        ("image/png", b"\x00\xff\r\n", "AP8NCg=="),
+    ] {
+        let answer = client.publish_raw(&topic, "", Some(kind), body).await.expect(201);
+        let id = answer.text("id");
+        assert_eq!(answer.header("location"), format!("/messages/{id}"));
+        assert_eq!(answer.json()["duplicate"], false);
+        let leased = client.lease_one(&topic).await;
+        for seen in [&leased, &client.get(&id).await.expect(200).json()] {
+            assert_eq!(seen["payload_base64"], base64);
+            assert_eq!(seen["content_type"], kind);
+            assert!(seen.get("payload").is_none(), "{seen}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_without_a_type_is_an_octet_stream() {
+    let (client, topic) = (client().await, topic("raw"));
+    client.publish_raw(&topic, "", None, b"x").await.expect(201);
+    assert_eq!(client.lease_one(&topic).await["content_type"], "application/octet-stream");
+}
+
+#[tokio::test]
+async fn an_empty_body_is_an_empty_payload() {
+    let (client, topic) = (client().await, topic("raw"));
+    client.publish_raw(&topic, "", Some("text/plain"), b"").await.expect(201);
+    assert_eq!(client.lease_one(&topic).await["payload_base64"], "");
+}
+
+#[tokio::test]
+async fn the_fields_are_query_parameters() {
+    let (client, topic) = (client().await, topic("raw"));
+    let query = "?delay_ms=60000&priority=9&max_attempts=3";
+    let answer = client.publish_raw(&topic, query, None, b"x").await.expect(201);
+    assert_eq!(answer.text("state"), "delayed");
+    assert!(answer.instant("due_at") - answer.instant("published_at") >= 60_000, "{answer}");
+    let seen = client.get(&answer.text("id")).await.expect(200).json();
+    assert_eq!((&seen["priority"], &seen["attempts_left"]), (&json!(9), &json!(3)));
+}
+
+#[tokio::test]
+async fn deliver_at_is_percent_decoded() {
+    let (client, topic) = (client().await, topic("raw"));
+    let query = "?deliver_at=2100-01-01T02%3A00%3A00%2B02%3A00";
+    let answer = client.publish_raw(&topic, query, None, b"x").await.expect(201);
+    assert_eq!(answer.text("due_at"), "2100-01-01T00:00:00.000Z");
+}
+
+#[tokio::test]
+async fn a_query_parameter_that_does_not_fit_is_named() {
+    let (client, topic) = (client().await, topic("raw"));
+    for (query, field) in [
+        ("?delay_ms=abc", "delay_ms"),
+        ("?delay_ms=", "delay_ms"),
+        ("?delay_ms=-1", "delay_ms"),
+        ("?delay_ms=1.5", "delay_ms"),
+        ("?delay_ms=315360000001", "delay_ms"),
+        ("?delay_ms=99999999999999999999", "delay_ms"),
+        ("?delay_ms=1&delay_ms=1", "delay_ms"),
+        ("?priority=256", "priority"),
+        ("?priority=%22", "priority"),
+        ("?max_attempts=0", "max_attempts"),
+        ("?max_attempts=1001", "max_attempts"),
+        ("?deliver_at=tomorrow", "deliver_at"),
+        ("?headers=x", "headers"),
+        ("?backoff=x", "backoff"),
+        ("?callback=x", "callback"),
+        ("?payload=1", "payload"),
+        ("?delay=5", "delay"),
+        ("?Delay_ms=5", "Delay_ms"),
+    ] {
+        let answer = client.publish_raw(&topic, query, None, b"x").await;
+        assert_eq!(answer.status, 422, "{query}: {answer}");
+        answer.refused(422).field(field);
+    }
+    let both = "?delay_ms=1&deliver_at=2100-01-01T00:00:00Z";
+    client.publish_raw(&topic, both, None, b"x").await.refused(422);
+}
+
+#[tokio::test]
+async fn a_raw_payload_has_the_topics_limit() {
+    let (client, topic) = (client().await, topic("raw"));
+    client.publish_raw(&topic, "", None, &vec![b'x'; 262_144]).await.expect(201);
+    client.publish_raw(&topic, "", None, &vec![b'x'; 262_145]).await.refused(413);
+    assert_eq!(client.total(&topic, "published").await, 1);
+}

@@ -1,0 +1,270 @@
+//! Health, metrics, the OpenAPI document, and what the service says while Redis cannot serve.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::*;
+
+#[tokio::test]
+async fn healthz_and_readyz_are_200_on_a_good_redis() {
+    let client = client().await;
+    for path in ["/healthz", "/readyz"] {
+        client.get_path(path).await.expect(200);
+    }
+}
+
+/// A Redis and an instance of the test's own.
+async fn pair() -> (Redis, Dueq) {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    (redis, dueq)
+}
+
+async fn readyz_becomes(client: &Client, status: u16) -> Answer {
+    eventually(&format!("readyz {status}"), || async {
+        let answer = client.get_path("/readyz").await;
+        (answer.status == status).then_some(answer)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn readyz_is_503_while_redis_may_evict() {
+    let (redis, dueq) = pair().await;
+    let client = dueq.client();
+    let set = ["CONFIG", "SET", "maxmemory-policy"];
+    let _: () = redis.command(&[&set[..], &["allkeys-lru"]].concat()).await;
+    let answer = readyz_becomes(&client, 503).await.refused(503);
+    assert!(answer.text("detail").contains("noeviction"), "{answer}");
+    client.get_path("/healthz").await.expect(200);
+    let _: () = redis.command(&[&set[..], &["noeviction"]].concat()).await;
+    readyz_becomes(&client, 200).await;
+}
+
+#[tokio::test]
+async fn readyz_is_503_while_redis_may_not_be_written() {
+    let (redis, dueq) = pair().await;
+    let client = dueq.client();
+    let set = ["CONFIG", "SET", "min-replicas-to-write"];
+    let _: () = redis.command(&[&set[..], &["1"]].concat()).await;
+    readyz_becomes(&client, 503).await.refused(503);
+    let answer = client.publish(&topic("service"), json!({"payload": 1})).await;
+    answer.problem(503, "redis_unavailable");
+    let _: () = redis.command(&[&set[..], &["0"]].concat()).await;
+    readyz_becomes(&client, 200).await;
+    client.published(&topic("service"), json!({"payload": 1})).await;
+}
+
+#[tokio::test]
+async fn readyz_is_503_while_redis_is_a_replica() {
+    let (redis, dueq) = pair().await;
+    let client = dueq.client();
+    let _: () = redis.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    readyz_becomes(&client, 503).await.refused(503);
+    let _: () = redis.command(&["REPLICAOF", "NO", "ONE"]).await;
+    readyz_becomes(&client, 200).await;
+    client.published(&topic("service"), json!({"payload": 1})).await;
+}
+
+#[tokio::test]
+async fn without_redis_every_route_that_needs_it_is_503_and_comes_back_with_it() {
+    let (mut redis, dueq) = pair().await;
+    let (client, topic) = (dueq.client(), topic("service"));
+    let id = client.published(&topic, json!({"payload": 1})).await;
+    redis.kill9();
+    readyz_becomes(&client, 503).await.refused(503);
+    client.get_path("/healthz").await.expect(200);
+    client.get_path("/metrics").await.expect(200);
+    for answer in [
+        client.publish(&topic, json!({"payload": 1})).await,
+        client.lease(&topic, json!({})).await,
+        client.get(&id).await,
+        client.delete(&id).await,
+        client.topic(&topic).await,
+        client.get_path("/topics").await,
+    ] {
+        let answer = answer.problem(503, "redis_unavailable");
+        assert!(answer.header("retry-after").parse::<u32>().is_ok(), "{answer}");
+    }
+    redis.restart().await;
+    readyz_becomes(&client, 200).await;
+    client.published(&topic, json!({"payload": 1})).await;
+}
+
+#[tokio::test]
+async fn while_redis_hangs_requests_are_answered_503_in_time_and_never_done_later() {
+    let mut redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).args(["--redis-timeout-ms", "500"]).start().await;
+    let (client, topic) = (dueq.client(), topic("service"));
+    client.published(&topic, json!({"payload": 1})).await;
+    redis.pause();
+    let start = Instant::now();
+    let asks = (0..20).map(|n| client.publish(&topic, json!({"payload": n})));
+    let answers = futures_util::future::join_all(asks).await;
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    let mut unknown = 0;
+    for answer in answers {
+        let answer = answer.refused(503);
+        match answer.text("code").as_str() {
+            "outcome_unknown" => unknown += 1,
+            code => assert_eq!(code, "redis_unavailable", "{answer}"),
+        }
+    }
+    redis.resume();
+    readyz_becomes(&client, 200).await;
+    client.published(&topic, json!({"payload": 1})).await;
+    let stored = client.total(&topic, "published").await;
+    assert!((2..=2 + unknown).contains(&stored), "{stored} stored, {unknown} of unknown outcome");
+}
+
+#[tokio::test]
+async fn metrics_tell_what_happened() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("service"));
+    for payload in 1..=3 {
+        client.published(&topic, json!({"payload": payload})).await;
+    }
+    client.ack_leased(&client.lease_one(&topic).await).await.expect(204);
+    let nack = json!({"delay_ms": 60_000});
+    client.nack_leased(&client.lease_one(&topic).await, nack).await.expect(200);
+    client.get(&unknown_id()).await.expect(404);
+    let answer = client.get_path("/metrics").await.expect(200);
+    let kind = answer.header("content-type");
+    assert!(kind.starts_with("application/openmetrics-text") || kind.starts_with("text/plain"));
+    let text = String::from_utf8(answer.body.clone()).unwrap();
+    for (name, count) in
+        [("published", 3), ("granted", 2), ("acked", 1), ("nacked", 1), ("dead", 0)]
+    {
+        let line = format!("dueq_messages_{name}_total{{topic=\"{topic}\"}} {count}");
+        assert!(text.lines().any(|l| l == line), "no {line:?} in:\n{text}");
+    }
+    for (operation, status, count) in
+        [("publishMessage", 201, 3), ("leaseMessages", 200, 2), ("getMessage", 404, 1)]
+    {
+        let ours = |line: &&str| {
+            line.starts_with("dueq_http_requests_total")
+                && line.contains(&format!("operation=\"{operation}\""))
+                && line.contains(&format!("status=\"{status}\""))
+        };
+        let line = text.lines().find(ours);
+        assert_eq!(
+            line.and_then(|l| l.rsplit(' ').next()),
+            Some(&*count.to_string()),
+            "{operation}"
+        );
+    }
+    for name in [
+        "dueq_lateness_seconds_count 2",
+        "dueq_waiters 0",
+        "dueq_group_size_count",
+        "dueq_redis_call_duration_seconds_count",
+        "dueq_http_request_duration_seconds_count",
+    ] {
+        assert!(text.lines().any(|l| l.starts_with(name)), "no {name} in:\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_openapi_document_is_the_committed_one() {
+    let committed =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json"));
+    let committed = committed.expect("openapi/openapi.json; `make openapi` writes it");
+    let printed = Command::new(binary()).arg("openapi").output().unwrap();
+    assert!(printed.status.success());
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    assert_eq!(printed.trim_end(), committed.trim_end(), "`make openapi` was forgotten");
+    let answer = client().await.get_path("/openapi.json").await.expect(200);
+    assert_eq!(answer.header("content-type"), "application/json");
+    assert_eq!(answer.json(), serde_json::from_str::<Value>(&committed).unwrap());
+}
+
+#[tokio::test]
+async fn the_openapi_document_names_every_route() {
+    let document = client().await.get_path("/openapi.json").await.expect(200).json();
+    assert!(text(&document, "openapi").starts_with("3.1"));
+    for (path, method, operation) in [
+        ("/topics/{topic}/messages", "post", "publishMessage"),
+        ("/topics/{topic}/messages/raw", "post", "publishRaw"),
+        ("/topics/{topic}/lease", "post", "leaseMessages"),
+        ("/messages/{id}/ack", "post", "ackMessage"),
+        ("/messages/{id}/nack", "post", "nackMessage"),
+        ("/messages/{id}/extend", "post", "extendLease"),
+        ("/messages/{id}", "get", "getMessage"),
+        ("/messages/{id}", "delete", "deleteMessage"),
+        ("/topics/{topic}", "get", "getTopic"),
+        ("/topics", "get", "listTopics"),
+    ] {
+        let found = &document["paths"][path][method];
+        assert_eq!(found["operationId"], operation, "{method} {path}");
+        assert!(!found["tags"].as_array().unwrap().is_empty(), "{operation} has a tag");
+        let responses = found["responses"].as_object().unwrap();
+        let good = responses.keys().filter(|status| status.starts_with('2')).count();
+        let schemas: std::collections::HashSet<String> = responses
+            .iter()
+            .filter(|(status, _)| status.starts_with('2'))
+            .map(|(_, response)| response["content"].to_string())
+            .collect();
+        assert!(good >= 1 && schemas.len() == 1, "one success schema: {operation}");
+        for (status, response) in responses {
+            assert!(!text(response, "description").is_empty(), "{operation} {status}");
+            for (kind, content) in response["content"].as_object().into_iter().flatten() {
+                let inline = content["schema"].get("$ref").is_none();
+                assert!(!inline, "an inline schema: {operation} {status} {kind}");
+                let problem = status.as_str() >= "400";
+                assert_eq!(kind == "application/problem+json", problem, "{operation} {status}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_docs_page_needs_nothing_from_elsewhere() {
+    let client = client().await;
+    let mut answer = client.get_path("/docs").await;
+    if (300..400).contains(&answer.status) {
+        let to = answer.header("location").to_owned();
+        answer = client.get_path(&to).await;
+    }
+    let answer = answer.expect(200);
+    assert!(answer.header("content-type").starts_with("text/html"), "{answer}");
+    let page = String::from_utf8_lossy(&answer.body).into_owned();
+    for foreign in ["src=\"http", "src=\"//", "href=\"http", "href=\"//", "@import"] {
+        assert!(!page.contains(foreign), "{foreign} in {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_id_is_taken_and_returned() {
+    let client = client().await;
+    for id in ["x", "abc-123/~!", &"i".repeat(128)] {
+        let answer = client.send("GET", "/healthz", &[("x-request-id", id)], None).await;
+        assert_eq!(answer.header("x-request-id"), id);
+        let answer = client.send("GET", "/nowhere", &[("x-request-id", id)], None).await;
+        assert_eq!(answer.refused(404).text("request_id"), id);
+    }
+}
+
+#[tokio::test]
+async fn a_request_id_that_is_none_is_replaced() {
+    let client = client().await;
+    for id in ["", "a b", "é", &"i".repeat(129)] {
+        let answer = client.send("GET", "/healthz", &[("x-request-id", id)], None).await;
+        let made = answer.header("x-request-id");
+        assert!(!made.is_empty() && made != id, "{id:?} became {made:?}");
+        assert!(made.len() <= 128 && made.bytes().all(|b| b.is_ascii_graphic()), "{made:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_request_without_an_id_gets_one_of_its_own() {
+    let client = client().await;
+    let mut ids = Vec::new();
+    for _ in 0..10 {
+        ids.push(client.get_path("/healthz").await.expect(200).header("x-request-id").to_owned());
+    }
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 10);
+}

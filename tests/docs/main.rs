@@ -1,0 +1,74 @@
+//! The page at `/docs` in a real browser, cut off from every other machine: what a reader sees is
+//! there, and nothing of it comes from elsewhere.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::harness::*;
+
+/// Chromium under any of its names.
+fn chromium() -> &'static str {
+    let names = ["chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"];
+    let there = |name: &&str| {
+        let asked = Command::new(name).arg("--version").stderr(Stdio::null()).output();
+        asked.is_ok_and(|output| output.status.success())
+    };
+    names
+        .into_iter()
+        .find(there)
+        .expect("no chromium: `tests/setup.sh` installs what the tests need")
+}
+
+/// The page's elements once its scripts have run, and the log of the browser's network.
+async fn rendered(url: &str) -> (String, String) {
+    let dir = temp_dir("chromium");
+    let net_log = dir.join("net.json");
+    let dom = dir.join("dom.html");
+    let mut browser = Process::start(
+        Command::new(chromium())
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+            .args(["--no-first-run", "--disable-extensions", "--disable-background-networking"])
+            .args(["--disable-component-update", "--disable-sync", "--disable-default-apps"])
+            .arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
+            .arg(format!("--user-data-dir={}", dir.join("profile").display()))
+            .arg(format!("--log-net-log={}", net_log.display()))
+            .args(["--virtual-time-budget=20000", "--dump-dom", url])
+            .env("HOME", &dir)
+            .stdin(Stdio::null())
+            .stdout(std::fs::File::create(&dom).unwrap())
+            .stderr(Stdio::null()),
+    );
+    let status = browser.wait(Duration::from_secs(90)).await;
+    assert!(status.success(), "chromium: {status}");
+    (text_of(&dom), text_of(&net_log))
+}
+
+#[tokio::test]
+async fn the_docs_show_every_operation_and_fetch_nothing_from_elsewhere() {
+    let dueq = &shared().await.dueq;
+    let (page, network) = rendered(&format!("{}/docs", dueq.url())).await;
+    for shown in [
+        "publishMessage",
+        "publishRaw",
+        "leaseMessages",
+        "ackMessage",
+        "nackMessage",
+        "extendLease",
+        "getMessage",
+        "deleteMessage",
+        "getTopic",
+        "listTopics",
+    ] {
+        assert!(page.contains(shown), "{shown} is not on the page:\n{page}");
+    }
+    assert!(network.contains(dueq.addr()), "the log of the network is empty");
+    for (at, _) in network.match_indices("\"url\":\"http") {
+        let url = network[at + 7..].split('"').next().unwrap();
+        assert!(url.starts_with(&dueq.url()), "the page asked for {url}");
+    }
+}

@@ -1,0 +1,153 @@
+//! What really lies in Redis: every key of a topic's partition read by a connection of the test's
+//! own, and the invariants that hold of it at any moment (I8, one place; I9, conservation).
+
+use std::collections::{BTreeMap, HashMap};
+
+use deadpool_redis::redis::aio::MultiplexedConnection;
+use deadpool_redis::redis::{self, Value};
+use serde_json::Value as Json;
+
+/// The sorted sets of which a message is in exactly one.
+pub const PLACES: [&str; 6] = ["delayed", "delayed_prio", "ready", "unack", "last", "dead"];
+
+/// A partition as it lies in Redis, members in hex.
+#[derive(Clone, Debug, Default)]
+pub struct Audit {
+    /// Where each member is; more than one place is a violation.
+    pub places: BTreeMap<String, Vec<&'static str>>,
+    /// The payload of each member's body.
+    pub bodies: HashMap<String, String>,
+    /// Members with a side entry.
+    pub extra: Vec<String>,
+    /// Totals and settings.
+    pub meta: HashMap<String, String>,
+}
+
+/// The member of an id: of its 32 hex digits the first 12 and the last 10.
+pub fn member_of(id: &str) -> String {
+    let digits = id.replace('-', "");
+    format!("{}{}", &digits[..12], &digits[22..])
+}
+
+impl Audit {
+    /// Reads everything in one MULTI, so that it is one moment; fails only with the connection.
+    pub async fn read(
+        connection: &mut MultiplexedConnection,
+        topic: &str,
+    ) -> redis::RedisResult<Audit> {
+        let key = |name: &str| format!("dueq:{{{topic}:0}}:{name}");
+        let mut all = redis::pipe();
+        all.atomic();
+        for place in PLACES {
+            all.cmd("ZRANGE").arg(key(place)).arg(0).arg(-1);
+        }
+        for hash in ["messages", "extra", "meta"] {
+            all.cmd("HGETALL").arg(key(hash));
+        }
+        type Bytes = Vec<u8>;
+        let replies: Vec<Value> = all.query_async(connection).await?;
+        let mut audit = Audit::default();
+        let mut replies = replies.into_iter();
+        for place in PLACES {
+            let members: Vec<Bytes> = from(replies.next());
+            for member in members {
+                audit.places.entry(hex(&member)).or_default().push(place);
+            }
+        }
+        let messages: HashMap<Bytes, Bytes> = from(replies.next());
+        audit.bodies = messages.iter().map(|(m, body)| (hex(m), payload(body))).collect();
+        let extra: HashMap<Bytes, Bytes> = from(replies.next());
+        audit.extra = extra.keys().map(|member| hex(member)).collect();
+        audit.meta = from(replies.next());
+        Ok(audit)
+    }
+
+    /// How many members are in this place.
+    pub fn count(&self, place: &str) -> usize {
+        self.places.values().filter(|places| places.contains(&place)).count()
+    }
+
+    /// A total, 0 where it was never counted.
+    pub fn total(&self, name: &str) -> i64 {
+        self.meta.get(name).and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// I8 and I9 of this moment; each violation in words.
+    pub fn violations(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (member, places) in &self.places {
+            if places.len() > 1 {
+                found.push(format!("I8 one place: {member} is in {places:?}"));
+            }
+            if !self.bodies.contains_key(member) {
+                found.push(format!("I8 one place: {member} in {places:?} has no body"));
+            }
+        }
+        for member in self.bodies.keys().filter(|m| !self.places.contains_key(*m)) {
+            found.push(format!("I8 one place: the body of {member} has no place"));
+        }
+        for member in self.extra.iter().filter(|m| !self.bodies.contains_key(*m)) {
+            found.push(format!("I8 one place: {member} has an extra and no message"));
+        }
+        let gone: i64 =
+            ["acked", "expired", "deleted", "purged"].map(|t| self.total(t)).iter().sum();
+        let there = self.places.len() as i64;
+        if self.total("published") != there + gone {
+            found.push(format!(
+                "I9 conservation: published {} is not there {there} + gone {gone}: {:?}",
+                self.total("published"),
+                self.meta
+            ));
+        }
+        let leased = (self.count("unack") + self.count("last")) as i64;
+        let ended = ["acked", "nacked", "released", "lease_expired", "deleted_leased", "returned"];
+        let ended: i64 = ended.map(|total| self.total(total)).iter().sum();
+        if self.total("granted") != ended + leased {
+            found.push(format!(
+                "I9 conservation: granted {} is not ended {ended} + leased {leased}: {:?}",
+                self.total("granted"),
+                self.meta
+            ));
+        }
+        found
+    }
+}
+
+/// I9 of an answer of getTopic: the same formulas over its counts and totals.
+pub fn conserved(topic: &Json) -> Vec<String> {
+    let number = |part: &str, name: &str| topic[part][name].as_i64().unwrap_or(0);
+    let sum = |part: &str, names: &[&str]| names.iter().map(|n| number(part, n)).sum::<i64>();
+    let mut found = Vec::new();
+    let there = sum("counts", &["delayed", "ready", "leased", "dead"]);
+    let gone = sum("totals", &["acked", "expired", "deleted", "purged"]);
+    if number("totals", "published") != there + gone {
+        found.push(format!("I9 conservation: published ≠ {there} + {gone} in {topic}"));
+    }
+    let ended = ["acked", "nacked", "released", "lease_expired", "deleted_leased", "returned"];
+    let granted = sum("totals", &ended) + number("counts", "leased");
+    if number("totals", "granted") != granted {
+        found.push(format!("I9 conservation: granted ≠ {granted} in {topic}"));
+    }
+    found
+}
+
+fn from<T: redis::FromRedisValue>(value: Option<Value>) -> T {
+    let value = value.expect("a reply for every command");
+    redis::from_redis_value(value).expect("a reply of the right type")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The payload of a stored body: after a tag 0; after a tag 1, two bytes of length and a header.
+fn payload(body: &[u8]) -> String {
+    let payload = match body {
+        [0, payload @ ..] => payload,
+        [1, high, low, rest @ ..] => {
+            rest.get(usize::from(*high) << 8 | usize::from(*low)..).unwrap_or_default()
+        }
+        _ => b"a body that cannot be read",
+    };
+    String::from_utf8_lossy(payload).into_owned()
+}

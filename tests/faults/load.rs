@@ -1,0 +1,191 @@
+//! A moderate load of every kind of client, and what is demanded once the faults are over: the
+//! queue drains, and the checker finds nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rand::Rng;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::actor::{Actor, Fleet, Options};
+use crate::audit::{Audit, conserved};
+use crate::checker;
+use crate::harness::{Client, Redis, topic};
+use crate::history::{Grant, Ms, Outcome, Recorder, now};
+
+/// How long the drain may take: the longest lease, delay and backoff of the load, and some.
+const DRAIN: Duration = Duration::from_secs(25);
+
+/// Clients at work on one topic.
+pub struct Load {
+    pub recorder: Arc<Recorder>,
+    pub topic: String,
+    fleet: Fleet,
+    stop: Arc<AtomicBool>,
+    tasks: JoinSet<()>,
+}
+
+impl Load {
+    /// Starts this many publishers and consumers against any of the fleet.
+    pub fn start(fleet: &Fleet, name: &str, publishers: u64, consumers: u64) -> Load {
+        let mut load = Load {
+            recorder: Arc::new(Recorder::new()),
+            topic: topic(name),
+            fleet: fleet.clone(),
+            stop: Arc::default(),
+            tasks: JoinSet::new(),
+        };
+        for number in 0..publishers {
+            load.tasks.spawn(publisher(load.actor(number), load.stop.clone()));
+        }
+        for number in publishers..publishers + consumers {
+            load.tasks.spawn(consumer(load.actor(number), load.stop.clone()));
+        }
+        load
+    }
+
+    /// A further client of the same run.
+    pub fn actor(&self, number: u64) -> Actor {
+        Actor::new(&self.recorder, &self.fleet, &self.topic, number)
+    }
+
+    /// Reads what lies in Redis again and again until the load ends: I8 and I9 hold at any moment.
+    pub fn inspect(&mut self, url: &str) {
+        let (stop, topic) = (self.stop.clone(), self.topic.clone());
+        let client = deadpool_redis::redis::Client::open(url).unwrap();
+        self.tasks.spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                let Ok(mut connection) = client.get_multiplexed_async_connection().await else {
+                    sleep(Duration::from_millis(50)).await;
+                    continue;
+                };
+                while let Ok(audit) = Audit::read(&mut connection, &topic).await {
+                    assert_eq!(audit.violations(), Vec::<String>::new(), "under load");
+                    sleep(Duration::from_millis(100)).await;
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Ends the load without a look at what it left.
+    pub async fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.expect("a client of the load");
+        }
+    }
+
+    /// Ends the load, drains the queue and demands that every promise was kept; says what happened.
+    pub async fn verify(&mut self, redis: &Redis) -> Audit {
+        self.stop().await;
+        self.drain().await;
+        let Outcome::Ok(answer) = self.actor(9_000).topic().await else {
+            panic!("getTopic after the faults");
+        };
+        let mut connection = redis.connection().await;
+        let audit = Audit::read(&mut connection, &self.topic).await.expect("an audit");
+        let mut found = checker::violations(&self.recorder.of(&self.topic), &audit);
+        found.extend(conserved(&answer));
+        let outcomes = self.recorder.outcomes();
+        eprintln!("{}: {outcomes:?}, slowest {} ms", self.topic, self.recorder.slowest());
+        eprintln!("{answer}");
+        assert!(
+            found.is_empty(),
+            "{} violations, seed {}:\n{}",
+            found.len(),
+            self.recorder.seed,
+            found.iter().take(20).map(|what| format!("- {what}\n")).collect::<String>()
+        );
+        audit
+    }
+
+    /// Leases and acks until nothing is left but what is dead.
+    async fn drain(&self) {
+        let mut actor = self.actor(8_000);
+        let end = Instant::now() + DRAIN;
+        let mut held: Vec<Grant> = Vec::new();
+        loop {
+            let acks = std::mem::take(&mut held);
+            match actor.lease(100, 5_000, 200, &acks).await {
+                Outcome::Ok(grants) => held = grants,
+                _ => sleep(Duration::from_millis(50)).await,
+            }
+            if held.is_empty()
+                && let Outcome::Ok(topic) = actor.topic().await
+            {
+                let counts = ["delayed", "ready", "leased"].map(|n| topic["counts"][n].as_i64());
+                if counts == [Some(0); 3] {
+                    return;
+                }
+                assert!(Instant::now() < end, "the queue does not drain: {topic}");
+            }
+        }
+    }
+}
+
+/// A client's fleet of one.
+pub fn only(client: Client) -> Fleet {
+    Fleet::new([client])
+}
+
+async fn publisher(mut actor: Actor, stop: Arc<AtomicBool>) {
+    while !stop.load(Ordering::Relaxed) {
+        let random = &mut actor.random;
+        let options = Options {
+            delay: if random.random_bool(0.3) { 0 } else { random.random_range(0..600) },
+            priority: if random.random_bool(0.15) { random.random_range(1..=255) } else { 0 },
+            max_attempts: random.random_bool(0.1).then(|| random.random_range(1..=3)),
+            headers: random.random_bool(0.1),
+            padding: if random.random_bool(0.02) { 3_000 } else { random.random_range(0..200) },
+        };
+        let outcome = actor.publish(options).await;
+        pause(&mut actor, outcome.ok().is_some(), 12).await;
+    }
+}
+
+async fn consumer(mut actor: Actor, stop: Arc<AtomicBool>) {
+    let mut with_next: Vec<Grant> = Vec::new();
+    let mut too_late: Vec<Grant> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let (max, lease_ms, wait) = (
+            actor.random.random_range(1..=8),
+            actor.random.random_range(1_000..=1_500),
+            actor.random.random_range(0..=500),
+        );
+        let acks = std::mem::take(&mut with_next);
+        let outcome = actor.lease(max, lease_ms, wait, &acks).await;
+        let answered = outcome.ok().is_some();
+        for grant in outcome.ok().cloned().unwrap_or_default() {
+            match actor.random.random_range(0..100) {
+                0..50 => drop(actor.ack(&grant).await),
+                50..75 => with_next.push(grant),
+                75..87 => {
+                    let delay = actor.random.random_range(0..300);
+                    actor.nack(&grant, delay).await;
+                }
+                87..93 => {
+                    let longer: Ms = actor.random.random_range(1_000..2_000);
+                    actor.extend(&grant, longer).await;
+                    actor.ack(&grant).await;
+                }
+                93..97 => {} // never heard of again
+                _ => too_late.push(grant),
+            }
+        }
+        if let Some(grant) = too_late.pop_if(|grant| grant.deadline + 50 < now()) {
+            actor.ack(&grant).await;
+        }
+        pause(&mut actor, answered, 3).await;
+    }
+}
+
+/// A short rest, longer after a request that came to nothing.
+async fn pause(actor: &mut Actor, answered: bool, most: u64) {
+    let ms = if answered { actor.random.random_range(0..=most) } else { 20 };
+    sleep(Duration::from_millis(ms)).await;
+}

@@ -1,0 +1,20 @@
+//! What survives faults: killed instances and a killed Redis, cut connections, a Redis that is
+//! full, stopped or busy; and what has to be right for a cluster. Clients work on while a fault
+//! happens and record every answer; `checker` then holds the record and what lies in Redis against
+//! the promises. A failure prints the seed of its random choices.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod actor;
+mod audit;
+mod checker;
+mod groups;
+#[path = "../harness/mod.rs"]
+mod harness;
+mod history;
+mod kills;
+mod load;
+mod memory;
+mod monitor;
+mod slots;
+mod stall;

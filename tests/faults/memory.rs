@@ -1,0 +1,87 @@
+//! Redis at its maxmemory: what is there can be worked off, nothing new comes in, nothing is half
+//! written.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::actor::{Actor, Options};
+use crate::audit::Audit;
+use crate::harness::{Dueq, Redis, text, topic};
+use crate::history::Outcome;
+use crate::load::{Load, only};
+
+/// Publishes of every kind until Redis has refused ten on end; how many it took.
+async fn fill(actor: &mut Actor) -> usize {
+    let (mut taken, mut refused) = (0, 0);
+    for n in 0u8.. {
+        let options = Options {
+            delay: if n % 3 == 0 { 300 } else { 0 },
+            priority: if n % 4 == 0 { 9 } else { 0 },
+            max_attempts: n.is_multiple_of(5).then_some(20),
+            headers: n % 7 == 0,
+            padding: if n % 2 == 0 { 20_000 } else { 300 },
+        };
+        match actor.publish(options).await {
+            Outcome::Ok(_) => (taken, refused) = (taken + 1, 0),
+            Outcome::Never => refused += 1,
+            other => panic!("a publish at maxmemory was answered {other:?}"),
+        }
+        if refused == 10 {
+            break;
+        }
+        assert!(taken < 5_000, "maxmemory is never reached");
+    }
+    taken
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_redis_takes_nothing_new_and_drains() {
+    let redis = Redis::options().args(["--maxmemory", "8mb"]).start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
+    let mut load = Load::start(&only(dueq.client()), "full", 0, 0);
+    let mut actor = load.actor(0);
+    let deletions = topic("full-deletions");
+    let unwanted = client.published(&deletions, json!({"payload": 1, "delay_ms": 60_000})).await;
+
+    let taken = fill(&mut actor).await;
+    assert!(taken > 50, "only {taken} messages fitted");
+    let mut connection = redis.connection().await;
+    let audit = Audit::read(&mut connection, &load.topic).await.unwrap();
+    assert_eq!(audit.violations(), Vec::<String>::new());
+    assert_eq!(audit.bodies.len(), taken, "a refused publish left something");
+
+    // From here on there is no room at all.
+    let _: String = redis.command(&["CONFIG", "SET", "maxmemory", "1mb"]).await;
+    let problem = client.publish(&load.topic, json!({"payload": "more"})).await;
+    problem.problem(503, "redis_unavailable");
+    client
+        .publish(&topic("full-new"), json!({"payload": 1}))
+        .await
+        .problem(503, "redis_unavailable");
+    let grants = actor.lease(20, 1_500, 1_000, &[]).await;
+    let grants = grants.ok().expect("a lease at maxmemory").clone();
+    assert!(grants.len() >= 4, "{grants:?}");
+    assert!(actor.ack(&grants[0]).await.ok().is_some(), "ack");
+    assert!(actor.nack(&grants[1], 100).await.ok().is_some(), "nack");
+    assert!(actor.extend(&grants[2], 2_500).await.ok().is_some(), "extend");
+    client.delete(&unwanted).await.expect(204);
+    client.get(&grants[2].id).await.expect(200);
+
+    // A cut connection is replaced, full or not, and so is an instance that was restarted; the
+    // leases that nobody acks come back.
+    let _: i64 = redis.command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+    sleep(Duration::from_millis(100)).await;
+    let restarted = Dueq::on(&redis).start().await;
+    let leased = restarted.client().lease_one(&load.topic).await;
+    restarted.client().nack_leased(&leased, json!({"delay_ms": 0})).await.expect(200);
+    load.verify(&redis).await;
+
+    client.publish(&load.topic, json!({"payload": "more"})).await.problem(503, "redis_unavailable");
+    let _: String = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    client.published(&load.topic, json!({"payload": "after"})).await;
+    let after = client.lease_one(&load.topic).await;
+    assert_eq!(text(&after, "payload"), "after", "recovers by itself");
+}

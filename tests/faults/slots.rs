@@ -1,0 +1,162 @@
+//! Ready for Redis Cluster: every call's keys lie in one slot, and scripts touch no key that was
+//! not passed to them. Shown of everything that dueq sends while a workload visits every route, on
+//! a Redis in cluster mode, which refuses calls across slots by itself.
+
+use std::collections::BTreeSet;
+
+use deadpool_redis::redis::{self, RedisResult};
+use serde_json::json;
+
+use crate::harness::{Client, Dueq, Redis, eventually, free_port, text, topic};
+use crate::monitor::{Call, MARKER, Monitor};
+
+/// Commands that name no key, as a client or inside a script.
+const KEYLESS: [&str; 14] = [
+    "TIME",
+    "PING",
+    "INFO",
+    "SCRIPT",
+    "PUBLISH",
+    "SUBSCRIBE",
+    "UNSUBSCRIBE",
+    "CLIENT",
+    "CONFIG",
+    "HELLO",
+    "COMMAND",
+    "UNWATCH",
+    "CLUSTER",
+    "ECHO",
+];
+
+/// A single node in cluster mode that has all slots.
+async fn cluster_node() -> Redis {
+    // The bus's port is otherwise the other + 10000, which may be none.
+    let bus = free_port().to_string();
+    let args = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+    let redis = Redis::options().args(args).start().await;
+    let _: String = redis.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
+    eventually("the cluster is whole", || async {
+        let info: String = redis.command(&["CLUSTER", "INFO"]).await;
+        info.contains("cluster_state:ok").then_some(())
+    })
+    .await;
+    redis
+}
+
+/// Every route, and every script with what branches it has over keys.
+async fn visit_everything(one: &Client, other: &Client) {
+    let (here, there) = (&topic("slots"), &topic("slots-other"));
+    let plain = one.published(here, json!({"payload": 1})).await;
+    one.published(here, json!({"payload": 2, "priority": 7})).await;
+    one.published(here, json!({"payload": 3, "priority": 8, "delay_ms": 30})).await;
+    one.published(here, json!({"payload": 4, "delay_ms": 60_000, "headers": {"a": "b"}})).await;
+    one.published(here, json!({"payload": "x".repeat(9_000)})).await;
+    other.published(there, json!({"payload": 1, "max_attempts": 1})).await;
+    one.publish_raw(there, "?delay_ms=10", Some("text/plain"), b"raw").await.expect(201);
+    for path in [format!("/topics/{here}"), "/topics".into(), format!("/messages/{plain}")] {
+        one.get_path(&path).await.expect(200);
+    }
+
+    // Held, given back, prolonged, acked alone and with a lease, refused.
+    let first = one.lease_one(here).await;
+    one.extend_leased(&first, 60_000).await.expect(200);
+    one.get(text(&first, "id")).await.expect(200);
+    one.delete(text(&first, "id")).await.problem(409, "message_leased");
+    one.nack_leased(&first, json!({"delay_ms": 20})).await.expect(200);
+    one.ack_leased(&first).await.problem(409, "lease_lost");
+    one.ack(text(&first, "id"), "forged").await.problem(409, "lease_lost");
+    let second = other.lease_one_with(here, json!({"max_bytes": 100})).await;
+    other.nack_leased(&second, json!({})).await.expect(200);
+    let third = other.lease_one(here).await;
+    let ack = json!({"id": third["id"], "lease_token": third["lease_token"]});
+    let fourth = other.lease_one_with(here, json!({"acks": [ack]})).await;
+    other.ack_leased(&fourth).await.expect(204);
+    let last = one.lease_one(there).await;
+    one.nack_leased(&last, json!({"reason": "bad"})).await.expect(200);
+    assert_eq!(one.state(text(&last, "id")).await, "dead");
+    one.delete(text(&last, "id")).await.expect(204);
+
+    // Leases that end by themselves, the last one too; a waiter that the other instance wakes.
+    let brief = topic("slots-brief");
+    for fields in [json!({"payload": 1}), json!({"payload": 2, "max_attempts": 1, "priority": 1})] {
+        let id = one.published(&brief, fields).await;
+        one.lease_one_with(&brief, json!({"lease_ms": 1_000})).await;
+        eventually("its end", || async { (one.state(&id).await != "leased").then_some(()) }).await;
+        one.leased(&brief, json!({"max_messages": 9})).await;
+    }
+    let waited = topic("slots-waited");
+    let (leased, ()) = tokio::join!(one.lease_one(&waited), async {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        other.published(&waited, json!({"payload": 1})).await;
+    });
+    one.ack_leased(&leased).await.expect(204);
+    one.delete(&plain).await;
+    for path in ["/healthz", "/readyz", "/metrics", "/topics?limit=1"] {
+        one.get_path(path).await.expect(200);
+    }
+}
+
+/// CRC16 (XMODEM) of the hash tag, modulo 16384: the Redis Cluster specification's HASH_SLOT.
+fn slot(key: &str) -> u16 {
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    let tag = tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(key);
+    let crc = tag.bytes().fold(0u16, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
+            if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
+        })
+    });
+    crc % 16384
+}
+
+/// The keys of a command, as Redis itself finds them.
+async fn keys_of(redis: &Redis, words: &[String]) -> BTreeSet<String> {
+    if KEYLESS.contains(&words[0].to_uppercase().as_str()) {
+        return BTreeSet::new();
+    }
+    let mut command = redis::cmd("COMMAND");
+    command.arg("GETKEYS").arg(words);
+    let keys: RedisResult<Vec<String>> = command.query_async(&mut redis.connection().await).await;
+    keys.unwrap_or_else(|error| panic!("the keys of {words:?}: {error}")).into_iter().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
+    let redis = cluster_node().await;
+    let monitor = Monitor::start(redis.port()).await;
+    let (one, other) = (Dueq::on(&redis).start().await, Dueq::on(&redis).start().await);
+    visit_everything(&one.client(), &other.client()).await;
+    let _: String = redis.command(&["ECHO", MARKER]).await;
+    let calls = monitor.calls().await;
+
+    let mut scripts = BTreeSet::new();
+    for Call { words, inner } in &calls {
+        let keys = keys_of(&redis, words).await;
+        let slots: BTreeSet<u16> = keys.iter().map(|key| slot(key)).collect();
+        assert!(slots.len() <= 1, "{words:?} has keys in slots {slots:?}");
+        if words[0].to_uppercase().starts_with("EVAL") {
+            scripts.insert(words[1].clone());
+        }
+        for command in inner {
+            let touched = keys_of(&redis, command).await;
+            let undeclared: Vec<_> = touched.difference(&keys).collect();
+            assert!(undeclared.is_empty(), "{command:?} touches {undeclared:?} within {words:?}");
+        }
+    }
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations-lua/scripts");
+    let files = std::fs::read_dir(folder).unwrap().count();
+    assert_eq!(scripts.len(), files, "scripts that the workload ran, of all that there are");
+    assert!(calls.len() > 50, "{} commands", calls.len());
+    for redis_says_no in ["CROSSSLOT", "MOVED", "non local key"] {
+        let logs = one.log() + &other.log();
+        assert!(!logs.contains(redis_says_no), "{redis_says_no} in {logs}");
+    }
+}
+
+#[tokio::test]
+async fn slots_are_computed_as_redis_does() {
+    let redis = cluster_node().await;
+    for key in ["dueq:{orders:0}:delayed", "a", "{}b", "x{y}{z}", "dueq:{topics}:names", "a}b{c"] {
+        let wanted: u16 = redis.command(&["CLUSTER", "KEYSLOT", key]).await;
+        assert_eq!(slot(key), wanted, "{key}");
+    }
+}

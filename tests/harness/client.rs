@@ -1,0 +1,230 @@
+//! The HTTP client of the tests: one short method per route, nothing hidden. Every answer is checked
+//! for what holds of all of them (see [`Answer::check`]).
+
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+use serde_json::{Value, json};
+
+use super::answer::Answer;
+
+/// A client of one instance.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: Url,
+}
+
+impl Client {
+    /// A client of the instance at `base`, such as `http://127.0.0.1:4321`.
+    pub fn new(base: &str) -> Client {
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(Duration::from_secs(75))
+            .build()
+            .expect("an HTTP client");
+        let base = base.parse().expect("a base URL");
+        Client { http, base }
+    }
+
+    /// `127.0.0.1:<port>`, for raw connections.
+    pub fn addr(&self) -> String {
+        self.base.authority().to_owned()
+    }
+
+    /// Sends any request; the answer, or the error of a connection that gave none.
+    pub async fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+    ) -> Result<Answer, reqwest::Error> {
+        let method = Method::from_bytes(method.as_bytes()).expect("a method");
+        let url = format!("{}{path}", self.base.as_str().trim_end_matches('/'));
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a header name");
+            let value = HeaderValue::from_bytes(value.as_bytes()).expect("a header value");
+            map.append(name, value);
+        }
+        let mut request = self.http.request(method.clone(), url).headers(map);
+        if let Some(body) = body {
+            request = request.body(body);
+        }
+        let response = request.send().await?;
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
+        let body = response.bytes().await?;
+        Ok(Answer::new(format!("{method} {path}"), status, headers, body).check())
+    }
+
+    /// Sends any request.
+    ///
+    /// # Panics
+    /// When no answer comes.
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+    ) -> Answer {
+        match self.try_send(method, path, headers, body).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("{method} {path}: {error:?}"),
+        }
+    }
+
+    /// GET of a path with its query.
+    pub async fn get_path(&self, path: &str) -> Answer {
+        self.send("GET", path, &[], None).await
+    }
+
+    /// POST of JSON.
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.post_text(path, &body.to_string()).await
+    }
+
+    /// POST of this exact text as `application/json`.
+    pub async fn post_text(&self, path: &str, body: &str) -> Answer {
+        self.post_bytes(path, Some("application/json"), body.as_bytes().to_vec()).await
+    }
+
+    /// POST of these bytes with this content type, or with none.
+    pub async fn post_bytes(&self, path: &str, kind: Option<&str>, body: Vec<u8>) -> Answer {
+        let headers: Vec<(&str, &str)> = kind.iter().map(|k| (CONTENT_TYPE.as_str(), *k)).collect();
+        self.send("POST", path, &headers, Some(body)).await
+    }
+
+    /// publishMessage.
+    pub async fn publish(&self, topic: &str, message: Value) -> Answer {
+        self.post(&format!("/topics/{topic}/messages"), &message).await
+    }
+
+    /// publishMessage that must succeed: the new message's id.
+    pub async fn published(&self, topic: &str, message: Value) -> String {
+        self.publish(topic, message).await.expect(201).text("id")
+    }
+
+    /// publishRaw, with its query (`?delay_ms=5` or empty).
+    pub async fn publish_raw(
+        &self,
+        topic: &str,
+        query: &str,
+        kind: Option<&str>,
+        body: &[u8],
+    ) -> Answer {
+        let path = format!("/topics/{topic}/messages/raw{query}");
+        self.post_bytes(&path, kind, body.to_vec()).await
+    }
+
+    /// leaseMessages.
+    pub async fn lease(&self, topic: &str, want: Value) -> Answer {
+        self.post(&format!("/topics/{topic}/lease"), &want).await
+    }
+
+    /// leaseMessages that must succeed: the messages granted.
+    pub async fn leased(&self, topic: &str, want: Value) -> Vec<Value> {
+        let answer = self.lease(topic, want).await.expect(200);
+        match answer.json()["messages"].take() {
+            Value::Array(messages) => messages,
+            other => panic!("messages is {other} in {answer}"),
+        }
+    }
+
+    /// Leases exactly one message, waiting up to 10 s for it.
+    pub async fn lease_one(&self, topic: &str) -> Value {
+        self.lease_one_with(topic, json!({})).await
+    }
+
+    /// The same with further fields of the request.
+    pub async fn lease_one_with(&self, topic: &str, more: Value) -> Value {
+        let mut want = json!({"wait_ms": 10_000});
+        for (name, value) in more.as_object().expect("an object") {
+            want[name] = value.clone();
+        }
+        let mut messages = self.leased(topic, want).await;
+        assert_eq!(messages.len(), 1, "one message of {topic}: {messages:?}");
+        messages.remove(0)
+    }
+
+    /// ackMessage.
+    pub async fn ack(&self, id: &str, token: &str) -> Answer {
+        self.post(&format!("/messages/{id}/ack"), &json!({"lease_token": token})).await
+    }
+
+    /// ackMessage of a message as [`Client::lease_one`] gave it.
+    pub async fn ack_leased(&self, message: &Value) -> Answer {
+        self.ack(text(message, "id"), text(message, "lease_token")).await
+    }
+
+    /// nackMessage; `more` are the fields beside the token.
+    pub async fn nack(&self, id: &str, token: &str, mut more: Value) -> Answer {
+        more["lease_token"] = json!(token);
+        self.post(&format!("/messages/{id}/nack"), &more).await
+    }
+
+    /// nackMessage of a message as [`Client::lease_one`] gave it.
+    pub async fn nack_leased(&self, message: &Value, more: Value) -> Answer {
+        self.nack(text(message, "id"), text(message, "lease_token"), more).await
+    }
+
+    /// extendLease.
+    pub async fn extend(&self, id: &str, token: &str, lease_ms: i64) -> Answer {
+        let body = json!({"lease_token": token, "lease_ms": lease_ms});
+        self.post(&format!("/messages/{id}/extend"), &body).await
+    }
+
+    /// extendLease of a message as [`Client::lease_one`] gave it.
+    pub async fn extend_leased(&self, message: &Value, lease_ms: i64) -> Answer {
+        self.extend(text(message, "id"), text(message, "lease_token"), lease_ms).await
+    }
+
+    /// getMessage.
+    pub async fn get(&self, id: &str) -> Answer {
+        self.get_path(&format!("/messages/{id}")).await
+    }
+
+    /// deleteMessage.
+    pub async fn delete(&self, id: &str) -> Answer {
+        self.send("DELETE", &format!("/messages/{id}"), &[], None).await
+    }
+
+    /// deleteMessage with `?force=true`.
+    pub async fn delete_by_force(&self, id: &str) -> Answer {
+        self.send("DELETE", &format!("/messages/{id}?force=true"), &[], None).await
+    }
+
+    /// getTopic.
+    pub async fn topic(&self, topic: &str) -> Answer {
+        self.get_path(&format!("/topics/{topic}")).await
+    }
+
+    /// The state of a message, as getMessage says it.
+    pub async fn state(&self, id: &str) -> String {
+        self.get(id).await.expect(200).text("state")
+    }
+
+    /// A number of getTopic's `counts`.
+    pub async fn count(&self, topic: &str, name: &str) -> i64 {
+        number(&self.topic(topic).await.expect(200).json()["counts"], name)
+    }
+
+    /// A number of getTopic's `totals`.
+    pub async fn total(&self, topic: &str, name: &str) -> i64 {
+        number(&self.topic(topic).await.expect(200).json()["totals"], name)
+    }
+}
+
+/// A text field of an object.
+pub fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+    object[name].as_str().unwrap_or_else(|| panic!("no text {name} in {object}"))
+}
+
+/// A whole number of an object.
+pub fn number(object: &Value, name: &str) -> i64 {
+    object[name].as_i64().unwrap_or_else(|| panic!("no number {name} in {object}"))
+}

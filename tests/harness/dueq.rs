@@ -1,0 +1,257 @@
+//! The real `dueq` binary: `dueq serve` as a child that is known to be ready, and any other call of
+//! the command with what it printed and how it ended.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::client::Client;
+use super::process::{Process, code, temp_dir, text_of};
+use super::redis::Redis;
+
+/// The binary under test.
+pub fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_dueq"))
+}
+
+/// A command of the binary without any `DUEQ_*` of the surroundings.
+pub fn command() -> Command {
+    let mut command = Command::new(binary());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("DUEQ_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// What a finished call of the command left behind.
+#[derive(Debug)]
+pub struct Finished {
+    /// Exit code, or 128 + the signal.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// A `dueq` to be started.
+pub struct Launch {
+    args: Vec<OsString>,
+    env: Vec<(String, OsString)>,
+    dir: PathBuf,
+    limit: Duration,
+}
+
+impl Launch {
+    /// Any call of the command, `words` after `dueq`.
+    pub fn command<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Launch {
+        Launch {
+            args: words.into_iter().map(|w| w.as_ref().to_owned()).collect(),
+            env: Vec::new(),
+            dir: temp_dir("dueq"),
+            limit: Duration::from_secs(20),
+        }
+    }
+
+    /// Further arguments, word by word; they come last, so they win.
+    pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Launch {
+        self.args.extend(args.into_iter().map(|a| a.as_ref().to_owned()));
+        self
+    }
+
+    /// An environment variable of its own.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Launch {
+        self.env.push((name.to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// How long it may take to get ready, or to finish (20 s unless told).
+    pub fn limit(mut self, limit: Duration) -> Launch {
+        self.limit = limit;
+        self
+    }
+
+    /// Its working directory, where its log is too.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Starts the process without waiting for anything.
+    pub fn spawn(self) -> Dueq {
+        let addr_file = self.dir.join("addr");
+        let out = File::create(self.dir.join("stdout")).expect("a file for stdout");
+        let err = File::create(self.dir.join("stderr")).expect("a file for stderr");
+        let mut command = command();
+        command
+            .args(&self.args)
+            .envs(self.env)
+            .current_dir(&self.dir)
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err);
+        Dueq {
+            process: Process::start(&mut command),
+            addr_file,
+            addr: String::new(),
+            dir: self.dir,
+        }
+    }
+
+    /// Starts `dueq serve` and waits until `/readyz` says 200.
+    ///
+    /// # Panics
+    /// When that takes longer than the limit or the process ends, showing its log.
+    pub async fn start(self) -> Dueq {
+        self.start_until("/readyz").await
+    }
+
+    /// Starts `dueq serve` and waits until it answers at all, ready or not.
+    pub async fn start_unready(self) -> Dueq {
+        self.start_until("/healthz").await
+    }
+
+    async fn start_until(mut self, path: &str) -> Dueq {
+        let addr_file = self.dir.join("addr").into_os_string();
+        let first = ["--listen", "127.0.0.1:0", "--addr-file"].map(OsString::from);
+        self.args.splice(1..1, first.into_iter().chain([addr_file]));
+        let end = Instant::now() + self.limit;
+        let mut dueq = self.spawn();
+        dueq.await_ok(path, end).await;
+        dueq
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    /// When it does not end within the limit.
+    pub async fn finish(self) -> Finished {
+        let limit = self.limit;
+        let mut dueq = self.spawn();
+        let status = dueq.process.wait(limit).await;
+        Finished {
+            code: code(status),
+            stdout: text_of(&dueq.dir.join("stdout")),
+            stderr: text_of(&dueq.dir.join("stderr")),
+        }
+    }
+}
+
+/// A `dueq serve` that runs.
+pub struct Dueq {
+    /// The process, for signals of any kind.
+    pub process: Process,
+    addr: String,
+    addr_file: PathBuf,
+    dir: PathBuf,
+}
+
+impl Dueq {
+    /// One that uses this Redis.
+    pub fn on(redis: &Redis) -> Launch {
+        Dueq::at(&redis.url())
+    }
+
+    /// One that uses the Redis at this URL.
+    pub fn at(url: &str) -> Launch {
+        Launch::command(["serve", "--redis-url", url])
+    }
+
+    /// One with its embedded Redis in this directory.
+    pub fn embedded(data_dir: &Path) -> Launch {
+        Launch::command([OsStr::new("serve"), "--data-dir".as_ref(), data_dir.as_ref()])
+    }
+
+    /// `127.0.0.1:<port>`.
+    pub fn addr(&self) -> &str {
+        &self.addr
+    }
+
+    /// `http://127.0.0.1:<port>`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// A new client, which belongs to the runtime of the caller.
+    pub fn client(&self) -> Client {
+        Client::new(&self.url())
+    }
+
+    /// What it has printed so far, stdout and stderr.
+    pub fn log(&self) -> String {
+        text_of(&self.dir.join("stdout")) + &text_of(&self.dir.join("stderr"))
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill9(&mut self) {
+        self.process.kill9();
+    }
+
+    /// SIGSTOP.
+    pub fn pause(&mut self) {
+        self.process.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub fn resume(&mut self) {
+        self.process.signal(Signal::CONT);
+    }
+
+    /// SIGTERM, then its exit code; at most 20 s.
+    pub async fn term(&mut self) -> i32 {
+        self.process.signal(Signal::TERM);
+        self.exit().await
+    }
+
+    /// Waits for its end, at most 20 s: the exit code, or 128 + the signal.
+    pub async fn exit(&mut self) -> i32 {
+        code(self.process.wait(Duration::from_secs(20)).await)
+    }
+
+    /// Waits for the address file, then for a 200 of this path.
+    pub async fn await_ok(&mut self, path: &str, end: Instant) {
+        loop {
+            if self.addr.is_empty() {
+                self.addr = text_of(&self.addr_file).trim().to_owned();
+            }
+            if !self.addr.is_empty() && is_ok(&format!("{}{path}", self.url())).await {
+                return;
+            }
+            if let Some(status) = self.process.ended() {
+                panic!("dueq ended with {}:\n{}", code(status), self.log());
+            }
+            assert!(Instant::now() < end, "no 200 of {path}:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Dueq {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- dueq {} printed:\n{}---", self.addr, self.log());
+        }
+    }
+}
+
+async fn is_ok(url: &str) -> bool {
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .timeout(Duration::from_secs(2))
+        .build()
+        .expect("an HTTP client");
+    match client.get(url).send().await {
+        Ok(answer) => answer.status() == 200,
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,126 @@
+//! What every test binary needs: private Redis servers, real `dueq` processes, an HTTP client that
+//! checks what holds of every answer, and a few helpers for waiting.
+//!
+//! Tests drive the real binary over its socket, because that is what a user has: nothing here looks
+//! into the crate. Each test works on topics of its own ([`topic`]), so that all of them can share
+//! one server ([`client`]) and run side by side; a test that kills or pauses something starts
+//! servers of its own. Whatever is started is ended on drop, and, however the test process ends, by
+//! the watchdog of [`process`].
+
+#![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::expect_used)]
+
+mod answer;
+mod client;
+mod dueq;
+mod process;
+mod redis;
+mod wire;
+
+pub use self::answer::Answer;
+pub use self::client::{Client, number, text};
+pub use self::dueq::{Dueq, Finished, Launch, binary};
+pub use self::process::{Process, children, lives, temp_dir, text_of};
+pub use self::redis::{Redis, RedisOptions, free_port};
+pub use self::wire::Wire;
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::OnceCell;
+
+/// The server that ordinary tests share: one Redis and one dueq per test binary.
+pub struct Shared {
+    /// The Redis behind it; never flush, pause or kill it.
+    pub redis: Redis,
+    /// The instance that serves it; never stop it.
+    pub dueq: Dueq,
+}
+
+/// The shared server, started by whoever asks first, ended with the test process.
+pub async fn shared() -> &'static Shared {
+    static SHARED: OnceCell<Shared> = OnceCell::const_new();
+    SHARED
+        .get_or_init(|| async {
+            let redis = Redis::start().await;
+            let dueq = Dueq::on(&redis).start().await;
+            Shared { redis, dueq }
+        })
+        .await
+}
+
+/// A client of the shared server. Each test takes its own: connections belong to its runtime.
+pub async fn client() -> Client {
+    shared().await.dueq.client()
+}
+
+/// An instance of the test's own on the shared Redis.
+pub async fn instance() -> Dueq {
+    Dueq::on(&shared().await.redis).start().await
+}
+
+/// Waits until exactly `n` long polls wait in the instance of this client, which nobody else uses.
+pub async fn waiters(client: &Client, n: u32) {
+    let line = format!("dueq_waiters {n}");
+    eventually(&line, || async {
+        let metrics = client.get_path("/metrics").await.expect(200);
+        String::from_utf8_lossy(&metrics.body).lines().any(|l| l == line).then_some(())
+    })
+    .await;
+}
+
+/// A topic name that nobody else uses: `name-<process>-<n>`.
+pub fn topic(name: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{name}-{}-{n}", std::process::id())
+}
+
+/// A message id that no server gave out: a random UUID, valid in syntax.
+pub fn unknown_id() -> String {
+    let mut bits: u128 = rand::random();
+    bits = bits & !(0xf << 76) | (0x4 << 76); // version 4
+    bits = bits & !(0x3 << 62) | (0x2 << 62); // the RFC 9562 variant
+    let hex = format!("{bits:032x}");
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// Polls until `probe` gives something, every 10 ms, for at most 15 s.
+///
+/// # Panics
+/// When it never does, naming `what` was waited for.
+pub async fn eventually<T, F, Fut>(what: &str, mut probe: F) -> T
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Option<T>>,
+{
+    let end = Instant::now() + Duration::from_secs(15);
+    loop {
+        if let Some(found) = probe().await {
+            return found;
+        }
+        assert!(Instant::now() < end, "15 s passed without: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Milliseconds since 1970 of an instant as the API writes it, which is one form only:
+/// `2026-11-20T18:15:00.123Z`.
+///
+/// # Panics
+/// On any other form.
+pub fn instant_ms(text: &str) -> i64 {
+    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    assert_eq!(shape, "0000-00-00T00:00:00.000Z", "{text:?} is no UTC instant with milliseconds");
+    chrono::DateTime::parse_from_rfc3339(text)
+        .unwrap_or_else(|error| panic!("{text:?}: {error}"))
+        .timestamp_millis()
+}
+
+/// The instant as the API writes it.
+pub fn instant(ms: i64) -> String {
+    chrono::DateTime::from_timestamp_millis(ms)
+        .expect("an instant that chrono knows")
+        .format("%Y-%m-%dT%H:%M:%S%.3fZ")
+        .to_string()
+}

@@ -1,0 +1,228 @@
+//! A private redis-server: on a free port, in a directory of its own, with its AOF if wanted.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use deadpool_redis::redis::aio::MultiplexedConnection;
+use deadpool_redis::redis::{self, FromRedisValue};
+use rustix::process::Signal;
+
+use super::process::{Process, temp_dir, text_of};
+
+/// How a [`Redis`] is to be started.
+#[derive(Clone, Default)]
+pub struct RedisOptions {
+    appendonly: bool,
+    socket: bool,
+    args: Vec<String>,
+}
+
+impl RedisOptions {
+    /// Keeps an append-only file, so that [`Redis::restart`] finds the data again.
+    pub fn appendonly(mut self) -> Self {
+        self.appendonly = true;
+        self
+    }
+
+    /// Listens on a Unix socket instead of a port.
+    pub fn socket(mut self) -> Self {
+        self.socket = true;
+        self
+    }
+
+    /// Further arguments of redis-server, such as `--maxmemory 4mb`, word by word.
+    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Starts it and waits until it answers.
+    pub async fn start(self) -> Redis {
+        let dir = temp_dir("redis");
+        // Another process may take the free port before redis-server does: then try another.
+        for _ in 0..5 {
+            let port = if self.socket { 0 } else { free_port() };
+            if let Some(process) = launch(&self, &dir, port).await {
+                return Redis { process, options: self, dir, port };
+            }
+        }
+        panic!("no redis-server: {}", text_of(&dir.join("log")));
+    }
+}
+
+/// A running redis-server.
+pub struct Redis {
+    process: Process,
+    options: RedisOptions,
+    dir: PathBuf,
+    port: u16,
+}
+
+impl Redis {
+    /// One that keeps nothing on disk, which is what most tests want.
+    pub async fn start() -> Redis {
+        RedisOptions::default().start().await
+    }
+
+    /// To be told more before it starts.
+    pub fn options() -> RedisOptions {
+        RedisOptions::default()
+    }
+
+    /// The URL as `--redis-url` takes it.
+    pub fn url(&self) -> String {
+        url(&self.options, &self.dir, self.port)
+    }
+
+    /// Its TCP port; 0 on a Unix socket.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its directory, with `log`, `appendonlydir` and, if it has one, `redis.sock`.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        text_of(&self.dir.join("log"))
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill9(&mut self) {
+        self.process.kill9();
+    }
+
+    /// Starts it again at the same address on the same directory, ending it first if it lives.
+    pub async fn restart(&mut self) {
+        self.kill9();
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            if let Some(process) = launch(&self.options, &self.dir, self.port).await {
+                self.process = process;
+                return;
+            }
+            assert!(Instant::now() < end, "no restart: {}", self.log());
+        }
+    }
+
+    /// SIGSTOP: it keeps its connections and answers nothing.
+    pub fn pause(&mut self) {
+        self.process.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub fn resume(&mut self) {
+        self.process.signal(Signal::CONT);
+    }
+
+    /// A new connection of the test's own.
+    pub async fn connection(&self) -> MultiplexedConnection {
+        connect(&self.url()).await.expect("a connection to Redis")
+    }
+
+    /// One command on a new connection, its words separated as given.
+    ///
+    /// # Panics
+    /// When Redis answers an error.
+    pub async fn command<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut command = redis::cmd(words[0]);
+        for word in &words[1..] {
+            command.arg(*word);
+        }
+        command
+            .query_async(&mut self.connection().await)
+            .await
+            .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// Redis's clock in milliseconds, the only one that decides anything.
+    pub async fn time_ms(&self) -> i64 {
+        let (seconds, micros): (i64, i64) = self.command(&["TIME"]).await;
+        seconds * 1000 + micros / 1000
+    }
+
+    /// One number of INFO, such as `total_commands_processed`.
+    pub async fn info(&self, field: &str) -> i64 {
+        let text: String = self.command(&["INFO", "all"]).await;
+        text.lines()
+            .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
+            .and_then(|value| value.trim().parse().ok())
+            .unwrap_or_else(|| panic!("INFO has no number {field}"))
+    }
+}
+
+fn url(options: &RedisOptions, dir: &Path, port: u16) -> String {
+    if options.socket {
+        format!("redis+unix://{}", dir.join("redis.sock").display())
+    } else {
+        format!("redis://127.0.0.1:{port}/")
+    }
+}
+
+async fn connect(url: &str) -> redis::RedisResult<MultiplexedConnection> {
+    redis::Client::open(url)?.get_multiplexed_async_connection().await
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// One start: the process once it answers PING with our process id, or nothing if it ended (the
+/// port was taken meanwhile).
+async fn launch(options: &RedisOptions, dir: &Path, port: u16) -> Option<Process> {
+    let log = File::options().create(true).append(true).open(dir.join("log")).expect("a log file");
+    let mut command = Command::new("redis-server");
+    command
+        .args(["--save", "", "--bind", "127.0.0.1", "--daemonize", "no"])
+        .args(["--port", &port.to_string(), "--dir"])
+        .arg(dir)
+        .args(["--appendonly", if options.appendonly { "yes" } else { "no" }]);
+    if options.socket {
+        command.arg("--unixsocket").arg(dir.join("redis.sock"));
+    }
+    let mut process = Process::start(
+        command
+            .args(&options.args)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a second handle"))
+            .stderr(log),
+    );
+    let url = url(options, dir, port);
+    let end = Instant::now() + Duration::from_secs(15);
+    while process.ended().is_none() {
+        if answers(&url, process.pid()).await {
+            return Some(process);
+        }
+        assert!(
+            Instant::now() < end,
+            "redis-server does not answer: {}",
+            text_of(&dir.join("log"))
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    None
+}
+
+/// Whether the server at `url` is that process and has loaded its data.
+async fn answers(url: &str, pid: u32) -> bool {
+    let Ok(mut connection) = connect(url).await else {
+        return false;
+    };
+    let info: redis::RedisResult<String> = redis::cmd("INFO").query_async(&mut connection).await;
+    info.is_ok_and(|text| {
+        let is = |line: &str| text.lines().any(|l| l.trim() == line);
+        is(&format!("process_id:{pid}")) && is("loading:0")
+    })
+}

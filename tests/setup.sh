@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Gets what dueq and its tests need beside Rust, each only where it is missing:
+#   redis     a redis-server or valkey-server (apt)
+#   checkers  Python linters in target/checkers (PyPI)
+#   chromium  a browser for the test of the docs page (apt)
+# Usage: tests/setup.sh [redis|checkers|chromium]…   (none: all)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+checkers="${CARGO_TARGET_DIR:-target}/checkers"
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+have() { command -v "$1" > /dev/null 2>&1; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif have sudo; then
+    sudo "$@"
+  else
+    return 1
+  fi
+}
+
+# apt_install WHAT PACKAGE…
+apt_install() {
+  local what=$1
+  shift
+  have apt-get || die "$what is missing, and there is no apt-get here to install it with: please install it ($*)"
+  if [ "$(id -u)" != 0 ] && ! have sudo; then
+    die "$what is missing: please run as root: apt-get install $*"
+  fi
+  say "installing $* for $what"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes -qq --no-install-recommends "$@" > /dev/null
+}
+
+# Debian starts a service as it installs it, and at every boot; dueq runs the program itself.
+without_services() {
+  local policy=/usr/sbin/policy-rc.d placed='' status=0
+  if [ ! -e "$policy" ] && printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" > /dev/null; then
+    placed=yes
+    as_root chmod 755 "$policy"
+  fi
+  # In a shell of its own, so that the policy is taken away again whatever happens.
+  (trap '' INT TERM; "$@") || status=$?
+  [ -z "$placed" ] || as_root rm -f "$policy"
+  return "$status"
+}
+
+redis() {
+  if have redis-server || have valkey-server; then return; fi
+  without_services apt_install "the embedded Redis" redis-server
+  if [ -d /run/systemd/system ]; then
+    as_root systemctl disable --quiet redis-server || say "redis-server may start at the next boot"
+  fi
+}
+
+checkers() {
+  if cmp -s tests/requirements.txt "$checkers/installed.txt"; then return; fi
+  have python3 || apt_install "the checkers" python3 python3-venv
+  python3 -c 'import ensurepip, venv' 2> /dev/null || apt_install "the checkers" python3-venv
+  say "installing the checkers into $checkers"
+  rm -rf "$checkers"
+  mkdir -p "$(dirname "$checkers")"
+  python3 -m venv "$checkers"
+  "$checkers/bin/pip" install --quiet --disable-pip-version-check -r tests/requirements.txt \
+    || die "the checkers could not be installed from PyPI"
+  cp tests/requirements.txt "$checkers/installed.txt"
+}
+
+chromium() {
+  local name
+  for name in chromium chromium-browser google-chrome google-chrome-stable; do
+    if have "$name"; then return; fi
+  done
+  apt_install "the test of the docs page" chromium
+}
+
+[ $# -gt 0 ] || set -- redis checkers chromium
+for part in "$@"; do
+  case $part in
+    redis | checkers | chromium) "$part" ;;
+    *) die "there is no part $part: redis, checkers, chromium" ;;
+  esac
+done

@@ -1,0 +1,270 @@
+//! The Lua scripts: a header that tells the truth, keys from KEYS only, and no number that becomes
+//! text by itself.
+
+use std::collections::BTreeSet;
+
+use crate::{files, none};
+
+/// A script: its header's lines, and its code without comments.
+struct Script {
+    path: String,
+    header: Vec<String>,
+    code: String,
+}
+
+fn read(below: &str) -> Vec<Script> {
+    let script = |(path, text): (String, String)| {
+        let header = text.lines().take_while(|line| line.starts_with("--"));
+        let header = header.map(|line| line.trim_start_matches('-').trim().to_owned()).collect();
+        let line = |line: &str| line.split("--").next().unwrap().trim_end().to_owned();
+        let code = text.lines().map(line).collect::<Vec<_>>().join("\n");
+        Script { path, header, code }
+    };
+    files(below, "lua").into_iter().map(script).collect()
+}
+
+fn scripts() -> Vec<Script> {
+    read("migrations-lua/scripts")
+}
+
+impl Script {
+    /// The numbers n of `KEYS[n]` (or ARGV) that the code names literally.
+    fn used(&self, table: &str) -> BTreeSet<usize> {
+        let opened = format!("{table}[");
+        let literal = |(at, _): (usize, &str)| -> Option<usize> {
+            let inside = self.code[at + opened.len()..].split(']').next()?;
+            inside.trim().parse().ok()
+        };
+        self.code.match_indices(&opened).filter_map(literal).collect()
+    }
+
+    /// The numbers of the header's lines `KEYS[n] …`; whether the last is `KEYS[n..]`.
+    fn documented(&self, table: &str) -> (Vec<usize>, bool) {
+        let opened = format!("{table}[");
+        let (mut numbers, mut open) = (Vec::new(), false);
+        for line in &self.header {
+            let Some(rest) = line.strip_prefix(&opened) else { continue };
+            let (number, meaning) = rest.split_once(']').expect("a closing bracket");
+            assert!(!meaning.trim().is_empty(), "{}: {line:?} says nothing", self.path);
+            open = number.ends_with("..");
+            numbers.push(number.trim_end_matches("..").parse().expect("a number"));
+        }
+        (numbers, open)
+    }
+
+    /// The arguments of every call of `function`, each split at its top-level commas.
+    fn calls(&self, function: &str) -> Vec<Vec<String>> {
+        let opened = format!("{function}(");
+        let starts = self.code.match_indices(&opened).map(|(at, _)| at + opened.len());
+        starts.map(|start| arguments(&self.code[start..])).collect()
+    }
+}
+
+/// The arguments up to the closing bracket of a call whose opening one was just read.
+fn arguments(text: &str) -> Vec<String> {
+    let (mut depth, mut quote, mut found) = (0, None, vec![String::new()]);
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(q), _) => quote = (c != q).then_some(q),
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '(' | '{' | '[') => depth += 1,
+            (None, ')' | '}' | ']') if depth == 0 => break,
+            (None, ')' | '}' | ']') => depth -= 1,
+            (None, ',') if depth == 0 => {
+                found.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        found.last_mut().unwrap().push(c);
+    }
+    found.iter().map(|argument| argument.trim().to_owned()).collect()
+}
+
+#[test]
+fn every_script_begins_with_its_name_and_purpose() {
+    let mut wrong = Vec::new();
+    for script in scripts() {
+        let verb = script.path.rsplit('/').next().unwrap().trim_end_matches(".lua").to_owned();
+        let first = script.header.first().cloned().unwrap_or_default();
+        if first.strip_prefix(&format!("{verb}: ")).is_none_or(|purpose| purpose.len() < 10) {
+            wrong.push(format!("{} begins with {first:?}, not with `-- {verb}: …`", script.path));
+        }
+        for name in ["returns: ", "cost: "] {
+            let lines = script.header.iter().filter(|line| line.starts_with(name)).count();
+            if lines != 1 {
+                wrong.push(format!("{}: {lines} lines `-- {name}…`", script.path));
+            }
+        }
+    }
+    none(wrong);
+}
+
+#[test]
+fn every_key_and_argument_that_is_used_is_documented_and_the_other_way_round() {
+    let mut wrong = Vec::new();
+    for script in scripts() {
+        for table in ["KEYS", "ARGV"] {
+            let (documented, open) = script.documented(table);
+            let used = script.used(table);
+            let highest = documented.last().copied().unwrap_or(0);
+            if documented != (1..=highest).collect::<Vec<_>>() {
+                wrong.push(format!("{}: {table} documented as {documented:?}", script.path));
+            }
+            let most = used.last().copied().unwrap_or(0);
+            if most > highest && !open {
+                wrong.push(format!("{}: {table}[{most}] is used, not documented", script.path));
+            }
+            let fixed = if open { highest - 1 } else { highest };
+            for number in (1..=fixed).filter(|number| !used.contains(number)) {
+                wrong.push(format!("{}: {table}[{number}] is documented, not used", script.path));
+            }
+        }
+    }
+    none(wrong);
+}
+
+/// Is this expression made of `KEYS[n]` alone, as `last and KEYS[2] or KEYS[1]` is?
+fn of_keys(expression: &str) -> bool {
+    let choices: Vec<&str> = expression.split(" or ").collect();
+    !choices.is_empty()
+        && choices.iter().all(|choice| {
+            let value = choice.rsplit(" and ").next().unwrap().trim();
+            let number = value.strip_prefix("KEYS[").and_then(|rest| rest.strip_suffix(']'));
+            number.is_some_and(|number| number.parse::<usize>().is_ok())
+        })
+}
+
+/// The names that a `for _, name in ipairs({ … })` loop gives to the items, where all pass `good`.
+fn loop_names(code: &str, good: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (at, _) in code.match_indices(" in ipairs({") {
+        let items = arguments(&code[at + " in ipairs({".len()..]);
+        let before = code[..at].rsplit("for ").next().unwrap();
+        if let Some(name) = before.split(',').nth(1)
+            && items.iter().all(|item| good(item))
+        {
+            names.insert(name.trim().to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn every_command_of_a_script_works_on_a_key_that_was_passed_to_it() {
+    let mut wrong = Vec::new();
+    for script in scripts() {
+        let looped = loop_names(&script.code, of_keys);
+        for call in script.calls("redis.call").iter().chain(&script.calls("redis.pcall")) {
+            if call[0] == "'TIME'" {
+                continue;
+            }
+            let key = call.get(1).cloned().unwrap_or_default();
+            if !call[0].starts_with('\'') || !(of_keys(&key) || looped.contains(&key)) {
+                wrong.push(format!(
+                    "{}: redis.call({}) takes the key {key:?}",
+                    script.path,
+                    call.join(", ")
+                ));
+            }
+        }
+    }
+    none(wrong);
+}
+
+#[test]
+fn every_command_of_an_include_works_on_a_key_that_its_caller_passed() {
+    let mut wrong = Vec::new();
+    for include in read("migrations-lua/includes") {
+        for function in include.code.split("local function ").skip(1) {
+            let parameters = arguments(function.split_once('(').unwrap().1);
+            let good = |name: &str| parameters.iter().any(|parameter| parameter == name);
+            let looped = loop_names(function, good);
+            let body = Script {
+                path: include.path.clone(),
+                header: Vec::new(),
+                code: function.to_owned(),
+            };
+            for call in body.calls("redis.call") {
+                let key = call.get(1).cloned().unwrap_or_default();
+                let passed = good(&key) || looped.contains(&key);
+                if call[0] != "'TIME'" && !(call[0].starts_with('\'') && passed) {
+                    wrong.push(format!("{}: redis.call({})", include.path, call.join(", ")));
+                }
+            }
+            for table in ["KEYS", "ARGV"] {
+                if function.contains(table) {
+                    wrong.push(format!("{} reads {table}: not a parameter", include.path));
+                }
+            }
+        }
+    }
+    none(wrong);
+}
+
+#[test]
+fn no_number_becomes_text_by_itself() {
+    let mut wrong = Vec::new();
+    for script in scripts().into_iter().chain(read("migrations-lua/includes")) {
+        for line in script.code.lines() {
+            if line.contains("tostring") {
+                wrong.push(format!("{}: {}", script.path, line.trim()));
+            }
+            // `a .. b` is fine between text: literals, and numbers through int(…) or format.
+            for (at, _) in line.match_indices(" .. ") {
+                let (left, right) = (line[..at].trim_end(), line[at + 4..].trim_start());
+                let text_left = left.ends_with('\'') || left.ends_with(')');
+                let text_right = right.starts_with('\'') || right.starts_with("int(");
+                if !(text_left && text_right) {
+                    wrong.push(format!("{}: {}", script.path, line.trim()));
+                }
+            }
+        }
+    }
+    none(wrong);
+}
+
+#[test]
+fn time_is_read_in_one_place() {
+    let reads = |script: &Script| script.calls("redis.call").iter().any(|call| call[0] == "'TIME'");
+    let in_scripts: Vec<String> = scripts().into_iter().filter(reads).map(|s| s.path).collect();
+    none(in_scripts);
+    for script in scripts() {
+        assert!(
+            script.code.matches("now_ms()").count() <= 1,
+            "{} reads the clock twice",
+            script.path
+        );
+    }
+}
+
+#[test]
+fn no_script_has_a_shebang_or_a_command_that_blocks_or_sweeps() {
+    let mut wrong = Vec::new();
+    for script in scripts().into_iter().chain(read("migrations-lua/includes")) {
+        if script.code.starts_with("#!") {
+            wrong.push(format!("{} has a #! line, which 6.2 cannot parse", script.path));
+        }
+        for call in script.calls("redis.call") {
+            let command = call[0].trim_matches('\'');
+            let never =
+                ["KEYS", "SCAN", "FLUSHALL", "FLUSHDB", "SMEMBERS", "SORT", "PUBLISH", "EVAL"];
+            if never.contains(&command) {
+                wrong.push(format!("{} calls {command}", script.path));
+            }
+        }
+    }
+    none(wrong);
+}
+
+#[test]
+fn the_readers_of_this_test_read_what_they_should() {
+    assert_eq!(
+        arguments("'A', f(1, 2), { a, b }, 'x,)'), 7)"),
+        ["'A'", "f(1, 2)", "{ a, b }", "'x,)'"]
+    );
+    assert!(of_keys("KEYS[1]") && of_keys("last and KEYS[2] or KEYS[1]"));
+    assert!(!of_keys("KEYS[i]") && !of_keys("'dueq:x'") && !of_keys("KEYS[1] .. 'x'"));
+    let code = "for _, key in ipairs({ KEYS[3], KEYS[4] }) do x(key) end";
+    assert_eq!(loop_names(code, of_keys).into_iter().collect::<Vec<_>>(), ["key"]);
+}
