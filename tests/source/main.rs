@@ -6,7 +6,7 @@
 mod lua;
 mod rust;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The repository.
 fn root() -> &'static Path {
@@ -32,7 +32,7 @@ fn files(below: &str, ending: &str) -> Vec<(String, String)> {
     found
 }
 
-fn name(path: &PathBuf) -> String {
+fn name(path: &Path) -> String {
     path.strip_prefix(root()).unwrap().to_string_lossy().into_owned()
 }
 

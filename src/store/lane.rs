@@ -1,0 +1,118 @@
+//! One lane: it takes what waits in the inbox, sends it, and keeps its connection in order. A connection that broke, or
+//! that leads to a replica by now, is thrown away and replaced.
+
+use super::{
+    backend::{Link, discard},
+    inbox::group,
+    lanes::Lanes,
+};
+use deadpool_redis::redis::{Value, aio::ConnectionLike, cmd};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// An idle lane looks this often whether its connection still lives, and what time it is there.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// After a connection that failed, requests are refused at once for this long; twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(640);
+/// A call gets at least this part of the time-out, however long its requests have waited to be sent.
+const LEAST_SHARE: u32 = 4;
+
+/// A lane.
+pub(super) struct Lane {
+    lanes: Arc<Lanes>,
+    link: Option<Link>,
+    /// Until when nothing is tried, and how long the pause was.
+    down: Option<(Instant, Duration)>,
+}
+
+impl Lane {
+    pub(super) fn new(lanes: Arc<Lanes>, link: Option<Link>) -> Self {
+        Self { lanes, link, down: None }
+    }
+
+    /// Serves the inbox until it is closed and empty.
+    pub(super) async fn run(mut self) {
+        let lanes = self.lanes.clone();
+        loop {
+            match tokio::time::timeout(PROBE_EVERY, lanes.inbox.wait()).await {
+                Ok(true) => self.serve().await,
+                Ok(false) => return,
+                Err(_) => self.probe().await,
+            }
+        }
+    }
+
+    async fn serve(&mut self) {
+        // Whoever is ready to run now may have a request for this group.
+        tokio::task::yield_now().await;
+        let lanes = self.lanes.clone();
+        if !self.connected().await {
+            let waiting = lanes.inbox.take();
+            lanes.count_refused(waiting.len());
+            group(waiting).into_iter().for_each(|call| call.refuse());
+            return;
+        }
+        let jobs = lanes.inbox.take();
+        let waited = jobs.first().map(|job| job.since().elapsed()).unwrap_or_default();
+        let limit = lanes.timeout.saturating_sub(waited).max(lanes.timeout / LEAST_SHARE);
+        let calls = group(jobs);
+        if let Some(mut link) = self.link.take() {
+            if !calls.is_empty() && lanes.exchange(&mut link, calls, limit).await {
+                discard(link.connection);
+            } else {
+                self.link = Some(link);
+            }
+        }
+    }
+
+    /// Is there a connection? Tries to open one, unless that failed a moment ago.
+    async fn connected(&mut self) -> bool {
+        if self.link.is_some() {
+            return true;
+        }
+        if self.down.is_some_and(|(until, _)| Instant::now() < until) {
+            return false;
+        }
+        match self.lanes.backend.connect().await {
+            Ok(link) => {
+                self.link = Some(link);
+                self.down = None;
+                true
+            }
+            Err(error) => {
+                let pause =
+                    self.down.map_or(FIRST_PAUSE, |(_, pause)| LONGEST_PAUSE.min(pause * 2));
+                tracing::warn!(%error, pause_ms = pause.as_millis() as u64, "no connection to Redis");
+                self.down = Some((Instant::now() + pause, pause));
+                false
+            }
+        }
+    }
+
+    /// An idle connection that broke is replaced before a request meets it.
+    async fn probe(&mut self) {
+        if !self.connected().await {
+            return;
+        }
+        let Some(mut link) = self.link.take() else { return };
+        let time = cmd("TIME");
+        let asked = link.connection.req_packed_command(&time);
+        let alive = match tokio::time::timeout(self.lanes.timeout, asked).await {
+            Ok(Ok(Value::Array(time))) => {
+                self.lanes.backend.clock.observe_time(&time);
+                true
+            }
+            // An error reply is an answer too: Redis may be busy or loading.
+            Ok(Ok(_)) => true,
+            _ => false,
+        };
+        if alive {
+            self.link = Some(link);
+        } else {
+            discard(link.connection);
+        }
+    }
+}

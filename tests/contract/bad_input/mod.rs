@@ -1,0 +1,78 @@
+//! The bad-input table of the guarantees, every row on every route that it concerns. Each refusal is
+//! a problem that names the field, and changes nothing.
+
+use serde_json::{Value, json};
+
+use crate::harness::*;
+
+mod json;
+mod paths;
+mod values;
+
+/// A route that takes JSON, with the shortest body that it would accept.
+struct Route {
+    name: &'static str,
+    path: String,
+    good: Value,
+}
+
+/// The routes on a fresh topic with one leased message, and that message.
+struct Ground {
+    client: Client,
+    topic: String,
+    held: Value,
+    routes: [Route; 5],
+}
+
+impl Ground {
+    async fn new() -> Ground {
+        let (client, topic) = (client().await, topic("bad"));
+        client.published(&topic, json!({"payload": 1})).await;
+        let held = client.lease_one(&topic).await;
+        let id = text(&held, "id");
+        let token = &held["lease_token"];
+        let route = |name, path, good| Route { name, path, good };
+        let of_message =
+            |name: &'static str, good| route(name, format!("/messages/{id}/{name}"), good);
+        let routes = [
+            route("publish", format!("/topics/{topic}/messages"), json!({"payload": 1})),
+            route("lease", format!("/topics/{topic}/lease"), json!({"max_messages": 1})),
+            of_message("ack", json!({"lease_token": token})),
+            of_message("nack", json!({"lease_token": token})),
+            of_message("extend", json!({"lease_token": token, "lease_ms": 60_000})),
+        ];
+        Ground { client, topic, held, routes }
+    }
+
+    /// Posts this text to a route; what comes back is shown with it.
+    async fn post(&self, route: &Route, body: &str) -> Answer {
+        let mut answer = self.client.post_text(&route.path, body).await;
+        answer.request.push_str(&format!(" with {}", &body[..body.len().min(200)]));
+        answer
+    }
+
+    /// Nothing was published, granted, or done to the leased message.
+    async fn unchanged(&self) {
+        let seen = self.client.topic(&self.topic).await.expect(200).json();
+        assert_eq!(seen["totals"]["published"], 1);
+        assert_eq!(seen["totals"]["granted"], 1);
+        let message = self.client.get(text(&self.held, "id")).await.expect(200).json();
+        assert_eq!(message["lease_expires_at"], self.held["lease_expires_at"]);
+        self.client.ack_leased(&self.held).await.expect(204);
+    }
+}
+
+/// `good` with further members appended as text, so that it may break the rules of JSON.
+fn with(good: &Value, more: &str) -> String {
+    let text = good.to_string();
+    format!("{},{more}}}", &text[..text.len() - 1])
+}
+
+/// `good` with this field's value replaced by (or added as) this text.
+fn with_field(good: &Value, field: &str, value: &str) -> String {
+    let mut rest = good.as_object().unwrap().clone();
+    rest.remove(field);
+    let rest = Value::Object(rest).to_string();
+    let comma = if rest == "{}" { "" } else { "," };
+    format!("{}{comma}\"{field}\":{value}}}", &rest[..rest.len() - 1])
+}
