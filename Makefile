@@ -16,8 +16,7 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
-run: build ## dueq with its own Redis; ARGS="--listen 127.0.0.1:9000 --fsync always"
-	@tests/setup.sh redis
+run: redis build ## dueq with its own Redis; ARGS="--listen 127.0.0.1:9000 --fsync always"
 	@exec $(TARGET)/release/dueq serve $(ARGS)
 
 .PHONY: build
@@ -39,14 +38,13 @@ lint: need-cargo checkers ## Formatting, clippy, rustdoc, Dockerfile, compose fi
 	$(CHECKERS)/python tests/deny.py
 
 .PHONY: bench
-bench: build ## What it costs and how fast it is, in a table; ARGS="--json"
-	@tests/setup.sh redis
+bench: redis build ## What it costs and how fast it is, in a table; ARGS="--json"
 	@exec $(TARGET)/release/dueq bench $(ARGS)
 
 .PHONY: openapi
 openapi: need-cargo ## Writes openapi/openapi.json from the code
-	$(CARGO) run --locked --quiet -- openapi > openapi/openapi.json.new
-	mv openapi/openapi.json.new openapi/openapi.json
+	$(CARGO) run --locked --quiet -- openapi > $(TARGET)/openapi.json
+	mv $(TARGET)/openapi.json openapi/openapi.json
 
 .PHONY: orders
 orders: ## 10,000 order events through a running dueq, checked; ARGS="http://127.0.0.1:8080"
@@ -60,9 +58,9 @@ fmt: need-cargo ## Formats the code
 setup: need-cargo ## What the tests need and the machine lacks
 	@tests/setup.sh
 
-.PHONY: checkers
-checkers:
-	@tests/setup.sh checkers
+.PHONY: redis checkers
+redis checkers:
+	@tests/setup.sh $@
 
 .PHONY: clean
 clean: ## Removes what was built

@@ -21,6 +21,13 @@ pub fn one_line(finished: &Finished, words: &[&str]) {
     }
 }
 
+/// The same for what goes wrong after it has begun, and logged: the last line says why.
+#[track_caller]
+fn last_line(finished: &Finished, words: &[&str]) {
+    let last = finished.stderr.lines().next_back().unwrap_or_default().to_owned();
+    one_line(&Finished { code: finished.code, stdout: String::new(), stderr: last }, words);
+}
+
 /// `dueq serve` on any port with these arguments, run to its end.
 async fn serve(args: &[&str]) -> Finished {
     Launch::command(["serve", "--listen", "127.0.0.1:0"]).args(args).finish().await
@@ -109,7 +116,7 @@ async fn a_data_directory_that_cannot_be_written() {
 async fn an_address_file_that_cannot_be_written() {
     let url = shared().await.redis.url();
     let finished = serve(&["--redis-url", &url, "--addr-file", "/nowhere/at/all"]).await;
-    one_line(&finished, &["/nowhere/at/all"]);
+    last_line(&finished, &["/nowhere/at/all"]);
 }
 
 #[tokio::test]
@@ -181,9 +188,9 @@ async fn a_running_redis_that_is_too_old() {
 async fn a_schema_newer_than_it_knows() {
     let redis = Redis::start().await;
     Dueq::on(&redis).start().await;
-    let schema: String = redis.command(&["GET", "dueq:schema"]).await;
+    let schema: String = redis.command(&["GET", "dueq:{service}:schema"]).await;
     assert_eq!(schema, "1");
-    let _: () = redis.command(&["SET", "dueq:schema", "99"]).await;
+    let _: () = redis.command(&["SET", "dueq:{service}:schema", "99"]).await;
     one_line(&serve(&["--redis-url", &redis.url()]).await, &["99"]);
 }
 

@@ -55,7 +55,7 @@ async fn every_flag_is_an_environment_variable_too() {
     client.published(&topic("env"), json!({"payload": 1})).await;
     let large = json!({"payload": "x".repeat(100)});
     client.publish(&topic("env"), large).await.refused(413);
-    let exists: i64 = redis.command(&["EXISTS", "by-env:schema"]).await;
+    let exists: i64 = redis.command(&["EXISTS", "by-env:{service}:schema"]).await;
     assert_eq!(exists, 1);
     for line in dueq.log().lines() {
         let parsed: Result<Value, _> = serde_json::from_str(line);

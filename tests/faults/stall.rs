@@ -14,7 +14,7 @@ use crate::load::{Load, only};
 /// `--redis-timeout-ms` here: shorter than the stalls.
 const DEADLINE: Ms = 1_500;
 /// What two busy cores and a debug build may add to it.
-const SLACK: Ms = 1_200;
+const SLACK: Ms = 700;
 
 /// More publishes at once than a lane sends: some of them never reach Redis.
 async fn crowd(load: &Load, from: u64) {

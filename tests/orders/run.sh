@@ -23,6 +23,9 @@ end() {
 }
 trap end EXIT
 
+# give_up_at SECONDS: for loops that wait for the server
+give_up_at() { [ "$SECONDS" -lt "$1" ] || { echo "orders: no progress: $(in_topic .counts)" >&2; exit 1; }; }
+
 # in_topic FILTER: the topic as the server tells of it
 in_topic() { curl -fsS "$server/topics/$topic" | jq -r "$1"; }
 
@@ -41,7 +44,8 @@ for producer in "${producers[@]}"; do wait "$producer"; done
 echo "orders: published"
 
 # Midway, and while it works: its log has just got a new answer with messages in it, which nobody has acknowledged.
-until [ "$(in_topic .totals.acked)" -ge "$((count / 2))" ]; do sleep 0.5; done
+deadline=$((SECONDS + 120))
+until [ "$(in_topic .totals.acked)" -ge "$((count / 2))" ]; do give_up_at "$deadline"; sleep 0.5; done
 victim=${pids[2]} log=$logs/consumed-3.log
 size=$(stat -c %s "$log")
 while sleep 0.005; do
@@ -58,10 +62,7 @@ echo "orders: killed a consumer that held $(tail -c +"$((size + 2))" "$log" | jq
 unset 'pids[2]'
 
 deadline=$((SECONDS + 120))
-until [ "$(in_topic '.counts | .delayed + .ready + .leased')" = 0 ]; do
-  [ "$SECONDS" -lt "$deadline" ] || { echo "orders: not all were consumed: $(in_topic .counts -c)" >&2; break; }
-  sleep 0.5
-done
+until [ "$(in_topic '.counts | .delayed + .ready + .leased')" = 0 ]; do give_up_at "$deadline"; sleep 0.5; done
 end # each consumer ends after its answer, so that the last acks are in the logs
 trap - EXIT
 echo "orders: $(in_topic '.totals | "the topic counts \(.published) published, \(.granted) granted, \(.acked) acked, \(.lease_expired) leases expired, \(.dead) dead"')"
