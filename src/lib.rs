@@ -3,6 +3,8 @@
 //! Modules import in one direction:
 //! `model ← error ← metrics ← store ← waiting ← http ← app ← cli ← main`.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 pub mod app;
 pub mod cli;
 pub mod config;

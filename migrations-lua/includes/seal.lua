@@ -6,18 +6,21 @@ local function open_seal(seal)
   return math.floor(number / 4096), generation, last == 1
 end
 
--- The lease of `members` by index as {score, extra}: read in one go, from the zset that each token names.
-local function read_leases(members, seals, unack, last_key, extra_key)
-  local normal = redis.call('ZMSCORE', unack, unpack(members))
+-- The leases that `args` speaks of: args[3] is a common seal or '', then come n members and, without a common one, n
+-- seals. Returns members, seals, scores (from the zset that each token names) and extras, by index.
+local function read_leases(args, n, unack, last_key, extra_key)
+  local members, seals = { unpack(args, 4, n + 3) }, {}
+  for i = 1, n do seals[i] = args[3] ~= '' and args[3] or args[n + 3 + i] end
+  local scores = redis.call('ZMSCORE', unack, unpack(members))
   local last
-  for i = 1, #members do
+  for i = 1, n do
     local _, _, is_last = open_seal(seals[i])
     if is_last then
       last = last or redis.call('ZMSCORE', last_key, unpack(members))
-      normal[i] = last[i]
+      scores[i] = last[i]
     end
   end
-  return normal, read_extras(extra_key, members)
+  return members, seals, scores, read_extras(extra_key, members)
 end
 
 -- Does the token hold this lease now? Returns the deadline, or false.

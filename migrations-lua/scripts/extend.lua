@@ -5,29 +5,28 @@
 -- KEYS[4] extra
 -- KEYS[5] meta
 -- ARGV[1] number: the topic's
--- ARGV[2] n: extensions, at most 256
--- ARGV[3..] n members, n seals, n lease_ms, n caps (ms: the latest deadline that the lease may have)
+-- ARGV[2] n: extensions of different messages, at most 256
+-- ARGV[3] common: the seal that all have, or ''
+-- ARGV[4..] n members; n seals unless all have one; n lease_ms, n caps (ms: the latest deadline that the lease may have)
 -- returns: {now, code and deadline ms for each: 0 ok, 1 lease lost, 2 no such message} or 'STALE'
 -- cost: HGET, ZREM, TIME, ZMSCORE, EXISTS a group; one ZADD a message
 if redis.call('HGET', KEYS[5], 'topic') ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
 local now = now_ms()
 local n = tonumber(ARGV[2])
-local members, seals = { unpack(ARGV, 3, n + 2) }, { unpack(ARGV, n + 3, 2 * n + 2) }
-local scores, extras = read_leases(members, seals, KEYS[1], KEYS[2], KEYS[4])
-local reply, extended = { now }, {}
+local members, seals, scores, extras = read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4])
+local options = (ARGV[3] ~= '' and n or 2 * n) + 3
+local reply = { now }
 for i = 1, n do
   local member, code = members[i], 0
   local deadline = holds(seals[i], scores[i], extras[i], now)
   if deadline then
-    deadline = extended[member] or deadline
-    local wanted = math.min(now + tonumber(ARGV[2 * n + 2 + i]), tonumber(ARGV[3 * n + 2 + i]))
+    local wanted = math.min(now + tonumber(ARGV[options + i]), tonumber(ARGV[options + n + i]))
     if wanted > deadline then
       local _, generation, last = open_seal(seals[i])
       deadline = wanted
       redis.call('ZADD', last and KEYS[2] or KEYS[1], pack_lease(deadline, generation), member)
     end
-    extended[member] = deadline
   else
     code, deadline = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 2, 0
   end

@@ -11,11 +11,12 @@
 -- ARGV[1] number: the topic's
 -- ARGV[2] generation: of this Redis run
 -- ARGV[3] waits: 1 when the caller will sleep for what it does not get
--- ARGV[4] wants: how many, at most 256
--- ARGV[5] sized: 1 when a want's max_bytes is below 256 KiB, so that every size has to be looked at
--- ARGV[6..] for each want max_messages, max_bytes, lease_ms, begun (1: it has messages from an earlier call)
--- returns: {now, next event ms (0: none, or not asked), more 0|1, leases ended, of them dead, topic's max_attempts, granted for each want,
---   members, due times or ranks, bodies, {attempt, attempts left, priority, …} (empty: all plain)} or 'STALE'
+-- ARGV[4] sized: 1 when a want is bounded below what a reply holds, so that every size has to be looked at
+-- ARGV[5..] for each want max_messages, lease_ms; when sized also max_bytes, begun (1: it has messages from an earlier
+--   call). Wants that follow each other with the same lease_ms are one, unless sized
+-- returns: {now, next event ms (0: none, or not asked), more 0|1, leases ended, of them dead, topic's max_attempts,
+--   {member, due, …}, bodies, {attempt, attempts left, priority, …} (empty: all plain), granted for each want (empty
+--   unless sized: in order)} or 'STALE'
 -- cost: HMGET, ZREM, TIME, 3 ZRANGEBYSCORE, ZCARD, ZCOUNT, ZPOPMIN, HMGET, EXISTS, ZADD, HINCRBY a group; at most
 --   256 messages and 256 KiB; 4 ZRANGE and an HSET more when it waits in vain
 local LIMIT, REPLY_BYTES = 256, 262144
@@ -24,102 +25,72 @@ if meta[1] ~= ARGV[1] then return 'STALE' end
 -- A first write that removes, and misses: at maxmemory everything after it is let through.
 redis.call('ZREM', KEYS[1], '')
 local now = now_ms()
-local wants = tonumber(ARGV[4])
 local ended, died, more = expire_leases(now, LIMIT, KEYS[1], KEYS[2], KEYS[3], KEYS[7], KEYS[8], KEYS[9], KEYS[6], KEYS[5])
 -- Order by priority holds only once all that is due stands in `ready`: grant nothing before.
 local unpromoted = promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6])
 
+local sized = ARGV[4] == '1'
+local step = sized and 4 or 2
 local wanted = 0
-for i = 1, wants do wanted = wanted + tonumber(ARGV[2 + 4 * i]) end
-local most = math.min(wanted, LIMIT)
-if unpromoted then most = 0 end
-
-local members, dues, bodies, granted = {}, {}, {}, {}
-for i = 1, wants do granted[i] = 0 end
+for i = 5, #ARGV, step do wanted = wanted + tonumber(ARGV[i]) end
+local most = unpromoted and 0 or math.min(wanted, LIMIT)
 local capped = unpromoted
 local ranked = most > 0 and math.min(most, redis.call('ZCARD', KEYS[8])) or 0
 
-if meta[3] or ARGV[5] == '1' then
-  -- Sizes matter: look at one body after the other, take what fits.
-  local seen = {}
-  if ranked > 0 then seen = redis.call('ZRANGE', KEYS[8], 0, ranked - 1, 'WITHSCORES') end
-  if most > ranked then
-    local plain = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'WITHSCORES', 'LIMIT', 0, most - ranked)
-    for i = 1, #plain do seen[#seen + 1] = plain[i] end
-  end
-  local want, used, total, next_one = 1, 0, 0, 1
-  while next_one < #seen and want <= wants do
-    local max_messages, max_bytes = tonumber(ARGV[2 + 4 * want]), tonumber(ARGV[3 + 4 * want])
-    local begun = granted[want] > 0 or ARGV[5 + 4 * want] == '1'
-    local body = redis.call('HGET', KEYS[4], seen[next_one])
-    local size = payload_bytes(body)
-    if #members > 0 and total + size > REPLY_BYTES then
-      capped = true
-      break
-    end
-    if granted[want] == max_messages or (begun and used + size > max_bytes) then
-      want, used = want + 1, 0
-    else
-      local k = #members + 1
-      members[k], dues[k], bodies[k] = seen[next_one], seen[next_one + 1], body
-      granted[want], used, total = granted[want] + 1, used + size, total + size
-      next_one = next_one + 2
-    end
-  end
-  local popped = math.min(ranked, #members)
-  if popped > 0 then redis.call('ZREM', KEYS[8], unpack(members, 1, popped)) end
-  if #members > popped then redis.call('ZREM', KEYS[3], unpack(members, popped + 1)) end
-  ranked = popped
+-- found: member, due, …; its first `ranked` pairs come from `ready`.
+local found, bodies, granted = {}, {}, {}
+if sized or meta[3] then
+  found, bodies, granted, ranked, capped = take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4])
+  capped = capped or unpromoted
 else
-  local popped = {}
-  if ranked > 0 then popped = redis.call('ZPOPMIN', KEYS[8], ranked) end
+  if ranked > 0 then found = redis.call('ZPOPMIN', KEYS[8], ranked) end
   if most > ranked then
     local due = math.min(most - ranked, redis.call('ZCOUNT', KEYS[3], '-inf', now))
     if due > 0 then
       local plain = redis.call('ZPOPMIN', KEYS[3], due)
-      for i = 1, #plain do popped[#popped + 1] = plain[i] end
+      if ranked == 0 then
+        found = plain
+      else
+        for i = 1, #plain do found[2 * ranked + i] = plain[i] end
+      end
     end
   end
-  for i = 1, #popped, 2 do
-    members[#members + 1] = popped[i]
-    dues[#dues + 1] = popped[i + 1]
-  end
-  local left = #members
-  for i = 1, wants do
-    granted[i] = math.min(left, tonumber(ARGV[2 + 4 * i]))
-    left = left - granted[i]
-  end
-  if #members > 0 then bodies = redis.call('HMGET', KEYS[4], unpack(members)) end
 end
-if #members == LIMIT and wanted > LIMIT then capped = true end
+local taken = #found / 2
+if taken == LIMIT and wanted > LIMIT then capped = true end
 
 local attempts_of = {}
-if #members > 0 then
-  for i = 1, ranked do dues[i] = int(rank_due(dues[i])) end
+if taken > 0 then
+  for i = 2, 2 * ranked, 2 do found[i] = int(rank_due(found[i])) end
   local generation = tonumber(ARGV[2])
-  local extras = read_extras(KEYS[6], members)
+  local leases, members, at = {}, {}, 0
+  local want = 5
+  while at < taken do
+    local upto = math.min(taken, at + (granted[(want - 5) / step + 1] or tonumber(ARGV[want])))
+    local score = pack_lease(now + tonumber(ARGV[want + 1]), generation)
+    for i = at + 1, upto do
+      local member = found[2 * i - 1]
+      members[i] = member
+      leases[2 * i - 1] = score
+      leases[2 * i] = member
+    end
+    at, want = upto, want + step
+  end
+  if #bodies == 0 then bodies = redis.call('HMGET', KEYS[4], unpack(members)) end
+
   local topic_max = tonumber(meta[2])
-  local normal, final, k = {}, {}, 0
-  for i = 1, wants do
-    local score = granted[i] > 0 and pack_lease(now + tonumber(ARGV[4 + 4 * i]), generation)
-    for _ = 1, granted[i] do
-      k = k + 1
-      local attempts, counted, own_max, priority = 0, 0, '', 0
-      if extras[k] then attempts, counted, own_max, priority = parse_extra(extras[k]) end
-      local left = (tonumber(own_max) or topic_max) - counted - 1
-      if extras[1] ~= nil then
-        attempts_of[3 * k - 2] = attempts + 1
-        attempts_of[3 * k - 1] = math.max(left, 0)
-        attempts_of[3 * k] = priority
-      end
-      local target = left > 0 and normal or final
-      target[#target + 1] = score
-      target[#target + 1] = members[k]
+  local extras = read_extras(KEYS[6], members)
+  if extras[1] == nil and topic_max > 1 then
+    redis.call('ZADD', KEYS[1], unpack(leases))
+  else
+    for i = 1, taken do
+      local attempts, counted, own_max, priority = parse_extra(extras[i])
+      local left = math.max((tonumber(own_max) or topic_max) - counted - 1, 0)
+      attempts_of[3 * i - 2], attempts_of[3 * i - 1], attempts_of[3 * i] = attempts + 1, left, priority
+      redis.call('ZADD', left > 0 and KEYS[1] or KEYS[2], leases[2 * i - 1], members[i])
     end
   end
-  if #normal > 0 then redis.call('ZADD', KEYS[1], unpack(normal)) end
-  if #final > 0 then redis.call('ZADD', KEYS[2], unpack(final)) end
-  redis.call('HINCRBY', KEYS[5], 'granted', #members)
+  redis.call('HINCRBY', KEYS[5], 'granted', taken)
 end
 
 local next_at = 0
@@ -127,4 +98,4 @@ if ARGV[3] == '1' and not capped then
   next_at = next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
   redis.call('HSET', KEYS[5], 'sleep', next_at == 0 and '9007199254740992' or int(next_at))
 end
-return { now, next_at, (capped or more) and 1 or 0, ended, died, tonumber(meta[2]), granted, members, dues, bodies, attempts_of }
+return { now, next_at, (capped or more) and 1 or 0, ended, died, tonumber(meta[2]), found, bodies, attempts_of, granted }

@@ -9,8 +9,9 @@
 -- KEYS[8] ready
 -- KEYS[9] dead
 -- ARGV[1] number: the topic's
--- ARGV[2] n: nacks, at most 256
--- ARGV[3..] n members, n seals, n delays (ms; '' for the backoff policy's; '@' before a due time: returned unseen,
+-- ARGV[2] n: nacks of different messages, at most 256
+-- ARGV[3] common: the seal that all have, or ''
+-- ARGV[4..] n members; n seals unless all have one; n delays (ms; '' for the backoff policy's; '@' before a due time: returned unseen,
 --   which does not count as an attempt), n random units for the backoff's jitter
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
 --   4 dead} or 'STALE'
@@ -20,16 +21,15 @@ if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
 local now = now_ms()
 local n = tonumber(ARGV[2])
-local members, seals = { unpack(ARGV, 3, n + 2) }, { unpack(ARGV, n + 3, 2 * n + 2) }
-local scores, extras = read_leases(members, seals, KEYS[1], KEYS[2], KEYS[4])
-local reply, done, nacked, returned, died, earliest = { now, 0 }, {}, 0, 0, 0, math.huge
+local members, seals, scores, extras = read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4])
+local options = (ARGV[3] ~= '' and n or 2 * n) + 3
+local reply, nacked, returned, died, earliest = { now, 0 }, 0, 0, 0, math.huge
 for i = 1, n do
   local member, code, due = members[i], nil, 0
-  if done[member] or not holds(seals[i], scores[i], extras[i], now) then
+  if not holds(seals[i], scores[i], extras[i], now) then
     code = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 2
   else
-    done[member] = true
-    local delay = ARGV[2 * n + 2 + i]
+    local delay = ARGV[options + i]
     local attempts, counted, own_max, priority = parse_extra(extras[i])
     local unseen = string.byte(delay) == 64
     if not unseen then counted = counted + 1 end
@@ -41,7 +41,7 @@ for i = 1, n do
       due = tonumber(string.sub(delay, 2))
     else
       nacked = nacked + 1
-      if delay == '' then delay = backoff(meta[4], counted, ARGV[3 * n + 2 + i]) end
+      if delay == '' then delay = backoff(meta[4], counted, ARGV[options + n + i]) end
       due = now + tonumber(delay)
     end
     if not unseen and counted >= (tonumber(own_max) or tonumber(meta[3])) then

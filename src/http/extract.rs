@@ -103,7 +103,7 @@ impl FromRequest<AppState> for Payload {
 impl Payload {
     /// The body's fields. Errors: 415 where it is not said to be JSON, 400 where it is none.
     pub fn json(&self) -> Result<Fields<'_>, Problem> {
-        if !(self.bytes.is_empty() && !self.headers.contains_key(header::CONTENT_TYPE)) {
+        if !self.bytes.is_empty() || self.headers.contains_key(header::CONTENT_TYPE) {
             self.want_json()?;
         }
         Fields::of_json(&self.bytes)

@@ -1,10 +1,12 @@
 //! Strict input. A JSON object or a query string is taken apart field by field: each field is named once, each value
 //! has its type and range, and what nobody asked for is refused, so that a typo never silently means the default.
 
-use super::problem::{FieldError, Problem};
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use super::{
+    problem::{FieldError, Problem},
+    syntax::{Object, Text, depth},
+};
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeMap, fmt, ops::RangeInclusive};
+use std::{borrow::Cow, collections::BTreeMap, ops::RangeInclusive};
 
 /// Nesting of a body, at most; its object is level 1.
 const MAX_DEPTH: usize = 64;
@@ -244,76 +246,6 @@ fn integer_of(text: &str) -> Option<i128> {
 
 fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str(raw.get()).map(|Text(text)| text).ok()
-}
-
-/// Levels of nesting, counted without recursion.
-fn depth(body: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in body {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
-}
-
-/// An object's fields in order, duplicates kept.
-struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-/// A string, borrowed where it has no escapes.
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Object<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(Text(name)) = map.next_key()? {
-                    fields.push((name, map.next_value()?));
-                }
-                Ok(Object(fields))
-            }
-        }
-        deserializer.deserialize_map(Fields)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Borrow;
-        impl<'de> Visitor<'de> for Borrow {
-            type Value = Text<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_borrowed_str<E: serde::de::Error>(
-                self,
-                text: &'de str,
-            ) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-            fn visit_bytes<E: serde::de::Error>(self, _: &[u8]) -> Result<Self::Value, E> {
-                Err(E::custom("a string with a lone surrogate"))
-            }
-        }
-        deserializer.deserialize_str(Borrow).map_err(D::Error::custom)
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod problem;
 mod publish;
 pub mod server;
 mod service;
+mod syntax;
 mod topics;
 
 use crate::{metrics::Metrics, store::Store, waiting::WaitingRooms};
@@ -97,8 +98,12 @@ pub fn router(
         operations: operations(&document),
         document: openapi::to_text(&document)?,
     }));
-    let page = utoipa_swagger_ui::SwaggerUi::new("/docs")
-        .config(utoipa_swagger_ui::Config::new(["/openapi.json"]).display_operation_id(true));
+    let page = utoipa_swagger_ui::SwaggerUi::new("/docs").config(
+        utoipa_swagger_ui::Config::new(["/openapi.json"])
+            .display_operation_id(true)
+            // Otherwise the page tells swagger.io where this server is.
+            .validator_url("none"),
+    );
     Ok(routes
         .merge(page)
         .fallback(async || axum::http::StatusCode::NOT_FOUND)

@@ -22,23 +22,33 @@ pub(crate) struct Ack {
     pub seal: Seal,
 }
 
-/// Writes what ack, nack and extend have in common: keys so far, members, seals.
+/// Writes what ack, nack and extend have in common: the common seal if there is one, members, seals.
 pub(crate) fn write_holders<'a>(
     holders: impl Iterator<Item = (&'a MessageId, &'a Seal)> + Clone,
     context: &Context<'_>,
     command: &mut Cmd,
 ) {
+    let service = context.backend.service();
+    let generation_of = |run| service.as_ref().and_then(|s| s.generations.get(&run).copied());
+    // A run that nobody knows any more: no lease has an attempt 0, so this holds none.
+    let pack = |seal: &Seal| {
+        generation_of(seal.run).map_or(0, |generation| {
+            u64::from(seal.attempt) << 12 | u64::from(generation) << 1 | u64::from(seal.last)
+        })
+    };
+    let mut seals = holders.clone().map(|(_, seal)| pack(seal));
+    let common = seals.next().filter(|first| seals.all(|seal| seal == *first));
+    match common {
+        Some(seal) => command.arg(seal),
+        None => command.arg(""),
+    };
     for (id, _) in holders.clone() {
         command.arg(&id.member()[..]);
     }
-    let service = context.backend.service();
-    let generation_of = |run| service.as_ref().and_then(|s| s.generations.get(&run).copied());
-    for (_, seal) in holders {
-        // A run that nobody knows any more: no lease has an attempt 0, so this holds none.
-        let packed = generation_of(seal.run).map_or(0, |generation| {
-            u64::from(seal.attempt) << 12 | u64::from(generation) << 1 | u64::from(seal.last)
-        });
-        command.arg(packed);
+    if common.is_none() {
+        for (_, seal) in holders {
+            command.arg(pack(seal));
+        }
     }
 }
 
@@ -62,6 +72,10 @@ impl Verb for Ack {
 
     fn script() -> &'static Script {
         &scripts::ACK
+    }
+
+    fn one_a_group(&self) -> Option<MessageId> {
+        Some(self.id)
     }
 
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {

@@ -7,8 +7,9 @@ use super::{
     reply::CallError,
     scripts::Script,
 };
+use crate::model::MessageId;
 use deadpool_redis::redis::{Cmd, Value, cmd};
-use std::{sync::Arc, time::Instant};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 use tokio::sync::oneshot;
 
 /// Messages in one script call, at most: bounds what a call costs Redis, and `unpack` in Lua.
@@ -34,6 +35,11 @@ pub(crate) trait Verb: Sized + Send + Sync + 'static {
     /// Bytes that this request adds to the call.
     fn bytes(&self) -> usize {
         0
+    }
+    /// The message that two requests of one group must not both concern: the second goes in the next call, and finds
+    /// what the first did.
+    fn one_a_group(&self) -> Option<MessageId> {
+        None
     }
     /// Writes keys (with their number first) and arguments of one call for `group`.
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd);
@@ -62,18 +68,23 @@ pub(crate) struct Group<V: Verb> {
     topic: Arc<Topic>,
     tickets: Vec<Ticket<V>>,
     bytes: usize,
+    concerned: HashSet<MessageId>,
 }
 
 impl<V: Verb> Group<V> {
     pub fn new(ticket: Ticket<V>) -> Self {
         let bytes = ticket.verb.bytes();
-        Self { topic: ticket.topic.clone(), tickets: vec![ticket], bytes }
+        let concerned = ticket.verb.one_a_group().into_iter().collect();
+        Self { topic: ticket.topic.clone(), tickets: vec![ticket], bytes, concerned }
     }
 
     /// Takes `ticket` in if it fits, else gives it back.
     pub fn add(&mut self, ticket: Ticket<V>) -> Result<(), Ticket<V>> {
         let bytes = self.bytes + ticket.verb.bytes();
         if self.tickets.len() >= GROUP_MESSAGES || bytes > GROUP_BYTES {
+            return Err(ticket);
+        }
+        if ticket.verb.one_a_group().is_some_and(|id| !self.concerned.insert(id)) {
             return Err(ticket);
         }
         self.bytes = bytes;

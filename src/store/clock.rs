@@ -21,7 +21,7 @@ const KEEP: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Clock {
     base: Instant,
-    /// Redis's ms minus the ms since `base`.
+    /// Redis's time minus the time since `base`, µs. In whole ms it would be up to one ahead.
     offset: AtomicI64,
     raised: Mutex<Instant>,
     steps: watch::Sender<()>,
@@ -41,18 +41,18 @@ impl Clock {
 
     /// Redis's time now, or some ms before: a reply is always older than the moment it is read.
     pub fn now(&self) -> Millis {
-        self.offset.load(Ordering::Relaxed) + self.elapsed()
+        (self.offset.load(Ordering::Relaxed) + self.elapsed_us()) / 1000
     }
 
     /// Takes an instant that a reply just brought.
     pub fn observe(&self, redis_now: Millis) {
-        let offset = redis_now - self.elapsed();
+        let offset = redis_now * 1000 - self.elapsed_us();
         let known = self.offset.load(Ordering::Relaxed);
         if offset == known {
             return;
         }
         let Ok(mut raised) = self.raised.lock() else { return };
-        let stepped = (offset - known).abs() > STEP_MS;
+        let stepped = (offset - known).abs() > STEP_MS * 1000;
         // The reply that travelled fastest comes nearest to the truth: keep the greatest, for a while.
         if offset > known || stepped || raised.elapsed() > KEEP {
             self.offset.store(offset, Ordering::Relaxed);
@@ -76,8 +76,8 @@ impl Clock {
         self.steps.subscribe()
     }
 
-    fn elapsed(&self) -> Millis {
-        self.base.elapsed().as_millis() as Millis
+    fn elapsed_us(&self) -> i64 {
+        self.base.elapsed().as_micros() as i64
     }
 }
 

@@ -46,6 +46,10 @@ impl Verb for Extend {
         &scripts::EXTEND
     }
 
+    fn one_a_group(&self) -> Option<MessageId> {
+        Some(self.id)
+    }
+
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
         let keys = &topic.keys;
         command.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);

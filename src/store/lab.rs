@@ -18,10 +18,18 @@ pub use life::Way;
 #[error("redis: {0}")]
 pub struct LabError(#[from] RedisError);
 
-/// A connection of the bench's own.
+/// The bench's own way to a Redis.
 #[derive(Debug, Clone)]
 pub struct Lab {
+    client: Client,
     connection: MultiplexedConnection,
+}
+
+async fn open(client: &Client) -> Result<MultiplexedConnection, RedisError> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(Duration::from_secs(5)))
+        .set_response_timeout(Some(Duration::from_secs(30)));
+    client.get_multiplexed_async_connection_with_config(&config).await
 }
 
 /// Redis's counters at one instant.
@@ -69,12 +77,9 @@ impl Lab {
     /// # Errors
     /// When it does not answer within 5 s.
     pub async fn connect(url: &str) -> Result<Self, LabError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(Duration::from_secs(5)))
-            .set_response_timeout(Some(Duration::from_secs(30)));
         let client = Client::open(url)?;
-        let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Self { connection })
+        let connection = open(&client).await?;
+        Ok(Self { client, connection })
     }
 
     /// The counters now. Asking is itself one command.
@@ -89,8 +94,8 @@ impl Lab {
 
     /// CPU that Redis spends on one message's life (publish, lease, ack), µs:
     /// `lives` messages of `body` bytes in groups of `group`, `flows` calls in
-    /// flight at a time, each on a partition of its own, which is deleted
-    /// afterwards.
+    /// flight at a time, each over a connection and on a partition of its own,
+    /// which is deleted afterwards.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses a command.
@@ -105,12 +110,13 @@ impl Lab {
         let rounds = lives.div_ceil(group * flows);
         let mut connection = self.connection.clone();
         life::load_scripts(&mut connection).await?;
+        let mut flows_open = Vec::new();
+        for number in 0..flows {
+            flows_open.push((Flow::new(way, number, group, body), open(&self.client).await?));
+        }
         let before = self.facts().await?;
-        let flow = |number| {
-            let flow = Flow::new(way, number, group, body);
-            flow.run(self.connection.clone(), rounds)
-        };
-        futures_util::future::try_join_all((0..flows).map(flow)).await?;
+        let running = flows_open.into_iter().map(|(flow, connection)| flow.run(connection, rounds));
+        futures_util::future::try_join_all(running).await?;
         let after = self.facts().await?;
         Ok((after.cpu_us - before.cpu_us) / (rounds * group * flows) as f64)
     }

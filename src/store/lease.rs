@@ -133,10 +133,17 @@ impl Verb for Lease {
         let waits = group.iter().any(|ticket| ticket.verb.waits);
         let sized = group.iter().any(|ticket| ticket.verb.want.max_bytes < SIZED_BELOW);
         command.arg(topic.route.topic.0).arg(context.run.generation);
-        command.arg(u8::from(waits)).arg(group.len()).arg(u8::from(sized));
-        for Lease { want, begun, .. } in group.iter().map(|ticket| &ticket.verb) {
-            command.arg(want.max_messages).arg(want.max_bytes);
-            command.arg(want.lease_ms).arg(u8::from(*begun));
+        command.arg(u8::from(waits)).arg(u8::from(sized));
+        if sized {
+            for Lease { want, begun, .. } in group.iter().map(|ticket| &ticket.verb) {
+                command.arg(want.max_messages).arg(want.lease_ms);
+                command.arg(want.max_bytes).arg(u8::from(*begun));
+            }
+        } else {
+            for wants in group.chunk_by(|a, b| a.verb.want.lease_ms == b.verb.want.lease_ms) {
+                let messages: u64 = wants.iter().map(|ticket| ticket.verb.want.max_messages).sum();
+                command.arg(messages).arg(wants[0].verb.want.lease_ms);
+            }
         }
     }
 
@@ -154,19 +161,26 @@ impl Verb for Lease {
         topic.counters.lease_expired.inc_by(fields.int()? as u64);
         topic.counters.dead.inc_by(fields.int()? as u64);
         let max_attempts = fields.int()?;
-        let mut counts = fields.fields()?;
-        let (mut members, mut dues) = (fields.fields()?, fields.fields()?);
-        let (mut bodies, mut attempts) = (fields.fields()?, fields.fields()?);
+        let (mut found, mut bodies) = (fields.fields()?, fields.fields()?);
+        let (mut attempts, mut counts) = (fields.fields()?, fields.fields()?);
+        // Without counts what was found belongs to the wants in order, each as much as it asked for.
+        let sized = group.iter().any(|ticket| ticket.verb.want.max_bytes < SIZED_BELOW);
+        let mut left = found.len() / 2;
         let retried = !attempts.is_empty();
         let mut late = Vec::new();
         let mut answers = Vec::with_capacity(group.len());
         for ticket in group {
-            let count = counts.int()?;
-            let mut messages = Vec::with_capacity(count as usize);
+            let count = if sized && !counts.is_empty() {
+                counts.int()? as usize
+            } else {
+                left.min(ticket.verb.want.max_messages as usize)
+            };
+            left -= count.min(left);
+            let mut messages = Vec::with_capacity(count);
             for _ in 0..count {
                 let member: Member =
-                    members.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;
-                let due_at = dues.int()?;
+                    found.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;
+                let due_at = found.int()?;
                 let (attempt, attempts_left, priority) = if retried {
                     (attempts.int()?, attempts.int()?, attempts.int()?)
                 } else {

@@ -57,6 +57,10 @@ impl Verb for Nack {
         &scripts::NACK
     }
 
+    fn one_a_group(&self) -> Option<MessageId> {
+        Some(self.id)
+    }
+
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
         let keys = &topic.keys;
         command.arg(9).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);

@@ -93,6 +93,7 @@ impl Verb for Publish {
                 Due::After(delay) => command.arg(delay),
                 Due::At(instant) => command.arg(format!("@{instant}")),
             };
+            command.arg(&verb.id.member()[..]);
         }
         for verb in plain().chain(special()) {
             command.arg(&verb.id.member()[..]).arg(&verb.body[..]);

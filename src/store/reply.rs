@@ -117,6 +117,10 @@ impl Fields {
         Self::of(self.value()?)
     }
 
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
     }

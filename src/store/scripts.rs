@@ -45,7 +45,7 @@ macro_rules! scripts {
 scripts! {
     PUBLISH = "publish": "now" "format" "rank" "extra" "place" "wake";
     LEASE = "lease": "now" "format" "lease_score" "rank" "extra" "read_extras" "place" "expire_leases" "promote"
-        "next_event" "payload_bytes";
+        "next_event" "payload_bytes" "take_by_size";
     ACK = "ack": "now" "lease_score" "extra" "read_extras" "seal";
     NACK = "nack": "now" "lease_score" "rank" "extra" "read_extras" "seal" "place" "wake" "backoff";
     EXTEND = "extend": "now" "lease_score" "extra" "read_extras" "seal";

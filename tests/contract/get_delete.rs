@@ -65,6 +65,14 @@ async fn a_message_whose_lease_is_over_reads_as_ready_since_the_deadline() {
 }
 
 #[tokio::test]
+async fn an_id_in_capitals_is_the_same_id() {
+    let (client, topic) = (client().await, topic("get"));
+    let id = client.published(&topic, json!({"payload": 1})).await;
+    let seen = client.get(&id.to_uppercase()).await.expect(200);
+    assert_eq!(seen.text("id"), id);
+}
+
+#[tokio::test]
 async fn reading_changes_nothing() {
     let (client, topic) = (client().await, topic("get"));
     let id = client.published(&topic, json!({"payload": 1})).await;

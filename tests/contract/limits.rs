@@ -73,6 +73,25 @@ async fn a_chunked_body_is_as_good_as_any() {
 }
 
 #[tokio::test]
+async fn a_client_that_asks_first_is_told_before_it_sends() {
+    let client = client().await;
+    let path = format!("/topics/{}/messages", topic("limits"));
+    let expect = "expect: 100-continue\r\ncontent-length: ";
+    let mut wire = Wire::connect(&client.addr()).await;
+    assert!(
+        wire.request(&post_head(&client.addr(), &path, &format!("{expect}16777217")), b"").await
+    );
+    let answer = wire.answer(&path, SOON).await.expect("an answer");
+    answer.check().refused(413);
+    let mut wire = Wire::connect(&client.addr()).await;
+    assert!(wire.request(&post_head(&client.addr(), &path, &format!("{expect}13")), b"").await);
+    let go_on = wire.answer(&path, SOON).await.expect("an interim answer");
+    assert_eq!(go_on.status, 100);
+    assert!(wire.write(b"{\"payload\":1}").await);
+    wire.answer(&path, SOON).await.expect("an answer").check().expect(201);
+}
+
+#[tokio::test]
 async fn a_uri_of_nine_kibibytes_is_refused() {
     let client = client().await;
     for path in [

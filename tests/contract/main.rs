@@ -12,6 +12,7 @@ mod ack;
 mod attempts;
 mod bad_input;
 mod bytes;
+mod document;
 mod early;
 mod extend;
 mod get_delete;

@@ -64,7 +64,7 @@ async fn deliver_at_is_taken_with_any_offset_and_parts_of_a_millisecond_round_up
 #[tokio::test]
 async fn deliver_at_in_the_past_means_now() {
     let (client, topic) = (client().await, topic("publish"));
-    for past in ["2001-01-01T00:00:00Z", "1960-05-05T05:05:05.5Z"] {
+    for past in ["2001-01-01T00:00:00Z", "1960-05-05T05:05:05.5Z", "0000-01-01T00:00:00Z"] {
         let before = shared().await.redis.time_ms().await;
         let message = json!({"payload": 1, "deliver_at": past});
         let answer = client.publish(&topic, message).await.expect(201);
@@ -227,6 +227,23 @@ async fn a_topic_name_may_have_128_characters() {
     let answer = client.publish(&long, json!({"payload": 1})).await.expect(201);
     assert_eq!(answer.text("topic"), long);
     assert_eq!(client.lease_one(&long).await["topic"], long);
+}
+
+#[tokio::test]
+async fn every_character_that_a_name_may_have_is_taken_and_case_matters() {
+    let client = client().await;
+    let name = topic("Az0._-");
+    for topic in [format!("{name}."), format!("{name}-"), format!("{name}_"), name.to_lowercase()] {
+        let id = client.published(&topic, json!({"payload": topic})).await;
+        let leased = client.leased(&topic, json!({"max_messages": 9})).await;
+        assert_eq!(leased.len(), 1, "{leased:?}");
+        assert_eq!((&leased[0]["id"], &leased[0]["payload"]), (&json!(id), &json!(topic)));
+    }
+    // A character may be percent-encoded: it is the same name.
+    let id = client
+        .published(&format!("%{:02x}{}", name.as_bytes()[0], &name[1..]), json!({"payload": 1}))
+        .await;
+    assert_eq!(client.lease_one(&name).await["id"], id);
 }
 
 #[tokio::test]

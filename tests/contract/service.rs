@@ -208,6 +208,11 @@ async fn the_openapi_document_names_every_route() {
         let found = &document["paths"][path][method];
         assert_eq!(found["operationId"], operation, "{method} {path}");
         assert!(!found["tags"].as_array().unwrap().is_empty(), "{operation} has a tag");
+        for (kind, content) in found["requestBody"]["content"].as_object().into_iter().flatten() {
+            let named =
+                content["schema"].get("$ref").is_some() || kind == "application/octet-stream";
+            assert!(named, "an inline schema: the request of {operation}");
+        }
         let responses = found["responses"].as_object().unwrap();
         let good = responses.keys().filter(|status| status.starts_with('2')).count();
         let schemas: std::collections::HashSet<String> = responses

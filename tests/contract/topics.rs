@@ -77,7 +77,9 @@ async fn what_is_due_counts_as_ready_without_anybody_looking() {
     assert_eq!(client.count(&topic, "delayed").await, 2);
     eventually("two ready", || async { (client.count(&topic, "ready").await == 2).then_some(()) })
         .await;
-    assert_eq!(client.count(&topic, "delayed").await, 0);
+    let seen = client.topic(&topic).await.expect(200).json();
+    assert_eq!(seen["counts"]["delayed"], 0);
+    assert!(seen.get("next_due_at").is_none(), "nothing falls due any more: {seen}");
 }
 
 #[tokio::test]
@@ -86,14 +88,21 @@ async fn what_has_lost_its_lease_counts_as_ready_or_dead_without_anybody_looking
     for max_attempts in [10, 1] {
         client.published(&topic, json!({"payload": 1, "max_attempts": max_attempts})).await;
     }
-    client.leased(&topic, json!({"max_messages": 2, "lease_ms": 1000})).await;
-    assert_eq!(client.count(&topic, "leased").await, 2);
+    let held = client.leased(&topic, json!({"max_messages": 2, "lease_ms": 1000})).await;
+    let before = client.topic(&topic).await.expect(200).json();
+    assert_eq!(before["counts"]["leased"], 2);
+    assert!(before.get("oldest_ready_age_ms").is_none(), "{before}");
+    assert!(before.get("next_due_at").is_none(), "{before}");
     let seen = eventually("no lease", || async {
         let seen = client.topic(&topic).await.expect(200).json();
         (seen["counts"]["leased"] == 0).then_some(seen)
     })
     .await;
     assert_eq!((&seen["counts"]["ready"], &seen["counts"]["dead"]), (&json!(1), &json!(1)));
+    let since = instant_ms(text(&held[0], "lease_expires_at"));
+    let most = shared().await.redis.time_ms().await - since;
+    let age = number(&seen, "oldest_ready_age_ms");
+    assert!((0..=most).contains(&age), "ready since its deadline, {most} ms ago: {seen}");
     topic_in_balance(&client, &topic).await;
 }
 
@@ -118,6 +127,44 @@ async fn a_topic_says_what_falls_due_next() {
     let seen = client.topic(&topic).await.expect(200).json();
     assert_eq!(seen["next_due_at"], next.json()["due_at"]);
     assert!(seen.get("oldest_ready_age_ms").is_none(), "nothing is ready: {seen}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_snapshot_adds_up_under_load() {
+    let (client, topic) = (client().await, topic("topics"));
+    client.published(&topic, json!({"payload": 0})).await;
+    let work = |n: u64| {
+        let (client, topic) = (client.clone(), topic.clone());
+        tokio::spawn(async move {
+            for round in n..n + 40 {
+                let message =
+                    json!({"payload": 1, "max_attempts": 1 + round % 2, "priority": round % 3});
+                let id = client.published(&topic, message).await;
+                for held in
+                    client.leased(&topic, json!({"max_messages": 2, "lease_ms": 1000})).await
+                {
+                    match round % 4 {
+                        0 => drop(client.nack_leased(&held, json!({"delay_ms": 0})).await),
+                        1 => {} // its lease will expire
+                        _ => drop(client.ack_leased(&held).await),
+                    }
+                }
+                if round % 5 == 0 {
+                    client.delete(&id).await;
+                }
+            }
+        })
+    };
+    let workers: Vec<_> = (0..4).map(work).collect();
+    while !workers.iter().all(tokio::task::JoinHandle::is_finished) {
+        topic_in_balance(&client, &topic).await;
+    }
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    eventually("no lease", || async { (client.count(&topic, "leased").await == 0).then_some(()) })
+        .await;
+    topic_in_balance(&client, &topic).await;
 }
 
 #[tokio::test]
@@ -161,10 +208,29 @@ async fn topics_are_listed_by_name_in_pages_of_any_size() {
 }
 
 #[tokio::test]
+async fn a_page_has_a_hundred_topics_unless_told() {
+    let (client, prefix) = (client().await, topic("hundred"));
+    let names: Vec<String> = (0..101).map(|n| format!("{prefix}-{n:03}")).collect();
+    let sends = names.iter().map(|name| client.published(name, json!({"payload": 1})));
+    futures_util::future::join_all(sends).await;
+    let path = format!("/topics?prefix={prefix}-");
+    let first = client.get_path(&path).await.expect(200).json();
+    assert_eq!(first["items"].as_array().unwrap().len(), 100);
+    let next = format!("{path}&cursor={}", text(&first, "next_cursor"));
+    let second = client.get_path(&next).await.expect(200).json();
+    assert_eq!(second["items"][0]["name"], names[100]);
+    assert!(second.get("next_cursor").is_none(), "{second}");
+}
+
+#[tokio::test]
 async fn a_prefix_that_no_topic_has_lists_nothing() {
     let client = client().await;
-    let page = client.get_path("/topics?prefix=zzz.no.such").await.expect(200).json();
-    assert_eq!(page, json!({"items": []}));
+    client.published(&topic("listed"), json!({"payload": 1})).await;
+    for prefix in ["zzz.no.such", "*", "%5B", "(", "%2B", "%00", "%ff", "%5B-", "l?sted", "%C3%A9"]
+    {
+        let page = client.get_path(&format!("/topics?prefix={prefix}")).await.expect(200).json();
+        assert_eq!(page, json!({"items": []}), "{prefix}");
+    }
 }
 
 #[tokio::test]

@@ -127,7 +127,9 @@ impl Flow {
             call.arg(6).arg(&keys.messages).arg(&keys.delayed).arg(&keys.meta);
             call.arg(&keys.extra).arg(&keys.delayed_prio).arg(&keys.ready);
             call.arg(TOPIC).arg(members.len()).arg(0).arg(0);
-            call.arg(vec![0; members.len()]);
+            for member in members {
+                call.arg(0).arg(member);
+            }
             return vec![hset(call)];
         }
         let mut zadd = on("ZADD", &keys.delayed);
@@ -149,10 +151,8 @@ impl Flow {
             let mut call = call(&scripts::LEASE);
             call.arg(9).arg(&keys.unack).arg(&keys.last).arg(&keys.delayed).arg(&keys.messages);
             call.arg(&keys.meta).arg(&keys.extra).arg(&keys.delayed_prio).arg(&keys.ready);
-            call.arg(&keys.dead).arg(TOPIC).arg(GENERATION).arg(0).arg(members.len()).arg(0);
-            for _ in members {
-                call.arg(1).arg(4_194_304).arg(LEASE_MS).arg(0);
-            }
+            call.arg(&keys.dead).arg(TOPIC).arg(GENERATION).arg(0).arg(0);
+            call.arg(members.len()).arg(LEASE_MS);
             return vec![call];
         }
         let over = (DUE_MS * 2048).to_string();
@@ -188,7 +188,7 @@ impl Flow {
             let mut call = call(&scripts::ACK);
             call.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
             call.arg(&keys.extra).arg(&keys.meta).arg(TOPIC).arg(members.len());
-            call.arg(members).arg(vec![SEAL; members.len()]);
+            call.arg(SEAL).arg(members);
             return vec![call];
         }
         vec![

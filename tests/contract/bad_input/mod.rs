@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::*;
 
 mod json;
+mod noise;
 mod paths;
 mod values;
 
