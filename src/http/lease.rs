@@ -168,7 +168,7 @@ impl From<Result<(), Error>> for AckStatus {
 #[utoipa::path(
     post, path = "/topics/{topic}/lease", operation_id = "leaseMessages", tag = "leases",
     params(("topic" = String, Path, description = "Name of the topic", example = "orders")),
-    request_body(content = Option<LeaseRequest>, description = "What is wanted"),
+    request_body(content = LeaseRequest, description = "What is wanted"),
     responses(
         (status = 200, description = "The messages, maybe none", body = LeaseResponse),
         CommonProblems, BodyProblems, RedisProblems,

@@ -74,7 +74,9 @@ fn routes() -> OpenApiRouter<AppState> {
 ///
 /// Errors: where it cannot be written as JSON, which would be a defect.
 pub fn document() -> Result<String, serde_json::Error> {
-    openapi::to_text(&routes().into_openapi())
+    let mut document = routes().into_openapi();
+    openapi::complete(&mut document);
+    openapi::to_text(&document)
 }
 
 /// The service: all routes over `store` and `rooms`, with what stands around them.
@@ -87,7 +89,8 @@ pub fn router(
     max_body_bytes: usize,
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, serde_json::Error> {
-    let (routes, document) = routes().split_for_parts();
+    let (routes, mut document) = routes().split_for_parts();
+    openapi::complete(&mut document);
     let state = AppState(Arc::new(Inner {
         store,
         rooms,

@@ -43,6 +43,15 @@ impl ToSchema for AnyJson {
 )]
 pub(super) struct Document;
 
+/// Says what the routes' attributes cannot: bodies that may be left out.
+pub(super) fn complete(document: &mut openapi::OpenApi) {
+    let lease = document.paths.paths.get_mut("/topics/{topic}/lease");
+    let body = lease.and_then(|path| path.post.as_mut()?.request_body.as_mut());
+    if let Some(openapi::RefOr::T(body)) = body {
+        body.required = Some(openapi::Required::False);
+    }
+}
+
 /// The document as it is served, written and compared.
 pub fn to_text(document: &openapi::OpenApi) -> Result<String, serde_json::Error> {
     let mut text = serde_json::to_string_pretty(document)?;

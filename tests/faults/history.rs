@@ -3,7 +3,7 @@
 //! All instants are milliseconds of Redis's clock. Answers carry it; for requests whose answer is
 //! lost `sent` and `answered` are this machine's clock, which the private Redis of a test shares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -152,6 +152,15 @@ impl Recorder {
         self.lock().iter().filter(|op| op.topic == topic).cloned().collect()
     }
 
+    /// The payloads of all grants on `topic`.
+    pub fn granted_payloads(&self, topic: &str) -> HashSet<String> {
+        let granted = |op: &Op| match &op.what {
+            What::Lease { outcome: Outcome::Ok(grants), .. } => grants.clone(),
+            _ => Vec::new(),
+        };
+        self.of(topic).iter().flat_map(granted).map(|grant| grant.payload).collect()
+    }
+
     /// How many requests ended with each outcome, by its word.
     pub fn outcomes(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
@@ -159,9 +168,11 @@ impl Recorder {
         counts
     }
 
-    /// The longest that a request took beyond the wait that it asked for.
-    pub fn slowest(&self) -> Ms {
-        self.lock().iter().map(Op::took).max().unwrap_or(0)
+    /// The request that took longest beyond the wait that it asked for, and how long.
+    pub fn slowest(&self) -> (Ms, Option<Op>) {
+        let ops = self.lock();
+        let slowest = ops.iter().max_by_key(|op| op.took());
+        (slowest.map_or(0, Op::took), slowest.cloned())
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Op>> {

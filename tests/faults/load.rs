@@ -92,7 +92,7 @@ impl Load {
         let mut found = checker::violations(&self.recorder.of(&self.topic), &audit);
         found.extend(conserved(&answer));
         let outcomes = self.recorder.outcomes();
-        eprintln!("{}: {outcomes:?}, slowest {} ms", self.topic, self.recorder.slowest());
+        eprintln!("{}: {outcomes:?}, slowest {} ms", self.topic, self.recorder.slowest().0);
         eprintln!("{answer}");
         assert!(
             found.is_empty(),
@@ -148,37 +148,62 @@ async fn publisher(mut actor: Actor, stop: Arc<AtomicBool>) {
     }
 }
 
+/// What a consumer does about a message that it holds, and when.
+struct Plan {
+    at: Ms,
+    verb: Verb,
+    grant: Grant,
+}
+
+enum Verb {
+    Ack,
+    AckWithNextLease,
+    Nack,
+    ExtendAndAck,
+}
+
+fn plan(actor: &mut Actor, grant: Grant) -> Option<Plan> {
+    let (verb, at) = match actor.random.random_range(0..100) {
+        0..45 => (Verb::Ack, 0),
+        45..68 => (Verb::AckWithNextLease, 0),
+        68..80 => (Verb::Nack, 0),
+        80..86 => (Verb::ExtendAndAck, 0),
+        86..93 => (Verb::Ack, grant.deadline - actor.random.random_range(30..300)),
+        93..97 => (Verb::Ack, grant.deadline + actor.random.random_range(0..100)),
+        _ => return None, // never heard of again
+    };
+    Some(Plan { at, verb, grant })
+}
+
 async fn consumer(mut actor: Actor, stop: Arc<AtomicBool>) {
+    let mut plans: Vec<Plan> = Vec::new();
     let mut with_next: Vec<Grant> = Vec::new();
-    let mut too_late: Vec<Grant> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        let (max, lease_ms, wait) = (
-            actor.random.random_range(1..=8),
-            actor.random.random_range(1_000..=1_500),
-            actor.random.random_range(0..=500),
-        );
+        let max = actor.random.random_range(1..=8);
+        let lease_ms = actor.random.random_range(1_000..=1_500);
+        let next = plans.iter().map(|plan| plan.at).min().unwrap_or(Ms::MAX);
+        let wait = actor.random.random_range(0..=500).min((next - now()).max(0));
         let acks = std::mem::take(&mut with_next);
         let outcome = actor.lease(max, lease_ms, wait, &acks).await;
         let answered = outcome.ok().is_some();
         for grant in outcome.ok().cloned().unwrap_or_default() {
-            match actor.random.random_range(0..100) {
-                0..50 => drop(actor.ack(&grant).await),
-                50..75 => with_next.push(grant),
-                75..87 => {
+            plans.extend(plan(&mut actor, grant));
+        }
+        let due = now();
+        for Plan { verb, grant, .. } in plans.extract_if(.., |plan| plan.at <= due) {
+            match verb {
+                Verb::Ack => drop(actor.ack(&grant).await),
+                Verb::AckWithNextLease => with_next.push(grant),
+                Verb::Nack => {
                     let delay = actor.random.random_range(0..300);
                     actor.nack(&grant, delay).await;
                 }
-                87..93 => {
+                Verb::ExtendAndAck => {
                     let longer: Ms = actor.random.random_range(1_000..2_000);
                     actor.extend(&grant, longer).await;
                     actor.ack(&grant).await;
                 }
-                93..97 => {} // never heard of again
-                _ => too_late.push(grant),
             }
-        }
-        if let Some(grant) = too_late.pop_if(|grant| grant.deadline + 50 < now()) {
-            actor.ack(&grant).await;
         }
         pause(&mut actor, answered, 3).await;
     }

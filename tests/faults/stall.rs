@@ -79,9 +79,9 @@ async fn recovers(load: &Load) {
 
 /// Nothing hung, and much of it was refused outright.
 fn in_time(load: &Load) {
-    let (outcomes, slowest) = (load.recorder.outcomes(), load.recorder.slowest());
+    let (outcomes, (slowest, op)) = (load.recorder.outcomes(), load.recorder.slowest());
     assert!(outcomes.get("never").is_some_and(|never| *never > 50), "{outcomes:?}");
-    assert!(slowest < DEADLINE + SLACK, "a request took {slowest} ms");
+    assert!(slowest < DEADLINE + SLACK, "a request took {slowest} ms: {op:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
