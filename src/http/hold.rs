@@ -4,7 +4,7 @@ use super::{
     AppState,
     extract::{IdPath, Payload, Query},
     lease::read_token,
-    problem::{BodyProblems, CommonProblems, Problem, ProblemBody, RedisProblems},
+    problem::{BodyProblems, CommonProblems, LeaseProblems, Problem, RedisProblems},
 };
 use crate::model::{
     LEASE_CAP_MS, MAX_DELAY_MS, MIN_LEASE_MS, MessageId, State as MessageState, format_instant,
@@ -94,11 +94,7 @@ pub struct ExtendedLease {
     request_body(content = AckRequest, description = "The lease's token"),
     responses(
         (status = 204, description = "The message is gone"),
-        (status = 404, description = "There is no such message", body = ProblemBody,
-            content_type = "application/problem+json"),
-        (status = 409, description = "`lease_lost`: the token is stale, expired or forged; nothing changed",
-            body = ProblemBody, content_type = "application/problem+json"),
-        CommonProblems, BodyProblems, RedisProblems,
+        LeaseProblems, CommonProblems, BodyProblems, RedisProblems,
     ),
 )]
 pub async fn ack_message(
@@ -124,11 +120,7 @@ pub async fn ack_message(
     request_body(content = NackRequest, description = "The lease's token, and when to try again"),
     responses(
         (status = 200, description = "The lease has ended", body = NackedMessage),
-        (status = 404, description = "There is no such message", body = ProblemBody,
-            content_type = "application/problem+json"),
-        (status = 409, description = "`lease_lost`: the token is stale, expired or forged; nothing changed",
-            body = ProblemBody, content_type = "application/problem+json"),
-        CommonProblems, BodyProblems, RedisProblems,
+        LeaseProblems, CommonProblems, BodyProblems, RedisProblems,
     ),
 )]
 pub async fn nack_message(
@@ -156,11 +148,7 @@ pub async fn nack_message(
     request_body(content = ExtendRequest, description = "The lease's token, and how long it is wanted"),
     responses(
         (status = 200, description = "The lease as it is now", body = ExtendedLease),
-        (status = 404, description = "There is no such message", body = ProblemBody,
-            content_type = "application/problem+json"),
-        (status = 409, description = "`lease_lost`: the token is stale, expired or forged; nothing changed",
-            body = ProblemBody, content_type = "application/problem+json"),
-        CommonProblems, BodyProblems, RedisProblems,
+        LeaseProblems, CommonProblems, BodyProblems, RedisProblems,
     ),
 )]
 pub async fn extend_lease(

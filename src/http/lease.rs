@@ -4,14 +4,14 @@ use super::{
     AppState,
     extract::{Payload, Query, TopicPath},
     fields::Fields,
+    messages::RenderedContent,
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems},
 };
 use crate::{
     error::Error,
     model::{
-        Content, DEFAULT_LEASE_MS, DEFAULT_MAX_BYTES, LEASE_CAP_MS, MAX_MAX_BYTES,
-        MAX_MESSAGES_LIMIT, MAX_WAIT_MS, MIN_LEASE_MS, MessageId, TOKEN_MAX_CHARS, TopicName,
-        format_instant,
+        DEFAULT_LEASE_MS, DEFAULT_MAX_BYTES, LEASE_CAP_MS, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT,
+        MAX_WAIT_MS, MIN_LEASE_MS, MessageId, TOKEN_MAX_CHARS, TopicName, format_instant,
     },
     store::{Granted, Grants, Store, Want},
 };
@@ -20,7 +20,6 @@ use axum::{
     extract::State,
     http::{HeaderValue, Response, header},
 };
-use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use serde::Serialize;
@@ -258,18 +257,13 @@ fn leased_message<'a>(
     message: &'a Granted,
     now: i64,
 ) -> Result<LeasedMessage<'a>, Problem> {
-    let (payload, bytes) = match &message.body.content {
-        Content::Json(json) => {
-            (Some(serde_json::from_slice(json).map_err(|_| Error::Internal)?), None)
-        }
-        Content::Bytes { data, content_type } => (None, Some((data, content_type.as_str()))),
-    };
+    let content = RenderedContent::of(&message.body.content)?;
     Ok(LeasedMessage {
         id: message.id,
         topic,
-        payload,
-        payload_base64: bytes.map(|(data, _)| STANDARD.encode(data)),
-        content_type: bytes.map(|(_, content_type)| content_type),
+        payload: content.payload,
+        payload_base64: content.payload_base64,
+        content_type: content.content_type,
         headers: &message.body.headers,
         priority: message.priority,
         attempt: message.seal.attempt,

@@ -3,7 +3,7 @@
 use super::{
     AppState,
     extract::{IdPath, Query},
-    problem::{CommonProblems, Problem, ProblemBody, RedisProblems},
+    problem::{CommonProblems, MessageProblems, Problem, ProblemBody, RedisProblems},
 };
 use crate::{
     error::Error,
@@ -64,14 +64,37 @@ pub struct Message<'a> {
     lease_expires_at: Option<String>,
 }
 
+/// A payload as answers show it.
+pub(super) struct RenderedContent<'a> {
+    pub payload: Option<&'a RawValue>,
+    pub payload_base64: Option<String>,
+    pub content_type: Option<&'a str>,
+}
+
+impl<'a> RenderedContent<'a> {
+    /// Errors: where what is stored as JSON is none, which is a defect.
+    pub fn of(content: &'a Content) -> Result<Self, Problem> {
+        match content {
+            Content::Json(json) => {
+                let payload = serde_json::from_slice(json).map_err(|_| Error::Internal)?;
+                Ok(Self { payload: Some(payload), payload_base64: None, content_type: None })
+            }
+            Content::Bytes { data, content_type } => Ok(Self {
+                payload: None,
+                payload_base64: Some(STANDARD.encode(data)),
+                content_type: Some(content_type),
+            }),
+        }
+    }
+}
+
 /// Look at a message.
 #[utoipa::path(
     get, path = "/messages/{id}", operation_id = "getMessage", tag = "messages",
     params(("id" = String, Path, format = Uuid, description = "Id of the message")),
     responses(
         (status = 200, description = "The message", body = Message),
-        (status = 404, description = "There is no such message", body = ProblemBody,
-            content_type = "application/problem+json"),
+        MessageProblems,
         CommonProblems, RedisProblems,
     ),
 )]
@@ -82,21 +105,16 @@ pub async fn get_message(
 ) -> Result<Response, Problem> {
     query.none()?;
     let (topic, found) = state.store.get(id).await?;
-    let (payload, bytes) = match &found.body.content {
-        Content::Json(json) => {
-            (Some(serde_json::from_slice(json).map_err(|_| Error::Internal)?), None)
-        }
-        Content::Bytes { data, content_type } => (None, Some((data, content_type.as_str()))),
-    };
+    let content = RenderedContent::of(&found.body.content)?;
     let due = matches!(found.state, MessageState::Delayed | MessageState::Ready);
     let leased = found.state == MessageState::Leased;
     let message = Message {
         id,
         topic: &topic.name,
         state: found.state,
-        payload,
-        payload_base64: bytes.map(|(data, _)| STANDARD.encode(data)),
-        content_type: bytes.map(|(_, content_type)| content_type),
+        payload: content.payload,
+        payload_base64: content.payload_base64,
+        content_type: content.content_type,
         headers: &found.body.headers,
         priority: found.priority,
         attempts: found.attempts,
@@ -116,8 +134,7 @@ pub async fn get_message(
     params(("id" = String, Path, format = Uuid, description = "Id of the message")),
     responses(
         (status = 204, description = "The message is gone"),
-        (status = 404, description = "There is no such message", body = ProblemBody,
-            content_type = "application/problem+json"),
+        MessageProblems,
         (status = 409, description = "`message_leased`: somebody holds it", body = ProblemBody,
             content_type = "application/problem+json"),
         CommonProblems, RedisProblems,

@@ -201,3 +201,23 @@ problem_responses! {
     415 "the body's media type is not the one wanted here, or none is given",
     422 "an unknown or repeated field or query parameter, or a value that is not allowed",
 }
+
+problem_responses! {
+    /// What publishing can answer.
+    PublishProblems:
+    403 "`topic_reserved`: the topic is dueq's own",
+    507 "`topics_exhausted`: no more topics can be made in this Redis",
+}
+
+problem_responses! {
+    /// What routes of one message can answer.
+    MessageProblems:
+    404 "`message_not_found`: there is no such message",
+}
+
+problem_responses! {
+    /// What routes can answer that need a lease.
+    LeaseProblems:
+    404 "`message_not_found`: there is no such message",
+    409 "`lease_lost`: the token is stale, expired or forged; nothing changed",
+}

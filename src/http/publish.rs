@@ -4,7 +4,7 @@ use super::{
     AppState,
     extract::{Payload, Query, TopicPath},
     fields::Fields,
-    problem::{BodyProblems, CommonProblems, Problem, RedisProblems},
+    problem::{BodyProblems, CommonProblems, Problem, PublishProblems, RedisProblems},
 };
 use crate::model::{
     Body, Content, MAX_ATTEMPTS_LIMIT, MAX_DELAY_MS, MAX_PAYLOAD_BYTES, State as MessageState,
@@ -108,11 +108,7 @@ pub struct PublishedMessage {
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
             headers(("Location" = String, description = "Where to look at the message"))),
-        (status = 403, description = "The topic is dueq's own", body = super::problem::ProblemBody,
-            content_type = "application/problem+json"),
-        (status = 507, description = "No more topics can be made in this Redis",
-            body = super::problem::ProblemBody, content_type = "application/problem+json"),
-        CommonProblems, BodyProblems, RedisProblems,
+        PublishProblems, CommonProblems, BodyProblems, RedisProblems,
     ),
 )]
 pub async fn publish_message(
@@ -144,11 +140,7 @@ pub async fn publish_message(
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
             headers(("Location" = String, description = "Where to look at the message"))),
-        (status = 403, description = "The topic is dueq's own", body = super::problem::ProblemBody,
-            content_type = "application/problem+json"),
-        (status = 507, description = "No more topics can be made in this Redis",
-            body = super::problem::ProblemBody, content_type = "application/problem+json"),
-        CommonProblems, BodyProblems, RedisProblems,
+        PublishProblems, CommonProblems, BodyProblems, RedisProblems,
     ),
 )]
 pub async fn publish_raw(

@@ -39,6 +39,14 @@ async fn a_directory_is_all_it_needs() {
 }
 
 #[tokio::test]
+async fn without_any_argument_the_directory_is_dueq_data_where_it_was_started() {
+    let launch = Launch::command(["serve"]);
+    let data = launch.dir().join("dueq-data");
+    let _dueq = launch.start().await;
+    assert!(data.join("redis.sock").exists());
+}
+
+#[tokio::test]
 async fn it_is_durable_private_and_never_evicts() {
     for (fsync, is) in
         [(None, "everysec"), (Some("everysec"), "everysec"), (Some("always"), "always")]

@@ -115,3 +115,36 @@ async fn everything_answered_2xx_before_a_stop_under_load_is_stored() {
     }
     assert_eq!(other.total(&topic, "published").await, answered, "no more and no less");
 }
+
+#[tokio::test]
+async fn a_redis_that_hangs_does_not_hold_it_up() {
+    let mut redis = Redis::start().await;
+    let mut dueq = Dueq::on(&redis).args(["--drain-timeout-ms", "1000"]).start().await;
+    let client = dueq.client();
+    client.published(&topic("stop"), json!({"payload": 1})).await;
+    let waiting = tokio::spawn(async move {
+        let _ = client.lease(&topic("stop"), json!({"wait_ms": 30_000})).await;
+    });
+    waiters(&dueq.client(), 1).await;
+    redis.pause();
+    let start = Instant::now();
+    assert_eq!(dueq.term().await, 0, "{}", dueq.log());
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn a_stop_in_the_middle_of_the_start_leaves_nothing_behind() {
+    for after_ms in [0, 10, 20, 40, 60, 80, 120] {
+        let data = temp_dir("data");
+        let launch = Launch::command(["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
+        let mut dueq = launch.args([&data]).spawn();
+        tokio::time::sleep(Duration::from_millis(after_ms)).await; // any moment will do
+        dueq.process.signal(Signal::TERM);
+        let code = dueq.exit().await;
+        assert!([0, 128 + 15].contains(&code), "{code} after {after_ms} ms: {}", dueq.log());
+        let redis = || text_of(&data.join("redis.pid")).trim().parse::<u32>().ok();
+        eventually("its Redis ends", || async { (!redis().is_some_and(lives)).then_some(()) })
+            .await;
+    }
+}

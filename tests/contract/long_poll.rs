@@ -24,20 +24,6 @@ fn poll(client: &Client, topic: &str, wait_ms: u64) -> JoinHandle<(Vec<Value>, I
     })
 }
 
-/// Starts a long poll by hand, which can be dropped like a client that goes away.
-async fn poll_by_hand(client: &Client, topic: &str) -> Wire {
-    let mut wire = Wire::connect(&client.addr()).await;
-    let body = "{\"wait_ms\":30000}";
-    let head = format!(
-        "POST /topics/{topic}/lease HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
-         content-length: {}",
-        client.addr(),
-        body.len()
-    );
-    assert!(wire.request(&head, body.as_bytes()).await);
-    wire
-}
-
 #[tokio::test]
 async fn a_poll_that_gets_nothing_ends_empty_in_time() {
     let (client, topic) = (client().await, topic("poll"));
@@ -283,39 +269,6 @@ async fn polls_of_different_topics_do_not_disturb_each_other() {
         client.ack_leased(&client.lease_one(&busy).await).await.expect(204);
     }
     assert!(waits.await.unwrap().0.is_empty());
-}
-
-#[tokio::test]
-async fn a_client_that_goes_away_leaves_the_room() {
-    let dueq = instance().await;
-    let (client, topic) = (dueq.client(), topic("poll"));
-    let wires = [poll_by_hand(&client, &topic).await, poll_by_hand(&client, &topic).await];
-    waiters(&client, 2).await;
-    drop(wires);
-    waiters(&client, 0).await;
-    client.published(&topic, json!({"payload": 1})).await;
-    let message = client.lease_one(&topic).await;
-    assert_eq!(message["attempt"], 1, "nobody had it meanwhile");
-}
-
-#[tokio::test]
-async fn a_message_granted_to_a_client_that_is_gone_is_ready_again_at_once() {
-    let dueq = instance().await;
-    let (client, topic) = (dueq.client(), topic("poll"));
-    for n in 0..30 {
-        let wire = poll_by_hand(&client, &topic).await;
-        waiters(&client, 1).await;
-        drop(wire);
-        let id = client.published(&topic, json!({"payload": n})).await;
-        let published = Instant::now();
-        let message = client.lease_one(&topic).await;
-        assert_eq!(message["id"], id);
-        assert!(published.elapsed() < Duration::from_secs(2), "{:?}", published.elapsed());
-        assert_eq!(message["attempts_left"], 9, "a grant that nobody saw does not count");
-        client.ack_leased(&message).await.expect(204);
-    }
-    let seen = crate::facts::topic_in_balance(&client, &topic).await;
-    assert_eq!(seen["totals"]["acked"], 30);
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ mod document;
 mod early;
 mod extend;
 mod get_delete;
+mod gone;
 mod lease;
 mod limits;
 mod long_poll;

@@ -14,6 +14,7 @@ mod harness;
 mod history;
 mod kills;
 mod load;
+mod loss;
 mod memory;
 mod monitor;
 mod slots;

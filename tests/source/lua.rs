@@ -150,17 +150,27 @@ fn loop_names(code: &str, good: impl Fn(&str) -> bool) -> BTreeSet<String> {
     names
 }
 
+/// The names that a `local name = …` gives to a key.
+fn local_names(code: &str) -> BTreeSet<String> {
+    let named = |line: &str| {
+        let (name, value) = line.trim().strip_prefix("local ")?.split_once(" = ")?;
+        of_keys(value.trim()).then(|| name.to_owned())
+    };
+    code.lines().filter_map(named).collect()
+}
+
 #[test]
 fn every_command_of_a_script_works_on_a_key_that_was_passed_to_it() {
     let mut wrong = Vec::new();
     for script in scripts() {
-        let looped = loop_names(&script.code, of_keys);
+        let mut names = loop_names(&script.code, of_keys);
+        names.extend(local_names(&script.code));
         for call in script.calls("redis.call").iter().chain(&script.calls("redis.pcall")) {
             if call[0] == "'TIME'" {
                 continue;
             }
             let key = call.get(1).cloned().unwrap_or_default();
-            if !call[0].starts_with('\'') || !(of_keys(&key) || looped.contains(&key)) {
+            if !call[0].starts_with('\'') || !(of_keys(&key) || names.contains(&key)) {
                 wrong.push(format!(
                     "{}: redis.call({}) takes the key {key:?}",
                     script.path,
@@ -265,6 +275,8 @@ fn the_readers_of_this_test_read_what_they_should() {
     );
     assert!(of_keys("KEYS[1]") && of_keys("last and KEYS[2] or KEYS[1]"));
     assert!(!of_keys("KEYS[i]") && !of_keys("'dueq:x'") && !of_keys("KEYS[1] .. 'x'"));
+    let code = "  local zset = last and KEYS[2] or KEYS[1]\nlocal a = 'b'";
+    assert_eq!(local_names(code).into_iter().collect::<Vec<_>>(), ["zset"]);
     let code = "for _, key in ipairs({ KEYS[3], KEYS[4] }) do x(key) end";
     assert_eq!(loop_names(code, of_keys).into_iter().collect::<Vec<_>>(), ["key"]);
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 
+mod flood;
 mod json;
 mod noise;
 mod paths;
