@@ -66,9 +66,10 @@ pub struct NackedMessage {
     state: MessageState,
     /// When it is due again; absent when dead.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime)]
+    #[schema(nullable = false, format = DateTime)]
     due_at: Option<String>,
     /// Number of the grant that ended.
+    #[schema(value_type = i64, minimum = 1)]
     attempt: u32,
 }
 

@@ -87,15 +87,16 @@ pub struct LeasedMessage<'a> {
     #[schema(value_type = String, example = "orders")]
     topic: &'a TopicName,
     /// The payload byte for byte as it was sent, if it is JSON.
-    #[schema(value_type = Option<super::openapi::AnyJson>)]
+    #[schema(value_type = super::openapi::AnyJson, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
     /// The payload in base64, if it is bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(content_encoding = "base64")]
+    #[schema(nullable = false, content_encoding = "base64")]
     payload_base64: Option<String>,
     /// Media type of the bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     content_type: Option<&'a str>,
     /// The publisher's headers.
     headers: &'a BTreeMap<String, String>,
@@ -103,6 +104,7 @@ pub struct LeasedMessage<'a> {
     #[schema(minimum = 0, maximum = 255)]
     priority: u8,
     /// Number of this grant, from 1.
+    #[schema(value_type = i64, minimum = 1)]
     attempt: u32,
     /// Counted grants that are left; 0: this is the last.
     attempts_left: i64,
@@ -166,7 +168,8 @@ impl From<Result<(), Error>> for AckStatus {
 /// are done first, so that a worker's loop is one request. Leasing from a topic that does not exist waits for it.
 #[utoipa::path(
     post, path = "/topics/{topic}/lease", operation_id = "leaseMessages", tag = "leases",
-    params(("topic" = String, Path, description = "Name of the topic", example = "orders")),
+    params(("topic" = String, Path, description = "Name of the topic", example = "orders",
+        max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$")),
     request_body(content = LeaseRequest, description = "What is wanted"),
     responses(
         (status = 200, description = "The messages, maybe none", body = LeaseResponse),

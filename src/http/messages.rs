@@ -32,15 +32,16 @@ pub struct Message<'a> {
     /// Where it is in its life.
     state: MessageState,
     /// The payload byte for byte as it was sent, if it is JSON.
-    #[schema(value_type = Option<super::openapi::AnyJson>)]
+    #[schema(value_type = super::openapi::AnyJson, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
     /// The payload in base64, if it is bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(content_encoding = "base64")]
+    #[schema(nullable = false, content_encoding = "base64")]
     payload_base64: Option<String>,
     /// Media type of the bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     content_type: Option<&'a str>,
     /// The publisher's headers.
     headers: &'a BTreeMap<String, String>,
@@ -56,11 +57,11 @@ pub struct Message<'a> {
     published_at: String,
     /// When it falls or fell due; for `delayed` and `ready`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime)]
+    #[schema(nullable = false, format = DateTime)]
     due_at: Option<String>,
     /// When its lease ends; for `leased`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime)]
+    #[schema(nullable = false, format = DateTime)]
     lease_expires_at: Option<String>,
 }
 

@@ -21,6 +21,25 @@ impl ToSchema for AnyJson {
     }
 }
 
+/// A body of bytes.
+pub struct Octets;
+
+impl PartialSchema for Octets {
+    fn schema() -> openapi::RefOr<openapi::Schema> {
+        openapi::schema::ObjectBuilder::new()
+            .schema_type(openapi::schema::Type::String)
+            .format(Some(openapi::SchemaFormat::KnownFormat(openapi::KnownFormat::Binary)))
+            .description(Some("Bytes of any media type"))
+            .into()
+    }
+}
+
+impl ToSchema for Octets {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Octets".into()
+    }
+}
+
 /// What the routes are added to.
 #[derive(OpenApi)]
 #[openapi(

@@ -34,7 +34,7 @@ const OCTETS: &str = "application/octet-stream";
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
 pub struct PublishRequest {
     /// Any JSON value; it is stored and returned byte for byte as sent. At most 262144 bytes.
-    #[schema(value_type = Option<super::openapi::AnyJson>)]
+    #[schema(value_type = super::openapi::AnyJson, required = false)]
     payload: Option<()>,
     /// Bytes in place of `payload`, in standard base64 with padding.
     #[schema(content_encoding = "base64", example = "aGVsbG8=")]
@@ -103,7 +103,8 @@ pub struct PublishedMessage {
 /// Stores the message in the topic, which comes into being with its first message. It can be leased once it is due.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages", operation_id = "publishMessage", tag = "messages",
-    params(("topic" = String, Path, description = "Name of the topic", example = "orders")),
+    params(("topic" = String, Path, description = "Name of the topic", example = "orders",
+        max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$")),
     request_body(content = PublishRequest, description = "The message"),
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
@@ -134,8 +135,9 @@ pub async fn publish_message(
 /// `content_type`. For curl, and for webhooks that cannot be told to send an envelope.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages/raw", operation_id = "publishRaw", tag = "messages",
-    params(("topic" = String, Path, description = "Name of the topic", example = "orders"), PublishRawParams),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream",
+    params(("topic" = String, Path, description = "Name of the topic", example = "orders",
+        max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$"), PublishRawParams),
+    request_body(content = super::openapi::Octets, content_type = "application/octet-stream",
         description = "The payload, of any media type"),
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,

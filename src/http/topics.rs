@@ -40,10 +40,11 @@ pub struct Topic<'a> {
     totals: TopicTotals,
     /// How long the oldest ready message has been due, ms.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     oldest_ready_age_ms: Option<i64>,
     /// When the next delayed message falls due.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime)]
+    #[schema(nullable = false, format = DateTime)]
     next_due_at: Option<String>,
 }
 
@@ -129,6 +130,7 @@ pub struct TopicList {
     items: Vec<TopicItem>,
     /// For the next page; absent on the last.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     next_cursor: Option<String>,
 }
 
@@ -156,7 +158,8 @@ impl From<&TopicSnapshot> for TopicCounts {
 /// Look at a topic.
 #[utoipa::path(
     get, path = "/topics/{topic}", operation_id = "getTopic", tag = "topics",
-    params(("topic" = String, Path, description = "Name of the topic", example = "orders")),
+    params(("topic" = String, Path, description = "Name of the topic", example = "orders",
+        max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$")),
     responses(
         (status = 200, description = "The topic, with counts and totals of one instant", body = Topic),
         (status = 404, description = "There is no such topic", body = ProblemBody,

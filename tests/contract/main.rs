@@ -20,6 +20,7 @@ mod gone;
 mod lease;
 mod limits;
 mod long_poll;
+mod model;
 mod nack;
 mod order;
 mod publish;
