@@ -118,7 +118,8 @@ fn put_into_words(
     let problem = problem.unwrap_or_else(|| Arc::new(Problem::of_status(status)));
     let words = problem.body(id.to_str().unwrap_or_default());
     let (code, detail) = (words.code.as_str(), words.detail.as_str());
-    if status.is_server_error() {
+    // A Redis that is away is told once by the lanes, not by each of the thousands of requests that meet it.
+    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
         tracing::warn!(?id, operation, status = status.as_u16(), code, detail, "a request failed");
     } else {
         tracing::debug!(

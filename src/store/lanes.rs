@@ -13,7 +13,10 @@ use super::{
 };
 use deadpool_redis::redis::{Cmd, Pipeline, Value, aio::ConnectionLike, cmd};
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tokio::sync::{mpsc, oneshot};
@@ -53,6 +56,9 @@ pub(crate) struct Lanes {
     /// Tells this instance's wake-ups from those of others.
     name: String,
     tasks: TaskTracker,
+    started: Instant,
+    /// The second since `started` in which a refusal was last logged.
+    complained: AtomicU64,
 }
 
 impl Lanes {
@@ -68,7 +74,18 @@ impl Lanes {
         let mut first = Some(backend.connect().await?);
         let inbox = Inbox::default();
         let tasks = TaskTracker::new();
-        let this = Arc::new(Self { backend, inbox, mode, timeout, wakes, name, tasks });
+        let (started, complained) = (Instant::now(), AtomicU64::new(0));
+        let this = Arc::new(Self {
+            backend,
+            inbox,
+            mode,
+            timeout,
+            wakes,
+            name,
+            tasks,
+            started,
+            complained,
+        });
         for _ in 0..lanes {
             let lane = Lane::new(this.clone(), first.take());
             this.tasks.spawn(lane.run());
@@ -301,12 +318,21 @@ impl Lanes {
         let result = match reply {
             Value::ServerError(error) => {
                 let refused = refusal(&error);
+                if refused == CallError::Unavailable && self.may_complain() {
+                    tracing::warn!(%error, "Redis refuses calls");
+                }
                 self.count(refused);
                 Err(refused)
             }
             reply => Ok(reply),
         };
         call.finish(context, result);
+    }
+
+    /// True once a second at most: what goes wrong for every request is logged for some.
+    fn may_complain(&self) -> bool {
+        let now = self.started.elapsed().as_secs() + 1;
+        self.complained.swap(now, Ordering::Relaxed) != now
     }
 
     /// Counts calls that were never sent.

@@ -36,7 +36,6 @@ pub(crate) fn refusal(error: &ServerError) -> CallError {
         // dueq writes before what can be refused).
         "OOM" | "MISCONF" | "READONLY" | "LOADING" | "BUSY" | "MASTERDOWN" | "NOREPLICAS"
         | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" | "NOAUTH" | "NOPERM" | "NOSCRIPT" => {
-            tracing::warn!(%error, "Redis refused a call");
             CallError::Unavailable
         }
         _ => {

@@ -79,7 +79,7 @@ async fn connections_cut_in_bursts_double_nothing() {
     let redis = Redis::start().await;
     let dueq = [Dueq::on(&redis).start().await, Dueq::on(&redis).start().await];
     let fleet = Fleet::new(dueq.iter().map(Dueq::client));
-    let mut load = Load::start(&fleet, "connections-cut", 4, 5);
+    let mut load = Load::start(&fleet, "connections-cut", 10, 12);
     load.inspect(&redis.url());
     for _ in 0..12 {
         sleep(Duration::from_millis(400)).await;
@@ -126,7 +126,7 @@ async fn cut(redis: &Redis) {
 async fn flushed_scripts_are_invisible() {
     let redis = Redis::start().await;
     let dueq = Dueq::on(&redis).start().await;
-    let mut load = Load::start(&only(dueq.client()), "scripts-flushed", 4, 5);
+    let mut load = Load::start(&only(dueq.client()), "scripts-flushed", 8, 8);
     load.inspect(&redis.url());
     for _ in 0..60 {
         sleep(Duration::from_millis(50)).await;
