@@ -170,7 +170,11 @@ fn url(options: &RedisOptions, dir: &Path, port: u16) -> String {
 }
 
 async fn connect(url: &str) -> redis::RedisResult<MultiplexedConnection> {
-    redis::Client::open(url)?.get_multiplexed_async_connection().await
+    // The default of 500 ms is short for a large reply on a busy machine.
+    let patient = redis::AsyncConnectionConfig::new()
+        .set_response_timeout(Some(Duration::from_secs(10)))
+        .set_connection_timeout(Some(Duration::from_secs(5)));
+    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await
 }
 
 /// A port that was free a moment ago.
