@@ -3,13 +3,17 @@
 
 use super::{
     problem::{FieldError, Problem},
-    syntax::{Object, Text, depth},
+    syntax::{MAX_FIELDS, Object, Text, depth},
 };
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap, ops::RangeInclusive};
 
 /// Nesting of a body, at most; its object is level 1.
 const MAX_DEPTH: usize = 64;
+
+/// Errors in one answer, and characters of a field's name in each: an answer does not grow with what was sent.
+const MAX_ERRORS: usize = 64;
+const MAX_NAME_CHARS: usize = 256;
 
 /// A value before it is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -64,8 +68,11 @@ impl<'a> Fields<'a> {
     fn of_object(value: &'a RawValue, path: String) -> Option<Self> {
         let object: Object<'a> = serde_json::from_str(value.get()).ok()?;
         let mut fields =
-            Self { entries: Vec::with_capacity(object.0.len()), path, errors: Vec::new() };
-        for (name, value) in object.0 {
+            Self { entries: Vec::with_capacity(object.fields.len()), path, errors: Vec::new() };
+        if object.overflows {
+            fields.refuse("", format!("has more than {MAX_FIELDS} fields"));
+        }
+        for (name, value) in object.fields {
             fields.push(name, Value::Json(value));
         }
         Some(fields)
@@ -81,8 +88,12 @@ impl<'a> Fields<'a> {
 
     /// Notes that a field cannot be taken as it is.
     pub fn refuse(&mut self, field: &str, reason: impl Into<Cow<'static, str>>) {
-        let field = format!("{}{field}", self.path);
-        if !self.errors.iter().any(|error| error.field == field) {
+        let mut field = format!("{}{field}", self.path);
+        if let Some((end, _)) = field.char_indices().nth(MAX_NAME_CHARS) {
+            field.truncate(end);
+            field.push('…');
+        }
+        if self.errors.len() < MAX_ERRORS && !self.errors.iter().any(|error| error.field == field) {
             self.errors.push(FieldError { field, reason: reason.into() });
         }
     }
@@ -157,6 +168,7 @@ impl<'a> Fields<'a> {
         };
         let mut map = BTreeMap::new();
         self.errors.extend(object.errors);
+        self.errors.truncate(MAX_ERRORS);
         for (key, value) in object.entries {
             let Value::Json(raw) = value else { continue };
             match text_of(raw) {
@@ -195,6 +207,7 @@ impl<'a> Fields<'a> {
                 Some(mut fields) => {
                     all.extend(read(&mut fields));
                     self.errors.extend(fields.close());
+                    self.errors.truncate(MAX_ERRORS);
                 }
                 None => {
                     self.errors.push(FieldError { field: path, reason: "must be an object".into() })

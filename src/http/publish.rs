@@ -221,7 +221,7 @@ fn read_headers(fields: &mut Fields<'_>) -> BTreeMap<String, String> {
     if headers.len() > MAX_HEADERS || bytes > MAX_HEADERS_BYTES {
         fields.refuse("headers", "must be at most 32 headers of 8192 bytes together");
     }
-    for (name, value) in &headers {
+    for (name, value) in headers.iter().take(MAX_HEADERS) {
         if HeaderName::from_bytes(name.as_bytes()).is_err() {
             fields.refuse(&format!("headers.{name}"), "is no HTTP header name");
         } else if HeaderValue::from_bytes(value.as_bytes()).is_err() {

@@ -1,6 +1,6 @@
 //! JSON as it was written: objects whose names may repeat, values that stay text, nesting that is counted.
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt};
 
@@ -23,8 +23,16 @@ pub(super) fn depth(body: &[u8]) -> usize {
     deepest
 }
 
+/// Fields of an object that are looked at: each is compared with the others, so their number is bounded.
+pub(super) const MAX_FIELDS: usize = 256;
+
 /// An object's fields in order, duplicates kept.
-pub(super) struct Object<'a>(pub Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(super) struct Object<'a> {
+    /// The first of them, at most [`MAX_FIELDS`].
+    pub fields: Vec<(Cow<'a, str>, &'a RawValue)>,
+    /// There are more.
+    pub overflows: bool,
+}
 
 /// A string, borrowed where it has no escapes.
 pub(super) struct Text<'a>(pub Cow<'a, str>);
@@ -39,10 +47,16 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = Vec::new();
-                while let Some(Text(name)) = map.next_key()? {
+                while fields.len() < MAX_FIELDS
+                    && let Some(Text(name)) = map.next_key()?
+                {
                     fields.push((name, map.next_value()?));
                 }
-                Ok(Object(fields))
+                let mut overflows = false;
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+                    overflows = true;
+                }
+                Ok(Object { fields, overflows })
             }
         }
         deserializer.deserialize_map(Fields)

@@ -4,10 +4,10 @@ use super::{
     backend::Backend,
     call::{Context, Ticket, Verb},
     inbox::Job,
-    lanes::Grouped,
     registry::Topic,
     reply::{CallError, Fields, malformed},
     scripts::{self, Script},
+    submit::Grouped,
 };
 use crate::{
     error::Error,

@@ -43,6 +43,9 @@ pub struct Facts {
     /// Memory that the data takes: `used_memory` less the buffers of clients
     /// and of the append-only file, which come and go. Bytes.
     pub memory: u64,
+    /// Whether a child of it rewrites the append-only file, or is about to:
+    /// that takes a core for some seconds.
+    pub rewriting: bool,
     /// `redis_version` (Valkey: the version it is compatible with).
     pub version: String,
     /// `mem_allocator`: what a message takes depends on its size classes.
@@ -65,6 +68,7 @@ impl Facts {
             cpu_us: seconds.unwrap_or(0.0) * 1e6,
             commands: whole("total_commands_processed"),
             memory: whole("used_memory").saturating_sub(buffers),
+            rewriting: whole("aof_rewrite_in_progress") + whole("aof_rewrite_scheduled") > 0,
             version: text("redis_version").to_owned(),
             allocator: text("mem_allocator").to_owned(),
         }
@@ -131,11 +135,12 @@ mod tests {
         let facts = Facts::parse(
             "# Server\r\nredis_version:7.0.15\r\n# Memory\r\nused_memory:5000\r\n\
              mem_clients_normal:1000\r\nmem_aof_buffer:500\r\nmem_allocator:jemalloc-5.3.0\r\n\
-             total_commands_processed:42\r\nused_cpu_sys:9.0\r\nused_cpu_user:9.0\r\n\
+             aof_rewrite_in_progress:1\r\ntotal_commands_processed:42\r\nused_cpu_sys:9.0\r\nused_cpu_user:9.0\r\n\
              used_cpu_sys_main_thread:1.5\r\nused_cpu_user_main_thread:0.25\r\n",
         );
         assert_eq!(facts.cpu_us, 1_750_000.0);
         assert_eq!((facts.commands, facts.memory), (42, 3500));
+        assert!(facts.rewriting);
         assert_eq!(facts.version, "7.0.15");
         assert_eq!(facts.allocator, "jemalloc-5.3.0");
     }

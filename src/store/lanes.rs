@@ -3,15 +3,14 @@
 //! the busier dueq is, the less each message costs; a lone request waits for nobody.
 
 use super::{
-    backend::{Backend, ConnectError, Link, discard},
-    call::{Call, Context, Group, Single, Ticket, Verb},
-    inbox::{Inbox, Job},
+    backend::{Backend, ConnectError, Link},
+    call::{Call, Context},
+    inbox::Inbox,
     lane::Lane,
-    registry::Topic,
     reply::{CallError, refusal},
     scripts,
 };
-use deadpool_redis::redis::{Cmd, Pipeline, Value, aio::ConnectionLike, cmd};
+use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
 use std::{
     sync::{
         Arc,
@@ -19,7 +18,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 /// How often somebody looks for requests that have waited too long while all lanes were held up.
@@ -49,10 +48,10 @@ pub enum Wake {
 pub(crate) struct Lanes {
     pub backend: Backend,
     pub(super) inbox: Inbox,
-    mode: StoreMode,
+    pub(super) mode: StoreMode,
     /// How long a request waits for Redis, from its coming to its answer.
     pub(super) timeout: Duration,
-    wakes: mpsc::UnboundedSender<Wake>,
+    pub(super) wakes: mpsc::UnboundedSender<Wake>,
     /// Tells this instance's wake-ups from those of others.
     name: String,
     tasks: TaskTracker,
@@ -100,109 +99,6 @@ impl Lanes {
             }
         });
         Ok(this)
-    }
-
-    /// Sends a request with others of its kind and waits for its answer.
-    pub async fn submit<V: Grouped>(
-        &self,
-        topic: &Arc<Topic>,
-        verb: V,
-    ) -> Result<V::Answer, CallError> {
-        self.call(topic, verb, V::job).await
-    }
-
-    /// Sends requests that go to Redis in this order, and waits for all answers.
-    pub async fn submit_many<V: Grouped>(
-        &self,
-        topic: &Arc<Topic>,
-        verbs: impl Iterator<Item = V>,
-    ) -> Vec<Result<V::Answer, CallError>> {
-        if self.mode != StoreMode::Group {
-            let mut answers = Vec::new();
-            for verb in verbs {
-                answers.push(self.submit(topic, verb).await);
-            }
-            return answers;
-        }
-        let since = Instant::now();
-        let (tickets, answers): (Vec<_>, Vec<_>) = verbs
-            .map(|verb| {
-                let (answer, answered) = oneshot::channel();
-                (V::job(Ticket { verb, topic: topic.clone(), since, answer }), answered)
-            })
-            .unzip();
-        self.inbox.put_all(tickets);
-        let mut outcomes = Vec::with_capacity(answers.len());
-        for answered in answers {
-            outcomes.push(answered.await.unwrap_or(Err(CallError::Unknown)));
-        }
-        outcomes
-    }
-
-    /// Sends a request in a call of its own and waits for its answer.
-    pub async fn submit_alone<V: Verb>(
-        &self,
-        topic: &Arc<Topic>,
-        verb: V,
-    ) -> Result<V::Answer, CallError> {
-        let job = |ticket: Ticket<V>| Job::Alone(Box::new(Group::new(ticket)), Instant::now());
-        self.call(topic, verb, job).await
-    }
-
-    /// Sends a request and lets nobody wait.
-    pub fn submit_detached<V: Grouped>(&self, topic: &Arc<Topic>, verb: V) {
-        let (answer, _) = oneshot::channel();
-        let ticket = Ticket { verb, topic: topic.clone(), since: Instant::now(), answer };
-        self.inbox.put(V::job(ticket));
-    }
-
-    async fn call<V: Verb>(
-        &self,
-        topic: &Arc<Topic>,
-        verb: V,
-        job: impl FnOnce(Ticket<V>) -> Job,
-    ) -> Result<V::Answer, CallError> {
-        if self.mode == StoreMode::Ceiling {
-            return Ok(verb.canned(topic, &self.backend));
-        }
-        let (answer, answered) = oneshot::channel();
-        let ticket = Ticket { verb, topic: topic.clone(), since: Instant::now(), answer };
-        if self.mode == StoreMode::Direct {
-            self.call_directly(Box::new(Group::new(ticket))).await;
-        } else {
-            self.inbox.put(job(ticket));
-        }
-        // A lane that ended without an answer had sent the request, or may have.
-        answered.await.unwrap_or(Err(CallError::Unknown))
-    }
-
-    async fn call_directly(&self, call: Box<dyn Call>) {
-        match self.backend.checkout().await {
-            Ok(mut link) => {
-                let lost = self.exchange(&mut link, vec![call], self.timeout).await;
-                if lost {
-                    discard(link.connection);
-                }
-            }
-            Err(_) => call.refuse(),
-        }
-    }
-
-    /// Sends one command of no script. Errors: as for every call.
-    pub async fn command(&self, command: Cmd) -> Result<Value, CallError> {
-        let (answer, answered) = oneshot::channel();
-        self.inbox.put(Single { command, answer }.job());
-        answered.await.unwrap_or(Err(CallError::Unknown))
-    }
-
-    /// Tells consumers of `topic`, here and at the other instances, to look again.
-    pub fn wake(&self, topic: &crate::model::TopicName) {
-        // Nobody listens while the instance stops.
-        let _ = self.wakes.send(Wake::Topic(topic.clone()));
-        let mut publish = cmd("PUBLISH");
-        publish.arg(&self.backend.keys.wake_channel).arg(format!("{} {topic}", self.name));
-        let (answer, _) = oneshot::channel();
-        self.inbox.put(Single { command: publish, answer }.job());
     }
 
     /// Serves what waits, refuses what comes from now on, and ends.
@@ -350,12 +246,6 @@ impl Lanes {
     fn count(&self, error: CallError) {
         self.backend.metrics.count_redis_error(error.kind());
     }
-}
-
-/// Verbs whose requests go in groups.
-pub(crate) trait Grouped: Verb {
-    /// The job that carries such a request.
-    fn job(ticket: Ticket<Self>) -> Job;
 }
 
 fn code(reply: &Value) -> Option<&str> {

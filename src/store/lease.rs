@@ -4,11 +4,12 @@ use super::{
     backend::Backend,
     call::{Context, Ticket, Verb},
     inbox::Job,
-    lanes::{Grouped, Lanes},
+    lanes::Lanes,
     nack::{Nack, NackDelay},
     registry::Topic,
     reply::{CallError, Fields, bytes},
     scripts::{self, Script},
+    submit::Grouped,
 };
 use crate::model::{Body, Content, Member, MessageId, Millis, Seal};
 use bytes::Bytes;

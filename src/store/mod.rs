@@ -22,6 +22,7 @@ mod publish;
 mod registry;
 mod reply;
 mod scripts;
+mod submit;
 mod topics;
 mod wakes;
 

@@ -5,10 +5,10 @@ use super::{
     backend::Backend,
     call::{Context, Ticket, Verb},
     inbox::Job,
-    lanes::Grouped,
     registry::Topic,
     reply::{CallError, Fields},
     scripts::{self, Script},
+    submit::Grouped,
 };
 use crate::{
     error::Error,

@@ -142,7 +142,7 @@ fn sum_of(metrics: &str, name: &str) -> f64 {
 /// disturbs only ever adds.
 async fn alone_life(redis: &Lab, group: usize) -> Fallible<(f64, f64)> {
     let (mut scripts, mut no_lua) = (f64::INFINITY, f64::INFINITY);
-    for _ in 0..ROUNDS {
+    for _ in 0..2 * ROUNDS {
         for (way, least) in [(Way::Scripts, &mut scripts), (Way::NoLua, &mut no_lua)] {
             let life = redis.life_cpu(way, group, LIVES, FLOWS, PAYLOAD_BYTES).await?;
             *least = least.min(life);

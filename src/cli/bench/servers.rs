@@ -3,7 +3,7 @@
 //! that goes away with it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub struct Server {
     pub address: String,
     /// Where its Redis answers, if that is known.
     redis_url: Option<String>,
-    child: Option<(Child, PathBuf)>,
+    child: Option<(Child, Directory)>,
 }
 
 impl Server {
@@ -77,14 +77,14 @@ impl Server {
             std::process::id(),
             NUMBER.fetch_add(1, Ordering::Relaxed)
         ));
-        fs::create_dir_all(&directory)?;
-        let directory = directory.canonicalize()?;
+        let directory = Directory::make(&directory)?;
         let program = match &args.dueq_bin {
             Some(path) => path.clone(),
             None => std::env::current_exe()?,
         };
-        let address_file = directory.join("address");
-        let log = directory.join("log");
+        let address_file = directory.0.join("address");
+        let log = directory.0.join("log");
+        let data = directory.0.join("data");
         let mut command = Command::new(program);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--fsync", fsync])
@@ -92,16 +92,13 @@ impl Server {
             .arg("--addr-file")
             .arg(&address_file)
             .arg("--data-dir")
-            .arg(directory.join("data"))
+            .arg(&data)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(&log)?);
         let mut server = Self {
             address: String::new(),
-            redis_url: Some(format!(
-                "redis+unix://{}",
-                directory.join("data/redis.sock").display()
-            )),
+            redis_url: Some(format!("redis+unix://{}", data.join("redis.sock").display())),
             child: Some((command.spawn()?, directory)),
         };
         let begun = Instant::now();
@@ -155,7 +152,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let Some((child, directory)) = &mut self.child else {
+        let Some((child, _)) = &mut self.child else {
             return;
         };
         // Blocking here is right: nothing else of the bench runs meanwhile,
@@ -171,7 +168,23 @@ impl Drop for Server {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        let _ = fs::remove_dir_all(directory);
+    }
+}
+
+/// A directory that goes away with its value.
+#[derive(Debug)]
+struct Directory(PathBuf);
+
+impl Directory {
+    fn make(path: &Path) -> Fallible<Self> {
+        fs::create_dir_all(path)?;
+        Ok(Self(path.canonicalize()?))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
