@@ -1,9 +1,10 @@
 -- Ends up to `limit` leases whose deadline has passed: back to where they wait, due since the deadline, or dead when
 -- the grant was the last. Returns how many leases ended, how many of them are dead now, and whether more may be left.
-local function expire_leases(now, limit, unack, last, delayed, delayed_prio, ready, dead, extra_key, meta_key)
+-- `finals`: whether there may be last grants at all.
+local function expire_leases(now, limit, finals, unack, last, delayed, delayed_prio, ready, dead, extra_key, meta_key)
   local over = string.format('%d', now * 2048 + 2047)
   local ended = redis.call('ZRANGEBYSCORE', unack, '-inf', over, 'WITHSCORES', 'LIMIT', 0, limit)
-  local died = redis.call('ZRANGEBYSCORE', last, '-inf', over, 'WITHSCORES', 'LIMIT', 0, limit)
+  local died = finals and redis.call('ZRANGEBYSCORE', last, '-inf', over, 'WITHSCORES', 'LIMIT', 0, limit) or {}
   if #ended + #died == 0 then return 0, 0, false end
   for place_of, list in ipairs({ ended, died }) do
     for i = 1, #list, 2 do

@@ -16,18 +16,22 @@
 --   call). Wants that follow each other with the same lease_ms are one, unless sized
 -- returns: {now, next event ms (0: none, or not asked), more 0|1, leases ended, of them dead, topic's max_attempts,
 --   {member, due, …}, bodies, {attempt, attempts left, priority, …} (empty: all plain), granted for each want (empty
---   unless sized: in order)} or 'STALE'
--- cost: HMGET, ZREM, TIME, 3 ZRANGEBYSCORE, ZCARD, ZCOUNT, ZPOPMIN, HMGET, EXISTS, ZADD, HINCRBY a group; at most
---   256 messages and 256 KiB; 4 ZRANGE and an HSET more when it waits in vain
+--   unless sized: in order)} without the last two where both are empty; or 'STALE'
+-- cost: HMGET, ZREM, TIME, EXISTS, ZRANGEBYSCORE, ZCOUNT, ZPOPMIN, HMGET, ZADD, HINCRBY a group; at most 256 messages
+--   and 256 KiB; 4 calls more where there are messages that are not plain; 4 ZRANGE and an HSET when it waits in vain
 local LIMIT, REPLY_BYTES = 256, 262144
 local meta = redis.call('HMGET', KEYS[5], 'topic', 'max_attempts', 'large')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 -- A first write that removes, and misses: at maxmemory everything after it is let through.
 redis.call('ZREM', KEYS[1], '')
 local now = now_ms()
-local ended, died, more = expire_leases(now, LIMIT, KEYS[1], KEYS[2], KEYS[3], KEYS[7], KEYS[8], KEYS[9], KEYS[6], KEYS[5])
+-- One look for all that plain messages never need.
+local special = redis.call('EXISTS', KEYS[2], KEYS[6], KEYS[7], KEYS[8]) > 0
+local ended, died, more = expire_leases(now, LIMIT, special, KEYS[1], KEYS[2], KEYS[3], KEYS[7], KEYS[8], KEYS[9], KEYS[6], KEYS[5])
+-- What has just ended has an `extra` now.
+special = special or ended > 0
 -- Order by priority holds only once all that is due stands in `ready`: grant nothing before.
-local unpromoted = promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6])
+local unpromoted = special and promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6])
 
 local sized = ARGV[4] == '1'
 local step = sized and 4 or 2
@@ -35,7 +39,7 @@ local wanted = 0
 for i = 5, #ARGV, step do wanted = wanted + tonumber(ARGV[i]) end
 local most = unpromoted and 0 or math.min(wanted, LIMIT)
 local capped = unpromoted
-local ranked = most > 0 and math.min(most, redis.call('ZCARD', KEYS[8])) or 0
+local ranked = special and most > 0 and math.min(most, redis.call('ZCARD', KEYS[8])) or 0
 
 -- found: member, due, …; its first `ranked` pairs come from `ready`.
 local found, bodies, granted = {}, {}, {}
@@ -79,7 +83,7 @@ if taken > 0 then
   if #bodies == 0 then bodies = redis.call('HMGET', KEYS[4], unpack(members)) end
 
   local topic_max = tonumber(meta[2])
-  local extras = read_extras(KEYS[6], members)
+  local extras = special and read_extras(KEYS[6], members) or {}
   if extras[1] == nil and topic_max > 1 then
     redis.call('ZADD', KEYS[1], unpack(leases))
   else
@@ -98,4 +102,8 @@ if ARGV[3] == '1' and not capped then
   next_at = next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
   redis.call('HSET', KEYS[5], 'sleep', next_at == 0 and '9007199254740992' or int(next_at))
 end
-return { now, next_at, (capped or more) and 1 or 0, ended, died, tonumber(meta[2]), found, bodies, attempts_of, granted }
+local reply = { now, next_at, (capped or more) and 1 or 0, ended, died, tonumber(meta[2]), found, bodies }
+if #attempts_of > 0 or #granted > 0 then
+  reply[9], reply[10] = attempts_of, granted
+end
+return reply

@@ -163,7 +163,8 @@ impl Verb for Lease {
         topic.counters.dead.inc_by(fields.int()? as u64);
         let max_attempts = fields.int()?;
         let (mut found, mut bodies) = (fields.fields()?, fields.fields()?);
-        let (mut attempts, mut counts) = (fields.fields()?, fields.fields()?);
+        let mut rest = || if fields.is_empty() { Ok(Fields::none()) } else { fields.fields() };
+        let (mut attempts, mut counts) = (rest()?, rest()?);
         // Without counts what was found belongs to the wants in order, each as much as it asked for.
         let sized = group.iter().any(|ticket| ticket.verb.want.max_bytes < SIZED_BELOW);
         let mut left = found.len() / 2;
@@ -224,6 +225,9 @@ impl Verb for Lease {
 
     fn canned(self, topic: &Arc<Topic>, backend: &Backend) -> Leased {
         let now = backend.clock.now();
+        // A run that is known: for any other one every ack would ask Redis.
+        let known = backend.service();
+        let run = known.and_then(|s| s.generations.keys().next().copied()).unwrap_or(0);
         let body = Body {
             content: Content::Json(Bytes::from_static(CANNED_PAYLOAD)),
             headers: Default::default(),
@@ -231,7 +235,7 @@ impl Verb for Lease {
         let message = Granted {
             id: backend.ids.next(now, topic.route),
             due_at: now,
-            seal: Seal { attempt: 1, run: 0, granted_at: now, last: false },
+            seal: Seal { attempt: 1, run, granted_at: now, last: false },
             attempts_left: 9,
             payload_bytes: payload_bytes(&body),
             body,

@@ -95,6 +95,11 @@ impl Fields {
         }
     }
 
+    /// No items: what a script left out.
+    pub fn none() -> Self {
+        Self(Vec::new().into_iter())
+    }
+
     pub fn value(&mut self) -> Result<Value, CallError> {
         self.0.next().ok_or_else(|| malformed(&Value::Nil))
     }
