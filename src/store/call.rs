@@ -36,6 +36,10 @@ pub(crate) trait Verb: Sized + Send + Sync + 'static {
     fn bytes(&self) -> usize {
         0
     }
+    /// Messages that this request adds to what the call has to do: one, unless it asks for more.
+    fn messages(&self) -> usize {
+        1
+    }
     /// The message that two requests of one group must not both concern: the second goes in the next call, and finds
     /// what the first did.
     fn one_a_group(&self) -> Option<MessageId> {
@@ -68,26 +72,28 @@ pub(crate) struct Group<V: Verb> {
     topic: Arc<Topic>,
     tickets: Vec<Ticket<V>>,
     bytes: usize,
+    messages: usize,
     concerned: HashSet<MessageId>,
 }
 
 impl<V: Verb> Group<V> {
     pub fn new(ticket: Ticket<V>) -> Self {
-        let bytes = ticket.verb.bytes();
+        let (bytes, messages) = (ticket.verb.bytes(), ticket.verb.messages());
         let concerned = ticket.verb.one_a_group().into_iter().collect();
-        Self { topic: ticket.topic.clone(), tickets: vec![ticket], bytes, concerned }
+        Self { topic: ticket.topic.clone(), tickets: vec![ticket], bytes, messages, concerned }
     }
 
     /// Takes `ticket` in if it fits, else gives it back.
     pub fn add(&mut self, ticket: Ticket<V>) -> Result<(), Ticket<V>> {
         let bytes = self.bytes + ticket.verb.bytes();
-        if self.tickets.len() >= GROUP_MESSAGES || bytes > GROUP_BYTES {
+        let messages = self.messages + ticket.verb.messages();
+        if messages > GROUP_MESSAGES || bytes > GROUP_BYTES {
             return Err(ticket);
         }
         if ticket.verb.one_a_group().is_some_and(|id| !self.concerned.insert(id)) {
             return Err(ticket);
         }
-        self.bytes = bytes;
+        (self.bytes, self.messages) = (bytes, messages);
         self.tickets.push(ticket);
         Ok(())
     }

@@ -122,6 +122,11 @@ impl Verb for Lease {
         &scripts::LEASE
     }
 
+    /// Wants that a call cannot meet together go in several, so that none comes back empty while messages are ready.
+    fn messages(&self) -> usize {
+        self.want.max_messages as usize
+    }
+
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
         let keys = &topic.keys;
         command.arg(9).arg(&keys.unack).arg(&keys.last).arg(&keys.delayed).arg(&keys.messages);

@@ -68,8 +68,10 @@ impl Store {
             left.max_messages -= got;
             left.max_bytes = left.max_bytes.saturating_sub(bytes);
             outcome.more = leased.more && left.max_messages > 0;
-            // A call is bounded; a want may take several. Others may be faster: stop when one brings nothing.
-            if !leased.more || left.max_messages == 0 || left.max_bytes == 0 || got == 0 {
+            // A call is bounded, so a want may take several. One that has nothing yet was crowded out by those before it
+            // in the same call; one that has something, and got no more, leaves the rest to others.
+            let met = left.max_messages == 0 || left.max_bytes == 0;
+            if !leased.more || met || (begun && got == 0) {
                 return Ok(outcome);
             }
         }

@@ -28,6 +28,21 @@ async fn a_leased_message_says_all_that_its_holder_needs() {
 }
 
 #[tokio::test]
+async fn many_leases_at_once_all_get_what_they_want_while_there_is_enough() {
+    let (client, topic) = (client().await, topic("crowd"));
+    let publishes = (0..2_000).map(|i| client.published(&topic, json!({"payload": i})));
+    futures_util::future::join_all(publishes).await;
+    let leases = (0..40).map(|_| client.leased(&topic, json!({"max_messages": 50})));
+    let crowd = futures_util::future::join_all(leases).await;
+    let sizes: Vec<_> = crowd.iter().map(Vec::len).collect();
+    assert!(sizes.iter().all(|size| *size == 50), "{sizes:?}");
+    let mut all: Vec<_> = crowd.iter().flatten().map(|message| text(message, "id")).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 2_000);
+}
+
+#[tokio::test]
 async fn the_body_may_be_left_out() {
     let (client, topic) = (client().await, topic("lease"));
     for _ in 0..3 {
