@@ -10,7 +10,8 @@ checkers="${CARGO_TARGET_DIR:-target}/checkers"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
-have() { command -v "$1" > /dev/null 2>&1; }
+# Programs on PATH, not the functions of the same names here.
+have() { type -P "$1" > /dev/null; }
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then
