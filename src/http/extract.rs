@@ -15,6 +15,16 @@ use std::time::Duration;
 /// How long a client may take to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How the document describes the `{topic}` of a path.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Path)]
+#[allow(dead_code, reason = "describes the path; it is read by `TopicPath`")]
+pub struct TopicParams {
+    /// Name of the topic
+    #[param(example = "orders", max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+    topic: String,
+}
+
 /// The `{topic}` of the path.
 pub struct TopicPath(pub TopicName);
 

@@ -88,7 +88,10 @@ impl<'a> Fields<'a> {
 
     /// Notes that a field cannot be taken as it is.
     pub fn refuse(&mut self, field: &str, reason: impl Into<Cow<'static, str>>) {
-        let mut field = format!("{}{field}", self.path);
+        let mut field = match field {
+            "" => self.path.trim_end_matches('.').to_owned(),
+            field => format!("{}{field}", self.path),
+        };
         if let Some((end, _)) = field.char_indices().nth(MAX_NAME_CHARS) {
             field.truncate(end);
             field.push('…');
@@ -96,6 +99,12 @@ impl<'a> Fields<'a> {
         if self.errors.len() < MAX_ERRORS && !self.errors.iter().any(|error| error.field == field) {
             self.errors.push(FieldError { field, reason: reason.into() });
         }
+    }
+
+    /// Takes over what is wrong with a part of this object.
+    fn absorb(&mut self, errors: Vec<FieldError>) {
+        self.errors.extend(errors);
+        self.errors.truncate(MAX_ERRORS);
     }
 
     /// Is the field there and not null?
@@ -167,8 +176,7 @@ impl<'a> Fields<'a> {
             return None;
         };
         let mut map = BTreeMap::new();
-        self.errors.extend(object.errors);
-        self.errors.truncate(MAX_ERRORS);
+        self.absorb(object.errors);
         for (key, value) in object.entries {
             let Value::Json(raw) = value else { continue };
             match text_of(raw) {
@@ -206,12 +214,9 @@ impl<'a> Fields<'a> {
             match Self::of_object(item, format!("{path}.")) {
                 Some(mut fields) => {
                     all.extend(read(&mut fields));
-                    self.errors.extend(fields.close());
-                    self.errors.truncate(MAX_ERRORS);
+                    self.absorb(fields.close());
                 }
-                None => {
-                    self.errors.push(FieldError { field: path, reason: "must be an object".into() })
-                }
+                None => self.refuse(&format!("{name}[{i}]"), "must be an object"),
             }
         }
         Some(all)
@@ -312,5 +317,22 @@ mod tests {
         }
         let fine = format!("{{\"a\":{}1{}}}", "[".repeat(63), "]".repeat(63));
         assert!(Fields::of_json(fine.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn an_object_of_too_many_fields_is_refused_under_its_own_name_in_a_short_answer() {
+        let many: Vec<_> = (0..1000).map(|i| format!("\"f{i}\":1")).collect();
+        let body = format!("{{\"headers\":{{{}}}}}", many.join(","));
+        let mut fields = Fields::of_json(body.as_bytes()).unwrap();
+        fields.string_map("headers");
+        let errors = fields.finish().unwrap_err().body("").errors;
+        assert_eq!((errors[0].field.as_str(), errors.len()), ("headers", MAX_ERRORS));
+
+        let items = vec!["1"; 1000].join(",");
+        let body = format!("{{\"acks\":[{items}]}}");
+        let mut fields = Fields::of_json(body.as_bytes()).unwrap();
+        fields.objects("acks", 1000, |_| Some(()));
+        let errors = fields.finish().unwrap_err().body("").errors;
+        assert_eq!((errors[1].field.as_str(), errors.len()), ("acks[1]", MAX_ERRORS));
     }
 }

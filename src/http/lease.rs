@@ -168,8 +168,7 @@ impl From<Result<(), Error>> for AckStatus {
 /// are done first, so that a worker's loop is one request. Leasing from a topic that does not exist waits for it.
 #[utoipa::path(
     post, path = "/topics/{topic}/lease", operation_id = "leaseMessages", tag = "leases",
-    params(("topic" = String, Path, description = "Name of the topic", example = "orders",
-        max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$")),
+    params(super::extract::TopicParams),
     request_body(content = LeaseRequest, description = "What is wanted"),
     responses(
         (status = 200, description = "The messages, maybe none", body = LeaseResponse),

@@ -53,8 +53,8 @@ impl Deref for AppState {
     }
 }
 
-fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(openapi::Document::openapi())
+fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
+    let routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
         .routes(routes!(publish::publish_message))
         .routes(routes!(publish::publish_raw))
         .routes(routes!(messages::get_message, messages::delete_message))
@@ -67,16 +67,17 @@ fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(service::get_health))
         .routes(routes!(service::get_readiness))
         .routes(routes!(service::get_metrics))
-        .routes(routes!(service::get_openapi))
+        .routes(routes!(service::get_openapi));
+    let (routes, mut document) = routes.split_for_parts();
+    openapi::complete(&mut document);
+    (routes, document)
 }
 
 /// The OpenAPI document of all routes, as text.
 ///
 /// Errors: where it cannot be written as JSON, which would be a defect.
 pub fn document() -> Result<String, serde_json::Error> {
-    let mut document = routes().into_openapi();
-    openapi::complete(&mut document);
-    openapi::to_text(&document)
+    openapi::to_text(&routes_and_document().1)
 }
 
 /// The service: all routes over `store` and `rooms`, with what stands around them.
@@ -89,8 +90,7 @@ pub fn router(
     max_body_bytes: usize,
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, serde_json::Error> {
-    let (routes, mut document) = routes().split_for_parts();
-    openapi::complete(&mut document);
+    let (routes, document) = routes_and_document();
     let state = AppState(Arc::new(Inner {
         store,
         rooms,

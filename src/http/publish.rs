@@ -103,8 +103,7 @@ pub struct PublishedMessage {
 /// Stores the message in the topic, which comes into being with its first message. It can be leased once it is due.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages", operation_id = "publishMessage", tag = "messages",
-    params(("topic" = String, Path, description = "Name of the topic", example = "orders",
-        max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$")),
+    params(super::extract::TopicParams),
     request_body(content = PublishRequest, description = "The message"),
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
@@ -135,8 +134,7 @@ pub async fn publish_message(
 /// `content_type`. For curl, and for webhooks that cannot be told to send an envelope.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages/raw", operation_id = "publishRaw", tag = "messages",
-    params(("topic" = String, Path, description = "Name of the topic", example = "orders",
-        max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$"), PublishRawParams),
+    params(super::extract::TopicParams, PublishRawParams),
     request_body(content = super::openapi::Octets, content_type = "application/octet-stream",
         description = "The payload, of any media type"),
     responses(

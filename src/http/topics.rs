@@ -158,8 +158,7 @@ impl From<&TopicSnapshot> for TopicCounts {
 /// Look at a topic.
 #[utoipa::path(
     get, path = "/topics/{topic}", operation_id = "getTopic", tag = "topics",
-    params(("topic" = String, Path, description = "Name of the topic", example = "orders",
-        max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$")),
+    params(super::extract::TopicParams),
     responses(
         (status = 200, description = "The topic, with counts and totals of one instant", body = Topic),
         (status = 404, description = "There is no such topic", body = ProblemBody,

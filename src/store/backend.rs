@@ -11,9 +11,7 @@ use super::{
 use crate::{metrics::Metrics, model::TokenKey};
 use deadpool_redis::{
     Connection, Manager, Pool, PoolConfig, Timeouts,
-    redis::{
-        AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value, aio::ConnectionLike, cmd,
-    },
+    redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value, aio::ConnectionLike, cmd},
 };
 use std::{
     collections::HashMap,
@@ -194,11 +192,8 @@ impl Backend {
         connection: &mut Connection,
         run_id: String,
     ) -> Result<Service, ConnectError> {
-        let mut load = Pipeline::new();
-        for script in scripts::all() {
-            load.cmd("SCRIPT").arg("LOAD").arg(script.source).ignore();
-        }
-        let loaded = connection.req_packed_commands(&load, 0, scripts::all().len()).await;
+        let load = scripts::loading();
+        let loaded = connection.req_packed_commands(&load, 0, load.len()).await;
         loaded.map_err(|error| ConnectError::Unreachable(error.to_string()))?;
 
         let secret = match self.service() {

@@ -191,12 +191,8 @@ impl Lanes {
         for topic in context.wakes {
             self.wake(&topic.name);
         }
-        let mut load = Pipeline::new();
-        for script in scripts::all() {
-            load.cmd("SCRIPT").arg("LOAD").arg(script.source);
-        }
-        let count = scripts::all().len();
-        let loading = link.connection.req_packed_commands(&load, 0, count);
+        let load = scripts::loading();
+        let loading = link.connection.req_packed_commands(&load, 0, load.len());
         match tokio::time::timeout(limit, loading).await {
             Ok(Ok(loaded)) if loaded.iter().all(|reply| code(reply).is_none()) => {
                 self.exchange(link, again, limit).await

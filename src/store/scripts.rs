@@ -58,6 +58,15 @@ scripts! {
     OPEN_RUN = "open_run": ;
 }
 
+/// The commands that make all scripts known to a Redis.
+pub(crate) fn loading() -> redis::Pipeline {
+    let mut load = redis::Pipeline::new();
+    for script in all() {
+        load.cmd("SCRIPT").arg("LOAD").arg(script.source);
+    }
+    load
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
