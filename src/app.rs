@@ -2,7 +2,11 @@
 
 use crate::{
     config::Config,
-    http::{self, server},
+    http::{
+        self,
+        access::{Access, AccessError},
+        server,
+    },
     metrics::Metrics,
     store::{
         ConnectError, Store, StoreOptions,
@@ -19,6 +23,9 @@ use tokio::{
 /// Why the service could not start; each is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// Those who may use it are not well told.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The address cannot be listened on.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, io::Error),
@@ -46,6 +53,7 @@ pub enum RunError {
 ///
 /// Errors: [`RunError`] where it could not start.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
+    let access = Access::new(&config)?;
     let listener = TcpListener::bind(config.listen).await;
     let listener = listener.map_err(|error| RunError::Listen(config.listen, error))?;
     let (url, embedded) = match &config.redis_url {
@@ -60,7 +68,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
             (redis.url(), Some(redis))
         }
     };
-    let served = serve(&config, url, listener, shutdown).await;
+    let served = serve(&config, access, url, listener, shutdown).await;
     if let Some(redis) = embedded {
         redis.stop().await;
     }
@@ -69,6 +77,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
 
 async fn serve(
     config: &Config,
+    access: Access,
     url: String,
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
@@ -87,8 +96,15 @@ async fn serve(
     }
     let rooms = WaitingRooms::open(store.clone(), metrics.clone(), woken);
     let (stopping, is_stopping) = watch::channel(false);
-    let router =
-        http::router(store.clone(), rooms.clone(), metrics, config.max_body_bytes, is_stopping)?;
+    access.warn(config.listen);
+    let router = http::router(
+        access,
+        store.clone(),
+        rooms.clone(),
+        metrics,
+        config.max_body_bytes,
+        is_stopping,
+    )?;
     announce(config, &listener)?;
 
     let drain = Duration::from_millis(config.drain_timeout_ms);

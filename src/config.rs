@@ -1,8 +1,8 @@
 //! What `dueq serve` can be told, each flag also by environment variable. The README's table of flags is this struct.
 
 use crate::store::{StoreMode, embedded::Fsync};
-use clap::{Args, ValueEnum};
-use std::{net::SocketAddr, path::PathBuf};
+use clap::{Args, ValueEnum, builder::BoolishValueParser};
+use std::{fmt, net::SocketAddr, path::PathBuf};
 
 /// Options of `dueq serve`.
 #[derive(Args, Clone, Debug)]
@@ -10,6 +10,29 @@ pub struct Config {
     /// Address to serve HTTP on; port 0 takes a free one.
     #[arg(long, env = "DUEQ_LISTEN", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
+    /// A key that lets in, repeatable: every route but /healthz and /readyz then wants `Authorization: Bearer <KEY>`.
+    #[arg(
+        long = "api-key",
+        env = "DUEQ_API_KEYS",
+        value_name = "KEY",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    pub api_keys: Vec<ApiKey>,
+    /// File with such keys, one a line; blank lines and those that begin with # are skipped.
+    #[arg(long, env = "DUEQ_API_KEY_FILE", value_name = "PATH")]
+    pub api_key_file: Option<PathBuf>,
+    /// Listen beyond loopback without keys: whoever reaches the address may use the queue.
+    #[arg(long, env = "DUEQ_INSECURE", value_parser = BoolishValueParser::new())]
+    pub insecure: bool,
+    /// Without keys, a host that requests may name beside loopback's (Host, Origin), repeatable.
+    #[arg(
+        long = "allow-host",
+        env = "DUEQ_ALLOW_HOSTS",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
+    pub allow_hosts: Vec<String>,
     /// File to write the bound address to, once requests are answered.
     #[arg(long, env = "DUEQ_ADDR_FILE", value_name = "PATH")]
     pub addr_file: Option<PathBuf>,
@@ -51,6 +74,30 @@ pub struct Config {
     pub store_mode: StoreMode,
 }
 
+/// An API key as it was given. Whatever prints the configuration does not print it.
+#[derive(Clone)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// The key itself.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Takes any text, since an error of the command line would print it; `http::access` says what is a key.
+impl From<String> for ApiKey {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(***)")
+    }
+}
+
 /// Form of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -66,5 +113,17 @@ fn key_prefix(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err("at most 64 visible ASCII characters, no braces".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_can_be_printed_without_its_keys() {
+        let key = ApiKey::from("sesame".to_owned());
+        assert_eq!(format!("{:?}", [&key]), "[ApiKey(***)]");
+        assert_eq!(key.reveal(), "sesame");
     }
 }

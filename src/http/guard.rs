@@ -1,4 +1,5 @@
-//! What stands around every route: the request's id, the limits on its head, the form of its refusal, its metrics.
+//! What stands around every route: the request's id, who may send it, the limits on its head, the form of its refusal, its
+//! metrics.
 
 use super::{AppState, problem::Problem};
 use crate::metrics::{OperationLabels, RequestLabels};
@@ -64,7 +65,7 @@ pub(super) async fn guard(
     let started = Instant::now();
     let id = state.request_ids.of(request.headers());
     let operation = operation_of(&state, &request);
-    let refused = refuse_head(&request);
+    let refused = state.access.refuse(&request).or_else(|| refuse_head(&request));
     let method = request.method().clone();
     let mut response = match refused {
         Some(problem) => axum::response::IntoResponse::into_response(problem),

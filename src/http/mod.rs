@@ -1,5 +1,6 @@
 //! HTTP: what the contract says, and nothing of the queue itself. Every route is listed once, here.
 
+pub mod access;
 mod extract;
 mod fields;
 mod guard;
@@ -15,6 +16,7 @@ mod syntax;
 mod topics;
 
 use crate::{metrics::Metrics, store::Store, waiting::WaitingRooms};
+use access::Access;
 use axum::{
     Router,
     body::Body,
@@ -35,6 +37,7 @@ pub struct AppState(Arc<Inner>);
 
 /// The parts of [`AppState`].
 pub struct Inner {
+    access: Access,
     store: Store,
     rooms: WaitingRooms,
     metrics: Arc<Metrics>,
@@ -80,10 +83,11 @@ pub fn document() -> Result<String, serde_json::Error> {
     openapi::to_text(&routes_and_document().1)
 }
 
-/// The service: all routes over `store` and `rooms`, with what stands around them.
+/// The service: all routes over `store` and `rooms`, for whom `access` lets in, with what stands around them.
 ///
 /// Errors: as [`document`].
 pub fn router(
+    access: Access,
     store: Store,
     rooms: WaitingRooms,
     metrics: Arc<Metrics>,
@@ -92,6 +96,7 @@ pub fn router(
 ) -> Result<Router, serde_json::Error> {
     let (routes, document) = routes_and_document();
     let state = AppState(Arc::new(Inner {
+        access,
         store,
         rooms,
         metrics,

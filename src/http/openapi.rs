@@ -1,7 +1,10 @@
 //! The OpenAPI document: made from the routes, served at `/openapi.json`, committed as `openapi/openapi.json`.
 
 use super::problem::ProblemBody;
-use utoipa::{OpenApi, PartialSchema, ToSchema, openapi};
+use utoipa::{
+    OpenApi, PartialSchema, ToSchema, openapi,
+    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+};
 
 /// Any JSON value, null included.
 pub struct AnyJson;
@@ -48,7 +51,8 @@ impl ToSchema for Octets {
         description = "A delay queue: publish a message now, lease it when it is due, acknowledge it when done.\n\n\
             Durations are integers in milliseconds and end in `_ms`. Instants are RFC 3339 in UTC with milliseconds \
             and end in `_at`; all time is the Redis server's. Every error is `application/problem+json` with a \
-            stable `code`. Answers may gain fields and enum values.",
+            stable `code`. Answers may gain fields and enum values.\n\n\
+            A server that was given API keys wants one of them with every request, `/healthz` and `/readyz` apart.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     servers((url = "/", description = "This server")),
@@ -59,16 +63,25 @@ impl ToSchema for Octets {
         (name = "service", description = "Health, metrics and this document"),
     ),
     components(schemas(ProblemBody)),
+    security((), ("bearer" = [])),
 )]
 pub(super) struct Document;
 
-/// Says what the routes' attributes cannot: bodies that may be left out.
+/// Says what the routes' attributes cannot: bodies that may be left out, and what a key is.
 pub(super) fn complete(document: &mut openapi::OpenApi) {
     let lease = document.paths.paths.get_mut("/topics/{topic}/lease");
     let body = lease.and_then(|path| path.post.as_mut()?.request_body.as_mut());
     if let Some(openapi::RefOr::T(body)) = body {
         body.required = Some(openapi::Required::False);
     }
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "One of the server's API keys; a server on loopback may have none and want none",
+        ))
+        .build();
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
 }
 
 /// The document as it is served, written and compared.

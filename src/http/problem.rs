@@ -136,6 +136,11 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response<Body> {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = self.status;
+        // Every 401 says how to do better (RFC 9110, 15.5.2).
+        if self.status == StatusCode::UNAUTHORIZED {
+            let bearer = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
+        }
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -179,6 +184,8 @@ problem_responses! {
     /// What every route can answer.
     CommonProblems:
     400 "the path or the query cannot be parsed",
+    401 "`unauthorized`: dueq has API keys, and the request has none of them",
+    403 "`host_not_allowed`: dueq has no API keys, and Host or Origin is neither loopback nor allowed",
     405 "the route does not take this method",
     414 "the URI is longer than 8 KiB",
     422 "an unknown or repeated query parameter, or a value that is not allowed",
@@ -203,9 +210,10 @@ problem_responses! {
 }
 
 problem_responses! {
-    /// What publishing can answer.
+    /// What publishing can answer. To stand behind `CommonProblems`, whose 403 it repeats.
     PublishProblems:
-    403 "`topic_reserved`: the topic is dueq's own",
+    403 "`topic_reserved`: the topic is dueq's own; `host_not_allowed`: dueq has no API keys, and Host or Origin is \
+        neither loopback nor allowed",
     507 "`topics_exhausted`: no more topics can be made in this Redis",
 }
 

@@ -108,7 +108,7 @@ pub struct PublishedMessage {
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
             headers(("Location" = String, description = "Where to look at the message"))),
-        PublishProblems, CommonProblems, BodyProblems, RedisProblems,
+        CommonProblems, PublishProblems, BodyProblems, RedisProblems,
     ),
 )]
 pub async fn publish_message(
@@ -140,7 +140,7 @@ pub async fn publish_message(
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
             headers(("Location" = String, description = "Where to look at the message"))),
-        PublishProblems, CommonProblems, BodyProblems, RedisProblems,
+        CommonProblems, PublishProblems, BodyProblems, RedisProblems,
     ),
 )]
 pub async fn publish_raw(

@@ -24,7 +24,7 @@ pub struct Health {
 
 /// Does the process live?
 #[utoipa::path(
-    get, path = "/healthz", operation_id = "getHealth", tag = "service",
+    get, path = "/healthz", operation_id = "getHealth", tag = "service", security(()),
     responses((status = 200, description = "It does", body = Health), CommonProblems),
 )]
 pub async fn get_health(query: Query) -> Result<Response, Problem> {
@@ -36,7 +36,7 @@ pub async fn get_health(query: Query) -> Result<Response, Problem> {
 ///
 /// Only while Redis answers, is not loading, may be written and never evicts, and dueq is not stopping.
 #[utoipa::path(
-    get, path = "/readyz", operation_id = "getReadiness", tag = "service",
+    get, path = "/readyz", operation_id = "getReadiness", tag = "service", security(()),
     responses(
         (status = 200, description = "It can", body = Health),
         (status = 503, description = "It cannot, for the reason in `detail`", body = ProblemBody,

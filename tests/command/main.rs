@@ -5,6 +5,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod access;
 mod embedded;
 mod refusals;
 mod settings;

@@ -25,7 +25,7 @@ async fn idle_connections_do_not_hold_it_up() {
     let mut idle = Vec::new();
     for _ in 0..5 {
         let mut wire = Wire::connect(dueq.addr()).await;
-        wire.request("GET /healthz HTTP/1.1\r\nhost: x", b"").await;
+        wire.request("GET /healthz HTTP/1.1\r\nhost: localhost", b"").await;
         wire.answer("/healthz", Duration::from_secs(5)).await.expect("an answer").expect(200);
         idle.push(wire);
         idle.push(Wire::connect(dueq.addr()).await); // never says anything
@@ -44,7 +44,7 @@ async fn a_request_under_way_is_finished() {
     let (addr, topic) = (dueq.addr().to_owned(), topic("stop"));
     let mut wire = Wire::connect(&addr).await;
     let head = format!(
-        "POST /topics/{topic}/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+        "POST /topics/{topic}/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          content-length: 13\r\n\r\n{{\"payl"
     );
     assert!(wire.write(head.as_bytes()).await);
@@ -68,7 +68,7 @@ async fn a_request_that_never_ends_is_given_up_after_the_drain_timeout() {
     let redis = &shared().await.redis;
     let mut dueq = Dueq::on(redis).args(["--drain-timeout-ms", "700"]).start().await;
     let mut wire = Wire::connect(dueq.addr()).await;
-    let head = "POST /topics/t/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+    let head = "POST /topics/t/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 content-length: 13\r\n\r\n{\"payl";
     assert!(wire.write(head.as_bytes()).await);
     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -83,6 +83,10 @@ async fn help_names_every_flag_with_its_environment_variable() {
         "lanes",
         "log-format",
         "max-body-bytes",
+        "api-key",
+        "api-key-file",
+        "insecure",
+        "allow-host",
     ] {
         let variable = format!("DUEQ_{}", flag.to_uppercase().replace('-', "_"));
         assert!(help.contains(&format!("--{flag}")) && help.contains(&variable), "{flag}:\n{help}");

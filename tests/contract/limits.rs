@@ -152,7 +152,7 @@ async fn a_request_that_stops_half_way_is_cut_off_within_30_s() {
     let json = format!("/topics/{topic}/messages");
     let halves = [
         format!("POST {json} HT"),
-        format!("POST {json} HTTP/1.1\r\nhost: x\r\ncontent-le"),
+        format!("POST {json} HTTP/1.1\r\nhost: localhost\r\ncontent-le"),
         post_head(&addr, &json, "content-length: 20\r\n\r\n{\"payload\""),
         post_head(&addr, &raw, "content-length: 20\r\n\r\n"),
         post_head(&addr, &json, "transfer-encoding: chunked\r\n\r\n5\r\n{\"pay"),

@@ -8,6 +8,7 @@ mod harness;
 
 mod facts;
 
+mod access;
 mod ack;
 mod attempts;
 mod bad_input;

@@ -67,7 +67,8 @@ fn asked_by(origin: &str, network: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn the_docs_show_every_operation_and_fetch_nothing_from_elsewhere() {
-    let port = shared().await.dueq.addr().rsplit(':').next().unwrap().to_owned();
+    let dueq = Dueq::on(&shared().await.redis).args(["--allow-host", HOST]).start().await;
+    let port = dueq.addr().rsplit(':').next().unwrap();
     let origin = format!("http://{HOST}:{port}");
     let (page, network) = rendered(&format!("{origin}/docs")).await;
     for shown in [

@@ -89,6 +89,9 @@ impl Server {
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--fsync", fsync])
             .args(["--store-mode", mode.name()])
+            // The load has no key: what is set for the user's own dueq is not for these.
+            .env_remove("DUEQ_API_KEYS")
+            .env_remove("DUEQ_API_KEY_FILE")
             .arg("--addr-file")
             .arg(&address_file)
             .arg("--data-dir")
