@@ -1,12 +1,14 @@
 //! The command line: what each subcommand does, and the exit codes (0 done, 1 not so, 2 cannot start).
 
 mod bench;
+mod completions;
 mod exec_redis;
 mod healthcheck;
+mod people;
 mod serve;
 
 use crate::{config::Config, http};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// A delay queue over HTTP on Redis.
@@ -29,6 +31,10 @@ enum Command {
     Migrate(serve::MigrateArgs),
     /// Measure a dueq, by default one that is started for it.
     Bench(Box<bench::Args>),
+    #[command(flatten)]
+    People(people::Command),
+    /// Print a script that teaches a shell to complete dueq's commands.
+    Completions(completions::Args),
     #[command(hide = true)]
     ExecRedis(exec_redis::Args),
 }
@@ -51,6 +57,8 @@ pub fn main() -> ExitCode {
             Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Bench(args) => bench::run(*args).await,
+            Command::People(command) => people::run(command).await,
+            Command::Completions(args) => completions::run(&args, &Cli::command()),
             Command::ExecRedis(_) => ExitCode::SUCCESS,
         }
     })

@@ -7,6 +7,9 @@ mod harness;
 
 mod access;
 mod embedded;
+mod people;
+mod people_tail;
+mod people_tls;
 mod refusals;
 mod settings;
 mod stopping;

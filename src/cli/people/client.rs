@@ -1,0 +1,255 @@
+//! The API's client: one request, one answer as it came. Plain HTTP and TLS (rustls with ring and the system's roots).
+
+use super::{failure::Failure, object::Object};
+use bytes::Bytes;
+use clap::Args as ClapArgs;
+use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{self, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use serde::Serialize;
+use std::{error::Error as _, fmt::Write as _, sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+/// For a connection to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// For the answer, beyond what the server was asked to wait.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a segment of a path holds as it is (RFC 3986, unreserved).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Which server to ask, and in which form to show its answer.
+#[derive(ClapArgs, Clone, Debug)]
+pub struct Server {
+    /// The server to ask.
+    #[arg(long, env = "DUEQ_SERVER", value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = server_url)]
+    server: String,
+    /// Key that the server wants, if it does.
+    #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true)]
+    api_key: Option<String>,
+    /// Print the API's answer as it came.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// An answer of the server.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The body as it came.
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// The body as an object.
+    pub fn object(&self) -> Result<Object, Failure> {
+        serde_json::from_slice(&self.body).map_err(|_| {
+            Failure::Unreachable("the answer is no JSON object; is this a dueq?".to_owned())
+        })
+    }
+
+    /// The code of a problem, or the empty string.
+    pub fn code(&self) -> String {
+        self.object().map(|problem| problem.text("code")).unwrap_or_default()
+    }
+}
+
+/// A client of one server.
+pub struct Client {
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    base: String,
+    authorization: Option<HeaderValue>,
+}
+
+impl Client {
+    /// A client of `server`; connects when it is used.
+    pub fn new(server: &Server) -> Result<Self, Failure> {
+        let key = server.api_key.as_deref().filter(|key| !key.is_empty());
+        let authorization = key.map(|key| HeaderValue::from_str(&format!("Bearer {key}")));
+        let mut authorization = authorization
+            .transpose()
+            .map_err(|_| Failure::Usage("the API key holds what no header can".to_owned()))?;
+        if let Some(value) = &mut authorization {
+            value.set_sensitive(true);
+        }
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls(&server.server)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
+        let base = server.server.trim_end_matches('/').to_owned();
+        Ok(Self { http, base, authorization })
+    }
+
+    /// GET of a path with its query.
+    pub async fn get(&self, path: &str) -> Result<Answer, Failure> {
+        self.send(Method::GET, path, None, 0).await
+    }
+
+    /// DELETE of a path with its query.
+    pub async fn delete(&self, path: &str) -> Result<Answer, Failure> {
+        self.send(Method::DELETE, path, None, 0).await
+    }
+
+    /// POST of JSON.
+    pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
+        self.post_waiting(path, body, 0).await
+    }
+
+    /// POST of JSON that asks the server to wait `wait_ms` before it answers.
+    pub async fn post_waiting(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        wait_ms: u64,
+    ) -> Result<Answer, Failure> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))?;
+        self.send(Method::POST, path, Some(body), wait_ms).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+        wait_ms: u64,
+    ) -> Result<Answer, Failure> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header(header::USER_AGENT, concat!("dueq/", env!("CARGO_PKG_VERSION")))
+            .header(header::ACCEPT, "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let request = request
+            .body(Full::from(body.unwrap_or_default()))
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        let limit = ANSWER_TIMEOUT.saturating_add(Duration::from_millis(wait_ms));
+        let answer = timeout(limit, self.exchange(request))
+            .await
+            .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs())))
+            .map_err(|reason| Failure::Unreachable(format!("{}: {reason}", self.base)))?;
+        if answer.status.is_success() {
+            Ok(answer)
+        } else {
+            Err(Failure::Refused(Box::new(answer)))
+        }
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, String> {
+        let response = self.http.request(request).await.map_err(|error| reason(&error))?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| error.to_string())?;
+        Ok(Answer { status, body: body.to_bytes() })
+    }
+}
+
+/// The root certificates are read only for a server that needs them: a system without any can still talk to its own.
+fn tls(server: &str) -> Result<ClientConfig, Failure> {
+    let broken = |reason: &dyn std::fmt::Display| Failure::Unreachable(format!("no TLS: {reason}"));
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| broken(&error))?;
+    let config = if is_https(server) {
+        config.with_native_roots().map_err(|error| broken(&error))?
+    } else {
+        config.with_root_certificates(RootCertStore::empty())
+    };
+    Ok(config.with_no_client_auth())
+}
+
+fn is_https(server: &str) -> bool {
+    server.parse().is_ok_and(|uri: Uri| uri.scheme_str() == Some("https"))
+}
+
+/// The innermost of an error's causes, which is the one that says something.
+fn reason(error: &legacy::Error) -> String {
+    let mut reason = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        reason = inner.to_string();
+        cause = inner.source();
+    }
+    reason
+}
+
+fn server_url(text: &str) -> Result<String, String> {
+    let wanted = || "a URL such as http://127.0.0.1:8080 is wanted".to_owned();
+    let uri: Uri = text.parse().map_err(|_| wanted())?;
+    let authority = uri.authority().ok_or_else(wanted)?;
+    let known = matches!(uri.scheme_str(), Some("http" | "https"));
+    if !known
+        || authority.host().is_empty()
+        || authority.as_str().contains('@')
+        || uri.query().is_some()
+    {
+        return Err(wanted());
+    }
+    Ok(text.to_owned())
+}
+
+/// `/topics/orders/messages` of its segments, each percent-encoded.
+pub fn path(segments: &[&str]) -> String {
+    let mut path = String::new();
+    for segment in segments {
+        let _ = write!(path, "/{}", utf8_percent_encode(segment, SEGMENT));
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{asked, ok};
+    use super::*;
+
+    #[test]
+    fn segments_of_a_path_are_encoded() {
+        assert_eq!(
+            path(&["topics", "a.b-c_d", "keys", "a/b ?ä"]),
+            "/topics/a.b-c_d/keys/a%2Fb%20%3F%C3%A4"
+        );
+    }
+
+    #[test]
+    fn a_server_is_an_http_url() {
+        for good in ["http://127.0.0.1:8080", "https://dueq.example/", "http://[::1]:1/queue"] {
+            assert_eq!(server_url(good), Ok(good.to_owned()));
+        }
+        for bad in ["", "127.0.0.1:8080", "ftp://a", "http://", "http://u:p@a", "http://a?b=c", "/"]
+        {
+            assert!(server_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_api_key_is_a_bearer_token() {
+        for (words, sent) in [(&["--api-key", "s3cret"][..], true), (&["--api-key", ""], false)] {
+            let request = asked(&[&["topic", "a"], words].concat(), ok("{}")).await;
+            let found = request.headers.contains(&"authorization: bearer s3cret".to_owned());
+            assert_eq!(found, sent, "{:?}", request.headers);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_is_json() {
+        let request = asked(&["pause", "a"], ok("{}")).await;
+        assert!(request.headers.contains(&"content-type: application/json".to_owned()));
+    }
+}

@@ -1,0 +1,118 @@
+//! Times as people write and read them: `10m` in, `in 4m 59s` out. On the wire they are milliseconds and instants.
+
+use crate::model::{Millis, parse_instant};
+use chrono::Utc;
+use std::time::Duration;
+
+/// Units for reading, largest first, with their milliseconds.
+const UNITS: [(&str, i64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// A duration such as `10m`, `1h30m` or `500ms`, in whole milliseconds.
+pub fn parse(text: &str) -> Result<u64, String> {
+    let duration = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; a duration looks like 10m, 1h30m or 500ms"))?;
+    if !duration.subsec_nanos().is_multiple_of(1_000_000) {
+        return Err("finer than a millisecond".to_owned());
+    }
+    u64::try_from(duration.as_millis()).map_err(|_| "too long".to_owned())
+}
+
+/// An instant such as `2026-11-20T18:15:00Z`, as it was written: the server reads it.
+pub fn instant(text: &str) -> Result<String, String> {
+    parse_instant(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// A duration with nothing left out: `14days`, `1h 30m`.
+pub fn exact(millis: Millis) -> String {
+    humantime::format_duration(Duration::from_millis(millis.unsigned_abs())).to_string()
+}
+
+/// A duration in its two largest units, for reading: `4m 59s`, `350ms`.
+pub fn rough(millis: Millis) -> String {
+    let Some(first) = UNITS.iter().position(|(_, size)| millis >= *size) else {
+        return "0s".to_owned();
+    };
+    let (name, size) = UNITS[first];
+    let second = UNITS.get(first + 1).filter(|(name, _)| *name != "ms");
+    match second.map(|(name, size_2)| (millis % size / size_2, name)) {
+        Some((rest, name_2)) if rest > 0 => format!("{}{name} {rest}{name_2}", millis / size),
+        _ => format!("{}{name}", millis / size),
+    }
+}
+
+/// An instant of the API with how far it is from `now`: `2026-11-20T18:15:00.000Z (in 4m 59s)`.
+fn seen_from(now: Millis, instant: &str) -> String {
+    match parse_instant(instant).map(|at| at - now) {
+        Ok(0) => format!("{instant} (now)"),
+        Ok(ahead @ 1..) => format!("{instant} (in {})", rough(ahead)),
+        Ok(past) => format!("{instant} ({} ago)", rough(-past)),
+        Err(_) => instant.to_owned(),
+    }
+}
+
+/// An instant of the API with how far it is from this machine's present, which is for reading only.
+pub fn when(instant: &str) -> String {
+    seen_from(now(), instant)
+}
+
+/// This machine's present.
+pub fn now() -> Millis {
+    Utc::now().timestamp_millis()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_in_any_unit() {
+        for (text, millis) in [
+            ("10m", 600_000),
+            ("1h30m", 5_400_000),
+            ("1h 30m", 5_400_000),
+            ("500ms", 500),
+            ("0s", 0),
+            ("0", 0),
+            ("2days", 172_800_000),
+        ] {
+            assert_eq!(parse(text), Ok(millis), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused() {
+        for bad in ["", "10", "-1s", "ten", "1.5", "10 m x", "1us", "1500us", "99999999999999999y"]
+        {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_are_told_in_two_units() {
+        for (millis, text) in [
+            (0, "0s"),
+            (350, "350ms"),
+            (1_999, "1s"),
+            (60_000, "1m"),
+            (299_999, "4m 59s"),
+            (3_600_000 + 59_000, "1h"),
+            (90_000_000, "1d 1h"),
+        ] {
+            assert_eq!(rough(millis), text);
+        }
+    }
+
+    #[test]
+    fn instants_are_told_from_now() {
+        let now = parse_instant("2026-11-20T18:15:00Z").unwrap();
+        for (at, told) in [
+            ("2026-11-20T18:19:59.000Z", "2026-11-20T18:19:59.000Z (in 4m 59s)"),
+            ("2026-11-20T18:13:00.000Z", "2026-11-20T18:13:00.000Z (2m ago)"),
+            ("2026-11-20T18:15:00.000Z", "2026-11-20T18:15:00.000Z (now)"),
+            ("some day", "some day"),
+        ] {
+            assert_eq!(seen_from(now, at), told);
+        }
+    }
+}

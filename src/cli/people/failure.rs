@@ -1,0 +1,119 @@
+//! Why a command was not done, and with which exit code it ends.
+
+use super::{client::Answer, object::Object, table::clean};
+use std::{fmt::Write as _, io, process::ExitCode};
+
+/// Why a command was not done.
+#[derive(Debug)]
+pub enum Failure {
+    /// The server refused; its answer says why.
+    Refused(Box<Answer>),
+    /// There is no answer, or none of a dueq.
+    Unreachable(String),
+    /// What was asked cannot be done, whatever the server.
+    Usage(String),
+    /// Standard output does not take more.
+    Output(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl Failure {
+    /// Whether the server says that what was asked for is not there.
+    pub fn is_not_found(&self, code: &str) -> bool {
+        matches!(self, Self::Refused(answer) if answer.status == 404 && answer.code() == code)
+    }
+
+    /// Whether asking again may help.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Refused(answer) => answer.status.is_server_error(),
+            Self::Unreachable(_) => true,
+            Self::Usage(_) | Self::Output(_) => false,
+        }
+    }
+
+    /// 1 when the server did not do it, 2 for wrong usage; a reader that has seen enough (`| head`) is no failure.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            Self::Usage(_) => ExitCode::from(2),
+            _ => ExitCode::FAILURE,
+        }
+    }
+
+    /// What to tell the user: a line, and one more for each field that is wrong. Empty where there is nothing to tell.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Refused(answer) => refusal(answer),
+            Self::Unreachable(reason) | Self::Usage(reason) => reason.clone(),
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => String::new(),
+            Self::Output(error) => format!("cannot write the answer: {error}"),
+        }
+    }
+}
+
+fn refusal(answer: &Answer) -> String {
+    let problem: Object = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let (detail, code) = (problem.text("detail"), problem.text("code"));
+    if detail.is_empty() {
+        return format!("the server answered {}", answer.status);
+    }
+    let mut text = format!("{} ({} {})", clean(&detail), answer.status.as_u16(), clean(&code));
+    for error in problem.objects("errors") {
+        let (field, reason) = (error.text("field"), error.text("reason"));
+        let field = if field.is_empty() { "body".to_owned() } else { field };
+        let _ = write!(text, "\n  {}: {}", clean(&field), clean(&reason));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{answer, tried};
+    use super::*;
+
+    async fn refused(words: &[&str], status: &str, body: &str) -> (Failure, String) {
+        let (outcome, mut sent) = tried(words, &[answer(status, body)]).await;
+        (outcome.unwrap_err(), sent.remove(0).shown)
+    }
+
+    #[tokio::test]
+    async fn a_refusal_tells_the_detail_and_each_field() {
+        let body = r#"{"detail":"some of it is not allowed","code":"invalid_input",
+            "errors":[{"field":"delay_ms","reason":"too long"},{"field":"","reason":"no\u001b object"}]}"#;
+        let (failure, shown) = refused(&["topic", "a"], "422 Unprocessable Entity", body).await;
+        assert_eq!(
+            failure.message(),
+            "some of it is not allowed (422 invalid_input)\n  delay_ms: too long\n  body: no\\u{1b} object"
+        );
+        assert_eq!((failure.exit_code(), shown), (ExitCode::FAILURE, String::new()));
+    }
+
+    #[tokio::test]
+    async fn a_refusal_in_json_is_shown_as_it_came() {
+        let body = r#"{"detail": "gone", "code": "lease_lost"}"#;
+        let (failure, shown) = refused(&["ack", "1", "t", "--json"], "409 Conflict", body).await;
+        assert_eq!(failure.message(), "gone (409 lease_lost)");
+        assert_eq!(shown, format!("{body}\n"));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_answer_of_a_dueq_is_told_by_its_status() {
+        let (failure, _) = refused(&["topic", "a"], "502 Bad Gateway", "<html>").await;
+        assert_eq!(failure.message(), "the server answered 502 Bad Gateway");
+        let (failure, _) = refused(&["topic", "a"], "200 OK", "<html>").await;
+        assert_eq!(failure.message(), "the answer is no JSON object; is this a dueq?");
+        assert_eq!(failure.exit_code(), ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn a_reader_that_has_seen_enough_is_no_failure() {
+        let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!((failure.message(), failure.exit_code()), (String::new(), ExitCode::SUCCESS));
+    }
+}

@@ -1,0 +1,156 @@
+//! `dueq get`, `delete`, `topics` and `topic`.
+
+use super::{
+    Ask, Out,
+    client::{Client, path},
+    failure::Failure,
+    view,
+};
+use clap::Args;
+use form_urlencoded::Serializer;
+
+/// A message by its id, or by its key.
+#[derive(Args, Clone, Debug)]
+struct Which {
+    /// The message's id.
+    #[arg(required_unless_present = "key")]
+    id: Option<String>,
+    /// In place of an id: the topic, with --key.
+    #[arg(long, requires = "key", conflicts_with = "id")]
+    topic: Option<String>,
+    /// In place of an id: the message's key in its topic.
+    #[arg(long, requires = "topic", conflicts_with = "id")]
+    key: Option<String>,
+}
+
+impl Which {
+    fn path(&self) -> String {
+        match (&self.id, &self.topic, &self.key) {
+            (None, Some(topic), Some(key)) => path(&["topics", topic, "keys", key]),
+            (id, ..) => path(&["messages", id.as_deref().unwrap_or_default()]),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.id.as_deref().or(self.key.as_deref()).unwrap_or_default()
+    }
+}
+
+/// Arguments of `dueq get`.
+#[derive(Args, Clone, Debug)]
+pub struct Get {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Ask for Get {
+    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        out.show(&client.get(&self.which.path()).await?, view::message)
+    }
+}
+
+/// Arguments of `dueq delete`.
+#[derive(Args, Clone, Debug)]
+pub struct Delete {
+    #[command(flatten)]
+    which: Which,
+    /// Also where somebody holds it: the holder's ack finds nothing then.
+    #[arg(long)]
+    force: bool,
+}
+
+impl Ask for Delete {
+    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let query = if self.force { "?force=true" } else { "" };
+        let answer = client.delete(&format!("{}{query}", self.which.path())).await?;
+        out.done(&answer, &format!("deleted {}", self.which.name()))
+    }
+}
+
+/// Arguments of `dueq topics`.
+#[derive(Args, Clone, Debug)]
+pub struct Topics {
+    /// Only those whose name begins so.
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+}
+
+impl Ask for Topics {
+    /// Page after page; with `--json` each answer is a line.
+    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let mut topics = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut query = Serializer::new("/topics?limit=1000".to_owned());
+            query.extend_pairs(self.prefix.iter().map(|prefix| ("prefix", prefix)));
+            query.extend_pairs(cursor.iter().map(|cursor| ("cursor", cursor)));
+            let answer = client.get(&query.finish()).await?;
+            let page = answer.object()?;
+            if out.json {
+                out.as_it_came(&answer)?;
+            } else {
+                topics.extend(page.objects("items"));
+            }
+            cursor = page.get("next_cursor");
+            if cursor.is_none() {
+                break;
+            }
+        }
+        if out.json { Ok(()) } else { out.say(&view::topics(&topics)) }
+    }
+}
+
+/// Arguments of `dueq topic`.
+#[derive(Args, Clone, Debug)]
+pub struct Topic {
+    /// The topic's name.
+    name: String,
+}
+
+impl Ask for Topic {
+    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        out.show(&client.get(&path(&["topics", &self.name])).await?, view::topic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{NO_CONTENT, asked, asked_in_turn, ok};
+
+    #[tokio::test]
+    async fn a_message_is_found_by_id_or_by_key() {
+        let sent = asked(&["get", "1-2"], &ok(r#"{"id":"1-2"}"#)).await;
+        assert_eq!((sent.lines(), &*sent.shown), (("GET /messages/1-2", ""), "id  1-2\n"));
+        let sent = asked(&["get", "--topic", "a", "--key", "order/42"], &ok("{}")).await;
+        assert_eq!(sent.lines(), ("GET /topics/a/keys/order%2F42", ""));
+    }
+
+    #[tokio::test]
+    async fn a_message_is_deleted_by_id_or_by_key_and_by_force() {
+        let sent = asked(&["delete", "1-2", "--force"], NO_CONTENT).await;
+        assert_eq!(sent.lines(), ("DELETE /messages/1-2?force=true", ""));
+        assert_eq!(sent.shown, "deleted 1-2\n");
+        let sent = asked(&["delete", "--topic", "a", "--key", "k"], NO_CONTENT).await;
+        assert_eq!(sent.lines(), ("DELETE /topics/a/keys/k", ""));
+    }
+
+    #[tokio::test]
+    async fn topics_are_followed_to_the_last_page() {
+        let pages = [
+            ok(r#"{"items":[{"name":"a","counts":{"ready":1}}],"next_cursor":"x=y"}"#),
+            ok(r#"{"items":[{"name":"b"}]}"#),
+        ];
+        let sent = asked_in_turn(&["topics", "--prefix", "o r"], &pages).await;
+        let asked_for: Vec<&str> = sent.iter().map(|sent| &*sent.head).collect();
+        let second = "GET /topics?limit=1000&prefix=o+r&cursor=x%3Dy";
+        assert_eq!(asked_for, ["GET /topics?limit=1000&prefix=o+r", second]);
+        let shown: Vec<&str> = sent[1].shown.lines().collect();
+        assert!(shown.len() == 3 && shown[1].starts_with("a ") && shown[2].starts_with("b "));
+    }
+
+    #[tokio::test]
+    async fn a_topic_in_json_is_the_answer_as_it_came() {
+        let sent = asked(&["topic", "a", "--json"], &ok(r#"{"name" : "a"}"#)).await;
+        assert_eq!((sent.lines(), &*sent.shown), (("GET /topics/a", ""), "{\"name\" : \"a\"}\n"));
+    }
+}

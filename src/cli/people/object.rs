@@ -1,0 +1,104 @@
+//! A JSON object of an answer, read leniently: fields in the order in which they came, those that this version does not
+//! know included, and every value as it was written, which a number such as 1E400 would not survive otherwise.
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// A JSON object.
+#[derive(Debug, Default)]
+pub struct Object(Vec<(String, Box<RawValue>)>);
+
+impl Object {
+    /// The field as it was written.
+    pub fn raw(&self, name: &str) -> Option<&str> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// The field, where it is there and of this type.
+    pub fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_str(self.raw(name)?).ok()
+    }
+
+    /// The field as text; the empty string without one.
+    pub fn text(&self, name: &str) -> String {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// The field as a whole number; 0 without one.
+    pub fn number(&self, name: &str) -> i64 {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// The field as an object; an empty one without.
+    pub fn object(&self, name: &str) -> Self {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// The field as a list of objects; an empty one without.
+    pub fn objects(&self, name: &str) -> Vec<Self> {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// All fields as they were written.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.get()))
+    }
+}
+
+/// A value for reading: a text without its quotes, anything else as it was written.
+pub fn plain(raw: &str) -> String {
+    serde_json::from_str(raw).unwrap_or_else(|_| raw.to_owned())
+}
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Object;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Object(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_kept_as_they_were_written() {
+        let object: Object =
+            serde_json::from_str(r#"{"z": 1E400, "a": "b\u0041", "o": {"n": 2}, "l": [{}]}"#)
+                .unwrap();
+        assert_eq!(object.raw("z"), Some("1E400"));
+        assert_eq!(object.text("a"), "bA");
+        assert_eq!(object.object("o").number("n"), 2);
+        assert_eq!(object.objects("l").len(), 1);
+        let names: Vec<&str> = object.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["z", "a", "o", "l"]);
+    }
+
+    #[test]
+    fn what_is_missing_or_of_another_type_is_empty() {
+        let object: Object = serde_json::from_str(r#"{"a": [1]}"#).unwrap();
+        assert_eq!((object.text("a"), object.number("b")), (String::new(), 0));
+        assert!(object.objects("a").is_empty());
+    }
+}

@@ -1,0 +1,88 @@
+//! Aligned text for people. What comes from messages is shown without its control characters, so that no payload can
+//! talk to the terminal.
+
+/// Names and values below each other, those without a value left out.
+pub fn fields(rows: impl IntoIterator<Item = (String, String)>) -> String {
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| vec![name, value])
+        .collect();
+    align(&rows, &[])
+}
+
+/// A table under its head; the columns named in `right` hold numbers.
+pub fn columns(head: &[&str], right: &[&str], rows: Vec<Vec<String>>) -> String {
+    let numbers: Vec<bool> = head.iter().map(|name| right.contains(name)).collect();
+    let head = head.iter().map(|name| name.to_uppercase()).collect();
+    let mut all = vec![head];
+    all.extend(rows);
+    align(&all, &numbers)
+}
+
+/// Text with its control characters made visible; line ends and tabs, which JSON has between its tokens, as spaces.
+pub fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => clean.push(' '),
+            c if c.is_control() => clean.extend(c.escape_unicode()),
+            c => clean.push(c),
+        }
+    }
+    clean
+}
+
+fn align(rows: &[Vec<String>], right: &[bool]) -> String {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| clean(cell)).collect()).collect();
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width = widths[column];
+            line.push_str(&if right.get(column) == Some(&true) {
+                format!("{cell:>width$}  ")
+            } else {
+                format!("{cell:<width$}  ")
+            });
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned((name, value): (&str, &str)) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = vec![vec!["orders".into(), "7".into()], vec!["ä".into(), "12000".into()]];
+        let table = columns(&["name", "ready"], &["ready"], rows);
+        assert_eq!(table, "NAME    READY\norders      7\nä       12000\n");
+    }
+
+    #[test]
+    fn fields_without_a_value_are_left_out() {
+        let text = fields([("id", "1"), ("key", ""), ("state", "ready")].map(owned));
+        assert_eq!(text, "id     1\nstate  ready\n");
+    }
+
+    #[test]
+    fn no_value_reaches_the_terminal_as_a_command() {
+        let text = fields([("payload", "\u{1b}[2J\n\u{9b}31m\u{7f}")].map(owned));
+        assert_eq!(text, "payload  \\u{1b}[2J \\u{9b}31m\\u{7f}\n");
+    }
+}

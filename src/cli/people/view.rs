@@ -1,0 +1,175 @@
+//! How answers look to people. Goes by the names of the fields, in the order of the answer: a field that this version
+//! does not know is shown too.
+
+use super::{
+    durations::{exact, when},
+    object::{Object, plain},
+    table::{columns, fields},
+};
+
+/// The states in which messages are counted, for tables of topics.
+const STATES: [&str; 5] = ["delayed", "ready", "leased", "dead", "acked"];
+
+/// A message, or what an operation on it answered.
+pub fn message(object: &Object) -> String {
+    let mut text = fields(rows(object, &["events"]));
+    let events = object.objects("events");
+    if !events.is_empty() {
+        text.push('\n');
+        text.push_str(&columns(&["at", "event", "more"], &[], events.iter().map(event).collect()));
+    }
+    text
+}
+
+/// Leased messages, each a block of its own.
+pub fn leased(object: &Object) -> String {
+    let messages: Vec<String> = object.objects("messages").iter().map(message).collect();
+    if messages.is_empty() { "no message is due\n".to_owned() } else { messages.join("\n") }
+}
+
+/// A list of topics.
+pub fn topics(items: &[Object]) -> String {
+    if items.is_empty() {
+        return "no topics\n".to_owned();
+    }
+    let row = |item: &Object| {
+        let mut row = vec![item.text("name")];
+        row.extend(numbers(&item.object("counts")));
+        row.push(if item.get("paused") == Some(true) { "paused" } else { "" }.to_owned());
+        row
+    };
+    let mut head = vec!["topic"];
+    head.extend(STATES);
+    head.push("");
+    columns(&head, &STATES, items.iter().map(row).collect())
+}
+
+/// A topic: what is in it, what happened in it, its configuration.
+pub fn topic(object: &Object) -> String {
+    let mut about = rows(object, &["config", "counts", "totals"]);
+    let happened = numbered(&object.object("totals"), |name, count| format!("{name} {count}"));
+    about.push(("so far".to_owned(), happened));
+    let counts = numbers(&object.object("counts")).collect();
+    let config = fields(rows(&object.object("config"), &[]));
+    format!("{}\n{}\n{config}", fields(about), columns(&STATES, &STATES, vec![counts]))
+}
+
+/// The numbers of an object that are not 0, as `write` words them, in one line.
+pub fn numbered(object: &Object, write: impl Fn(&str, i64) -> String) -> String {
+    let known = object.iter().map(|(name, _)| (name, object.number(name)));
+    let words: Vec<String> =
+        known.filter(|(_, count)| *count != 0).map(|(name, count)| write(name, count)).collect();
+    words.join(", ")
+}
+
+fn numbers(counts: &Object) -> impl Iterator<Item = String> {
+    STATES.iter().map(|state| counts.number(state).to_string())
+}
+
+/// Each field of the object but those in `without`, named and worded for reading.
+fn rows(object: &Object, without: &[&str]) -> Vec<(String, String)> {
+    let shown = object.iter().filter(|(name, _)| !without.contains(name));
+    shown.filter_map(|(name, raw)| row(object, name, raw)).collect()
+}
+
+fn row(object: &Object, name: &str, raw: &str) -> Option<(String, String)> {
+    let row = match name {
+        // Beside another field, or told by it.
+        "attempts_left" | "content_type" | "lease_ms" if object.raw("id").is_some() => return None,
+        "payload" => (name.to_owned(), raw.to_owned()),
+        "payload_base64" => {
+            let kind = object.text("content_type");
+            ("payload".to_owned(), format!("{} (base64 of {kind})", plain(raw)))
+        }
+        "headers" => {
+            let headers: Object = object.object(name);
+            let lines = headers.iter().map(|(name, value)| format!("{name}: {}", plain(value)));
+            (name.to_owned(), lines.collect::<Vec<_>>().join(", "))
+        }
+        "attempt" | "attempts" => {
+            let left: Option<i64> = object.get("attempts_left");
+            let left = left.map(|left| format!(" ({left} left)")).unwrap_or_default();
+            (name.to_owned(), format!("{raw}{left}"))
+        }
+        "lease_expires_at" => ("lease ends".to_owned(), when(&plain(raw))),
+        _ => named(object, name, raw),
+    };
+    Some(row)
+}
+
+fn named(object: &Object, name: &str, raw: &str) -> (String, String) {
+    let words = |name: &str| name.replace('_', " ");
+    if let Some(short) = name.strip_suffix("_at") {
+        return (words(short), when(&plain(raw)));
+    }
+    if let (Some(short), Some(millis)) = (name.strip_suffix("_ms"), object.get(name)) {
+        return (words(short), exact(millis));
+    }
+    let value = match raw {
+        "true" => "yes".to_owned(),
+        "false" => "no".to_owned(),
+        raw => plain(raw),
+    };
+    (words(name), value)
+}
+
+fn event(event: &Object) -> Vec<String> {
+    let more = rows(event, &["at", "kind"]);
+    let more: Vec<String> = more.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    vec![when(&event.text("at")), event.text("kind"), more.join(", ")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(text: &str) -> Object {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_message_is_shown_with_what_happened_to_it() {
+        let shown = message(&object(
+            r#"{"id":"1","payload":{"n": 1.50},"attempts":2,"attempts_left":8,"headers":{"a":"b"},"ttl_ms":90000,
+                "new_thing":true,"events":[{"at":"x","kind":"nacked","attempt":1,"reason":"no luck"}]}"#,
+        ));
+        assert_eq!(
+            shown,
+            "id         1\npayload    {\"n\": 1.50}\nattempts   2 (8 left)\nheaders    a: b\nttl        1m 30s\n\
+             new thing  yes\n\nAT  EVENT   MORE\nx   nacked  attempt 1, reason no luck\n"
+        );
+    }
+
+    #[test]
+    fn an_empty_lease_says_so() {
+        assert_eq!(leased(&object(r#"{"messages":[],"acks":[]}"#)), "no message is due\n");
+    }
+
+    #[test]
+    fn topics_are_a_table() {
+        let items = [
+            object(r#"{"name":"a","paused":true,"counts":{"ready":12}}"#),
+            object(r#"{"name":"b"}"#),
+        ];
+        assert_eq!(
+            topics(&items),
+            "TOPIC  DELAYED  READY  LEASED  DEAD  ACKED\n\
+             a            0     12       0     0      0  paused\n\
+             b            0      0       0     0      0\n"
+        );
+    }
+
+    #[test]
+    fn a_topic_shows_counts_totals_and_configuration() {
+        let shown = topic(&object(
+            r#"{"name":"a","paused":false,"counts":{"ready":1},"totals":{"published":3,"acked":0,"granted":2},
+                "config":{"lease_ms":30000,"retention":{"acked_ms":0}}}"#,
+        ));
+        assert_eq!(
+            shown,
+            "name    a\npaused  no\nso far  published 3, granted 2\n\n\
+             DELAYED  READY  LEASED  DEAD  ACKED\n      0      1       0     0      0\n\n\
+             lease      30s\nretention  {\"acked_ms\":0}\n"
+        );
+    }
+}
