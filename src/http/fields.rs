@@ -196,14 +196,7 @@ impl<'a> Fields<'a> {
         most: usize,
         read: impl Fn(&mut Fields<'a>) -> Option<T>,
     ) -> Option<Vec<T>> {
-        let raw = self.raw(name).filter(|raw| raw.get() != "null")?;
-        let items: Vec<&'a RawValue> = match serde_json::from_str(raw.get()) {
-            Ok(items) => items,
-            Err(_) => {
-                self.refuse(name, "must be an array");
-                return None;
-            }
-        };
+        let items = self.items(name)?;
         if items.len() > most {
             self.refuse(name, format!("must have at most {most} items"));
             return None;
@@ -220,6 +213,39 @@ impl<'a> Fields<'a> {
             }
         }
         Some(all)
+    }
+
+    /// An array of so many strings, each read by `read`, which says why one cannot be taken; null is absent.
+    pub fn strings<T>(
+        &mut self,
+        name: &str,
+        count: RangeInclusive<usize>,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        let items = self.items(name)?;
+        if !count.contains(&items.len()) {
+            self.refuse(name, format!("must have {} to {} items", count.start(), count.end()));
+            return None;
+        }
+        let mut all = Vec::with_capacity(items.len());
+        for (i, item) in items.into_iter().enumerate() {
+            let text = text_of(item).ok_or_else(|| "must be a string".to_owned());
+            match text.and_then(|text| read(&text)) {
+                Ok(value) => all.push(value),
+                Err(reason) => self.refuse(&format!("{name}[{i}]"), reason),
+            }
+        }
+        Some(all)
+    }
+
+    /// An array; null is absent.
+    fn items(&mut self, name: &str) -> Option<Vec<&'a RawValue>> {
+        let raw = self.raw(name).filter(|raw| raw.get() != "null")?;
+        let items = serde_json::from_str(raw.get()).ok();
+        if items.is_none() {
+            self.refuse(name, "must be an array");
+        }
+        items
     }
 
     /// Marks a field that must be there.
@@ -267,72 +293,4 @@ fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn integers_are_taken_by_value_and_refused_by_type_and_range() {
-        for (text, number) in [("5", Some(5)), ("5.0", Some(5)), ("1e1", Some(10)), ("-0", Some(0))]
-        {
-            let body = format!("{{\"n\":{text}}}");
-            let mut fields = Fields::of_json(body.as_bytes()).unwrap();
-            assert_eq!(fields.integer("n", 0..=10), number, "{text}");
-            assert!(fields.finish().is_ok());
-        }
-        for text in ["11", "-1", "1.5", "1e999", "\"5\"", "true", "[]", "18446744073709551616"] {
-            let body = format!("{{\"n\":{text}}}");
-            let mut fields = Fields::of_json(body.as_bytes()).unwrap();
-            assert_eq!(fields.integer("n", 0..=10), None, "{text}");
-            assert!(fields.finish().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn unknown_and_repeated_fields_are_refused_by_name() {
-        let mut fields = Fields::of_json(br#"{"a":1,"b":2,"\u0061":3}"#).unwrap();
-        fields.integer("a", 0..=9);
-        let Err(problem) = fields.finish() else { panic!("taken") };
-        let named: Vec<_> =
-            problem.body("").errors.into_iter().map(|e| (e.field, e.reason)).collect();
-        let expected = [("a", "is given more than once"), ("b", "is not known here")];
-        assert_eq!(named, expected.map(|(f, r)| (f.to_owned(), Cow::Borrowed(r))));
-    }
-
-    #[test]
-    fn syntax_is_400_before_anything_else_is_looked_at() {
-        let deep = format!("{{\"a\":{}1{}}}", "[".repeat(64), "]".repeat(64));
-        for bad in
-            ["", "{", "{}x", "{\"a\":1,}", "[1,2", "{\"a\":\"\n\"}", "nul", "\u{feff}{}", &deep]
-        {
-            let problem = Fields::of_json(bad.as_bytes()).unwrap_err();
-            assert_eq!(problem.body("").status, 400, "{bad}");
-        }
-        assert_eq!(Fields::of_json(b"{\"a\":\"\xff\"}").unwrap_err().body("").status, 400);
-        for other in ["[]", "1", "null", "\"x\""] {
-            assert_eq!(
-                Fields::of_json(other.as_bytes()).unwrap_err().body("").status,
-                422,
-                "{other}"
-            );
-        }
-        let fine = format!("{{\"a\":{}1{}}}", "[".repeat(63), "]".repeat(63));
-        assert!(Fields::of_json(fine.as_bytes()).is_ok());
-    }
-
-    #[test]
-    fn an_object_of_too_many_fields_is_refused_under_its_own_name_in_a_short_answer() {
-        let many: Vec<_> = (0..1000).map(|i| format!("\"f{i}\":1")).collect();
-        let body = format!("{{\"headers\":{{{}}}}}", many.join(","));
-        let mut fields = Fields::of_json(body.as_bytes()).unwrap();
-        fields.string_map("headers");
-        let errors = fields.finish().unwrap_err().body("").errors;
-        assert_eq!((errors[0].field.as_str(), errors.len()), ("headers", MAX_ERRORS));
-
-        let items = vec!["1"; 1000].join(",");
-        let body = format!("{{\"acks\":[{items}]}}");
-        let mut fields = Fields::of_json(body.as_bytes()).unwrap();
-        fields.objects("acks", 1000, |_| Some(()));
-        let errors = fields.finish().unwrap_err().body("").errors;
-        assert_eq!((errors[1].field.as_str(), errors.len()), ("acks[1]", MAX_ERRORS));
-    }
-}
+mod tests;

@@ -183,13 +183,36 @@ pub async fn lease_messages(
 ) -> Result<Response<Body>, Problem> {
     query.none()?;
     let mut fields = payload.json_or_none()?;
-    let (want, wait) = read_want(&mut fields);
-    let acks = fields.objects("acks", MAX_MESSAGES_LIMIT as usize, read_ack).unwrap_or_default();
+    let asked = Asked::read(&mut fields);
     fields.finish()?;
+    serve(&state, &[topic], asked).await
+}
 
+/// What a consumer asks for, whatever the topics.
+pub(super) struct Asked {
+    want: Want,
+    wait: Duration,
+    acks: Vec<(MessageId, String)>,
+}
+
+impl Asked {
+    /// Takes all fields that leasing has, but topics.
+    pub(super) fn read(fields: &mut Fields<'_>) -> Self {
+        let (want, wait) = read_want(fields);
+        let acks = fields.objects("acks", MAX_MESSAGES_LIMIT as usize, read_ack);
+        Self { want, wait, acks: acks.unwrap_or_default() }
+    }
+}
+
+/// Acks and leases.
+pub(super) async fn serve(
+    state: &AppState,
+    topics: &[TopicName],
+    Asked { want, wait, acks }: Asked,
+) -> Result<Response<Body>, Problem> {
     // Put in first, so sent first.
     let acked = join_all(acks.iter().map(|(id, token)| state.store.ack(*id, token)));
-    let (acked, grants) = tokio::join!(acked, state.rooms.lease(&topic, want, wait));
+    let (acked, grants) = tokio::join!(acked, state.rooms.lease(topics, want, wait));
     let outcomes = acks
         .iter()
         .zip(acked)
@@ -200,6 +223,8 @@ pub async fn lease_messages(
         Err(_) if !outcomes.is_empty() => Grants::default(),
         grants => grants?,
     };
+    // All from one topic, whose name grants know that can still go back.
+    let topic = grants.topic().unwrap_or(&topics[0]).clone();
     respond(&state.store, &topic, grants, outcomes)
 }
 

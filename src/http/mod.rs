@@ -6,6 +6,7 @@ mod fields;
 mod guard;
 mod hold;
 mod lease;
+mod lease_topics;
 mod messages;
 pub mod openapi;
 mod problem;
@@ -62,6 +63,7 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(publish::publish_raw))
         .routes(routes!(messages::get_message, messages::delete_message))
         .routes(routes!(lease::lease_messages))
+        .routes(routes!(lease_topics::lease_from_topics))
         .routes(routes!(hold::ack_message))
         .routes(routes!(hold::nack_message))
         .routes(routes!(hold::extend_lease))

@@ -1,7 +1,8 @@
-//! Long polls. A consumer that finds nothing takes a seat in its topic's room; one task per room asks Redis for all who
-//! sit there, oldest first, and sleeps until the next message falls due or somebody publishes. Nothing ticks: an idle
-//! room costs nothing, and no connection to Redis is held for a consumer that waits.
+//! Long polls. A consumer that finds nothing takes a seat in the room of each of its topics; one task per room asks Redis
+//! for all who sit there, oldest first, and sleeps until the next message falls due or somebody publishes. Nothing ticks:
+//! an idle room costs nothing, and no connection to Redis is held for a consumer that waits.
 
+mod hall;
 mod room;
 
 use crate::{
@@ -10,19 +11,20 @@ use crate::{
     model::TopicName,
     store::{Grants, Store, Wake, Want},
 };
-use room::{Room, Seat};
+use hall::Hall;
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
 
-/// A seat whose want is with Redis when its time is over waits this much longer for what may have been granted.
+/// A consumer whose want is with Redis when its time is over waits this much longer for what may have been granted.
 const LAST_CALL: Duration = Duration::from_millis(400);
+/// Whoever looks at several topics in order spends this much, at most, on what those who wait for them already leave.
+const GLANCE: Duration = Duration::from_millis(250);
 
 /// All rooms of one instance. Cheap to clone.
 #[derive(Clone)]
@@ -33,8 +35,7 @@ pub struct WaitingRooms {
 struct Inner {
     store: Store,
     metrics: Arc<Metrics>,
-    rooms: Mutex<HashMap<TopicName, Room>>,
-    next_seat: AtomicU64,
+    hall: Mutex<Hall>,
     closing: watch::Sender<bool>,
 }
 
@@ -48,8 +49,7 @@ impl WaitingRooms {
         let inner = Arc::new(Inner {
             store,
             metrics,
-            rooms: Mutex::default(),
-            next_seat: AtomicU64::new(0),
+            hall: Mutex::default(),
             closing: watch::Sender::new(false),
         });
         let this = Self { inner };
@@ -71,34 +71,58 @@ impl WaitingRooms {
         this
     }
 
-    /// Leases what is ready, or waits up to `wait` until something is.
+    /// Leases what is ready in the first of these topics that has something, or waits up to `wait` until one has.
     ///
     /// Errors: those of [`Store::lease`], for the first look; a Redis that goes away later is waited for.
     pub async fn lease(
         &self,
-        topic: &TopicName,
+        topics: &[TopicName],
         want: Want,
         wait: Duration,
     ) -> Result<Grants, Error> {
-        // Whoever waits already was first.
-        if wait.is_zero() || !self.lock().contains_key(topic) {
+        let start = Instant::now();
+        let end = start + wait;
+        for topic in topics {
+            // After the last of them nothing is out of order.
+            let thorough = (topics.last() != Some(topic)).then_some(start + GLANCE);
+            if !wait.is_zero() && self.is_waited_for(topic, thorough).await {
+                continue;
+            }
             let outcome = self.inner.store.lease(topic, want, false).await?;
-            if wait.is_zero() || !outcome.grants.messages().is_empty() {
+            if !outcome.grants.messages().is_empty() {
                 return Ok(outcome.grants);
             }
+            // Many topics of a slow Redis.
+            if !wait.is_zero() && Instant::now() > end + LAST_CALL {
+                return Ok(Grants::default());
+            }
         }
-        let (number, mut granted) = self.sit_down(topic, want);
-        let seat = SeatGuard { rooms: self, topic, number };
-        tokio::select! {
-            grants = &mut granted => return Ok(grants.unwrap_or_default()),
-            () = tokio::time::sleep(wait) => {}
-            () = self.closed() => {}
-        }
-        if seat.stand_up() {
+        if wait.is_zero() {
             return Ok(Grants::default());
         }
-        let last = tokio::time::timeout(LAST_CALL, granted).await;
+        let (number, mut granted) = self.sit_down(topics, want);
+        let seats = SeatsGuard { rooms: self, number };
+        tokio::select! {
+            grants = &mut granted => return Ok(grants.unwrap_or_default()),
+            () = tokio::time::sleep_until(end) => {}
+            () = self.closed() => {}
+        }
+        if seats.stand_up() {
+            return Ok(Grants::default());
+        }
+        let last_call = end.min(Instant::now()) + LAST_CALL;
+        let last = tokio::time::timeout_at(last_call, granted).await;
         Ok(last.ok().and_then(Result::ok).unwrap_or_default())
+    }
+
+    /// Does somebody wait for this topic, and so comes first? Where `thorough`, nothing is left for others if so, as far
+    /// as that is known by then.
+    async fn is_waited_for(&self, topic: &TopicName, thorough: Option<Instant>) -> bool {
+        let Some(until) = thorough else { return self.lock().is_waited_for(topic) };
+        let inquiry = self.lock().inquire(topic);
+        let Some((mut settled, ask)) = inquiry else { return false };
+        let known = async { settled.wait_for(|settled| *settled >= ask).await.is_ok() };
+        tokio::time::timeout_at(until, known).await.unwrap_or(true)
     }
 
     /// Answers everybody who waits, with nothing; nobody waits from now on.
@@ -112,71 +136,44 @@ impl WaitingRooms {
     }
 
     fn wake(&self, wake: &Wake) {
-        let rooms = self.lock();
         match wake {
-            Wake::Topic(topic) => {
-                if let Some(room) = rooms.get(topic) {
-                    room.bell.notify_one();
-                }
-            }
-            Wake::All => rooms.values().for_each(|room| room.bell.notify_one()),
+            Wake::Topic(topic) => self.lock().ring(topic),
+            Wake::All => self.lock().ring_all(),
         }
     }
 
-    fn sit_down(&self, topic: &TopicName, want: Want) -> (u64, oneshot::Receiver<Grants>) {
+    fn sit_down(&self, topics: &[TopicName], want: Want) -> (u64, oneshot::Receiver<Grants>) {
         let (grants, granted) = oneshot::channel();
-        let number = self.inner.next_seat.fetch_add(1, Ordering::Relaxed);
-        let seat = Seat { number, want, asked: false, grants };
-        let mut rooms = self.lock();
-        match rooms.get_mut(topic) {
-            Some(room) => room.seats.push_back(seat),
-            None => {
-                let mut room = Room::default();
-                room.seats.push_back(seat);
-                tokio::spawn(self.clone().serve(topic.clone(), room.bell.clone()));
-                rooms.insert(topic.clone(), room);
-            }
+        let (number, opened) = self.lock().sit_down(topics, want, grants);
+        for (topic, bell) in opened {
+            tokio::spawn(self.clone().serve(topic, bell));
         }
         self.inner.metrics.waiters.inc();
         (number, granted)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TopicName, Room>> {
+    fn lock(&self) -> MutexGuard<'_, Hall> {
         // Nothing in here panics half way through a change.
-        self.inner.rooms.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.inner.hall.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// Frees the seat however the wait ends: a consumer that goes away leaves nothing behind.
-struct SeatGuard<'a> {
+/// Frees the seats however the wait ends: a consumer that goes away leaves nothing behind.
+struct SeatsGuard<'a> {
     rooms: &'a WaitingRooms,
-    topic: &'a TopicName,
     number: u64,
 }
 
-impl SeatGuard<'_> {
-    /// Leaves, unless Redis is being asked for this seat at the moment.
+impl SeatsGuard<'_> {
+    /// Leaves, unless Redis is being asked for this consumer at the moment.
     fn stand_up(&self) -> bool {
-        let mut rooms = self.rooms.lock();
-        let Some(room) = rooms.get_mut(self.topic) else { return false };
-        match room.seats.iter().position(|seat| seat.number == self.number) {
-            Some(at) if !room.seats[at].asked => {
-                room.seats.remove(at);
-                room.ring_if_empty();
-                true
-            }
-            _ => false,
-        }
+        self.rooms.lock().stand_up(self.number)
     }
 }
 
-impl Drop for SeatGuard<'_> {
+impl Drop for SeatsGuard<'_> {
     fn drop(&mut self) {
         self.rooms.inner.metrics.waiters.dec();
-        let mut rooms = self.rooms.lock();
-        if let Some(room) = rooms.get_mut(self.topic) {
-            room.seats.retain(|seat| seat.number != self.number);
-            room.ring_if_empty();
-        }
+        self.rooms.lock().leave(self.number);
     }
 }

@@ -19,6 +19,7 @@ mod extend;
 mod get_delete;
 mod gone;
 mod lease;
+mod lease_from_topics;
 mod limits;
 mod long_poll;
 mod model;
