@@ -7,6 +7,7 @@ use crate::{
         access::{Access, AccessError},
         server,
     },
+    loops::keep_house,
     metrics::Metrics,
     store::{
         ConnectError, Store, StoreOptions,
@@ -48,8 +49,8 @@ pub enum RunError {
     Document(#[from] serde_json::Error),
 }
 
-/// Serves until `shutdown`, then stops in order: long polls are answered, requests under way finish, lanes empty, the
-/// embedded Redis ends.
+/// Serves until `shutdown`, then stops in order: long polls are answered, requests under way finish, loops end, lanes
+/// empty, the embedded Redis ends.
 ///
 /// Errors: [`RunError`] where it could not start.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
@@ -95,6 +96,7 @@ async fn serve(
         tracing::error!(%reason, "not ready");
     }
     let rooms = WaitingRooms::open(store.clone(), metrics.clone(), woken);
+    let house = tokio::spawn(keep_house(store.clone()));
     let (stopping, is_stopping) = watch::channel(false);
     access.warn(config.listen);
     let router = http::router(
@@ -122,6 +124,7 @@ async fn serve(
         let _ = stop_serving.send(());
     };
     tokio::join!(server, conductor);
+    house.abort();
     store.stop().await;
     tracing::info!("stopped");
     Ok(())

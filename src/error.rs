@@ -17,6 +17,33 @@ pub enum Error {
     /// The message is leased, and so belongs to its holder for now.
     #[error("the message is leased; its holder has it until the lease ends")]
     MessageLeased,
+    /// The message is dead, and what was asked for makes no sense for a dead one.
+    #[error("the message is dead; it has no due time until it is redriven")]
+    MessageDead,
+    /// The message is not dead.
+    #[error("the message is not dead")]
+    MessageNotDead,
+    /// The message was acknowledged, and is only kept to be looked at.
+    #[error("the message was acknowledged; it is only kept to be looked at")]
+    MessageAcked,
+    /// Another live message has the key.
+    #[error("another message of the topic has this key")]
+    DuplicateKey,
+    /// The idempotency key came with another request before.
+    #[error("this idempotency key came with another message before")]
+    IdempotencyKeyReused,
+    /// The topic holds as many messages as it may.
+    #[error("the topic holds as many messages as it may")]
+    TopicFull,
+    /// There are messages in the topic.
+    #[error("there are messages in the topic; ?force=true deletes them with it")]
+    TopicNotEmpty,
+    /// The topic's configuration has another revision than the request wants.
+    #[error("the topic's configuration has another revision by now, or there is no such topic")]
+    RevisionMismatch,
+    /// The payload is larger than the topic takes, bytes.
+    #[error("the payload is larger than the topic's {0} bytes")]
+    PayloadTooLarge(i64),
     /// All topic numbers are used up.
     #[error("this Redis has seen as many topics as there are numbers for")]
     TopicsExhausted,

@@ -1,7 +1,7 @@
 //! dueq: a delay queue over HTTP on Redis.
 //!
 //! Modules import in one direction:
-//! `model ← error ← metrics ← store ← waiting ← http ← app ← cli ← main`.
+//! `model ← error ← metrics ← store ← waiting ← {http, loops} ← app ← cli ← main`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 pub mod error;
 pub mod http;
+pub mod loops;
 pub mod metrics;
 pub mod model;
 pub mod store;

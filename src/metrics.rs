@@ -74,10 +74,22 @@ pub struct TopicCounters {
     pub lease_expired: Counter,
     /// Messages whose attempts are used up.
     pub dead: Counter,
+    /// Leases given back unworked.
+    pub released: Counter,
+    /// Messages whose time was over.
+    pub expired: Counter,
+    /// Messages deleted.
+    pub deleted: Counter,
+    /// Messages purged.
+    pub purged: Counter,
+    /// Dead messages made ready again.
+    pub redriven: Counter,
+    /// Messages replaced in place.
+    pub replaced: Counter,
 }
 
 type CounterOf = fn(&TopicCounters) -> &Counter;
-const TOPIC_COUNTERS: [(&str, &str, CounterOf); 7] = [
+const TOPIC_COUNTERS: [(&str, &str, CounterOf); 13] = [
     ("published", "Messages stored", |t| &t.published),
     ("granted", "Leases given", |t| &t.granted),
     ("acked", "Messages acknowledged", |t| &t.acked),
@@ -85,6 +97,12 @@ const TOPIC_COUNTERS: [(&str, &str, CounterOf); 7] = [
     ("returned", "Grants taken back because the client was gone", |t| &t.returned),
     ("lease_expired", "Leases that ended by themselves", |t| &t.lease_expired),
     ("dead", "Messages whose attempts are used up", |t| &t.dead),
+    ("released", "Leases given back unworked", |t| &t.released),
+    ("expired", "Messages whose time was over", |t| &t.expired),
+    ("deleted", "Messages deleted", |t| &t.deleted),
+    ("purged", "Messages purged", |t| &t.purged),
+    ("redriven", "Dead messages made ready again", |t| &t.redriven),
+    ("replaced", "Messages replaced in place", |t| &t.replaced),
 ];
 
 /// All metrics of one instance.

@@ -1,8 +1,11 @@
--- Delay (ms) before attempt failures + 1: base * factor^(failures - 1), at most max, times 1 +- jitter.
--- `policy` is 'exponential,base_ms,factor,max_ms,jitter'; `unit` a random number in [0, 1) drawn by the caller,
--- since Lua's generator starts from the same seed in every script.
+-- Delay (ms) before attempt failures + 1. `policy` is 'exponential;base_ms;factor;max_ms;jitter' (base * factor ^
+-- (failures - 1), at most max, times 1 +- jitter), 'fixed;base_ms' or 'schedule;delay;…', whose last delay repeats.
+-- `unit` is a random number in [0, 1) drawn by the caller, since Lua's generator starts from the same seed in every script.
 local function backoff(policy, failures, unit)
-  local base, factor, max, jitter = string.match(policy, '^exponential,([%d.]+),([%d.]+),([%d.]+),([%d.]+)$')
-  local delay = math.min(tonumber(base) * tonumber(factor) ^ (failures - 1), tonumber(max))
-  return math.floor(delay * (1 + tonumber(jitter) * (2 * tonumber(unit) - 1)) + 0.5)
+  local parts = {}
+  for part in string.gmatch(policy, '[^;]+') do parts[#parts + 1] = part end
+  if parts[1] == 'fixed' then return tonumber(parts[2]) end
+  if parts[1] == 'schedule' then return tonumber(parts[math.min(failures, #parts - 1) + 1]) end
+  local delay = math.min(tonumber(parts[2]) * tonumber(parts[3]) ^ (failures - 1), tonumber(parts[4]))
+  return math.floor(delay * (1 + tonumber(parts[5]) * (2 * tonumber(unit) - 1)) + 0.5)
 end

@@ -1,22 +1,31 @@
--- ack: forget a group of messages whose leases are held by the tokens given.
+-- ack: forget a group of messages whose leases are held by the tokens given, or keep them as acked where the topic
+-- retains such messages.
 -- KEYS[1] unack
 -- KEYS[2] last
 -- KEYS[3] messages
 -- KEYS[4] extra
 -- KEYS[5] meta
--- ARGV[1] number: the topic's
+-- KEYS[6] keys
+-- KEYS[7] expires
+-- KEYS[8] first_due
+-- KEYS[9] events
+-- KEYS[10] acked
+-- ARGV[1] topic: number and revision
 -- ARGV[2] n: acks of different messages, at most 256
 -- ARGV[3] common: the seal that all have, or ''
 -- ARGV[4..] n members; n seals unless all have one
--- returns: n when all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message; or 'STALE'
--- cost: HGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; one HEXISTS for each that fails
-if redis.call('HGET', KEYS[5], 'topic') ~= ARGV[1] then return 'STALE' end
+-- returns: n when all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again; or 'STALE'
+-- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; 5 more calls a group where messages are not
+--   plain; one HEXISTS for each that fails, one HGET for each that has a key
+local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules')
+if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
 local now = now_ms()
 local n = tonumber(ARGV[2])
 
--- The usual group: first attempts of one run, all held.
-if ARGV[3] ~= '' and redis.call('EXISTS', KEYS[4]) == 0 then
+-- The usual group: first attempts of one run, all held, in a topic without a TTL that retains no acked messages.
+local plain = not meta[2] or string.find(meta[2], '^%d,,,')
+if plain and ARGV[3] ~= '' and redis.call('EXISTS', KEYS[4]) == 0 then
   local attempt, generation, last = open_seal(ARGV[3])
   local zset = last and KEYS[2] or KEYS[1]
   local least, good, before = (now + 1) * 2048, attempt == 1, nil
@@ -42,20 +51,39 @@ if ARGV[3] ~= '' and redis.call('EXISTS', KEYS[4]) == 0 then
 end
 
 local members, seals, scores, extras = read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4])
-local codes, good = {}, {}
+local acked_ms = parse_rules(meta[2]).acked_ms
+local codes, good, known, kept, repeated = {}, {}, {}, {}, 0
 for i = 1, n do
+  local member = members[i]
   if holds(seals[i], scores[i], extras[i], now) then
     codes[i] = 0
-    good[#good + 1] = members[i]
+    good[#good + 1] = member
+    known[#good] = extras[i]
+    local _, generation = open_seal(seals[i])
+    kept[2 * #good - 1], kept[2 * #good] = pack_lease(now, generation), member
+  elseif acked_ms > 0 and holds(seals[i], redis.call('ZSCORE', KEYS[10], member), extras[i], now - acked_ms) then
+    codes[i], repeated = 3, repeated + 1
   else
-    codes[i] = redis.call('HEXISTS', KEYS[3], members[i]) == 1 and 1 or 2
+    codes[i] = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 2
   end
 end
 if #good > 0 then
+  local k = { messages = KEYS[3], extra = KEYS[4], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8], events = KEYS[9] }
   local removed = redis.call('ZREM', KEYS[1], unpack(good))
   if removed < #good then redis.call('ZREM', KEYS[2], unpack(good)) end
-  redis.call('HDEL', KEYS[3], unpack(good))
-  if extras[1] ~= nil then redis.call('HDEL', KEYS[4], unpack(good)) end
+  if acked_ms > 0 then
+    redis.call('ZADD', KEYS[10], unpack(kept))
+    redis.call('ZREM', KEYS[7], unpack(good))
+    redis.call('ZREM', KEYS[8], unpack(good))
+    for i = 1, #good do
+      local _, _, _, _, rest = parse_extra(known[i])
+      if rest ~= '' then free_key(k, good[i], rest) end
+    end
+  elseif extras[1] == nil and plain then
+    redis.call('HDEL', KEYS[3], unpack(good))
+  else
+    forget_all(k, good, known)
+  end
   redis.call('HINCRBY', KEYS[5], 'acked', #good)
 end
 if #good == n then return n end

@@ -1,32 +1,30 @@
--- delete: remove one message from any state but leased.
--- KEYS[1] unack
--- KEYS[2] last
--- KEYS[3] delayed
--- KEYS[4] messages
--- KEYS[5] meta
--- KEYS[6] extra
--- KEYS[7] delayed_prio
--- KEYS[8] ready
--- KEYS[9] dead
--- ARGV[1] number: the topic's
--- ARGV[2] member
+-- delete: remove one message, by its id or by its key, from any state but leased; with force from that too.
+-- KEYS[1..] all of the partition's
+-- ARGV[1] topic: number and revision
+-- ARGV[2] member, or '' where a key is given
+-- ARGV[3] key
+-- ARGV[4] force: 1 or 0
 -- returns: 'OK', 'LEASED', 'NONE' or 'STALE'
--- cost: HGET, ZREM, TIME, ZSCORE and 10 constant calls
-if redis.call('HGET', KEYS[5], 'topic') ~= ARGV[1] then return 'STALE' end
-redis.call('ZREM', KEYS[1], '')
+-- cost: HMGET, ZREM, TIME, HGET, up to 7 ZSCORE and 12 constant calls
+local k = partition(KEYS)
+local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
+if meta[1] ~= ARGV[1] then return 'STALE' end
+redis.call('ZREM', k.unack, '')
 local now = now_ms()
-local member = ARGV[2]
-local normal = redis.call('ZSCORE', KEYS[1], member)
-local score = normal or redis.call('ZSCORE', KEYS[2], member)
-if score then
-  if unpack_lease(score) > now then return 'LEASED' end
-  redis.call('ZREM', KEYS[1], member)
-  redis.call('ZREM', KEYS[2], member)
-  redis.call('HINCRBY', KEYS[5], 'lease_expired', 1)
-  if not normal then redis.call('HINCRBY', KEYS[5], 'dead', 1) end
+local member = which_member(k, ARGV[2], ARGV[3])
+local state, _, extra
+if member then state, _, extra = settle(k, member, now, parse_rules(meta[2])) end
+if not state or (ARGV[2] == '' and which_member(k, '', ARGV[3]) ~= member) then return 'NONE' end
+if state == 'acked' then
+  redis.call('ZREM', k.acked, member)
+  forget_all(k, { member }, { extra })
+  return 'OK'
 end
-for _, key in ipairs({ KEYS[3], KEYS[7], KEYS[8], KEYS[9] }) do redis.call('ZREM', key, member) end
-redis.call('HDEL', KEYS[6], member)
-if redis.call('HDEL', KEYS[4], member) == 0 then return 'NONE' end
-redis.call('HINCRBY', KEYS[5], 'deleted', 1)
+if state == 'leased' then
+  if ARGV[4] ~= '1' then return 'LEASED' end
+  redis.call('ZREM', k.unack, member)
+  redis.call('ZREM', k.last, member)
+  redis.call('HINCRBY', k.meta, 'deleted_leased', 1)
+end
+drop_all(k, { member }, 'deleted')
 return 'OK'

@@ -1,7 +1,7 @@
 -- exists: is there such a message? Asked only for a token that was never given out.
 -- KEYS[1] messages
 -- KEYS[2] meta
--- ARGV[1] number: the topic's
+-- ARGV[1] topic: number and revision
 -- ARGV[2] member
 -- returns: 1, 0 or 'STALE'
 -- cost: HGET, HEXISTS

@@ -6,30 +6,43 @@
 -- KEYS[5] meta
 -- KEYS[6] extra
 -- KEYS[7] delayed_prio
--- KEYS[8] ready
--- KEYS[9] dead
--- ARGV[1] number: the topic's
+-- KEYS[8..] ready and the rest of the partition's
+-- ARGV[1] topic: number and revision
 -- ARGV[2] generation: of this Redis run
 -- ARGV[3] waits: 1 when the caller will sleep for what it does not get
 -- ARGV[4] sized: 1 when a want is bounded below what a reply holds, so that every size has to be looked at
 -- ARGV[5..] for each want max_messages, lease_ms; when sized also max_bytes, begun (1: it has messages from an earlier
 --   call). Wants that follow each other with the same lease_ms are one, unless sized
--- returns: {now, next event ms (0: none, or not asked), more 0|1, leases ended, of them dead, topic's max_attempts,
---   {member, due, …}, bodies, {attempt, attempts left, priority, …} (empty: all plain), granted for each want (empty
---   unless sized: in order)} without the last two where both are empty; or 'STALE'
--- cost: HMGET, ZREM, TIME, EXISTS, ZRANGEBYSCORE, ZCOUNT, ZPOPMIN, HMGET, ZADD, HINCRBY a group; at most 256 messages
---   and 256 KiB; 4 calls more where there are messages that are not plain; 4 ZRANGE and an HSET when it waits in vain
+-- returns: {now, next event ms (0: none, or not asked), more 0|1, leases ended, of them dead, messages expired, topic's
+--   max_attempts, {member, due, …}, bodies, {attempt, attempts left, priority, key, …} (empty: all plain), granted for
+--   each want (empty unless sized: in order)} without the last two where both are empty; or 'STALE'
+-- cost: HMGET, ZREM, TIME, EXISTS, 2 ZRANGEBYSCORE, ZCOUNT, ZPOPMIN, HMGET, ZADD, HINCRBY a group; at most 256 messages
+--   and 256 KiB; 4 to 8 calls more where there are messages that are not plain; 4 ZRANGE and an HSET when it waits in vain
 local LIMIT, REPLY_BYTES = 256, 262144
-local meta = redis.call('HMGET', KEYS[5], 'topic', 'max_attempts', 'large')
+local meta = redis.call('HMGET', KEYS[5], 'topic', 'max_attempts', 'large', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 -- A first write that removes, and misses: at maxmemory everything after it is let through.
 redis.call('ZREM', KEYS[1], '')
 local now = now_ms()
+local ttl, k
+if meta[4] then
+  local rules = parse_rules(meta[4])
+  if rules.paused then
+    -- Nothing that is published concerns those who sleep; a resume wakes them.
+    redis.call('HSET', KEYS[5], 'sleep', '0')
+    return { now, 0, 0, 0, 0, 0, tonumber(meta[2]), {}, {} }
+  end
+  ttl = rules.ttl
+end
 -- One look for all that plain messages never need.
-local special = redis.call('EXISTS', KEYS[2], KEYS[6], KEYS[7], KEYS[8]) > 0
-local ended, died, more = expire_leases(now, LIMIT, special, KEYS[1], KEYS[2], KEYS[3], KEYS[7], KEYS[8], KEYS[9], KEYS[6], KEYS[5])
--- What has just ended has an `extra` now.
-special = special or ended > 0
+local special = ttl or redis.call('EXISTS', KEYS[2], KEYS[6], KEYS[7], KEYS[8]) > 0
+local ended, died, expired, more = 0, 0, 0, false
+if special or redis.call('ZCOUNT', KEYS[1], '-inf', int(now * 2048 + 2047)) > 0 then
+  k = partition(KEYS)
+  ended, died, expired, more = end_leases(k, now, 128, ttl)
+  -- What has just ended has an `extra` now.
+  special = special or ended > 0
+end
 -- Order by priority holds only once all that is due stands in `ready`: grant nothing before.
 local unpromoted = special and promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6])
 
@@ -39,13 +52,20 @@ local wanted = 0
 for i = 5, #ARGV, step do wanted = wanted + tonumber(ARGV[i]) end
 local most = unpromoted and 0 or math.min(wanted, LIMIT)
 local capped = unpromoted
+-- What has outlived its time to live is never granted.
+if special and most > 0 and (ttl or redis.call('EXISTS', k.expires) == 1) then
+  local dropped, clear = clear_head(k, now, most, ttl)
+  expired = expired + dropped
+  if not clear then most, capped = 0, true end
+end
 local ranked = special and most > 0 and math.min(most, redis.call('ZCARD', KEYS[8])) or 0
 
 -- found: member, due, …; its first `ranked` pairs come from `ready`.
 local found, bodies, granted = {}, {}, {}
-if sized or meta[3] then
-  found, bodies, granted, ranked, capped = take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4])
-  capped = capped or unpromoted
+if most > 0 and (sized or meta[3]) then
+  local full
+  found, bodies, granted, ranked, full = take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4])
+  capped = capped or full
 else
   if ranked > 0 then found = redis.call('ZPOPMIN', KEYS[8], ranked) end
   if most > ranked then
@@ -63,7 +83,7 @@ end
 local taken = #found / 2
 if taken == LIMIT and wanted > LIMIT then capped = true end
 
-local attempts_of = {}
+local facts = {}
 if taken > 0 then
   for i = 2, 2 * ranked, 2 do found[i] = int(rank_due(found[i])) end
   local generation = tonumber(ARGV[2])
@@ -84,13 +104,17 @@ if taken > 0 then
 
   local topic_max = tonumber(meta[2])
   local extras = special and read_extras(KEYS[6], members) or {}
+  if ttl then remember_first_due(k, found, extras) end
   if extras[1] == nil and topic_max > 1 then
     redis.call('ZADD', KEYS[1], unpack(leases))
   else
     for i = 1, taken do
-      local attempts, counted, own_max, priority = parse_extra(extras[i])
+      local attempts, counted, own_max, priority, rest = parse_extra(extras[i])
       local left = math.max((tonumber(own_max) or topic_max) - counted - 1, 0)
-      attempts_of[3 * i - 2], attempts_of[3 * i - 1], attempts_of[3 * i] = attempts + 1, left, priority
+      local key = ''
+      if attempts > 0 then add_events(k, members[i], event('g', now, attempts + 1, '')) end
+      if rest ~= '' then key = grant_key(k, members[i], extras[i]) end
+      facts[4 * i - 3], facts[4 * i - 2], facts[4 * i - 1], facts[4 * i] = attempts + 1, left, priority, key
       redis.call('ZADD', left > 0 and KEYS[1] or KEYS[2], leases[2 * i - 1], members[i])
     end
   end
@@ -102,8 +126,8 @@ if ARGV[3] == '1' and not capped then
   next_at = next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
   redis.call('HSET', KEYS[5], 'sleep', next_at == 0 and '9007199254740992' or int(next_at))
 end
-local reply = { now, next_at, (capped or more) and 1 or 0, ended, died, tonumber(meta[2]), found, bodies }
-if #attempts_of > 0 or #granted > 0 then
-  reply[9], reply[10] = attempts_of, granted
+local reply = { now, next_at, (capped or more) and 1 or 0, ended, died, expired, tonumber(meta[2]), found, bodies }
+if #facts > 0 or #granted > 0 then
+  reply[10], reply[11] = facts, granted
 end
 return reply

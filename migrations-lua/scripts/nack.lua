@@ -1,63 +1,78 @@
--- nack: end a group of leases without an ack: back after a delay, or dead when the attempts are used up.
--- KEYS[1] unack
--- KEYS[2] last
--- KEYS[3] messages
--- KEYS[4] extra
--- KEYS[5] meta
--- KEYS[6] delayed
--- KEYS[7] delayed_prio
--- KEYS[8] ready
--- KEYS[9] dead
--- ARGV[1] number: the topic's
+-- nack: end a group of leases without an ack: back after a delay, dead when the attempts are used up or it is wished,
+-- gone when the time to live is over.
+-- KEYS[1..] all of the partition's
+-- ARGV[1] topic: number and revision
 -- ARGV[2] n: nacks of different messages, at most 256
 -- ARGV[3] common: the seal that all have, or ''
--- ARGV[4..] n members; n seals unless all have one; n delays (ms; '' for the backoff policy's; '@' before a due time: returned unseen,
---   which does not count as an attempt), n random units for the backoff's jitter
+-- ARGV[4..] n members; n seals unless all have one; for each kind ('n' failed, 'd' dead at once, 'r' released, 'u'
+--   returned unseen), delay (ms; '' for the backoff policy's, or for the due time before '@' of what is returned),
+--   random unit for the backoff's jitter, instant of the grant, reason (JSON) or ''
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
---   4 dead} or 'STALE'
--- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; three writes a message
-local meta = redis.call('HMGET', KEYS[5], 'topic', 'sleep', 'max_attempts', 'backoff')
+--   4 dead, 5 expired} or 'STALE'
+-- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
+local k = partition(KEYS)
+local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'backoff', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
-redis.call('ZREM', KEYS[1], '')
+redis.call('ZREM', k.unack, '')
 local now = now_ms()
 local n = tonumber(ARGV[2])
-local members, seals, scores, extras = read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4])
+local ttl = parse_rules(meta[5]).ttl
+local members, seals, scores, extras = read_leases(ARGV, n, k.unack, k.last, k.extra)
 local options = (ARGV[3] ~= '' and n or 2 * n) + 3
-local reply, nacked, returned, died, earliest = { now, 0 }, 0, 0, 0, math.huge
+local reply, earliest = { now, 0 }, math.huge
+local totals = { n = 0, d = 0, r = 0, u = 0 }
 for i = 1, n do
   local member, code, due = members[i], nil, 0
+  local at = options + 5 * (i - 1)
+  local kind, delay, reason = ARGV[at + 1], ARGV[at + 2], ARGV[at + 5]
   if not holds(seals[i], scores[i], extras[i], now) then
-    code = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 2
+    code = redis.call('HEXISTS', k.messages, member) == 1 and 1 or 2
   else
-    local delay = ARGV[options + i]
-    local attempts, counted, own_max, priority = parse_extra(extras[i])
-    local unseen = string.byte(delay) == 64
-    if not unseen then counted = counted + 1 end
-    redis.call('ZREM', KEYS[1], member)
-    redis.call('ZREM', KEYS[2], member)
-    redis.call('HSET', KEYS[4], member, format_extra(attempts + 1, counted, own_max, priority))
-    if unseen then
-      returned = returned + 1
+    local attempts, counted, own_max, priority, rest = parse_extra(extras[i])
+    local attempt = attempts + 1
+    totals[kind] = totals[kind] + 1
+    if kind == 'n' or kind == 'd' then counted = counted + 1 end
+    redis.call('ZREM', k.unack, member)
+    redis.call('ZREM', k.last, member)
+    if string.byte(delay) == 64 then
       due = tonumber(string.sub(delay, 2))
-    else
-      nacked = nacked + 1
-      if delay == '' then delay = backoff(meta[4], counted, ARGV[options + n + i]) end
+    elseif delay ~= '' then
       due = now + tonumber(delay)
-    end
-    if not unseen and counted >= (tonumber(own_max) or tonumber(meta[3])) then
-      code, due, died = 4, now, died + 1
-      redis.call('ZADD', KEYS[9], due, member)
+    elseif kind == 'n' then
+      local _, _, own_policy = parse_rest(rest)
+      due = now + backoff(own_policy ~= '' and own_policy or meta[4], counted, ARGV[at + 3])
     else
-      code = due > now and 0 or 3
-      place(member, priority, due, now, KEYS[6], KEYS[7], KEYS[8])
-      if due < earliest then earliest = due end
+      due = now
+    end
+
+    local over = kind ~= 'd' and expiry(k, member, rest, now, ttl)
+    if over and over <= now then
+      code, due = 5, now
+      drop_all(k, { member }, 'expired')
+    else
+      redis.call('HSET', k.extra, member, format_extra(attempt, counted, own_max, priority, rest))
+      local dead = kind == 'd' or (kind == 'n' and counted >= (tonumber(own_max) or tonumber(meta[3])))
+      if kind ~= 'u' then
+        local lines = event(kind == 'r' and 'r' or 'n', now, attempt, reason)
+        if attempts == 0 then lines = table.concat({ event('g', tonumber(ARGV[at + 4]), attempt, ''), lines }) end
+        if dead then lines = table.concat({ lines, event('d', now, attempt, '') }) end
+        add_events(k, member, lines)
+      end
+      if dead then
+        code, due = 4, now
+        bury(k, member, rest, now)
+      else
+        code = due > now and 0 or 3
+        place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+        if due < earliest then earliest = due end
+      end
     end
   end
   reply[#reply + 1] = code
   reply[#reply + 1] = due
 end
-if nacked > 0 then redis.call('HINCRBY', KEYS[5], 'nacked', nacked) end
-if returned > 0 then redis.call('HINCRBY', KEYS[5], 'returned', returned) end
-if died > 0 then redis.call('HINCRBY', KEYS[5], 'dead', died) end
-reply[2] = wake(KEYS[5], meta[2], earliest)
+if totals.n + totals.d > 0 then redis.call('HINCRBY', k.meta, 'nacked', totals.n + totals.d) end
+if totals.r > 0 then redis.call('HINCRBY', k.meta, 'released', totals.r) end
+if totals.u > 0 then redis.call('HINCRBY', k.meta, 'returned', totals.u) end
+reply[2] = wake(k.meta, meta[2], earliest)
 return reply

@@ -2,7 +2,8 @@
 //! [`Problem`], like every other refusal.
 
 use super::{AppState, fields::Fields, problem::Problem};
-use crate::model::{MessageId, TopicName};
+use crate::model::{MAX_KEY_CHARS, MessageId, TopicName};
+use crate::store::Which;
 use axum::{
     body::Body,
     extract::{FromRequest, FromRequestParts, Path, Request},
@@ -30,6 +31,22 @@ pub struct TopicPath(pub TopicName);
 
 /// The `{id}` of the path.
 pub struct IdPath(pub MessageId);
+
+/// How the document describes the `{topic}` and the `{key}` of a path.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Path)]
+#[allow(dead_code, reason = "describes the path; it is read by `KeyPath`")]
+pub struct KeyParams {
+    /// Name of the topic
+    #[param(example = "orders", max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+    topic: String,
+    /// Key of the message, percent-encoded
+    #[param(example = "order-42", min_length = 1, max_length = 255)]
+    key: String,
+}
+
+/// The live message that has the `{key}` of the path in its `{topic}`.
+pub struct KeyPath(pub Which);
 
 /// The query's parameters, decoded.
 pub struct Query(Vec<(String, String)>);
@@ -62,12 +79,46 @@ impl FromRequestParts<AppState> for IdPath {
     }
 }
 
+/// The `{topic}` of the path, one that users may publish to and configure.
+pub struct PublicTopic(pub TopicName);
+
+impl FromRequestParts<AppState> for PublicTopic {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
+        if topic.is_reserved() {
+            let detail = "topics whose names begin with _ are dueq's own";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "topic_reserved", detail));
+        }
+        Ok(Self(topic))
+    }
+}
+
+impl FromRequestParts<AppState> for KeyPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let Path((topic, key)) = path.map_err(|_| malformed_path())?;
+        let topic = TopicName::parse(&topic)
+            .map_err(|error| Problem::malformed("invalid_topic_name", error.to_string()))?;
+        if !(1..=MAX_KEY_CHARS).contains(&key.chars().count()) {
+            let detail = format!("a key has 1 to {MAX_KEY_CHARS} characters");
+            return Err(Problem::malformed("invalid_key", detail));
+        }
+        Ok(Self(Which::Key(topic, key)))
+    }
+}
+
 /// The one variable segment of the path, percent-decoded.
 async fn segment(parts: &mut Parts, state: &AppState) -> Result<String, Problem> {
     let path = Path::<String>::from_request_parts(parts, state).await;
-    let malformed =
-        |_| Problem::malformed("malformed_path", "the path is no UTF-8 once it is decoded");
-    path.map(|Path(text)| text).map_err(malformed)
+    path.map(|Path(text)| text).map_err(|_| malformed_path())
+}
+
+fn malformed_path() -> Problem {
+    Problem::malformed("malformed_path", "the path is no UTF-8 once it is decoded")
 }
 
 impl Query {

@@ -1,12 +1,13 @@
 //! Strict input. A JSON object or a query string is taken apart field by field: each field is named once, each value
-//! has its type and range, and what nobody asked for is refused, so that a typo never silently means the default.
+//! has its type and range, and what nobody asked for is refused, so that a typo never silently means the default. The
+//! types of values are in `values.rs`.
 
 use super::{
     problem::{FieldError, Problem},
-    syntax::{MAX_FIELDS, Object, Text, depth},
+    syntax::{MAX_FIELDS, Object, depth},
 };
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeMap, ops::RangeInclusive};
+use std::borrow::Cow;
 
 /// Nesting of a body, at most; its object is level 1.
 const MAX_DEPTH: usize = 64;
@@ -17,43 +18,50 @@ const MAX_NAME_CHARS: usize = 256;
 
 /// A value before it is looked at.
 #[derive(Clone, Copy, Debug)]
-enum Value<'a> {
+pub(super) enum Value<'a> {
+    /// Of a JSON body.
     Json(&'a RawValue),
+    /// Of a query.
     Text(&'a str),
 }
 
-/// The named values of a request, each to be taken once.
+impl Value<'_> {
+    pub(super) fn is_null(&self) -> bool {
+        matches!(self, Self::Json(raw) if raw.get() == "null")
+    }
+}
+
+/// The named values of a request, or of an object within it; each to be taken once.
 #[derive(Debug)]
 pub struct Fields<'a> {
     entries: Vec<(Cow<'a, str>, Value<'a>)>,
-    /// Of the object within the request, such as `acks[3].`.
-    path: String,
+    /// Fields are named as seen from this object: whoever reads the object around it knows where it stands, and says so
+    /// only when something is wrong.
     errors: Vec<FieldError>,
 }
 
 impl<'a> Fields<'a> {
     /// The fields of a JSON body. Errors: 400 where it is no JSON, 422 where it is no object.
     pub fn of_json(body: &'a [u8]) -> Result<Self, Problem> {
-        let malformed = |error: serde_json::Error| {
-            Problem::malformed("malformed_json", format!("the body is no JSON: {error}"))
-        };
+        let malformed = |detail| Problem::malformed("malformed_json", detail);
+        let text = std::str::from_utf8(body)
+            .map_err(|error| malformed(format!("the body is no UTF-8: {error}")))?;
         if depth(body) > MAX_DEPTH {
-            let detail = format!("the body is nested deeper than {MAX_DEPTH} levels");
-            return Err(Problem::malformed("malformed_json", detail));
+            return Err(malformed(format!("the body is nested deeper than {MAX_DEPTH} levels")));
         }
-        // The whole text is checked for its syntax before any of it is looked at.
-        let whole: &RawValue = serde_json::from_slice(body).map_err(malformed)?;
-        Self::of_object(whole, String::new()).ok_or_else(|| {
-            Problem::invalid(vec![FieldError {
-                field: String::new(),
-                reason: "must be an object".into(),
-            }])
-        })
+        if let Ok(object) = serde_json::from_str(text) {
+            return Ok(Self::of(object));
+        }
+        // Broken JSON comes before JSON that is no object.
+        serde_json::from_str::<&RawValue>(text)
+            .map_err(|error| malformed(format!("the body is no JSON: {error}")))?;
+        let reason = "must be an object".into();
+        Err(Problem::invalid(vec![FieldError { field: String::new(), reason }]))
     }
 
     /// No fields at all: a body that was left out.
     pub fn none() -> Self {
-        Self { entries: Vec::new(), path: String::new(), errors: Vec::new() }
+        Self { entries: Vec::new(), errors: Vec::new() }
     }
 
     /// Query parameters, decoded.
@@ -65,17 +73,17 @@ impl<'a> Fields<'a> {
         fields
     }
 
-    fn of_object(value: &'a RawValue, path: String) -> Option<Self> {
-        let object: Object<'a> = serde_json::from_str(value.get()).ok()?;
-        let mut fields =
-            Self { entries: Vec::with_capacity(object.fields.len()), path, errors: Vec::new() };
+    /// The fields of an object.
+    pub(super) fn of(object: Object<'a>) -> Self {
+        let mut fields = Self::none();
+        fields.entries.reserve_exact(object.fields.len());
         if object.overflows {
             fields.refuse("", format!("has more than {MAX_FIELDS} fields"));
         }
         for (name, value) in object.fields {
             fields.push(name, Value::Json(value));
         }
-        Some(fields)
+        fields
     }
 
     fn push(&mut self, name: Cow<'a, str>, value: Value<'a>) {
@@ -86,166 +94,57 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Notes that a field cannot be taken as it is.
+    /// Notes that a field cannot be taken as it is; the first reason stays.
     pub fn refuse(&mut self, field: &str, reason: impl Into<Cow<'static, str>>) {
-        let mut field = match field {
-            "" => self.path.trim_end_matches('.').to_owned(),
-            field => format!("{}{field}", self.path),
+        let field = match field.char_indices().nth(MAX_NAME_CHARS) {
+            Some((end, _)) => format!("{}…", &field[..end]),
+            None => field.to_owned(),
         };
-        if let Some((end, _)) = field.char_indices().nth(MAX_NAME_CHARS) {
-            field.truncate(end);
-            field.push('…');
-        }
         if self.errors.len() < MAX_ERRORS && !self.errors.iter().any(|error| error.field == field) {
             self.errors.push(FieldError { field, reason: reason.into() });
         }
     }
 
-    /// Takes over what is wrong with a part of this object.
-    fn absorb(&mut self, errors: Vec<FieldError>) {
-        self.errors.extend(errors);
-        self.errors.truncate(MAX_ERRORS);
+    /// Reads an object that stands at `place` within this one, and takes over what is wrong with it.
+    pub(super) fn within<T>(
+        &mut self,
+        mut inner: Fields<'a>,
+        place: impl Fn() -> String,
+        read: impl FnOnce(&mut Fields<'a>) -> T,
+    ) -> T {
+        let value = read(&mut inner);
+        for FieldError { field, reason } in inner.close() {
+            let place = place();
+            let field = if field.is_empty() { place } else { format!("{place}.{field}") };
+            self.refuse(&field, reason);
+        }
+        value
     }
 
     /// Is the field there and not null?
     pub fn has(&self, name: &str) -> bool {
-        self.entries.iter().any(|(known, value)| known == name && !is_null(value))
+        self.entries.iter().any(|(known, value)| known == name && !value.is_null())
     }
 
-    fn take(&mut self, name: &str) -> Option<Value<'a>> {
+    /// Is the field there and null?
+    pub(super) fn has_null(&self, name: &str) -> bool {
+        self.entries.iter().any(|(known, value)| known == name && value.is_null())
+    }
+
+    /// The value of a field, whatever it is.
+    pub(super) fn take(&mut self, name: &str) -> Option<Value<'a>> {
         let at = self.entries.iter().position(|(known, _)| known == name)?;
         Some(self.entries.swap_remove(at).1)
     }
 
-    /// A value of any kind, as it was sent; null is a value here.
-    pub fn raw(&mut self, name: &str) -> Option<&'a RawValue> {
-        match self.take(name)? {
-            Value::Json(raw) => Some(raw),
-            Value::Text(_) => {
-                self.refuse(name, "cannot be given as a query parameter");
-                None
-            }
-        }
+    /// The value of a field; null is absent.
+    pub(super) fn take_value(&mut self, name: &str) -> Option<Value<'a>> {
+        self.take(name).filter(|value| !value.is_null())
     }
 
-    /// An integer within `range`; null is absent.
-    pub fn integer(&mut self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {
-        let value = self.take(name).filter(|value| !is_null(value))?;
-        let number = match value {
-            Value::Json(raw) => integer_of(raw.get()),
-            Value::Text(text) if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
-            Value::Text(_) => None,
-        };
-        let number =
-            number.and_then(|number| u64::try_from(number).ok()).filter(|n| range.contains(n));
-        if number.is_none() {
-            let (low, high) = (range.start(), range.end());
-            self.refuse(name, format!("must be an integer from {low} to {high}"));
-        }
-        number
-    }
-
-    /// A string of so many characters; null is absent.
-    pub fn string(&mut self, name: &str, chars: RangeInclusive<usize>) -> Option<Cow<'a, str>> {
-        let value = self.take(name).filter(|value| !is_null(value))?;
-        let text = match value {
-            Value::Json(raw) => text_of(raw),
-            Value::Text(text) => Some(Cow::Borrowed(text)),
-        };
-        let text = text.filter(|text| {
-            // Counting characters is not needed where the bytes are few enough.
-            text.len() >= *chars.start()
-                && (text.len() <= *chars.end() || text.chars().count() <= *chars.end())
-        });
-        if text.is_none() {
-            let (low, high) = (chars.start(), chars.end());
-            let reason = match (*low, *high) {
-                (_, usize::MAX) => "must be a string".to_owned(),
-                (low, high) => format!("must be a string of {low} to {high} characters"),
-            };
-            self.refuse(name, reason);
-        }
-        text
-    }
-
-    /// A map of strings; null is absent.
-    pub fn string_map(&mut self, name: &str) -> Option<BTreeMap<String, String>> {
-        let raw = self.raw(name).filter(|raw| raw.get() != "null")?;
-        let Some(object) = Self::of_object(raw, format!("{}{name}.", self.path)) else {
-            self.refuse(name, "must be an object of strings");
-            return None;
-        };
-        let mut map = BTreeMap::new();
-        self.absorb(object.errors);
-        for (key, value) in object.entries {
-            let Value::Json(raw) = value else { continue };
-            match text_of(raw) {
-                Some(text) => {
-                    map.insert(key.into_owned(), text.into_owned());
-                }
-                None => self.refuse(&format!("{name}.{key}"), "must be a string"),
-            }
-        }
-        Some(map)
-    }
-
-    /// An array of objects, each read by `read`; null is absent.
-    pub fn objects<T>(
-        &mut self,
-        name: &str,
-        most: usize,
-        read: impl Fn(&mut Fields<'a>) -> Option<T>,
-    ) -> Option<Vec<T>> {
-        let items = self.items(name)?;
-        if items.len() > most {
-            self.refuse(name, format!("must have at most {most} items"));
-            return None;
-        }
-        let mut all = Vec::with_capacity(items.len());
-        for (i, item) in items.into_iter().enumerate() {
-            let path = format!("{}{name}[{i}]", self.path);
-            match Self::of_object(item, format!("{path}.")) {
-                Some(mut fields) => {
-                    all.extend(read(&mut fields));
-                    self.absorb(fields.close());
-                }
-                None => self.refuse(&format!("{name}[{i}]"), "must be an object"),
-            }
-        }
-        Some(all)
-    }
-
-    /// An array of so many strings, each read by `read`, which says why one cannot be taken; null is absent.
-    pub fn strings<T>(
-        &mut self,
-        name: &str,
-        count: RangeInclusive<usize>,
-        read: impl Fn(&str) -> Result<T, String>,
-    ) -> Option<Vec<T>> {
-        let items = self.items(name)?;
-        if !count.contains(&items.len()) {
-            self.refuse(name, format!("must have {} to {} items", count.start(), count.end()));
-            return None;
-        }
-        let mut all = Vec::with_capacity(items.len());
-        for (i, item) in items.into_iter().enumerate() {
-            let text = text_of(item).ok_or_else(|| "must be a string".to_owned());
-            match text.and_then(|text| read(&text)) {
-                Ok(value) => all.push(value),
-                Err(reason) => self.refuse(&format!("{name}[{i}]"), reason),
-            }
-        }
-        Some(all)
-    }
-
-    /// An array; null is absent.
-    fn items(&mut self, name: &str) -> Option<Vec<&'a RawValue>> {
-        let raw = self.raw(name).filter(|raw| raw.get() != "null")?;
-        let items = serde_json::from_str(raw.get()).ok();
-        if items.is_none() {
-            self.refuse(name, "must be an array");
-        }
-        items
+    /// What is left, in no order.
+    pub(super) fn take_all(&mut self) -> Vec<(Cow<'a, str>, Value<'a>)> {
+        std::mem::take(&mut self.entries)
     }
 
     /// Marks a field that must be there.
@@ -259,7 +158,7 @@ impl<'a> Fields<'a> {
 
     /// What is wrong, what nobody took included.
     fn close(mut self) -> Vec<FieldError> {
-        for (name, _) in std::mem::take(&mut self.entries) {
+        for (name, _) in self.take_all() {
             self.refuse(&name, "is not known here");
         }
         self.errors
@@ -272,25 +171,56 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn is_null(value: &Value<'_>) -> bool {
-    matches!(value, Value::Json(raw) if raw.get() == "null")
-}
-
-/// A JSON number without a fraction, also when it is spelled `1.0` or `1e3`, as JSON Schema has it.
-fn integer_of(text: &str) -> Option<i128> {
-    if let Ok(number) = text.parse() {
-        return Some(number);
-    }
-    if !text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
-        return None;
-    }
-    let number: f64 = text.parse().ok()?;
-    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i128)
-}
-
-fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
-    serde_json::from_str(raw.get()).map(|Text(text)| text).ok()
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_and_repeated_fields_are_refused_by_name() {
+        let mut fields = Fields::of_json(br#"{"a":1,"b":2,"\u0061":3}"#).unwrap();
+        fields.integer("a", 0..=9);
+        let Err(problem) = fields.finish() else { panic!("taken") };
+        let named: Vec<_> =
+            problem.body("").errors.into_iter().map(|e| (e.field, e.reason)).collect();
+        let expected = [("a", "is given more than once"), ("b", "is not known here")];
+        assert_eq!(named, expected.map(|(f, r)| (f.to_owned(), Cow::Borrowed(r))));
+    }
+
+    #[test]
+    fn syntax_is_400_before_anything_else_is_looked_at() {
+        let deep = format!("{{\"a\":{}1{}}}", "[".repeat(64), "]".repeat(64));
+        for bad in
+            ["", "{", "{}x", "{\"a\":1,}", "[1,2", "{\"a\":\"\n\"}", "nul", "\u{feff}{}", &deep]
+        {
+            let problem = Fields::of_json(bad.as_bytes()).unwrap_err();
+            assert_eq!(problem.body("").status, 400, "{bad}");
+        }
+        assert_eq!(Fields::of_json(b"{\"a\":\"\xff\"}").unwrap_err().body("").status, 400);
+        for other in ["[]", "1", "null", "\"x\""] {
+            assert_eq!(
+                Fields::of_json(other.as_bytes()).unwrap_err().body("").status,
+                422,
+                "{other}"
+            );
+        }
+        let fine = format!("{{\"a\":{}1{}}}", "[".repeat(63), "]".repeat(63));
+        assert!(Fields::of_json(fine.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn an_object_of_too_many_fields_is_refused_under_its_own_name_in_a_short_answer() {
+        let many: Vec<_> = (0..1000).map(|i| format!("\"f{i}\":1")).collect();
+        let body = format!("{{\"headers\":{{{}}}}}", many.join(","));
+        let mut fields = Fields::of_json(body.as_bytes()).unwrap();
+        fields.string_map("headers");
+        let errors = fields.finish().unwrap_err().body("").errors;
+        assert_eq!((errors[0].field.as_str(), errors.len()), ("headers", MAX_ERRORS));
+
+        let items = vec!["1"; 1000].join(",");
+        let body = format!("{{\"acks\":[{items}]}}");
+        let mut fields = Fields::of_json(body.as_bytes()).unwrap();
+        fields.objects("acks", 1000, |_| Some(()));
+        let errors = fields.finish().unwrap_err().body("").errors;
+        assert_eq!((errors[1].field.as_str(), errors.len()), ("acks[1]", MAX_ERRORS));
+    }
+}

@@ -3,12 +3,16 @@
 use super::{
     AppState,
     extract::{IdPath, Payload, Query},
+    fields::Fields,
+    instant::Instant,
     lease::read_token,
     problem::{BodyProblems, CommonProblems, LeaseProblems, Problem, RedisProblems},
 };
 use crate::model::{
-    LEASE_CAP_MS, MAX_DELAY_MS, MIN_LEASE_MS, MessageId, State as MessageState, format_instant,
+    LEASE_CAP_MS, MAX_DELAY_MS, MAX_REASON_CHARS, MIN_LEASE_MS, MessageId, Millis,
+    State as MessageState,
 };
+use crate::store::{self, NackKind, Nacked};
 use axum::{
     extract::State,
     http::StatusCode,
@@ -28,18 +32,27 @@ pub struct AckRequest {
     lease_token: String,
 }
 
-/// Who gives a lease back, and when the message is due again.
+/// Who gives a lease back, why, and what becomes of the message.
 #[derive(ToSchema)]
-#[schema(example = json!({"lease_token": "AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv", "delay_ms": 10_000}))]
+#[schema(example = json!({"lease_token": "AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv", "delay_ms": 10_000, "reason": "the shop is closed"}))]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
 pub struct NackRequest {
     /// The token that the lease came with.
     #[schema(max_length = 64)]
     lease_token: String,
-    /// Due again after this many ms; otherwise as the backoff policy says.
+    /// Due again after this many ms; otherwise as the backoff policy says, or at once with `release`.
     #[schema(minimum = 0, maximum = 315_360_000_000_i64)]
     delay_ms: Option<i64>,
+    /// Why; it is kept with the message.
+    #[schema(max_length = 1024)]
+    reason: Option<String>,
+    /// The message is dead at once; not with `delay_ms` or `release`.
+    #[schema(default = false)]
+    dead: Option<bool>,
+    /// It is given back unworked: the attempt does not count.
+    #[schema(default = false)]
+    release: Option<bool>,
 }
 
 /// Whose lease is to last how long from now.
@@ -62,12 +75,12 @@ pub struct NackedMessage {
     /// The message.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
-    /// `delayed`, `ready`, or `dead` when its attempts are used up.
+    /// `delayed`, `ready`, `dead` when its attempts are used up, or `expired` when its time is over.
     state: MessageState,
-    /// When it is due again; absent when dead.
+    /// When it is due again; absent when dead or expired.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, format = DateTime)]
-    due_at: Option<String>,
+    #[schema(value_type = String, format = DateTime, required = false)]
+    due_at: Option<Instant>,
     /// Number of the grant that ended.
     #[schema(value_type = i64, minimum = 1)]
     attempt: u32,
@@ -82,13 +95,40 @@ pub struct ExtendedLease {
     /// Time left, ms.
     lease_ms: i64,
     /// When the lease ends.
-    #[schema(format = DateTime)]
-    lease_expires_at: String,
+    #[schema(value_type = String, format = DateTime)]
+    lease_expires_at: Instant,
+}
+
+/// Reads what a nack says, its token apart.
+pub(super) fn read_nack(fields: &mut Fields<'_>) -> store::NackRequest {
+    let delay_ms = fields.integer("delay_ms", 0..=MAX_DELAY_MS).map(|delay| delay as Millis);
+    let reason = fields.string("reason", 0..=MAX_REASON_CHARS).map(|reason| reason.into_owned());
+    let dead = fields.boolean("dead").unwrap_or(false);
+    let release = fields.boolean("release").unwrap_or(false);
+    if dead && release {
+        fields.refuse("release", "cannot be given together with dead");
+    }
+    if dead && delay_ms.is_some() {
+        fields.refuse("delay_ms", "cannot be given together with dead");
+    }
+    let kind = match (dead, release) {
+        (true, _) => NackKind::Dead,
+        (_, true) => NackKind::Released,
+        _ => NackKind::Failed,
+    };
+    store::NackRequest { delay_ms, reason, kind }
+}
+
+/// Reads how long a lease is wanted.
+pub(super) fn read_lease_ms(fields: &mut Fields<'_>) -> Option<u64> {
+    let lease_ms = fields.integer("lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS);
+    fields.required("lease_ms", lease_ms)
 }
 
 /// Acknowledge a message.
 ///
-/// The message is done and gone. For a client that repeats an ack, 404 means that the first was carried out.
+/// The message is done and gone. For a client that repeats an ack, 404 means that the first was carried out; where the
+/// topic keeps acknowledged messages it is 204 again.
 #[utoipa::path(
     post, path = "/messages/{id}/ack", operation_id = "ackMessage", tag = "leases",
     params(("id" = String, Path, format = Uuid, description = "Id of the message")),
@@ -114,7 +154,8 @@ pub async fn ack_message(
 
 /// Give a lease back.
 ///
-/// The message is due again after `delay_ms`, or as its backoff policy says; it is dead when its attempts are used up.
+/// The message is due again after `delay_ms`, or as its backoff policy says; it is dead when its attempts are used up,
+/// or at once with `dead`. With `release` it is given back unworked, and the attempt does not count.
 #[utoipa::path(
     post, path = "/messages/{id}/nack", operation_id = "nackMessage", tag = "leases",
     params(("id" = String, Path, format = Uuid, description = "Id of the message")),
@@ -133,11 +174,12 @@ pub async fn nack_message(
     query.none()?;
     let mut fields = payload.json()?;
     let token = read_token(&mut fields);
-    let delay = fields.integer("delay_ms", 0..=MAX_DELAY_MS).map(|delay| delay as i64);
+    let request = read_nack(&mut fields);
     fields.finish()?;
-    let (nacked, attempt) = state.store.nack(id, &token.unwrap_or_default(), delay).await?;
-    let due_at = nacked.due_at.map(format_instant);
-    Ok(super::json(&NackedMessage { id, state: nacked.state, due_at, attempt }).into_response())
+    let nacked = state.store.nack(id, &token.unwrap_or_default(), request).await?;
+    let Nacked { state, due_at, attempt } = nacked;
+    let answer = NackedMessage { id, state, due_at: due_at.map(Instant), attempt };
+    Ok(super::json(&answer).into_response())
 }
 
 /// Make a lease longer.
@@ -161,12 +203,10 @@ pub async fn extend_lease(
     query.none()?;
     let mut fields = payload.json()?;
     let token = read_token(&mut fields);
-    let lease_ms = fields.integer("lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS);
-    let lease_ms = fields.required("lease_ms", lease_ms);
+    let lease_ms = read_lease_ms(&mut fields).unwrap_or(MIN_LEASE_MS);
     fields.finish()?;
-    let token = token.unwrap_or_default();
-    let extended = state.store.extend(id, &token, lease_ms.unwrap_or(MIN_LEASE_MS)).await?;
-    let lease_expires_at = format_instant(extended.lease_expires_at);
+    let extended = state.store.extend(id, &token.unwrap_or_default(), lease_ms).await?;
+    let lease_expires_at = Instant(extended.lease_expires_at);
     let answer = ExtendedLease { id, lease_ms: extended.lease_ms, lease_expires_at };
     Ok(super::json(&answer).into_response())
 }

@@ -4,14 +4,15 @@ use super::{
     AppState,
     extract::{Payload, Query, TopicPath},
     fields::Fields,
-    messages::RenderedContent,
+    instant::Instant,
+    message::RenderedContent,
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems},
 };
 use crate::{
     error::Error,
     model::{
-        DEFAULT_LEASE_MS, DEFAULT_MAX_BYTES, LEASE_CAP_MS, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT,
-        MAX_WAIT_MS, MIN_LEASE_MS, MessageId, TOKEN_MAX_CHARS, TopicName, format_instant,
+        DEFAULT_MAX_BYTES, LEASE_CAP_MS, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_WAIT_MS,
+        MIN_LEASE_MS, MessageId, TOKEN_MAX_CHARS, TopicName,
     },
     store::{Granted, Grants, Store, Want},
 };
@@ -109,19 +110,19 @@ pub struct LeasedMessage<'a> {
     /// Counted grants that are left; 0: this is the last.
     attempts_left: i64,
     /// When it was published.
-    #[schema(format = DateTime)]
-    published_at: String,
+    #[schema(value_type = String, format = DateTime)]
+    published_at: Instant,
     /// When it fell due; after a nack or an expired lease, when it came back.
-    #[schema(format = DateTime)]
-    due_at: String,
+    #[schema(value_type = String, format = DateTime)]
+    due_at: Instant,
     /// Proves that this consumer holds the lease.
     #[schema(max_length = 64)]
     lease_token: String,
     /// Time left, ms.
     lease_ms: i64,
     /// When the lease ends.
-    #[schema(format = DateTime)]
-    lease_expires_at: String,
+    #[schema(value_type = String, format = DateTime)]
+    lease_expires_at: Instant,
 }
 
 /// What became of an ack.
@@ -232,24 +233,16 @@ fn read_want(fields: &mut Fields<'_>) -> (Want, Duration) {
     let want = Want {
         max_messages: fields.integer("max_messages", 1..=MAX_MESSAGES_LIMIT).unwrap_or(1),
         max_bytes: fields.integer("max_bytes", 1..=MAX_MAX_BYTES).unwrap_or(DEFAULT_MAX_BYTES),
-        lease_ms: fields
-            .integer("lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS)
-            .unwrap_or(DEFAULT_LEASE_MS),
+        lease_ms: fields.integer("lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS),
     };
     let wait_ms = fields.integer("wait_ms", 0..=MAX_WAIT_MS).unwrap_or(0);
     (want, Duration::from_millis(wait_ms))
 }
 
-fn read_ack(fields: &mut Fields<'_>) -> Option<(MessageId, String)> {
-    let id = fields.string("id", 0..=usize::MAX);
-    let id = match fields.required("id", id).map(|text| MessageId::parse(&text)) {
-        Some(Err(error)) => {
-            fields.refuse("id", error.to_string());
-            None
-        }
-        id => id.and_then(Result::ok),
-    };
-    Some((id?, read_token(fields)?))
+/// The message and the token of whoever claims to hold its lease.
+pub(super) fn read_ack(fields: &mut Fields<'_>) -> Option<(MessageId, String)> {
+    let (id, token) = (fields.message_id("id"), read_token(fields));
+    Some((id?, token?))
 }
 
 /// The `lease_token` of whoever claims to hold a lease.
@@ -295,11 +288,11 @@ fn leased_message<'a>(
         priority: message.priority,
         attempt: message.seal.attempt,
         attempts_left: message.attempts_left,
-        published_at: format_instant(message.id.published()),
-        due_at: format_instant(message.due_at),
+        published_at: Instant(message.id.published()),
+        due_at: Instant(message.due_at),
         lease_token: store.token(&message.id, &message.seal),
         lease_ms: (message.lease_expires_at - now.max(message.seal.granted_at)).max(0),
-        lease_expires_at: format_instant(message.lease_expires_at),
+        lease_expires_at: Instant(message.lease_expires_at),
     })
 }
 

@@ -1,12 +1,24 @@
 //! HTTP: what the contract says, and nothing of the queue itself. Every route is listed once, here.
 
 pub mod access;
+mod backoff;
+mod batch;
+mod by_key;
+mod cursor;
 mod extract;
 mod fields;
+mod fingerprint;
 mod guard;
 mod hold;
+mod hold_batch;
+mod if_match;
+mod instant;
 mod lease;
 mod lease_topics;
+mod list_messages;
+mod lists;
+mod message;
+mod message_fields;
 mod messages;
 pub mod openapi;
 mod problem;
@@ -14,7 +26,12 @@ mod publish;
 pub mod server;
 mod service;
 mod syntax;
+mod topic_actions;
+mod topic_config;
+mod topic_settings;
 mod topics;
+mod update;
+mod values;
 
 use crate::{metrics::Metrics, store::Store, waiting::WaitingRooms};
 use access::Access;
@@ -59,16 +76,36 @@ impl Deref for AppState {
 
 fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
     let routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
-        .routes(routes!(publish::publish_message))
+        .routes(routes!(publish::publish_message, list_messages::list_messages))
         .routes(routes!(publish::publish_raw))
-        .routes(routes!(messages::get_message, messages::delete_message))
+        .routes(routes!(batch::publish_batch))
+        .routes(routes!(messages::get_message, update::update_message, messages::delete_message))
+        .routes(routes!(messages::redrive_message))
+        .routes(routes!(
+            by_key::get_message_by_key,
+            by_key::update_message_by_key,
+            by_key::delete_message_by_key
+        ))
         .routes(routes!(lease::lease_messages))
         .routes(routes!(lease_topics::lease_from_topics))
         .routes(routes!(hold::ack_message))
         .routes(routes!(hold::nack_message))
         .routes(routes!(hold::extend_lease))
+        .routes(routes!(hold_batch::ack_batch))
+        .routes(routes!(hold_batch::nack_batch))
+        .routes(routes!(hold_batch::extend_batch))
         .routes(routes!(topics::list_topics))
-        .routes(routes!(topics::get_topic))
+        .routes(routes!(
+            topics::get_topic,
+            topic_config::put_topic,
+            topic_config::update_topic,
+            topics::delete_topic
+        ))
+        .routes(routes!(topic_actions::pause_topic))
+        .routes(routes!(topic_actions::resume_topic))
+        .routes(routes!(topic_actions::purge_topic))
+        .routes(routes!(topic_actions::redrive_topic))
+        .routes(routes!(topic_actions::forecast_topic))
         .routes(routes!(service::get_health))
         .routes(routes!(service::get_readiness))
         .routes(routes!(service::get_metrics))

@@ -1,6 +1,6 @@
 //! The OpenAPI document: made from the routes, served at `/openapi.json`, committed as `openapi/openapi.json`.
 
-use super::problem::ProblemBody;
+use super::{list_messages::ListedState, problem::ProblemBody};
 use utoipa::{
     OpenApi, PartialSchema, ToSchema, openapi,
     openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
@@ -57,22 +57,24 @@ impl ToSchema for Octets {
     ),
     servers((url = "/", description = "This server")),
     tags(
-        (name = "messages", description = "Publishing, looking at and deleting messages"),
+        (name = "messages", description = "Publishing, looking at, changing and deleting messages"),
         (name = "leases", description = "Consuming: lease, then acknowledge, give back or extend"),
-        (name = "topics", description = "Looking at topics"),
+        (name = "topics", description = "Configuring topics, looking at them, and what is done with their messages as a whole"),
         (name = "service", description = "Health, metrics and this document"),
     ),
-    components(schemas(ProblemBody)),
+    components(schemas(ProblemBody, ListedState)),
     security((), ("bearer" = [])),
 )]
 pub(super) struct Document;
 
 /// Says what the routes' attributes cannot: bodies that may be left out, and what a key is.
 pub(super) fn complete(document: &mut openapi::OpenApi) {
-    let lease = document.paths.paths.get_mut("/topics/{topic}/lease");
-    let body = lease.and_then(|path| path.post.as_mut()?.request_body.as_mut());
-    if let Some(openapi::RefOr::T(body)) = body {
-        body.required = Some(openapi::Required::False);
+    for path in ["/topics/{topic}/lease", "/topics/{topic}/redrive"] {
+        let operation = document.paths.paths.get_mut(path).and_then(|path| path.post.as_mut());
+        let body = operation.and_then(|operation| operation.request_body.as_mut());
+        if let Some(openapi::RefOr::T(body)) = body {
+            body.required = Some(openapi::Required::False);
+        }
     }
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)

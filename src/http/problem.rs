@@ -111,20 +111,42 @@ impl Problem {
     }
 }
 
+/// The status and the code of an error.
+fn words_of(error: &Error) -> (StatusCode, &'static str) {
+    match error {
+        Error::TopicNotFound => (StatusCode::NOT_FOUND, "topic_not_found"),
+        Error::MessageNotFound => (StatusCode::NOT_FOUND, "message_not_found"),
+        Error::LeaseLost => (StatusCode::CONFLICT, "lease_lost"),
+        Error::MessageLeased => (StatusCode::CONFLICT, "message_leased"),
+        Error::MessageDead => (StatusCode::CONFLICT, "message_dead"),
+        Error::MessageNotDead => (StatusCode::CONFLICT, "message_not_dead"),
+        Error::MessageAcked => (StatusCode::CONFLICT, "message_acked"),
+        Error::DuplicateKey => (StatusCode::CONFLICT, "duplicate_key"),
+        Error::TopicNotEmpty => (StatusCode::CONFLICT, "topic_not_empty"),
+        Error::RevisionMismatch => (StatusCode::PRECONDITION_FAILED, "revision_mismatch"),
+        Error::PayloadTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large"),
+        Error::IdempotencyKeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
+        Error::TopicFull => (StatusCode::TOO_MANY_REQUESTS, "topic_full"),
+        Error::TopicsExhausted => (StatusCode::INSUFFICIENT_STORAGE, "topics_exhausted"),
+        Error::RedisUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "redis_unavailable"),
+        Error::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown"),
+        Error::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+    }
+}
+
+/// How an item of a batch ended: `ok`, or the code that a request of its own would have had.
+pub(super) fn outcome_of<T>(outcome: &Result<T, Error>) -> &'static str {
+    match outcome {
+        Ok(_) => "ok",
+        Err(error) => words_of(error).1,
+    }
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let (status, code) = match error {
-            Error::TopicNotFound => (StatusCode::NOT_FOUND, "topic_not_found"),
-            Error::MessageNotFound => (StatusCode::NOT_FOUND, "message_not_found"),
-            Error::LeaseLost => (StatusCode::CONFLICT, "lease_lost"),
-            Error::MessageLeased => (StatusCode::CONFLICT, "message_leased"),
-            Error::TopicsExhausted => (StatusCode::INSUFFICIENT_STORAGE, "topics_exhausted"),
-            Error::RedisUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "redis_unavailable"),
-            Error::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown"),
-            Error::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
-        };
+        let (status, code) = words_of(&error);
         let mut problem = Self::new(status, code, error.to_string());
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             problem.retry_after_s = Some(1);
         }
         problem
@@ -214,6 +236,18 @@ problem_responses! {
     PublishProblems:
     403 "`topic_reserved`: the topic is dueq's own; `host_not_allowed`: dueq has no API keys, and Host or Origin is \
         neither loopback nor allowed",
+    409 "`duplicate_key`: another message has the key; `message_leased`: it is leased, so it cannot be replaced",
+    422 "an unknown or repeated field or query parameter, or a value that is not allowed; \
+        `idempotency_key_reused`: the key came with another message before",
+    429 "`topic_full`: the topic holds as many messages as it may",
+    507 "`topics_exhausted`: no more topics can be made in this Redis",
+}
+
+problem_responses! {
+    /// What publishing many messages at once can answer.
+    PublishBatchProblems:
+    403 "`topic_reserved`: the topic is dueq's own; `host_not_allowed`: dueq has no API keys, and Host or Origin is \
+        neither loopback nor allowed",
     507 "`topics_exhausted`: no more topics can be made in this Redis",
 }
 
@@ -224,8 +258,61 @@ problem_responses! {
 }
 
 problem_responses! {
+    /// What routes of one message by its key can answer.
+    KeyProblems:
+    404 "`topic_not_found`, or `message_not_found`: no live message has the key",
+}
+
+problem_responses! {
+    /// What deleting a message can answer.
+    DeleteProblems:
+    409 "`message_leased`: somebody holds it",
+}
+
+problem_responses! {
+    /// What changing a message can answer.
+    UpdateProblems:
+    409 "`message_leased`: somebody holds it; `message_dead`: a dead one has no due time; \
+        `message_acked`: it is only kept to be looked at",
+}
+
+problem_responses! {
+    /// What making a dead message live again can answer.
+    RedriveProblems:
+    409 "`message_not_dead`; `duplicate_key`: a live message has its key",
+}
+
+problem_responses! {
     /// What routes can answer that need a lease.
     LeaseProblems:
     404 "`message_not_found`: there is no such message",
     409 "`lease_lost`: the token is stale, expired or forged; nothing changed",
+}
+
+problem_responses! {
+    /// What routes of one topic can answer.
+    TopicProblems:
+    404 "`topic_not_found`: there is no such topic",
+}
+
+problem_responses! {
+    /// What routes can answer that configure a topic.
+    ConfigProblems:
+    403 "`topic_reserved`: the topic is dueq's own; `host_not_allowed`: dueq has no API keys, and Host or Origin is \
+        neither loopback nor allowed",
+    412 "`revision_mismatch`: the topic has none of the revisions of If-Match, or there is no such topic",
+}
+
+problem_responses! {
+    /// What deleting a topic can answer.
+    DeleteTopicProblems:
+    403 "`topic_reserved`: the topic is dueq's own; `host_not_allowed`: dueq has no API keys, and Host or Origin is \
+        neither loopback nor allowed",
+    409 "`topic_not_empty`: there are messages in the topic",
+}
+
+problem_responses! {
+    /// What making a topic can answer.
+    NewTopicProblems:
+    507 "`topics_exhausted`: no more topics can be made in this Redis",
 }

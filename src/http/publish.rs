@@ -2,30 +2,24 @@
 
 use super::{
     AppState,
-    extract::{Payload, Query, TopicPath},
-    fields::Fields,
+    backoff::BackoffPolicy,
+    extract::{Payload, PublicTopic, Query},
+    instant::Instant,
+    message_fields::{
+        OCTETS, is_media_type, read_idempotency_header, read_message, read_raw_message,
+    },
     problem::{BodyProblems, CommonProblems, Problem, PublishProblems, RedisProblems},
 };
-use crate::model::{
-    Body, Content, MAX_ATTEMPTS_LIMIT, MAX_DELAY_MS, MAX_PAYLOAD_BYTES, State as MessageState,
-    TopicName, format_instant, parse_instant,
-};
-use crate::store::{Due, NewMessage, Published};
+use crate::model::{Content, MessageId, State as MessageState, TopicName};
+use crate::store::{NewMessage, Published};
 use axum::{
     extract::State,
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use base64::{Engine, engine::general_purpose::STANDARD};
-use bytes::Bytes;
 use serde::Serialize;
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
-
-const MAX_HEADERS: usize = 32;
-const MAX_HEADERS_BYTES: usize = 8 * 1024;
-const MAX_CONTENT_TYPE: usize = 255;
-const OCTETS: &str = "application/octet-stream";
 
 /// A message to publish. Exactly one of `payload` and `payload_base64`; at most one of `delay_ms` and `deliver_at`.
 #[derive(ToSchema)]
@@ -33,17 +27,17 @@ const OCTETS: &str = "application/octet-stream";
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
 pub struct PublishRequest {
-    /// Any JSON value; it is stored and returned byte for byte as sent. At most 262144 bytes.
+    /// Any JSON value; it is stored and returned byte for byte as sent. At most the topic's `max_payload_bytes`.
     #[schema(value_type = super::openapi::AnyJson, required = false)]
     payload: Option<()>,
     /// Bytes in place of `payload`, in standard base64 with padding.
     #[schema(content_encoding = "base64", example = "aGVsbG8=")]
     payload_base64: Option<String>,
-    /// Media type of the bytes; only with `payload_base64`.
-    #[schema(max_length = 255, default = "application/octet-stream")]
+    /// Media type of the bytes, `application/octet-stream` unless given; only with `payload_base64`.
+    #[schema(max_length = 255)]
     content_type: Option<String>,
-    /// Due this long after Redis takes it, ms.
-    #[schema(minimum = 0, maximum = 315_360_000_000_i64, default = 0)]
+    /// Due this long after Redis takes it, ms; at once unless given.
+    #[schema(minimum = 0, maximum = 315_360_000_000_i64)]
     delay_ms: Option<i64>,
     /// Due at this instant: RFC 3339 with any offset, up to the year 9999. In the past means now.
     #[schema(format = DateTime)]
@@ -51,11 +45,53 @@ pub struct PublishRequest {
     /// Among ready messages higher goes first.
     #[schema(minimum = 0, maximum = 255, default = 0)]
     priority: Option<i64>,
+    /// The message's own name in its topic. It belongs to one live message at a time.
+    #[schema(min_length = 1, max_length = 255, example = "order-42")]
+    key: Option<String>,
+    /// What happens when a live message has the key: it answers, this publish is refused, or it gets the new content,
+    /// options and due time in place. Only with `key`.
+    on_duplicate: Option<OnDuplicate>,
+    /// How long the key is held. Only with `key`.
+    key_until: Option<KeyUntil>,
+    /// Makes the publish safe to repeat: for the topic's `idempotency_window_ms` the first answer is repeated. The header
+    /// `Idempotency-Key` is the same.
+    #[schema(min_length = 1, max_length = 255)]
+    idempotency_key: Option<String>,
+    /// Never granted later than this after it first fell due, ms; the topic's otherwise.
+    #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
+    ttl_ms: Option<i64>,
     /// Grants that count before the message is dead; the topic's otherwise.
     #[schema(minimum = 1, maximum = 1000)]
     max_attempts: Option<i64>,
+    /// How long it waits after a failure; the topic's otherwise.
+    #[schema(value_type = Option<BackoffPolicy>)]
+    backoff: Option<()>,
     /// Up to 32 headers of 8 KiB together: names are HTTP tokens, values legal in HTTP. Returned with the lease.
     headers: Option<BTreeMap<String, String>>,
+}
+
+/// What a publish does when a live message has its key.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[allow(dead_code, reason = "describes the field; it is read as a word")]
+pub enum OnDuplicate {
+    /// The message that has it answers.
+    Return,
+    /// The publish is refused.
+    Reject,
+    /// The message that has it is replaced in place.
+    Replace,
+}
+
+/// How long a message holds its key.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[allow(dead_code, reason = "describes the field; it is read as a word")]
+pub enum KeyUntil {
+    /// Until it is acked, dead, expired, deleted or purged.
+    Done,
+    /// Until its first grant.
+    Granted,
 }
 
 /// Query parameters of publishRaw; they mean what the fields of the same names mean in publishMessage.
@@ -66,49 +102,77 @@ pub struct PublishRawParams {
     /// Due this long after Redis takes it, ms.
     #[param(minimum = 0, maximum = 315_360_000_000_i64)]
     delay_ms: Option<i64>,
-    /// Due at this instant (RFC 3339).
+    /// Due at this instant: RFC 3339 with any offset, up to the year 9999. In the past means now.
     #[param(format = DateTime)]
     deliver_at: Option<String>,
     /// Among ready messages higher goes first.
     #[param(minimum = 0, maximum = 255)]
     priority: Option<i64>,
-    /// Grants that count before the message is dead.
+    /// The message's own name in its topic. It belongs to one live message at a time.
+    #[param(min_length = 1, max_length = 255)]
+    key: Option<String>,
+    /// What happens when a live message has the key: it answers, this publish is refused, or it gets the new content,
+    /// options and due time in place. Only with `key`.
+    on_duplicate: Option<OnDuplicate>,
+    /// How long the key is held. Only with `key`.
+    key_until: Option<KeyUntil>,
+    /// Makes the publish safe to repeat: for the topic's `idempotency_window_ms` the first answer is repeated. The header
+    /// `Idempotency-Key` is the same.
+    #[param(min_length = 1, max_length = 255)]
+    idempotency_key: Option<String>,
+    /// Never granted later than this after it first fell due, ms; the topic's otherwise.
+    #[param(minimum = 1, maximum = 315_360_000_000_i64)]
+    ttl_ms: Option<i64>,
+    /// Grants that count before the message is dead; the topic's otherwise.
     #[param(minimum = 1, maximum = 1000)]
     max_attempts: Option<i64>,
 }
 
-/// A message that was stored.
+/// A message that was stored, or that answers for one.
 #[derive(Serialize, ToSchema)]
-pub struct PublishedMessage {
-    /// Its id, a UUID.
-    #[schema(format = Uuid)]
-    id: String,
+pub struct PublishedMessage<'a> {
+    /// Its id.
+    #[schema(value_type = String, format = Uuid)]
+    id: MessageId,
     /// Its topic.
     #[schema(value_type = String, example = "orders")]
-    topic: TopicName,
-    /// `delayed` or `ready`.
+    topic: &'a TopicName,
+    /// `delayed` or `ready`; for a duplicate where it is now.
     state: MessageState,
-    /// When it falls due.
-    #[schema(format = DateTime)]
-    due_at: String,
+    /// When it falls due; absent while leased.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, nullable = false, required = false)]
+    due_at: Option<Instant>,
     /// When it was published.
-    #[schema(format = DateTime)]
-    published_at: String,
+    #[schema(value_type = String, format = DateTime)]
+    published_at: Instant,
     /// An existing message answers for this publish.
     duplicate: bool,
+}
+
+impl<'a> PublishedMessage<'a> {
+    /// What the store says, as the client sees it.
+    pub(super) fn of(topic: &'a TopicName, published: &Published) -> Self {
+        let Published { id, state, due_at, duplicate } = *published;
+        let (due_at, published_at) = (due_at.map(Instant), Instant(id.published()));
+        Self { id, topic, state, due_at, published_at, duplicate }
+    }
 }
 
 /// Publish a message.
 ///
 /// Stores the message in the topic, which comes into being with its first message. It can be leased once it is due.
+/// With `idempotency_key` it is safe to repeat.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages", operation_id = "publishMessage", tag = "messages",
-    params(super::extract::TopicParams),
+    params(super::extract::TopicParams, super::message_fields::IdempotencyParams),
     request_body(content = PublishRequest, description = "The message"),
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
             headers(("Location" = String, description = "Where to look at the message"))),
-        CommonProblems, PublishProblems, BodyProblems, RedisProblems,
+        (status = 200, description = "An existing message answers for it", body = PublishedMessage,
+            headers(("Location" = String, description = "Where to look at the message"))),
+        CommonProblems, BodyProblems, PublishProblems, RedisProblems,
     ),
 )]
 pub async fn publish_message(
@@ -119,13 +183,10 @@ pub async fn publish_message(
 ) -> Result<Response, Problem> {
     query.none()?;
     let mut fields = payload.json()?;
-    let options = read_options(&mut fields);
-    let headers = read_headers(&mut fields);
-    let content = read_content(&mut fields, &payload.bytes);
+    let key = read_idempotency_header(&mut fields, &payload.headers);
+    let message = read_message(&mut fields, &payload.bytes, key);
     fields.finish()?;
-    // An error was noted wherever there is no content, so it is there.
-    let content = content.unwrap_or(Content::Json(Bytes::from_static(b"null")));
-    publish(&state, topic, Body { content, headers }, options).await
+    publish(&state, topic, message).await
 }
 
 /// Publish the body itself.
@@ -134,13 +195,15 @@ pub async fn publish_message(
 /// `content_type`. For curl, and for webhooks that cannot be told to send an envelope.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages/raw", operation_id = "publishRaw", tag = "messages",
-    params(super::extract::TopicParams, PublishRawParams),
+    params(super::extract::TopicParams, PublishRawParams, super::message_fields::IdempotencyParams),
     request_body(content = super::openapi::Octets, content_type = "application/octet-stream",
         description = "The payload, of any media type"),
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
             headers(("Location" = String, description = "Where to look at the message"))),
-        CommonProblems, PublishProblems, BodyProblems, RedisProblems,
+        (status = 200, description = "An existing message answers for it", body = PublishedMessage,
+            headers(("Location" = String, description = "Where to look at the message"))),
+        CommonProblems, BodyProblems, PublishProblems, RedisProblems,
     ),
 )]
 pub async fn publish_raw(
@@ -162,146 +225,21 @@ pub async fn publish_raw(
             })?,
     };
     let mut fields = query.fields();
-    let options = read_options(&mut fields);
-    fields.finish()?;
+    let key = read_idempotency_header(&mut fields, &payload.headers);
     let content = Content::Bytes { data: payload.bytes, content_type };
-    publish(&state, topic, Body { content, headers: BTreeMap::new() }, options).await
-}
-
-/// A topic that users may publish to.
-pub struct PublicTopic(pub TopicName);
-
-impl axum::extract::FromRequestParts<AppState> for PublicTopic {
-    type Rejection = Problem;
-
-    async fn from_request_parts(
-        parts: &mut axum::http::request::Parts,
-        state: &AppState,
-    ) -> Result<Self, Problem> {
-        let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
-        if topic.is_reserved() {
-            let detail = "topics whose names begin with _ are dueq's own";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "topic_reserved", detail));
-        }
-        Ok(Self(topic))
-    }
-}
-
-struct Options {
-    due: Due,
-    priority: u8,
-    max_attempts: Option<u16>,
-}
-
-fn read_options(fields: &mut Fields<'_>) -> Options {
-    let both = fields.has("delay_ms") && fields.has("deliver_at");
-    let delay = fields.integer("delay_ms", 0..=MAX_DELAY_MS).unwrap_or(0);
-    let mut due = Due::After(delay as i64);
-    if let Some(text) = fields.string("deliver_at", 0..=64) {
-        match parse_instant(&text) {
-            Ok(instant) => due = Due::At(instant),
-            Err(error) => fields.refuse("deliver_at", error.to_string()),
-        }
-    }
-    if both {
-        fields.refuse("deliver_at", "cannot be given together with delay_ms");
-    }
-    Options {
-        due,
-        priority: fields.integer("priority", 0..=255).unwrap_or(0) as u8,
-        max_attempts: fields.integer("max_attempts", 1..=MAX_ATTEMPTS_LIMIT).map(|n| n as u16),
-    }
-}
-
-fn read_headers(fields: &mut Fields<'_>) -> BTreeMap<String, String> {
-    let headers = fields.string_map("headers").unwrap_or_default();
-    let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if headers.len() > MAX_HEADERS || bytes > MAX_HEADERS_BYTES {
-        fields.refuse("headers", "must be at most 32 headers of 8192 bytes together");
-    }
-    for (name, value) in headers.iter().take(MAX_HEADERS) {
-        if HeaderName::from_bytes(name.as_bytes()).is_err() {
-            fields.refuse(&format!("headers.{name}"), "is no HTTP header name");
-        } else if HeaderValue::from_bytes(value.as_bytes()).is_err() {
-            fields.refuse(&format!("headers.{name}"), "is no value for an HTTP header");
-        }
-    }
-    headers
-}
-
-/// The payload as a slice of the request's body, so that it is not copied.
-fn read_content(fields: &mut Fields<'_>, body: &Bytes) -> Option<Content> {
-    let bytes = fields.has("payload_base64");
-    let content_type = fields.string("content_type", 1..=MAX_CONTENT_TYPE);
-    let base64 = fields.string("payload_base64", 0..=usize::MAX);
-    if let Some(content_type) = &content_type
-        && !is_media_type(content_type)
-    {
-        fields.refuse("content_type", "must be a media type such as image/png");
-    }
-    if content_type.is_some() && !bytes {
-        fields.refuse("content_type", "can only be given with payload_base64");
-    }
-    let json = fields.raw("payload");
-    match (json, base64) {
-        (Some(json), None) if !bytes => Some(Content::Json(body.slice_ref(json.get().as_bytes()))),
-        (None, Some(base64)) => match STANDARD.decode(base64.as_bytes()) {
-            Ok(data) => {
-                let content_type = content_type.unwrap_or(Cow::Borrowed(OCTETS)).into_owned();
-                Some(Content::Bytes { data: data.into(), content_type })
-            }
-            Err(_) => {
-                fields.refuse("payload_base64", "must be standard base64 with padding");
-                None
-            }
-        },
-        (Some(_), _) => {
-            fields.refuse("payload_base64", "cannot be given together with payload");
-            None
-        }
-        (None, None) => {
-            if !bytes {
-                fields.refuse("payload", "is required, or payload_base64 in its place");
-            }
-            None
-        }
-    }
-}
-
-/// `type/subtype`, maybe with parameters, in visible ASCII.
-fn is_media_type(text: &str) -> bool {
-    let (essence, _) = text.split_once(';').unwrap_or((text, ""));
-    let is_token = |token: &str| HeaderName::from_bytes(token.as_bytes()).is_ok();
-    text.len() <= MAX_CONTENT_TYPE
-        && HeaderValue::from_str(text).is_ok()
-        && essence
-            .trim()
-            .split_once('/')
-            .is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
+    let message = read_raw_message(&mut fields, content, key);
+    fields.finish()?;
+    publish(&state, topic, message).await
 }
 
 async fn publish(
     state: &AppState,
     topic: TopicName,
-    body: Body,
-    Options { due, priority, max_attempts }: Options,
+    message: NewMessage,
 ) -> Result<Response, Problem> {
-    let (Content::Json(payload) | Content::Bytes { data: payload, .. }) = &body.content;
-    if payload.len() as u64 > MAX_PAYLOAD_BYTES {
-        let detail = format!("the payload is larger than the topic's {MAX_PAYLOAD_BYTES} bytes");
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", detail));
-    }
-    let message = NewMessage { body, due, priority, max_attempts };
-    let Published { id, state: message_state, due_at } =
-        state.store.publish(&topic, message).await?;
-    let answer = PublishedMessage {
-        id: id.to_string(),
-        topic,
-        state: message_state,
-        due_at: format_instant(due_at),
-        published_at: format_instant(id.published()),
-        duplicate: false,
-    };
-    let location = [(header::LOCATION, format!("/messages/{id}"))];
-    Ok((StatusCode::CREATED, location, super::json(&answer)).into_response())
+    let published = state.store.publish(&topic, message).await?;
+    let status = if published.duplicate { StatusCode::OK } else { StatusCode::CREATED };
+    let location = [(header::LOCATION, format!("/messages/{}", published.id))];
+    let answer = super::json(&PublishedMessage::of(&topic, &published));
+    Ok((status, location, answer).into_response())
 }

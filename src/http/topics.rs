@@ -1,26 +1,27 @@
-//! getTopic and listTopics.
+//! getTopic, deleteTopic and listTopics.
 
 use super::{
     AppState,
-    extract::{Query, TopicPath},
-    problem::{CommonProblems, Problem, ProblemBody, RedisProblems},
+    cursor::{MAX_CURSOR, TopicsCursor},
+    extract::{PublicTopic, Query, TopicPath},
+    instant::Instant,
+    messages::{DeleteParams, read_force},
+    problem::{CommonProblems, DeleteTopicProblems, Problem, RedisProblems, TopicProblems},
+    topic_config::TopicConfig,
 };
 use crate::{
     error::Error,
-    model::{TopicName, TopicSettings, format_instant},
+    model::{DEFAULT_PAGE, MAX_PAGE, TopicName},
     store::{TOTALS, TopicSnapshot},
 };
 use axum::{
     extract::State,
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures_util::future::join_all;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
-
-/// What the opaque cursor of a list of topics begins with, before it is encoded.
-const CURSOR_MARK: &str = "topics:";
 
 /// A topic: one consistent look.
 #[derive(Serialize, ToSchema)]
@@ -31,7 +32,7 @@ pub struct Topic<'a> {
     /// Changes with every change of its configuration.
     revision: i64,
     /// How it treats messages that do not say so themselves.
-    config: &'a TopicSettings,
+    config: TopicConfig<'a>,
     /// No grants while paused.
     paused: bool,
     /// How many messages are in each state now.
@@ -44,8 +45,8 @@ pub struct Topic<'a> {
     oldest_ready_age_ms: Option<i64>,
     /// When the next delayed message falls due.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, format = DateTime)]
-    next_due_at: Option<String>,
+    #[schema(value_type = String, format = DateTime, required = false)]
+    next_due_at: Option<Instant>,
 }
 
 /// Messages by state.
@@ -140,19 +141,41 @@ pub struct TopicList {
 #[allow(dead_code, reason = "describes the query; it is read field by field")]
 pub struct ListTopicsParams {
     /// Only topics whose names begin like this.
+    #[param(max_length = 128)]
     prefix: Option<String>,
     /// Items on a page.
-    #[param(minimum = 1, maximum = 1000)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<i64>,
     /// The `next_cursor` of the page before.
+    #[param(min_length = 1, max_length = 256)]
     cursor: Option<String>,
 }
 
 impl From<&TopicSnapshot> for TopicCounts {
     fn from(snapshot: &TopicSnapshot) -> Self {
-        let TopicSnapshot { delayed, ready, leased, dead, .. } = *snapshot;
-        Self { delayed, ready, leased, dead, acked: 0 }
+        let TopicSnapshot { delayed, ready, leased, dead, acked, .. } = *snapshot;
+        Self { delayed, ready, leased, dead, acked }
     }
+}
+
+/// Answers with the topic as it stands, under the revision of its configuration.
+pub(super) async fn answer_with_topic(
+    state: &AppState,
+    name: &TopicName,
+) -> Result<Response, Problem> {
+    let (topic, snapshot) = state.store.topic(name).await?;
+    let answer = Topic {
+        name,
+        revision: topic.revision,
+        config: (&topic.settings).into(),
+        paused: snapshot.paused,
+        counts: (&snapshot).into(),
+        totals: TopicTotals::of(&snapshot.totals),
+        oldest_ready_age_ms: snapshot.oldest_ready_age_ms,
+        next_due_at: snapshot.next_due_at.map(Instant),
+    };
+    let tag = [(header::ETAG, format!("\"{}\"", topic.revision))];
+    Ok((tag, super::json(&answer)).into_response())
 }
 
 /// Look at a topic.
@@ -160,10 +183,9 @@ impl From<&TopicSnapshot> for TopicCounts {
     get, path = "/topics/{topic}", operation_id = "getTopic", tag = "topics",
     params(super::extract::TopicParams),
     responses(
-        (status = 200, description = "The topic, with counts and totals of one instant", body = Topic),
-        (status = 404, description = "There is no such topic", body = ProblemBody,
-            content_type = "application/problem+json"),
-        CommonProblems, RedisProblems,
+        (status = 200, description = "The topic, with counts and totals of one instant", body = Topic,
+            headers(("ETag" = String, description = "The revision of its configuration"))),
+        TopicProblems, CommonProblems, RedisProblems,
     ),
 )]
 pub async fn get_topic(
@@ -172,18 +194,28 @@ pub async fn get_topic(
     query: Query,
 ) -> Result<Response, Problem> {
     query.none()?;
-    let (topic, snapshot) = state.store.topic(&name).await?;
-    let answer = Topic {
-        name: &name,
-        revision: topic.revision,
-        config: &topic.settings,
-        paused: false,
-        counts: (&snapshot).into(),
-        totals: TopicTotals::of(&snapshot.totals),
-        oldest_ready_age_ms: snapshot.oldest_ready_age_ms,
-        next_due_at: snapshot.next_due_at.map(format_instant),
-    };
-    Ok(super::json(&answer).into_response())
+    answer_with_topic(&state, &name).await
+}
+
+/// Delete a topic.
+///
+/// One with nothing in it but retained acknowledged messages, or any with `force`.
+#[utoipa::path(
+    delete, path = "/topics/{topic}", operation_id = "deleteTopic", tag = "topics",
+    params(super::extract::TopicParams, DeleteParams),
+    responses(
+        (status = 204, description = "The topic is gone"),
+        TopicProblems, DeleteTopicProblems, CommonProblems, RedisProblems,
+    ),
+)]
+pub async fn delete_topic(
+    State(state): State<AppState>,
+    PublicTopic(name): PublicTopic,
+    query: Query,
+) -> Result<StatusCode, Problem> {
+    let force = read_force(&query)?;
+    state.store.delete_topic(&name, force).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// List topics.
@@ -198,23 +230,25 @@ pub async fn get_topic(
 pub async fn list_topics(State(state): State<AppState>, query: Query) -> Result<Response, Problem> {
     let mut fields = query.fields();
     let prefix = fields.string("prefix", 0..=128).unwrap_or_default();
-    let limit = fields.integer("limit", 1..=1000).unwrap_or(100) as usize;
-    let after = fields.string("cursor", 1..=1024).map(|cursor| open_cursor(&cursor));
-    if after == Some(None) {
-        fields.refuse("cursor", "is none that a list of topics gave out");
+    let limit = fields.integer("limit", 1..=MAX_PAGE).unwrap_or(DEFAULT_PAGE) as usize;
+    let cursor = fields.string("cursor", 1..=MAX_CURSOR);
+    let list = TopicsCursor(&prefix);
+    let after = cursor.as_ref().and_then(|cursor| list.open(cursor));
+    if cursor.is_some() && after.is_none() {
+        fields.refuse("cursor", "is none that this list gave out");
     }
     fields.finish()?;
-    let after = after.flatten();
     let mut names = state.store.topic_names(&prefix, after.as_deref(), limit + 1).await?;
     let more = names.len() > limit;
     names.truncate(limit);
-    let next_cursor = names.last().filter(|_| more).map(seal_cursor);
+    let next_cursor = names.last().filter(|_| more).map(|last| list.seal(last));
     let looks = join_all(names.iter().map(|name| state.store.topic(name))).await;
     let mut items = Vec::with_capacity(names.len());
     for (name, look) in names.into_iter().zip(looks) {
         match look {
             Ok((_, snapshot)) => {
-                items.push(TopicItem { name, paused: false, counts: (&snapshot).into() });
+                let paused = snapshot.paused;
+                items.push(TopicItem { name, paused, counts: (&snapshot).into() });
             }
             // Deleted between the list and the look.
             Err(Error::TopicNotFound) => {}
@@ -222,14 +256,4 @@ pub async fn list_topics(State(state): State<AppState>, query: Query) -> Result<
         }
     }
     Ok(super::json(&TopicList { items, next_cursor }).into_response())
-}
-
-fn seal_cursor(after: &TopicName) -> String {
-    URL_SAFE_NO_PAD.encode(format!("{CURSOR_MARK}{after}"))
-}
-
-fn open_cursor(cursor: &str) -> Option<String> {
-    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
-    let name = std::str::from_utf8(&bytes).ok()?.strip_prefix(CURSOR_MARK)?;
-    TopicName::parse(name).ok().map(|name| name.to_string())
 }

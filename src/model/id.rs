@@ -111,6 +111,12 @@ impl MessageId {
         i64::from_be_bytes([0, 0, b[0], b[1], b[2], b[3], b[4], b[5]])
     }
 
+    /// Some 64 bits of it that hardly any two messages share.
+    pub fn hash(&self) -> u64 {
+        let (high, low) = self.0.as_u64_pair();
+        high.rotate_left(32) ^ low
+    }
+
     /// All 16 bytes, for sealing a token to the id.
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()

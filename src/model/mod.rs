@@ -1,21 +1,21 @@
 //! The words of the domain. What comes from outside is parsed here once, at the edge, so that whatever carries one of
 //! these types is valid and nothing further in has to check again.
 
+mod backoff;
 mod body;
+mod event;
 mod id;
 mod instant;
 mod settings;
 mod token;
 mod topic;
 
+pub use backoff::Backoff;
 pub use body::{Body, BrokenBody, Content};
+pub use event::{Event, EventKind, MAX_EVENTS};
 pub use id::{InvalidMessageId, MEMBER_BYTES, Member, MessageId, Partition, Route, TopicNumber};
 pub use instant::{InvalidInstant, Millis, format_instant, parse_instant};
-pub use settings::{
-    Backoff, DEFAULT_LEASE_MS, DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_BYTES, LEASE_CAP_MS,
-    MAX_ATTEMPTS_LIMIT, MAX_DELAY_MS, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_PAYLOAD_BYTES,
-    MAX_WAIT_MS, MIN_LEASE_MS, TopicSettings,
-};
+pub use settings::*;
 pub use token::{Seal, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName};
 
@@ -29,8 +29,12 @@ pub enum State {
     Ready,
     /// Held by a consumer until its lease ends.
     Leased,
-    /// Its attempts are used up; it stays until somebody looks at it.
+    /// Its attempts are used up; it stays until somebody looks at it, or retention removes it.
     Dead,
+    /// Acknowledged, and kept for as long as the topic retains such messages.
+    Acked,
+    /// Its time to live was over; it is gone.
+    Expired,
 }
 
 impl State {
@@ -41,6 +45,7 @@ impl State {
             "ready" => Some(Self::Ready),
             "leased" => Some(Self::Leased),
             "dead" => Some(Self::Dead),
+            "acked" => Some(Self::Acked),
             _ => None,
         }
     }

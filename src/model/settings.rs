@@ -1,6 +1,7 @@
 //! A topic's settings and the limits of the contract, each number in one place.
 
-use super::Millis;
+use super::{Backoff, Millis};
+use serde::{Deserialize, Serialize};
 
 /// How long a lease lasts unless told otherwise, ms.
 pub const DEFAULT_LEASE_MS: u64 = 30_000;
@@ -23,36 +24,86 @@ pub const DEFAULT_MAX_BYTES: u64 = 4_194_304;
 /// Payload bytes of one lease request, at most.
 pub const MAX_MAX_BYTES: u64 = 16_777_216;
 /// Bytes of one payload, at most, unless the topic says otherwise.
-pub const MAX_PAYLOAD_BYTES: u64 = 262_144;
+pub const DEFAULT_PAYLOAD_BYTES: u64 = 262_144;
+/// Bytes of one payload, at most, whatever the topic says.
+pub const MAX_PAYLOAD_BYTES: u64 = 1_048_576;
+/// Topics in one lease request, at most.
+pub const MAX_TOPICS_LIMIT: usize = 32;
+/// Characters of a message's key or of an idempotency key, at most.
+pub const MAX_KEY_CHARS: usize = 255;
+/// Characters of the reason of a nack, at most.
+pub const MAX_REASON_CHARS: usize = 1_024;
+/// Delays in a backoff schedule, at most.
+pub const MAX_SCHEDULE: usize = 100;
+/// The largest factor of an exponential backoff.
+pub const MAX_FACTOR: f64 = 100.0;
+/// The longest window in which an idempotency key answers: a week in ms.
+pub const MAX_IDEMPOTENCY_WINDOW_MS: u64 = 604_800_000;
+/// The largest bound on a topic's messages, or on its dead ones.
+pub const MAX_TOPIC_MESSAGES: u64 = 1_000_000_000;
+/// Messages that one request redrives unless told otherwise.
+pub const DEFAULT_REDRIVE: u64 = 10_000;
+/// Messages that one request redrives, at most.
+pub const MAX_REDRIVE: u64 = 1_000_000;
+/// Buckets of one forecast, at most.
+pub const MAX_BUCKETS: u64 = 1_000;
+/// Items on a page unless told otherwise.
+pub const DEFAULT_PAGE: u64 = 100;
+/// Items on a page, at most.
+pub const MAX_PAGE: u64 = 1_000;
 
-/// How long a failed message waits: base × factor^(failures − 1), at most max, times 1 ± jitter.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, utoipa::ToSchema)]
-#[schema(title = "Backoff")]
-pub struct Backoff {
-    /// Always `exponential` for now.
-    #[schema(example = "exponential")]
-    pub kind: &'static str,
-    /// Delay after the first failure, ms.
-    pub base_ms: i64,
-    /// What each further failure multiplies it with.
-    pub factor: f64,
-    /// The longest delay, ms.
-    pub max_ms: i64,
-    /// Share by which a delay varies at random, so that failures do not come back all at once.
-    pub jitter: f64,
+/// What happens to a publish into a topic that holds as many messages as it may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFull {
+    /// It is refused.
+    #[default]
+    Reject,
+    /// The earliest due message that is not leased makes room for it.
+    DropOldest,
 }
 
-/// What a topic does with its messages where they do not say so themselves.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, utoipa::ToSchema)]
+/// What is kept of messages whose life is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Retention {
+    /// How long acknowledged messages are kept, ms; 0: not at all.
+    pub acked_ms: Millis,
+    /// How long dead messages are kept, ms.
+    pub dead_ms: Millis,
+    /// How many dead messages are kept.
+    pub dead_max: i64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { acked_ms: 0, dead_ms: 1_209_600_000, dead_max: 100_000 }
+    }
+}
+
+/// What a topic does with its messages where they do not say so themselves. The registry keeps it as JSON, only what
+/// differs from the default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TopicSettings {
     /// How long a lease lasts, ms.
-    pub lease_ms: i64,
+    pub lease_ms: Millis,
     /// Counted grants before a message is dead.
     pub max_attempts: i64,
     /// How long a failed message waits before its next attempt.
     pub backoff: Backoff,
+    /// How long after it first fell due a message can be granted, ms; `None`: for ever.
+    pub ttl_ms: Option<Millis>,
     /// The largest payload that is taken, bytes.
     pub max_payload_bytes: i64,
+    /// How many messages it holds at most, delayed, ready and leased together; `None`: any number.
+    pub max_messages: Option<i64>,
+    /// What happens beyond that.
+    pub on_full: OnFull,
+    /// How long an idempotency key answers for a publish, ms.
+    pub idempotency_window_ms: Millis,
+    /// What is kept of messages whose life is over.
+    pub retention: Retention,
 }
 
 impl Default for TopicSettings {
@@ -60,21 +111,13 @@ impl Default for TopicSettings {
         Self {
             lease_ms: DEFAULT_LEASE_MS as Millis,
             max_attempts: DEFAULT_MAX_ATTEMPTS as i64,
-            backoff: Backoff {
-                kind: "exponential",
-                base_ms: 1_000,
-                factor: 2.0,
-                max_ms: 3_600_000,
-                jitter: 0.1,
-            },
-            max_payload_bytes: MAX_PAYLOAD_BYTES as i64,
+            backoff: Backoff::default(),
+            ttl_ms: None,
+            max_payload_bytes: DEFAULT_PAYLOAD_BYTES as i64,
+            max_messages: None,
+            on_full: OnFull::Reject,
+            idempotency_window_ms: 600_000,
+            retention: Retention::default(),
         }
-    }
-}
-
-impl Backoff {
-    /// The policy as the scripts' include `backoff.lua` reads it.
-    pub fn to_script(&self) -> String {
-        format!("{},{},{},{},{}", self.kind, self.base_ms, self.factor, self.max_ms, self.jitter)
     }
 }

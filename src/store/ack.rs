@@ -74,15 +74,16 @@ impl Verb for Ack {
         &scripts::ACK
     }
 
-    fn one_a_group(&self) -> Option<MessageId> {
-        Some(self.id)
+    fn concerns(&self) -> [Option<u64>; 2] {
+        [Some(self.id.hash()), None]
     }
 
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
         let keys = &topic.keys;
-        command.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
-        command.arg(&keys.extra).arg(&keys.meta);
-        command.arg(topic.route.topic.0).arg(group.len());
+        command.arg(10).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);
+        command.arg(&keys.meta).arg(&keys.keys).arg(&keys.expires).arg(&keys.first_due);
+        command.arg(&keys.events).arg(&keys.acked);
+        command.arg(&topic.word).arg(group.len());
         let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
         write_holders(holders, context, command);
     }
@@ -90,10 +91,14 @@ impl Verb for Ack {
     fn read(
         group: &[Ticket<Self>],
         topic: &Arc<Topic>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
         reply: Value,
     ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
         let size = group.len();
+        let acked_ms = topic.settings.retention.acked_ms;
+        if acked_ms > 0 {
+            topic.sweep_by(Some(context.backend.clock.now() + acked_ms));
+        }
         if let Value::Int(good) = reply {
             if good as usize != size {
                 return Err(malformed(&reply));
@@ -108,7 +113,8 @@ impl Verb for Ack {
             if code == 0 {
                 topic.counters.acked.inc();
             }
-            answers.push(Ok(if code == 0 { Ok(()) } else { Err(refused(code)) }));
+            // 3: it was acked before by the same token, and is retained.
+            answers.push(Ok(if matches!(code, 0 | 3) { Ok(()) } else { Err(refused(code)) }));
         }
         Ok(answers)
     }

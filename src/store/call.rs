@@ -7,7 +7,6 @@ use super::{
     reply::CallError,
     scripts::Script,
 };
-use crate::model::MessageId;
 use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::{collections::HashSet, sync::Arc, time::Instant};
 use tokio::sync::oneshot;
@@ -40,10 +39,10 @@ pub(crate) trait Verb: Sized + Send + Sync + 'static {
     fn messages(&self) -> usize {
         1
     }
-    /// The message that two requests of one group must not both concern: the second goes in the next call, and finds
-    /// what the first did.
-    fn one_a_group(&self) -> Option<MessageId> {
-        None
+    /// Hashes of the message or the keys that two requests of one group must not both concern: the second goes in the
+    /// next call, and finds what the first did.
+    fn concerns(&self) -> [Option<u64>; 2] {
+        [None, None]
     }
     /// Writes keys (with their number first) and arguments of one call for `group`.
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd);
@@ -73,13 +72,13 @@ pub(crate) struct Group<V: Verb> {
     tickets: Vec<Ticket<V>>,
     bytes: usize,
     messages: usize,
-    concerned: HashSet<MessageId>,
+    concerned: HashSet<u64>,
 }
 
 impl<V: Verb> Group<V> {
     pub fn new(ticket: Ticket<V>) -> Self {
         let (bytes, messages) = (ticket.verb.bytes(), ticket.verb.messages());
-        let concerned = ticket.verb.one_a_group().into_iter().collect();
+        let concerned = ticket.verb.concerns().into_iter().flatten().collect();
         Self { topic: ticket.topic.clone(), tickets: vec![ticket], bytes, messages, concerned }
     }
 
@@ -90,9 +89,11 @@ impl<V: Verb> Group<V> {
         if messages > GROUP_MESSAGES || bytes > GROUP_BYTES {
             return Err(ticket);
         }
-        if ticket.verb.one_a_group().is_some_and(|id| !self.concerned.insert(id)) {
+        let concerns = ticket.verb.concerns();
+        if concerns.iter().flatten().any(|concern| self.concerned.contains(concern)) {
             return Err(ticket);
         }
+        self.concerned.extend(concerns.into_iter().flatten());
         (self.bytes, self.messages) = (bytes, messages);
         self.tickets.push(ticket);
         Ok(())

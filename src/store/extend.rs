@@ -9,6 +9,7 @@ use super::{
     reply::{CallError, Fields},
     scripts::{self, Script},
     submit::Grouped,
+    types::Extended,
 };
 use crate::{
     error::Error,
@@ -24,15 +25,6 @@ pub(crate) struct Extend {
     pub lease_ms: u64,
 }
 
-/// A lease after its extension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extended {
-    /// Time left, ms.
-    pub lease_ms: Millis,
-    /// When it ends.
-    pub lease_expires_at: Millis,
-}
-
 impl Grouped for Extend {
     fn job(ticket: Ticket<Self>) -> Job {
         Job::Extend(ticket)
@@ -46,15 +38,15 @@ impl Verb for Extend {
         &scripts::EXTEND
     }
 
-    fn one_a_group(&self) -> Option<MessageId> {
-        Some(self.id)
+    fn concerns(&self) -> [Option<u64>; 2] {
+        [Some(self.id.hash()), None]
     }
 
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
         let keys = &topic.keys;
         command.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
         command.arg(&keys.extra).arg(&keys.meta);
-        command.arg(topic.route.topic.0).arg(group.len());
+        command.arg(&topic.word).arg(group.len());
         let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
         write_holders(holders, context, command);
         for ticket in group {

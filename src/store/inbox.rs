@@ -7,7 +7,7 @@ use super::{
     extend::Extend,
     lease::Lease,
     nack::Nack,
-    publish::Publish,
+    publish::{Publish, PublishSpecial},
     registry::Topic,
     reply::CallError,
 };
@@ -29,6 +29,7 @@ pub(crate) enum Job {
     Nack(Ticket<Nack>),
     Extend(Ticket<Extend>),
     Publish(Ticket<Publish>),
+    PublishSpecial(Ticket<PublishSpecial>),
     Lease(Ticket<Lease>),
     /// A call that is made for one request alone.
     Alone(Box<dyn Call>, Instant),
@@ -42,13 +43,18 @@ impl Job {
             Self::Nack(ticket) => ticket.since,
             Self::Extend(ticket) => ticket.since,
             Self::Publish(ticket) => ticket.since,
+            Self::PublishSpecial(ticket) => ticket.since,
             Self::Lease(ticket) => ticket.since,
             Self::Alone(_, since) => *since,
         }
     }
 
     fn bytes(&self) -> usize {
-        if let Self::Publish(ticket) = self { ticket.verb.bytes() } else { 0 }
+        match self {
+            Self::Publish(ticket) => ticket.verb.bytes(),
+            Self::PublishSpecial(ticket) => ticket.verb.bytes(),
+            _ => 0,
+        }
     }
 
     /// Answers a request that was never sent.
@@ -61,6 +67,7 @@ impl Job {
             Self::Nack(ticket) => refuse(ticket),
             Self::Extend(ticket) => refuse(ticket),
             Self::Publish(ticket) => refuse(ticket),
+            Self::PublishSpecial(ticket) => refuse(ticket),
             Self::Lease(ticket) => refuse(ticket),
             Self::Alone(call, _) => call.refuse(),
         }
@@ -100,7 +107,8 @@ impl<V: Verb> Groups<V> {
 /// and leases acks first, and a grant sees all that came with it.
 pub(crate) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
     let (mut acks, mut nacks, mut extends) = (Groups::new(), Groups::new(), Groups::new());
-    let (mut publishes, mut leases) = (Groups::new(), Groups::new());
+    let (mut publishes, mut specials) = (Groups::new(), Groups::new());
+    let mut leases = Groups::new();
     let mut calls = Vec::new();
     for job in jobs {
         match job {
@@ -108,6 +116,7 @@ pub(crate) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
             Job::Nack(ticket) => nacks.add(ticket),
             Job::Extend(ticket) => extends.add(ticket),
             Job::Publish(ticket) => publishes.add(ticket),
+            Job::PublishSpecial(ticket) => specials.add(ticket),
             Job::Lease(ticket) => leases.add(ticket),
             Job::Alone(call, _) => calls.push(call),
         }
@@ -116,6 +125,7 @@ pub(crate) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
     calls.extend(nacks.into_calls());
     calls.extend(extends.into_calls());
     calls.extend(publishes.into_calls());
+    calls.extend(specials.into_calls());
     calls.extend(leases.into_calls());
     calls
 }

@@ -1,254 +1,276 @@
-//! get, delete, exists, count_topic: scripts that serve one request a call, since nobody calls them in a hurry.
+//! get, delete, exists, update, redrive_message: what is done with one message.
 
 use super::{
-    backend::Backend,
-    call::{Context, Ticket, Verb},
+    alone::{Alone, word_of},
+    call::Context,
+    extra::Extra,
     lease::decode,
     registry::Topic,
-    reply::{CallError, Fields, int, malformed, word},
+    reply::{CallError, Fields, malformed},
     scripts::{self, Script},
+    types::{MessageSnapshot, MessageUpdate, Which},
 };
 use crate::{
     error::Error,
-    model::{Body, MessageId, Millis, State},
+    model::{Event, EventKind, MAX_EVENTS, Member, MessageId, Millis, State},
 };
+use bytes::Bytes;
 use deadpool_redis::redis::{Cmd, Value};
 use std::sync::Arc;
 
-/// A message as it stands.
-#[derive(Clone, Debug)]
-pub struct MessageSnapshot {
-    /// Where it is in its life.
-    pub state: State,
-    /// Due time, end of the lease, or time of death, by `state`.
-    pub at: Millis,
-    /// Grants so far.
-    pub attempts: i64,
-    /// Counted grants that are left.
-    pub attempts_left: i64,
-    /// 0…255.
-    pub priority: u8,
-    /// Content and headers.
-    pub body: Body,
-}
-
-pub(crate) struct Get(pub MessageId);
-pub(crate) struct Delete(pub MessageId);
+pub(crate) struct Get(pub Which);
 pub(crate) struct Exists(pub MessageId);
-pub(crate) struct CountTopic;
+pub(crate) struct RedriveMessage(pub MessageId);
 
-/// Names of a topic's totals, in the order of the contract; those of later features stay 0.
-pub const TOTALS: [&str; 14] = [
-    "published",
-    "granted",
-    "acked",
-    "nacked",
-    "released",
-    "lease_expired",
-    "dead",
-    "expired",
-    "deleted",
-    "purged",
-    "redriven",
-    "replaced",
-    "returned",
-    "deleted_leased",
-];
-
-/// One consistent look at a topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopicSnapshot {
-    /// Not due yet.
-    pub delayed: i64,
-    /// Due, or their lease is over.
-    pub ready: i64,
-    /// Held by consumers.
-    pub leased: i64,
-    /// Dead.
-    pub dead: i64,
-    /// How long the oldest ready message has been due, ms.
-    pub oldest_ready_age_ms: Option<Millis>,
-    /// When the next delayed message falls due.
-    pub next_due_at: Option<Millis>,
-    /// As many as `TOTALS` has names.
-    pub totals: [i64; TOTALS.len()],
+pub(crate) struct Delete {
+    pub which: Which,
+    pub force: bool,
 }
 
-/// The nine keys in the order that get, delete and lease share.
-fn write_all_keys(topic: &Topic, command: &mut Cmd) {
-    let keys = &topic.keys;
-    command.arg(9).arg(&keys.unack).arg(&keys.last).arg(&keys.delayed).arg(&keys.messages);
-    command
-        .arg(&keys.meta)
-        .arg(&keys.extra)
-        .arg(&keys.delayed_prio)
-        .arg(&keys.ready)
-        .arg(&keys.dead);
+pub(crate) struct Update {
+    pub which: Which,
+    pub update: MessageUpdate,
+    /// The body that was seen, and the one in its place, both encoded.
+    pub bodies: Option<(Bytes, Bytes)>,
 }
 
-fn word_of(reply: &Value) -> Result<&str, CallError> {
-    match word(reply) {
-        Some("STALE") => Err(CallError::Stale),
-        Some(word) => Ok(word),
-        None => Err(malformed(reply)),
+/// What an update came to.
+pub(crate) enum Updated {
+    Done(Box<MessageSnapshot>),
+    Refused(Error),
+    /// The body was changed since it was read.
+    Changed,
+}
+
+/// The message as scripts take it: member, key.
+fn write_which(which: &Which, command: &mut Cmd) {
+    match which {
+        Which::Id(id) => command.arg(&id.member()[..]).arg(""),
+        Which::Key(_, key) => command.arg("").arg(key),
+    };
+}
+
+/// Reads what the include `snapshot.lua` wrote.
+fn read_snapshot(topic: &Topic, fields: &mut Fields) -> Result<MessageSnapshot, CallError> {
+    let member: Member = fields.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;
+    let id = MessageId::from_member(&member, topic.route);
+    let state = State::from_word(&fields.text()?).ok_or(CallError::Internal)?;
+    let (at, attempts, attempts_left) = (fields.int()?, fields.int()?, fields.int()?);
+    let extra = Extra::parse(&fields.text()?);
+    let expires_at = Some(fields.int()?).filter(|at| *at > 0);
+    let written = Event::read_all(&fields.text()?);
+    let body = decode(fields.bytes()?, &id)?;
+    let events = all_events(topic, &id, state, at, attempts, written);
+    Ok(MessageSnapshot {
+        id,
+        state,
+        at,
+        attempts,
+        attempts_left,
+        priority: extra.priority,
+        key: extra.key,
+        ttl_ms: extra.ttl_ms,
+        expires_at,
+        max_attempts: extra.max_attempts,
+        backoff: extra.backoff,
+        body: Some(body),
+        events,
+    })
+}
+
+/// What was written, and what can be told without: its publish, and the first grant while that lasts.
+fn all_events(
+    topic: &Topic,
+    id: &MessageId,
+    state: State,
+    at: Millis,
+    attempts: i64,
+    written: Vec<Event>,
+) -> Vec<Event> {
+    let event = |at, kind, attempt, estimated| Event { at, kind, attempt, reason: None, estimated };
+    let mut events = vec![event(id.published(), EventKind::Published, None, false)];
+    events.extend(written);
+    let told = |event: &Event| event.attempt.is_some_and(|n| i64::from(n) == attempts);
+    if state == State::Leased && !events.iter().any(told) {
+        let granted = (at - topic.settings.lease_ms).max(id.published());
+        events.push(event(granted, EventKind::Granted, Some(attempts as u32), true));
     }
+    let surplus = events.len().saturating_sub(MAX_EVENTS);
+    events.split_off(surplus)
 }
 
-impl Verb for Get {
+impl Alone for Get {
     type Answer = Option<MessageSnapshot>;
 
     fn script() -> &'static Script {
         &scripts::GET
     }
 
-    fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
-        write_all_keys(topic, command);
-        command.arg(topic.route.topic.0);
-        for ticket in group {
-            command.arg(&ticket.verb.0.member()[..]);
-        }
+    fn write(&self, topic: &Topic, command: &mut Cmd) {
+        topic.keys.write_all(command);
+        command.arg(&topic.word);
+        write_which(&self.0, command);
     }
 
     fn read(
-        group: &[Ticket<Self>],
-        _: &Arc<Topic>,
+        &self,
+        topic: &Arc<Topic>,
         context: &mut Context<'_>,
         reply: Value,
-    ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
-        if word(&reply) == Some("NONE") {
-            return Ok(vec![Ok(None)]);
+    ) -> Result<Self::Answer, CallError> {
+        if !matches!(reply, Value::Array(_)) {
+            return if word_of(&reply)? == "NONE" { Ok(None) } else { Err(malformed(&reply)) };
         }
         let mut fields = Fields::of(reply)?;
         context.backend.clock.observe(fields.int()?);
-        let state = State::from_word(&fields.text()?).ok_or(CallError::Internal)?;
-        let (at, attempts, attempts_left) = (fields.int()?, fields.int()?, fields.int()?);
-        let priority = fields.int()? as u8;
-        let body = decode(fields.bytes()?, &group[0].verb.0)?;
-        Ok(vec![Ok(Some(MessageSnapshot { state, at, attempts, attempts_left, priority, body }))])
-    }
-
-    fn canned(self, _: &Arc<Topic>, _: &Backend) -> Self::Answer {
-        None
+        read_snapshot(topic, &mut fields.fields()?).map(Some)
     }
 }
 
-impl Verb for Delete {
+impl Alone for Delete {
     type Answer = Result<(), Error>;
 
     fn script() -> &'static Script {
         &scripts::DELETE
     }
 
-    fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
-        write_all_keys(topic, command);
-        command.arg(topic.route.topic.0);
-        for ticket in group {
-            command.arg(&ticket.verb.0.member()[..]);
-        }
+    fn write(&self, topic: &Topic, command: &mut Cmd) {
+        topic.keys.write_all(command);
+        command.arg(&topic.word);
+        write_which(&self.which, command);
+        command.arg(u8::from(self.force));
     }
 
     fn read(
-        _: &[Ticket<Self>],
-        _: &Arc<Topic>,
+        &self,
+        topic: &Arc<Topic>,
         _: &mut Context<'_>,
         reply: Value,
-    ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
-        Ok(vec![Ok(match word_of(&reply)? {
-            "OK" => Ok(()),
-            "LEASED" => Err(Error::MessageLeased),
-            "NONE" => Err(Error::MessageNotFound),
-            _ => return Err(malformed(&reply)),
-        })])
-    }
-
-    fn canned(self, _: &Arc<Topic>, _: &Backend) -> Self::Answer {
-        Ok(())
+    ) -> Result<Self::Answer, CallError> {
+        match word_of(&reply)? {
+            "OK" => {
+                topic.counters.deleted.inc();
+                Ok(Ok(()))
+            }
+            "LEASED" => Ok(Err(Error::MessageLeased)),
+            "NONE" => Ok(Err(Error::MessageNotFound)),
+            _ => Err(malformed(&reply)),
+        }
     }
 }
 
-impl Verb for Exists {
+impl Alone for Exists {
     type Answer = bool;
 
     fn script() -> &'static Script {
         &scripts::EXISTS
     }
 
-    fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
-        command.arg(2).arg(&topic.keys.messages).arg(&topic.keys.meta).arg(topic.route.topic.0);
-        for ticket in group {
-            command.arg(&ticket.verb.0.member()[..]);
-        }
+    fn write(&self, topic: &Topic, command: &mut Cmd) {
+        command.arg(2).arg(&topic.keys.messages).arg(&topic.keys.meta);
+        command.arg(&topic.word).arg(&self.0.member()[..]);
     }
 
-    fn read(
-        _: &[Ticket<Self>],
-        _: &Arc<Topic>,
-        _: &mut Context<'_>,
-        reply: Value,
-    ) -> Result<Vec<Result<bool, CallError>>, CallError> {
-        if let Value::Int(found) = reply {
-            return Ok(vec![Ok(found == 1)]);
-        }
-        word_of(&reply)?;
-        Err(malformed(&reply))
-    }
-
-    fn canned(self, _: &Arc<Topic>, _: &Backend) -> bool {
-        false
+    fn read(&self, _: &Arc<Topic>, _: &mut Context<'_>, reply: Value) -> Result<bool, CallError> {
+        if let Value::Int(found) = reply { Ok(found == 1) } else { Err(malformed(&reply)) }
     }
 }
 
-impl Verb for CountTopic {
-    type Answer = TopicSnapshot;
+/// A setting of an update: as it is, the topic's, or its own.
+fn setting<T: ToString>(value: &Option<Option<T>>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(None) => String::new(),
+        Some(Some(value)) => value.to_string(),
+    }
+}
+
+impl Alone for Update {
+    type Answer = Updated;
 
     fn script() -> &'static Script {
-        &scripts::COUNT_TOPIC
+        &scripts::UPDATE
     }
 
-    fn write(_: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
-        let keys = &topic.keys;
-        command.arg(7).arg(&keys.unack).arg(&keys.last).arg(&keys.delayed).arg(&keys.meta);
-        command.arg(&keys.delayed_prio).arg(&keys.ready).arg(&keys.dead);
-        command.arg(topic.route.topic.0).arg(&TOTALS[..]);
+    fn write(&self, topic: &Topic, command: &mut Cmd) {
+        topic.keys.write_all(command);
+        command.arg(&topic.word);
+        write_which(&self.which, command);
+        let MessageUpdate { due, priority, ttl_ms, max_attempts, backoff, .. } = &self.update;
+        command.arg(due.map(|due| due.to_script()).unwrap_or_default());
+        command.arg(priority.map(|priority| priority.to_string()).unwrap_or_default());
+        command.arg(setting(ttl_ms)).arg(setting(max_attempts));
+        let backoff = backoff.as_ref().map(|own| own.as_ref().map(|policy| policy.to_script()));
+        command.arg(setting(&backoff));
+        match &self.bodies {
+            Some((seen, new)) => command.arg(&seen[..]).arg(&new[..]),
+            None => command.arg("").arg(""),
+        };
     }
 
     fn read(
-        _: &[Ticket<Self>],
-        _: &Arc<Topic>,
+        &self,
+        topic: &Arc<Topic>,
         context: &mut Context<'_>,
         reply: Value,
-    ) -> Result<Vec<Result<TopicSnapshot, CallError>>, CallError> {
-        let mut fields = Fields::of(reply)?;
-        let now = fields.int()?;
-        context.backend.clock.observe(now);
-        let (delayed, ready) = (fields.int()?, fields.int()?);
-        let (leased, dead) = (fields.int()?, fields.int()?);
-        let (oldest, next) = (fields.int()?, fields.int()?);
-        let mut totals = [0; TOTALS.len()];
-        for total in &mut totals {
-            *total = int(fields.value()?)?;
+    ) -> Result<Updated, CallError> {
+        if !matches!(reply, Value::Array(_)) {
+            return Ok(match word_of(&reply)? {
+                "NONE" => Updated::Refused(Error::MessageNotFound),
+                "LEASED" => Updated::Refused(Error::MessageLeased),
+                "DEAD" => Updated::Refused(Error::MessageDead),
+                "ACKED" => Updated::Refused(Error::MessageAcked),
+                "CHANGED" => Updated::Changed,
+                _ => return Err(malformed(&reply)),
+            });
         }
-        Ok(vec![Ok(TopicSnapshot {
-            delayed,
-            ready,
-            leased,
-            dead,
-            oldest_ready_age_ms: (oldest > 0).then(|| (now - oldest).max(0)),
-            next_due_at: (next > 0).then_some(next),
-            totals,
-        })])
+        read_changed(topic, context, reply).map(|snapshot| Updated::Done(Box::new(snapshot)))
+    }
+}
+
+/// A changed message: now, wake, snapshot.
+fn read_changed(
+    topic: &Arc<Topic>,
+    context: &mut Context<'_>,
+    reply: Value,
+) -> Result<MessageSnapshot, CallError> {
+    let mut fields = Fields::of(reply)?;
+    context.backend.clock.observe(fields.int()?);
+    if fields.int()? == 1 {
+        context.wakes.push(topic.clone());
+    }
+    let snapshot = read_snapshot(topic, &mut fields.fields()?)?;
+    topic.sweep_by(snapshot.expires_at);
+    Ok(snapshot)
+}
+
+impl Alone for RedriveMessage {
+    type Answer = Result<MessageSnapshot, Error>;
+
+    fn script() -> &'static Script {
+        &scripts::REDRIVE_MESSAGE
     }
 
-    fn canned(self, _: &Arc<Topic>, _: &Backend) -> TopicSnapshot {
-        let totals = [0; TOTALS.len()];
-        TopicSnapshot {
-            delayed: 0,
-            ready: 0,
-            leased: 0,
-            dead: 0,
-            oldest_ready_age_ms: None,
-            next_due_at: None,
-            totals,
+    fn write(&self, topic: &Topic, command: &mut Cmd) {
+        topic.keys.write_all(command);
+        command.arg(&topic.word).arg(&self.0.member()[..]);
+    }
+
+    fn read(
+        &self,
+        topic: &Arc<Topic>,
+        context: &mut Context<'_>,
+        reply: Value,
+    ) -> Result<Self::Answer, CallError> {
+        if !matches!(reply, Value::Array(_)) {
+            return match word_of(&reply)? {
+                "NONE" => Ok(Err(Error::MessageNotFound)),
+                "NOT_DEAD" => Ok(Err(Error::MessageNotDead)),
+                "DUPLICATE" => Ok(Err(Error::DuplicateKey)),
+                _ => Err(malformed(&reply)),
+            };
         }
+        topic.counters.redriven.inc();
+        read_changed(topic, context, reply).map(Ok)
     }
 }

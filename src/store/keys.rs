@@ -2,16 +2,19 @@
 //! no script touches keys of two tags.
 
 use crate::model::{Partition, TopicName};
+use deadpool_redis::redis::Cmd;
 
 /// Names of the keys that belong to no topic.
 #[derive(Clone, Debug)]
 pub(crate) struct GlobalKeys {
-    /// hash: topic name → "number revision"
+    /// hash: topic name → "number revision configuration"
     pub registry: String,
-    /// hash: topic number → name; and the counters `next`, `revision`
+    /// hash: topic number → name; the counters `next`, `revision`; where the slow walk is: `walk_at`, `walked`
     pub names: String,
     /// zset, all scores 0: topic names in order
     pub index: String,
+    /// zset: topic name → when it must be swept, ms
+    pub sweeps: String,
     /// hash: run_id → its number; and the counters `:next`, `:instances`
     pub runs: String,
     /// string: what lease tokens are sealed with, hex
@@ -28,6 +31,7 @@ impl GlobalKeys {
             registry: format!("{prefix}{{topics}}:registry"),
             names: format!("{prefix}{{topics}}:names"),
             index: format!("{prefix}{{topics}}:index"),
+            sweeps: format!("{prefix}{{sweeps}}:index"),
             runs: format!("{prefix}{{service}}:runs"),
             secret: format!("{prefix}{{service}}:secret"),
             schema: format!("{prefix}{{service}}:schema"),
@@ -39,31 +43,76 @@ impl GlobalKeys {
 /// Names of the keys of one partition; `migrations-lua/README.md` says what each holds.
 #[derive(Clone, Debug)]
 pub(crate) struct PartitionKeys {
-    pub delayed: String,
-    pub delayed_prio: String,
-    pub ready: String,
     pub unack: String,
     pub last: String,
-    pub dead: String,
+    pub delayed: String,
     pub messages: String,
-    pub extra: String,
     pub meta: String,
+    pub extra: String,
+    pub delayed_prio: String,
+    pub ready: String,
+    pub dead: String,
+    pub keys: String,
+    pub expires: String,
+    pub first_due: String,
+    pub events: String,
+    pub acked: String,
+    pub idem: String,
+    pub idem_due: String,
 }
 
 impl PartitionKeys {
     pub fn new(prefix: &str, topic: &TopicName, partition: Partition) -> Self {
         let key = |what: &str| format!("{prefix}{{{topic}:{}}}:{what}", partition.0);
         Self {
-            delayed: key("delayed"),
-            delayed_prio: key("delayed_prio"),
-            ready: key("ready"),
             unack: key("unack"),
             last: key("last"),
-            dead: key("dead"),
+            delayed: key("delayed"),
             messages: key("messages"),
-            extra: key("extra"),
             meta: key("meta"),
+            extra: key("extra"),
+            delayed_prio: key("delayed_prio"),
+            ready: key("ready"),
+            dead: key("dead"),
+            keys: key("keys"),
+            expires: key("expires"),
+            first_due: key("first_due"),
+            events: key("events"),
+            acked: key("acked"),
+            idem: key("idem"),
+            idem_due: key("idem_due"),
         }
+    }
+
+    /// Writes all of them, their number first, as the first arguments of a call.
+    pub fn write_all(&self, command: &mut Cmd) {
+        let all = self.all();
+        command.arg(all.len());
+        for key in all {
+            command.arg(key);
+        }
+    }
+
+    /// All of them, in the order in which the include `partition.lua` names them.
+    pub fn all(&self) -> [&str; 16] {
+        [
+            &self.unack,
+            &self.last,
+            &self.delayed,
+            &self.messages,
+            &self.meta,
+            &self.extra,
+            &self.delayed_prio,
+            &self.ready,
+            &self.dead,
+            &self.keys,
+            &self.expires,
+            &self.first_due,
+            &self.events,
+            &self.acked,
+            &self.idem,
+            &self.idem_due,
+        ]
     }
 }
 
@@ -77,5 +126,16 @@ mod tests {
         let keys = PartitionKeys::new("dueq:", &topic, Partition(0));
         assert_eq!(keys.delayed, "dueq:{orders:0}:delayed");
         assert_eq!(keys.meta, "dueq:{orders:0}:meta");
+        assert!(keys.all().iter().all(|key| key.starts_with("dueq:{orders:0}:")));
+    }
+
+    #[test]
+    fn scripts_name_the_keys_in_the_order_in_which_they_get_them() {
+        let keys = PartitionKeys::new("", &TopicName::parse("t").unwrap(), Partition(0));
+        let include = include_str!("../../migrations-lua/includes/partition.lua");
+        for (at, key) in keys.all().iter().enumerate() {
+            let name = key.rsplit(':').next().unwrap();
+            assert!(include.contains(&format!("{name} = keys[{}]", at + 1)), "{name}");
+        }
     }
 }

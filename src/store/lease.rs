@@ -5,7 +5,7 @@ use super::{
     call::{Context, Ticket, Verb},
     inbox::Job,
     lanes::Lanes,
-    nack::{Nack, NackDelay},
+    nack::{How::Return, Nack},
     registry::Topic,
     reply::{CallError, Fields, bytes},
     scripts::{self, Script},
@@ -26,8 +26,8 @@ pub struct Want {
     pub max_messages: u64,
     /// Payload bytes, at most, but never less than one message.
     pub max_bytes: u64,
-    /// How long the holder has, ms.
-    pub lease_ms: u64,
+    /// How long the holder has, ms; `None`: as long as the topic says.
+    pub lease_ms: Option<u64>,
 }
 
 /// A leased message.
@@ -45,6 +45,8 @@ pub struct Granted {
     pub body: Body,
     /// 0…255.
     pub priority: u8,
+    /// The key that it was published with.
+    pub key: Option<String>,
     /// When the lease ends.
     pub lease_expires_at: Millis,
     /// Bytes of payload.
@@ -86,8 +88,8 @@ impl Drop for Grants {
         let Some((lanes, topic)) = self.home.take() else { return };
         let Some(lanes) = lanes.upgrade() else { return };
         for message in &self.messages {
-            let delay = NackDelay::Return(message.due_at);
-            lanes.submit_detached(&topic, Nack { id: message.id, seal: message.seal, delay });
+            let nack = Nack { id: message.id, seal: message.seal, how: Return(message.due_at) };
+            lanes.submit_detached(&topic, nack);
         }
     }
 }
@@ -128,27 +130,26 @@ impl Verb for Lease {
     }
 
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
-        let keys = &topic.keys;
-        command.arg(9).arg(&keys.unack).arg(&keys.last).arg(&keys.delayed).arg(&keys.messages);
-        command
-            .arg(&keys.meta)
-            .arg(&keys.extra)
-            .arg(&keys.delayed_prio)
-            .arg(&keys.ready)
-            .arg(&keys.dead);
+        // All but those of the idempotency keys, which a lease never needs.
+        let keys = &topic.keys.all()[..14];
+        command.arg(keys.len());
+        for key in keys {
+            command.arg(*key);
+        }
         let waits = group.iter().any(|ticket| ticket.verb.waits);
         let sized = group.iter().any(|ticket| ticket.verb.want.max_bytes < SIZED_BELOW);
-        command.arg(topic.route.topic.0).arg(context.run.generation);
+        command.arg(&topic.word).arg(context.run.generation);
         command.arg(u8::from(waits)).arg(u8::from(sized));
         if sized {
             for Lease { want, begun, .. } in group.iter().map(|ticket| &ticket.verb) {
-                command.arg(want.max_messages).arg(want.lease_ms);
+                command.arg(want.max_messages).arg(topic.lease_ms(want));
                 command.arg(want.max_bytes).arg(u8::from(*begun));
             }
         } else {
-            for wants in group.chunk_by(|a, b| a.verb.want.lease_ms == b.verb.want.lease_ms) {
+            let lease_ms = |ticket: &Ticket<Self>| topic.lease_ms(&ticket.verb.want);
+            for wants in group.chunk_by(|a, b| lease_ms(a) == lease_ms(b)) {
                 let messages: u64 = wants.iter().map(|ticket| ticket.verb.want.max_messages).sum();
-                command.arg(messages).arg(wants[0].verb.want.lease_ms);
+                command.arg(messages).arg(lease_ms(&wants[0]));
             }
         }
     }
@@ -166,17 +167,20 @@ impl Verb for Lease {
         let more = fields.int()? == 1;
         topic.counters.lease_expired.inc_by(fields.int()? as u64);
         topic.counters.dead.inc_by(fields.int()? as u64);
+        topic.counters.expired.inc_by(fields.int()? as u64);
         let max_attempts = fields.int()?;
         let (mut found, mut bodies) = (fields.fields()?, fields.fields()?);
         let mut rest = || if fields.is_empty() { Ok(Fields::none()) } else { fields.fields() };
-        let (mut attempts, mut counts) = (rest()?, rest()?);
+        let (mut facts, mut counts) = (rest()?, rest()?);
         // Without counts what was found belongs to the wants in order, each as much as it asked for.
         let sized = group.iter().any(|ticket| ticket.verb.want.max_bytes < SIZED_BELOW);
         let mut left = found.len() / 2;
-        let retried = !attempts.is_empty();
+        let special = !facts.is_empty();
         let mut late = Vec::new();
         let mut answers = Vec::with_capacity(group.len());
+        let mut first_end = None;
         for ticket in group {
+            let lease_ms = topic.lease_ms(&ticket.verb.want);
             let count = if sized && !counts.is_empty() {
                 counts.int()? as usize
             } else {
@@ -188,10 +192,10 @@ impl Verb for Lease {
                 let member: Member =
                     found.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;
                 let due_at = found.int()?;
-                let (attempt, attempts_left, priority) = if retried {
-                    (attempts.int()?, attempts.int()?, attempts.int()?)
+                let (attempt, attempts_left, priority, key) = if special {
+                    (facts.int()?, facts.int()?, facts.int()?, facts.text()?)
                 } else {
-                    (1, (max_attempts - 1).max(0), 0)
+                    (1, (max_attempts - 1).max(0), 0, String::new())
                 };
                 if attempt == 1 {
                     late.push(now - due_at);
@@ -215,12 +219,17 @@ impl Verb for Lease {
                     payload_bytes: payload_bytes(&body),
                     body,
                     priority: priority as u8,
-                    lease_expires_at: now + ticket.verb.want.lease_ms as Millis,
+                    key: (!key.is_empty()).then_some(key),
+                    lease_expires_at: now + lease_ms,
                 });
+            }
+            if !messages.is_empty() {
+                first_end = first_end.into_iter().chain([now + lease_ms]).min();
             }
             let home = (!messages.is_empty()).then(|| (ticket.verb.lanes.clone(), topic.clone()));
             answers.push(Ok(Leased { grants: Grants { messages, home }, next_at, more }));
         }
+        topic.sweep_by(first_end);
         context.backend.metrics.observe_lateness(&late);
         let granted: i64 =
             answers.iter().flatten().map(|a: &Leased| a.grants.messages.len() as i64).sum();
@@ -245,7 +254,8 @@ impl Verb for Lease {
             payload_bytes: payload_bytes(&body),
             body,
             priority: 0,
-            lease_expires_at: now + self.want.lease_ms as Millis,
+            key: None,
+            lease_expires_at: now + topic.lease_ms(&self.want),
         };
         let messages = vec![message; self.want.max_messages as usize];
         Leased { grants: Grants { messages, home: None }, next_at: None, more: false }
@@ -264,6 +274,13 @@ fn payload_bytes(body: &Body) -> u64 {
     match &body.content {
         Content::Json(json) => json.len() as u64,
         Content::Bytes { data, .. } => data.len() as u64,
+    }
+}
+
+impl Topic {
+    /// How long a lease lasts that is wanted so, ms.
+    fn lease_ms(&self, want: &Want) -> Millis {
+        want.lease_ms.map_or(self.settings.lease_ms, |lease_ms| lease_ms as Millis)
     }
 }
 

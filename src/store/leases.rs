@@ -1,18 +1,13 @@
-//! Leasing messages and holding leases.
+//! Leasing messages.
 
 use super::{
-    Store,
-    ack::Ack,
-    extend::{Extend, Extended},
-    failed,
+    Store, failed,
     lease::{Grants, Lease, Leased, Want},
-    nack::{Nack, NackDelay, Nacked},
-    registry::Topic,
-    reply::{CallError, Fields, int},
+    reply::{CallError, int},
 };
 use crate::{
     error::Error,
-    model::{MessageId, Millis, Seal, TopicName},
+    model::{Millis, TopicName},
 };
 use deadpool_redis::redis::{Value, cmd};
 use std::sync::Arc;
@@ -95,7 +90,8 @@ impl Store {
                 waits: true,
                 lanes: lanes.clone(),
             };
-            let answers = self.lanes.submit_many(known, wants.iter().map(lease)).await;
+            let answers =
+                self.lanes.submit_many(wants.iter().map(|want| (known.clone(), lease(want)))).await;
             if answers.iter().any(|answer| matches!(answer, Err(CallError::Stale))) {
                 self.refresh(known).await?;
                 topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
@@ -129,74 +125,5 @@ impl Store {
             mark => int(mark).map_err(failed)?,
         };
         Ok(mark < next.unwrap_or(Millis::MAX).min(FOREVER))
-    }
-
-    /// Forgets a message whose lease the token holds.
-    ///
-    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn ack(&self, id: MessageId, token: &str) -> Result<(), Error> {
-        let seal = self.open(id, token).await?;
-        let ack = async |topic: Arc<Topic>| self.lanes.submit(&topic, Ack { id, seal }).await;
-        self.of_message(id, ack).await?.1
-    }
-
-    /// Gives a lease back: the message is due again after `delay_ms`, or as its backoff policy says.
-    ///
-    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn nack(
-        &self,
-        id: MessageId,
-        token: &str,
-        delay_ms: Option<Millis>,
-    ) -> Result<(Nacked, u32), Error> {
-        let seal = self.open(id, token).await?;
-        let delay = delay_ms.map_or(NackDelay::Backoff, NackDelay::After);
-        let nack =
-            async |topic: Arc<Topic>| self.lanes.submit(&topic, Nack { id, seal, delay }).await;
-        Ok((self.of_message(id, nack).await?.1?, seal.attempt))
-    }
-
-    /// Makes a lease `lease_ms` long from now; never shorter than it was, never past 12 h from the grant.
-    ///
-    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn extend(
-        &self,
-        id: MessageId,
-        token: &str,
-        lease_ms: u64,
-    ) -> Result<Extended, Error> {
-        let seal = self.open(id, token).await?;
-        let extend = async |topic: Arc<Topic>| {
-            self.lanes.submit(&topic, Extend { id, seal, lease_ms }).await
-        };
-        self.of_message(id, extend).await?.1
-    }
-
-    /// What a token says. A forged one never reaches a script: it is only looked whether there is such a message.
-    async fn open(&self, id: MessageId, token: &str) -> Result<Seal, Error> {
-        let service = self.lanes.backend.service().ok_or(Error::RedisUnavailable)?;
-        match service.token_key.open(&id, token) {
-            Some(seal) if service.generations.contains_key(&seal.run) => Ok(seal),
-            Some(seal) => {
-                // Granted in a run of Redis that this instance has not met: another one may have.
-                self.learn_runs().await.map_err(failed)?;
-                Ok(seal)
-            }
-            None if self.exists(id).await? => Err(Error::LeaseLost),
-            None => Err(Error::MessageNotFound),
-        }
-    }
-
-    async fn learn_runs(&self) -> Result<(), CallError> {
-        let mut all = cmd("HGETALL");
-        all.arg(&self.lanes.backend.keys.runs);
-        let runs = Fields::of(self.lanes.command(all).await?)?;
-        self.lanes.backend.learn_runs(runs)
-    }
-
-    /// The token of a grant.
-    pub fn token(&self, id: &MessageId, seal: &Seal) -> String {
-        // A grant comes from a Redis that was met, so its service is known.
-        self.lanes.backend.service().map(|s| s.token_key.seal(id, seal)).unwrap_or_default()
     }
 }

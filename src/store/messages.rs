@@ -1,75 +1,41 @@
-//! Publishing, looking at and deleting messages.
+//! Publishing, looking at, changing and deleting messages.
 
 use super::{
-    Store,
-    call::Verb,
-    failed,
-    inspect::{Delete, Exists, Get, MessageSnapshot},
-    publish::{Due, Publish},
+    Store, failed,
+    inspect::{Delete, Exists, Get, RedriveMessage, Update, Updated},
+    publish::{Outcome, Publish, PublishSpecial},
     registry::Topic,
     reply::CallError,
+    types::{MessageSnapshot, MessageUpdate, NewMessage, Published, Which},
 };
 use crate::{
     error::Error,
-    model::{Body, MessageId, Millis, State, TopicName},
+    model::{Body, Content, MessageId, TopicName},
 };
-use std::{future::Future, sync::Arc};
+use bytes::Bytes;
+use std::{collections::HashSet, future::Future, sync::Arc};
 
 /// How often an operation starts over after the registry turned out to be stale.
-const TRIES: usize = 3;
-
-/// A message to publish.
-#[derive(Clone, Debug)]
-pub struct NewMessage {
-    /// Content and headers.
-    pub body: Body,
-    /// When it falls due.
-    pub due: Due,
-    /// 0…255.
-    pub priority: u8,
-    /// Its own limit of counted grants.
-    pub max_attempts: Option<u16>,
-}
-
-/// A message that Redis has stored.
-#[derive(Clone, Copy, Debug)]
-pub struct Published {
-    /// Its id.
-    pub id: MessageId,
-    /// delayed or ready.
-    pub state: State,
-    /// When it falls due.
-    pub due_at: Millis,
-}
+pub(super) const TRIES: usize = 4;
 
 impl Store {
-    /// Stores a message; its topic comes into being if need be.
+    /// Stores a message; its topic comes into being if need be. Where the message's key is taken, or its idempotency key
+    /// came before, an existing message may answer.
     ///
-    /// Errors: `RedisUnavailable`, `OutcomeUnknown`, `TopicsExhausted`.
-    pub async fn publish(
-        &self,
-        topic: &TopicName,
-        message: NewMessage,
-    ) -> Result<Published, Error> {
+    /// Errors: `PayloadTooLarge`, `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`,
+    /// `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn publish(&self, name: &TopicName, message: NewMessage) -> Result<Published, Error> {
         let body = message.body.encode();
+        let size = payload_len(&message.body.content);
         for _ in 0..TRIES {
-            let topic =
-                self.registry.find_or_create(&self.lanes, topic).await.map_err(failed)??;
-            let backend = &self.lanes.backend;
-            let publish = Publish {
-                id: backend.ids.next(backend.clock.now(), topic.route),
-                body: body.clone(),
-                due: message.due,
-                priority: message.priority,
-                max_attempts: message.max_attempts,
+            let topic = self.topic_for(name, size).await?;
+            let answer = if message.options.is_plain() && topic.settings.max_messages.is_none() {
+                self.lanes.submit(&topic, self.plain(&topic, &message, &body)).await
+            } else {
+                self.lanes.submit(&topic, self.special(&topic, &message, &body)).await
             };
-            let id = publish.id;
-            match self.lanes.submit(&topic, publish).await {
-                Ok(stored) => {
-                    let state =
-                        if stored.due_at > stored.now { State::Delayed } else { State::Ready };
-                    return Ok(Published { id, state, due_at: stored.due_at });
-                }
+            match answer {
+                Ok(outcome) => return outcome,
                 Err(CallError::Stale) => self.refresh(&topic).await?,
                 Err(error) => return Err(failed(error)),
             }
@@ -77,28 +43,203 @@ impl Store {
         Err(failed(CallError::Stale))
     }
 
+    /// Stores messages as if one after another, each with its own outcome, in order.
+    ///
+    /// Errors: `PayloadTooLarge`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`; then none is stored.
+    pub async fn publish_batch(
+        &self,
+        name: &TopicName,
+        messages: Vec<NewMessage>,
+    ) -> Result<Vec<Outcome>, Error> {
+        let size = messages.iter().map(|m| payload_len(&m.body.content)).max().unwrap_or(0);
+        self.topic_for(name, size).await?;
+        let bodies: Vec<_> = messages.iter().map(|message| message.body.encode()).collect();
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; messages.len()];
+        let mut begin = 0;
+        while begin < messages.len() {
+            let end = begin + wave(&messages[begin..]);
+            let mut left: Vec<usize> = (begin..end).collect();
+            for _ in 0..TRIES {
+                // Refused only by a limit that was lowered meanwhile: what is stored by then stays.
+                let topic = match self.topic_for(name, size).await {
+                    Ok(topic) => topic,
+                    Err(error) => {
+                        left.drain(..).for_each(|at| outcomes[at] = Some(Err(error.clone())));
+                        break;
+                    }
+                };
+                let answers = self.publish_wave(&topic, &messages, &bodies, &left).await;
+                let mut stale = Vec::new();
+                for (at, answer) in answers {
+                    match answer {
+                        Ok(outcome) => outcomes[at] = Some(outcome),
+                        Err(CallError::Stale) => stale.push(at),
+                        Err(error) => outcomes[at] = Some(Err(failed(error))),
+                    }
+                }
+                left = stale;
+                if left.is_empty() {
+                    break;
+                }
+                if self.refresh(&topic).await.is_err() {
+                    break;
+                }
+            }
+            // They were not stored, whatever became of the registry.
+            left.into_iter().for_each(|at| outcomes[at] = Some(Err(Error::RedisUnavailable)));
+            begin = end;
+        }
+        Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(Error::Internal))).collect())
+    }
+
+    /// Sends the messages at these places of a batch, the plain ones and the others side by side.
+    async fn publish_wave(
+        &self,
+        topic: &Arc<Topic>,
+        messages: &[NewMessage],
+        bodies: &[Bytes],
+        places: &[usize],
+    ) -> Vec<(usize, Result<Outcome, CallError>)> {
+        let bounded = topic.settings.max_messages.is_some();
+        let (plain, special): (Vec<_>, Vec<_>) =
+            places.iter().partition(|at| !bounded && messages[**at].options.is_plain());
+        let plains = plain
+            .iter()
+            .map(|at: &usize| (topic.clone(), self.plain(topic, &messages[*at], &bodies[*at])));
+        let specials = special
+            .iter()
+            .map(|at: &usize| (topic.clone(), self.special(topic, &messages[*at], &bodies[*at])));
+        let (stored, more) =
+            tokio::join!(self.lanes.submit_many(plains), self.lanes.submit_many(specials));
+        plain.into_iter().zip(stored).chain(special.into_iter().zip(more)).collect()
+    }
+
+    fn plain(&self, topic: &Topic, message: &NewMessage, body: &Bytes) -> Publish {
+        Publish { id: self.next_id(topic), body: body.clone(), due: message.due }
+    }
+
+    fn special(&self, topic: &Topic, message: &NewMessage, body: &Bytes) -> PublishSpecial {
+        let (due, options) = (message.due, message.options.clone());
+        PublishSpecial { id: self.next_id(topic), body: body.clone(), due, options }
+    }
+
+    fn next_id(&self, topic: &Topic) -> MessageId {
+        let backend = &self.lanes.backend;
+        backend.ids.next(backend.clock.now(), topic.route)
+    }
+
+    /// The topic for a payload of `size` bytes.
+    async fn topic_for(&self, name: &TopicName, size: i64) -> Result<Arc<Topic>, Error> {
+        let topic = self.registry.find_or_create(&self.lanes, name).await.map_err(failed)??;
+        if size <= topic.settings.max_payload_bytes {
+            return Ok(topic);
+        }
+        // The limit may be a higher one by now.
+        let now = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
+        let topic = now.unwrap_or(topic);
+        let limit = topic.settings.max_payload_bytes;
+        if size <= limit { Ok(topic) } else { Err(Error::PayloadTooLarge(limit)) }
+    }
+
     /// A message as it stands, and its topic.
     ///
-    /// Errors: `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn get(&self, id: MessageId) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
-        let (topic, found) =
-            self.of_message(id, async |topic| self.alone(topic, Get(id)).await).await?;
+    /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn get(&self, which: &Which) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
+        let get = async |topic| self.lanes.submit_alone(&topic, Get(which.clone())).await;
+        let (topic, found) = self.of_which(which, get).await?;
         Ok((topic, found.ok_or(Error::MessageNotFound)?))
     }
 
-    /// Removes a message from any state but leased.
+    /// Changes a message in place that waits or is dead.
     ///
-    /// Errors: `MessageNotFound`, `MessageLeased`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn delete(&self, id: MessageId) -> Result<(), Error> {
-        self.of_message(id, async |topic| self.alone(topic, Delete(id)).await).await?.1
+    /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `MessageLeased`, `MessageDead` for a due time,
+    /// `MessageAcked`, `PayloadTooLarge`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn update(
+        &self,
+        which: &Which,
+        update: MessageUpdate,
+    ) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
+        for _ in 0..TRIES {
+            let bodies = match (&update.content, &update.headers) {
+                (None, None) => None,
+                _ => Some(self.new_body(which, &update).await?),
+            };
+            let change = async |topic| {
+                let (which, update, bodies) = (which.clone(), update.clone(), bodies.clone());
+                self.lanes.submit_alone(&topic, Update { which, update, bodies }).await
+            };
+            match self.of_which(which, change).await? {
+                (topic, Updated::Done(snapshot)) => return Ok((topic, *snapshot)),
+                (_, Updated::Refused(error)) => return Err(error),
+                (_, Updated::Changed) => {}
+            }
+        }
+        // Somebody else changes it all the time; this change was never carried out.
+        Err(Error::RedisUnavailable)
+    }
+
+    /// The body as it is, and as the update wants it: payload and headers lie in one.
+    async fn new_body(
+        &self,
+        which: &Which,
+        update: &MessageUpdate,
+    ) -> Result<(Bytes, Bytes), Error> {
+        let (topic, found) = self.get(which).await?;
+        let seen = found.body.ok_or(Error::Internal)?;
+        let body = Body {
+            content: update.content.clone().unwrap_or_else(|| seen.content.clone()),
+            headers: update.headers.clone().unwrap_or_else(|| seen.headers.clone()),
+        };
+        if update.content.is_some() {
+            self.topic_for(&topic.name, payload_len(&body.content)).await?;
+        }
+        Ok((seen.encode(), body.encode()))
+    }
+
+    /// Removes a message from any state but leased, with `force` from that too.
+    ///
+    /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `MessageLeased`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn delete(&self, which: &Which, force: bool) -> Result<(), Error> {
+        let delete = async |topic| {
+            self.lanes.submit_alone(&topic, Delete { which: which.clone(), force }).await
+        };
+        self.of_which(which, delete).await?.1
+    }
+
+    /// Makes a dead message ready again, with a fresh budget of attempts.
+    ///
+    /// Errors: `MessageNotFound`, `MessageNotDead`, `DuplicateKey`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn redrive_message(
+        &self,
+        id: MessageId,
+    ) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
+        let redrive = async |topic| self.lanes.submit_alone(&topic, RedriveMessage(id)).await;
+        let (topic, snapshot) = self.of_message(id, redrive).await?;
+        Ok((topic, snapshot?))
     }
 
     /// Is there such a message?
     pub(super) async fn exists(&self, id: MessageId) -> Result<bool, Error> {
-        match self.of_message(id, async |topic| self.alone(topic, Exists(id)).await).await {
+        let exists = async |topic| self.lanes.submit_alone(&topic, Exists(id)).await;
+        match self.of_message(id, exists).await {
             Ok((_, found)) => Ok(found),
             Err(Error::MessageNotFound) => Ok(false),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Carries out `operation` on the topic of the message that is meant.
+    async fn of_which<T, F>(
+        &self,
+        which: &Which,
+        operation: impl Fn(Arc<Topic>) -> F,
+    ) -> Result<(Arc<Topic>, T), Error>
+    where
+        F: Future<Output = Result<T, CallError>>,
+    {
+        match which {
+            Which::Id(id) => self.of_message(*id, operation).await,
+            Which::Key(name, _) => self.of_topic(name, operation).await,
         }
     }
 
@@ -111,13 +252,8 @@ impl Store {
     where
         F: Future<Output = Result<T, CallError>>,
     {
-        let route = id.route().ok_or(Error::MessageNotFound)?;
         for _ in 0..TRIES {
-            let topic =
-                self.registry.find_by_number(&self.lanes, route.topic).await.map_err(failed)?;
-            let topic = topic
-                .filter(|topic| topic.route.partition == route.partition)
-                .ok_or(Error::MessageNotFound)?;
+            let topic = self.topic_of(id).await?;
             match operation(topic.clone()).await {
                 Ok(answer) => return Ok((topic, answer)),
                 Err(CallError::Stale) => self.refresh(&topic).await?,
@@ -127,11 +263,31 @@ impl Store {
         Err(failed(CallError::Stale))
     }
 
+    /// The topic that an id names.
+    pub(super) async fn topic_of(&self, id: MessageId) -> Result<Arc<Topic>, Error> {
+        let route = id.route().ok_or(Error::MessageNotFound)?;
+        let topic = self.registry.find_by_number(&self.lanes, route.topic).await.map_err(failed)?;
+        topic.filter(|topic| topic.route.partition == route.partition).ok_or(Error::MessageNotFound)
+    }
+
     pub(super) async fn refresh(&self, topic: &Topic) -> Result<(), Error> {
         self.registry.refresh(&self.lanes, topic).await.map_err(failed)
     }
+}
 
-    async fn alone<V: Verb>(&self, topic: Arc<Topic>, verb: V) -> Result<V::Answer, CallError> {
-        self.lanes.submit_alone(&topic, verb).await
-    }
+/// How many of these messages can go side by side: up to the first whose key came before.
+fn wave(messages: &[NewMessage]) -> usize {
+    let mut seen = HashSet::new();
+    let mut repeats = |message: &NewMessage| {
+        let options = &message.options;
+        let key = options.key.as_ref().map(|key| (0, key.name.clone()));
+        let idempotency = options.idempotency.as_ref().map(|i| (1, i.key.clone()));
+        key.into_iter().chain(idempotency).any(|key| !seen.insert(key))
+    };
+    messages.iter().position(&mut repeats).unwrap_or(messages.len()).max(1)
+}
+
+fn payload_len(content: &Content) -> i64 {
+    let (Content::Json(payload) | Content::Bytes { data: payload, .. }) = content;
+    payload.len() as i64
 }

@@ -2,11 +2,16 @@
 //! change of a message is one Lua script that runs whole or not at all.
 
 mod ack;
+mod alone;
 mod backend;
+mod bulk;
 mod call;
 mod clock;
+mod counts;
 pub mod embedded;
 mod extend;
+mod extra;
+mod holds;
 mod ids;
 mod inbox;
 mod inspect;
@@ -16,6 +21,7 @@ mod lane;
 mod lanes;
 mod lease;
 mod leases;
+mod list;
 mod messages;
 mod nack;
 mod publish;
@@ -23,19 +29,20 @@ mod registry;
 mod reply;
 mod scripts;
 mod submit;
+mod sweeps;
 mod topics;
+mod types;
 mod wakes;
 
 pub use backend::{ConnectError, SCHEMA_VERSION};
-pub use extend::Extended;
-pub use inspect::{MessageSnapshot, TOTALS, TopicSnapshot};
+pub use bulk::Swept;
+pub use counts::{TOTALS, TopicSnapshot};
 pub use lanes::{StoreMode, Wake};
 pub use lease::{Granted, Grants, Want};
 pub use leases::LeaseOutcome;
-pub use messages::{NewMessage, Published};
-pub use nack::Nacked;
-pub use publish::Due;
 pub use registry::Topic;
+pub use sweeps::Claim;
+pub use types::*;
 
 use crate::{error::Error, metrics::Metrics, model::Millis};
 use backend::Backend;
@@ -43,6 +50,7 @@ use lanes::Lanes;
 use registry::Registry;
 use reply::CallError;
 use std::{sync::Arc, time::Duration};
+use sweeps::Hint;
 use tokio::sync::{mpsc, watch};
 
 /// How to reach Redis and use it.
@@ -65,6 +73,8 @@ pub struct StoreOptions {
 pub struct Store {
     lanes: Arc<Lanes>,
     registry: Arc<Registry>,
+    /// Topics that this instance wants to be swept; for whoever passes that on.
+    hints: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Hint>>>,
 }
 
 impl Store {
@@ -87,7 +97,10 @@ impl Store {
         let lanes =
             Lanes::start(backend, options.lanes, options.mode, options.timeout, wakes, name)
                 .await?;
-        Ok((Self { lanes, registry: Arc::new(Registry::new(prefix)) }, woken))
+        let (hints, hinted) = mpsc::unbounded_channel();
+        let registry = Arc::new(Registry::new(prefix, hints));
+        let hints = Arc::new(tokio::sync::Mutex::new(hinted));
+        Ok((Self { lanes, registry, hints }, woken))
     }
 
     /// Redis's time as this instance knows it; some ms behind at most.

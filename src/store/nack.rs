@@ -1,4 +1,4 @@
-//! nack: gives leases back, as failed or as never seen.
+//! nack: gives leases back: as failed, as not worked on, or as never seen.
 
 use super::{
     ack::{refused, write_holders},
@@ -9,6 +9,7 @@ use super::{
     reply::{CallError, Fields},
     scripts::{self, Script},
     submit::Grouped,
+    types::{NackKind, NackRequest, Nacked},
 };
 use crate::{
     error::Error,
@@ -17,14 +18,15 @@ use crate::{
 use deadpool_redis::redis::{Cmd, Value};
 use std::sync::Arc;
 
-/// When a message that was given back is due again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NackDelay {
-    /// As its backoff policy says.
-    Backoff,
-    /// After this many ms.
-    After(Millis),
-    /// Its consumer never saw it: ready as before, the attempt does not count.
+/// A topic in which messages die is looked at this soon (ms): it may hold more dead ones than it keeps.
+const DEAD_SOON: Millis = 1_000;
+
+/// How a lease is given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// As its holder says.
+    Asked(NackRequest),
+    /// Its consumer never saw it: due as before, the attempt does not count.
     Return(Millis),
 }
 
@@ -32,16 +34,7 @@ pub(crate) enum NackDelay {
 pub(crate) struct Nack {
     pub id: MessageId,
     pub seal: Seal,
-    pub delay: NackDelay,
-}
-
-/// Where a message is after its nack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nacked {
-    /// delayed, ready or dead.
-    pub state: State,
-    /// When it is due; `None` when dead.
-    pub due_at: Option<Millis>,
+    pub how: How,
 }
 
 impl Grouped for Nack {
@@ -57,27 +50,34 @@ impl Verb for Nack {
         &scripts::NACK
     }
 
-    fn one_a_group(&self) -> Option<MessageId> {
-        Some(self.id)
+    fn concerns(&self) -> [Option<u64>; 2] {
+        [Some(self.id.hash()), None]
     }
 
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
-        let keys = &topic.keys;
-        command.arg(9).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);
-        command.arg(&keys.meta).arg(&keys.delayed).arg(&keys.delayed_prio);
-        command.arg(&keys.ready).arg(&keys.dead);
-        command.arg(topic.route.topic.0).arg(group.len());
+        topic.keys.write_all(command);
+        command.arg(&topic.word).arg(group.len());
         let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
         write_holders(holders, context, command);
-        for ticket in group {
-            match ticket.verb.delay {
-                NackDelay::Backoff => command.arg(""),
-                NackDelay::After(delay) => command.arg(delay),
-                NackDelay::Return(due_at) => command.arg(format!("@{due_at}")),
+        for Self { seal, how, .. } in group.iter().map(|ticket| &ticket.verb) {
+            match how {
+                How::Asked(request) => {
+                    let delay = request.delay_ms.map(|delay| delay.to_string());
+                    command.arg(letter(request.kind)).arg(delay.unwrap_or_default());
+                }
+                How::Return(due_at) => {
+                    command.arg("u").arg(format!("@{due_at}"));
+                }
+            }
+            command.arg(random_unit()).arg(seal.granted_at);
+            let reason = match how {
+                How::Asked(NackRequest { reason: Some(reason), .. }) => {
+                    // A string always serializes.
+                    serde_json::to_string(reason).unwrap_or_default()
+                }
+                _ => String::new(),
             };
-        }
-        for _ in group {
-            command.arg(random_unit());
+            command.arg(reason);
         }
     }
 
@@ -99,25 +99,48 @@ impl Verb for Nack {
                 0 => State::Delayed,
                 3 => State::Ready,
                 4 => State::Dead,
+                5 => State::Expired,
                 code => {
                     answers.push(Ok(Err(refused(code))));
                     continue;
                 }
             };
-            match ticket.verb.delay {
-                NackDelay::Return(_) => topic.counters.returned.inc(),
-                _ => topic.counters.nacked.inc(),
+            let Self { seal, how, .. } = &ticket.verb;
+            match how {
+                How::Return(_) => topic.counters.returned.inc(),
+                How::Asked(request) if request.kind == NackKind::Released => {
+                    topic.counters.released.inc()
+                }
+                How::Asked(_) => topic.counters.nacked.inc(),
             };
-            if state == State::Dead {
-                topic.counters.dead.inc();
+            match state {
+                State::Dead => {
+                    topic.counters.dead.inc();
+                    topic.sweep_by(Some(at + topic.settings.retention.dead_ms.min(DEAD_SOON)));
+                }
+                State::Expired => {
+                    topic.counters.expired.inc();
+                }
+                _ => {}
             }
-            answers.push(Ok(Ok(Nacked { state, due_at: (state != State::Dead).then_some(at) })));
+            let due_at = matches!(state, State::Delayed | State::Ready).then_some(at);
+            answers.push(Ok(Ok(Nacked { state, due_at, attempt: seal.attempt })));
         }
         Ok(answers)
     }
 
     fn canned(self, _: &Arc<Topic>, backend: &Backend) -> Self::Answer {
-        Ok(Nacked { state: State::Ready, due_at: Some(backend.clock.now()) })
+        let due_at = Some(backend.clock.now());
+        Ok(Nacked { state: State::Ready, due_at, attempt: self.seal.attempt })
+    }
+}
+
+/// How the script calls it.
+fn letter(kind: NackKind) -> &'static str {
+    match kind {
+        NackKind::Failed => "n",
+        NackKind::Dead => "d",
+        NackKind::Released => "r",
     }
 }
 

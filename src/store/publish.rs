@@ -1,4 +1,5 @@
-//! publish: from a group of new messages to the script's arguments.
+//! publish: from a group of new messages to the script's arguments. Messages that name nothing but when they are due go
+//! by a script that does no more than that needs; all others by one that takes them one after another.
 
 use super::{
     backend::Backend,
@@ -8,56 +9,41 @@ use super::{
     reply::{CallError, Fields},
     scripts::{self, Script},
     submit::Grouped,
+    types::{Due, MessageOptions, OnDuplicate, Published},
 };
-use crate::model::{MessageId, Millis};
+use crate::{
+    error::Error,
+    model::{Member, MessageId, Millis, State},
+};
 use bytes::Bytes;
 use deadpool_redis::redis::{Cmd, Value};
-use std::sync::Arc;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 /// Bodies above this many bytes make leases look at sizes.
 const LARGE_BODY: usize = 1024;
 
-/// When a message falls due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// This long after Redis takes it, ms.
-    After(Millis),
-    /// At this instant, or at once if it has passed.
-    At(Millis),
-}
-
-impl Due {
-    /// The due time when Redis's clock says `now`.
-    fn from(self, now: Millis) -> Millis {
-        match self {
-            Self::After(delay) => now + delay,
-            Self::At(instant) => instant.max(now),
-        }
-    }
-}
-
-/// A message to store.
+/// A message to store that names nothing but when it is due.
 pub(crate) struct Publish {
     pub id: MessageId,
     /// The encoded body.
     pub body: Bytes,
     pub due: Due,
-    pub priority: u8,
-    pub max_attempts: Option<u16>,
 }
 
-/// What Redis says of a message that it stored.
-pub(crate) struct Stored {
-    pub due_at: Millis,
-    /// Redis's time when it was stored.
-    pub now: Millis,
+/// A message to store that names more.
+pub(crate) struct PublishSpecial {
+    pub id: MessageId,
+    /// The encoded body.
+    pub body: Bytes,
+    pub due: Due,
+    pub options: MessageOptions,
 }
 
-impl Publish {
-    fn is_special(&self) -> bool {
-        self.priority > 0 || self.max_attempts.is_some()
-    }
-}
+/// What one message's publish gave.
+pub(crate) type Outcome = Result<Published, Error>;
 
 impl Grouped for Publish {
     fn job(ticket: Ticket<Self>) -> Job {
@@ -65,8 +51,19 @@ impl Grouped for Publish {
     }
 }
 
+impl Grouped for PublishSpecial {
+    fn job(ticket: Ticket<Self>) -> Job {
+        Job::PublishSpecial(ticket)
+    }
+}
+
+fn stored(id: MessageId, due_at: Millis, now: Millis) -> Published {
+    let state = if due_at > now { State::Delayed } else { State::Ready };
+    Published { id, state, due_at: Some(due_at), duplicate: false }
+}
+
 impl Verb for Publish {
-    type Answer = Stored;
+    type Answer = Outcome;
 
     fn script() -> &'static Script {
         &scripts::PUBLISH
@@ -78,31 +75,122 @@ impl Verb for Publish {
 
     fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
         let keys = &topic.keys;
-        command.arg(6).arg(&keys.messages).arg(&keys.delayed).arg(&keys.meta);
-        command.arg(&keys.extra).arg(&keys.delayed_prio).arg(&keys.ready);
-        let plain = || group.iter().map(|ticket| &ticket.verb).filter(|verb| !verb.is_special());
-        let special = || group.iter().map(|ticket| &ticket.verb).filter(|verb| verb.is_special());
-        let large = group.iter().any(|ticket| ticket.verb.body.len() > LARGE_BODY);
-        command
-            .arg(topic.route.topic.0)
-            .arg(group.len())
-            .arg(special().count())
-            .arg(u8::from(large));
-        for verb in plain().chain(special()) {
+        command.arg(3).arg(&keys.messages).arg(&keys.delayed).arg(&keys.meta);
+        let verbs = || group.iter().map(|ticket| &ticket.verb);
+        let large = verbs().any(|verb| verb.body.len() > LARGE_BODY);
+        command.arg(&topic.word).arg(group.len()).arg(u8::from(large));
+        for verb in verbs() {
             match verb.due {
                 Due::After(delay) => command.arg(delay),
-                Due::At(instant) => command.arg(format!("@{instant}")),
+                due => command.arg(due.to_script()),
             };
             command.arg(&verb.id.member()[..]);
         }
-        for verb in plain().chain(special()) {
+        for verb in verbs() {
             command.arg(&verb.id.member()[..]).arg(&verb.body[..]);
         }
-        for verb in special() {
-            command.arg(verb.priority);
-            match verb.max_attempts {
-                Some(max_attempts) => command.arg(max_attempts),
+    }
+
+    fn read(
+        group: &[Ticket<Self>],
+        topic: &Arc<Topic>,
+        context: &mut Context<'_>,
+        reply: Value,
+    ) -> Result<Vec<Result<Outcome, CallError>>, CallError> {
+        let mut fields = Fields::of(reply)?;
+        let now = fields.int()?;
+        context.backend.clock.observe(now);
+        if fields.int()? == 1 {
+            context.wakes.push(topic.clone());
+        }
+        topic.counters.published.inc_by(group.len() as u64);
+        let stored = |ticket: &Ticket<Self>| stored(ticket.verb.id, ticket.verb.due.from(now), now);
+        if let Some(ttl) = topic.settings.ttl_ms {
+            let due = group.iter().filter_map(|ticket| stored(ticket).due_at).min();
+            topic.sweep_by(due.map(|due| due + ttl));
+        }
+        Ok(group.iter().map(|ticket| Ok(Ok(stored(ticket)))).collect())
+    }
+
+    fn canned(self, _: &Arc<Topic>, backend: &Backend) -> Outcome {
+        let now = backend.clock.now();
+        Ok(stored(self.id, self.due.from(now), now))
+    }
+}
+
+impl MessageOptions {
+    /// Does the message name nothing but when it is due?
+    pub(crate) fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What stands in `extra` for it; empty where that is nothing.
+    fn extra(&self) -> String {
+        let max_attempts = self.max_attempts.map(|max| max.to_string()).unwrap_or_default();
+        if self.ttl_ms.is_none() && self.backoff.is_none() && self.key.is_none() {
+            return match (self.priority, max_attempts.is_empty()) {
+                (0, true) => String::new(),
+                _ => format!("0,0,{max_attempts},{}", self.priority),
+            };
+        }
+        let ttl = self.ttl_ms.map(|ttl| ttl.to_string()).unwrap_or_default();
+        let backoff = self.backoff.as_ref().map(|policy| policy.to_script()).unwrap_or_default();
+        let (hold, key) =
+            self.key.as_ref().map_or(("", ""), |key| (key.until.letter(), key.name.as_str()));
+        format!("0,0,{max_attempts},{},{ttl},{backoff},{hold},{key}", self.priority)
+    }
+}
+
+fn hash(kind: u8, key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (kind, key).hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Verb for PublishSpecial {
+    type Answer = Outcome;
+
+    fn script() -> &'static Script {
+        &scripts::PUBLISH_SPECIAL
+    }
+
+    fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    fn concerns(&self) -> [Option<u64>; 2] {
+        let MessageOptions { key, idempotency, .. } = &self.options;
+        [
+            key.as_ref().map(|key| hash(0, &key.name)),
+            idempotency.as_ref().map(|idempotency| hash(1, &idempotency.key)),
+        ]
+    }
+
+    fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
+        topic.keys.write_all(command);
+        let large = group.iter().any(|ticket| ticket.verb.body.len() > LARGE_BODY);
+        command.arg(&topic.word).arg(group.len()).arg(u8::from(large));
+        command.arg(topic.settings.idempotency_window_ms);
+        for Self { id, body, due, options } in group.iter().map(|ticket| &ticket.verb) {
+            command.arg(&id.member()[..]).arg(due.to_script()).arg(&body[..]).arg(options.priority);
+            match options.ttl_ms {
+                Some(ttl) => command.arg(ttl),
                 None => command.arg(""),
+            };
+            match &options.key {
+                Some(key) => command.arg(&key.name).arg(match key.on_duplicate {
+                    OnDuplicate::Return => "return",
+                    OnDuplicate::Reject => "reject",
+                    OnDuplicate::Replace => "replace",
+                }),
+                None => command.arg("").arg(""),
+            };
+            command.arg(options.extra());
+            match &options.idempotency {
+                Some(idempotency) => {
+                    command.arg(&idempotency.key).arg(format!("{:016x}", idempotency.fingerprint))
+                }
+                None => command.arg("").arg(""),
             };
         }
     }
@@ -112,19 +200,51 @@ impl Verb for Publish {
         topic: &Arc<Topic>,
         context: &mut Context<'_>,
         reply: Value,
-    ) -> Result<Vec<Result<Stored, CallError>>, CallError> {
+    ) -> Result<Vec<Result<Outcome, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
         let now = fields.int()?;
         context.backend.clock.observe(now);
         if fields.int()? == 1 {
             context.wakes.push(topic.clone());
         }
-        topic.counters.published.inc_by(group.len() as u64);
-        Ok(group.iter().map(|t| Ok(Stored { due_at: t.verb.due.from(now), now })).collect())
+        topic.counters.expired.inc_by(fields.int()? as u64);
+        let mut outcomes = Vec::with_capacity(group.len());
+        for ticket in group {
+            let code = fields.int()?;
+            let (member, state, at) = (fields.bytes()?, fields.text()?, fields.int()?);
+            outcomes.push(Ok(match code {
+                0..=2 => {
+                    let member: Member = member[..].try_into().map_err(|_| CallError::Internal)?;
+                    let id = MessageId::from_member(&member, topic.route);
+                    let state = State::from_word(&state).ok_or(CallError::Internal)?;
+                    match code {
+                        0 => topic.counters.published.inc(),
+                        2 => topic.counters.replaced.inc(),
+                        _ => 0,
+                    };
+                    let options = &ticket.verb.options;
+                    if code != 1 {
+                        topic
+                            .sweep_by(options.ttl_ms.or(topic.settings.ttl_ms).map(|ttl| at + ttl));
+                    }
+                    if options.idempotency.is_some() {
+                        topic.sweep_by(Some(now + topic.settings.idempotency_window_ms));
+                    }
+                    let due_at = (state != State::Leased).then_some(at);
+                    Ok(Published { id, state, due_at, duplicate: code != 0 })
+                }
+                3 => Err(Error::DuplicateKey),
+                4 => Err(Error::MessageLeased),
+                5 => Err(Error::IdempotencyKeyReused),
+                6 => Err(Error::TopicFull),
+                _ => return Err(CallError::Internal),
+            }));
+        }
+        Ok(outcomes)
     }
 
-    fn canned(self, _: &Arc<Topic>, backend: &Backend) -> Stored {
+    fn canned(self, _: &Arc<Topic>, backend: &Backend) -> Outcome {
         let now = backend.clock.now();
-        Stored { due_at: self.due.from(now), now }
+        Ok(stored(self.id, self.due.from(now), now))
     }
 }

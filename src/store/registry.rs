@@ -5,18 +5,20 @@ use super::{
     keys::PartitionKeys,
     lanes::Lanes,
     reply::{CallError, Fields, malformed, word},
-    scripts,
+    scripts::{self, Script},
+    sweeps::Hint,
 };
 use crate::{
     error::Error,
     metrics::TopicCounters,
-    model::{Partition, Route, TopicName, TopicNumber, TopicSettings},
+    model::{OnFull, Partition, Retention, Route, TopicName, TopicNumber, TopicSettings},
 };
-use deadpool_redis::redis::{Value, cmd};
+use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::{
     collections::HashMap,
-    sync::{Arc, RwLock},
+    sync::{Arc, RwLock, atomic::AtomicI64},
 };
+use tokio::sync::mpsc;
 
 /// A topic, and the one partition that it has for now.
 #[derive(Debug)]
@@ -27,9 +29,16 @@ pub struct Topic {
     pub revision: i64,
     /// How its messages are treated.
     pub settings: TopicSettings,
+    /// Number and revision, as scripts compare them with what the partition knows: whoever works from a configuration
+    /// that is not in force any more is told so.
+    pub(crate) word: String,
     pub(crate) route: Route,
     pub(crate) keys: PartitionKeys,
     pub(crate) counters: Arc<TopicCounters>,
+    /// The earliest moment (ms) for which a sweep was asked and which has not passed; 0: none.
+    pub(crate) sweep_at: AtomicI64,
+    /// Where sweeps are asked for.
+    pub(crate) hints: mpsc::UnboundedSender<Hint>,
 }
 
 #[derive(Default)]
@@ -39,15 +48,35 @@ struct Known {
 }
 
 /// The registry as this instance knows it.
-#[derive(Default)]
 pub(crate) struct Registry {
     prefix: String,
     known: RwLock<Known>,
+    hints: mpsc::UnboundedSender<Hint>,
+}
+
+/// What a conditional change of a topic's configuration came to.
+pub(crate) enum Put {
+    /// It is in the registry; whether the topic was created by it.
+    Done(bool),
+    /// Refused.
+    Refused(Error),
+    /// The configuration is another by now than the caller worked from.
+    Changed,
+}
+
+/// Under which conditions a configuration is put.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Conditions<'a> {
+    /// Revisions one of which the topic must have; empty: any, but there must be one.
+    pub if_match: Option<&'a [i64]>,
+    /// The revision that the caller worked from.
+    pub worked_from: Option<i64>,
 }
 
 impl Registry {
-    pub fn new(prefix: &str) -> Self {
-        Self { prefix: prefix.to_owned(), known: RwLock::default() }
+    /// An empty one; `hints` is where its topics ask for sweeps.
+    pub fn new(prefix: &str, hints: mpsc::UnboundedSender<Hint>) -> Self {
+        Self { prefix: prefix.to_owned(), known: RwLock::default(), hints }
     }
 
     /// The topic of this name, if there is one.
@@ -59,6 +88,15 @@ impl Registry {
         if let Some(topic) = self.read().by_name.get(name) {
             return Ok(Some(topic.clone()));
         }
+        self.look_up(lanes, name).await
+    }
+
+    /// The topic of this name as Redis has it now.
+    pub async fn look_up(
+        &self,
+        lanes: &Lanes,
+        name: &TopicName,
+    ) -> Result<Option<Arc<Topic>>, CallError> {
         let mut get = cmd("HGET");
         get.arg(&lanes.backend.keys.registry).arg(name.as_str());
         match lanes.command(get).await? {
@@ -95,10 +133,7 @@ impl Registry {
         if let Some(topic) = self.read().by_name.get(name) {
             return Ok(Ok(topic.clone()));
         }
-        let keys = &lanes.backend.keys;
-        let mut create = cmd("EVAL");
-        create.arg(scripts::CREATE_TOPIC.source).arg(3);
-        create.arg(&keys.registry).arg(&keys.names).arg(&keys.index);
+        let mut create = registry_call(&scripts::CREATE_TOPIC, lanes);
         create.arg(name.as_str()).arg(TopicNumber::MOST);
         let answer = lanes.command(create).await?;
         if word(&answer) == Some("FULL") {
@@ -115,29 +150,81 @@ impl Registry {
         Ok(Ok(topic))
     }
 
-    /// A script answered STALE: what is known of the topic is forgotten, and its partition told whose it is, in case
-    /// whoever made the topic died in between.
+    /// Puts a topic's configuration into the registry and into its partition.
+    pub async fn put(
+        &self,
+        lanes: &Lanes,
+        name: &TopicName,
+        settings: &TopicSettings,
+        conditions: Conditions<'_>,
+    ) -> Result<Put, CallError> {
+        let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
+        let mut put = registry_call(&scripts::PUT_TOPIC, lanes);
+        put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
+        put.arg(match conditions.if_match {
+            None => String::new(),
+            Some([]) => "*".to_owned(),
+            Some(revisions) => {
+                let revisions: Vec<_> = revisions.iter().map(ToString::to_string).collect();
+                format!(" {} ", revisions.join(" "))
+            }
+        });
+        put.arg(conditions.worked_from.map(|revision| revision.to_string()).unwrap_or_default());
+        let answer = lanes.command(put).await?;
+        match word(&answer) {
+            Some("FULL") => return Ok(Put::Refused(Error::TopicsExhausted)),
+            Some("MISMATCH") => return Ok(Put::Refused(Error::RevisionMismatch)),
+            Some("CHANGED") => return Ok(Put::Changed),
+            _ => {}
+        }
+        let mut fields = Fields::of(answer)?;
+        let created = fields.int()? == 1;
+        let topic = self.remember(lanes, name, fields.value()?)?;
+        // From here on everybody who works from an older configuration is told so.
+        self.open_partition(lanes, &topic).await?;
+        if created {
+            lanes.wake(name);
+        }
+        Ok(Put::Done(created))
+    }
+
+    /// Takes a deleted topic out of the registry.
+    pub async fn remove(&self, lanes: &Lanes, topic: &Topic) -> Result<(), CallError> {
+        let mut remove = registry_call(&scripts::REMOVE_TOPIC, lanes);
+        remove.arg(topic.name.as_str()).arg(topic.route.topic.0);
+        lanes.command(remove).await?;
+        self.forget(topic);
+        Ok(())
+    }
+
+    /// A script answered STALE: the registry is read again, and the partition told what stands there, in case whoever
+    /// changed the topic died in between.
     pub async fn refresh(&self, lanes: &Lanes, stale: &Topic) -> Result<(), CallError> {
         self.forget(stale);
-        if let Some(topic) = self.find(lanes, &stale.name).await? {
+        if let Some(topic) = self.look_up(lanes, &stale.name).await? {
             self.open_partition(lanes, &topic).await?;
         }
         Ok(())
     }
 
     async fn open_partition(&self, lanes: &Lanes, topic: &Topic) -> Result<(), CallError> {
+        let TopicSettings { max_attempts, backoff, lease_ms, .. } = &topic.settings;
         let mut open = cmd("EVAL");
-        open.arg(scripts::OPEN_PARTITION.source).arg(1).arg(&topic.keys.meta);
-        open.arg(topic.route.topic.0);
-        open.arg(topic.settings.max_attempts).arg(topic.settings.backoff.to_script());
+        open.arg(scripts::OPEN_PARTITION.source).arg(2);
+        open.arg(&topic.keys.meta).arg(&topic.keys.first_due);
+        open.arg(topic.route.topic.0).arg(topic.revision);
+        open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms).arg(rules(&topic.settings));
         let answer = lanes.command(open).await?;
-        if word(&answer) == Some("STALE") {
-            self.forget(topic);
+        match word(&answer) {
+            Some("STALE") => self.forget(topic),
+            // Whoever deleted it died before the registry knew.
+            Some("DELETED") => self.remove(lanes, topic).await?,
+            _ => {}
         }
         Ok(())
     }
 
-    /// An entry of the registry: "number revision".
+    /// An entry of the registry: "number revision", and the configuration where it is not the default.
     fn remember(
         &self,
         lanes: &Lanes,
@@ -145,22 +232,29 @@ impl Registry {
         entry: Value,
     ) -> Result<Arc<Topic>, CallError> {
         let parsed = word(&entry).and_then(|text| {
-            let (number, revision) = text.split_once(' ')?;
-            Some((number.parse().ok()?, revision.parse().ok()?))
+            let mut parts = text.splitn(3, ' ');
+            let (number, revision) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            let settings = serde_json::from_str(parts.next().unwrap_or("{}")).ok()?;
+            Some((number, revision, settings))
         });
-        let (number, revision) = parsed.ok_or_else(|| malformed(&entry))?;
+        let (number, revision, settings) = parsed.ok_or_else(|| malformed(&entry))?;
         let route = Route { topic: TopicNumber(number), partition: Partition(0) };
         let topic = Arc::new(Topic {
             name: name.clone(),
             revision,
-            settings: TopicSettings::default(),
+            settings,
+            word: format!("{number} {revision}"),
             route,
             keys: PartitionKeys::new(&self.prefix, name, route.partition),
             counters: lanes.backend.metrics.topic(name),
+            sweep_at: AtomicI64::new(0),
+            hints: self.hints.clone(),
         });
         let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         // Two requests may have read it at once: one entry, so that their messages share groups.
-        if let Some(other) = known.by_number.get(&route.topic) {
+        if let Some(other) = known.by_number.get(&route.topic)
+            && other.revision >= revision
+        {
             return Ok(other.clone());
         }
         known.by_name.insert(name.clone(), topic.clone());
@@ -168,15 +262,69 @@ impl Registry {
         Ok(topic)
     }
 
+    /// Forgets this revision of a topic; a later one, learnt meanwhile, stays.
     fn forget(&self, topic: &Topic) {
         let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        known.by_number.remove(&topic.route.topic);
-        if known.by_name.get(&topic.name).is_some_and(|t| t.route.topic == topic.route.topic) {
+        let same = |other: &Arc<Topic>| other.word == topic.word;
+        if known.by_number.get(&topic.route.topic).is_some_and(same) {
+            known.by_number.remove(&topic.route.topic);
+        }
+        if known.by_name.get(&topic.name).is_some_and(same) {
             known.by_name.remove(&topic.name);
         }
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Known> {
         self.known.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A call of a script that works on the registry.
+fn registry_call(script: &Script, lanes: &Lanes) -> Cmd {
+    let keys = &lanes.backend.keys;
+    let mut call = cmd("EVAL");
+    call.arg(script.source).arg(3).arg(&keys.registry).arg(&keys.names).arg(&keys.index);
+    call
+}
+
+/// What the include `rules.lua` reads, without its first part: empty parts for what is not so.
+fn rules(settings: &TopicSettings) -> String {
+    let defaults = Retention::default();
+    let Retention { acked_ms, dead_ms, dead_max } = settings.retention;
+    let unless = |number: i64, default: i64| {
+        if number == default { String::new() } else { number.to_string() }
+    };
+    let optional =
+        |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
+    let on_full = match (settings.max_messages, settings.on_full) {
+        (Some(_), OnFull::DropOldest) => "drop_oldest",
+        _ => "",
+    };
+    [
+        &optional(settings.ttl_ms),
+        &unless(acked_ms, 0),
+        &unless(dead_ms, defaults.dead_ms),
+        &unless(dead_max, defaults.dead_max),
+        &optional(settings.max_messages),
+        on_full,
+    ]
+    .join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_of_defaults_has_no_rules() {
+        assert_eq!(rules(&TopicSettings::default()), ",,,,,");
+        let settings = TopicSettings {
+            ttl_ms: Some(5),
+            max_messages: Some(7),
+            on_full: OnFull::DropOldest,
+            retention: Retention { acked_ms: 1, dead_ms: 2, dead_max: 3 },
+            ..TopicSettings::default()
+        };
+        assert_eq!(rules(&settings), "5,1,2,3,7,drop_oldest");
     }
 }

@@ -43,18 +43,45 @@ macro_rules! scripts {
 }
 
 scripts! {
-    PUBLISH = "publish": "now" "format" "rank" "extra" "place" "wake";
-    LEASE = "lease": "now" "format" "lease_score" "rank" "extra" "read_extras" "place" "expire_leases" "promote"
-        "next_event" "payload_bytes" "take_by_size";
-    ACK = "ack": "now" "lease_score" "extra" "read_extras" "seal";
-    NACK = "nack": "now" "lease_score" "rank" "extra" "read_extras" "seal" "place" "wake" "backoff";
+    PUBLISH = "publish": "now" "format" "due" "wake";
+    PUBLISH_SPECIAL = "publish_special": "partition" "now" "format" "due" "lease_score" "rank" "extra" "rules" "events"
+        "place" "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep" "settle" "room" "wake";
+    LEASE = "lease": "partition" "now" "format" "lease_score" "rank" "extra" "read_extras" "rules" "events" "place"
+        "forget" "expiry" "end_lease" "drop_expired" "promote" "grant" "next_event" "payload_bytes" "take_by_size";
+    ACK = "ack": "now" "lease_score" "extra" "read_extras" "rules" "seal" "forget";
+    NACK = "nack": "partition" "now" "lease_score" "rank" "extra" "read_extras" "rules" "events" "seal" "place" "forget"
+        "expiry" "wake" "backoff";
     EXTEND = "extend": "now" "lease_score" "extra" "read_extras" "seal";
-    GET = "get": "now" "lease_score" "rank" "extra";
-    DELETE = "delete": "now" "lease_score";
+    GET = "get": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "forget" "expiry" "end_lease"
+        "settle" "which" "snapshot";
+    DELETE = "delete": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "forget" "expiry"
+        "end_lease" "settle" "which";
+    UPDATE = "update": "partition" "now" "format" "due" "lease_score" "rank" "extra" "rules" "events" "place" "forget"
+        "expiry" "end_lease" "settle" "which" "snapshot" "wake";
+    REDRIVE_MESSAGE = "redrive_message": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place"
+        "forget" "expiry" "end_lease" "settle" "redrive" "snapshot" "wake";
+    REDRIVE_TOPIC = "redrive_topic": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "promote"
+        "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep" "settle" "redrive" "wake";
+    PURGE_TOPIC = "purge_topic": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "forget"
+        "expiry" "end_lease";
+    LIST_MESSAGES = "list_messages": "partition" "now" "format" "lease_score" "rank" "extra" "rules" "events" "place"
+        "promote" "forget" "expiry" "end_lease" "page";
+    FORECAST_TOPIC = "forecast_topic": "now" "format";
     EXISTS = "exists": ;
-    COUNT_TOPIC = "count_topic": "now" "format" "lease_score" "rank";
+    COUNT_TOPIC = "count_topic": "partition" "now" "format" "lease_score" "rank" "extra" "rules" "events" "place"
+        "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep";
+    SWEEP = "sweep": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "promote" "forget" "expiry"
+        "end_lease" "drop_expired" "note_over" "sweep" "next_sweep";
+    PAUSE_TOPIC = "pause_topic": ;
     CREATE_TOPIC = "create_topic": "format";
+    PUT_TOPIC = "put_topic": "format";
+    REMOVE_TOPIC = "remove_topic": ;
     OPEN_PARTITION = "open_partition": ;
+    CLOSE_PARTITION = "close_partition": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place"
+        "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep";
+    CLAIM_SWEEPS = "claim_sweeps": "now" "format";
+    FINISH_SWEEP = "finish_sweep": ;
+    CLAIM_WALK = "claim_walk": "now" "format";
     OPEN_RUN = "open_run": ;
 }
 

@@ -33,39 +33,31 @@ impl Lanes {
     /// Sends requests that go to Redis in this order, and waits for all answers.
     pub async fn submit_many<V: Grouped>(
         &self,
-        topic: &Arc<Topic>,
-        verbs: impl Iterator<Item = V>,
+        requests: impl Iterator<Item = (Arc<Topic>, V)>,
     ) -> Vec<Result<V::Answer, CallError>> {
         if self.mode != StoreMode::Group {
             let mut answers = Vec::new();
-            for verb in verbs {
-                answers.push(self.submit(topic, verb).await);
+            for (topic, verb) in requests {
+                answers.push(self.submit(&topic, verb).await);
             }
             return answers;
         }
         let since = Instant::now();
-        let (tickets, answers): (Vec<_>, Vec<_>) = verbs
-            .map(|verb| {
+        let (tickets, answers): (Vec<_>, Vec<_>) = requests
+            .map(|(topic, verb)| {
                 let (answer, answered) = oneshot::channel();
-                (V::job(Ticket { verb, topic: topic.clone(), since, answer }), answered)
+                (V::job(Ticket { verb, topic, since, answer }), answered)
             })
             .unzip();
+        if tickets.is_empty() {
+            return Vec::new();
+        }
         self.inbox.put_all(tickets);
         let mut outcomes = Vec::with_capacity(answers.len());
         for answered in answers {
             outcomes.push(answered.await.unwrap_or(Err(CallError::Unknown)));
         }
         outcomes
-    }
-
-    /// Sends a request in a call of its own and waits for its answer.
-    pub async fn submit_alone<V: Verb>(
-        &self,
-        topic: &Arc<Topic>,
-        verb: V,
-    ) -> Result<V::Answer, CallError> {
-        let job = |ticket: Ticket<V>| Job::Alone(Box::new(Group::new(ticket)), Instant::now());
-        self.call(topic, verb, job).await
     }
 
     /// Sends a request and lets nobody wait.
@@ -95,7 +87,7 @@ impl Lanes {
         answered.await.unwrap_or(Err(CallError::Unknown))
     }
 
-    async fn call_directly(&self, call: Box<dyn Call>) {
+    pub(super) async fn call_directly(&self, call: Box<dyn Call>) {
         match self.backend.checkout().await {
             Ok(mut link) => {
                 let lost = self.exchange(&mut link, vec![call], self.timeout).await;

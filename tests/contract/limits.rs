@@ -197,11 +197,11 @@ async fn another_method_is_405_and_says_which_are_allowed() {
     let id = unknown_id();
     for (path, allowed) in [
         ("/topics".to_owned(), &["GET"][..]),
-        ("/topics/t".to_owned(), &["GET"]),
-        ("/topics/t/messages".to_owned(), &["POST"]),
+        ("/topics/t".to_owned(), &["GET", "PUT", "PATCH", "DELETE"]),
+        ("/topics/t/messages".to_owned(), &["GET", "POST"]),
         ("/topics/t/messages/raw".to_owned(), &["POST"]),
         ("/topics/t/lease".to_owned(), &["POST"]),
-        (format!("/messages/{id}"), &["GET", "DELETE"]),
+        (format!("/messages/{id}"), &["GET", "PATCH", "DELETE"]),
         (format!("/messages/{id}/ack"), &["POST"]),
         (format!("/messages/{id}/nack"), &["POST"]),
         (format!("/messages/{id}/extend"), &["POST"]),

@@ -124,14 +124,36 @@ fn every_key_and_argument_that_is_used_is_documented_and_the_other_way_round() {
     none(wrong);
 }
 
-/// Is this expression made of `KEYS[n]` alone, as `last and KEYS[2] or KEYS[1]` is?
+/// The keys of a partition, as the include `partition.lua` names them.
+const PARTITION: [&str; 16] = [
+    "unack",
+    "last",
+    "delayed",
+    "messages",
+    "meta",
+    "extra",
+    "delayed_prio",
+    "ready",
+    "dead",
+    "keys",
+    "expires",
+    "first_due",
+    "events",
+    "acked",
+    "idem",
+    "idem_due",
+];
+
+/// Is this expression made of keys alone, as `last and KEYS[2] or KEYS[1]` is, or `k.delayed` of the table that the
+/// include `partition.lua` makes of KEYS?
 fn of_keys(expression: &str) -> bool {
     let choices: Vec<&str> = expression.split(" or ").collect();
     !choices.is_empty()
         && choices.iter().all(|choice| {
             let value = choice.rsplit(" and ").next().unwrap().trim();
             let number = value.strip_prefix("KEYS[").and_then(|rest| rest.strip_suffix(']'));
-            number.is_some_and(|number| number.parse::<usize>().is_ok())
+            let named = value.strip_prefix("k.").is_some_and(|name| PARTITION.contains(&name));
+            named || number.is_some_and(|number| number.parse::<usize>().is_ok())
         })
 }
 
@@ -165,6 +187,14 @@ fn every_command_of_a_script_works_on_a_key_that_was_passed_to_it() {
     for script in scripts() {
         let mut names = loop_names(&script.code, of_keys);
         names.extend(local_names(&script.code));
+        for function in script.code.split("local function ").skip(1) {
+            names.extend(arguments(function.split_once('(').unwrap().1));
+        }
+        let tables =
+            script.code.matches("local k = ").count() + script.code.matches(" k = ").count();
+        let made = script.code.matches(" k = partition(KEYS)").count()
+            + script.code.matches(" k = { messages = KEYS[").count();
+        assert!(tables == 0 || made > 0, "{} makes its keys of something else", script.path);
         for call in script.calls("redis.call").iter().chain(&script.calls("redis.pcall")) {
             if call[0] == "'TIME'" {
                 continue;
@@ -188,7 +218,10 @@ fn every_command_of_an_include_works_on_a_key_that_its_caller_passed() {
     for include in read("migrations-lua/includes") {
         for function in include.code.split("local function ").skip(1) {
             let parameters = arguments(function.split_once('(').unwrap().1);
-            let good = |name: &str| parameters.iter().any(|parameter| parameter == name);
+            let good = |name: &str| {
+                let table = parameters.iter().any(|parameter| parameter == "k");
+                parameters.iter().any(|parameter| parameter == name) || (table && of_keys(name))
+            };
             let looped = loop_names(function, good);
             let body = Script {
                 path: include.path.clone(),

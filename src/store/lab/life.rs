@@ -124,9 +124,8 @@ impl Flow {
         };
         if self.way == Way::Scripts {
             let mut call = call(&scripts::PUBLISH);
-            call.arg(6).arg(&keys.messages).arg(&keys.delayed).arg(&keys.meta);
-            call.arg(&keys.extra).arg(&keys.delayed_prio).arg(&keys.ready);
-            call.arg(TOPIC).arg(members.len()).arg(0).arg(0);
+            call.arg(3).arg(&keys.messages).arg(&keys.delayed).arg(&keys.meta);
+            call.arg(TOPIC).arg(members.len()).arg(0);
             for member in members {
                 call.arg(0).arg(member);
             }
@@ -149,28 +148,23 @@ impl Flow {
         let keys = &self.keys;
         if self.way == Way::Scripts {
             let mut call = call(&scripts::LEASE);
-            call.arg(9).arg(&keys.unack).arg(&keys.last).arg(&keys.delayed).arg(&keys.messages);
-            call.arg(&keys.meta).arg(&keys.extra).arg(&keys.delayed_prio).arg(&keys.ready);
-            call.arg(&keys.dead).arg(TOPIC).arg(GENERATION).arg(0).arg(0);
+            let keys = &keys.all()[..14];
+            call.arg(keys.len()).arg(keys).arg(TOPIC).arg(GENERATION).arg(0).arg(0);
             call.arg(members.len()).arg(LEASE_MS);
             return vec![call];
         }
         let over = (DUE_MS * 2048).to_string();
         let now = (DUE_MS + 1).to_string();
-        let range = |key: &str, to: &str| {
-            let bounds = ["-inf", to, "WITHSCORES", "LIMIT", "0", "256"];
-            with(on("ZRANGEBYSCORE", key), &bounds)
-        };
         let mut zadd = on("ZADD", &keys.unack);
         for member in members {
             zadd.arg((DUE_MS + LEASE_MS) * 2048 + GENERATION).arg(member);
         }
         vec![
-            with(on("HMGET", &keys.meta), &["topic", "max_attempts", "large"]),
+            with(on("HMGET", &keys.meta), &["topic", "max_attempts", "large", "rules"]),
             with(on("ZREM", &keys.unack), &[""]),
             redis::cmd("TIME"),
             with(on("EXISTS", &keys.last), &[&keys.extra, &keys.delayed_prio, &keys.ready]),
-            range(&keys.unack, &over),
+            with(on("ZCOUNT", &keys.unack), &["-inf", &over]),
             with(on("ZCOUNT", &keys.delayed), &["-inf", &now]),
             with(on("ZPOPMIN", &keys.delayed), &[members.len().to_string()]),
             with(on("HMGET", &keys.messages), members),
@@ -183,13 +177,14 @@ impl Flow {
         let keys = &self.keys;
         if self.way == Way::Scripts {
             let mut call = call(&scripts::ACK);
-            call.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
-            call.arg(&keys.extra).arg(&keys.meta).arg(TOPIC).arg(members.len());
+            call.arg(10).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);
+            call.arg(&keys.meta).arg(&keys.keys).arg(&keys.expires).arg(&keys.first_due);
+            call.arg(&keys.events).arg(&keys.acked).arg(TOPIC).arg(members.len());
             call.arg(SEAL).arg(members);
             return vec![call];
         }
         vec![
-            with(on("HGET", &keys.meta), &["topic"]),
+            with(on("HMGET", &keys.meta), &["topic", "rules"]),
             with(on("ZREM", &keys.unack), &[""]),
             redis::cmd("TIME"),
             with(on("ZMSCORE", &keys.unack), members),

@@ -1,0 +1,38 @@
+-- A message gives up its key, if it still holds it.
+local function free_key(k, member, rest)
+  local _, _, _, _, key = parse_rest(rest)
+  if key ~= '' and redis.call('HGET', k.keys, key) == member then redis.call('HDEL', k.keys, key) end
+end
+
+-- Everything of these messages (at most 256) but their places is gone. `extras` holds their `extra`, by index.
+local function forget_all(k, members, extras)
+  for i = 1, #members do
+    if extras[i] then
+      local _, _, _, _, rest = parse_extra(extras[i])
+      free_key(k, members[i], rest)
+    end
+  end
+  redis.call('HDEL', k.messages, unpack(members))
+  redis.call('HDEL', k.extra, unpack(members))
+  redis.call('HDEL', k.events, unpack(members))
+  redis.call('ZREM', k.expires, unpack(members))
+  redis.call('ZREM', k.first_due, unpack(members))
+end
+
+-- Messages that wait or are dead (at most 256) leave, and are counted as `total`.
+local function drop_all(k, members, total)
+  if #members == 0 then return end
+  local extras = redis.call('HMGET', k.extra, unpack(members))
+  for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.dead }) do redis.call('ZREM', key, unpack(members)) end
+  forget_all(k, members, extras)
+  redis.call('HINCRBY', k.meta, total, #members)
+end
+
+-- A message dies: no key, no TTL, no place but among the dead.
+local function bury(k, member, rest, at)
+  free_key(k, member, rest)
+  redis.call('ZREM', k.expires, member)
+  redis.call('ZREM', k.first_due, member)
+  redis.call('ZADD', k.dead, at, member)
+  redis.call('HINCRBY', k.meta, 'dead', 1)
+end

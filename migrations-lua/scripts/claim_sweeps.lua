@@ -1,0 +1,19 @@
+-- claim_sweeps: topics whose time has come to be swept; they are this caller's for a while.
+-- KEYS[1] sweeps
+-- ARGV[1] limit
+-- ARGV[2] how long they are the caller's, ms; then they are anybody's again
+-- returns: {now, when the next one's time comes (ms; 0: none), name, score that the claim wrote, …}
+-- cost: TIME, 2 ZRANGEBYSCORE, one ZADD
+local now = now_ms()
+local names = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])
+local claimed, held = {}, int(now + tonumber(ARGV[2]))
+for i = 1, #names do
+  claimed[2 * i - 1], claimed[2 * i] = held, names[i]
+end
+if #names > 0 then redis.call('ZADD', KEYS[1], unpack(claimed)) end
+local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+local reply = { now, tonumber(first[2] or 0) }
+for i = 1, #names do
+  reply[2 * i + 1], reply[2 * i + 2] = names[i], tonumber(held)
+end
+return reply

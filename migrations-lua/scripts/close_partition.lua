@@ -1,0 +1,27 @@
+-- close_partition: delete a topic's messages and leave a mark, so that nobody who still believes in the topic writes here.
+-- KEYS[1..] all of the partition's
+-- ARGV[1] topic: number and revision
+-- ARGV[2] number: the topic's
+-- ARGV[3] force: 1 to delete it with what is in it
+-- ARGV[4] how long the mark stays, ms
+-- returns: 'OK', 'NOT_EMPTY' or 'STALE'
+-- cost: HMGET, 7 ZCARD, UNLINK, HSET, PEXPIRE
+local k = partition(KEYS)
+local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
+if meta[1] ~= ARGV[1] then return 'STALE' end
+if ARGV[3] ~= '1' then
+  redis.call('ZREM', k.unack, '')
+  sweep(k, now_ms(), 128, parse_rules(meta[2]))
+  local messages = 0
+  for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.unack, k.last, k.dead }) do
+    messages = messages + redis.call('ZCARD', key)
+  end
+  if messages > 0 then return 'NOT_EMPTY' end
+end
+for _, key in ipairs({
+  k.unack, k.last, k.delayed, k.messages, k.meta, k.extra, k.delayed_prio, k.ready, k.dead, k.keys, k.expires,
+  k.first_due, k.events, k.acked, k.idem, k.idem_due,
+}) do redis.call('UNLINK', key) end
+redis.call('HSET', k.meta, 'topic', table.concat({ '-', ARGV[2] }))
+redis.call('PEXPIRE', k.meta, ARGV[4])
+return 'OK'

@@ -1,0 +1,15 @@
+-- finish_sweep: say when a claimed topic is to be swept again, unless somebody said so meanwhile.
+-- KEYS[1] sweeps
+-- ARGV[1] name
+-- ARGV[2] score that the claim wrote
+-- ARGV[3] when to come again, ms; '' for never
+-- returns: 'OK'
+-- cost: ZSCORE, ZADD or ZREM
+if redis.call('ZSCORE', KEYS[1], ARGV[1]) == ARGV[2] then
+  if ARGV[3] == '' then
+    redis.call('ZREM', KEYS[1], ARGV[1])
+  else
+    redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1])
+  end
+end
+return 'OK'

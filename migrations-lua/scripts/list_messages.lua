@@ -1,0 +1,80 @@
+-- list_messages: some messages of one state in its order, from a place in it on.
+-- KEYS[1..] all of the partition's
+-- ARGV[1] topic: number and revision
+-- ARGV[2] state
+-- ARGV[3] limit: at most 256
+-- ARGV[4] part of the list in which the last message of the page before stands, 0 or 1; '' from the beginning
+-- ARGV[5] its score
+-- ARGV[6] its member
+-- ARGV[7] bytes of bodies to return at most, but one message at least; 0: no bodies
+-- returns: {now, more 0|1, topic's max_attempts, {part, score, member, …}, extras, bodies, ttl or 0} or 'STALE'
+-- cost: HMGET, TIME, 1 to 4 ZRANGE, HMGET; about 20 calls where the last message is gone; one HGET a message with bodies
+local k = partition(KEYS)
+local meta = redis.call('HMGET', k.meta, 'topic', 'max_attempts', 'rules')
+if meta[1] ~= ARGV[1] then return 'STALE' end
+redis.call('ZREM', k.unack, '')
+local now = now_ms()
+end_leases(k, now, 128, parse_rules(meta[3]).ttl)
+promote(now, 256, k.delayed_prio, k.ready, k.extra)
+local state, limit = ARGV[2], tonumber(ARGV[3])
+local due, later = int(now), string.format('(%d', now)
+local leased = string.format('(%d', now * 2048 + 2047)
+-- Each part is one or two sets in one order.
+local parts
+if state == 'delayed' then
+  parts = { { k.delayed, k.delayed_prio, later, '+inf' } }
+elseif state == 'ready' then
+  parts = { { k.ready, false, '-inf', '+inf' }, { k.delayed, false, '-inf', due } }
+elseif state == 'leased' then
+  parts = { { k.unack, k.last, leased, '+inf' } }
+elseif state == 'dead' then
+  parts = { { k.dead, false, '-inf', '+inf' } }
+else
+  parts = { { k.acked, false, '-inf', '+inf' } }
+end
+local function count(zset, low, high)
+  return redis.call('ZCOUNT', zset, low, high)
+end
+local found, more = {}, false
+local first = ARGV[4] == '' and 0 or tonumber(ARGV[4])
+for number = first, #parts - 1 do
+  local part = parts[number + 1]
+  local left = limit - #found / 3
+  if left <= 0 then
+    more = more or count(part[1], part[3], part[4]) > 0
+  else
+    local at = ARGV[4] ~= '' and number == first
+    local page, rest = page_after(part[1], part[3], part[4], at and ARGV[5], ARGV[6], left)
+    if part[2] and count(part[2], part[3], part[4]) > 0 then
+      local other, other_rest = page_after(part[2], part[3], part[4], at and ARGV[5], ARGV[6], left)
+      page, rest = merge_pages(page, other, left), rest or other_rest or #page + #other > 2 * left
+    end
+    for i = 1, #page, 2 do
+      found[#found + 1] = number
+      found[#found + 1] = page[i + 1]
+      found[#found + 1] = page[i]
+    end
+    more = more or rest
+  end
+end
+local members, extras, bodies = {}, {}, {}
+for i = 3, #found, 3 do members[#members + 1] = found[i] end
+if #members > 0 then extras = redis.call('HMGET', k.extra, unpack(members)) end
+local room = tonumber(ARGV[7])
+if room > 0 then
+  local bytes, at = 0, 0
+  while at < #members do
+    local body = redis.call('HGET', k.messages, members[at + 1]) or ''
+    bytes = bytes + #body
+    if at > 0 and bytes > room then
+      more = true
+      break
+    end
+    at = at + 1
+    bodies[at] = body
+  end
+  for i = #found, 3 * at + 1, -1 do found[i] = nil end
+  for i = #members, at + 1, -1 do extras[i] = nil end
+end
+for i = 1, #extras do extras[i] = extras[i] or '' end
+return { now, more and 1 or 0, tonumber(meta[2]), found, extras, bodies, parse_rules(meta[3]).ttl or 0 }

@@ -1,0 +1,15 @@
+-- pause_topic: stop or resume granting.
+-- KEYS[1] meta
+-- ARGV[1] topic: number and revision
+-- ARGV[2] paused: 1 or 0
+-- returns: 'OK' or 'STALE'
+-- cost: HMGET, HSET
+local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules')
+if meta[1] ~= ARGV[1] then return 'STALE' end
+local rules = string.gsub(meta[2] or '0,,,,,,', '^%d', ARGV[2])
+if rules == '0,,,,,,' then
+  redis.call('HDEL', KEYS[1], 'rules')
+else
+  redis.call('HSET', KEYS[1], 'rules', rules)
+end
+return 'OK'

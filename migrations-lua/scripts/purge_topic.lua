@@ -1,0 +1,38 @@
+-- purge_topic: remove messages by state, up to a bound.
+-- KEYS[1..] all of the partition's
+-- ARGV[1] topic: number and revision
+-- ARGV[2] limit: at most 256
+-- ARGV[3] delayed: 1 when those that are not due are meant
+-- ARGV[4] ready: 1 when those that are due are meant
+-- ARGV[5] dead: 1 when the dead are meant
+-- returns: {now, purged, left of these states} or 'STALE'
+-- cost: HMGET, ZREM, TIME, up to 5 ranges, one HMGET and up to 12 calls for each range; one HGET for each key
+local k = partition(KEYS)
+local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
+if meta[1] ~= ARGV[1] then return 'STALE' end
+redis.call('ZREM', k.unack, '')
+local now = now_ms()
+local limit = tonumber(ARGV[2])
+end_leases(k, now, 128, parse_rules(meta[2]).ttl)
+local later, purged, left = string.format('(%d', now), 0, 0
+
+-- Removes what fits into the call of one set, and counts the rest.
+local function purge(zset, from, upto)
+  if purged < limit then
+    local members = redis.call('ZRANGEBYSCORE', zset, from, upto, 'LIMIT', 0, limit - purged)
+    drop_all(k, members, 'purged')
+    purged = purged + #members
+  end
+  left = left + redis.call('ZCOUNT', zset, from, upto)
+end
+if ARGV[3] == '1' then
+  purge(k.delayed, later, '+inf')
+  purge(k.delayed_prio, later, '+inf')
+end
+if ARGV[4] == '1' then
+  purge(k.ready, '-inf', '+inf')
+  purge(k.delayed, '-inf', now)
+  purge(k.delayed_prio, '-inf', now)
+end
+if ARGV[5] == '1' then purge(k.dead, '-inf', '+inf') end
+return { now, purged, left }

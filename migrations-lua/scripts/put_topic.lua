@@ -1,0 +1,31 @@
+-- put_topic: write a topic's configuration into the registry; the topic comes into being if there is none.
+-- KEYS[1] registry
+-- KEYS[2] names
+-- KEYS[3] index
+-- ARGV[1] name
+-- ARGV[2] most: numbers that there are
+-- ARGV[3] configuration (JSON)
+-- ARGV[4] '' for any; '*' where the topic must be there; or the revisions, between spaces, one of which it must have
+-- ARGV[5] revision that the caller worked from: with another one nothing is done; '' for any
+-- returns: {created 0|1, 'number revision configuration'}, 'FULL', 'MISMATCH' or 'CHANGED'
+-- cost: HGET; HINCRBY twice, HSET twice, ZADD when it is new
+local entry = redis.call('HGET', KEYS[1], ARGV[1])
+local number, revision
+if entry then number, revision = string.match(entry, '^(%d+) (%d+)') end
+if ARGV[4] == '*' then
+  if not entry then return 'MISMATCH' end
+elseif ARGV[4] ~= '' and not (entry and string.find(ARGV[4], table.concat({ ' ', revision, ' ' }), 1, true)) then
+  return 'MISMATCH'
+end
+if ARGV[5] ~= '' and ARGV[5] ~= revision then return 'CHANGED' end
+local created = 0
+if not entry then
+  if tonumber(redis.call('HGET', KEYS[2], 'next') or 0) >= tonumber(ARGV[2]) then return 'FULL' end
+  number, created = int(redis.call('HINCRBY', KEYS[2], 'next', 1)), 1
+  redis.call('HSET', KEYS[2], number, ARGV[1])
+  redis.call('ZADD', KEYS[3], 0, ARGV[1])
+end
+revision = int(redis.call('HINCRBY', KEYS[2], 'revision', 1))
+entry = table.concat({ number, ' ', revision, ' ', ARGV[3] })
+redis.call('HSET', KEYS[1], ARGV[1], entry)
+return { created, entry }

@@ -1,0 +1,14 @@
+-- remove_topic: take a deleted topic out of the registry.
+-- KEYS[1] registry
+-- KEYS[2] names
+-- KEYS[3] index
+-- ARGV[1] name
+-- ARGV[2] number: a topic that was made anew under the name stays
+-- returns: 1, or 0 when it was gone already
+-- cost: HGET, 2 HDEL, ZREM
+local entry = redis.call('HGET', KEYS[1], ARGV[1])
+if not entry or string.match(entry, '^(%d+) ') ~= ARGV[2] then return 0 end
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('HDEL', KEYS[2], ARGV[2])
+redis.call('ZREM', KEYS[3], ARGV[1])
+return 1

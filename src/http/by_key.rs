@@ -1,0 +1,75 @@
+//! getMessageByKey, updateMessageByKey, deleteMessageByKey: the same as by id, for whoever kept no id.
+
+use super::{
+    AppState,
+    extract::{KeyParams, KeyPath, Payload, Query},
+    message::Message,
+    messages::{DeleteParams, read_force},
+    problem::{
+        BodyProblems, CommonProblems, DeleteProblems, KeyProblems, Problem, RedisProblems,
+        UpdateProblems,
+    },
+    update::{UpdateMessageRequest, update},
+};
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+
+/// Look at the live message that has a key.
+#[utoipa::path(
+    get, path = "/topics/{topic}/keys/{key}", operation_id = "getMessageByKey", tag = "messages",
+    params(KeyParams),
+    responses(
+        (status = 200, description = "The message", body = Message),
+        KeyProblems, CommonProblems, RedisProblems,
+    ),
+)]
+pub async fn get_message_by_key(
+    State(state): State<AppState>,
+    KeyPath(which): KeyPath,
+    query: Query,
+) -> Result<Response, Problem> {
+    query.none()?;
+    let (topic, found) = state.store.get(&which).await?;
+    Ok(super::json(&Message::whole(&topic.name, &found)?).into_response())
+}
+
+/// Change the live message that has a key.
+#[utoipa::path(
+    patch, path = "/topics/{topic}/keys/{key}", operation_id = "updateMessageByKey", tag = "messages",
+    params(KeyParams),
+    request_body(content = UpdateMessageRequest, description = "What is to change"),
+    responses(
+        (status = 200, description = "The message as it is now", body = Message),
+        KeyProblems, UpdateProblems, CommonProblems, BodyProblems, RedisProblems,
+    ),
+)]
+pub async fn update_message_by_key(
+    State(state): State<AppState>,
+    KeyPath(which): KeyPath,
+    query: Query,
+    payload: Payload,
+) -> Result<Response, Problem> {
+    update(&state, which, &query, &payload).await
+}
+
+/// Delete the live message that has a key.
+#[utoipa::path(
+    delete, path = "/topics/{topic}/keys/{key}", operation_id = "deleteMessageByKey", tag = "messages",
+    params(KeyParams, DeleteParams),
+    responses(
+        (status = 204, description = "The message is gone"),
+        KeyProblems, DeleteProblems, CommonProblems, RedisProblems,
+    ),
+)]
+pub async fn delete_message_by_key(
+    State(state): State<AppState>,
+    KeyPath(which): KeyPath,
+    query: Query,
+) -> Result<StatusCode, Problem> {
+    let force = read_force(&query)?;
+    state.store.delete(&which, force).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,129 @@
+//! Cursors: where a page of a list ended, opaque to clients. A cursor belongs to its list: what another list gave out,
+//! or nobody, is refused. There is nothing secret in it; the check only keeps mistakes from looking like an empty page.
+
+use crate::{
+    model::{MEMBER_BYTES, State, TopicName},
+    store::ListCursor,
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+
+/// Characters of a cursor, at most: a topic's name is the longest thing in one.
+pub(super) const MAX_CURSOR: usize = 256;
+
+const CHECK: usize = 8;
+const MESSAGE: usize = 1 + 8 + MEMBER_BYTES;
+
+/// The list of topics that begin with a prefix.
+pub(super) struct TopicsCursor<'a>(pub &'a str);
+
+/// The list of a topic's messages in one state.
+pub(super) struct MessagesCursor<'a>(pub &'a TopicName, pub State);
+
+impl TopicsCursor<'_> {
+    /// The cursor after the topic `last`.
+    pub fn seal(&self, last: &TopicName) -> String {
+        seal(&["topics", self.0], last.as_str().as_bytes())
+    }
+
+    /// The name of the topic that the cursor stands after.
+    pub fn open(&self, cursor: &str) -> Option<String> {
+        let place = open(&["topics", self.0], cursor)?;
+        let name = TopicName::parse(std::str::from_utf8(&place).ok()?).ok()?;
+        Some(name.to_string())
+    }
+}
+
+impl MessagesCursor<'_> {
+    fn list(&self) -> [&str; 3] {
+        let state = match self.1 {
+            State::Delayed => "delayed",
+            State::Ready => "ready",
+            State::Leased => "leased",
+            State::Dead => "dead",
+            State::Acked => "acked",
+            State::Expired => "expired",
+        };
+        ["messages", self.0.as_str(), state]
+    }
+
+    /// The cursor of what comes next.
+    pub fn seal(&self, next: &ListCursor) -> String {
+        let mut place = [0; MESSAGE];
+        place[0] = next.part;
+        place[1..9].copy_from_slice(&next.score.to_be_bytes());
+        place[9..].copy_from_slice(&next.member);
+        seal(&self.list(), &place)
+    }
+
+    /// Where the list goes on.
+    pub fn open(&self, cursor: &str) -> Option<ListCursor> {
+        let place = open(&self.list(), cursor)?;
+        let (part, rest) = place.split_first()?;
+        let (score, member) = rest.split_first_chunk()?;
+        let (score, member) = (i64::from_be_bytes(*score), member.try_into().ok()?);
+        Some(ListCursor { part: *part, score, member })
+    }
+}
+
+fn seal(list: &[&str], place: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode([&check(list, place)[..], place].concat())
+}
+
+fn open(list: &[&str], cursor: &str) -> Option<Vec<u8>> {
+    let mut bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    let place = bytes.split_off(bytes.len().min(CHECK));
+    (bytes == check(list, &place)).then_some(place)
+}
+
+fn check(list: &[&str], place: &[u8]) -> [u8; CHECK] {
+    let mut hasher = SipHasher13::new();
+    for part in list {
+        hasher.write(part.as_bytes());
+        hasher.write(&[0xff]);
+    }
+    hasher.write(place);
+    hasher.finish().to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_opens_for_its_own_list_only() {
+        let (a, b) = (TopicName::parse("a").unwrap(), TopicName::parse("b").unwrap());
+        let next = ListCursor { part: 1, score: -5, member: *b"elevenbytes" };
+        let list = MessagesCursor(&a, State::Ready);
+        let cursor = list.seal(&next);
+        assert!(cursor.len() <= MAX_CURSOR);
+        assert_eq!(list.open(&cursor), Some(next));
+        assert_eq!(MessagesCursor(&b, State::Ready).open(&cursor), None);
+        assert_eq!(MessagesCursor(&a, State::Dead).open(&cursor), None);
+        assert_eq!(TopicsCursor("").open(&cursor), None);
+
+        let long = TopicName::parse(&"x".repeat(128)).unwrap();
+        let cursor = TopicsCursor("x").seal(&long);
+        assert!(cursor.len() <= MAX_CURSOR);
+        assert_eq!(TopicsCursor("x").open(&cursor), Some(long.to_string()));
+        assert_eq!(TopicsCursor("").open(&cursor), None);
+        assert_eq!(list.open(&cursor), None);
+    }
+
+    #[test]
+    fn garbage_and_changed_cursors_are_refused() {
+        let a = TopicName::parse("a").unwrap();
+        let cursor = TopicsCursor("").seal(&a);
+        for at in 0..cursor.len() - 1 {
+            let mut changed = cursor.clone().into_bytes();
+            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert_eq!(TopicsCursor("").open(&changed), None, "{changed}");
+        }
+        for garbage in ["", "x", "!", "AAAA", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", &cursor[1..]] {
+            assert_eq!(TopicsCursor("").open(garbage), None, "{garbage}");
+            assert_eq!(MessagesCursor(&a, State::Ready).open(garbage), None, "{garbage}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! A message as answers show it: alone with its events, or in a list.
+
+use super::{backoff::BackoffPolicy, instant::Instant, problem::Problem};
+use crate::{
+    error::Error,
+    model::{
+        Backoff, Body, Content, Event, EventKind, MessageId, State as MessageState, TopicName,
+    },
+    store::MessageSnapshot,
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// A message as it stands.
+#[derive(Serialize, ToSchema)]
+pub struct Message<'a> {
+    /// Its id.
+    #[schema(value_type = String, format = Uuid)]
+    id: MessageId,
+    /// Its topic.
+    #[schema(value_type = String, example = "orders")]
+    topic: &'a TopicName,
+    /// Where it is in its life.
+    state: MessageState,
+    /// The payload byte for byte as it was sent, if it is JSON. In lists only where payloads are asked for, as are
+    /// `payload_base64`, `content_type` and `headers`.
+    #[schema(value_type = super::openapi::AnyJson, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
+    /// The payload in base64, if it is bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, content_encoding = "base64")]
+    payload_base64: Option<String>,
+    /// Media type of the bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    content_type: Option<&'a str>,
+    /// The publisher's headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    headers: Option<&'a BTreeMap<String, String>>,
+    /// The key that it was published with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    key: Option<&'a str>,
+    /// 0…255.
+    #[schema(minimum = 0, maximum = 255)]
+    priority: u8,
+    /// Grants so far.
+    attempts: i64,
+    /// Counted grants that are left.
+    attempts_left: i64,
+    /// Its own limit of counted grants; the topic's otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = i64, minimum = 1, maximum = 1000, required = false)]
+    max_attempts: Option<u16>,
+    /// Its own backoff policy; the topic's otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = BackoffPolicy, required = false)]
+    backoff: Option<&'a Backoff>,
+    /// Its own time to live, ms; the topic's otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    ttl_ms: Option<i64>,
+    /// When its time is over, if it ever is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    expires_at: Option<Instant>,
+    /// When it was published.
+    #[schema(value_type = String, format = DateTime)]
+    published_at: Instant,
+    /// When it falls or fell due; for `delayed` and `ready`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    due_at: Option<Instant>,
+    /// When its lease ends; for `leased`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    lease_expires_at: Option<Instant>,
+    /// What the last consumer said that gave it back with a reason; not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    last_error: Option<&'a str>,
+    /// What happened to it, oldest first, the last 20; not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    events: Option<Vec<MessageEvent<'a>>>,
+}
+
+/// Something that happened to a message.
+#[derive(Serialize, ToSchema)]
+pub struct MessageEvent<'a> {
+    /// When.
+    #[schema(value_type = String, format = DateTime)]
+    at: Instant,
+    /// What.
+    kind: EventKind,
+    /// Number of the grant that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = i64, minimum = 1, required = false)]
+    attempt: Option<u32>,
+    /// What the consumer said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<&'a str>,
+    /// The instant was worked out afterwards; absent where it was written down.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    estimated: bool,
+}
+
+impl<'a> Message<'a> {
+    /// A message with its events. Errors: as for [`RenderedContent::of`].
+    pub(super) fn whole(topic: &'a TopicName, found: &'a MessageSnapshot) -> Result<Self, Problem> {
+        let event = |event: &'a Event| MessageEvent {
+            at: Instant(event.at),
+            kind: event.kind,
+            attempt: event.attempt,
+            reason: event.reason.as_deref(),
+            estimated: event.estimated,
+        };
+        let last_error = found.events.iter().rev().find_map(|event| match event.kind {
+            EventKind::Nacked | EventKind::Released => event.reason.as_deref(),
+            _ => None,
+        });
+        let events = Some(found.events.iter().map(event).collect());
+        Ok(Self { last_error, events, ..Self::listed(topic, found)? })
+    }
+
+    /// A message of a list. Errors: as for [`RenderedContent::of`].
+    pub(super) fn listed(
+        topic: &'a TopicName,
+        found: &'a MessageSnapshot,
+    ) -> Result<Self, Problem> {
+        let content = found.body.as_ref().map(|Body { content, .. }| RenderedContent::of(content));
+        let content = content.transpose()?.unwrap_or_default();
+        let due = matches!(found.state, MessageState::Delayed | MessageState::Ready);
+        let leased = found.state == MessageState::Leased;
+        Ok(Self {
+            id: found.id,
+            topic,
+            state: found.state,
+            payload: content.payload,
+            payload_base64: content.payload_base64,
+            content_type: content.content_type,
+            headers: found.body.as_ref().map(|body| &body.headers),
+            key: found.key.as_deref(),
+            priority: found.priority,
+            attempts: found.attempts,
+            attempts_left: found.attempts_left,
+            max_attempts: found.max_attempts,
+            backoff: found.backoff.as_ref(),
+            ttl_ms: found.ttl_ms,
+            expires_at: found.expires_at.map(Instant),
+            published_at: Instant(found.id.published()),
+            due_at: due.then_some(Instant(found.at)),
+            lease_expires_at: leased.then_some(Instant(found.at)),
+            last_error: None,
+            events: None,
+        })
+    }
+}
+
+/// A payload as answers show it.
+#[derive(Default)]
+pub(super) struct RenderedContent<'a> {
+    pub payload: Option<&'a RawValue>,
+    pub payload_base64: Option<String>,
+    pub content_type: Option<&'a str>,
+}
+
+impl<'a> RenderedContent<'a> {
+    /// Errors: where what is stored as JSON is none, which is a defect.
+    pub fn of(content: &'a Content) -> Result<Self, Problem> {
+        match content {
+            Content::Json(json) => {
+                let payload = serde_json::from_slice(json).map_err(|_| Error::Internal)?;
+                Ok(Self { payload: Some(payload), payload_base64: None, content_type: None })
+            }
+            Content::Bytes { data, content_type } => Ok(Self {
+                payload: None,
+                payload_base64: Some(STANDARD.encode(data)),
+                content_type: Some(content_type),
+            }),
+        }
+    }
+}

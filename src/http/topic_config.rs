@@ -1,0 +1,242 @@
+//! putTopic and updateTopic: a topic's configuration, guarded by its revision.
+
+use super::{
+    AppState,
+    backoff::BackoffPolicy,
+    extract::{Payload, PublicTopic, Query},
+    if_match::{IfMatch, IfMatchParams},
+    problem::{
+        BodyProblems, CommonProblems, ConfigProblems, NewTopicProblems, Problem, RedisProblems,
+        TopicProblems,
+    },
+    topic_settings::read_changes,
+    topics::{Topic, answer_with_topic},
+};
+use crate::{
+    error::Error,
+    model::{Backoff, OnFull, Retention, TopicSettings},
+};
+use axum::{extract::State, http::StatusCode, response::Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A topic's whole configuration: what is absent has its default.
+#[derive(ToSchema)]
+#[schema(example = json!({"lease_ms": 60_000, "max_attempts": 5, "max_messages": 1_000_000, "on_full": "reject"}))]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "describes the body; it is read field by field")]
+pub struct PutTopicRequest {
+    /// How long a lease lasts unless the consumer says otherwise, ms.
+    #[schema(minimum = 1000, maximum = 43_200_000, default = 30_000)]
+    lease_ms: Option<i64>,
+    /// Counted grants before a message is dead.
+    #[schema(minimum = 1, maximum = 1000, default = 10)]
+    max_attempts: Option<i64>,
+    /// How long a failed message waits before its next attempt.
+    #[schema(value_type = Option<BackoffPolicy>)]
+    backoff: Option<()>,
+    /// Never granted later than this after it first fell due, ms; none by default.
+    #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
+    ttl_ms: Option<i64>,
+    /// The largest payload that is taken, bytes.
+    #[schema(minimum = 1, maximum = 1_048_576, default = 262_144)]
+    max_payload_bytes: Option<i64>,
+    /// How many messages it holds at most, delayed, ready and leased together; any number by default.
+    #[schema(minimum = 1, maximum = 1_000_000_000)]
+    max_messages: Option<i64>,
+    /// What happens beyond that; `reject` by default.
+    on_full: Option<OnFull>,
+    /// How long an idempotency key answers for a publish, ms.
+    #[schema(minimum = 0, maximum = 604_800_000, default = 600_000)]
+    idempotency_window_ms: Option<i64>,
+    /// What is kept of messages whose life is over.
+    #[schema(value_type = Option<RetentionPolicy>)]
+    retention: Option<()>,
+}
+
+/// What is to change of a topic's configuration: what is absent stays, null sets it back to its default, nested objects
+/// are replaced whole.
+#[derive(ToSchema)]
+#[schema(example = json!({"max_attempts": 5, "ttl_ms": null}))]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "describes the body; it is read field by field")]
+pub struct UpdateTopicRequest {
+    /// How long a lease lasts unless the consumer says otherwise, ms.
+    #[schema(minimum = 1000, maximum = 43_200_000)]
+    lease_ms: Option<i64>,
+    /// Counted grants before a message is dead.
+    #[schema(minimum = 1, maximum = 1000)]
+    max_attempts: Option<i64>,
+    /// How long a failed message waits before its next attempt.
+    #[schema(value_type = Option<BackoffPolicy>)]
+    backoff: Option<()>,
+    /// Never granted later than this after it first fell due, ms; null: for ever.
+    #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
+    ttl_ms: Option<i64>,
+    /// The largest payload that is taken, bytes.
+    #[schema(minimum = 1, maximum = 1_048_576)]
+    max_payload_bytes: Option<i64>,
+    /// How many messages it holds at most, delayed, ready and leased together; null: any number.
+    #[schema(minimum = 1, maximum = 1_000_000_000)]
+    max_messages: Option<i64>,
+    /// What happens beyond that.
+    on_full: Option<OnFull>,
+    /// How long an idempotency key answers for a publish, ms.
+    #[schema(minimum = 0, maximum = 604_800_000)]
+    idempotency_window_ms: Option<i64>,
+    /// What is kept of messages whose life is over.
+    #[schema(value_type = Option<RetentionPolicy>)]
+    retention: Option<()>,
+}
+
+/// What is kept of messages whose life is over.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Retention)]
+pub struct RetentionPolicy {
+    /// How long acknowledged messages are kept, ms; 0: not at all.
+    #[schema(minimum = 0, maximum = 315_360_000_000_i64, default = 0, required = false)]
+    acked_ms: i64,
+    /// How long dead messages are kept, ms.
+    #[schema(
+        minimum = 0,
+        maximum = 315_360_000_000_i64,
+        default = 1_209_600_000,
+        required = false
+    )]
+    dead_ms: i64,
+    /// How many dead messages are kept.
+    #[schema(minimum = 0, maximum = 1_000_000_000, default = 100_000, required = false)]
+    dead_max: i64,
+}
+
+/// How a topic treats messages that do not say so themselves.
+#[derive(Serialize, ToSchema)]
+pub struct TopicConfig<'a> {
+    /// How long a lease lasts, ms.
+    lease_ms: i64,
+    /// Counted grants before a message is dead.
+    max_attempts: i64,
+    /// How long a failed message waits before its next attempt.
+    #[schema(value_type = BackoffPolicy)]
+    backoff: &'a Backoff,
+    /// Never granted later than this after it first fell due, ms; absent: for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    ttl_ms: Option<i64>,
+    /// The largest payload that is taken, bytes.
+    max_payload_bytes: i64,
+    /// How many messages it holds at most; absent: any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    max_messages: Option<i64>,
+    /// What happens beyond that.
+    on_full: OnFull,
+    /// How long an idempotency key answers for a publish, ms.
+    idempotency_window_ms: i64,
+    /// What is kept of messages whose life is over.
+    retention: RetentionPolicy,
+}
+
+impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
+    fn from(settings: &'a TopicSettings) -> Self {
+        let Retention { acked_ms, dead_ms, dead_max } = settings.retention;
+        Self {
+            lease_ms: settings.lease_ms,
+            max_attempts: settings.max_attempts,
+            backoff: &settings.backoff,
+            ttl_ms: settings.ttl_ms,
+            max_payload_bytes: settings.max_payload_bytes,
+            max_messages: settings.max_messages,
+            on_full: settings.on_full,
+            idempotency_window_ms: settings.idempotency_window_ms,
+            retention: RetentionPolicy { acked_ms, dead_ms, dead_max },
+        }
+    }
+}
+
+/// Configure a topic.
+///
+/// The whole configuration: what is absent has its default. The topic comes into being if there is none.
+#[utoipa::path(
+    put, path = "/topics/{topic}", operation_id = "putTopic", tag = "topics",
+    params(super::extract::TopicParams, IfMatchParams),
+    request_body(content = PutTopicRequest, description = "The configuration"),
+    responses(
+        (status = 200, description = "The configuration is replaced", body = Topic,
+            headers(("ETag" = String, description = "The revision of its configuration"))),
+        (status = 201, description = "The topic is made", body = Topic,
+            headers(("ETag" = String, description = "The revision of its configuration"))),
+        ConfigProblems, NewTopicProblems, CommonProblems, BodyProblems, RedisProblems,
+    ),
+)]
+pub async fn put_topic(
+    State(state): State<AppState>,
+    PublicTopic(name): PublicTopic,
+    query: Query,
+    payload: Payload,
+) -> Result<Response, Problem> {
+    query.none()?;
+    let mut fields = payload.json()?;
+    let settings = read_changes(&mut fields).onto(&TopicSettings::default());
+    fields.finish()?;
+    let created = match IfMatch::of(&payload.headers) {
+        // Only what exists can match, so nothing comes into being.
+        IfMatch::Any => {
+            let replaced = state.store.update_topic(&name, |_| settings.clone(), None).await;
+            replaced.map_err(no_match)?;
+            false
+        }
+        IfMatch::None => state.store.put_topic(&name, settings, None).await?,
+        IfMatch::OneOf(revisions) => {
+            state.store.put_topic(&name, settings, Some(&revisions)).await?
+        }
+    };
+    let mut answer = answer_with_topic(&state, &name).await?;
+    if created {
+        *answer.status_mut() = StatusCode::CREATED;
+    }
+    Ok(answer)
+}
+
+/// Change a topic's configuration.
+///
+/// What is absent stays, null sets it back to its default, nested objects are replaced whole.
+#[utoipa::path(
+    patch, path = "/topics/{topic}", operation_id = "updateTopic", tag = "topics",
+    params(super::extract::TopicParams, IfMatchParams),
+    request_body(content = UpdateTopicRequest, description = "What is to change"),
+    responses(
+        (status = 200, description = "The topic", body = Topic,
+            headers(("ETag" = String, description = "The revision of its configuration"))),
+        TopicProblems, ConfigProblems, CommonProblems, BodyProblems, RedisProblems,
+    ),
+)]
+pub async fn update_topic(
+    State(state): State<AppState>,
+    PublicTopic(name): PublicTopic,
+    query: Query,
+    payload: Payload,
+) -> Result<Response, Problem> {
+    query.none()?;
+    let mut fields = payload.json()?;
+    let changes = read_changes(&mut fields);
+    fields.finish()?;
+    let change = |settings: &TopicSettings| changes.onto(settings);
+    match IfMatch::of(&payload.headers) {
+        IfMatch::None => state.store.update_topic(&name, change, None).await?,
+        IfMatch::Any => state.store.update_topic(&name, change, None).await.map_err(no_match)?,
+        IfMatch::OneOf(revisions) => {
+            let updated = state.store.update_topic(&name, change, Some(&revisions)).await;
+            updated.map_err(no_match)?
+        }
+    }
+    answer_with_topic(&state, &name).await
+}
+
+/// A topic that does not exist matches nothing.
+fn no_match(error: Error) -> Error {
+    match error {
+        Error::TopicNotFound => Error::RevisionMismatch,
+        error => error,
+    }
+}

@@ -1,0 +1,153 @@
+//! What a body says of a topic's configuration, as a change that can be applied to any: absent stays, null is the
+//! default again. A whole configuration is such a change to the defaults.
+
+use super::{
+    backoff::read_backoff,
+    fields::Fields,
+    message_fields::{read_max_attempts, read_ttl},
+};
+use crate::model::{
+    Backoff, LEASE_CAP_MS, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MAX_PAYLOAD_BYTES,
+    MAX_TOPIC_MESSAGES, MIN_LEASE_MS, Millis, OnFull, Retention, TopicSettings,
+};
+use std::ops::RangeInclusive;
+
+/// What a body says of a topic's configuration: absent, null or a value.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    lease_ms: Option<Option<Millis>>,
+    max_attempts: Option<Option<i64>>,
+    backoff: Option<Option<Backoff>>,
+    ttl_ms: Option<Option<Millis>>,
+    max_payload_bytes: Option<Option<i64>>,
+    max_messages: Option<Option<i64>>,
+    on_full: Option<Option<OnFull>>,
+    idempotency_window_ms: Option<Option<Millis>>,
+    retention: Option<Option<Retention>>,
+}
+
+/// Reads the fields of a configuration.
+pub(super) fn read_changes(fields: &mut Fields<'_>) -> Changes {
+    Changes {
+        lease_ms: number(fields, "lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS),
+        max_attempts: fields
+            .or_null("max_attempts", read_max_attempts)
+            .map(|attempts| attempts.map(i64::from)),
+        backoff: fields.or_null("backoff", read_backoff),
+        ttl_ms: fields.or_null("ttl_ms", read_ttl),
+        max_payload_bytes: number(fields, "max_payload_bytes", 1..=MAX_PAYLOAD_BYTES),
+        max_messages: number(fields, "max_messages", 1..=MAX_TOPIC_MESSAGES),
+        on_full: fields.or_null("on_full", |fields, name| {
+            fields.choice(name, &[("reject", OnFull::Reject), ("drop_oldest", OnFull::DropOldest)])
+        }),
+        idempotency_window_ms: number(
+            fields,
+            "idempotency_window_ms",
+            0..=MAX_IDEMPOTENCY_WINDOW_MS,
+        ),
+        retention: fields.or_null("retention", |fields, name| fields.object(name, read_retention)),
+    }
+}
+
+fn number(fields: &mut Fields<'_>, name: &str, range: RangeInclusive<u64>) -> Option<Option<i64>> {
+    fields.or_null(name, |fields, name| fields.integer(name, range).map(|number| number as i64))
+}
+
+fn read_retention(fields: &mut Fields<'_>) -> Retention {
+    let default = Retention::default();
+    let mut number = |name, most, default| {
+        fields.integer(name, 0..=most).map_or(default, |number| number as i64)
+    };
+    Retention {
+        acked_ms: number("acked_ms", MAX_DELAY_MS, default.acked_ms),
+        dead_ms: number("dead_ms", MAX_DELAY_MS, default.dead_ms),
+        dead_max: number("dead_max", MAX_TOPIC_MESSAGES, default.dead_max),
+    }
+}
+
+impl Changes {
+    /// The configuration that `settings` become.
+    pub fn onto(&self, settings: &TopicSettings) -> TopicSettings {
+        fn changed<T: Clone>(change: &Option<Option<T>>, present: &T, default: T) -> T {
+            match change {
+                None => present.clone(),
+                Some(value) => value.clone().unwrap_or(default),
+            }
+        }
+        let default = TopicSettings::default();
+        TopicSettings {
+            lease_ms: changed(&self.lease_ms, &settings.lease_ms, default.lease_ms),
+            max_attempts: changed(&self.max_attempts, &settings.max_attempts, default.max_attempts),
+            backoff: changed(&self.backoff, &settings.backoff, default.backoff),
+            ttl_ms: self.ttl_ms.unwrap_or(settings.ttl_ms),
+            max_payload_bytes: changed(
+                &self.max_payload_bytes,
+                &settings.max_payload_bytes,
+                default.max_payload_bytes,
+            ),
+            max_messages: self.max_messages.unwrap_or(settings.max_messages),
+            on_full: changed(&self.on_full, &settings.on_full, default.on_full),
+            idempotency_window_ms: changed(
+                &self.idempotency_window_ms,
+                &settings.idempotency_window_ms,
+                default.idempotency_window_ms,
+            ),
+            retention: changed(&self.retention, &settings.retention, default.retention),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Changes, Vec<String>> {
+        let mut fields = Fields::of_json(text.as_bytes()).unwrap();
+        let changes = read_changes(&mut fields);
+        let errors = fields.finish().err().map(|problem| problem.body("").errors);
+        match errors {
+            None => Ok(changes),
+            Some(errors) => Err(errors.into_iter().map(|error| error.field).collect()),
+        }
+    }
+
+    #[test]
+    fn absent_stays_null_resets_and_nested_objects_are_replaced_whole() {
+        let mine = TopicSettings {
+            lease_ms: 5_000,
+            ttl_ms: Some(9),
+            max_messages: Some(7),
+            on_full: OnFull::DropOldest,
+            retention: Retention { acked_ms: 1, dead_ms: 2, dead_max: 3 },
+            ..TopicSettings::default()
+        };
+        assert_eq!(read("{}").unwrap().onto(&mine), mine);
+        let nulls = r#"{"lease_ms":null,"max_attempts":null,"backoff":null,"ttl_ms":null,
+            "max_payload_bytes":null,"max_messages":null,"on_full":null,
+            "idempotency_window_ms":null,"retention":null}"#;
+        assert_eq!(read(nulls).unwrap().onto(&mine), TopicSettings::default());
+        let some = r#"{"max_messages":8,"retention":{"dead_ms":5,"dead_max":null}}"#;
+        let changed = read(some).unwrap().onto(&mine);
+        let retention = Retention { dead_ms: 5, ..Retention::default() };
+        assert_eq!(changed, TopicSettings { max_messages: Some(8), retention, ..mine });
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_by_name() {
+        for (text, field) in [
+            (r#"{"lease_ms":999}"#, "lease_ms"),
+            (r#"{"max_attempts":0}"#, "max_attempts"),
+            (r#"{"ttl_ms":0}"#, "ttl_ms"),
+            (r#"{"max_payload_bytes":1048577}"#, "max_payload_bytes"),
+            (r#"{"max_messages":0}"#, "max_messages"),
+            (r#"{"on_full":"drop"}"#, "on_full"),
+            (r#"{"idempotency_window_ms":604800001}"#, "idempotency_window_ms"),
+            (r#"{"retention":{"acked_ms":-1}}"#, "retention.acked_ms"),
+            (r#"{"retention":{"days":1}}"#, "retention.days"),
+            (r#"{"retention":[]}"#, "retention"),
+            (r#"{"paused":true}"#, "paused"),
+        ] {
+            assert_eq!(read(text).map(drop), Err(vec![field.to_owned()]), "{text}");
+        }
+    }
+}

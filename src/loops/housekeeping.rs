@@ -1,0 +1,75 @@
+//! Housekeeping: ends leases, TTLs and retention on topics that nobody consumes. All instances share the work through
+//! one sorted set of moments (see `store::sweeps`), so idle topics cost nothing however many instances run.
+
+use crate::{
+    error::Error,
+    model::Millis,
+    store::{Claim, Store},
+};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Moments that other instances have noted are seen this late, at most.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A step of the walk over all topics is offered this often; the instances take turns.
+const WALK_EVERY: Duration = Duration::from_secs(5);
+/// Between two sweeps, so that house-keeping after an outage leaves Redis to those who wait for it.
+const BREATH: Duration = Duration::from_millis(5);
+/// While Redis is away.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Keeps house until the future is dropped.
+pub async fn keep_house(store: Store) {
+    tokio::join!(pass_on(&store), sweep(&store), walk(&store));
+}
+
+async fn pass_on(store: &Store) {
+    loop {
+        store.pass_on_hints().await;
+        // What comes within a moment goes in one command.
+        sleep(BREATH).await;
+    }
+}
+
+async fn sweep(store: &Store) {
+    loop {
+        match store.claim_sweeps().await {
+            Ok((claims, next)) => {
+                let idle = claims.is_empty();
+                for claim in claims {
+                    sweep_one(store, &claim).await;
+                    sleep(BREATH).await;
+                }
+                if idle {
+                    sleep(pause(store, next)).await;
+                }
+            }
+            Err(_) => sleep(RETRY).await,
+        }
+    }
+}
+
+/// Until the next moment, but not so long that another instance's is missed.
+fn pause(store: &Store, next: Option<Millis>) -> Duration {
+    let until = next
+        .map_or(LOOK_EVERY, |at| Duration::from_millis((at - store.now()).max(1).unsigned_abs()));
+    until.clamp(BREATH, LOOK_EVERY)
+}
+
+async fn sweep_one(store: &Store, claim: &Claim) {
+    match store.sweep(claim).await {
+        Ok(()) => {}
+        // The claim ends by itself, and the topic is anybody's again.
+        Err(Error::RedisUnavailable | Error::OutcomeUnknown) => sleep(RETRY).await,
+        Err(error) => tracing::warn!(?claim, %error, "a topic could not be swept"),
+    }
+}
+
+async fn walk(store: &Store) {
+    loop {
+        sleep(WALK_EVERY).await;
+        if let Err(error) = store.walk().await {
+            tracing::debug!(%error, "a step of the walk over all topics was left out");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What the holder of a lease can do: ack, nack, extend, one message or many at a time.
+
+use super::{
+    Store,
+    ack::Ack,
+    extend::Extend,
+    failed,
+    nack::{How, Nack},
+    registry::Topic,
+    reply::{CallError, Fields},
+    submit::Grouped,
+    types::{Extended, NackRequest, Nacked},
+};
+use crate::{
+    error::Error,
+    model::{MessageId, Seal},
+};
+use deadpool_redis::redis::cmd;
+use std::{collections::HashSet, sync::Arc};
+
+/// Who holds a lease, and what for: message, token, and what else the request says.
+type Hold<T> = (MessageId, String, T);
+
+impl Store {
+    /// Forgets a message whose lease the token holds, or keeps it as acked where its topic retains such messages.
+    ///
+    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn ack(&self, id: MessageId, token: &str) -> Result<(), Error> {
+        self.hold(id, token, |seal| Ack { id, seal }).await
+    }
+
+    /// Gives a lease back.
+    ///
+    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn nack(
+        &self,
+        id: MessageId,
+        token: &str,
+        request: NackRequest,
+    ) -> Result<Nacked, Error> {
+        self.hold(id, token, |seal| Nack { id, seal, how: How::Asked(request.clone()) }).await
+    }
+
+    /// Makes a lease `lease_ms` long from now; never shorter than it was, never past 12 h from the grant.
+    ///
+    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn extend(
+        &self,
+        id: MessageId,
+        token: &str,
+        lease_ms: u64,
+    ) -> Result<Extended, Error> {
+        self.hold(id, token, |seal| Extend { id, seal, lease_ms }).await
+    }
+
+    /// Acks in order, as if one after another, each with its own outcome.
+    pub async fn ack_batch(&self, acks: &[(MessageId, String)]) -> Vec<Result<(), Error>> {
+        let acks: Vec<_> = acks.iter().map(|(id, token)| (*id, token.clone(), ())).collect();
+        self.hold_batch(&acks, |id, seal, ()| Ack { id, seal }).await
+    }
+
+    /// Gives leases back in order, as if one after another, each with its own outcome.
+    pub async fn nack_batch(&self, nacks: Vec<Hold<NackRequest>>) -> Vec<Result<Nacked, Error>> {
+        let nack =
+            |id, seal, request: &NackRequest| Nack { id, seal, how: How::Asked(request.clone()) };
+        self.hold_batch(&nacks, nack).await
+    }
+
+    /// Extends leases in order, as if one after another, each with its own outcome.
+    pub async fn extend_batch(&self, extends: Vec<Hold<u64>>) -> Vec<Result<Extended, Error>> {
+        self.hold_batch(&extends, |id, seal, lease_ms| Extend { id, seal, lease_ms: *lease_ms })
+            .await
+    }
+
+    async fn hold<V, T>(
+        &self,
+        id: MessageId,
+        token: &str,
+        verb: impl Fn(Seal) -> V,
+    ) -> Result<T, Error>
+    where
+        V: Grouped<Answer = Result<T, Error>>,
+    {
+        let seal = self.open(id, token).await?;
+        let submit = async |topic: Arc<Topic>| self.lanes.submit(&topic, verb(seal)).await;
+        self.of_message(id, submit).await?.1
+    }
+
+    async fn hold_batch<V, T, X>(
+        &self,
+        holds: &[Hold<X>],
+        verb: impl Fn(MessageId, Seal, &X) -> V,
+    ) -> Vec<Result<T, Error>>
+    where
+        V: Grouped<Answer = Result<T, Error>>,
+    {
+        let mut outcomes: Vec<Option<Result<T, Error>>> = holds.iter().map(|_| None).collect();
+        let mut left: Vec<usize> = (0..holds.len()).collect();
+        while !left.is_empty() {
+            // What concerns a message for a second time comes after the answer for the first.
+            let mut seen = HashSet::new();
+            let (wave, later): (Vec<_>, Vec<_>) =
+                left.into_iter().partition(|at| seen.insert(holds[*at].0));
+            left = later;
+            let (mut sent, mut verbs) = (Vec::new(), Vec::new());
+            for at in wave {
+                let (id, token, with) = &holds[at];
+                let known = self.open_known(id, token);
+                match (known, self.topic_of(*id).await) {
+                    (Some(seal), Ok(topic)) => {
+                        sent.push(at);
+                        verbs.push((topic, verb(*id, seal, with)));
+                    }
+                    (_, Err(error)) => outcomes[at] = Some(Err(error)),
+                    (None, Ok(_)) => {
+                        outcomes[at] =
+                            Some(self.hold(*id, token, |seal| verb(*id, seal, with)).await);
+                    }
+                }
+            }
+            let answers = self.lanes.submit_many(verbs.into_iter()).await;
+            for (at, answer) in sent.into_iter().zip(answers) {
+                let (id, token, with) = &holds[at];
+                outcomes[at] = Some(match answer {
+                    Ok(outcome) => outcome,
+                    // The topic has changed: this one by itself, which reads the registry again.
+                    Err(CallError::Stale) => {
+                        self.hold(*id, token, |seal| verb(*id, seal, with)).await
+                    }
+                    Err(error) => Err(failed(error)),
+                });
+            }
+        }
+        outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(Error::Internal))).collect()
+    }
+
+    /// What a token says, where that can be told without asking Redis.
+    fn open_known(&self, id: &MessageId, token: &str) -> Option<Seal> {
+        let service = self.lanes.backend.service()?;
+        let seal = service.token_key.open(id, token)?;
+        service.generations.contains_key(&seal.run).then_some(seal)
+    }
+
+    /// What a token says. A forged one never reaches a script: it is only looked whether there is such a message.
+    async fn open(&self, id: MessageId, token: &str) -> Result<Seal, Error> {
+        let service = self.lanes.backend.service().ok_or(Error::RedisUnavailable)?;
+        match service.token_key.open(&id, token) {
+            Some(seal) if service.generations.contains_key(&seal.run) => Ok(seal),
+            Some(seal) => {
+                // Granted in a run of Redis that this instance has not met: another one may have.
+                self.learn_runs().await.map_err(failed)?;
+                Ok(seal)
+            }
+            None if self.exists(id).await? => Err(Error::LeaseLost),
+            None => Err(Error::MessageNotFound),
+        }
+    }
+
+    async fn learn_runs(&self) -> Result<(), CallError> {
+        let mut all = cmd("HGETALL");
+        all.arg(&self.lanes.backend.keys.runs);
+        let runs = Fields::of(self.lanes.command(all).await?)?;
+        self.lanes.backend.learn_runs(runs)
+    }
+
+    /// The token of a grant.
+    pub fn token(&self, id: &MessageId, seal: &Seal) -> String {
+        // A grant comes from a Redis that was met, so its service is known.
+        self.lanes.backend.service().map(|s| s.token_key.seal(id, seal)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,151 @@
+//! Which topics must be swept, and when: leases, TTLs and retention end by themselves, also where nobody looks.
+//!
+//! One sorted set holds topic → moment. An instance writes a hint there when what it did makes a topic's moment earlier
+//! than the one that it remembers; whichever instance comes first claims the topics whose moment has come, sweeps them,
+//! and writes when to come again. So ten thousand idle topics cost nothing, and a busy one costs a hint a lease. Hints
+//! may get lost: a slow walk over all topics finds what was missed.
+
+use super::{
+    Store,
+    bulk::{Sweep, Swept},
+    failed,
+    registry::Topic,
+    reply::{CallError, Fields},
+    scripts,
+};
+use crate::{
+    error::Error,
+    model::{Millis, TopicName},
+};
+use deadpool_redis::redis::cmd;
+use std::sync::atomic::Ordering;
+
+/// Sweeps come this much (ms) after their moment, so that what ends in one second takes one sweep.
+const LATER: Millis = 500;
+/// For how long (ms) a claimed topic is its claimer's.
+const HOLD: Millis = 30_000;
+/// Topics that are claimed at once.
+const CLAIM: usize = 32;
+/// The walk takes this many topics…
+const WALK: usize = 16;
+/// …every so many ms, by one instance of all.
+const WALK_EVERY: Millis = 10_000;
+
+/// A topic wants to be swept at this moment, ms.
+#[derive(Debug)]
+pub(crate) struct Hint {
+    pub name: TopicName,
+    pub at: Millis,
+}
+
+/// A topic that this instance is to sweep.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    name: TopicName,
+    /// What the claim wrote; unless it is still there, somebody has asked for an earlier moment.
+    held: Millis,
+}
+
+impl Topic {
+    /// Something ends at `at`: sees to it that the topic is swept then.
+    pub(crate) fn sweep_by(&self, at: Option<Millis>) {
+        let Some(at) = at else { return };
+        let at = at + LATER;
+        let known = self.sweep_at.load(Ordering::Relaxed);
+        // A moment that has passed was swept, or will be; the next hint is for a later one.
+        if known == 0 || at < known || known < at - HOLD {
+            self.sweep_at.store(at, Ordering::Relaxed);
+            // Nobody listens while the instance stops.
+            let _ = self.hints.send(Hint { name: self.name.clone(), at });
+        }
+    }
+}
+
+impl Store {
+    /// Waits for the next hint of this instance and writes it, and others that came with it, where all instances look.
+    pub async fn pass_on_hints(&self) {
+        let mut hints = self.hints.lock().await;
+        let Some(first) = hints.recv().await else { return };
+        let mut add = cmd("ZADD");
+        add.arg(&self.lanes.backend.keys.sweeps).arg("LT");
+        add.arg(first.at).arg(first.name.as_str());
+        while let Ok(hint) = hints.try_recv() {
+            add.arg(hint.at).arg(hint.name.as_str());
+        }
+        if let Err(error) = self.lanes.command(add).await {
+            tracing::debug!(?error, "a hint was lost; the walk will find what it was about");
+        }
+    }
+
+    /// Claims topics whose moment has come. Also says when to ask again, at the latest.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn claim_sweeps(&self) -> Result<(Vec<Claim>, Option<Millis>), Error> {
+        let mut claim = cmd("EVAL");
+        claim.arg(scripts::CLAIM_SWEEPS.source).arg(1).arg(&self.lanes.backend.keys.sweeps);
+        claim.arg(CLAIM).arg(HOLD);
+        let answer = self.lanes.command(claim).await.map_err(failed)?;
+        let read = || -> Result<_, CallError> {
+            let mut fields = Fields::of(answer)?;
+            self.lanes.backend.clock.observe(fields.int()?);
+            let next = Some(fields.int()?).filter(|at| *at > 0);
+            let mut claims = Vec::new();
+            while !fields.is_empty() {
+                let (name, held) = (fields.text()?, fields.int()?);
+                let name = TopicName::parse(&name).map_err(|_| CallError::Internal)?;
+                claims.push(Claim { name, held });
+            }
+            Ok((claims, next))
+        };
+        read().map_err(failed)
+    }
+
+    /// Sweeps a claimed topic, as far as one call goes, and writes when to come again.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn sweep(&self, claim: &Claim) -> Result<(), Error> {
+        let swept = self.sweep_topic(&claim.name).await?;
+        let next = match swept {
+            Some(Swept { more: true, .. }) => Some(self.now()),
+            Some(Swept { next_at, .. }) => next_at.map(|at| at + LATER),
+            None => None,
+        };
+        let mut finish = cmd("EVAL");
+        finish.arg(scripts::FINISH_SWEEP.source).arg(1).arg(&self.lanes.backend.keys.sweeps);
+        finish.arg(claim.name.as_str()).arg(claim.held);
+        finish.arg(next.map(|at| at.to_string()).unwrap_or_default());
+        self.lanes.command(finish).await.map_err(failed)?;
+        Ok(())
+    }
+
+    /// Takes a step of the slow walk over all topics, if it is this instance's: looks when each must be swept.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn walk(&self) -> Result<(), Error> {
+        let keys = &self.lanes.backend.keys;
+        let mut claim = cmd("EVAL");
+        claim.arg(scripts::CLAIM_WALK.source).arg(2).arg(&keys.index).arg(&keys.names);
+        claim.arg(WALK_EVERY).arg(WALK);
+        let mut names =
+            Fields::of(self.lanes.command(claim).await.map_err(failed)?).map_err(failed)?;
+        while !names.is_empty() {
+            let name = names.text().map_err(failed)?;
+            let Ok(name) = TopicName::parse(&name) else { continue };
+            if let Some(Swept { next_at: Some(at), .. }) = self.sweep_topic(&name).await? {
+                let topic = self.registry.find(&self.lanes, &name).await.map_err(failed)?;
+                topic.iter().for_each(|topic| topic.sweep_by(Some(at)));
+            }
+        }
+        Ok(())
+    }
+
+    /// One call's worth of sweeping; `None` where there is no such topic.
+    pub(super) async fn sweep_topic(&self, name: &TopicName) -> Result<Option<Swept>, Error> {
+        match self.of_topic(name, async |topic| self.lanes.submit_alone(&topic, Sweep).await).await
+        {
+            Ok((_, swept)) => Ok(Some(swept)),
+            Err(Error::TopicNotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! What goes into the store's methods and comes out of them, apart from the scripts behind.
+
+use crate::model::{Backoff, Body, Event, MessageId, Millis, State, TopicName};
+
+/// When a message falls due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// This long after Redis takes it, ms.
+    After(Millis),
+    /// At this instant, or at once if it has passed.
+    At(Millis),
+}
+
+impl Due {
+    /// The due time when Redis's clock says `now`.
+    pub(crate) fn from(self, now: Millis) -> Millis {
+        match self {
+            Self::After(delay) => now + delay,
+            Self::At(instant) => instant.max(now),
+        }
+    }
+
+    /// As scripts read it: a delay, or `@` before an instant.
+    pub(crate) fn to_script(self) -> String {
+        match self {
+            Self::After(delay) => delay.to_string(),
+            Self::At(instant) => format!("@{instant}"),
+        }
+    }
+}
+
+/// What a publish does when its key is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDuplicate {
+    /// The message that has it answers.
+    #[default]
+    Return,
+    /// The publish is refused.
+    Reject,
+    /// The message that has it gets the new content, options and due time.
+    Replace,
+}
+
+/// How long a message holds its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyUntil {
+    /// Until it is acked, dead, expired, deleted or purged.
+    #[default]
+    Done,
+    /// Until its first grant.
+    Granted,
+}
+
+impl KeyUntil {
+    /// As `extra` says it.
+    pub(crate) fn letter(self) -> &'static str {
+        match self {
+            Self::Done => "d",
+            Self::Granted => "g",
+        }
+    }
+}
+
+/// A message's own name in its topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageKey {
+    /// 1…255 characters.
+    pub name: String,
+    /// What happens where it is taken.
+    pub on_duplicate: OnDuplicate,
+    /// How long it is held.
+    pub until: KeyUntil,
+}
+
+/// What makes a publish safe to repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idempotency {
+    /// 1…255 characters.
+    pub key: String,
+    /// Hash of all else that the request says: with another one the key is refused.
+    pub fingerprint: u64,
+}
+
+/// What a message says for itself; what it leaves open is its topic's.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MessageOptions {
+    /// 0…255.
+    pub priority: u8,
+    /// Its own limit of counted grants.
+    pub max_attempts: Option<u16>,
+    /// How long after it first fell due it can be granted, ms.
+    pub ttl_ms: Option<Millis>,
+    /// How long it waits after a failure.
+    pub backoff: Option<Backoff>,
+    /// Its own name in its topic.
+    pub key: Option<MessageKey>,
+    /// What makes its publish safe to repeat.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// A message to publish.
+#[derive(Clone, Debug)]
+pub struct NewMessage {
+    /// Content and headers.
+    pub body: Body,
+    /// When it falls due.
+    pub due: Due,
+    /// What it says for itself.
+    pub options: MessageOptions,
+}
+
+/// A message that Redis has stored, or that answers for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Its id.
+    pub id: MessageId,
+    /// delayed or ready; leased too where an existing message answers.
+    pub state: State,
+    /// When it falls due; `None` while leased.
+    pub due_at: Option<Millis>,
+    /// An existing message answers.
+    pub duplicate: bool,
+}
+
+/// Which message is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The one with this id.
+    Id(MessageId),
+    /// The live one that has this key in this topic.
+    Key(TopicName, String),
+}
+
+/// What may be changed of a message. `None` leaves a thing as it is.
+#[derive(Clone, Debug, Default)]
+pub struct MessageUpdate {
+    /// New due time.
+    pub due: Option<Due>,
+    /// New priority.
+    pub priority: Option<u8>,
+    /// New payload.
+    pub content: Option<crate::model::Content>,
+    /// New headers, all of them.
+    pub headers: Option<std::collections::BTreeMap<String, String>>,
+    /// New TTL; `Some(None)`: the topic's.
+    pub ttl_ms: Option<Option<Millis>>,
+    /// New limit of counted grants; `Some(None)`: the topic's.
+    pub max_attempts: Option<Option<u16>>,
+    /// New backoff; `Some(None)`: the topic's.
+    pub backoff: Option<Option<Backoff>>,
+}
+
+/// A message as it stands.
+#[derive(Clone, Debug)]
+pub struct MessageSnapshot {
+    /// Its id.
+    pub id: MessageId,
+    /// Where it is in its life.
+    pub state: State,
+    /// Due time, end of the lease, time of death or of the ack, by `state`.
+    pub at: Millis,
+    /// Grants so far.
+    pub attempts: i64,
+    /// Counted grants that are left.
+    pub attempts_left: i64,
+    /// 0…255.
+    pub priority: u8,
+    /// Its key, if it was published with one (whether or not it still holds it).
+    pub key: Option<String>,
+    /// Its own TTL.
+    pub ttl_ms: Option<Millis>,
+    /// When its own TTL or its topic's is over; `None` without one, and while that is not known.
+    pub expires_at: Option<Millis>,
+    /// Its own limit of counted grants.
+    pub max_attempts: Option<u16>,
+    /// Its own backoff.
+    pub backoff: Option<Backoff>,
+    /// Content and headers; `None` in lists without payloads.
+    pub body: Option<Body>,
+    /// What happened to it, oldest first, `published` included; empty in lists.
+    pub events: Vec<Event>,
+}
+
+/// What a consumer says as it gives a lease back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NackRequest {
+    /// When it is due again, ms from now; `None`: its backoff policy's, or at once when released.
+    pub delay_ms: Option<Millis>,
+    /// Why.
+    pub reason: Option<String>,
+    /// Whether it failed.
+    pub kind: NackKind,
+}
+
+/// How a lease is given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NackKind {
+    /// The attempt failed.
+    #[default]
+    Failed,
+    /// The message is dead at once.
+    Dead,
+    /// Nothing was tried: the attempt does not count.
+    Released,
+}
+
+/// Where a message is after its nack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nacked {
+    /// delayed, ready, dead or expired.
+    pub state: State,
+    /// When it is due; `None` when dead or expired.
+    pub due_at: Option<Millis>,
+    /// Number of the grant that ended.
+    pub attempt: u32,
+}
+
+/// A lease after its extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended {
+    /// Time left, ms.
+    pub lease_ms: Millis,
+    /// When it ends.
+    pub lease_expires_at: Millis,
+}
+
+/// Messages of a list: where a page ended, and the next begins. Opaque outside, checked when it comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListCursor {
+    /// Which of the state's sorted sets it stands in (ready messages stand in two).
+    pub part: u8,
+    /// Score of the last item.
+    pub score: i64,
+    /// The last item.
+    pub member: crate::model::Member,
+}
+
+/// A page of messages of one state.
+#[derive(Clone, Debug)]
+pub struct MessagePage {
+    /// The messages.
+    pub items: Vec<MessageSnapshot>,
+    /// Where the next page begins; `None` on the last.
+    pub next: Option<ListCursor>,
+}
+
+/// What a purge did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purged {
+    /// Messages that are gone.
+    pub purged: i64,
+    /// Messages left in the states that were named.
+    pub remaining: i64,
+}
+
+/// What a redrive of a topic did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redriven {
+    /// Messages that live again.
+    pub redriven: i64,
+    /// Dead ones left.
+    pub remaining: i64,
+}
