@@ -32,7 +32,7 @@ for i = 1, n do
 
   local first = idem ~= '' and redis.call('HGET', k.idem, idem)
   if first then
-    local until_ms, before, word, when, answered = string.match(first, '^(%d+),(%d+),(%a+),(%d+),(.*)$')
+    local until_ms, before, word, when, answered = string.match(first, '^(%d+),(%x+),(%a+),(%d+),(.*)$')
     if tonumber(until_ms) > now then
       repeated = true
       if before == fingerprint then

@@ -101,6 +101,10 @@ pub struct LeasedMessage<'a> {
     content_type: Option<&'a str>,
     /// The publisher's headers.
     headers: &'a BTreeMap<String, String>,
+    /// Its key, where it was published with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    key: Option<&'a str>,
     /// 0…255.
     #[schema(minimum = 0, maximum = 255)]
     priority: u8,
@@ -285,6 +289,7 @@ fn leased_message<'a>(
         payload_base64: content.payload_base64,
         content_type: content.content_type,
         headers: &message.body.headers,
+        key: message.key.as_deref(),
         priority: message.priority,
         attempt: message.seal.attempt,
         attempts_left: message.attempts_left,
