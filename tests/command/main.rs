@@ -8,6 +8,7 @@ mod harness;
 mod access;
 mod embedded;
 mod people;
+mod people_new;
 mod people_tail;
 mod people_tls;
 mod refusals;
