@@ -67,9 +67,9 @@ async fn sweep_one(store: &Store, claim: &Claim) {
 
 async fn walk(store: &Store) {
     loop {
-        sleep(WALK_EVERY).await;
         if let Err(error) = store.walk().await {
             tracing::debug!(%error, "a step of the walk over all topics was left out");
         }
+        sleep(WALK_EVERY).await;
     }
 }

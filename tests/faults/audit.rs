@@ -9,14 +9,18 @@ use deadpool_redis::redis::{self, AsyncConnectionConfig, Value};
 use serde_json::Value as Json;
 
 /// The sorted sets of which a message is in exactly one.
-pub const PLACES: [&str; 6] = ["delayed", "delayed_prio", "ready", "unack", "last", "dead"];
+pub const PLACES: [&str; 7] =
+    ["delayed", "delayed_prio", "ready", "unack", "last", "dead", "acked"];
 
-const HASHES: [&str; 3] = ["messages", "extra", "meta"];
+/// What stands beside a message, by its member.
+const SIDES: [&str; 2] = ["expires", "first_due"];
+
+const HASHES: [&str; 5] = ["messages", "extra", "events", "keys", "meta"];
 
 const READ: &str = "
     local all = {}
     for i, key in ipairs(KEYS) do
-        all[i] = i <= 6 and redis.call('ZRANGE', key, 0, -1) or redis.call('HGETALL', key)
+        all[i] = i <= 9 and redis.call('ZRANGE', key, 0, -1) or redis.call('HGETALL', key)
     end
     return all";
 
@@ -27,8 +31,8 @@ pub struct Audit {
     pub places: BTreeMap<String, Vec<&'static str>>,
     /// The payload of each member's body.
     pub bodies: HashMap<String, String>,
-    /// Members with a side entry.
-    pub extra: Vec<String>,
+    /// Members with a side entry, and which.
+    pub sides: Vec<(String, &'static str)>,
     /// Totals and settings.
     pub meta: HashMap<String, String>,
 }
@@ -54,8 +58,8 @@ impl Audit {
         topic: &str,
     ) -> redis::RedisResult<Audit> {
         let mut read = redis::cmd("EVAL");
-        read.arg(READ).arg(PLACES.len() + HASHES.len());
-        for name in PLACES.iter().chain(&HASHES) {
+        read.arg(READ).arg(PLACES.len() + SIDES.len() + HASHES.len());
+        for name in PLACES.iter().chain(&SIDES).chain(&HASHES) {
             read.arg(format!("dueq:{{{topic}:0}}:{name}"));
         }
         type Bytes = Vec<u8>;
@@ -68,10 +72,18 @@ impl Audit {
                 audit.places.entry(hex(&member)).or_default().push(place);
             }
         }
+        for side in SIDES {
+            let members: Vec<Bytes> = from(replies.next());
+            audit.sides.extend(members.iter().map(|member| (hex(member), side)));
+        }
         let messages: HashMap<Bytes, Bytes> = from(replies.next());
         audit.bodies = messages.iter().map(|(m, body)| (hex(m), payload(body))).collect();
-        let extra: HashMap<Bytes, Bytes> = from(replies.next());
-        audit.extra = extra.keys().map(|member| hex(member)).collect();
+        for side in ["extra", "events"] {
+            let members: HashMap<Bytes, Bytes> = from(replies.next());
+            audit.sides.extend(members.keys().map(|member| (hex(member), side)));
+        }
+        let keys: HashMap<Bytes, Bytes> = from(replies.next());
+        audit.sides.extend(keys.values().map(|member| (hex(member), "key")));
         audit.meta = from(replies.next());
         Ok(audit)
     }
@@ -100,12 +112,13 @@ impl Audit {
         for member in self.bodies.keys().filter(|m| !self.places.contains_key(*m)) {
             found.push(format!("I8 one place: the body of {member} has no place"));
         }
-        for member in self.extra.iter().filter(|m| !self.bodies.contains_key(*m)) {
-            found.push(format!("I8 one place: {member} has an extra and no message"));
+        for (member, side) in self.sides.iter().filter(|(m, _)| !self.bodies.contains_key(m)) {
+            found.push(format!("I8 one place: {member} has an entry in {side} and no message"));
         }
         let gone: i64 =
             ["acked", "expired", "deleted", "purged"].map(|t| self.total(t)).iter().sum();
-        let there = self.places.len() as i64;
+        // What is retained after its ack is counted as acked.
+        let there = self.places.values().filter(|places| !places.contains(&"acked")).count() as i64;
         if self.total("published") != there + gone {
             found.push(format!(
                 "I9 conservation: published {} is not there {there} + gone {gone}: {:?}",

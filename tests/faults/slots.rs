@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 
 use deadpool_redis::redis::{self, RedisResult};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Client, Dueq, Redis, eventually, free_port, text, topic};
+use crate::harness::{Answer, Client, Dueq, Redis, eventually, free_port, text, topic};
 use crate::monitor::{Call, MARKER, Monitor};
 
 /// Commands that name no key, as a client or inside a script.
@@ -94,6 +94,85 @@ async fn visit_everything(one: &Client, other: &Client) {
     for path in ["/healthz", "/readyz", "/metrics", "/topics?limit=1"] {
         one.get_path(path).await.expect(200);
     }
+    visit_options(one).await;
+    visit_topics(one, other).await;
+}
+
+/// Sends JSON.
+async fn send(client: &Client, method: &str, path: &str, body: Value) -> Answer {
+    let kind = [("content-type", "application/json")];
+    client.send(method, path, &kind, Some(body.to_string().into_bytes())).await
+}
+
+/// Whatever a message can name, and what can be done with one.
+async fn visit_options(one: &Client) {
+    let here = &topic("slots-options");
+    let all = json!({"payload": 1, "key": "k", "ttl_ms": 60_000, "priority": 3, "headers": {"a": "b"},
+        "idempotency_key": "i", "backoff": {"kind": "fixed", "base_ms": 10}, "delay_ms": 60_000});
+    let id = one.published(here, all.clone()).await;
+    one.publish(here, all).await.expect(200);
+    for on_duplicate in ["return", "replace"] {
+        let again = json!({"payload": 2, "key": "k", "on_duplicate": on_duplicate});
+        one.publish(here, again).await.expect(200);
+    }
+    let by_key = format!("/topics/{here}/keys/k");
+    one.get_path(&by_key).await.expect(200);
+    let change = json!({"payload": "new", "delay_ms": 0, "ttl_ms": 60_000});
+    send(one, "PATCH", &by_key, change).await.expect(200);
+    let held = one.lease_one(here).await;
+    one.nack_leased(&held, json!({"dead": true, "reason": "why"})).await.expect(200);
+    send(one, "PATCH", &format!("/messages/{id}"), json!({"priority": 0})).await.expect(200);
+    send(one, "POST", &format!("/messages/{id}/redrive"), json!({})).await.expect(200);
+    let held = one.lease_one(here).await;
+    one.delete_by_force(text(&held, "id")).await.expect(204);
+    let once = json!({"payload": 1, "key": "once", "key_until": "granted", "ttl_ms": 1_000});
+    let batch = json!({"messages": [once, {"payload": 2}, {"payload": 3, "ttl_ms": 30}]});
+    send(one, "POST", &format!("/topics/{here}/messages/batch"), batch).await.expect(200);
+    one.lease_one(here).await;
+}
+
+/// Whatever a topic can be told, and what can be done with all that is in one.
+async fn visit_topics(one: &Client, other: &Client) {
+    let here = &topic("slots-topics");
+    let path = &format!("/topics/{here}");
+    let config = json!({"ttl_ms": 50_000, "max_messages": 3, "on_full": "drop_oldest", "max_attempts": 1,
+        "retention": {"acked_ms": 60_000, "dead_max": 2}});
+    send(one, "PUT", path, config).await.expect(201);
+    for priority in [0, 0, 7, 8, 9] {
+        other.published(here, json!({"payload": 1, "priority": priority})).await;
+    }
+    let held = one.lease_one(here).await;
+    one.ack_leased(&held).await.expect(204);
+    other.ack_leased(&held).await.expect(204);
+    for _ in 0..2 {
+        let held = one.lease_one(here).await;
+        one.nack_leased(&held, json!({})).await.expect(200);
+    }
+    send(one, "POST", &format!("{path}/redrive"), json!({"spread_ms": 10_000})).await.expect(200);
+    one.published(here, json!({"payload": 1, "delay_ms": 60_000})).await;
+    for state in ["delayed", "ready", "leased", "dead", "acked"] {
+        one.get_path(&format!("{path}/messages?state={state}&payload=true")).await.expect(200);
+    }
+    one.get_path(&format!("{path}/forecast?bucket_ms=1000&buckets=10")).await.expect(200);
+    send(one, "PATCH", path, json!({"ttl_ms": null})).await.expect(200);
+    send(one, "POST", &format!("{path}/pause"), json!({})).await.expect(200);
+    other.leased(here, json!({})).await;
+    send(one, "POST", &format!("{path}/resume"), json!({})).await.expect(200);
+    let purge = json!({"states": ["delayed", "ready", "dead"]});
+    send(one, "POST", &format!("{path}/purge"), purge).await.expect(200);
+    // Housekeeping comes by itself: a topic with a lease that ends soon, and the walk over all.
+    let brief = topic("slots-swept");
+    one.published(&brief, json!({"payload": 1, "max_attempts": 1})).await;
+    one.lease_one_with(&brief, json!({"lease_ms": 1_000})).await;
+    eventually("the sweep", || async {
+        let metrics = one.get_path("/metrics").await.expect(200);
+        let swept = "dueq_group_size_count{script=\"sweep\"}";
+        let text = String::from_utf8_lossy(&metrics.body).into_owned();
+        let count = text.lines().find_map(|line| line.strip_prefix(swept));
+        count.and_then(|count| count.trim().parse::<u64>().ok()).filter(|count| *count > 3)
+    })
+    .await;
+    one.send("DELETE", &format!("{path}?force=true"), &[], None).await.expect(204);
 }
 
 /// CRC16 (XMODEM) of the hash tag, modulo 16384: the Redis Cluster specification's HASH_SLOT.

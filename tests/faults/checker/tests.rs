@@ -244,7 +244,7 @@ fn a_message_in_two_places_or_none_is_named() {
     });
     named("I8 one place", |_, audit| drop(audit.bodies.remove(&member_of(C))));
     named("I8 one place", |_, audit| drop(audit.places.remove(&member_of(C))));
-    named("I8 one place", |_, audit| audit.extra.push(member_of(A)));
+    named("I8 one place", |_, audit| audit.sides.push((member_of(A), "extra")));
 }
 
 #[test]
