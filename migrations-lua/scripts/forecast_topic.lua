@@ -15,8 +15,10 @@ local bucket = tonumber(ARGV[3])
 local prio = redis.call('EXISTS', KEYS[3]) == 1
 local reply = { from }
 for i = 1, tonumber(ARGV[4]) do
-  -- What is due now is ready; a bucket has its end in it, so that the first has no more than its length.
-  local low, high = string.format('(%d', from + (i - 1) * bucket), int(from + i * bucket)
+  local start = from + (i - 1) * bucket
+  -- What is due now is ready already.
+  local low = start <= now and string.format('(%d', now) or int(start)
+  local high = string.format('(%d', start + bucket)
   reply[i + 1] = redis.call('ZCOUNT', KEYS[2], low, high)
   if prio then reply[i + 1] = reply[i + 1] + redis.call('ZCOUNT', KEYS[3], low, high) end
 end

@@ -5,16 +5,14 @@
 -- ARGV[1] name
 -- ARGV[2] most: numbers that there are
 -- ARGV[3] configuration (JSON)
--- ARGV[4] '' for any; '*' where the topic must be there; or the revisions, between spaces, one of which it must have
+-- ARGV[4] '' for any; or the revisions, between spaces, one of which it must have
 -- ARGV[5] revision that the caller worked from: with another one nothing is done; '' for any
 -- returns: {created 0|1, 'number revision configuration'}, 'FULL', 'MISMATCH' or 'CHANGED'
 -- cost: HGET; HINCRBY twice, HSET twice, ZADD when it is new
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 local number, revision
 if entry then number, revision = string.match(entry, '^(%d+) (%d+)') end
-if ARGV[4] == '*' then
-  if not entry then return 'MISMATCH' end
-elseif ARGV[4] ~= '' and not (entry and string.find(ARGV[4], table.concat({ ' ', revision, ' ' }), 1, true)) then
+if ARGV[4] ~= '' and not (entry and string.find(ARGV[4], table.concat({ ' ', revision, ' ' }), 1, true)) then
   return 'MISMATCH'
 end
 if ARGV[5] ~= '' and ARGV[5] ~= revision then return 'CHANGED' end

@@ -180,12 +180,17 @@ impl Inbox {
         }
     }
 
-    /// Takes what waits, oldest first, within the bounds.
+    /// Takes what waits, oldest first, within the bounds. What was put in together is taken together.
     pub fn take(&self) -> Vec<Job> {
         let mut queue = self.lock();
         let (mut taken, mut bytes) = (0, 0);
-        while taken < queue.jobs.len().min(TAKE) && (taken == 0 || bytes < TAKE_BYTES) {
-            bytes += queue.jobs[taken].bytes();
+        let jobs = &queue.jobs;
+        while let Some(job) = jobs.get(taken) {
+            let full = taken >= TAKE || bytes >= TAKE_BYTES;
+            if taken > 0 && full && job.since() != jobs[taken - 1].since() {
+                break;
+            }
+            bytes += job.bytes();
             taken += 1;
         }
         let jobs: Vec<_> = queue.jobs.drain(..taken).collect();

@@ -25,8 +25,14 @@ pub(crate) struct ListSome {
 
 /// What one call listed.
 pub(crate) struct ListedSome {
-    pub items: Vec<(MessageSnapshot, ListCursor)>,
+    pub items: Vec<Listed>,
     pub more: bool,
+}
+
+/// A message of a list, where it stands, and how large its body is.
+pub(crate) struct Listed {
+    pub message: MessageSnapshot,
+    pub cursor: ListCursor,
     pub bytes: usize,
 }
 
@@ -60,17 +66,17 @@ impl Alone for ListSome {
         let (mut places, mut extras) = (fields.fields()?, fields.fields()?);
         let (mut bodies, topic_ttl) = (fields.fields()?, fields.int()?);
         let mut items = Vec::with_capacity(extras.len());
-        let mut bytes = 0;
         while !places.is_empty() {
             let (part, score) = (places.int()? as u8, places.int()?);
             let member: Member = places.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;
             let id = MessageId::from_member(&member, topic.route);
             let extra = Extra::parse(&extras.text()?);
+            let mut bytes = 0;
             let body = match self.body_bytes {
                 None => None,
                 Some(_) => {
                     let stored = bodies.bytes()?;
-                    bytes += stored.len();
+                    bytes = stored.len();
                     // A place without a body is `dueq audit`'s to find; it is no message.
                     match decode(stored, &id) {
                         Ok(body) => Some(body),
@@ -85,7 +91,7 @@ impl Alone for ListSome {
             // Of a message that was granted before it is not known here when it first fell due.
             let ttl = extra.ttl_ms.or((topic_ttl > 0).then_some(topic_ttl));
             let expires_at = ttl.filter(|_| waits && extra.attempts == 0).map(|ttl| at + ttl);
-            let snapshot = MessageSnapshot {
+            let message = MessageSnapshot {
                 id,
                 state: self.state,
                 at,
@@ -100,9 +106,9 @@ impl Alone for ListSome {
                 body,
                 events: Vec::new(),
             };
-            items.push((snapshot, ListCursor { part, score, member }));
+            items.push(Listed { message, cursor: ListCursor { part, score, member }, bytes });
         }
-        Ok(ListedSome { items, more, bytes })
+        Ok(ListedSome { items, more })
     }
 }
 

@@ -1,7 +1,9 @@
 //! Publishing, looking at, changing and deleting messages.
 
 use super::{
-    Store, failed,
+    Store,
+    call::GROUP_MESSAGES,
+    failed,
     inspect::{Delete, Exists, Get, RedriveMessage, Update, Updated},
     publish::{Outcome, Publish, PublishSpecial},
     registry::Topic,
@@ -10,13 +12,16 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, Content, MessageId, TopicName},
+    model::{Body, Content, DEFAULT_PAYLOAD_BYTES, MessageId, TopicName},
 };
 use bytes::Bytes;
 use std::{collections::HashSet, future::Future, sync::Arc};
 
 /// How often an operation starts over after the registry turned out to be stale.
 pub(super) const TRIES: usize = 4;
+
+/// Bytes of bodies of a batch that go to Redis at once.
+const WAVE_BYTES: usize = 768 * 1024;
 
 impl Store {
     /// Stores a message; its topic comes into being if need be. Where the message's key is taken, or its idempotency key
@@ -57,7 +62,7 @@ impl Store {
         let mut outcomes: Vec<Option<Outcome>> = vec![None; messages.len()];
         let mut begin = 0;
         while begin < messages.len() {
-            let end = begin + wave(&messages[begin..]);
+            let end = begin + wave(&messages[begin..], &bodies[begin..]);
             let mut left: Vec<usize> = (begin..end).collect();
             for _ in 0..TRIES {
                 // Refused only by a limit that was lowered meanwhile: what is stored by then stays.
@@ -92,7 +97,8 @@ impl Store {
         Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(Error::Internal))).collect())
     }
 
-    /// Sends the messages at these places of a batch, the plain ones and the others side by side.
+    /// Sends the messages at these places of a batch. One that is not plain makes all take the way of those, so that
+    /// they stay in order.
     async fn publish_wave(
         &self,
         topic: &Arc<Topic>,
@@ -100,18 +106,15 @@ impl Store {
         bodies: &[Bytes],
         places: &[usize],
     ) -> Vec<(usize, Result<Outcome, CallError>)> {
-        let bounded = topic.settings.max_messages.is_some();
-        let (plain, special): (Vec<_>, Vec<_>) =
-            places.iter().partition(|at| !bounded && messages[**at].options.is_plain());
-        let plains = plain
-            .iter()
-            .map(|at: &usize| (topic.clone(), self.plain(topic, &messages[*at], &bodies[*at])));
-        let specials = special
-            .iter()
-            .map(|at: &usize| (topic.clone(), self.special(topic, &messages[*at], &bodies[*at])));
-        let (stored, more) =
-            tokio::join!(self.lanes.submit_many(plains), self.lanes.submit_many(specials));
-        plain.into_iter().zip(stored).chain(special.into_iter().zip(more)).collect()
+        let is_plain = |at: &usize| messages[*at].options.is_plain();
+        let answers = if topic.settings.max_messages.is_none() && places.iter().all(is_plain) {
+            let plain = |at: &usize| self.plain(topic, &messages[*at], &bodies[*at]);
+            self.lanes.submit_many(places.iter().map(|at| (topic.clone(), plain(at)))).await
+        } else {
+            let special = |at: &usize| self.special(topic, &messages[*at], &bodies[*at]);
+            self.lanes.submit_many(places.iter().map(|at| (topic.clone(), special(at)))).await
+        };
+        places.iter().copied().zip(answers).collect()
     }
 
     fn plain(&self, topic: &Topic, message: &NewMessage, body: &Bytes) -> Publish {
@@ -130,15 +133,19 @@ impl Store {
 
     /// The topic for a payload of `size` bytes.
     async fn topic_for(&self, name: &TopicName, size: i64) -> Result<Arc<Topic>, Error> {
-        let topic = self.registry.find_or_create(&self.lanes, name).await.map_err(failed)??;
-        if size <= topic.settings.max_payload_bytes {
+        let default = DEFAULT_PAYLOAD_BYTES as i64;
+        let known = if size <= default {
+            Some(self.registry.find_or_create(&self.lanes, name).await.map_err(failed)??)
+        } else {
+            self.registry.find(&self.lanes, name).await.map_err(failed)?
+        };
+        if let Some(topic) = known.filter(|topic| size <= topic.settings.max_payload_bytes) {
             return Ok(topic);
         }
-        // The limit may be a higher one by now.
-        let now = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
-        let topic = now.unwrap_or(topic);
-        let limit = topic.settings.max_payload_bytes;
-        if size <= limit { Ok(topic) } else { Err(Error::PayloadTooLarge(limit)) }
+        // The limit may be a higher one by now; and what is refused makes no topic.
+        let topic = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
+        let limit = topic.as_ref().map_or(default, |topic| topic.settings.max_payload_bytes);
+        topic.filter(|_| size <= limit).ok_or(Error::PayloadTooLarge(limit))
     }
 
     /// A message as it stands, and its topic.
@@ -275,16 +282,22 @@ impl Store {
     }
 }
 
-/// How many of these messages can go side by side: up to the first whose key came before.
-fn wave(messages: &[NewMessage]) -> usize {
+/// How many of these messages can go to Redis at once, in order: up to the first whose key came before, and no more than
+/// a lane takes together.
+fn wave<'m>(messages: &'m [NewMessage], bodies: &[Bytes]) -> usize {
     let mut seen = HashSet::new();
-    let mut repeats = |message: &NewMessage| {
+    let mut bytes = 0;
+    let mut ends = |message: &'m NewMessage, body: &Bytes| {
         let options = &message.options;
-        let key = options.key.as_ref().map(|key| (0, key.name.clone()));
-        let idempotency = options.idempotency.as_ref().map(|i| (1, i.key.clone()));
-        key.into_iter().chain(idempotency).any(|key| !seen.insert(key))
+        bytes += body.len();
+        let key = options.key.as_ref().map(|key| (0, &key.name));
+        let idempotency = options.idempotency.as_ref().map(|idempotency| (1, &idempotency.key));
+        let repeats = key.into_iter().chain(idempotency).any(|key| !seen.insert(key));
+        repeats || bytes > WAVE_BYTES
     };
-    messages.iter().position(&mut repeats).unwrap_or(messages.len()).max(1)
+    let most = messages.len().min(GROUP_MESSAGES);
+    let end = (0..most).find(|at| ends(&messages[*at], &bodies[*at]));
+    end.unwrap_or(most).max(1)
 }
 
 fn payload_len(content: &Content) -> i64 {

@@ -67,7 +67,7 @@ pub(crate) enum Put {
 /// Under which conditions a configuration is put.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Conditions<'a> {
-    /// Revisions one of which the topic must have; empty: any, but there must be one.
+    /// Revisions one of which the topic must have; where there are none, nothing matches.
     pub if_match: Option<&'a [i64]>,
     /// The revision that the caller worked from.
     pub worked_from: Option<i64>,
@@ -163,7 +163,6 @@ impl Registry {
         put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
         put.arg(match conditions.if_match {
             None => String::new(),
-            Some([]) => "*".to_owned(),
             Some(revisions) => {
                 let revisions: Vec<_> = revisions.iter().map(ToString::to_string).collect();
                 format!(" {} ", revisions.join(" "))

@@ -5,7 +5,7 @@ use super::{
     bulk::{Close, Pause, PurgeSome, RedriveSome},
     counts::{CountTopic, Forecast, TopicSnapshot},
     failed,
-    list::ListSome,
+    list::{ListSome, Listed},
     messages::TRIES,
     registry::{Conditions, Put, Topic},
     reply::{CallError, word},
@@ -101,8 +101,8 @@ impl Store {
         }
     }
 
-    /// Gives a topic this configuration, and makes it if there is none. `if_match`: revisions one of which it must have;
-    /// empty: any, but there must be one. Returns whether it was made.
+    /// Gives a topic this configuration, and makes it if there is none. `if_match`: revisions one of which it must have.
+    /// Returns whether it was made.
     ///
     /// Errors: `RevisionMismatch`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn put_topic(
@@ -267,15 +267,19 @@ impl Store {
                 self.lanes.submit_alone(&topic, some).await
             };
             let (topic, some) = self.of_topic(name, list).await?;
-            bytes += some.bytes;
-            let empty = some.items.is_empty();
-            for (snapshot, cursor) in some.items {
-                items.push(snapshot);
+            let (mut more, before) = (some.more, items.len());
+            for Listed { message, cursor, bytes: size } in some.items {
+                if !items.is_empty() && bytes + size > PAGE_BYTES {
+                    more = true;
+                    break;
+                }
+                bytes += size;
+                items.push(message);
                 last = Some(cursor);
             }
-            let full = items.len() as u64 >= limit || bytes + LIST_BYTES > PAGE_BYTES;
-            if !some.more || full || empty {
-                let next = last.filter(|_| some.more && !empty);
+            let full = items.len() as u64 >= limit || bytes >= PAGE_BYTES;
+            if !more || full || items.len() == before {
+                let next = last.filter(|_| more && !items.is_empty());
                 return Ok((topic, MessagePage { items, next }));
             }
         }
