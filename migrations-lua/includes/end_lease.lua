@@ -1,26 +1,34 @@
--- Ends one lease whose deadline has passed: back to where the message waits, due since the deadline; dead when the
--- grant was the last; gone when its time to live is over. Returns 'back', 'dead' or 'gone'; its caller counts the lease.
-local function end_lease(k, member, final, deadline, now, ttl)
+-- When a message was published (ms): the first six bytes of its member.
+local function published_at(member)
+  local at = 0
+  for i = 1, 6 do at = at * 256 + string.byte(member, i) end
+  return at
+end
+
+-- Ends one lease whose deadline has passed: the message is gone when its time to live is over, dead when its attempts are
+-- used up, and otherwise back where it waits, due since the deadline. Returns 'gone', 'dead' or 'back'; its caller counts
+-- the lease. `zset` is where it stands: among the last grants, or not.
+local function end_lease(k, member, zset, deadline, now, ttl)
   local attempts, counted, max_attempts, priority, rest = parse_extra(redis.call('HGET', k.extra, member))
   local attempt = attempts + 1
-  redis.call('ZREM', final and k.last or k.unack, member)
-  if not final then
-    local over = expiry(k, member, rest, deadline, ttl)
-    if over and over <= now then
-      drop_all(k, { member }, 'expired')
-      return 'gone'
-    end
+  redis.call('ZREM', zset, member)
+  local over = expiry(k, member, rest, deadline, ttl)
+  if over and over <= now then
+    drop_all(k, { member }, 'expired')
+    return 'gone'
   end
+  local meta = redis.call('HMGET', k.meta, 'max_attempts', 'lease_ms')
+  local dead = counted + 1 >= (tonumber(max_attempts) or tonumber(meta[1]))
   local lines = event('x', deadline, attempt, '')
   if attempts == 0 then
     -- Nothing was written at the first grant; the topic's lease tells when it was, unless another was asked for.
-    local lease_ms = tonumber(redis.call('HGET', k.meta, 'lease_ms') or 30000)
-    lines = table.concat({ event('G', deadline - lease_ms, attempt, ''), lines })
+    local granted = math.max(deadline - tonumber(meta[2] or 30000), published_at(member))
+    lines = table.concat({ event('G', granted, attempt, ''), lines })
   end
-  if final then lines = table.concat({ lines, event('d', deadline, attempt, '') }) end
+  if dead then lines = table.concat({ lines, event('d', deadline, attempt, '') }) end
   redis.call('HSET', k.extra, member, format_extra(attempt, counted + 1, max_attempts, priority, rest))
   add_events(k, member, lines)
-  if final then
+  if dead then
     bury(k, member, rest, deadline)
     return 'dead'
   end
@@ -33,10 +41,11 @@ end
 local function end_leases(k, now, limit, ttl)
   local over = string.format('%d', now * 2048 + 2047)
   local ended, died, gone, more = 0, 0, 0, false
-  for which, key in ipairs({ k.unack, k.last }) do
+  for _, key in ipairs({ k.unack, k.last }) do
     local list = redis.call('ZRANGEBYSCORE', key, '-inf', over, 'WITHSCORES', 'LIMIT', 0, limit)
     for i = 1, #list, 2 do
-      local became = end_lease(k, list[i], which == 2, unpack_lease(list[i + 1]), now, ttl)
+      local deadline = unpack_lease(list[i + 1])
+      local became = end_lease(k, list[i], key, deadline, now, ttl)
       ended = ended + 1
       if became == 'dead' then died = died + 1 end
       if became == 'gone' then gone = gone + 1 end

@@ -10,7 +10,7 @@ local function settle(k, member, now, rules)
       if score then
         local deadline = unpack_lease(score)
         if deadline > now then return 'leased', deadline, extra end
-        end_lease(k, member, zset == k.last, deadline, now, rules.ttl)
+        end_lease(k, member, zset, deadline, now, rules.ttl)
         redis.call('HINCRBY', k.meta, 'lease_expired', 1)
         ended = true
       end
