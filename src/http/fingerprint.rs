@@ -5,7 +5,7 @@
 //! Every instance and every version must come to the same number for as long as an idempotency key answers, so what is
 //! hashed is spelled out here rather than derived from types.
 
-use super::syntax::Text;
+use super::syntax::{Text, end_of_string};
 use crate::model::Content;
 use crate::store::{Due, KeyUntil, NewMessage, OnDuplicate};
 use siphasher::sip::SipHasher13;
@@ -165,20 +165,13 @@ impl<'a> Walk<'a> {
     fn string(&mut self) -> Cow<'a, [u8]> {
         self.peek();
         let start = self.at;
-        let mut escaped = false;
-        self.at += 1;
-        while let Some(byte) = self.text.get(self.at)
-            && *byte != b'"'
-        {
-            escaped |= *byte == b'\\';
-            self.at += if *byte == b'\\' { 2 } else { 1 };
-        }
-        self.at = (self.at + 1).min(self.text.len());
-        let written = &self.text[start..self.at];
+        self.at = end_of_string(self.text, start + 1);
+        let written = self.text.get(start..self.at).unwrap_or_default();
+        let escaped = written.contains(&b'\\');
         if escaped && let Ok(Text(text)) = serde_json::from_slice(written) {
             return Cow::Owned(text.into_owned().into_bytes());
         }
-        Cow::Borrowed(written.get(1..written.len() - 1).unwrap_or_default())
+        Cow::Borrowed(written.get(1..written.len().max(2) - 1).unwrap_or_default())
     }
 
     /// A number, true, false or null.
@@ -187,7 +180,7 @@ impl<'a> Walk<'a> {
         while self.text.get(self.at).is_some_and(|byte| !b",]} \t\r\n".contains(byte)) {
             self.at += 1;
         }
-        &self.text[start..self.at]
+        self.text.get(start..self.at).unwrap_or_default()
     }
 }
 

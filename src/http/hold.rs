@@ -210,3 +210,38 @@ pub async fn extend_lease(
     let answer = ExtendedLease { id, lease_ms: extended.lease_ms, lease_expires_at };
     Ok(super::json(&answer).into_response())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (store::NackRequest, Vec<String>) {
+        let mut fields = Fields::of_json(text.as_bytes()).unwrap();
+        let request = read_nack(&mut fields);
+        let errors = fields.finish().err().map(|problem| problem.body("").errors);
+        (request, errors.into_iter().flatten().map(|error| error.field).collect())
+    }
+
+    #[test]
+    fn a_nack_says_how_the_lease_ends() {
+        let request = |kind, delay_ms, reason: Option<&str>| {
+            let reason = reason.map(str::to_owned);
+            (store::NackRequest { kind, delay_ms, reason }, vec![])
+        };
+        assert_eq!(read("{}"), request(NackKind::Failed, None, None));
+        let text = r#"{"dead":true,"reason":"no","delay_ms":null}"#;
+        assert_eq!(read(text), request(NackKind::Dead, None, Some("no")));
+        let text = r#"{"release":true,"dead":false,"delay_ms":5}"#;
+        assert_eq!(read(text), request(NackKind::Released, Some(5), None));
+    }
+
+    #[test]
+    fn a_nack_that_contradicts_itself_is_refused() {
+        assert_eq!(read(r#"{"dead":true,"release":true}"#).1, ["release"]);
+        assert_eq!(read(r#"{"dead":true,"delay_ms":0}"#).1, ["delay_ms"]);
+        let long = format!("{{\"reason\":\"{}\"}}", "é".repeat(1_025));
+        assert_eq!(read(&long).1, ["reason"]);
+        let fits = format!("{{\"reason\":\"{}\"}}", "é".repeat(1_024));
+        assert!(read(&fits).1.is_empty());
+    }
+}

@@ -1,8 +1,8 @@
-//! Instants in answers. A batch of leases has thousands of them, so they are written without an allocation each.
+//! Instants in answers. A batch of leases has thousands of them, so they are written without formatting each anew.
 
 use crate::model::{Millis, format_instant};
-use chrono::{DateTime, Datelike, Timelike};
 use serde::{Serialize, Serializer};
+use std::cell::Cell;
 
 /// The end of the year 9999: what RFC 3339 can say.
 const LAST: Millis = 253_402_300_799_999;
@@ -11,31 +11,27 @@ const LAST: Millis = 253_402_300_799_999;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instant(pub Millis);
 
+thread_local! {
+    /// The second that was written last on this thread, as text: those of one answer are mostly the same.
+    static WRITTEN: Cell<(i64, [u8; 24])> = const { Cell::new((0, *b"1970-01-01T00:00:00.000Z")) };
+}
+
 impl Serialize for Instant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let millis = self.0.min(LAST);
-        match DateTime::from_timestamp_millis(millis).filter(|_| millis >= 0) {
-            Some(instant) => {
-                let text = write(&instant);
-                serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
+        let second = millis.div_euclid(1_000);
+        let (written, mut text) = WRITTEN.get();
+        if written != second {
+            match format_instant(second * 1_000).as_bytes().try_into() {
+                Ok(formatted) => text = formatted,
+                // Before the year 0, which no answer has.
+                Err(_) => return serializer.serialize_str(&format_instant(millis)),
             }
-            None => serializer.serialize_str(&format_instant(millis)),
+            WRITTEN.set((second, text));
         }
+        put(&mut text[20..23], millis.rem_euclid(1_000) as u32);
+        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
     }
-}
-
-fn write(instant: &DateTime<chrono::Utc>) -> [u8; 24] {
-    let mut text = *b"0000-00-00T00:00:00.000Z";
-    let date = instant.date_naive();
-    let seconds = instant.num_seconds_from_midnight();
-    put(&mut text[..4], date.year().unsigned_abs());
-    put(&mut text[5..7], date.month());
-    put(&mut text[8..10], date.day());
-    put(&mut text[11..13], seconds / 3600);
-    put(&mut text[14..16], seconds / 60 % 60);
-    put(&mut text[17..19], seconds % 60);
-    put(&mut text[20..23], instant.timestamp_subsec_millis());
-    text
 }
 
 /// Writes `number` in as many digits as there is place for.
@@ -52,7 +48,17 @@ mod tests {
 
     #[test]
     fn instants_are_written_as_the_model_formats_them() {
-        for millis in [0, 1, 951_782_399_999, 951_782_400_000, 1_763_700_000_123, LAST, -1_500] {
+        for millis in [
+            0,
+            1,
+            951_782_399_999,
+            951_782_400_000,
+            1_763_700_000_123,
+            LAST,
+            -1_500,
+            -1_000_000_000_000_000,
+            1_763_700_000_999,
+        ] {
             let text = serde_json::to_string(&Instant(millis)).unwrap();
             assert_eq!(text, format!("\"{}\"", format_instant(millis)));
         }

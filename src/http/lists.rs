@@ -2,8 +2,8 @@
 
 use super::{
     fields::{Fields, Value},
-    syntax::Object,
-    values::{integer_of, within, words},
+    syntax::{Items, Object},
+    values::{in_range, integer_of, words},
 };
 use crate::model::MAX_MESSAGES_LIMIT;
 use serde_json::value::RawValue;
@@ -37,7 +37,7 @@ impl<'a> Fields<'a> {
     ) -> Option<Vec<u64>> {
         let mut all = Vec::new();
         for (i, item) in self.array(name, items)?.into_iter().enumerate() {
-            match integer_of(item.get()).and_then(|number| within(number, &range)) {
+            match integer_of(item.get()).and_then(|number| in_range(number, &range)) {
                 Some(number) => all.push(number),
                 None => {
                     let (low, high) = (range.start(), range.end());
@@ -123,11 +123,12 @@ impl<'a> Fields<'a> {
     ) -> Option<Vec<T>> {
         let raw = self.raw_value(name)?;
         // Mostly all is well, and then the text is gone over once.
-        let objects = match serde_json::from_str::<Vec<Object<'a>>>(raw.get()) {
-            Ok(objects) => objects.into_iter().map(Some).collect(),
+        let read_all = serde_json::from_str::<Items<Object<'a>>>(raw.get());
+        let (objects, overflows) = match read_all {
+            Ok(array) => (array.items.into_iter().map(Some).collect(), array.overflows),
             Err(_) => self.objects_or_not(name, raw)?,
         };
-        if !items.contains(&objects.len()) {
+        if overflows || !items.contains(&objects.len()) {
             let (low, high) = (items.start(), items.end());
             self.refuse(name, format!("must have {low} to {high} items"));
             return None;
@@ -143,28 +144,30 @@ impl<'a> Fields<'a> {
         Some(all)
     }
 
-    fn objects_or_not(&mut self, name: &str, raw: &'a RawValue) -> Option<Vec<Option<Object<'a>>>> {
-        match serde_json::from_str::<Vec<&'a RawValue>>(raw.get()) {
-            Ok(items) => {
-                Some(items.into_iter().map(|item| serde_json::from_str(item.get()).ok()).collect())
-            }
-            Err(_) => {
-                self.refuse(name, "must be an array");
-                None
-            }
-        }
+    /// The items of an array some of which are no objects, and whether there are more.
+    fn objects_or_not(
+        &mut self,
+        name: &str,
+        raw: &'a RawValue,
+    ) -> Option<(Vec<Option<Object<'a>>>, bool)> {
+        let Ok(array) = serde_json::from_str::<Items<&'a RawValue>>(raw.get()) else {
+            self.refuse(name, "must be an array");
+            return None;
+        };
+        let object = |item: &'a RawValue| serde_json::from_str(item.get()).ok();
+        Some((array.items.into_iter().map(object).collect(), array.overflows))
     }
 
     /// An array of so many items; null is absent.
     fn array(&mut self, name: &str, items: RangeInclusive<usize>) -> Option<Vec<&'a RawValue>> {
         let raw = self.raw_value(name)?;
-        let array = serde_json::from_str::<Vec<&'a RawValue>>(raw.get()).ok();
-        let array = array.filter(|array| items.contains(&array.len()));
+        let array = serde_json::from_str::<Items<&'a RawValue>>(raw.get()).ok();
+        let array = array.filter(|array| !array.overflows && items.contains(&array.items.len()));
         if array.is_none() {
             let (low, high) = (items.start(), items.end());
             self.refuse(name, format!("must be an array of {low} to {high} items"));
         }
-        array
+        array.map(|array| array.items)
     }
 }
 

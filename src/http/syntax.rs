@@ -1,26 +1,39 @@
 //! JSON as it was written: objects whose names may repeat, values that stay text, nesting that is counted.
 
-use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use memchr::memchr2;
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
-/// Levels of nesting, counted without recursion.
+/// Levels of nesting, counted without recursion. Most of a body is in its strings, so these are leapt over.
 pub(super) fn depth(body: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in body {
+    let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
+    while let Some(byte) = body.get(at) {
+        at += 1;
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
+            b'{' | b'[' => {
                 depth += 1;
                 deepest = deepest.max(depth);
             }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'"' => at = end_of_string(body, at),
             _ => {}
         }
     }
     deepest
+}
+
+/// The place after the string that begins before `at`.
+pub(super) fn end_of_string(text: &[u8], mut at: usize) -> usize {
+    while let Some(found) = memchr2(b'"', b'\\', text.get(at..).unwrap_or_default()) {
+        at += found + 1;
+        if text[at - 1] == b'"' {
+            return at;
+        }
+        // What is escaped is no end.
+        at += 1;
+    }
+    text.len()
 }
 
 /// Fields of an object that are looked at: each is compared with the others, so their number is bounded.
@@ -30,6 +43,17 @@ pub(super) const MAX_FIELDS: usize = 256;
 pub(super) struct Object<'a> {
     /// The first of them, at most [`MAX_FIELDS`].
     pub fields: Vec<(Cow<'a, str>, &'a RawValue)>,
+    /// There are more.
+    pub overflows: bool,
+}
+
+/// Items of an array that are looked at.
+const MAX_ITEMS: usize = 1_000;
+
+/// An array, whose cost does not grow with what was sent.
+pub(super) struct Items<T> {
+    /// The first of them, at most [`MAX_ITEMS`].
+    pub items: Vec<T>,
     /// There are more.
     pub overflows: bool,
 }
@@ -63,6 +87,33 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     }
 }
 
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Array<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Array<T> {
+            type Value = Items<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+                let mut items = Vec::new();
+                while items.len() < MAX_ITEMS
+                    && let Some(item) = array.next_element()?
+                {
+                    items.push(item);
+                }
+                let overflows =
+                    items.len() == MAX_ITEMS && array.next_element::<IgnoredAny>()?.is_some();
+                if overflows {
+                    while array.next_element::<IgnoredAny>()?.is_some() {}
+                }
+                Ok(Items { items, overflows })
+            }
+        }
+        deserializer.deserialize_seq(Array(PhantomData))
+    }
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Borrow;
@@ -85,5 +136,37 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             }
         }
         deserializer.deserialize_str(Borrow).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Items, depth};
+
+    #[test]
+    fn brackets_in_strings_are_no_levels() {
+        for (text, levels) in [
+            ("1", 0),
+            ("{}", 1),
+            (r#"{"a":[[1],{}],"b":{}}"#, 3),
+            (r#"{"[[[[":"]]\"[[\\"}"#, 1),
+            (r#"["\\",[]]"#, 2),
+            (r#"["a"#, 1),
+            (r#"["a\"#, 1),
+        ] {
+            assert_eq!(depth(text.as_bytes()), levels, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_array_is_kept_up_to_its_bound() {
+        for (count, kept, overflows) in
+            [(0, 0, false), (999, 999, false), (1_000, 1_000, false), (1_003, 1_000, true)]
+        {
+            let text = format!("[{}]", vec!["7"; count].join(","));
+            let array: Items<u8> = serde_json::from_str(&text).unwrap();
+            assert_eq!((array.items.len(), array.overflows), (kept, overflows), "{count}");
+        }
+        assert!(serde_json::from_str::<Items<u8>>("{}").is_err());
     }
 }

@@ -34,7 +34,7 @@ impl<'a> Fields<'a> {
             Value::Text(text) if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
             Value::Text(_) => None,
         };
-        let number = number.and_then(|number| within(number, &range));
+        let number = number.and_then(|number| in_range(number, &range));
         if number.is_none() {
             let (low, high) = (range.start(), range.end());
             self.refuse(name, format!("must be an integer from {low} to {high}"));
@@ -153,7 +153,7 @@ pub(super) fn words<T>(choices: &[(&str, T)]) -> String {
     }
 }
 
-pub(super) fn within(number: i128, range: &RangeInclusive<u64>) -> Option<u64> {
+pub(super) fn in_range(number: i128, range: &RangeInclusive<u64>) -> Option<u64> {
     u64::try_from(number).ok().filter(|number| range.contains(number))
 }
 
