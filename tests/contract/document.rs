@@ -6,14 +6,16 @@ use serde_json::{Value, json};
 use crate::facts::dead_message;
 use crate::harness::*;
 
-struct Document(Value);
+/// The document as it was read.
+pub struct Document(Value);
 
 impl Document {
-    async fn read(client: &Client) -> Document {
+    pub async fn read(client: &Client) -> Document {
         Document(client.get_path("/openapi.json").await.expect(200).json())
     }
 
-    fn operation(&self, id: &str) -> &Value {
+    /// An operation by its id.
+    pub fn operation(&self, id: &str) -> &Value {
         let paths = self.0["paths"].as_object().unwrap().values();
         let mut operations = paths.flat_map(|path| path.as_object().unwrap().values());
         operations
@@ -32,12 +34,12 @@ impl Document {
     }
 
     /// The schema of a request's body.
-    fn request(&self, id: &str) -> &Value {
+    pub fn request(&self, id: &str) -> &Value {
         self.resolve(&self.operation(id)["requestBody"]["content"]["application/json"]["schema"])
     }
 
     /// An answer of the operation must be documented, status and shape.
-    fn holds(&self, id: &str, answer: &Answer) {
+    pub fn holds(&self, id: &str, answer: &Answer) {
         let response = self.resolve(&self.operation(id)["responses"][answer.status.to_string()]);
         assert!(!response.is_null(), "{id} may not answer {answer}");
         if answer.body.is_empty() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, instant_ms, number, text};
+use crate::harness::{Answer, Client, eventually, instant_ms, number, text};
 
 /// When a message was granted, on Redis's clock: its lease's end less the lease asked for.
 pub fn granted_ms(message: &Value, lease_ms: i64) -> i64 {
@@ -15,14 +15,14 @@ pub fn ids(messages: &[Value]) -> Vec<String> {
 }
 
 /// getTopic, checked for conservation (I9 of the guarantees): every published message is somewhere,
-/// and every grant has ended or holds.
+/// and every grant has ended or holds. What retention keeps as `acked` is in the total of that name.
 pub async fn topic_in_balance(client: &Client, topic: &str) -> Value {
     let answer = client.topic(topic).await.expect(200);
     let seen = answer.json();
     let sum = |of: &str, names: &[&str]| -> i64 {
         names.iter().map(|name| seen[of][*name].as_i64().unwrap_or(0)).sum()
     };
-    let places = sum("counts", &["delayed", "ready", "leased", "dead", "acked"]);
+    let places = sum("counts", &["delayed", "ready", "leased", "dead"]);
     let ends = sum("totals", &["acked", "expired", "deleted", "purged"]);
     assert_eq!(number(&seen["totals"], "published"), places + ends, "messages: {answer}");
     let over = ["acked", "nacked", "released", "lease_expired", "deleted_leased", "returned"];
@@ -53,4 +53,54 @@ pub async fn dead_message(client: &Client, topic: &str) -> String {
 pub fn unprocessable(answer: Answer, field: &str) -> Answer {
     let answer = answer.refused(422);
     if field.is_empty() { answer } else { answer.field(field) }
+}
+
+/// A message has died by its handler's own word, with attempts left: publish, lease, nack with `dead`.
+pub async fn killed(client: &Client, topic: &str, message: Value) -> String {
+    let id = client.published(topic, message).await;
+    let held = client.lease_one(topic).await;
+    assert_eq!(held["id"], id, "the message that is to die");
+    let answer = client.nack_leased(&held, json!({"dead": true})).await.expect(200);
+    assert_eq!(answer.text("state"), "dead", "{answer}");
+    id
+}
+
+/// Waits until getMessage says this state.
+pub async fn reaches(client: &Client, id: &str, state: &str) {
+    let what = format!("{id} is {state}");
+    eventually(&what, || async { (client.state(id).await == state).then_some(()) }).await;
+}
+
+/// Demands that there is no such message.
+pub async fn gone(client: &Client, id: &str) {
+    client.get(id).await.problem(404, "message_not_found");
+}
+
+/// Demands these counts and totals of getTopic, and conservation.
+pub async fn counted(client: &Client, topic: &str, wanted: &[(&str, &str, i64)]) {
+    let seen = topic_in_balance(client, topic).await;
+    for (of, name, count) in wanted {
+        assert_eq!(seen[of][name], *count, "{of}.{name}: {seen}");
+    }
+}
+
+/// The `events` of a message.
+pub async fn events(client: &Client, id: &str) -> Vec<Value> {
+    let seen = client.get(id).await.expect(200).json();
+    seen["events"].as_array().cloned().unwrap_or_default()
+}
+
+/// One field of each result, message or event, as text.
+pub fn column(items: &[Value], name: &str) -> Vec<String> {
+    items.iter().map(|item| item[name].as_str().unwrap_or("(none)").to_owned()).collect()
+}
+
+/// Demands 422 whose errors are all about this field or what is inside it.
+#[track_caller]
+pub fn unprocessable_within(answer: Answer, field: &str) -> Answer {
+    let answer = answer.refused(422);
+    let errors = answer.json()["errors"].as_array().cloned().unwrap_or_default();
+    let within = |error: &Value| text(error, "field").starts_with(field);
+    assert!(!errors.is_empty() && errors.iter().all(within), "not about {field}: {answer}");
+    answer
 }

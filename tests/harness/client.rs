@@ -228,3 +228,99 @@ pub fn text<'a>(object: &'a Value, name: &str) -> &'a str {
 pub fn number(object: &Value, name: &str) -> i64 {
     object[name].as_i64().unwrap_or_else(|| panic!("no number {name} in {object}"))
 }
+
+/// Batches, keys, changes and redrives.
+impl Client {
+    /// publishBatch.
+    pub async fn publish_batch(&self, topic: &str, messages: &[Value]) -> Answer {
+        let path = format!("/topics/{topic}/messages/batch");
+        self.post(&path, &json!({"messages": messages})).await
+    }
+
+    /// publishBatch that must succeed: its results.
+    pub async fn published_batch(&self, topic: &str, messages: &[Value]) -> Vec<Value> {
+        results(self.publish_batch(topic, messages).await)
+    }
+
+    /// ackBatch, nackBatch or extendBatch, by the last word of the path.
+    pub async fn hold_batch(&self, verb: &str, messages: &[Value]) -> Answer {
+        self.post(&format!("/messages/{verb}"), &json!({"messages": messages})).await
+    }
+
+    /// The same, which must succeed: its results.
+    pub async fn held_batch(&self, verb: &str, messages: &[Value]) -> Vec<Value> {
+        results(self.hold_batch(verb, messages).await)
+    }
+
+    /// publishMessage with the header `Idempotency-Key`.
+    pub async fn publish_with_header(&self, topic: &str, key: &str, message: Value) -> Answer {
+        let headers = [("content-type", "application/json"), ("idempotency-key", key)];
+        let body = Some(message.to_string().into_bytes());
+        self.send("POST", &format!("/topics/{topic}/messages"), &headers, body).await
+    }
+
+    /// updateMessage.
+    pub async fn update(&self, id: &str, changes: Value) -> Answer {
+        self.send_json("PATCH", &format!("/messages/{id}"), &changes).await
+    }
+
+    /// getMessageByKey.
+    pub async fn get_by_key(&self, topic: &str, key: &str) -> Answer {
+        self.get_path(&by_key(topic, key)).await
+    }
+
+    /// updateMessageByKey.
+    pub async fn update_by_key(&self, topic: &str, key: &str, changes: Value) -> Answer {
+        self.send_json("PATCH", &by_key(topic, key), &changes).await
+    }
+
+    /// deleteMessageByKey, with its query (`?force=true` or empty).
+    pub async fn delete_by_key(&self, topic: &str, key: &str, query: &str) -> Answer {
+        self.send("DELETE", &format!("{}{query}", by_key(topic, key)), &[], None).await
+    }
+
+    /// redriveMessage.
+    pub async fn redrive(&self, id: &str) -> Answer {
+        self.send("POST", &format!("/messages/{id}/redrive"), &[], None).await
+    }
+
+    /// redriveTopic.
+    pub async fn redrive_topic(&self, topic: &str, want: Value) -> Answer {
+        self.post(&format!("/topics/{topic}/redrive"), &want).await
+    }
+
+    /// putTopic that must succeed, the topic being new or not.
+    pub async fn configure(&self, topic: &str, config: Value) -> Value {
+        let answer = self.send_json("PUT", &format!("/topics/{topic}"), &config).await;
+        assert!(matches!(answer.status, 200 | 201), "{answer}");
+        answer.json()
+    }
+
+    /// updateTopic that must succeed.
+    pub async fn reconfigure(&self, topic: &str, changes: Value) -> Value {
+        self.send_json("PATCH", &format!("/topics/{topic}"), &changes).await.expect(200).json()
+    }
+
+    /// Sends JSON by any method.
+    pub async fn send_json(&self, method: &str, path: &str, body: &Value) -> Answer {
+        let kind = [("content-type", "application/json")];
+        self.send(method, path, &kind, Some(body.to_string().into_bytes())).await
+    }
+}
+
+/// The path of a message by its key, whatever the key holds.
+pub fn by_key(topic: &str, key: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    format!("/topics/{topic}/keys/{}", key.bytes().map(encode).collect::<String>())
+}
+
+/// The results of a batch that must succeed.
+fn results(answer: Answer) -> Vec<Value> {
+    match answer.expect(200).json()["results"].take() {
+        Value::Array(results) => results,
+        other => panic!("results is {other}"),
+    }
+}

@@ -17,7 +17,7 @@ mod redis;
 mod wire;
 
 pub use self::answer::Answer;
-pub use self::client::{Client, number, text};
+pub use self::client::{Client, by_key, number, text};
 pub use self::dueq::{Dueq, Finished, Launch, binary};
 pub use self::process::{Process, children, lives, temp_dir, text_of};
 pub use self::redis::{Redis, RedisOptions, free_port};

@@ -38,6 +38,13 @@ async fn many_fields_or_long_names_are_refused_soon_and_briefly() {
                 format!("{{\"acks\":[{}]}}", vec!["{\"x\":1}"; 1000].join(",")),
                 format!("{{\"acks\":[{}]}}", vec!["1"; 200_000].join(",")),
             ]),
+            name if name.ends_with("Batch") => bodies.extend([
+                format!("{{\"messages\":[{{{}}}]}}", members("1", "f")),
+                format!("{{\"messages\":[{}]}}", vec!["{\"x\":1}"; 1000].join(",")),
+                format!("{{\"messages\":[{}]}}", vec!["1"; 200_000].join(",")),
+                format!("{{\"messages\":[{}]}}", vec!["{}"; 200_000].join(",")),
+                format!("{{\"messages\":{{{}}}}}", members("1", "f")),
+            ]),
             _ => {}
         }
         for body in bodies {

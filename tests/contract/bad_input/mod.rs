@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 
+mod batches;
 mod flood;
 mod json;
+mod message_fields;
 mod noise;
 mod paths;
 mod values;
@@ -23,7 +25,7 @@ struct Ground {
     client: Client,
     topic: String,
     held: Value,
-    routes: [Route; 5],
+    routes: Vec<Route>,
 }
 
 impl Ground {
@@ -36,12 +38,22 @@ impl Ground {
         let route = |name, path, good| Route { name, path, good };
         let of_message =
             |name: &'static str, good| route(name, format!("/messages/{id}/{name}"), good);
-        let routes = [
+        let batch = |name, path, item: Value| route(name, path, json!({"messages": [item]}));
+        let item = json!({"id": id, "lease_token": token});
+        let routes = vec![
             route("publish", format!("/topics/{topic}/messages"), json!({"payload": 1})),
             route("lease", format!("/topics/{topic}/lease"), json!({"max_messages": 1})),
             of_message("ack", json!({"lease_token": token})),
             of_message("nack", json!({"lease_token": token})),
             of_message("extend", json!({"lease_token": token, "lease_ms": 60_000})),
+            batch("publishBatch", format!("/topics/{topic}/messages/batch"), json!({"payload": 1})),
+            batch("ackBatch", "/messages/ack".into(), item.clone()),
+            batch("nackBatch", "/messages/nack".into(), item.clone()),
+            batch("extendBatch", "/messages/extend".into(), {
+                let mut item = item;
+                item["lease_ms"] = json!(60_000);
+                item
+            }),
         ];
         Ground { client, topic, held, routes }
     }
