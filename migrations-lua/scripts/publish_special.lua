@@ -79,7 +79,8 @@ for i = 1, n do
     while room <= 0 and rules.drops_oldest and drops < 64 and drop_oldest(k, now) do
       room, drops, expired = room + 1, drops + 1, expired + 1
     end
-    if room <= 0 then
+    -- A bound that was lowered is reached by and by: what made room comes in.
+    if room <= 0 and drops == 0 then
       code, state, due = 6, '', 0
     else
       room = room - 1

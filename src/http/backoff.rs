@@ -1,4 +1,4 @@
-//! Backoff policies as requests name them and answers show them: the same fields both ways.
+//! Backoff policies as requests name them, closed, and as answers show them, open to what may come.
 
 use super::fields::Fields;
 use crate::model::{Backoff, MAX_DELAY_MS, MAX_FACTOR, MAX_SCHEDULE, Millis};
@@ -7,22 +7,50 @@ use utoipa::ToSchema;
 /// How long a failed message waits before its next attempt. `exponential`: base_ms × factor^(failures − 1), at most
 /// max_ms, times 1 ± jitter. `fixed`: always base_ms. `schedule`: delays_ms one after another, the last one repeats.
 #[derive(ToSchema)]
-#[schema(as = Backoff, example = json!({"kind": "exponential", "base_ms": 1000, "factor": 2.0, "max_ms": 3_600_000, "jitter": 0.1}))]
+#[schema(example = json!({"kind": "exponential", "base_ms": 1000, "factor": 2.0, "max_ms": 3_600_000, "jitter": 0.1}))]
+#[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "describes the policy; it is read field by field")]
-pub struct BackoffPolicy {
+pub struct BackoffRequest {
     /// What kind it is; the other fields are this kind's.
-    #[schema(nullable = false, required = false, default = "exponential")]
+    #[schema(default = "exponential")]
     kind: Option<BackoffKind>,
     /// Delay after the first failure (1000 unless given), or after each (`fixed`), ms.
-    #[schema(nullable = false, minimum = 0, maximum = 315_360_000_000_i64)]
+    #[schema(minimum = 0, maximum = 315_360_000_000_i64)]
     base_ms: Option<i64>,
     /// `exponential`: what each further failure multiplies it with; 2 unless given.
-    #[schema(nullable = false, minimum = 1, maximum = 100)]
+    #[schema(minimum = 1, maximum = 100)]
     factor: Option<f64>,
     /// `exponential`: the longest delay, ms; 3600000 unless given.
-    #[schema(nullable = false, minimum = 0, maximum = 315_360_000_000_i64)]
+    #[schema(minimum = 0, maximum = 315_360_000_000_i64)]
     max_ms: Option<i64>,
     /// `exponential`: share by which a delay varies at random; 0.1 unless given.
+    #[schema(minimum = 0, maximum = 1)]
+    jitter: Option<f64>,
+    /// `schedule`: the delays, ms.
+    #[schema(min_items = 1, max_items = 100)]
+    delays_ms: Option<Vec<i64>>,
+}
+
+/// A backoff policy in an answer.
+///
+/// How long a failed message waits before its next attempt. `exponential`: base_ms × factor^(failures − 1), at most
+/// max_ms, times 1 ± jitter. `fixed`: always base_ms. `schedule`: delays_ms one after another, the last one repeats.
+#[derive(ToSchema)]
+#[schema(as = Backoff, example = json!({"kind": "exponential", "base_ms": 1000, "factor": 2.0, "max_ms": 3_600_000, "jitter": 0.1}))]
+#[allow(dead_code, reason = "describes the policy; `model::Backoff` is written")]
+pub struct BackoffPolicy {
+    /// What kind it is; the other fields are this kind's.
+    kind: BackoffKind,
+    /// Delay after the first failure (`exponential`) or after each (`fixed`), ms.
+    #[schema(nullable = false, minimum = 0, maximum = 315_360_000_000_i64)]
+    base_ms: Option<i64>,
+    /// `exponential`: what each further failure multiplies it with.
+    #[schema(nullable = false, minimum = 1, maximum = 100)]
+    factor: Option<f64>,
+    /// `exponential`: the longest delay, ms.
+    #[schema(nullable = false, minimum = 0, maximum = 315_360_000_000_i64)]
+    max_ms: Option<i64>,
+    /// `exponential`: share by which a delay varies at random.
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     jitter: Option<f64>,
     /// `schedule`: the delays, ms.

@@ -2,7 +2,7 @@
 
 use super::{
     AppState,
-    backoff::BackoffPolicy,
+    backoff::BackoffRequest,
     extract::{Payload, PublicTopic, Query},
     instant::Instant,
     message_fields::{
@@ -64,7 +64,7 @@ pub struct PublishRequest {
     #[schema(minimum = 1, maximum = 1000)]
     max_attempts: Option<i64>,
     /// How long it waits after a failure; the topic's otherwise.
-    #[schema(value_type = Option<BackoffPolicy>)]
+    #[schema(value_type = Option<BackoffRequest>)]
     backoff: Option<()>,
     /// Up to 32 headers of 8 KiB together: names are HTTP tokens, values legal in HTTP. Returned with the lease.
     headers: Option<BTreeMap<String, String>>,

@@ -2,7 +2,7 @@
 
 use super::{
     AppState,
-    backoff::BackoffPolicy,
+    backoff::{BackoffPolicy, BackoffRequest},
     extract::{Payload, PublicTopic, Query},
     if_match::{IfMatch, IfMatchParams},
     problem::{
@@ -33,7 +33,7 @@ pub struct PutTopicRequest {
     #[schema(minimum = 1, maximum = 1000, default = 10)]
     max_attempts: Option<i64>,
     /// How long a failed message waits before its next attempt.
-    #[schema(value_type = Option<BackoffPolicy>)]
+    #[schema(value_type = Option<BackoffRequest>)]
     backoff: Option<()>,
     /// Never granted later than this after it first fell due, ms; none by default.
     #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
@@ -50,7 +50,7 @@ pub struct PutTopicRequest {
     #[schema(minimum = 0, maximum = 604_800_000, default = 600_000)]
     idempotency_window_ms: Option<i64>,
     /// What is kept of messages whose life is over.
-    #[schema(value_type = Option<RetentionPolicy>)]
+    #[schema(value_type = Option<RetentionRequest>)]
     retention: Option<()>,
 }
 
@@ -68,7 +68,7 @@ pub struct UpdateTopicRequest {
     #[schema(minimum = 1, maximum = 1000)]
     max_attempts: Option<i64>,
     /// How long a failed message waits before its next attempt.
-    #[schema(value_type = Option<BackoffPolicy>)]
+    #[schema(value_type = Option<BackoffRequest>)]
     backoff: Option<()>,
     /// Never granted later than this after it first fell due, ms; null: for ever.
     #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
@@ -85,8 +85,24 @@ pub struct UpdateTopicRequest {
     #[schema(minimum = 0, maximum = 604_800_000)]
     idempotency_window_ms: Option<i64>,
     /// What is kept of messages whose life is over.
-    #[schema(value_type = Option<RetentionPolicy>)]
+    #[schema(value_type = Option<RetentionRequest>)]
     retention: Option<()>,
+}
+
+/// What is to be kept of messages whose life is over; what is absent has its default.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "describes the setting; it is read field by field")]
+pub struct RetentionRequest {
+    /// How long acknowledged messages are kept, ms; 0: not at all.
+    #[schema(minimum = 0, maximum = 315_360_000_000_i64, default = 0)]
+    acked_ms: Option<i64>,
+    /// How long dead messages are kept, ms.
+    #[schema(minimum = 0, maximum = 315_360_000_000_i64, default = 1_209_600_000)]
+    dead_ms: Option<i64>,
+    /// How many dead messages are kept.
+    #[schema(minimum = 0, maximum = 1_000_000_000, default = 100_000)]
+    dead_max: Option<i64>,
 }
 
 /// What is kept of messages whose life is over.
@@ -94,18 +110,10 @@ pub struct UpdateTopicRequest {
 #[schema(as = Retention)]
 pub struct RetentionPolicy {
     /// How long acknowledged messages are kept, ms; 0: not at all.
-    #[schema(minimum = 0, maximum = 315_360_000_000_i64, default = 0, required = false)]
     acked_ms: i64,
     /// How long dead messages are kept, ms.
-    #[schema(
-        minimum = 0,
-        maximum = 315_360_000_000_i64,
-        default = 1_209_600_000,
-        required = false
-    )]
     dead_ms: i64,
     /// How many dead messages are kept.
-    #[schema(minimum = 0, maximum = 1_000_000_000, default = 100_000, required = false)]
     dead_max: i64,
 }
 

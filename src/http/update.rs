@@ -2,7 +2,7 @@
 
 use super::{
     AppState,
-    backoff::{BackoffPolicy, read_backoff},
+    backoff::{BackoffRequest, read_backoff},
     extract::{IdPath, Payload, Query},
     fields::Fields,
     message::Message,
@@ -57,7 +57,7 @@ pub struct UpdateMessageRequest {
     #[schema(minimum = 1, maximum = 1000)]
     max_attempts: Option<i64>,
     /// How long it waits after a failure; null: the topic's.
-    #[schema(value_type = Option<BackoffPolicy>)]
+    #[schema(value_type = Option<BackoffRequest>)]
     backoff: Option<()>,
 }
 

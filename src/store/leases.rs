@@ -3,6 +3,7 @@
 use super::{
     Store, failed,
     lease::{Grants, Lease, Leased, Want},
+    patience::Patience,
     reply::{CallError, int},
 };
 use crate::{
@@ -39,7 +40,7 @@ impl Store {
     ) -> Result<LeaseOutcome, Error> {
         let mut outcome = LeaseOutcome { grants: Grants::default(), next_at: None, more: false };
         let mut left = want;
-        let mut refreshed = false;
+        let mut patience = Patience::new(self);
         loop {
             let topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
             let Some(topic) = topic else { return Ok(outcome) };
@@ -47,9 +48,8 @@ impl Store {
             let lease = Lease { want: left, begun, waits, lanes: Arc::downgrade(&self.lanes) };
             let leased = match self.lanes.submit(&topic, lease).await {
                 Ok(leased) => leased,
-                Err(CallError::Stale) if !refreshed => {
+                Err(CallError::Stale) if patience.another().await => {
                     self.refresh(&topic).await?;
-                    refreshed = true;
                     continue;
                 }
                 // What was granted before the failure is the consumer's all the same.
@@ -81,7 +81,8 @@ impl Store {
         wants: &[Want],
     ) -> Result<Vec<LeaseOutcome>, Error> {
         let mut topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
-        for _ in 0..2 {
+        let mut patience = Patience::new(self);
+        while patience.another().await {
             let Some(known) = &topic else { break };
             let lanes = Arc::downgrade(&self.lanes);
             let lease = |want: &Want| Lease {
@@ -107,7 +108,9 @@ impl Store {
             };
             return Ok(answers.into_iter().map(outcome).collect());
         }
-        let nothing = |_| LeaseOutcome { grants: Grants::default(), next_at: None, more: false };
+        // There is no such topic, or it changes all the time: then it is asked again.
+        let more = topic.is_some();
+        let nothing = |_| LeaseOutcome { grants: Grants::default(), next_at: None, more };
         Ok(wants.iter().map(nothing).collect())
     }
 

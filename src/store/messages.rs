@@ -5,6 +5,7 @@ use super::{
     call::GROUP_MESSAGES,
     failed,
     inspect::{Delete, Exists, Get, RedriveMessage, Update, Updated},
+    patience::Patience,
     publish::{Outcome, Publish, PublishSpecial},
     registry::Topic,
     reply::CallError,
@@ -16,9 +17,6 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{collections::HashSet, future::Future, sync::Arc};
-
-/// How often an operation starts over after the registry turned out to be stale.
-pub(super) const TRIES: usize = 4;
 
 /// Bytes of bodies of a batch that go to Redis at once.
 const WAVE_BYTES: usize = 768 * 1024;
@@ -32,7 +30,8 @@ impl Store {
     pub async fn publish(&self, name: &TopicName, message: NewMessage) -> Result<Published, Error> {
         let body = message.body.encode();
         let size = payload_len(&message.body.content);
-        for _ in 0..TRIES {
+        let mut patience = Patience::new(self);
+        while patience.another().await {
             let topic = self.topic_for(name, size).await?;
             let answer = if message.options.is_plain() && topic.settings.max_messages.is_none() {
                 self.lanes.submit(&topic, self.plain(&topic, &message, &body)).await
@@ -64,7 +63,8 @@ impl Store {
         while begin < messages.len() {
             let end = begin + wave(&messages[begin..], &bodies[begin..]);
             let mut left: Vec<usize> = (begin..end).collect();
-            for _ in 0..TRIES {
+            let mut patience = Patience::new(self);
+            while patience.another().await {
                 // Refused only by a limit that was lowered meanwhile: what is stored by then stays.
                 let topic = match self.topic_for(name, size).await {
                     Ok(topic) => topic,
@@ -166,7 +166,8 @@ impl Store {
         which: &Which,
         update: MessageUpdate,
     ) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
-        for _ in 0..TRIES {
+        let mut patience = Patience::new(self);
+        while patience.another().await {
             let bodies = match (&update.content, &update.headers) {
                 (None, None) => None,
                 _ => Some(self.new_body(which, &update).await?),
@@ -259,7 +260,8 @@ impl Store {
     where
         F: Future<Output = Result<T, CallError>>,
     {
-        for _ in 0..TRIES {
+        let mut patience = Patience::new(self);
+        while patience.another().await {
             let topic = self.topic_of(id).await?;
             match operation(topic.clone()).await {
                 Ok(answer) => return Ok((topic, answer)),

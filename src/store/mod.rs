@@ -24,6 +24,7 @@ mod leases;
 mod list;
 mod messages;
 mod nack;
+mod patience;
 mod publish;
 mod registry;
 mod reply;

@@ -6,7 +6,7 @@ use super::{
     counts::{CountTopic, Forecast, TopicSnapshot},
     failed,
     list::{ListSome, Listed},
-    messages::TRIES,
+    patience::Patience,
     registry::{Conditions, Put, Topic},
     reply::{CallError, word},
     types::{ListCursor, MessagePage, Purged, Redriven},
@@ -48,7 +48,8 @@ impl Store {
     where
         F: Future<Output = Result<T, CallError>>,
     {
-        for _ in 0..TRIES {
+        let mut patience = Patience::new(self);
+        while patience.another().await {
             let topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
             let topic = topic.ok_or(Error::TopicNotFound)?;
             match operation(topic.clone()).await {
@@ -129,7 +130,8 @@ impl Store {
         change: impl Fn(&TopicSettings) -> TopicSettings,
         if_match: Option<&[i64]>,
     ) -> Result<(), Error> {
-        for _ in 0..TRIES {
+        let mut patience = Patience::new(self);
+        while patience.another().await {
             let topic = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
             let topic = topic.ok_or(match if_match {
                 None => Error::TopicNotFound,
