@@ -26,9 +26,11 @@ local n = tonumber(ARGV[2])
 -- The usual group: first attempts of one run, all held, in a topic without a TTL that retains no acked messages.
 local plain = not meta[2] or string.find(meta[2], '^%d,,,')
 if plain and ARGV[3] ~= '' and redis.call('EXISTS', KEYS[4]) == 0 then
-  local attempt, generation, last = open_seal(ARGV[3])
-  local zset = last and KEYS[2] or KEYS[1]
-  local least, good, before = (now + 1) * 2048, attempt == 1, nil
+  -- The common seal: attempt * 4096 + generation * 2 + last.
+  local seal = tonumber(ARGV[3])
+  local last, generation = seal % 2, math.floor(seal / 2) % 2048
+  local zset = last == 1 and KEYS[2] or KEYS[1]
+  local least, good, before = (now + 1) * 2048, math.floor(seal / 4096) == 1, nil
   local scores = redis.call('ZMSCORE', zset, unpack(ARGV, 4, n + 3))
   for i = 1, n do
     local score = scores[i]
@@ -50,18 +52,19 @@ if plain and ARGV[3] ~= '' and redis.call('EXISTS', KEYS[4]) == 0 then
   end
 end
 
-local members, seals, scores, extras = read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4])
-local acked_ms = parse_rules(meta[2]).acked_ms
+local lib = rare()
+local members, seals, scores, extras = lib.read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4])
+local acked_ms = lib.parse_rules(meta[2]).acked_ms
 local codes, good, known, kept, repeated = {}, {}, {}, {}, 0
 for i = 1, n do
   local member = members[i]
-  if holds(seals[i], scores[i], extras[i], now) then
+  if lib.holds(seals[i], scores[i], extras[i], now) then
     codes[i] = 0
     good[#good + 1] = member
     known[#good] = extras[i]
-    local _, generation = open_seal(seals[i])
-    kept[2 * #good - 1], kept[2 * #good] = pack_lease(now, generation), member
-  elseif acked_ms > 0 and holds(seals[i], redis.call('ZSCORE', KEYS[10], member), extras[i], now - acked_ms) then
+    local _, generation = lib.open_seal(seals[i])
+    kept[2 * #good - 1], kept[2 * #good] = lib.pack_lease(now, generation), member
+  elseif acked_ms > 0 and lib.holds(seals[i], redis.call('ZSCORE', KEYS[10], member), extras[i], now - acked_ms) then
     codes[i], repeated = 3, repeated + 1
   else
     codes[i] = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 2
@@ -76,13 +79,13 @@ if #good > 0 then
     redis.call('ZREM', KEYS[7], unpack(good))
     redis.call('ZREM', KEYS[8], unpack(good))
     for i = 1, #good do
-      local _, _, _, _, rest = parse_extra(known[i])
-      if rest ~= '' then free_key(k, good[i], rest) end
+      local _, _, _, _, rest = lib.parse_extra(known[i])
+      if rest ~= '' then lib.free_key(k, good[i], rest) end
     end
   elseif extras[1] == nil and plain then
     redis.call('HDEL', KEYS[3], unpack(good))
   else
-    forget_all(k, good, known)
+    lib.forget_all(k, good, known)
   end
   redis.call('HINCRBY', KEYS[5], 'acked', #good)
 end

@@ -24,9 +24,10 @@ if meta[1] ~= ARGV[1] then return 'STALE' end
 -- A first write that removes, and misses: at maxmemory everything after it is let through.
 redis.call('ZREM', KEYS[1], '')
 local now = now_ms()
-local ttl, k
+local ttl, k, lib
 if meta[4] then
-  local rules = parse_rules(meta[4])
+  lib = rare()
+  local rules = lib.parse_rules(meta[4])
   if rules.paused then
     -- Nothing that is published concerns those who sleep; a resume wakes them.
     redis.call('HSET', KEYS[5], 'sleep', '0')
@@ -38,13 +39,14 @@ end
 local special = ttl or redis.call('EXISTS', KEYS[2], KEYS[6], KEYS[7], KEYS[8]) > 0
 local ended, died, expired, more = 0, 0, 0, false
 if special or redis.call('ZCOUNT', KEYS[1], '-inf', int(now * 2048 + 2047)) > 0 then
-  k = partition(KEYS)
-  ended, died, expired, more = end_leases(k, now, 128, ttl)
+  lib = lib or rare()
+  k = lib.partition(KEYS)
+  ended, died, expired, more = lib.end_leases(k, now, 128, ttl)
   -- What has just ended has an `extra` now.
   special = special or ended > 0
 end
 -- Order by priority holds only once all that is due stands in `ready`: grant nothing before.
-local unpromoted = special and promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6])
+local unpromoted = special and lib.promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6])
 
 local sized = ARGV[4] == '1'
 local step = sized and 4 or 2
@@ -54,7 +56,7 @@ local most = unpromoted and 0 or math.min(wanted, LIMIT)
 local capped = unpromoted
 -- What has outlived its time to live is never granted.
 if special and most > 0 and (ttl or redis.call('EXISTS', k.expires) == 1) then
-  local dropped, clear = clear_head(k, now, most, ttl)
+  local dropped, clear = lib.clear_head(k, now, most, ttl)
   expired = expired + dropped
   if not clear then most, capped = 0, true end
 end
@@ -64,7 +66,8 @@ local ranked = special and most > 0 and math.min(most, redis.call('ZCARD', KEYS[
 local found, bodies, granted = {}, {}, {}
 if most > 0 and (sized or meta[3]) then
   local full
-  found, bodies, granted, ranked, full = take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4])
+  lib = lib or rare()
+  found, bodies, granted, ranked, full = lib.take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4])
   capped = capped or full
 else
   if ranked > 0 then found = redis.call('ZPOPMIN', KEYS[8], ranked) end
@@ -85,7 +88,7 @@ if taken == LIMIT and wanted > LIMIT then capped = true end
 
 local facts = {}
 if taken > 0 then
-  for i = 2, 2 * ranked, 2 do found[i] = int(rank_due(found[i])) end
+  for i = 2, 2 * ranked, 2 do found[i] = int(lib.rank_due(found[i])) end
   local generation = tonumber(ARGV[2])
   local leases, members, at = {}, {}, 0
   local want = 5
@@ -103,17 +106,18 @@ if taken > 0 then
   if #bodies == 0 then bodies = redis.call('HMGET', KEYS[4], unpack(members)) end
 
   local topic_max = tonumber(meta[2])
-  local extras = special and read_extras(KEYS[6], members) or {}
-  if ttl then remember_first_due(k, found, extras) end
+  local extras = special and lib.read_extras(KEYS[6], members) or {}
+  if ttl then lib.remember_first_due(k, found, extras) end
   if extras[1] == nil and topic_max > 1 then
     redis.call('ZADD', KEYS[1], unpack(leases))
   else
+    lib = lib or rare()
     for i = 1, taken do
-      local attempts, counted, own_max, priority, rest = parse_extra(extras[i])
+      local attempts, counted, own_max, priority, rest = lib.parse_extra(extras[i])
       local left = math.max((tonumber(own_max) or topic_max) - counted - 1, 0)
       local key = ''
-      if attempts > 0 then add_events(k, members[i], event('g', now, attempts + 1, '')) end
-      if rest ~= '' then key = grant_key(k, members[i], extras[i]) end
+      if attempts > 0 then lib.add_events(k, members[i], lib.event('g', now, attempts + 1, '')) end
+      if rest ~= '' then key = lib.grant_key(k, members[i], extras[i]) end
       facts[4 * i - 3], facts[4 * i - 2], facts[4 * i - 1], facts[4 * i] = attempts + 1, left, priority, key
       redis.call('ZADD', left > 0 and KEYS[1] or KEYS[2], leases[2 * i - 1], members[i])
     end
@@ -123,7 +127,7 @@ end
 
 local next_at = 0
 if ARGV[3] == '1' and not capped then
-  next_at = next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
+  next_at = (lib or rare()).next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
   redis.call('HSET', KEYS[5], 'sleep', next_at == 0 and '9007199254740992' or int(next_at))
 end
 local reply = { now, next_at, (capped or more) and 1 or 0, ended, died, expired, tonumber(meta[2]), found, bodies }

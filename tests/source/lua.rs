@@ -193,6 +193,7 @@ fn every_command_of_a_script_works_on_a_key_that_was_passed_to_it() {
         let tables =
             script.code.matches("local k = ").count() + script.code.matches(" k = ").count();
         let made = script.code.matches(" k = partition(KEYS)").count()
+            + script.code.matches(" k = lib.partition(KEYS)").count()
             + script.code.matches(" k = { messages = KEYS[").count();
         assert!(tables == 0 || made > 0, "{} makes its keys of something else", script.path);
         for call in script.calls("redis.call").iter().chain(&script.calls("redis.pcall")) {
