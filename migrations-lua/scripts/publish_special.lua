@@ -2,7 +2,7 @@
 -- full topic may refuse; one after another, so that each sees what those before it did.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
--- ARGV[2] n: messages, at most 256, no key twice
+-- ARGV[2] n: messages, at most 128, no key twice
 -- ARGV[3] large: 1 when a body is above 1 KiB, so that leases look at sizes from now on
 -- ARGV[4] window: how long an idempotency key answers, ms
 -- ARGV[5..] for each message member, delay in ms ('@' before an instant), body, priority, ttl ms or '', key or '',

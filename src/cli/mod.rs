@@ -1,7 +1,9 @@
 //! The command line: what each subcommand does, and the exit codes (0 done, 1 not so, 2 cannot start).
 
+mod audit;
 mod bench;
 mod completions;
+mod data;
 mod exec_redis;
 mod healthcheck;
 mod people;
@@ -29,6 +31,8 @@ enum Command {
     Healthcheck(healthcheck::Args),
     /// Bring the data in Redis to the schema that this dueq uses.
     Migrate(serve::MigrateArgs),
+    /// Check the data in Redis, also while they are served: exit code 1 when something was found.
+    Audit(audit::Args),
     /// Measure a dueq, by default one that is started for it.
     Bench(Box<bench::Args>),
     #[command(flatten)]
@@ -56,6 +60,7 @@ pub fn main() -> ExitCode {
             Command::Openapi => print_document(),
             Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Migrate(args) => serve::migrate(args).await,
+            Command::Audit(args) => audit::run(args).await,
             Command::Bench(args) => bench::run(*args).await,
             Command::People(command) => people::run(command).await,
             Command::Completions(args) => completions::run(&args, &Cli::command()),

@@ -133,7 +133,7 @@ impl Lanes {
             Err(error) => {
                 for call in calls {
                     self.count(error);
-                    call.finish(&mut context, Err(error));
+                    hand_out(call, &mut context, Err(error));
                 }
                 true
             }
@@ -218,7 +218,7 @@ impl Lanes {
             }
             reply => Ok(reply),
         };
-        call.finish(context, result);
+        hand_out(call, context, result);
     }
 
     /// True once a second at most: what goes wrong for every request is logged for some.
@@ -241,6 +241,15 @@ impl Lanes {
 
     fn count(&self, error: CallError) {
         self.backend.metrics.count_redis_error(error.kind());
+    }
+}
+
+/// Hands out what came back. A reply that dueq falls over must not end the lane, which would leave requests waiting for
+/// ever; those of this call are answered that their outcome is not known.
+fn hand_out(call: Box<dyn Call>, context: &mut Context<'_>, result: Result<Value, CallError>) {
+    let finish = std::panic::AssertUnwindSafe(|| call.finish(context, result));
+    if std::panic::catch_unwind(finish).is_err() {
+        tracing::error!("a defect: a reply of Redis could not be handed out");
     }
 }
 

@@ -198,7 +198,7 @@ impl Verb for Lease {
                     (1, (max_attempts - 1).max(0), 0, String::new())
                 };
                 if attempt == 1 {
-                    late.push(now - due_at);
+                    late.push(now.saturating_sub(due_at));
                 }
                 let id = MessageId::from_member(&member, topic.route);
                 let seal = Seal {

@@ -3,6 +3,7 @@
 
 mod ack;
 mod alone;
+pub mod audit;
 mod backend;
 mod bulk;
 mod call;

@@ -158,6 +158,11 @@ impl Verb for PublishSpecial {
         self.body.len()
     }
 
+    /// Each costs Redis as much as several plain ones.
+    fn messages(&self) -> usize {
+        2
+    }
+
     fn concerns(&self) -> [Option<u64>; 2] {
         let MessageOptions { key, idempotency, .. } = &self.options;
         [

@@ -232,12 +232,7 @@ impl Registry {
         name: &TopicName,
         entry: Value,
     ) -> Result<Arc<Topic>, CallError> {
-        let parsed = word(&entry).and_then(|text| {
-            let mut parts = text.splitn(3, ' ');
-            let (number, revision) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-            let settings = serde_json::from_str(parts.next().unwrap_or("{}")).ok()?;
-            Some((number, revision, settings))
-        });
+        let parsed = word(&entry).and_then(parse_entry);
         let (number, revision, settings) = parsed.ok_or_else(|| malformed(&entry))?;
         let route = Route { topic: TopicNumber(number), partition: Partition(0) };
         let topic = Arc::new(Topic {
@@ -280,8 +275,15 @@ impl Registry {
     }
 }
 
+/// Number, revision and configuration; nothing where they cannot be read.
+pub(super) fn parse_entry(entry: &str) -> Option<(u32, i64, TopicSettings)> {
+    let mut parts = entry.splitn(3, ' ');
+    let (number, revision) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some((number, revision, serde_json::from_str(parts.next().unwrap_or("{}")).ok()?))
+}
+
 /// A call of a script that works on the registry.
-fn registry_call(script: &Script, lanes: &Lanes) -> Cmd {
+pub(super) fn registry_call(script: &Script, lanes: &Lanes) -> Cmd {
     let keys = &lanes.backend.keys;
     let mut call = cmd("EVAL");
     call.arg(script.source).arg(3).arg(&keys.registry).arg(&keys.names).arg(&keys.index);

@@ -94,6 +94,12 @@ scripts! {
     FINISH_SWEEP = "finish_sweep": ;
     CLAIM_WALK = "claim_walk": "now" "format";
     OPEN_RUN = "open_run": ;
+    AUDIT_MESSAGES = "audit_messages": "partition" "owner" "extra" "stands" "examine";
+    AUDIT_KEYS = "audit_keys": "partition" "owner" "extra" "stands" "holds_key";
+    AUDIT_MEND = "audit_mend": "partition" "now" "owner" "rank" "extra" "place" "forget" "stands" "holds_key" "mend"
+        "wake";
+    AUDIT_TOTALS = "audit_totals": "partition" "owner";
+    AUDIT_REGISTRY = "audit_registry": "format";
 }
 
 /// The commands that make all scripts known to a Redis.

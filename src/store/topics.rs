@@ -23,8 +23,8 @@ use std::{
 };
 
 /// Messages of one call that purges, and of one that redrives or lists.
-const PURGE_MESSAGES: u64 = 256;
-const REDRIVE_MESSAGES: u64 = 128;
+const PURGE_MESSAGES: u64 = 128;
+const REDRIVE_MESSAGES: u64 = 64;
 const LIST_MESSAGES: u64 = 256;
 const FORECAST_BUCKETS: u64 = 256;
 /// Bytes of bodies in one call that lists.

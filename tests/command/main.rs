@@ -6,6 +6,7 @@
 mod harness;
 
 mod access;
+mod audit;
 mod embedded;
 mod people;
 mod people_new;

@@ -1,0 +1,59 @@
+-- audit_messages: look at some messages of a partition, and say what is wrong with each at this instant.
+-- KEYS[1..] all of the partition's, and once more the one whose members are walked through
+-- ARGV[1] owner: number of the topic that the partition belonged to when the walk began
+-- ARGV[2] which set it is: 'messages', or the name of a sorted set or hash beside it
+-- ARGV[3] h for a hash, z for a sorted set
+-- ARGV[4] cursor
+-- ARGV[5] count: about so many
+-- returns: {cursor, seen, bytes read, {member, defect, detail, …}, {member, begin of its body, …} for bodies with a
+--   header and such as cannot be read} or 'STALE'
+-- cost: HGET; HSCAN or ZSCAN; in a walk of messages 9 ZMSCORE, HMGET for 256 of them; otherwise an HEXISTS for each
+local k = partition(KEYS)
+if owner(k.meta) ~= ARGV[1] then return 'STALE' end
+local page
+if ARGV[3] == 'h' then
+  page = redis.call('HSCAN', KEYS[17], ARGV[4], 'COUNT', ARGV[5])
+else
+  page = redis.call('ZSCAN', KEYS[17], ARGV[4], 'COUNT', ARGV[5])
+end
+local list, found, begins, bytes = page[2], {}, {}, 0
+local function add(member, defect, detail)
+  local n = #found
+  found[n + 1], found[n + 2], found[n + 3] = member, defect, detail
+end
+
+-- Small hashes come whole, whatever count says.
+for from = 1, #list, 512 do
+  local members = {}
+  for i = from, math.min(from + 511, #list), 2 do
+    members[#members + 1] = list[i]
+    bytes = bytes + #list[i + 1]
+  end
+  if ARGV[2] == 'messages' then
+    local stands = stands_of(k, members)
+    local extras = redis.call('HMGET', k.extra, unpack(members))
+    local expires = redis.call('ZMSCORE', k.expires, unpack(members))
+    local first_due = redis.call('ZMSCORE', k.first_due, unpack(members))
+    for i = 1, #members do
+      local member, body = members[i], list[from + 2 * i - 1]
+      local wrong = examine(k, member, stands[i], extras[i], expires[i], first_due[i])
+      for at = 1, #wrong, 2 do add(member, wrong[at], wrong[at + 1]) end
+      if string.byte(body, 1) ~= 0 then
+        local header = 0
+        if #body >= 3 then header = string.byte(body, 2) * 256 + string.byte(body, 3) end
+        begins[#begins + 1] = member
+        begins[#begins + 1] = string.sub(body, 1, 3 + header)
+      end
+    end
+  else
+    local lost = {}
+    for i = 1, #members do
+      if redis.call('HEXISTS', k.messages, members[i]) == 0 then lost[#lost + 1] = members[i] end
+    end
+    local stands = #lost > 0 and stands_of(k, lost)
+    for i = 1, #lost do
+      if #stands[i] > 0 then add(lost[i], 'no_body', '') else add(lost[i], table.concat({ 'stray_', ARGV[2] }), '') end
+    end
+  end
+end
+return { page[1], #list / 2, bytes, found, begins }

@@ -1,0 +1,45 @@
+-- audit_totals: does a partition's count of what happened agree with what is there? One snapshot. What cannot be read or
+-- is negative counts as 0; then totals are raised, never lowered, until all that was published is there or gone, and
+-- all that was granted is leased or over: what vanished counts as deleted, its leases as expired.
+-- KEYS[1..] all of the partition's
+-- ARGV[1] owner: number of the topic that the partition belonged to when the walk began
+-- ARGV[2] repair: 1 to write the totals as they should be
+-- ARGV[3..] names of the totals
+-- returns: {bodies, places, total, what it is, what it should be, …} or 'STALE'
+-- cost: HGET, ZREM, HLEN, 7 ZCARD, HMGET; HSET where it mends
+local k = partition(KEYS)
+if owner(k.meta) ~= ARGV[1] then return 'STALE' end
+if ARGV[2] == '1' then redis.call('ZREM', k.unack, '') end
+local cards = {}
+for number, key in ipairs({ k.unack, k.last, k.ready, k.delayed_prio, k.delayed, k.dead, k.acked }) do
+  cards[number] = redis.call('ZCARD', key)
+end
+local leased = cards[1] + cards[2]
+local there = leased + cards[3] + cards[4] + cards[5] + cards[6]
+
+local before, total = {}, {}
+local values = redis.call('HMGET', k.meta, unpack(ARGV, 3))
+for i = 1, #values do
+  local name, number = ARGV[2 + i], tonumber(values[i] or 0)
+  before[i] = values[i] or '0'
+  total[name] = number and number >= 0 and number % 1 == 0 and number < 9007199254740992 and number or 0
+end
+local function level(whole, rest, parts)
+  local sum = rest
+  for i = 1, #parts do sum = sum + total[parts[i]] end
+  if total[whole] < sum then total[whole] = sum else total[parts[1]] = total[parts[1]] + total[whole] - sum end
+end
+level('published', there, { 'deleted', 'acked', 'expired', 'purged' })
+level('granted', leased, { 'lease_expired', 'acked', 'nacked', 'released', 'deleted_leased', 'returned' })
+
+local reply, fields = { redis.call('HLEN', k.messages), there + cards[7] }, {}
+for i = 1, #values do
+  local name = ARGV[2 + i]
+  if tonumber(before[i]) ~= total[name] then
+    local after = string.format('%d', total[name])
+    reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = name, before[i], after
+    fields[#fields + 1], fields[#fields + 2] = name, after
+  end
+end
+if ARGV[2] == '1' and #fields > 0 then redis.call('HSET', k.meta, unpack(fields)) end
+return reply

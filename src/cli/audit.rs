@@ -1,0 +1,159 @@
+//! `dueq audit`: says what is wrong with the data in Redis, while the queue works, and mends it on request.
+
+use super::{data::DataArgs, fail};
+use crate::store::audit::{Audited, Finding, Subject, escaped, quoted};
+use clap::Args as ClapArgs;
+use serde_json::{Value, json};
+use std::{io::Write, process::ExitCode};
+
+/// Arguments of `dueq audit`.
+#[derive(ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    data: DataArgs,
+    /// Mend what is found.
+    #[arg(long)]
+    repair: bool,
+    /// One JSON object a line for each finding, and one at the end for all.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Exit code 0: nothing was found; 1: something was, mended or not; 2: it could not be looked at.
+pub async fn run(args: Args) -> ExitCode {
+    let Args { data, repair, json } = args;
+    if let Err(error) = data.exist() {
+        return fail(&error);
+    }
+    let data = match data.open().await {
+        Ok(data) => data,
+        Err(error) => return fail(&*error),
+    };
+    let (mut found, mut mended) = (0, 0);
+    let audited = data
+        .store
+        .audit(repair, &mut |finding| {
+            found += 1;
+            mended += u64::from(finding.mended.is_some());
+            print(&if json { as_json(&finding).to_string() } else { line(&finding) });
+        })
+        .await;
+    data.close().await;
+    match audited {
+        Ok(Audited { topics, messages }) => {
+            print(&if json {
+                json!({"topics": topics, "messages": messages, "found": found, "mended": mended})
+                    .to_string()
+            } else {
+                summary(topics, messages, found, mended)
+            });
+            ExitCode::from(u8::from(found > 0))
+        }
+        Err(error) => fail(&error),
+    }
+}
+
+/// A reader that has seen enough, such as `head`, is no reason to stop a repair.
+fn print(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+fn line(finding: &Finding) -> String {
+    let topic = quoted(finding.topic.as_bytes());
+    let about = match &finding.subject {
+        Subject::Topic => String::new(),
+        Subject::Message { member, id: Some(id) } => format!(" {id} \"{}\"", escaped(member)),
+        Subject::Message { member, id: None } => format!(" \"{}\"", quoted(member)),
+        Subject::Key(key) => format!(" key \"{}\"", quoted(key)),
+        Subject::IdempotencyKey(key) => format!(" idempotency key \"{}\"", quoted(key)),
+    };
+    let detail = match quoted(finding.detail.as_bytes()) {
+        detail if detail.is_empty() => detail,
+        detail => format!(" ({detail})"),
+    };
+    let mended = finding.mended.map(|done| format!("; {done}")).unwrap_or_default();
+    format!("{topic}{about} {}: {}{detail}{mended}", finding.defect, finding.meaning())
+}
+
+fn as_json(finding: &Finding) -> Value {
+    let mut object = json!({
+        "topic": finding.topic,
+        "defect": finding.defect,
+        "meaning": finding.meaning(),
+    });
+    let mut put = |name: &str, value: String| object[name] = value.into();
+    match &finding.subject {
+        Subject::Topic => {}
+        Subject::Message { member, id } => {
+            put("member", escaped(member));
+            id.iter().for_each(|id| put("message_id", id.to_string()));
+        }
+        Subject::Key(key) => put("key", String::from_utf8_lossy(key).into_owned()),
+        Subject::IdempotencyKey(key) => {
+            put("idempotency_key", String::from_utf8_lossy(key).into_owned());
+        }
+    }
+    if !finding.detail.is_empty() {
+        put("detail", finding.detail.clone());
+    }
+    if let Some(mended) = finding.mended {
+        put("mended", mended.to_owned());
+    }
+    object
+}
+
+fn summary(topics: u64, messages: i64, found: u64, mended: u64) -> String {
+    let of = |n: i64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let looked = format!("{} in {}", of(messages, "message"), of(topics as i64, "topic"));
+    match (found, mended) {
+        (0, _) => format!("{looked}: nothing is wrong"),
+        (found, 0) => format!("{looked}: {found} found; --repair mends"),
+        (found, mended) => format!("{looked}: {found} found, {mended} mended"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{MessageId, Partition, Route, TopicNumber};
+
+    fn finding(subject: Subject) -> Finding {
+        let (defect, detail) = ("no_place", String::new());
+        Finding { topic: "orders".to_owned(), subject, defect, detail, mended: None }
+    }
+
+    #[test]
+    fn a_line_says_which_message_and_how_redis_has_it() {
+        let route = Route { topic: TopicNumber(3), partition: Partition(0) };
+        let id = MessageId::new(1_763_700_000_123, route, 7);
+        let subject = Subject::Message { member: id.member().to_vec(), id: Some(id) };
+        let mut finding = finding(subject);
+        finding.mended = Some("it is ready");
+        assert_eq!(
+            line(&finding),
+            format!(
+                "orders {id} \"{}\" no_place: its body is there, but no place that it stands in; it is ready",
+                escaped(&id.member())
+            )
+        );
+        let object = as_json(&finding);
+        assert_eq!(object["message_id"], id.to_string());
+        assert_eq!(
+            (&object["defect"], &object["mended"]),
+            (&json!("no_place"), &json!("it is ready"))
+        );
+    }
+
+    #[test]
+    fn whatever_a_key_holds_a_line_stays_a_line() {
+        let text = line(&finding(Subject::Key(b"a\"\n\xff".to_vec())));
+        assert!(text.starts_with("orders key \"a\\\"\\n\\xff\" no_place: "), "{text}");
+    }
+
+    #[test]
+    fn the_summary_counts() {
+        assert_eq!(summary(1, 0, 0, 0), "0 messages in 1 topic: nothing is wrong");
+        assert_eq!(summary(2, 1, 3, 0), "1 message in 2 topics: 3 found; --repair mends");
+        assert_eq!(summary(2, 5, 3, 2), "5 messages in 2 topics: 3 found, 2 mended");
+    }
+}

@@ -1,0 +1,235 @@
+//! `dueq audit`: does what lies in Redis make sense? Every message in exactly one place, with a body; nothing beside the
+//! messages that belongs to none (I8 of the guarantees); totals that agree with what is there (I9); and a registry whose
+//! parts agree.
+//!
+//! It looks while the queue works: each script looks at some hundred members at most and is one instant, so what it says
+//! is wrong was wrong then, and no lock is held and no keyspace scanned. Messages that come and go meanwhile are right at
+//! every instant, and cause no false alarm. A repair mends each message in a script that looks at it once more.
+
+mod finding;
+mod topics;
+mod verbs;
+
+pub use finding::{Finding, Subject, escaped, quoted};
+
+use super::{Store, failed, registry::Topic, reply::CallError};
+use crate::{error::Error, model::Body};
+use bytes::Bytes;
+use finding::{became, known};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+use verbs::{
+    AuditKeys, AuditMend, AuditMessages, AuditTotals, KEY_WALKS, Page, Step, WALKS, Walked,
+};
+
+/// Members of one look at most, and how many bytes a look may read before the next is smaller.
+const MOST_MEMBERS: i64 = 64;
+const MOST_BYTES: i64 = 128 * 1024;
+/// Messages mended in one call.
+const MEND_MESSAGES: usize = 32;
+/// A topic that is deleted and made anew while it is looked at is looked at again, so many times.
+const TRIES: usize = 5;
+
+/// What an audit looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Audited {
+    /// Topics.
+    pub topics: u64,
+    /// Messages.
+    pub messages: i64,
+}
+
+/// Where findings go.
+type Tell<'a> = &'a mut (dyn FnMut(Finding) + Send);
+
+impl Store {
+    /// Looks at everything, tells what is wrong, and with `repair` mends it.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`, `Internal`; then the audit is not complete.
+    pub async fn audit(&self, repair: bool, tell: Tell<'_>) -> Result<Audited, Error> {
+        let names = self.audit_registry(repair, tell).await?;
+        let mut audited = Audited::default();
+        for name in names {
+            for attempt in 1..=TRIES {
+                let Some((topic, owner)) = self.audit_partition(&name, repair, tell).await? else {
+                    break;
+                };
+                let audit = TopicAudit { store: self, topic, owner, repair, told: HashSet::new() };
+                match audit.run(tell).await {
+                    Ok(messages) => {
+                        audited.topics += 1;
+                        audited.messages += messages;
+                        break;
+                    }
+                    Err(CallError::Stale) if attempt < TRIES => {}
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+        }
+        Ok(audited)
+    }
+}
+
+/// The audit of one topic.
+struct TopicAudit<'a> {
+    store: &'a Store,
+    topic: Arc<Topic>,
+    /// Number of the topic that the partition says it belongs to.
+    owner: String,
+    repair: bool,
+    /// A walk may come by twice, and several walks may meet one message.
+    told: HashSet<(Subject, &'static str)>,
+}
+
+impl TopicAudit<'_> {
+    /// Returns how many messages there are.
+    async fn run(mut self, tell: Tell<'_>) -> Result<i64, CallError> {
+        for walked in &WALKS {
+            self.walk_messages(walked, tell).await?;
+        }
+        for walked in KEY_WALKS {
+            self.walk_keys(walked, tell).await?;
+        }
+        self.count(tell).await
+    }
+
+    async fn walk_messages(
+        &mut self,
+        walked: &'static Walked,
+        tell: Tell<'_>,
+    ) -> Result<(), CallError> {
+        let mut step = self.first_step();
+        loop {
+            let verb = AuditMessages { walked, step: step.clone() };
+            let page = self.store.lanes.submit_alone(&self.topic, verb).await?;
+            let done = advance(&mut step, &page);
+            self.messages_found(page, tell).await?;
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn walk_keys(&mut self, walked: &'static str, tell: Tell<'_>) -> Result<(), CallError> {
+        let mut step = self.first_step();
+        loop {
+            let verb = AuditKeys { walked, step: step.clone(), repair: self.repair };
+            let page = self.store.lanes.submit_alone(&self.topic, verb).await?;
+            let done = advance(&mut step, &page);
+            for (key, defect, detail) in page.found {
+                let key = key.to_vec();
+                let subject =
+                    if walked == "keys" { Subject::Key(key) } else { Subject::IdempotencyKey(key) };
+                self.tell(subject, &defect, detail, self.repair.then_some("put right"), tell);
+            }
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tells what a look at messages found, once it is mended where that is wished.
+    async fn messages_found(&mut self, page: Page, tell: Tell<'_>) -> Result<(), CallError> {
+        let mut broken = HashMap::new();
+        let mut found = page.found;
+        for (member, begin) in page.begins {
+            if Body::decode(begin.clone()).is_err() {
+                found.push((member.clone(), "bad_body".to_owned(), String::new()));
+                broken.insert(member, begin);
+            }
+        }
+        let mut members: Vec<Bytes> = found.iter().map(|(member, ..)| member.clone()).collect();
+        members.dedup();
+        let mut mended = HashMap::new();
+        if self.repair {
+            for members in members.chunks(MEND_MESSAGES) {
+                let members: Vec<_> =
+                    members.iter().map(|m| (m.clone(), broken.get(m).cloned())).collect();
+                let verb = AuditMend { owner: self.owner.clone(), members: members.clone() };
+                let words = self.store.lanes.submit_alone(&self.topic, verb).await?;
+                for ((member, _), word) in members.into_iter().zip(words) {
+                    // What was mended by now is right at a second look.
+                    mended.entry(member).or_insert_with(|| became(&word));
+                }
+            }
+        }
+        for (member, defect, detail) in found {
+            let subject = Subject::message(&member, self.topic.route);
+            self.tell(subject, &defect, detail, mended.get(&member).copied(), tell);
+        }
+        Ok(())
+    }
+
+    async fn count(&mut self, tell: Tell<'_>) -> Result<i64, CallError> {
+        let verb = AuditTotals { owner: self.owner.clone(), repair: self.repair };
+        let counted = self.store.lanes.submit_alone(&self.topic, verb).await?;
+        if counted.bodies != counted.places {
+            let detail = format!("{} bodies, {} places", counted.bodies, counted.places);
+            self.tell(Subject::Topic, "counts", detail, None, tell);
+        }
+        for (total, is, should_be) in counted.wrong {
+            let detail = format!("{total} is {is}, not {should_be}");
+            let mut finding = Finding::of_topic(self.topic.name.as_str(), "totals", detail);
+            finding.mended = self.repair.then_some("it is now");
+            tell(finding);
+        }
+        Ok(counted.bodies)
+    }
+
+    fn tell(
+        &mut self,
+        subject: Subject,
+        defect: &str,
+        detail: String,
+        mended: Option<&'static str>,
+        tell: Tell<'_>,
+    ) {
+        let (topic, defect) = (self.topic.name.to_string(), known(defect));
+        if self.told.insert((subject.clone(), defect)) {
+            tell(Finding { topic, subject, defect, detail, mended });
+        }
+    }
+
+    fn first_step(&self) -> Step {
+        // Bodies may be large: a few at first, more when they turn out small.
+        Step { owner: self.owner.clone(), cursor: "0".to_owned(), count: 4 }
+    }
+}
+
+/// Where a walk goes on after `page`, and with how many members. Returns whether it is over.
+fn advance(step: &mut Step, page: &Page) -> bool {
+    step.cursor.clone_from(&page.cursor);
+    if page.bytes > MOST_BYTES {
+        step.count = (step.count / 2).max(1);
+    } else if page.bytes < MOST_BYTES / 4 && page.seen < 2 * MOST_MEMBERS {
+        step.count = (step.count * 2).min(MOST_MEMBERS);
+    }
+    step.cursor == "0"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_grow_while_bodies_are_small_and_shrink_when_they_are_large() {
+        let mut step = Step { owner: "1".to_owned(), cursor: "0".to_owned(), count: 4 };
+        let page = |cursor: &str, bytes| Page {
+            cursor: cursor.to_owned(),
+            seen: 4,
+            bytes,
+            ..Page::default()
+        };
+        for _ in 0..10 {
+            assert!(!advance(&mut step, &page("17", 900)));
+        }
+        assert_eq!((step.cursor.as_str(), step.count), ("17", MOST_MEMBERS));
+        for _ in 0..10 {
+            assert!(!advance(&mut step, &page("18", 64 << 20)));
+        }
+        assert_eq!(step.count, 1);
+        assert!(advance(&mut step, &page("0", 0)));
+    }
+}
