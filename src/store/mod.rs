@@ -8,6 +8,7 @@ mod backend;
 mod bulk;
 mod call;
 mod clock;
+mod contents;
 mod counts;
 pub mod embedded;
 mod extend;
