@@ -23,7 +23,7 @@ use std::{
 const PURGE_MESSAGES: u64 = 128;
 const REDRIVE_MESSAGES: u64 = 64;
 const LIST_MESSAGES: u64 = 256;
-const FORECAST_BUCKETS: u64 = 256;
+const FORECAST_BUCKETS: u64 = 128;
 /// Bytes of bodies in one call that lists.
 const LIST_BYTES: usize = 256 * 1024;
 /// Bytes of bodies on a page.

@@ -3,6 +3,7 @@
 //! may name Redis; nothing that serves requests uses it.
 
 mod life;
+mod slow;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use deadpool_redis::redis::{self, AsyncConnectionConfig, Client, RedisError};
 use life::Flow;
 
 pub use life::Way;
+pub use slow::SlowCall;
 
 /// Redis did not answer the bench as it should.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +48,8 @@ pub struct Facts {
     /// Whether a child of it rewrites the append-only file, or is about to:
     /// that takes a core for some seconds.
     pub rewriting: bool,
+    /// Whether a thread of it still frees what was unlinked.
+    pub freeing: bool,
     /// `redis_version` (Valkey: the version it is compatible with).
     pub version: String,
     /// `mem_allocator`: what a message takes depends on its size classes.
@@ -69,6 +73,7 @@ impl Facts {
             commands: whole("total_commands_processed"),
             memory: whole("used_memory").saturating_sub(buffers),
             rewriting: whole("aof_rewrite_in_progress") + whole("aof_rewrite_scheduled") > 0,
+            freeing: whole("lazyfree_pending_objects") > 0,
             version: text("redis_version").to_owned(),
             allocator: text("mem_allocator").to_owned(),
         }
@@ -136,11 +141,11 @@ mod tests {
             "# Server\r\nredis_version:7.0.15\r\n# Memory\r\nused_memory:5000\r\n\
              mem_clients_normal:1000\r\nmem_aof_buffer:500\r\nmem_allocator:jemalloc-5.3.0\r\n\
              aof_rewrite_in_progress:1\r\ntotal_commands_processed:42\r\nused_cpu_sys:9.0\r\nused_cpu_user:9.0\r\n\
-             used_cpu_sys_main_thread:1.5\r\nused_cpu_user_main_thread:0.25\r\n",
+             lazyfree_pending_objects:3\r\nused_cpu_sys_main_thread:1.5\r\nused_cpu_user_main_thread:0.25\r\n",
         );
         assert_eq!(facts.cpu_us, 1_750_000.0);
         assert_eq!((facts.commands, facts.memory), (42, 3500));
-        assert!(facts.rewriting);
+        assert!(facts.rewriting && facts.freeing);
         assert_eq!(facts.version, "7.0.15");
         assert_eq!(facts.allocator, "jemalloc-5.3.0");
     }

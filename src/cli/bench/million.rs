@@ -1,5 +1,6 @@
 //! The backlog: publish and lease with a million delayed messages present,
-//! against the same on an empty server, in turn.
+//! against the same on an empty server, in turn. Before that, how long looking
+//! at them holds Redis (`looking`).
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::servers::{Mode, Server};
 use super::site::Site;
 use super::stats::{median, paired_ratio, percent, thousands};
 use super::targets::{Target, Verdict};
-use super::{Bench, Fallible, ROUNDS};
+use super::{Bench, Fallible, ROUNDS, looking};
 
 /// A ratio near one wants more rounds than others.
 const MORE_ROUNDS: u32 = 2 * ROUNDS;
@@ -36,7 +37,7 @@ impl Pair {
 }
 
 /// `--only million`.
-pub async fn measure(bench: &Bench) -> Fallible<Section> {
+pub async fn measure(bench: &Bench) -> Fallible<Vec<Section>> {
     let (first, second) = (bench.group().await?, bench.group().await?);
     let mut full = Site::new(&first, Mode::Group, bench.topic("full"));
     let mut empty = Site::new(&second, Mode::Group, bench.topic("empty"));
@@ -51,6 +52,7 @@ pub async fn measure(bench: &Bench) -> Fallible<Section> {
     }
 
     rewritten(bench, &first).await?;
+    let looking = looking::measure(bench, &first, full.topic(), DELAYS_MS).await?;
 
     let (mut publish, mut lease) = (Pair::default(), Pair::default());
     // One round more than is counted: the first one warms.
@@ -109,12 +111,12 @@ pub async fn measure(bench: &Bench) -> Fallible<Section> {
     if backlog < 1_000_000 {
         table.note("the numbers to reach are for 1,000,000");
     }
-    Ok(Section { name: "million", table, figures, verdicts })
+    Ok(vec![Section { name: "million", table, figures, verdicts }, looking])
 }
 
 /// Waits until Redis has written its append-only file anew, which it does when
 /// much has been added: the rewrite is a matter of growth, not of size.
-async fn rewritten(bench: &Bench, server: &Server) -> Fallible<()> {
+pub async fn rewritten(bench: &Bench, server: &Server) -> Fallible<()> {
     let Some(redis) = server.redis().await? else {
         return Ok(());
     };

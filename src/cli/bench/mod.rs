@@ -8,12 +8,17 @@
 //! reference. One file per part; `load` and `client` make the load, `site` is
 //! one topic on one server, `report` and `targets` print.
 
+mod batches;
+mod burst;
 mod client;
 mod cpu;
+mod fields;
 mod fsync;
 mod idle;
+mod idle_topics;
 mod lateness;
 mod load;
+mod looking;
 mod memory;
 mod million;
 mod rates;
@@ -21,6 +26,7 @@ mod report;
 mod servers;
 mod site;
 mod stats;
+mod steady;
 mod targets;
 mod wire;
 mod work;
@@ -51,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "URL", requires = "server")]
     redis_url: Option<String>,
     /// Only these parts, comma-separated. Default: all (with --server: those
-    /// that it can answer, `million` apart).
+    /// that it can answer, without the large ones).
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     only: Vec<Part>,
     /// Seconds for each measurement.
@@ -64,6 +70,13 @@ pub struct Args {
     /// Delayed messages that are present in the part `million`.
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     backlog: u64,
+    /// Messages that fall due at once in the part `burst`.
+    #[arg(long, default_value_t = 200_000, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
+    burst: u64,
+    /// Topics in the part `idle-topics`.
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    topics: usize,
     /// Print one JSON object instead of tables.
     #[arg(long)]
     json: bool,
@@ -95,10 +108,18 @@ enum Part {
     Million,
     /// Publish with `--fsync always`.
     Fsync,
+    /// Publish by batches of 100.
+    Batch,
+    /// Publish with key, TTL, priority and headers, beside plain publish.
+    Fields,
+    /// 200,000 messages that fall due in the same millisecond.
+    Burst,
+    /// Redis commands while 10,000 topics have nothing to do.
+    IdleTopics,
 }
 
 impl Part {
-    const ALL: [Part; 8] = [
+    const ALL: [Part; 12] = [
         Self::Publish,
         Self::Loop,
         Self::Lateness,
@@ -107,19 +128,29 @@ impl Part {
         Self::Idle,
         Self::Million,
         Self::Fsync,
+        Self::Batch,
+        Self::Fields,
+        Self::Burst,
+        Self::IdleTopics,
     ];
 
-    async fn measure(self, bench: &Bench) -> Fallible<Section> {
-        match self {
+    async fn measure(self, bench: &Bench) -> Fallible<Vec<Section>> {
+        let section = match self {
             Self::Publish => rates::publish(bench).await,
             Self::Loop => rates::consume(bench).await,
             Self::Lateness => lateness::measure(bench).await,
             Self::Memory => memory::measure(bench).await,
             Self::Cpu => cpu::measure(bench).await,
             Self::Idle => idle::measure(bench).await,
-            Self::Million => million::measure(bench).await,
+            // What is there to be looked at takes longest to make: two sections share it.
+            Self::Million => return million::measure(bench).await,
             Self::Fsync => fsync::measure(bench).await,
-        }
+            Self::Batch => rates::batch(bench).await,
+            Self::Fields => fields::measure(bench).await,
+            Self::Burst => burst::measure(bench).await,
+            Self::IdleTopics => idle_topics::measure(bench).await,
+        };
+        Ok(vec![section?])
     }
 }
 
@@ -179,9 +210,9 @@ impl Bench {
         }
         let answerable = |part: &Part| match part {
             _ if self.args.server.is_none() => true,
-            Part::Publish | Part::Loop | Part::Lateness => true,
+            Part::Publish | Part::Loop | Part::Lateness | Part::Batch | Part::Fields => true,
             Part::Memory | Part::Cpu | Part::Idle => self.args.redis_url.is_some(),
-            Part::Million | Part::Fsync => false,
+            Part::Million | Part::Fsync | Part::Burst | Part::IdleTopics => false,
         };
         Part::ALL.into_iter().filter(answerable).collect()
     }
@@ -194,7 +225,7 @@ impl Bench {
         }
         let mut report = Report::default();
         for part in self.parts() {
-            report.add(part.measure(self).await?);
+            part.measure(self).await?.into_iter().for_each(|section| report.add(section));
         }
         Ok(report)
     }

@@ -13,16 +13,19 @@ use super::servers::Mode;
 use super::site::Site;
 use super::stats::{Samples, median, millis, paired_ratio, percent, thousands};
 use super::targets::{Target, Verdict};
-use super::{Bench, Fallible, ROUNDS};
+use super::{Bench, Fallible, ROUNDS, batches};
 
 /// Messages a request in the batched loop.
-const BATCH: usize = 100;
+const BATCH: usize = batches::BATCH;
 
 /// Enough ready messages for the fastest answer that is likely, a second and
 /// connection, while nothing has been measured yet.
 const GUESS_PER_CONNECTION: f64 = 10_000.0;
 /// The same for all connections together.
 const GUESS_AT_MOST: f64 = 50_000.0;
+
+/// Messages for a round of the batched loop: so many take memory, and time to be published.
+const BATCH_LOOP_AT_MOST: usize = 300_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Operation {
@@ -31,6 +34,7 @@ enum Operation {
     Ack,
     Loop,
     BatchLoop,
+    BatchPublish,
 }
 
 impl Operation {
@@ -41,6 +45,7 @@ impl Operation {
             Self::Ack => "ack",
             Self::Loop => "loop: lease 1, ack 1",
             Self::BatchLoop => "loop: lease 100, ack 100",
+            Self::BatchPublish => "publish by 100",
         }
     }
 
@@ -56,6 +61,12 @@ impl Operation {
             Self::Ack => site.ack(connections, limit).await,
             Self::Loop => site.consume(connections, limit, 1).await,
             Self::BatchLoop => site.consume(connections, limit, BATCH).await,
+            Self::BatchPublish => {
+                let measured = site.publish_batches(connections, limit).await?;
+                // At this rate they would take gigabytes in the end.
+                site.clear().await?;
+                Ok(measured)
+            }
         }
     }
 
@@ -65,13 +76,13 @@ impl Operation {
             .unwrap_or_else(|| (connections as f64 * GUESS_PER_CONNECTION).min(GUESS_AT_MOST));
         let seconds = limit.as_secs_f64();
         match self {
-            Self::Publish | Self::Ack => 0,
+            Self::Publish | Self::Ack | Self::BatchPublish => 0,
             Self::Lease | Self::Loop => (rate * seconds * 1.3) as u64 + connections as u64,
-            // A few requests for each connection, and no more: what is leased
-            // by the hundred must be published one by one.
+            // A few requests for each connection to begin with.
             Self::BatchLoop => {
-                let most = (connections * BATCH * 3).max(40_000) as f64;
-                (before.unwrap_or(most) * seconds * 1.3).min(most) as u64
+                let guess = (connections * BATCH * 3).max(40_000);
+                let known = before.map_or(guess, |rate| (rate * seconds * 1.3) as usize);
+                known.min(BATCH_LOOP_AT_MOST) as u64
             }
         }
     }
@@ -92,6 +103,13 @@ pub async fn consume(bench: &Bench) -> Fallible<Section> {
     let operations = [Operation::Lease, Operation::Ack, Operation::Loop, Operation::BatchLoop];
     let rounds = measure(bench, &operations, &[Mode::Ceiling, Mode::Group]).await?;
     Ok(section("loop", "Lease, ack, and the consumer's loop", &rounds))
+}
+
+/// `--only batch`.
+pub async fn batch(bench: &Bench) -> Fallible<Section> {
+    let modes = [Mode::Ceiling, Mode::Group];
+    let rounds = measure(bench, &[Operation::BatchPublish], &modes).await?;
+    Ok(section("batch", "Publish, 100 messages a request", &rounds))
 }
 
 async fn measure(bench: &Bench, operations: &[Operation], modes: &[Mode]) -> Fallible<Rounds> {
@@ -193,6 +211,7 @@ fn section(name: &'static str, title: &str, rounds: &Rounds) -> Section {
             millis(group.latencies.percentile(0.50)),
             millis(group.latencies.percentile(0.99)),
         ];
+        verdicts.extend(absolute(*operation, *connections, median(&group.rates)));
         for mode in [Mode::Ceiling, Mode::Direct] {
             let Some(reference) = other(mode) else {
                 cells.extend(["-".to_owned(), "-".to_owned()]);
@@ -231,6 +250,16 @@ fn verdict(
         _ => return None,
     };
     Some(Verdict { target, measured })
+}
+
+/// The number to reach that messages a second are about, if there is one.
+fn absolute(operation: Operation, connections: usize, rate: f64) -> Option<Verdict> {
+    let target = match (operation, connections) {
+        (Operation::BatchPublish, 16) => Target::BatchPublish,
+        (Operation::BatchLoop, 16) => Target::BatchLoop,
+        _ => return None,
+    };
+    Some(Verdict { target, measured: rate })
 }
 
 fn note_failures(table: &mut Table, operation: Operation, mode: Mode, drawn: &Drawn) {

@@ -71,6 +71,25 @@ impl Server {
     /// # Errors
     /// When it is not ready within 20 s, with what it wrote last.
     pub async fn start(args: &Args, mode: Mode, fsync: &str) -> Fallible<Self> {
+        Self::launch(args, mode, fsync, None).await
+    }
+
+    /// Starts another instance on the Redis of this one; this one must be
+    /// dropped last.
+    ///
+    /// # Errors
+    /// When it is not ready within 20 s, or this one's Redis is not known.
+    pub async fn beside(&self, args: &Args) -> Fallible<Self> {
+        let url = self.redis_url.as_deref().ok_or("the server's Redis is not known")?;
+        Self::launch(args, Mode::Group, "everysec", Some(url)).await
+    }
+
+    async fn launch(
+        args: &Args,
+        mode: Mode,
+        fsync: &str,
+        redis_url: Option<&str>,
+    ) -> Fallible<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir).join(format!(
             "dueq-bench-{}-{}",
@@ -96,12 +115,14 @@ impl Server {
             .arg(&address_file)
             .arg("--data-dir")
             .arg(&data)
+            .args(redis_url.iter().flat_map(|url| ["--redis-url", url]))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(&log)?);
+        let own = || format!("redis+unix://{}", data.join("redis.sock").display());
         let mut server = Self {
             address: String::new(),
-            redis_url: Some(format!("redis+unix://{}", data.join("redis.sock").display())),
+            redis_url: Some(redis_url.map_or_else(own, str::to_owned)),
             child: Some((command.spawn()?, directory)),
         };
         let begun = Instant::now();

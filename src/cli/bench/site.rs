@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use super::Fallible;
+use super::batches::{BATCH, Batches, Rich};
 use super::load::{Measured, Work, drive};
 use super::servers::{Mode, Server};
 use super::wire::Held;
@@ -13,6 +14,8 @@ use super::work::{Ack, Lease, Publish, endless};
 
 /// Connections that fill a topic outside of the timed parts.
 const FILLERS: usize = 64;
+/// The same where they publish by batches.
+const BATCH_FILLERS: usize = 8;
 
 /// Nobody waits longer for a topic to be filled.
 const FILL_LIMIT: Duration = Duration::from_secs(900);
@@ -32,6 +35,11 @@ impl<'a> Site<'a> {
     /// A topic that does not exist yet, on a server in `mode`.
     pub fn new(server: &'a Server, mode: Mode, topic: String) -> Self {
         Self { server, mode, topic, ready: 0, held: Vec::new() }
+    }
+
+    /// Its name.
+    pub fn topic(&self) -> &str {
+        &self.topic
     }
 
     /// How its server reaches Redis.
@@ -56,20 +64,79 @@ impl<'a> Site<'a> {
         self.send(connections, limit, &endless(), Some(delays)).await
     }
 
+    /// Publishes by batches; what counts is messages, in the rate.
+    pub async fn publish_batches(&self, connections: usize, limit: Duration) -> Fallible<Measured> {
+        let work = |_| Batches::new(&self.server.address, &self.topic, None, &endless());
+        Ok(self.drive((0..connections).map(work).collect(), limit).await?.0)
+    }
+
+    /// Publishes messages that set key, TTL, priority and headers.
+    pub async fn publish_rich(&self, connections: usize, limit: Duration) -> Fallible<Measured> {
+        let work = |_| Rich::new(&self.server.address, &self.topic);
+        Ok(self.drive((0..connections).map(work).collect(), limit).await?.0)
+    }
+
+    /// Deletes the topic with all that is in it, and waits until that is done;
+    /// the next message makes it anew.
+    pub async fn clear(&mut self) -> Fallible<()> {
+        self.ready = 0;
+        self.held.clear();
+        // The ceiling stores nothing.
+        if self.mode == Mode::Ceiling {
+            return Ok(());
+        }
+        let path = format!("/topics/{}?force=true", self.topic);
+        let host = &self.server.address;
+        let request = format!("DELETE {path} HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        match self.server.once(request.as_bytes()).await? {
+            (204 | 404, _) => self.settle().await,
+            (status, body) => Err(format!("deleting a topic was answered {status}: {body}").into()),
+        }
+    }
+
+    /// Waits until Redis has freed what was deleted and rewritten its log, so
+    /// that the next measurement does not share the cores with that.
+    async fn settle(&self) -> Fallible<()> {
+        let Some(redis) = self.server.redis().await? else {
+            return Ok(());
+        };
+        // A rewrite is scheduled by a task that runs ten times a second.
+        for _ in 0..200 {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let facts = redis.facts().await?;
+            if !facts.rewriting && !facts.freeing {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Publishes until at least `wanted` messages are ready.
     pub async fn fill(&mut self, wanted: u64) -> Fallible<()> {
         // The ceiling's answers come from nowhere: nothing can run out there.
         if self.mode == Mode::Ceiling || self.ready >= wanted {
             return Ok(());
         }
-        self.put(wanted - self.ready, None).await?;
-        self.ready = wanted;
+        let count = (wanted - self.ready).next_multiple_of(BATCH as u64);
+        let left = Arc::new(AtomicUsize::new(usize::try_from(count)?));
+        let work = |_| Batches::new(&self.server.address, &self.topic, None, &left);
+        let works = (0..BATCH_FILLERS).map(work).collect();
+        let (measured, _) = self.drive(works, FILL_LIMIT).await?;
+        if let Some(failure) = measured.first_failure {
+            return Err(format!("filling a topic: {failure}").into());
+        }
+        self.ready += count;
         Ok(())
     }
 
     /// Publishes `count` messages at random delays; how many were.
     pub async fn fill_delayed(&mut self, count: u64, delays: (u64, u64)) -> Fallible<Measured> {
-        self.put(count, Some(delays)).await
+        let left = Arc::new(AtomicUsize::new(usize::try_from(count)?));
+        let measured = self.send(FILLERS, FILL_LIMIT, &left, Some(delays)).await?;
+        match measured.first_failure {
+            Some(failure) => Err(format!("filling a topic: {failure}").into()),
+            None => Ok(measured),
+        }
     }
 
     /// Leases `max_messages` a request, and keeps the leases for `ack`.
@@ -92,15 +159,6 @@ impl<'a> Site<'a> {
         max_messages: usize,
     ) -> Fallible<Measured> {
         self.take(connections, limit, max_messages, true).await
-    }
-
-    async fn put(&self, count: u64, delays: Option<(u64, u64)>) -> Fallible<Measured> {
-        let left = Arc::new(AtomicUsize::new(usize::try_from(count)?));
-        let measured = self.send(FILLERS, FILL_LIMIT, &left, delays).await?;
-        match measured.first_failure {
-            Some(failure) => Err(format!("filling a topic: {failure}").into()),
-            None => Ok(measured),
-        }
     }
 
     async fn send(

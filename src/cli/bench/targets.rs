@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::report::Table;
+use super::stats::thousands;
 
 /// A number to reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,22 @@ pub enum Target {
     PublishFull,
     /// Publish with `--fsync always`, group against direct.
     Fsync,
+    /// Messages a second, published by batches of 100.
+    BatchPublish,
+    /// Messages a second through leases of 100 with 100 acks.
+    BatchLoop,
+    /// Publish with key, TTL, priority and headers against plain publish.
+    Fields,
+    /// Redis calls above 3 ms while a burst is drained.
+    BurstSlow,
+    /// p99 of publish on another topic, during the burst against before it.
+    BurstOthers,
+    /// Listing the middle page of the backlog, ms in Redis.
+    ListPage,
+    /// The slowest call of a forecast of 1,000 buckets there, ms in Redis.
+    Forecast,
+    /// Redis commands a second for 10,000 idle topics, two instances.
+    IdleTopics,
 }
 
 /// A figure held against its target.
@@ -47,7 +64,7 @@ pub struct Verdict {
 }
 
 impl Target {
-    const ALL: [Target; 12] = [
+    const ALL: [Target; 20] = [
         Self::PublishShare,
         Self::LoopShare,
         Self::ScriptCost16,
@@ -60,6 +77,14 @@ impl Target {
         Self::LeaseFull,
         Self::PublishFull,
         Self::Fsync,
+        Self::BatchPublish,
+        Self::BatchLoop,
+        Self::Fields,
+        Self::BurstSlow,
+        Self::BurstOthers,
+        Self::ListPage,
+        Self::Forecast,
+        Self::IdleTopics,
     ];
 
     /// What is measured, the bound, whether it is a lower one, and the unit.
@@ -81,6 +106,22 @@ impl Target {
             Self::LeaseFull => ("lease with the backlog present, of empty", 90.0, true, " %"),
             Self::PublishFull => ("publish with the backlog present, of empty", 85.0, true, " %"),
             Self::Fsync => ("publish, --fsync always, 128 connections, of direct", 3.0, true, " x"),
+            Self::BatchPublish => {
+                ("publish by 100, 16 connections, messages a second", 150_000.0, true, "")
+            }
+            Self::BatchLoop => {
+                ("lease 100 and ack 100, 16 connections, messages a second", 80_000.0, true, "")
+            }
+            Self::Fields => {
+                ("publish with key, TTL, priority, headers, of plain", 60.0, true, " %")
+            }
+            Self::BurstSlow => ("Redis calls above 3 ms while a burst is drained", 0.0, false, ""),
+            Self::BurstOthers => {
+                ("publish p99 of others during the burst, of usual", 3.0, false, " x")
+            }
+            Self::ListPage => ("listing a page amid the backlog, in Redis", 1.0, false, " ms"),
+            Self::Forecast => ("slowest call of a forecast there, in Redis", 3.0, false, " ms"),
+            Self::IdleTopics => ("Redis commands a second, 10,000 idle topics", 50.0, false, ""),
         }
     }
 }
@@ -102,8 +143,11 @@ pub fn table(verdicts: &[Verdict]) -> Table {
         let verdict = verdicts.iter().find(|verdict| verdict.target == target);
         table.row([
             what.to_owned(),
-            format!("{sign} {bound}{unit}"),
-            verdict.map_or("-".to_owned(), |v| format!("{:.2}{unit}", v.measured)),
+            format!("{sign} {}{unit}", short(bound)),
+            verdict.map_or("-".to_owned(), |v| match v.measured {
+                rate if rate >= 1_000.0 => format!("{}{unit}", thousands(rate)),
+                figure => format!("{figure:.2}{unit}"),
+            }),
             match verdict {
                 Some(verdict) if verdict.reached() => "ok".to_owned(),
                 Some(_) => "MISSED".to_owned(),
@@ -112,6 +156,11 @@ pub fn table(verdicts: &[Verdict]) -> Table {
         ]);
     }
     table
+}
+
+/// A bound as it was set, large ones with commas.
+fn short(bound: f64) -> String {
+    if bound >= 1_000.0 { thousands(bound) } else { bound.to_string() }
 }
 
 /// The same for machines.

@@ -53,9 +53,9 @@ pub fn endless() -> Arc<AtomicUsize> {
     Arc::new(AtomicUsize::new(usize::MAX))
 }
 
-/// Takes one from a shared counter; false when none is left.
-fn take_one(left: &AtomicUsize) -> bool {
-    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok()
+/// Takes `count` from a shared counter; false when so many are not left.
+pub fn take(left: &AtomicUsize, count: usize) -> bool {
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(count)).is_ok()
 }
 
 /// The next number of a xorshift generator: enough for spreading delays.
@@ -68,7 +68,7 @@ pub fn xorshift(state: &mut u64) -> u64 {
 
 impl Work for Publish {
     fn next(&mut self, request: &mut Vec<u8>) -> bool {
-        if !take_one(&self.left) {
+        if !take(&self.left, 1) {
             return false;
         }
         match self.delays {
