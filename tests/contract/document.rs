@@ -7,7 +7,7 @@ use crate::facts::dead_message;
 use crate::harness::*;
 
 /// The document as it was read.
-pub struct Document(Value);
+pub struct Document(pub Value);
 
 impl Document {
     pub async fn read(client: &Client) -> Document {
@@ -23,7 +23,8 @@ impl Document {
             .unwrap_or_else(|| panic!("no {id}"))
     }
 
-    fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
+    /// What a `$ref` stands for.
+    pub fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
         match schema["$ref"].as_str() {
             Some(reference) => {
                 let found = self.0.pointer(reference.trim_start_matches('#'));
@@ -56,7 +57,7 @@ impl Document {
     fn fits(&self, value: &Value, schema: &Value, at: &str) {
         let schema = self.resolve(schema);
         if let Some(choices) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()) {
-            let choice = choices.iter().find(|choice| self.type_fits(value, self.resolve(choice)));
+            let choice = choices.iter().find(|choice| self.could_be(value, self.resolve(choice)));
             let choice = choice.unwrap_or_else(|| panic!("{at}: {value} fits none of {choices:?}"));
             return self.fits(value, choice, at);
         }
@@ -81,6 +82,22 @@ impl Document {
         for inner in value.as_array().into_iter().flatten() {
             self.fits(inner, &schema["items"], &format!("{at}[]"));
         }
+    }
+
+    /// Whether this is the choice that is meant: by its type, and an object by what it must have and
+    /// by the words that its fields may say, such as its `kind`.
+    fn could_be(&self, value: &Value, choice: &Value) -> bool {
+        let says = |(name, schema): (&String, &Value)| {
+            let words = self.resolve(schema)["enum"].as_array();
+            value.get(name).zip(words).is_none_or(|(word, words)| words.contains(word))
+        };
+        self.type_fits(value, choice)
+            && choice["required"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .all(|name| value.get(name.as_str().unwrap()).is_some())
+            && choice["properties"].as_object().into_iter().flatten().all(says)
     }
 
     fn type_fits(&self, value: &Value, schema: &Value) -> bool {

@@ -20,7 +20,7 @@ pub async fn topic_in_balance(client: &Client, topic: &str) -> Value {
     let answer = client.topic(topic).await.expect(200);
     let seen = answer.json();
     let sum = |of: &str, names: &[&str]| -> i64 {
-        names.iter().map(|name| seen[of][*name].as_i64().unwrap_or(0)).sum()
+        names.iter().map(|name| number(&seen[of], name)).sum()
     };
     let places = sum("counts", &["delayed", "ready", "leased", "dead"]);
     let ends = sum("totals", &["acked", "expired", "deleted", "purged"]);
@@ -28,6 +28,14 @@ pub async fn topic_in_balance(client: &Client, topic: &str) -> Value {
     let over = ["acked", "nacked", "released", "lease_expired", "deleted_leased", "returned"];
     let held = sum("counts", &["leased"]);
     assert_eq!(number(&seen["totals"], "granted"), sum("totals", &over) + held, "grants: {answer}");
+    let within = |of: &str, part: &str, whole: &str| {
+        let most = number(&seen["totals"], whole);
+        assert!((0..=most).contains(&number(&seen[of], part)), "{of}.{part}: {answer}");
+    };
+    within("counts", "acked", "acked");
+    within("totals", "deleted_leased", "deleted");
+    within("totals", "redriven", "dead");
+    within("counts", "dead", "dead");
     seen
 }
 

@@ -14,6 +14,7 @@ mod client;
 mod dueq;
 mod process;
 mod redis;
+mod topics;
 mod wire;
 
 pub use self::answer::Answer;
@@ -21,6 +22,7 @@ pub use self::client::{Client, by_key, number, text};
 pub use self::dueq::{Dueq, Finished, Launch, binary};
 pub use self::process::{Process, children, lives, temp_dir, text_of};
 pub use self::redis::{Redis, RedisOptions, free_port};
+pub use self::topics::etag;
 pub use self::wire::Wire;
 
 use std::future::Future;

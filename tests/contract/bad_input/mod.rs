@@ -6,11 +6,13 @@ use serde_json::{Value, json};
 use crate::harness::*;
 
 mod batches;
+mod configuration;
 mod flood;
 mod json;
 mod message_fields;
 mod noise;
 mod paths;
+mod topic_routes;
 mod values;
 
 /// A route that takes JSON, with the shortest body that it would accept.

@@ -1,0 +1,183 @@
+//! purgeTopic: the states that are named, and nothing else.
+
+use serde_json::{Value, json};
+
+use crate::harness::*;
+use crate::topic_facts::{dead_messages, lease_over, topic_has};
+
+/// A topic with messages in every state, of priority and without: the ids by state.
+async fn mixed(client: &Client, topic: &str) -> Vec<(&'static str, Vec<String>)> {
+    let dead = dead_messages(client, topic, 2).await;
+    let mut leased = Vec::new();
+    for priority in [0, 3] {
+        client.published(topic, json!({"payload": 1, "priority": priority})).await;
+        leased.push(text(&client.lease_one(topic).await, "id").to_owned());
+    }
+    let (mut ready, mut delayed) = (Vec::new(), Vec::new());
+    for priority in [0, 0, 9] {
+        let message = json!({"payload": 1, "priority": priority});
+        ready.push(client.published(topic, message).await);
+        let message = json!({"payload": 1, "priority": priority, "delay_ms": 60_000});
+        delayed.push(client.published(topic, message).await);
+    }
+    vec![("ready", ready), ("delayed", delayed), ("leased", leased), ("dead", dead)]
+}
+
+#[tokio::test]
+async fn the_states_named_go_and_the_others_stay() {
+    let client = client().await;
+    for states in [
+        &["ready"][..],
+        &["delayed"],
+        &["dead"],
+        &["ready", "dead"],
+        &["dead", "delayed"],
+        &["delayed", "dead", "ready"],
+    ] {
+        let topic = topic("purge");
+        let messages = mixed(&client, &topic).await;
+        let of_states: usize = messages
+            .iter()
+            .filter(|(state, _)| states.contains(state))
+            .map(|(_, ids)| ids.len())
+            .sum();
+        let answer = client.purge(&topic, states).await.expect(200);
+        assert_eq!(answer.json(), json!({"purged": of_states, "remaining": 0}), "{states:?}");
+        for (state, ids) in &messages {
+            for id in ids {
+                if states.contains(state) {
+                    client.get(id).await.problem(404, "message_not_found");
+                } else {
+                    assert_eq!(client.state(id).await, *state, "{states:?}");
+                }
+            }
+            let count = if states.contains(state) { 0 } else { ids.len() };
+            topic_has(&client, &topic, json!({"counts": {*state: count}})).await;
+        }
+        topic_has(&client, &topic, json!({"totals": {"purged": of_states, "deleted": 0}})).await;
+        let again = client.purge(&topic, states).await.expect(200);
+        assert_eq!(again.json(), json!({"purged": 0, "remaining": 0}));
+    }
+}
+
+#[tokio::test]
+async fn what_is_leased_stays_and_its_holder_can_end_it() {
+    let (client, topic) = (client().await, topic("purge"));
+    client.published(&topic, json!({"payload": 1})).await;
+    let held = client.lease_one(&topic).await;
+    client.purge(&topic, &["ready", "delayed", "dead"]).await.expect(200);
+    client.extend_leased(&held, 60_000).await.expect(200);
+    client.ack_leased(&held).await.expect(204);
+    topic_has(&client, &topic, json!({"totals": {"acked": 1, "purged": 0}})).await;
+}
+
+#[tokio::test]
+async fn a_lease_that_is_over_is_purged_as_ready_or_dead() {
+    let (client, topic) = (client().await, topic("purge"));
+    for max_attempts in [10, 1] {
+        client.published(&topic, json!({"payload": 1, "max_attempts": max_attempts})).await;
+    }
+    let held = client.leased(&topic, json!({"max_messages": 2, "lease_ms": 1000})).await;
+    lease_over(&held[1]).await;
+    assert_eq!(client.purge(&topic, &["ready"]).await.expect(200).number("purged"), 1);
+    client.get(text(&held[0], "id")).await.problem(404, "message_not_found");
+    assert_eq!(client.state(text(&held[1], "id")).await, "dead");
+    assert_eq!(client.purge(&topic, &["dead"]).await.expect(200).number("purged"), 1);
+    client.ack_leased(&held[0]).await.problem(404, "message_not_found");
+    let totals = json!({"purged": 2, "lease_expired": 2, "dead": 1, "granted": 2});
+    topic_has(&client, &topic, json!({"totals": totals})).await;
+}
+
+#[tokio::test]
+async fn what_has_become_due_is_ready_and_no_longer_delayed() {
+    let (client, topic) = (client().await, topic("purge"));
+    for priority in [0, 4] {
+        let message = json!({"payload": 1, "priority": priority, "delay_ms": 200});
+        client.published(&topic, message).await;
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+    assert_eq!(client.purge(&topic, &["delayed"]).await.expect(200).number("purged"), 0);
+    assert_eq!(client.purge(&topic, &["ready"]).await.expect(200).number("purged"), 2);
+}
+
+#[tokio::test]
+async fn a_purge_frees_the_keys() {
+    let (client, topic) = (client().await, topic("purge"));
+    let message =
+        |key: &str, delay_ms: i64| json!({"payload": 1, "key": key, "delay_ms": delay_ms});
+    for (key, delay_ms) in [("now", 0), ("later", 60_000)] {
+        client.published(&topic, message(key, delay_ms)).await;
+        assert_eq!(
+            client.publish(&topic, message(key, 0)).await.expect(200).json()["duplicate"],
+            true
+        );
+    }
+    client.purge(&topic, &["ready", "delayed"]).await.expect(200);
+    for key in ["now", "later"] {
+        let path = format!("/topics/{topic}/keys/{key}");
+        client.get_path(&path).await.problem(404, "message_not_found");
+        let again = client.publish(&topic, message(key, 0)).await.expect(201).json();
+        assert_eq!(again["duplicate"], false);
+    }
+}
+
+#[tokio::test]
+async fn what_an_idempotency_key_answered_it_answers_after_a_purge() {
+    let (client, topic) = (client().await, topic("purge"));
+    let message = json!({"payload": 1, "idempotency_key": "once"});
+    let id = client.published(&topic, message.clone()).await;
+    client.purge(&topic, &["ready"]).await.expect(200);
+    let again = client.publish(&topic, message).await.expect(200).json();
+    assert_eq!((&again["id"], &again["duplicate"]), (&json!(id), &json!(true)));
+    topic_has(&client, &topic, json!({"counts": {"ready": 0}, "totals": {"published": 1}})).await;
+}
+
+#[tokio::test]
+async fn thousands_go_and_what_remains_is_told() {
+    let (client, topic) = (client().await, topic("purge"));
+    let message = |n: i64| {
+        let delay_ms = if n % 3 == 0 { 60_000 } else { 0 };
+        json!({"payload": n, "priority": n % 2, "delay_ms": delay_ms, "key": format!("k{n}")})
+    };
+    let messages: Vec<Value> = (0..3000).map(message).collect();
+    client.fill(&topic, &messages).await;
+    let (mut purged, mut rounds) = (0, 0);
+    loop {
+        let answer = client.purge(&topic, &["ready", "delayed"]).await.expect(200);
+        purged += answer.number("purged");
+        let seen = topic_has(&client, &topic, json!({"totals": {"purged": purged}})).await;
+        let left = number(&seen["counts"], "ready") + number(&seen["counts"], "delayed");
+        assert_eq!(answer.number("remaining"), left);
+        rounds += 1;
+        if left == 0 {
+            break;
+        }
+        assert!(rounds < 100, "{purged} after {rounds} purges");
+    }
+    assert_eq!(purged, 3000);
+    client.fill(&topic, &messages[..10]).await;
+}
+
+#[tokio::test]
+async fn a_purge_while_others_publish_and_lease_stays_in_balance() {
+    let (here, there) = (instance().await, instance().await);
+    let (here, there, topic) = (here.client(), there.client(), topic("purge"));
+    here.new_topic(&topic, json!({})).await;
+    let work = async {
+        for n in 0..60 {
+            here.published(&topic, json!({"payload": n, "priority": n % 2})).await;
+            for held in there.leased(&topic, json!({})).await {
+                let done = here.ack_leased(&held).await;
+                assert_eq!(done.status, 204, "a leased message is not purged: {done}");
+            }
+        }
+    };
+    let purges = async {
+        for _ in 0..30 {
+            there.purge(&topic, &["ready", "delayed", "dead"]).await.expect(200);
+            crate::facts::topic_in_balance(&there, &topic).await;
+        }
+    };
+    tokio::join!(work, purges);
+    crate::facts::topic_in_balance(&here, &topic).await;
+}
