@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gets what dueq and its tests need beside Rust, each only where it is missing:
 #   redis     a redis-server or valkey-server (apt)
-#   checkers  Python linters in target/checkers (PyPI)
+#   checkers  Python checkers in target/checkers (PyPI)
 #   chromium  a browser for the test of the docs page (apt)
 # Usage: tests/setup.sh [redis|checkers|chromium]…   (none: all)
 set -euo pipefail

@@ -11,7 +11,7 @@
 -- KEYS[9] events
 -- KEYS[10] acked
 -- ARGV[1] topic: number and revision
--- ARGV[2] n: acks of different messages, at most 256
+-- ARGV[2] n: acks of different messages, at most 128
 -- ARGV[3] common: the seal that all have, or ''
 -- ARGV[4..] n members; n seals unless all have one
 -- returns: n when all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again; or 'STALE'

@@ -5,7 +5,7 @@
 -- KEYS[4] extra
 -- KEYS[5] meta
 -- ARGV[1] topic: number and revision
--- ARGV[2] n: extensions of different messages, at most 256
+-- ARGV[2] n: extensions of different messages, at most 128
 -- ARGV[3] common: the seal that all have, or ''
 -- ARGV[4..] n members; n seals unless all have one; n lease_ms, n caps (ms: the latest deadline that the lease may have)
 -- returns: {now, code and deadline ms for each: 0 ok, 1 lease lost, 2 no such message} or 'STALE'

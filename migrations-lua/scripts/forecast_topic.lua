@@ -5,7 +5,7 @@
 -- ARGV[1] topic: number and revision
 -- ARGV[2] from: where the first bucket begins, ms; '' for now
 -- ARGV[3] bucket, ms
--- ARGV[4] buckets, at most 256
+-- ARGV[4] buckets, at most 128
 -- returns: {from, count, …} or 'STALE'
 -- cost: HGET, TIME, EXISTS; 1 or 2 ZCOUNT a bucket
 if redis.call('HGET', KEYS[1], 'topic') ~= ARGV[1] then return 'STALE' end

@@ -16,9 +16,9 @@
 -- returns: {now, next event ms (0: none, or not asked), more 0|1, leases ended, of them dead, messages expired, topic's
 --   max_attempts, {member, due, …}, bodies, {attempt, attempts left, priority, key, …} (empty: all plain), granted for
 --   each want (empty unless sized: in order)} without the last two where both are empty; or 'STALE'
--- cost: HMGET, ZREM, TIME, EXISTS, 2 ZRANGEBYSCORE, ZCOUNT, ZPOPMIN, HMGET, ZADD, HINCRBY a group; at most 256 messages
+-- cost: HMGET, ZREM, TIME, EXISTS, 2 ZRANGEBYSCORE, ZCOUNT, ZPOPMIN, HMGET, ZADD, HINCRBY a group; at most 128 messages
 --   and 256 KiB; 4 to 8 calls more where there are messages that are not plain; 4 ZRANGE and an HSET when it waits in vain
-local LIMIT, REPLY_BYTES = 256, 262144
+local LIMIT, REPLY_BYTES = 128, 262144
 local meta = redis.call('HMGET', KEYS[5], 'topic', 'max_attempts', 'large', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 -- A first write that removes, and misses: at maxmemory everything after it is let through.

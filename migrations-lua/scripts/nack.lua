@@ -2,7 +2,7 @@
 -- gone when the time to live is over.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
--- ARGV[2] n: nacks of different messages, at most 256
+-- ARGV[2] n: nacks of different messages, at most 128
 -- ARGV[3] common: the seal that all have, or ''
 -- ARGV[4..] n members; n seals unless all have one; for each kind ('n' failed, 'd' dead at once, 'r' released, 'u'
 --   returned unseen), delay (ms; '' for the backoff policy's, or for the due time before '@' of what is returned),

@@ -3,7 +3,7 @@
 -- KEYS[2] delayed
 -- KEYS[3] meta
 -- ARGV[1] topic: number and revision
--- ARGV[2] n: messages, at most 256
+-- ARGV[2] n: messages, at most 128
 -- ARGV[3] large: 1 when a body is above 1 KiB, so that leases look at sizes from now on
 -- ARGV[4..] n pairs delay in ms ('@' before an instant), member; n pairs member, body
 -- returns: {now ms, wake 0|1} or 'STALE'

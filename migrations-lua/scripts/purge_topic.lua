@@ -1,7 +1,7 @@
 -- purge_topic: remove messages by state, up to a bound.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
--- ARGV[2] limit: at most 256
+-- ARGV[2] limit: at most 128
 -- ARGV[3] delayed: 1 when those that are not due are meant
 -- ARGV[4] ready: 1 when those that are due are meant
 -- ARGV[5] dead: 1 when the dead are meant

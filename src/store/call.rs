@@ -12,7 +12,7 @@ use std::{collections::HashSet, sync::Arc, time::Instant};
 use tokio::sync::oneshot;
 
 /// Messages in one script call, at most: bounds what a call costs Redis, and `unpack` in Lua.
-pub(crate) const GROUP_MESSAGES: usize = 256;
+pub(crate) const GROUP_MESSAGES: usize = 128;
 /// Bytes of bodies in one script call, at most; a larger message goes alone.
 pub(crate) const GROUP_BYTES: usize = 256 * 1024;
 

@@ -18,7 +18,9 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Requests that a lane takes at once, at most.
+/// Messages of one topic that a lane takes at once, at most: a topic with much to do lets others in between.
+const TAKE_OF_TOPIC: usize = 128;
+/// Messages that a lane takes at once, about.
 const TAKE: usize = 1024;
 /// Bytes of bodies that a lane takes at once, about.
 const TAKE_BYTES: usize = 1024 * 1024;
@@ -49,11 +51,19 @@ impl Job {
         }
     }
 
-    fn bytes(&self) -> usize {
+    /// The topic that it works on, if it is one of those that go in groups; bytes and messages that it adds to a call.
+    fn load(&self) -> (*const Topic, usize, usize) {
+        fn load<V: Verb>(ticket: &Ticket<V>) -> (*const Topic, usize, usize) {
+            (Arc::as_ptr(&ticket.topic), ticket.verb.bytes(), ticket.verb.messages())
+        }
         match self {
-            Self::Publish(ticket) => ticket.verb.bytes(),
-            Self::PublishSpecial(ticket) => ticket.verb.bytes(),
-            _ => 0,
+            Self::Ack(ticket) => load(ticket),
+            Self::Nack(ticket) => load(ticket),
+            Self::Extend(ticket) => load(ticket),
+            Self::Publish(ticket) => load(ticket),
+            Self::PublishSpecial(ticket) => load(ticket),
+            Self::Lease(ticket) => load(ticket),
+            Self::Alone(..) => (std::ptr::null(), 0, 1),
         }
     }
 
@@ -180,24 +190,44 @@ impl Inbox {
         }
     }
 
-    /// Takes what waits, oldest first, within the bounds. What was put in together is taken together.
+    /// Takes what waits, oldest first, within the bounds: of each topic and of all. What was put in together is taken
+    /// together, and what is left of a topic stays in its order.
     pub fn take(&self) -> Vec<Job> {
         let mut queue = self.lock();
-        let (mut taken, mut bytes) = (0, 0);
-        let jobs = &queue.jobs;
-        while let Some(job) = jobs.get(taken) {
-            let full = taken >= TAKE || bytes >= TAKE_BYTES;
-            if taken > 0 && full && job.since() != jobs[taken - 1].since() {
+        let mut taken = Vec::with_capacity(queue.jobs.len().min(TAKE));
+        let mut left = VecDeque::new();
+        let mut of_topics: HashMap<*const Topic, usize> = HashMap::new();
+        let (mut messages, mut bytes) = (0, 0);
+        // When the job before came, and whether it was taken.
+        let mut before: Option<(Instant, bool)> = None;
+        while let Some(job) = queue.jobs.pop_front() {
+            let together = before.filter(|(since, _)| *since == job.since());
+            if together.is_none() && (messages >= TAKE || bytes >= TAKE_BYTES) {
+                left.push_back(job);
                 break;
             }
-            bytes += job.bytes();
-            taken += 1;
+            let (topic, its_bytes, its_messages) = job.load();
+            let of_topic = of_topics.entry(topic).or_default();
+            let take = match together {
+                Some((_, taken)) => taken,
+                None => topic.is_null() || *of_topic < TAKE_OF_TOPIC,
+            };
+            before = Some((job.since(), take));
+            if take {
+                *of_topic += its_messages;
+                messages += its_messages;
+                bytes += its_bytes;
+                taken.push(job);
+            } else {
+                left.push_back(job);
+            }
         }
-        let jobs: Vec<_> = queue.jobs.drain(..taken).collect();
+        left.append(&mut queue.jobs);
+        queue.jobs = left;
         if !queue.jobs.is_empty() {
             self.filled.notify_one();
         }
-        jobs
+        taken
     }
 
     /// Refuses what has waited longer than `limit`: it was not sent and will not be.

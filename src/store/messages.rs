@@ -20,6 +20,8 @@ use std::{collections::HashSet, future::Future, sync::Arc};
 
 /// Bytes of bodies of a batch that go to Redis at once.
 const WAVE_BYTES: usize = 768 * 1024;
+/// Messages of a batch that go to Redis at once.
+const WAVE_MESSAGES: usize = 4 * GROUP_MESSAGES;
 
 impl Store {
     /// Stores a message; its topic comes into being if need be. Where the message's key is taken, or its idempotency key
@@ -297,7 +299,7 @@ fn wave<'m>(messages: &'m [NewMessage], bodies: &[Bytes]) -> usize {
         let repeats = key.into_iter().chain(idempotency).any(|key| !seen.insert(key));
         repeats || bytes > WAVE_BYTES
     };
-    let most = messages.len().min(GROUP_MESSAGES);
+    let most = messages.len().min(WAVE_MESSAGES);
     let end = (0..most).find(|at| ends(&messages[*at], &bodies[*at]));
     end.unwrap_or(most).max(1)
 }

@@ -181,10 +181,11 @@ impl Registry {
         let topic = self.remember(lanes, name, fields.value()?)?;
         // From here on everybody who works from an older configuration is told so.
         self.open_partition(lanes, &topic).await?;
-        // A new TTL or retention may concern what is there.
-        topic.sweep_by(Some(lanes.backend.clock.now()));
         if created {
             lanes.wake(name);
+        } else {
+            // A new TTL or retention may concern what is there.
+            topic.sweep_by(Some(lanes.backend.clock.now()));
         }
         Ok(Put::Done(created))
     }

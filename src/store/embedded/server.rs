@@ -58,6 +58,10 @@ pub(super) fn arguments(
     set("--appendonly", "yes".into());
     set("--appendfsync", appendfsync.into());
     set("--aof-load-truncated", "yes".into());
+    // A busy queue writes its log many times over while little is left in it: rewriting it sooner, or packing it, would
+    // take a core from those who wait.
+    set("--auto-aof-rewrite-min-size", "256mb".into());
+    set("--rdbcompression", "no".into());
     set("--save", "".into());
     set("--maxmemory-policy", "noeviction".into());
     set(packed, "0".into());
