@@ -22,7 +22,6 @@ use axum::{
     http::{HeaderValue, Response, header},
 };
 use bytes::Bytes;
-use futures_util::future::join_all;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::{
@@ -216,7 +215,7 @@ pub(super) async fn serve(
     Asked { want, wait, acks }: Asked,
 ) -> Result<Response<Body>, Problem> {
     // Put in first, so sent first.
-    let acked = join_all(acks.iter().map(|(id, token)| state.store.ack(*id, token)));
+    let acked = state.store.ack_batch(&acks);
     let (acked, grants) = tokio::join!(acked, state.rooms.lease(topics, want, wait));
     let outcomes = acks
         .iter()

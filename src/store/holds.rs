@@ -55,21 +55,24 @@ impl Store {
 
     /// Acks in order, as if one after another, each with its own outcome.
     pub async fn ack_batch(&self, acks: &[(MessageId, String)]) -> Vec<Result<(), Error>> {
-        let acks: Vec<_> = acks.iter().map(|(id, token)| (*id, token.clone(), ())).collect();
-        self.hold_batch(&acks, |id, seal, ()| Ack { id, seal }).await
+        self.hold_batch(acks, |(id, token)| (*id, token), |(id, _), seal| Ack { id: *id, seal })
+            .await
     }
 
     /// Gives leases back in order, as if one after another, each with its own outcome.
     pub async fn nack_batch(&self, nacks: Vec<Hold<NackRequest>>) -> Vec<Result<Nacked, Error>> {
-        let nack =
-            |id, seal, request: &NackRequest| Nack { id, seal, how: How::Asked(request.clone()) };
-        self.hold_batch(&nacks, nack).await
+        let nack = |(id, _, request): &Hold<NackRequest>, seal| {
+            let how = How::Asked(request.clone());
+            Nack { id: *id, seal, how }
+        };
+        self.hold_batch(&nacks, |(id, token, _)| (*id, token), nack).await
     }
 
     /// Extends leases in order, as if one after another, each with its own outcome.
     pub async fn extend_batch(&self, extends: Vec<Hold<u64>>) -> Vec<Result<Extended, Error>> {
-        self.hold_batch(&extends, |id, seal, lease_ms| Extend { id, seal, lease_ms: *lease_ms })
-            .await
+        let extend =
+            |(id, _, lease_ms): &Hold<u64>, seal| Extend { id: *id, seal, lease_ms: *lease_ms };
+        self.hold_batch(&extends, |(id, token, _)| (*id, token), extend).await
     }
 
     async fn hold<V, T>(
@@ -86,10 +89,12 @@ impl Store {
         self.of_message(id, submit).await?.1
     }
 
-    async fn hold_batch<V, T, X>(
+    /// `holder` says the message and the token of each.
+    async fn hold_batch<V, T, H>(
         &self,
-        holds: &[Hold<X>],
-        verb: impl Fn(MessageId, Seal, &X) -> V,
+        holds: &[H],
+        holder: impl for<'h> Fn(&'h H) -> (MessageId, &'h str),
+        verb: impl Fn(&H, Seal) -> V,
     ) -> Vec<Result<T, Error>>
     where
         V: Grouped<Answer = Result<T, Error>>,
@@ -100,33 +105,32 @@ impl Store {
             // What concerns a message for a second time comes after the answer for the first.
             let mut seen = HashSet::new();
             let (wave, later): (Vec<_>, Vec<_>) =
-                left.into_iter().partition(|at| seen.insert(holds[*at].0));
+                left.into_iter().partition(|at| seen.insert(holder(&holds[*at]).0));
             left = later;
             let (mut sent, mut verbs) = (Vec::new(), Vec::new());
             for at in wave {
-                let (id, token, with) = &holds[at];
-                let known = self.open_known(id, token);
-                match (known, self.topic_of(*id).await) {
+                let hold = &holds[at];
+                let (id, token) = holder(hold);
+                let known = self.open_known(&id, token);
+                match (known, self.topic_of(id).await) {
                     (Some(seal), Ok(topic)) => {
                         sent.push(at);
-                        verbs.push((topic, verb(*id, seal, with)));
+                        verbs.push((topic, verb(hold, seal)));
                     }
                     (_, Err(error)) => outcomes[at] = Some(Err(error)),
                     (None, Ok(_)) => {
-                        outcomes[at] =
-                            Some(self.hold(*id, token, |seal| verb(*id, seal, with)).await);
+                        outcomes[at] = Some(self.hold(id, token, |seal| verb(hold, seal)).await);
                     }
                 }
             }
             let answers = self.lanes.submit_many(verbs.into_iter()).await;
             for (at, answer) in sent.into_iter().zip(answers) {
-                let (id, token, with) = &holds[at];
+                let hold = &holds[at];
+                let (id, token) = holder(hold);
                 outcomes[at] = Some(match answer {
                     Ok(outcome) => outcome,
                     // The topic has changed: this one by itself, which reads the registry again.
-                    Err(CallError::Stale) => {
-                        self.hold(*id, token, |seal| verb(*id, seal, with)).await
-                    }
+                    Err(CallError::Stale) => self.hold(id, token, |seal| verb(hold, seal)).await,
                     Err(error) => Err(failed(error)),
                 });
             }

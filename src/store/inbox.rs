@@ -1,5 +1,8 @@
 //! Where requests wait while the calls before them are under way. Whichever lane is free takes all that waits, and so
 //! a group is as large as the load asks for: alone when the service is idle, hundreds when it is busy.
+//!
+//! One lane more is for what must not wait behind a busy topic: while the others are all at work it takes requests of
+//! topics that none of them is busy with.
 
 use super::{
     ack::Ack,
@@ -52,9 +55,10 @@ impl Job {
     }
 
     /// The topic that it works on, if it is one of those that go in groups; bytes and messages that it adds to a call.
-    fn load(&self) -> (*const Topic, usize, usize) {
-        fn load<V: Verb>(ticket: &Ticket<V>) -> (*const Topic, usize, usize) {
-            (Arc::as_ptr(&ticket.topic), ticket.verb.bytes(), ticket.verb.messages())
+    fn load(&self) -> (Option<TopicMark>, usize, usize) {
+        fn load<V: Verb>(ticket: &Ticket<V>) -> (Option<TopicMark>, usize, usize) {
+            let topic = Arc::as_ptr(&ticket.topic).addr();
+            (Some(topic), ticket.verb.bytes(), ticket.verb.messages())
         }
         match self {
             Self::Ack(ticket) => load(ticket),
@@ -63,7 +67,7 @@ impl Job {
             Self::Publish(ticket) => load(ticket),
             Self::PublishSpecial(ticket) => load(ticket),
             Self::Lease(ticket) => load(ticket),
-            Self::Alone(..) => (std::ptr::null(), 0, 1),
+            Self::Alone(..) => (None, 0, 1),
         }
     }
 
@@ -144,6 +148,10 @@ pub(crate) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
 struct Queue {
     jobs: VecDeque<Job>,
     closed: bool,
+    /// How many lanes, the express one apart, wait for something to do.
+    idle: usize,
+    /// Topics that lanes are busy with, and how many lanes.
+    busy: HashMap<TopicMark, usize>,
 }
 
 /// The inbox that all lanes share.
@@ -151,6 +159,48 @@ struct Queue {
 pub(crate) struct Inbox {
     queue: Mutex<Queue>,
     filled: Notify,
+    /// For the express lane.
+    express: Notify,
+}
+
+/// What a lane took; its topics count as busy until this is dropped.
+pub(crate) struct Taken<'a> {
+    pub jobs: Vec<Job>,
+    inbox: &'a Inbox,
+    topics: Vec<TopicMark>,
+}
+
+/// Tells topics from each other, and holds nothing of them.
+type TopicMark = usize;
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.inbox.lock();
+        for topic in &self.topics {
+            if let Some(lanes) = queue.busy.get_mut(topic) {
+                *lanes -= 1;
+                if *lanes == 0 {
+                    queue.busy.remove(topic);
+                }
+            }
+        }
+    }
+}
+
+/// A lane that waits, however its waiting ends.
+struct Idle<'a>(&'a Inbox);
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.0.lock().idle -= 1;
+    }
+}
+
+impl Queue {
+    /// May this request pass those of busy topics?
+    fn passes(&self, job: &Job) -> bool {
+        job.load().0.is_none_or(|topic| !self.busy.contains_key(&topic))
+    }
 }
 
 impl Inbox {
@@ -165,38 +215,53 @@ impl Inbox {
         if queue.closed {
             drop(queue);
             jobs.into_iter().for_each(Job::refuse);
-        } else {
-            queue.jobs.extend(jobs);
-            drop(queue);
-            self.filled.notify_one();
+            return;
+        }
+        let before = queue.jobs.len();
+        queue.jobs.extend(jobs);
+        // What came together is mostly of one topic.
+        let pressing =
+            queue.idle == 0 && queue.jobs.get(before).is_some_and(|job| queue.passes(job));
+        drop(queue);
+        self.filled.notify_one();
+        if pressing {
+            self.express.notify_one();
         }
     }
 
     /// Waits until there is something to take; false when the inbox is closed and empty.
-    pub async fn wait(&self) -> bool {
+    pub async fn wait(&self, express: bool) -> bool {
         loop {
-            {
-                let queue = self.lock();
-                if !queue.jobs.is_empty() {
+            let _idle = {
+                let mut queue = self.lock();
+                let found = match express {
+                    false => !queue.jobs.is_empty(),
+                    true => queue.idle == 0 && queue.jobs.iter().any(|job| queue.passes(job)),
+                };
+                if found {
                     return true;
                 }
-                if queue.closed {
-                    // The other lanes sleep on the same bell.
+                if queue.closed && queue.jobs.is_empty() {
+                    // The other lanes sleep on the same bells.
                     self.filled.notify_one();
+                    self.express.notify_one();
                     return false;
                 }
-            }
-            self.filled.notified().await;
+                queue.idle += usize::from(!express);
+                (!express).then(|| Idle(self))
+            };
+            let bell = if express { &self.express } else { &self.filled };
+            bell.notified().await;
         }
     }
 
     /// Takes what waits, oldest first, within the bounds: of each topic and of all. What was put in together is taken
-    /// together, and what is left of a topic stays in its order.
-    pub fn take(&self) -> Vec<Job> {
+    /// together, and what is left of a topic stays in its order. The express lane takes nothing of a busy topic.
+    pub fn take(&self, express: bool) -> Taken<'_> {
         let mut queue = self.lock();
-        let mut taken = Vec::with_capacity(queue.jobs.len().min(TAKE));
+        let mut jobs = Vec::with_capacity(queue.jobs.len().min(TAKE));
         let mut left = VecDeque::new();
-        let mut of_topics: HashMap<*const Topic, usize> = HashMap::new();
+        let mut of_topics: HashMap<TopicMark, usize> = HashMap::new();
         let (mut messages, mut bytes) = (0, 0);
         // When the job before came, and whether it was taken.
         let mut before: Option<(Instant, bool)> = None;
@@ -207,27 +272,31 @@ impl Inbox {
                 break;
             }
             let (topic, its_bytes, its_messages) = job.load();
-            let of_topic = of_topics.entry(topic).or_default();
-            let take = match together {
-                Some((_, taken)) => taken,
-                None => topic.is_null() || *of_topic < TAKE_OF_TOPIC,
-            };
+            let of_topic = topic.and_then(|topic| of_topics.get(&topic).copied()).unwrap_or(0);
+            let fits = of_topic < TAKE_OF_TOPIC && (!express || queue.passes(&job));
+            let take = together.map_or(fits, |(_, taken)| taken);
             before = Some((job.since(), take));
             if take {
-                *of_topic += its_messages;
+                if let Some(topic) = topic {
+                    of_topics.insert(topic, of_topic + its_messages);
+                }
                 messages += its_messages;
                 bytes += its_bytes;
-                taken.push(job);
+                jobs.push(job);
             } else {
                 left.push_back(job);
             }
         }
         left.append(&mut queue.jobs);
         queue.jobs = left;
+        let topics: Vec<_> = of_topics.into_keys().collect();
+        for topic in &topics {
+            *queue.busy.entry(*topic).or_default() += 1;
+        }
         if !queue.jobs.is_empty() {
             self.filled.notify_one();
         }
-        taken
+        Taken { jobs, inbox: self, topics }
     }
 
     /// Refuses what has waited longer than `limit`: it was not sent and will not be.
@@ -244,6 +313,7 @@ impl Inbox {
     pub fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();
+        self.express.notify_one();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {

@@ -24,20 +24,22 @@ const LEAST_SHARE: u32 = 4;
 pub(super) struct Lane {
     lanes: Arc<Lanes>,
     link: Option<Link>,
+    /// Only for what need not wait behind a busy topic.
+    express: bool,
     /// Until when nothing is tried, and how long the pause was.
     down: Option<(Instant, Duration)>,
 }
 
 impl Lane {
-    pub(super) fn new(lanes: Arc<Lanes>, link: Option<Link>) -> Self {
-        Self { lanes, link, down: None }
+    pub(super) fn new(lanes: Arc<Lanes>, link: Option<Link>, express: bool) -> Self {
+        Self { lanes, link, express, down: None }
     }
 
     /// Serves the inbox until it is closed and empty.
     pub(super) async fn run(mut self) {
         let lanes = self.lanes.clone();
         loop {
-            match tokio::time::timeout(PROBE_EVERY, lanes.inbox.wait()).await {
+            match tokio::time::timeout(PROBE_EVERY, lanes.inbox.wait(self.express)).await {
                 Ok(true) => self.serve().await,
                 Ok(false) => return,
                 Err(_) => self.probe().await,
@@ -50,12 +52,14 @@ impl Lane {
         tokio::task::yield_now().await;
         let lanes = self.lanes.clone();
         if !self.connected().await {
-            let waiting = lanes.inbox.take();
+            let mut taken = lanes.inbox.take(self.express);
+            let waiting = std::mem::take(&mut taken.jobs);
             lanes.count_refused(waiting.len());
             group(waiting).into_iter().for_each(|call| call.refuse());
             return;
         }
-        let jobs = lanes.inbox.take();
+        let mut taken = lanes.inbox.take(self.express);
+        let jobs = std::mem::take(&mut taken.jobs);
         let waited = jobs.first().map(|job| job.since().elapsed()).unwrap_or_default();
         let limit = lanes.timeout.saturating_sub(waited).max(lanes.timeout / LEAST_SHARE);
         let calls = group(jobs);

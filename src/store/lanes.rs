@@ -86,8 +86,11 @@ impl Lanes {
             complained,
         });
         for _ in 0..lanes {
-            let lane = Lane::new(this.clone(), first.take());
+            let lane = Lane::new(this.clone(), first.take(), false);
             this.tasks.spawn(lane.run());
+        }
+        if mode == StoreMode::Group {
+            this.tasks.spawn(Lane::new(this.clone(), None, true).run());
         }
         let watched = Arc::downgrade(&this);
         tokio::spawn(async move {

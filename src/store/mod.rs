@@ -91,7 +91,8 @@ impl Store {
         // In direct mode every request wants a connection; the default of deadpool's examples.
         let connections = match options.mode {
             StoreMode::Direct => 16,
-            _ => options.lanes + 1,
+            // The express lane's, and one to spare.
+            _ => options.lanes + 2,
         };
         let prefix = &options.key_prefix;
         let backend = Backend::new(&options.url, prefix, connections, options.timeout, metrics)?;

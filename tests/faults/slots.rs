@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use deadpool_redis::redis::{self, RedisResult};
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Dueq, Redis, eventually, free_port, text, topic};
+use crate::harness::{Answer, Client, Dueq, Launch, Redis, eventually, free_port, text, topic};
 use crate::monitor::{Call, MARKER, Monitor};
 
 /// Commands that name no key, as a client or inside a script.
@@ -204,6 +204,13 @@ async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
     let monitor = Monitor::start(redis.port()).await;
     let (one, other) = (Dueq::on(&redis).start().await, Dueq::on(&redis).start().await);
     visit_everything(&one.client(), &other.client()).await;
+    // A place without a body, for the audit to find and to mend.
+    let damaged = topic("slots-damaged");
+    one.client().published(&damaged, json!({"payload": 1, "key": "k", "ttl_ms": 60_000})).await;
+    let place = format!("dueq:{{{damaged}:0}}:delayed");
+    let _: i64 = redis.command(&["ZADD", &place, "1", "no member.."]).await;
+    let audit = Launch::command(["audit", "--repair", "--redis-url", &redis.url()]).finish().await;
+    assert_eq!(audit.code, 1, "{audit:?}");
     let _: String = redis.command(&["ECHO", MARKER]).await;
     let calls = monitor.calls().await;
 
