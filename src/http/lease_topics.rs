@@ -7,13 +7,10 @@ use super::{
     lease::{Asked, LeaseAck, LeaseResponse, serve},
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems},
 };
-use crate::model::TopicName;
+use crate::model::{MAX_TOPICS_LIMIT, TopicName};
 use axum::{body::Body, extract::State, http::Response};
 use std::collections::HashSet;
 use utoipa::ToSchema;
-
-/// Topics of one request, at most.
-const MAX_TOPICS: usize = 32;
 
 /// What a consumer of several topics asks for; every field but `topics` may be left out.
 #[derive(ToSchema)]
@@ -68,7 +65,7 @@ pub async fn lease_from_topics(
 
 /// The names; what is wrong with them is noted in `fields`.
 fn read_topics(fields: &mut Fields<'_>) -> Vec<TopicName> {
-    let topics = fields.strings("topics", 1..=MAX_TOPICS, |text| {
+    let topics = fields.strings("topics", 1..=MAX_TOPICS_LIMIT, |text| {
         TopicName::parse(text).map_err(|error| error.to_string())
     });
     let topics = fields.required("topics", topics).unwrap_or_default();

@@ -103,11 +103,7 @@ impl Alone for RedriveSome {
         reply: Value,
     ) -> Result<RedrivenSome, CallError> {
         let mut fields = Fields::of(reply)?;
-        let now = fields.int()?;
-        context.backend.clock.observe(now);
-        if fields.int()? == 1 {
-            context.wakes.push(topic.clone());
-        }
+        let now = context.read_wake(topic, &mut fields)?;
         let (redriven, skipped) = (fields.int()?, fields.int()?);
         topic.counters.redriven.inc_by(redriven as u64);
         Ok(RedrivenSome { now, redriven, skipped, left: fields.int()?, of: fields.int()? })

@@ -4,9 +4,10 @@
 use super::{
     backend::{Backend, Run},
     registry::Topic,
-    reply::CallError,
+    reply::{CallError, Fields},
     scripts::Script,
 };
+use crate::model::Millis;
 use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::{collections::HashSet, sync::Arc, time::Instant};
 use tokio::sync::oneshot;
@@ -22,6 +23,23 @@ pub(crate) struct Context<'a> {
     pub run: &'a Arc<Run>,
     /// Topics whose sleeping consumers a reply asked to wake.
     pub wakes: Vec<Arc<Topic>>,
+}
+
+impl Context<'_> {
+    /// Reads what every script that makes messages due begins its reply with: Redis's time, and whether consumers of
+    /// the topic must be woken. Returns the time.
+    pub fn read_wake(
+        &mut self,
+        topic: &Arc<Topic>,
+        fields: &mut Fields,
+    ) -> Result<Millis, CallError> {
+        let now = fields.int()?;
+        self.backend.clock.observe(now);
+        if fields.int()? == 1 {
+            self.wakes.push(topic.clone());
+        }
+        Ok(now)
+    }
 }
 
 /// A kind of request that one script serves, many at a time.

@@ -235,10 +235,7 @@ fn read_changed(
     reply: Value,
 ) -> Result<MessageSnapshot, CallError> {
     let mut fields = Fields::of(reply)?;
-    context.backend.clock.observe(fields.int()?);
-    if fields.int()? == 1 {
-        context.wakes.push(topic.clone());
-    }
+    context.read_wake(topic, &mut fields)?;
     let snapshot = read_snapshot(topic, &mut fields.fields()?)?;
     topic.sweep_by(snapshot.expires_at);
     Ok(snapshot)

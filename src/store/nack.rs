@@ -88,10 +88,7 @@ impl Verb for Nack {
         reply: Value,
     ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
-        context.backend.clock.observe(fields.int()?);
-        if fields.int()? == 1 {
-            context.wakes.push(topic.clone());
-        }
+        context.read_wake(topic, &mut fields)?;
         let mut answers = Vec::with_capacity(group.len());
         for ticket in group {
             let (code, at) = (fields.int()?, fields.int()?);

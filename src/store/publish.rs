@@ -98,11 +98,7 @@ impl Verb for Publish {
         reply: Value,
     ) -> Result<Vec<Result<Outcome, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
-        let now = fields.int()?;
-        context.backend.clock.observe(now);
-        if fields.int()? == 1 {
-            context.wakes.push(topic.clone());
-        }
+        let now = context.read_wake(topic, &mut fields)?;
         topic.counters.published.inc_by(group.len() as u64);
         let stored = |ticket: &Ticket<Self>| stored(ticket.verb.id, ticket.verb.due.from(now), now);
         if let Some(ttl) = topic.settings.ttl_ms {
@@ -207,11 +203,7 @@ impl Verb for PublishSpecial {
         reply: Value,
     ) -> Result<Vec<Result<Outcome, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
-        let now = fields.int()?;
-        context.backend.clock.observe(now);
-        if fields.int()? == 1 {
-            context.wakes.push(topic.clone());
-        }
+        let now = context.read_wake(topic, &mut fields)?;
         topic.counters.expired.inc_by(fields.int()? as u64);
         let mut outcomes = Vec::with_capacity(group.len());
         for ticket in group {
