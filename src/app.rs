@@ -7,8 +7,12 @@ use crate::{
         access::{Access, AccessError},
         server,
     },
-    loops::keep_house,
+    loops::{
+        callbacks::{Caller, Sending, send_callbacks},
+        keep_house,
+    },
     metrics::Metrics,
+    model::AddressGuard,
     store::{
         ConnectError, Store, StoreOptions,
         embedded::{EmbeddedRedis, Options, StartError},
@@ -20,6 +24,7 @@ use tokio::{
     net::TcpListener,
     sync::{oneshot, watch},
 };
+use tokio_util::sync::CancellationToken;
 
 /// Why the service could not start; each is one line.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +49,9 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
+    /// Calls by https cannot be made: a defect.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
     /// The document cannot be written: a defect.
     #[error("the OpenAPI document cannot be written: {0}")]
     Document(#[from] serde_json::Error),
@@ -96,20 +104,34 @@ async fn serve(
         tracing::error!(%reason, "not ready");
     }
     let rooms = WaitingRooms::open(store.clone(), metrics.clone(), woken);
-    let house = tokio::spawn(keep_house(store.clone()));
+    let house = tokio::spawn(keep_house(store.clone(), http::dead_letter));
+    let drain = Duration::from_millis(config.drain_timeout_ms);
     let (stopping, is_stopping) = watch::channel(false);
     access.warn(config.listen);
+    let own = vec![listener.local_addr().map_err(|error| RunError::Listen(config.listen, error))?];
+    let addresses = Arc::new(AddressGuard::new(config.callback_allow.clone(), own));
     let router = http::router(
         access,
+        addresses.clone(),
         store.clone(),
         rooms.clone(),
-        metrics,
+        metrics.clone(),
         config.max_body_bytes,
         is_stopping,
     )?;
+    let no_more_calls = CancellationToken::new();
+    let callbacks = match config.no_dispatch {
+        true => None,
+        false => {
+            let caller = Caller::new(addresses, config.callback_dns)?;
+            let (store, rooms, secrets) =
+                (store.clone(), rooms.clone(), config.signing_secrets.clone().into());
+            let sending = Sending { store, rooms, metrics, caller, secrets, drain };
+            Some(tokio::spawn(send_callbacks(sending, no_more_calls.clone())))
+        }
+    };
     announce(config, &listener)?;
 
-    let drain = Duration::from_millis(config.drain_timeout_ms);
     let (stop_serving, told_to_stop) = oneshot::channel::<()>();
     let server = async {
         let stop = async { drop(told_to_stop.await) };
@@ -119,12 +141,17 @@ async fn serve(
         shutdown.await;
         tracing::info!("stopping");
         stopping.send_replace(true);
+        no_more_calls.cancel();
         rooms.close();
         // The server may be gone only after this.
         let _ = stop_serving.send(());
     };
     tokio::join!(server, conductor);
     house.abort();
+    if let Some(callbacks) = callbacks {
+        // Calls under way end, or their messages go back, while Redis can still be told.
+        let _ = callbacks.await;
+    }
     store.stop().await;
     tracing::info!("stopped");
     Ok(())

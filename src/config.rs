@@ -1,7 +1,11 @@
 //! What `dueq serve` can be told, each flag also by environment variable. The README's table of flags is this struct.
 
-use crate::store::{StoreMode, embedded::Fsync};
+use crate::{
+    model::SigningSecret,
+    store::{StoreMode, embedded::Fsync},
+};
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
+use ipnet::IpNet;
 use std::{fmt, net::SocketAddr, path::PathBuf};
 
 /// Options of `dueq serve`.
@@ -33,6 +37,29 @@ pub struct Config {
         value_delimiter = ','
     )]
     pub allow_hosts: Vec<String>,
+    /// A network that callbacks may go to although it is not public, as 10.1.0.0/16, repeatable.
+    #[arg(
+        long = "callback-allow",
+        env = "DUEQ_CALLBACK_ALLOW",
+        value_name = "CIDR",
+        value_delimiter = ','
+    )]
+    pub callback_allow: Vec<IpNet>,
+    /// A name server that callbacks' hosts are looked up at, in place of the system's.
+    #[arg(long, env = "DUEQ_CALLBACK_DNS", value_name = "ADDR")]
+    pub callback_dns: Option<SocketAddr>,
+    /// What callbacks are signed with in topics without secrets of their own, as whsec_…; two while rotating.
+    #[arg(
+        long = "signing-secret",
+        env = "DUEQ_SIGNING_SECRET",
+        value_name = "SECRET",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    pub signing_secrets: Vec<SigningSecret>,
+    /// Send no callbacks from this instance.
+    #[arg(long, env = "DUEQ_NO_DISPATCH", value_parser = BoolishValueParser::new())]
+    pub no_dispatch: bool,
     /// File to write the bound address to, once requests are answered.
     #[arg(long, env = "DUEQ_ADDR_FILE", value_name = "PATH")]
     pub addr_file: Option<PathBuf>,

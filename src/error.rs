@@ -35,6 +35,24 @@ pub enum Error {
     /// The topic holds as many messages as it may.
     #[error("the topic holds as many messages as it may")]
     TopicFull,
+    /// The topic is pushed, and neither it nor the message says where to.
+    #[error("the topic is pushed and has no url: the message must name its own in `callback`")]
+    CallbackUrlMissing,
+    /// The topic is not pushed, and the message names a callback.
+    #[error("the topic is not pushed, so nothing would be sent to this callback")]
+    TopicNotPushed,
+    /// The topic is pushed: dueq consumes it itself.
+    #[error("the topic is pushed: dueq sends its messages itself, so nobody can lease them")]
+    TopicIsPushed,
+    /// Under this name dueq sets a header itself on what it calls.
+    #[error("is set by dueq itself on what it calls")]
+    HeaderReserved(String),
+    /// `***` stands for a value that is stored, and under this field nothing is.
+    #[error("*** stands for a value that is stored, and none is")]
+    NothingMasked(String),
+    /// There is no such schedule.
+    #[error("there is no schedule of this name")]
+    ScheduleNotFound,
     /// There are messages in the topic.
     #[error("there are messages in the topic; ?force=true deletes them with it")]
     TopicNotEmpty,

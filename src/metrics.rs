@@ -1,7 +1,12 @@
 //! What an operator can graph. Everything is counted where it happens and rendered on demand; the only labels that a
 //! user can multiply are topic names, and those are bounded.
 
+mod calls;
+
+pub use calls::CallMetrics;
+
 use crate::model::TopicName;
+use calls::Calls;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, text::encode},
@@ -21,6 +26,7 @@ use std::{
 
 /// Topics that get a label of their own; all later ones share `_other`.
 const MAX_TOPIC_LABELS: usize = 200;
+const OTHER: &str = "_other";
 
 /// Labels of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -125,6 +131,7 @@ pub struct Metrics {
     pub redis_errors: Family<ErrorLabels, Counter>,
     /// Connections to Redis that were opened.
     pub redis_connects: Counter,
+    calls: Calls,
 }
 
 impl Default for Metrics {
@@ -165,6 +172,7 @@ impl Metrics {
         );
         let redis_connects = Counter::default();
         registry.register("redis_connects", "Connections opened to Redis", redis_connects.clone());
+        let calls = Calls::new(&mut registry);
         registry.register_collector(Box::new(TopicCollector(topics.clone())));
         Self {
             registry,
@@ -177,12 +185,18 @@ impl Metrics {
             redis_seconds,
             redis_errors,
             redis_connects,
+            calls,
         }
     }
 
     /// The counters of a topic, to be kept by whoever counts often; those of `_other` once there are many topics.
     pub fn topic(&self, name: &TopicName) -> Arc<TopicCounters> {
         self.topics.get(name)
+    }
+
+    /// What is measured of a topic's calls; of `_other` once there are many topics.
+    pub fn calls(&self, name: &TopicName) -> CallMetrics {
+        self.calls.of(self.topics.label(name))
     }
 
     /// Counts a group that went to Redis in one call of `script`.
@@ -226,6 +240,13 @@ struct Topics {
 }
 
 impl Topics {
+    /// The label of a topic.
+    fn label(&self, name: &TopicName) -> String {
+        // Those of `_other` share one set of counters.
+        let own = !Arc::ptr_eq(&self.get(name), &self.other);
+        if own { name.to_string() } else { OTHER.to_owned() }
+    }
+
     fn get(&self, name: &TopicName) -> Arc<TopicCounters> {
         let Ok(mut named) = self.named.write() else { return self.other.clone() };
         if let Some(counters) = named.get(name) {
@@ -247,7 +268,7 @@ impl Collector for TopicCollector {
         let Ok(named) = self.0.named.read() else { return Ok(()) };
         let mut topics: Vec<_> = named.iter().map(|(name, t)| (name.to_string(), t)).collect();
         topics.sort_by(|a, b| a.0.cmp(&b.0));
-        topics.push(("_other".to_owned(), &self.0.other));
+        topics.push((OTHER.to_owned(), &self.0.other));
         for (name, help, counter_of) in TOPIC_COUNTERS {
             let name = format!("messages_{name}");
             let family = Family::<TopicLabels, Counter>::default();

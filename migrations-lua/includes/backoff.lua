@@ -1,11 +1,26 @@
+-- The parts of a policy: 'exponential;base_ms;factor;max_ms;jitter', 'fixed;base_ms' or 'schedule;delay;…'.
+local function policy_parts(policy)
+  local parts = {}
+  for part in string.gmatch(policy, '[^;]+') do parts[#parts + 1] = part end
+  return parts
+end
+
 -- Delay (ms) before attempt failures + 1. `policy` is 'exponential;base_ms;factor;max_ms;jitter' (base * factor ^
 -- (failures - 1), at most max, times 1 +- jitter), 'fixed;base_ms' or 'schedule;delay;…', whose last delay repeats.
 -- `unit` is a random number in [0, 1) drawn by the caller, since Lua's generator starts from the same seed in every script.
 local function backoff(policy, failures, unit)
-  local parts = {}
-  for part in string.gmatch(policy, '[^;]+') do parts[#parts + 1] = part end
+  local parts = policy_parts(policy)
   if parts[1] == 'fixed' then return tonumber(parts[2]) end
   if parts[1] == 'schedule' then return tonumber(parts[math.min(failures, #parts - 1) + 1]) end
   local delay = math.min(tonumber(parts[2]) * tonumber(parts[3]) ^ (failures - 1), tonumber(parts[4]))
   return math.floor(delay * (1 + tonumber(parts[5]) * (2 * tonumber(unit) - 1)) + 0.5)
+end
+
+-- The longest delay (ms) that a policy ever means, jitter apart.
+local function longest_delay(policy)
+  local parts = policy_parts(policy)
+  if parts[1] == 'exponential' then return tonumber(parts[4]) end
+  local longest = 0
+  for i = 2, #parts do longest = math.max(longest, tonumber(parts[i])) end
+  return longest
 end

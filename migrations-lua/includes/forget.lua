@@ -28,11 +28,12 @@ local function drop_all(k, members, total)
   redis.call('HINCRBY', k.meta, total, #members)
 end
 
--- A message dies: no key, no TTL, no place but among the dead.
+-- A message dies: no key, no TTL, no place but among the dead; and it is noted where what dies is told of elsewhere.
 local function bury(k, member, rest, at)
   free_key(k, member, rest)
   redis.call('ZREM', k.expires, member)
   redis.call('ZREM', k.first_due, member)
   redis.call('ZADD', k.dead, at, member)
   redis.call('HINCRBY', k.meta, 'dead', 1)
+  if redis.call('HEXISTS', k.meta, 'dead_topic') == 1 then redis.call('ZADD', k.dead_out, at, member) end
 end

@@ -7,9 +7,9 @@ local function earlier(earliest, zset, scale, shift)
 end
 
 -- When time next brings something to a partition that nobody need ask for (ms): a lease, a TTL or a retention is over,
--- or an idempotency key; 0 when nothing will.
+-- or an idempotency key; 0 when nothing will. A death that is to be told of elsewhere is at its own instant.
 local function next_sweep(k, rules)
-  local earliest = 0
+  local earliest = earlier(0, k.dead_out, 1, 0)
   for _, zset in ipairs({ k.unack, k.last }) do earliest = earlier(earliest, zset, 2048, 0) end
   for _, zset in ipairs({ k.expires, k.idem_due }) do earliest = earlier(earliest, zset, 1, 0) end
   earliest = earlier(earliest, k.dead, 1, rules.dead_ms)

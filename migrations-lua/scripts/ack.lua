@@ -13,7 +13,8 @@
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: acks of different messages, at most 128
 -- ARGV[3] common: the seal that all have, or ''
--- ARGV[4..] n members; n seals unless all have one
+-- ARGV[4..] n members; n seals unless all have one; where calls are to be kept, for each when its call began (ms; '' for
+--   none) and its report
 -- returns: n when all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again; or 'STALE'
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; 5 more calls a group where messages are not
 --   plain; one HEXISTS for each that fails, one HGET for each that has a key
@@ -71,10 +72,17 @@ for i = 1, n do
   end
 end
 if #good > 0 then
+  local notes = (ARGV[3] ~= '' and n or 2 * n) + 3
   local k = { messages = KEYS[3], extra = KEYS[4], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8], events = KEYS[9] }
   local removed = redis.call('ZREM', KEYS[1], unpack(good))
   if removed < #good then redis.call('ZREM', KEYS[2], unpack(good)) end
   if acked_ms > 0 then
+    for i = 1, #ARGV > notes and n or 0 do
+      local at, report = ARGV[notes + 2 * i - 1], ARGV[notes + 2 * i]
+      if codes[i] == 0 and at ~= '' then
+        lib.add_events(k, members[i], lib.event('c', tonumber(at), lib.open_seal(seals[i]), report))
+      end
+    end
     redis.call('ZADD', KEYS[10], unpack(kept))
     redis.call('ZREM', KEYS[7], unpack(good))
     redis.call('ZREM', KEYS[8], unpack(good))

@@ -12,9 +12,9 @@ local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end
 local page
 if ARGV[3] == 'h' then
-  page = redis.call('HSCAN', KEYS[17], ARGV[4], 'COUNT', ARGV[5])
+  page = redis.call('HSCAN', KEYS[18], ARGV[4], 'COUNT', ARGV[5])
 else
-  page = redis.call('ZSCAN', KEYS[17], ARGV[4], 'COUNT', ARGV[5])
+  page = redis.call('ZSCAN', KEYS[18], ARGV[4], 'COUNT', ARGV[5])
 end
 local list, found, begins, bytes = page[2], {}, {}, 0
 local function add(member, defect, detail)

@@ -20,7 +20,7 @@ if ARGV[3] ~= '1' then
 end
 for _, key in ipairs({
   k.unack, k.last, k.delayed, k.messages, k.meta, k.extra, k.delayed_prio, k.ready, k.dead, k.keys, k.expires,
-  k.first_due, k.events, k.acked, k.idem, k.idem_due,
+  k.first_due, k.events, k.acked, k.dead_out, k.idem, k.idem_due,
 }) do redis.call('UNLINK', key) end
 redis.call('HSET', k.meta, 'topic', table.concat({ '-', ARGV[2] }))
 redis.call('PEXPIRE', k.meta, ARGV[4])

@@ -9,7 +9,8 @@
 -- KEYS[8..] ready and the rest of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] generation: of this Redis run
--- ARGV[3] waits: 1 when the caller will sleep for what it does not get
+-- ARGV[3] waits: 1 when the caller will sleep for what it does not get; 2 more when dueq sends the messages itself,
+--   and then writes down the call rather than the grant
 -- ARGV[4] sized: 1 when a want is bounded below what a reply holds, so that every size has to be looked at
 -- ARGV[5..] for each want max_messages, lease_ms; when sized also max_bytes, begun (1: it has messages from an earlier
 --   call). Wants that follow each other with the same lease_ms are one, unless sized
@@ -116,7 +117,7 @@ if taken > 0 then
       local attempts, counted, own_max, priority, rest = lib.parse_extra(extras[i])
       local left = math.max((tonumber(own_max) or topic_max) - counted - 1, 0)
       local key = ''
-      if attempts > 0 then lib.add_events(k, members[i], lib.event('g', now, attempts + 1, '')) end
+      if attempts > 0 and ARGV[3] < '2' then lib.add_events(k, members[i], lib.event('g', now, attempts + 1, '')) end
       if rest ~= '' then key = lib.grant_key(k, members[i], extras[i]) end
       facts[4 * i - 3], facts[4 * i - 2], facts[4 * i - 1], facts[4 * i] = attempts + 1, left, priority, key
       redis.call('ZADD', left > 0 and KEYS[1] or KEYS[2], leases[2 * i - 1], members[i])
@@ -126,7 +127,7 @@ if taken > 0 then
 end
 
 local next_at = 0
-if ARGV[3] == '1' and not capped then
+if (ARGV[3] == '1' or ARGV[3] == '3') and not capped then
   next_at = (lib or rare()).next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
   redis.call('HSET', KEYS[5], 'sleep', next_at == 0 and '9007199254740992' or int(next_at))
 end

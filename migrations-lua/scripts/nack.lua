@@ -4,9 +4,10 @@
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: nacks of different messages, at most 128
 -- ARGV[3] common: the seal that all have, or ''
--- ARGV[4..] n members; n seals unless all have one; for each kind ('n' failed, 'd' dead at once, 'r' released, 'u'
---   returned unseen), delay (ms; '' for the backoff policy's, or for the due time before '@' of what is returned),
---   random unit for the backoff's jitter, instant of the grant, reason (JSON) or ''
+-- ARGV[4..] n members; n seals unless all have one; for each kind ('n' failed, 'd' dead at once, 'r' released, 'w'
+--   released for want of a place, which is no event, 'u' returned unseen), delay (ms; '' for the backoff policy's; after '<' at most ten times the longest of that; after '@'
+--   the due time itself), random unit for the backoff's jitter, instant of the grant, reason (JSON) or '', when the call
+--   began that failed (ms; the reason is its report) or ''
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
 --   4 dead, 5 expired} or 'STALE'
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
@@ -20,11 +21,11 @@ local ttl = parse_rules(meta[5]).ttl
 local members, seals, scores, extras = read_leases(ARGV, n, k.unack, k.last, k.extra)
 local options = (ARGV[3] ~= '' and n or 2 * n) + 3
 local reply, earliest = { now, 0 }, math.huge
-local totals = { n = 0, d = 0, r = 0, u = 0 }
+local totals = { n = 0, d = 0, r = 0, u = 0, w = 0 }
 for i = 1, n do
   local member, code, due = members[i], nil, 0
-  local at = options + 5 * (i - 1)
-  local kind, delay, reason = ARGV[at + 1], ARGV[at + 2], ARGV[at + 5]
+  local at = options + 6 * (i - 1)
+  local kind, delay, reason, called = ARGV[at + 1], ARGV[at + 2], ARGV[at + 5], ARGV[at + 6]
   if not holds(seals[i], scores[i], extras[i], now) then
     code = redis.call('HEXISTS', k.messages, member) == 1 and 1 or 2
   else
@@ -34,13 +35,16 @@ for i = 1, n do
     if kind == 'n' or kind == 'd' then counted = counted + 1 end
     redis.call('ZREM', k.unack, member)
     redis.call('ZREM', k.last, member)
+    local _, _, own_policy = parse_rest(rest)
+    local policy = own_policy ~= '' and own_policy or meta[4]
     if string.byte(delay) == 64 then
       due = tonumber(string.sub(delay, 2))
+    elseif string.byte(delay) == 60 then
+      due = now + math.min(tonumber(string.sub(delay, 2)), 10 * longest_delay(policy))
     elseif delay ~= '' then
       due = now + tonumber(delay)
     elseif kind == 'n' then
-      local _, _, own_policy = parse_rest(rest)
-      due = now + backoff(own_policy ~= '' and own_policy or meta[4], counted, ARGV[at + 3])
+      due = now + backoff(policy, counted, ARGV[at + 3])
     else
       due = now
     end
@@ -52,9 +56,14 @@ for i = 1, n do
     else
       redis.call('HSET', k.extra, member, format_extra(attempt, counted, own_max, priority, rest))
       local dead = kind == 'd' or (kind == 'n' and counted >= (tonumber(own_max) or tonumber(meta[3])))
-      if kind ~= 'u' then
-        local lines = event(kind == 'r' and 'r' or 'n', now, attempt, reason)
-        if attempts == 0 then lines = table.concat({ event('g', tonumber(ARGV[at + 4]), attempt, ''), lines }) end
+      if kind ~= 'u' and kind ~= 'w' then
+        local lines
+        if called ~= '' then
+          lines = event('c', tonumber(called), attempt, reason)
+        else
+          lines = event(kind == 'r' and 'r' or 'n', now, attempt, reason)
+        end
+        if attempts == 0 and called == '' then lines = table.concat({ event('g', tonumber(ARGV[at + 4]), attempt, ''), lines }) end
         if dead then lines = table.concat({ lines, event('d', now, attempt, '') }) end
         add_events(k, member, lines)
       end
@@ -72,7 +81,7 @@ for i = 1, n do
   reply[#reply + 1] = due
 end
 if totals.n + totals.d > 0 then redis.call('HINCRBY', k.meta, 'nacked', totals.n + totals.d) end
-if totals.r > 0 then redis.call('HINCRBY', k.meta, 'released', totals.r) end
+if totals.r + totals.w > 0 then redis.call('HINCRBY', k.meta, 'released', totals.r + totals.w) end
 if totals.u > 0 then redis.call('HINCRBY', k.meta, 'returned', totals.u) end
 reply[2] = wake(k.meta, meta[2], earliest)
 return reply

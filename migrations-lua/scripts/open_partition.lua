@@ -7,9 +7,10 @@
 -- ARGV[4] backoff policy, as the include of that name reads it
 -- ARGV[5] lease_ms
 -- ARGV[6] rules without their first part, as the include of that name reads them
+-- ARGV[7] dead topic: where deaths are told of, or ''
 -- returns: 'OK'; 'STALE' where a later topic of this name, or a later revision, is there; 'DELETED' where the topic is
 --   not any more
--- cost: HMGET, HSET, maybe HDEL and UNLINK
+-- cost: HMGET, HSET, HSET or HDEL, maybe HDEL and UNLINK
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules')
 local number, revision = tonumber(ARGV[1]), tonumber(ARGV[2])
 if meta[1] then
@@ -27,6 +28,11 @@ if rules == '0,,,,,,' then
   redis.call('HDEL', KEYS[1], 'rules')
 else
   redis.call('HSET', KEYS[1], 'rules', rules)
+end
+if ARGV[7] == '' then
+  redis.call('HDEL', KEYS[1], 'dead_topic')
+else
+  redis.call('HSET', KEYS[1], 'dead_topic', ARGV[7])
 end
 -- Without a TTL nobody keeps up when messages first fell due.
 if string.byte(ARGV[6]) == 44 then redis.call('UNLINK', KEYS[2]) end

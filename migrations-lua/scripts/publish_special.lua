@@ -4,9 +4,8 @@
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: messages, at most 64, no key twice
 -- ARGV[3] large: 1 when a body is above 1 KiB, so that leases look at sizes from now on
--- ARGV[4] window: how long an idempotency key answers, ms
--- ARGV[5..] for each message member, delay in ms ('@' before an instant), body, priority, ttl ms or '', key or '',
---   on_duplicate, extra or '', idempotency key or '', its fingerprint
+-- ARGV[4..] for each message member, delay in ms ('@' before an instant), body, priority, ttl ms or '', key or '',
+--   on_duplicate (of a copy, which comes in whatever the topic's bound, 'copy'), extra or '', idempotency key or '', its fingerprint, how long it answers, ms
 -- returns: {now, wake 0|1, messages that expired, then for each code, member, state, due or deadline}: code 0 stored,
 --   1 a message answers for it, 2 replaced, 3 duplicate_key, 4 message_leased, 5 idempotency_key_reused, 6 topic_full; or
 --   'STALE'
@@ -20,13 +19,13 @@ local probe = redis.pcall('HSET', k.meta, 'topic', ARGV[1])
 if type(probe) == 'table' and probe.err then return probe end
 local now = now_ms()
 local rules = parse_rules(meta[4])
-local n, window = tonumber(ARGV[2]), tonumber(ARGV[4])
+local n = tonumber(ARGV[2])
 local published, replaced, expired, earliest, swept, room = 0, 0, 0, math.huge, false, nil
 local reply = { now, 0, 0 }
 
 -- No key is in the call twice, so who holds them can be asked at once.
 local wanted = {}
-for i = 1, n do wanted[i] = ARGV[10 * i] end
+for i = 1, n do wanted[i] = ARGV[11 * i - 2] end
 local holders = redis.call('HMGET', k.keys, unpack(wanted))
 -- New messages go to Redis together at the end; in a topic with a bound each at once, since the next one counts it.
 local bodies, extras, held, expiring, waiting, later, ready = {}, {}, {}, {}, {}, {}, {}
@@ -47,7 +46,7 @@ local function flush()
 end
 
 for i = 1, n do
-  local at = 10 * i - 6
+  local at = 11 * i - 8
   local member, body, priority, ttl = ARGV[at + 1], ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]
   local key, on_duplicate, extra, idem, fingerprint = ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9], ARGV[at + 10]
   local due = due_at(ARGV[at + 2], now)
@@ -92,7 +91,10 @@ for i = 1, n do
     end
   end
 
-  if not code and rules.max_messages then
+  if on_duplicate == 'copy' then
+    -- The next one counts it.
+    room = nil
+  elseif not code and rules.max_messages then
     room = room or rules.max_messages - count_live(k, now)
     if room <= 0 and not swept then
       sweep(k, now, 128, rules)
@@ -130,8 +132,9 @@ for i = 1, n do
     if code == 2 or rules.max_messages then flush() end
   end
   if idem ~= '' and code <= 2 and not repeated then
-    redis.call('HSET', k.idem, idem, table.concat({ int(now + window), ',', fingerprint, ',', state, ',', int(due), ',', member }))
-    redis.call('ZADD', k.idem_due, int(now + window), idem)
+    local over = int(now + tonumber(ARGV[at + 11]))
+    redis.call('HSET', k.idem, idem, table.concat({ over, ',', fingerprint, ',', state, ',', int(due), ',', member }))
+    redis.call('ZADD', k.idem_due, over, idem)
   end
   reply[4 * i], reply[4 * i + 1], reply[4 * i + 2], reply[4 * i + 3] = code, member, state, due
 end

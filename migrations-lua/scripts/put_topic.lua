@@ -2,20 +2,22 @@
 -- KEYS[1] registry
 -- KEYS[2] names
 -- KEYS[3] index
+-- KEYS[4] pushed
 -- ARGV[1] name
 -- ARGV[2] most: numbers that there are
 -- ARGV[3] configuration (JSON)
 -- ARGV[4] '' for any; or the revisions, between spaces, one of which it must have
--- ARGV[5] revision that the caller worked from: with another one nothing is done; '' for any
+-- ARGV[5] revision that the caller worked from, 0 where there was no topic: with another one nothing is done; '' for any
+-- ARGV[6] push: 1 when dueq sends its messages itself
 -- returns: {created 0|1, 'number revision configuration'}, 'FULL', 'MISMATCH' or 'CHANGED'
--- cost: HGET; HINCRBY twice, HSET twice, ZADD when it is new
+-- cost: HGET, HINCRBY, HSET, SADD or SREM; HINCRBY, HSET, ZADD when it is new
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 local number, revision
 if entry then number, revision = string.match(entry, '^(%d+) (%d+)') end
 if ARGV[4] ~= '' and not (entry and string.find(ARGV[4], table.concat({ ' ', revision, ' ' }), 1, true)) then
   return 'MISMATCH'
 end
-if ARGV[5] ~= '' and ARGV[5] ~= revision then return 'CHANGED' end
+if ARGV[5] ~= '' and ARGV[5] ~= (revision or '0') then return 'CHANGED' end
 local created = 0
 if not entry then
   if tonumber(redis.call('HGET', KEYS[2], 'next') or 0) >= tonumber(ARGV[2]) then return 'FULL' end
@@ -26,4 +28,9 @@ end
 revision = int(redis.call('HINCRBY', KEYS[2], 'revision', 1))
 entry = table.concat({ number, ' ', revision, ' ', ARGV[3] })
 redis.call('HSET', KEYS[1], ARGV[1], entry)
+if ARGV[6] == '1' then
+  redis.call('SADD', KEYS[4], ARGV[1])
+else
+  redis.call('SREM', KEYS[4], ARGV[1])
+end
 return { created, entry }

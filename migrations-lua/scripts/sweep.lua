@@ -2,8 +2,9 @@
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] limit: messages of each kind, at most 128
--- returns: {now, more 0|1, when to come again (ms; 0: never), expired, dead, lease_expired} or 'STALE'
--- cost: HMGET, ZREM, TIME, EXISTS; where there is anything 8 ranges, 10 looks for the next time; up to 12 calls for each message
+-- returns: {now, more 0|1, when to come again (ms; 0: never), expired, dead, lease_expired, 1 where deaths are to be told
+--   of elsewhere} or 'STALE'
+-- cost: HMGET, ZREM, TIME, EXISTS; where there is anything 8 ranges, 11 looks for the next time; up to 12 calls for each message
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules', 'expired', 'dead', 'lease_expired')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -11,11 +12,12 @@ redis.call('ZREM', k.unack, '')
 local now = now_ms()
 local rules = parse_rules(meta[2])
 -- The usual topic has nothing that ends.
-if not rules.ttl and redis.call('EXISTS', k.unack, k.last, k.expires, k.dead, k.acked, k.idem_due, k.delayed_prio) == 0 then
-  return { now, 0, 0, 0, 0, 0 }
+if not rules.ttl and redis.call('EXISTS', k.unack, k.last, k.expires, k.dead, k.acked, k.dead_out, k.idem_due, k.delayed_prio) == 0 then
+  return { now, 0, 0, 0, 0, 0, 0 }
 end
 local more = sweep(k, now, tonumber(ARGV[2]), rules)
 local totals = redis.call('HMGET', k.meta, 'expired', 'dead', 'lease_expired')
 local reply = { now, more and 1 or 0, next_sweep(k, rules) }
 for i = 1, 3 do reply[3 + i] = tonumber(totals[i] or 0) - tonumber(meta[2 + i] or 0) end
+reply[7] = redis.call('EXISTS', k.dead_out)
 return reply

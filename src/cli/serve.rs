@@ -7,6 +7,7 @@ use crate::{
     store::SCHEMA_VERSION,
 };
 use clap::Args;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::{io::IsTerminal, process::ExitCode};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -36,9 +37,19 @@ pub async fn run(config: Config) -> ExitCode {
             _ = interrupt.recv() => {}
         }
     };
+    raise_file_limit();
     match app::run(config, shutdown).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => super::fail(&error),
+    }
+}
+
+/// Every connection is a file: clients, and calls under way. As many as the system lets us have, quietly.
+fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
     }
 }
 

@@ -70,6 +70,10 @@ pub async fn publish_batch(
     refuse_idempotency_header(&mut fields, &payload.headers);
     let messages = fields.batch(|fields| Some(read_message(fields, &payload.bytes, None)));
     fields.finish()?;
+    for (i, message) in messages.iter().enumerate() {
+        let url = message.body.callback.as_ref().map(|callback| &callback.url);
+        state.check_url(url, || format!("messages[{i}].callback.url"))?;
+    }
     let outcomes = state.store.publish_batch(&topic, messages).await?;
     let result = |outcome| PublishResult {
         status: outcome_of(outcome),

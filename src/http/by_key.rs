@@ -33,7 +33,7 @@ pub async fn get_message_by_key(
 ) -> Result<Response, Problem> {
     query.none()?;
     let (topic, found) = state.store.get(&which).await?;
-    Ok(super::json(&Message::whole(&topic.name, &found)?).into_response())
+    Ok(super::json(&Message::whole(&topic, &found)?).into_response())
 }
 
 /// Change the live message that has a key.
@@ -43,7 +43,7 @@ pub async fn get_message_by_key(
     request_body(content = UpdateMessageRequest, description = "What is to change"),
     responses(
         (status = 200, description = "The message as it is now", body = Message),
-        KeyProblems, UpdateProblems, CommonProblems, BodyProblems, RedisProblems,
+        KeyProblems, CommonProblems, BodyProblems, UpdateProblems, RedisProblems,
     ),
 )]
 pub async fn update_message_by_key(

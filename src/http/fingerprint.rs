@@ -6,7 +6,7 @@
 //! hashed is spelled out here rather than derived from types.
 
 use super::syntax::{Text, end_of_string};
-use crate::model::Content;
+use crate::model::{CallMethod, Content};
 use crate::store::{Due, KeyUntil, NewMessage, OnDuplicate};
 use siphasher::sip::SipHasher13;
 use std::{borrow::Cow, hash::Hasher};
@@ -53,6 +53,13 @@ pub(super) fn fingerprint(message: &NewMessage) -> u64 {
             KeyUntil::Done => 0,
             KeyUntil::Granted => 1,
         });
+    }
+    if let Some(callback) = &message.body.callback {
+        // No text of a key is as long as this says, so that a callback is never taken for one.
+        sum.number(u64::MAX);
+        sum.text(callback.url.as_str().as_bytes());
+        sum.text(callback.method.map_or("", CallMethod::as_str).as_bytes());
+        sum.optional(callback.timeout_ms.map(|timeout| timeout as u64));
     }
     sum.finish()
 }
@@ -205,14 +212,14 @@ fn scalar(text: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Backoff, Body};
+    use crate::model::{Backoff, Body, CallUrl, Callback};
     use crate::store::{MessageKey, MessageOptions};
     use bytes::Bytes;
 
     fn json(text: &str) -> NewMessage {
         let content = Content::Json(Bytes::copy_from_slice(text.as_bytes()));
         NewMessage {
-            body: Body { content, headers: Default::default() },
+            body: Body::new(content, Default::default()),
             due: Due::After(0),
             options: MessageOptions::default(),
         }
@@ -296,6 +303,10 @@ mod tests {
             fingerprint(&message)
         };
         let key = |on_duplicate, until| Some(MessageKey { name: "k".into(), on_duplicate, until });
+        let url = |text| CallUrl::parse(text).unwrap();
+        let call = |method, timeout_ms| {
+            Some(Callback { url: url("http://example.com/"), method, timeout_ms })
+        };
         let bytes = |data: &'static [u8], content_type: &str| Content::Bytes {
             data: Bytes::from_static(data),
             content_type: content_type.into(),
@@ -314,6 +325,13 @@ mod tests {
             change(&|m| drop(m.body.headers.insert("a".into(), "b".into()))),
             change(&|m| m.body.content = bytes(b"1", "text/plain")),
             change(&|m| m.body.content = bytes(b"1", "text/html")),
+            change(&|m| m.body.callback = call(None, None)),
+            change(&|m| m.body.callback = call(Some(CallMethod::Post), None)),
+            change(&|m| m.body.callback = call(None, Some(100))),
+            change(&|m| {
+                m.body.callback = call(None, None);
+                m.options.key = key(OnDuplicate::Return, KeyUntil::Done);
+            }),
         ];
         for (i, a) in all.iter().enumerate() {
             assert!(!all[..i].contains(a), "{i}");

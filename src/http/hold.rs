@@ -116,7 +116,7 @@ pub(super) fn read_nack(fields: &mut Fields<'_>) -> store::NackRequest {
         (_, true) => NackKind::Released,
         _ => NackKind::Failed,
     };
-    store::NackRequest { delay_ms, reason, kind }
+    store::NackRequest { delay_ms, reason, kind, ..Default::default() }
 }
 
 /// Reads how long a lease is wanted.
@@ -226,7 +226,7 @@ mod tests {
     fn a_nack_says_how_the_lease_ends() {
         let request = |kind, delay_ms, reason: Option<&str>| {
             let reason = reason.map(str::to_owned);
-            (store::NackRequest { kind, delay_ms, reason }, vec![])
+            (store::NackRequest { kind, delay_ms, reason, ..Default::default() }, vec![])
         };
         assert_eq!(read("{}"), request(NackKind::Failed, None, None));
         let text = r#"{"dead":true,"reason":"no","delay_ms":null}"#;

@@ -6,7 +6,7 @@ use super::{
     fields::Fields,
     instant::Instant,
     message::RenderedContent,
-    problem::{BodyProblems, CommonProblems, Problem, RedisProblems},
+    problem::{BodyProblems, CommonProblems, Problem, RedisProblems, problem_responses},
 };
 use crate::{
     error::Error,
@@ -166,6 +166,12 @@ impl From<Result<(), Error>> for AckStatus {
     }
 }
 
+problem_responses! {
+    /// What leasing can answer of a topic whose messages dueq sends itself.
+    PushedProblems:
+    409 "`topic_is_pushed`: dueq sends the topic's messages itself, so nobody can lease them",
+}
+
 /// Lease messages.
 ///
 /// Grants what is ready, by priority and then by due time; with `wait_ms` it waits until there is something. `acks`
@@ -176,7 +182,7 @@ impl From<Result<(), Error>> for AckStatus {
     request_body(content = LeaseRequest, description = "What is wanted"),
     responses(
         (status = 200, description = "The messages, maybe none", body = LeaseResponse),
-        CommonProblems, BodyProblems, RedisProblems,
+        CommonProblems, BodyProblems, PushedProblems, RedisProblems,
     ),
 )]
 pub async fn lease_messages(
@@ -214,6 +220,14 @@ pub(super) async fn serve(
     topics: &[TopicName],
     Asked { want, wait, acks }: Asked,
 ) -> Result<Response<Body>, Problem> {
+    // Also where no callback has come yet, and so there is no such topic.
+    if topics.iter().any(TopicName::is_callbacks) {
+        return Err(Error::TopicIsPushed.into());
+    }
+    // With acks the lease comes to nothing, and they are done.
+    if topics.len() > 1 && acks.is_empty() {
+        state.store.check_pulled(topics).await?;
+    }
     // Put in first, so sent first.
     let acked = state.store.ack_batch(&acks);
     let (acked, grants) = tokio::join!(acked, state.rooms.lease(topics, want, wait));
@@ -234,6 +248,7 @@ pub(super) async fn serve(
 
 fn read_want(fields: &mut Fields<'_>) -> (Want, Duration) {
     let want = Want {
+        push: false,
         max_messages: fields.integer("max_messages", 1..=MAX_MESSAGES_LIMIT).unwrap_or(1),
         max_bytes: fields.integer("max_bytes", 1..=MAX_MAX_BYTES).unwrap_or(DEFAULT_MAX_BYTES),
         lease_ms: fields.integer("lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS),

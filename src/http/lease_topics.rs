@@ -4,7 +4,7 @@ use super::{
     AppState,
     extract::{Payload, Query},
     fields::Fields,
-    lease::{Asked, LeaseAck, LeaseResponse, serve},
+    lease::{Asked, LeaseAck, LeaseResponse, PushedProblems, serve},
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems},
 };
 use crate::model::{MAX_TOPICS_LIMIT, TopicName};
@@ -47,7 +47,7 @@ pub struct LeaseFromTopicsRequest {
     request_body(content = LeaseFromTopicsRequest, description = "The topics, and what is wanted"),
     responses(
         (status = 200, description = "The messages, maybe none", body = LeaseResponse),
-        CommonProblems, BodyProblems, RedisProblems,
+        CommonProblems, BodyProblems, PushedProblems, RedisProblems,
     ),
 )]
 pub async fn lease_from_topics(

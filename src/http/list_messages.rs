@@ -99,7 +99,7 @@ pub async fn list_messages(
     fields.finish()?;
     let listing = state.store.list_messages(&name, listed, after.as_ref(), limit, payload);
     let (topic, page) = listing.await?;
-    let items = page.items.iter().map(|found| Message::listed(&topic.name, found));
+    let items = page.items.iter().map(|found| Message::listed(&topic, found));
     let items = items.collect::<Result<_, _>>()?;
     let next_cursor = page.next.as_ref().map(|next| list.seal(next));
     Ok(super::json(&MessageList { items, next_cursor }).into_response())

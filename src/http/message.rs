@@ -1,17 +1,20 @@
 //! A message as answers show it: alone with its events, or in a list.
 
-use super::{backoff::BackoffPolicy, instant::Instant, problem::Problem};
+use super::{
+    backoff::BackoffPolicy, callback_fields::CallbackView, instant::Instant, problem::Problem,
+};
 use crate::{
     error::Error,
     model::{
-        Backoff, Body, Content, Event, EventKind, MessageId, State as MessageState, TopicName,
+        Backoff, Body, CallReport, Content, Event, EventKind, MessageId, State as MessageState,
+        TopicName, masked,
     },
-    store::MessageSnapshot,
+    store::{MessageSnapshot, Topic},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 use utoipa::ToSchema;
 
 /// A message as it stands.
@@ -26,7 +29,7 @@ pub struct Message<'a> {
     /// Where it is in its life.
     state: MessageState,
     /// The payload byte for byte as it was sent, if it is JSON. In lists only where payloads are asked for, as are
-    /// `payload_base64`, `content_type` and `headers`.
+    /// `payload_base64`, `content_type`, `headers` and `callback`.
     #[schema(value_type = super::openapi::AnyJson, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
@@ -38,10 +41,14 @@ pub struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     content_type: Option<&'a str>,
-    /// The publisher's headers.
+    /// The publisher's headers; in a pushed topic the values of `authorization` and `cookie` show as `***`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    headers: Option<&'a BTreeMap<String, String>>,
+    #[schema(value_type = BTreeMap<String, String>, required = false)]
+    headers: Option<Cow<'a, BTreeMap<String, String>>>,
+    /// Where dueq sends it; the topic's `push.url` where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = CallbackView, required = false)]
+    callback: Option<CallbackView<'a>>,
     /// The key that it was published with.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -80,10 +87,10 @@ pub struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     lease_expires_at: Option<Instant>,
-    /// What the last consumer said that gave it back with a reason; not in lists.
+    /// What the last consumer said that gave it back with a reason, or how the last call failed; not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    last_error: Option<&'a str>,
+    #[schema(value_type = String, required = false)]
+    last_error: Option<Cow<'a, str>>,
     /// What happened to it, oldest first, the last 20; not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -106,6 +113,22 @@ pub struct MessageEvent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<&'a str>,
+    /// The status of the answer; for `called`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = i64, required = false)]
+    status: Option<u16>,
+    /// Why there was no answer; for `called`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    error: Option<&'a str>,
+    /// How long the call took, ms; for `called`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    duration_ms: Option<i64>,
+    /// The first KiB of the answer's body as text, where it had one; for `called`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    answer: Option<&'a str>,
     /// The instant was worked out afterwards; absent where it was written down.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
@@ -114,39 +137,36 @@ pub struct MessageEvent<'a> {
 
 impl<'a> Message<'a> {
     /// A message with its events. Errors: as for [`RenderedContent::of`].
-    pub(super) fn whole(topic: &'a TopicName, found: &'a MessageSnapshot) -> Result<Self, Problem> {
-        let event = |event: &'a Event| MessageEvent {
-            at: Instant(event.at),
-            kind: event.kind,
-            attempt: event.attempt,
-            reason: event.reason.as_deref(),
-            estimated: event.estimated,
-        };
+    pub(super) fn whole(topic: &'a Topic, found: &'a MessageSnapshot) -> Result<Self, Problem> {
         let last_error = found.events.iter().rev().find_map(|event| match event.kind {
-            EventKind::Nacked | EventKind::Released => event.reason.as_deref(),
+            EventKind::Nacked | EventKind::Released => event.reason.as_deref().map(Cow::Borrowed),
+            EventKind::Called => event.call.as_ref().and_then(failure_of),
             _ => None,
         });
-        let events = Some(found.events.iter().map(event).collect());
+        let events = Some(found.events.iter().map(MessageEvent::of).collect());
         Ok(Self { last_error, events, ..Self::listed(topic, found)? })
     }
 
     /// A message of a list. Errors: as for [`RenderedContent::of`].
-    pub(super) fn listed(
-        topic: &'a TopicName,
-        found: &'a MessageSnapshot,
-    ) -> Result<Self, Problem> {
-        let content = found.body.as_ref().map(|Body { content, .. }| RenderedContent::of(content));
+    pub(super) fn listed(topic: &'a Topic, found: &'a MessageSnapshot) -> Result<Self, Problem> {
+        let body = found.body.as_ref();
+        let content = body.map(|Body { content, .. }| RenderedContent::of(content));
+        let headers = body.map(|Body { headers, .. }| match topic.settings.push {
+            Some(_) => Cow::Owned(masked(headers)),
+            None => Cow::Borrowed(headers),
+        });
         let content = content.transpose()?.unwrap_or_default();
         let due = matches!(found.state, MessageState::Delayed | MessageState::Ready);
         let leased = found.state == MessageState::Leased;
         Ok(Self {
             id: found.id,
-            topic,
+            topic: &topic.name,
             state: found.state,
             payload: content.payload,
             payload_base64: content.payload_base64,
             content_type: content.content_type,
-            headers: found.body.as_ref().map(|body| &body.headers),
+            headers,
+            callback: body.and_then(|body| body.callback.as_ref()).map(CallbackView::from),
             key: found.key.as_deref(),
             priority: found.priority,
             attempts: found.attempts,
@@ -162,6 +182,30 @@ impl<'a> Message<'a> {
             events: None,
         })
     }
+}
+
+impl<'a> MessageEvent<'a> {
+    fn of(event: &'a Event) -> Self {
+        let call = event.call.as_ref();
+        Self {
+            at: Instant(event.at),
+            kind: event.kind,
+            attempt: event.attempt,
+            reason: event.reason.as_deref(),
+            status: call.and_then(|call| call.status),
+            error: call.and_then(|call| call.error.as_deref()),
+            duration_ms: call.map(|call| call.duration_ms),
+            answer: call.and_then(|call| call.answer.as_deref()),
+            estimated: event.estimated,
+        }
+    }
+}
+
+/// How a call failed, if it did.
+fn failure_of(call: &CallReport) -> Option<Cow<'_, str>> {
+    let refused = call.status.filter(|status| !(200..300).contains(status));
+    let told = || refused.map(|status| Cow::Owned(format!("answered {status}")));
+    call.error.as_deref().map(Cow::Borrowed).or_else(told)
 }
 
 /// A payload as answers show it.
@@ -185,6 +229,36 @@ impl<'a> RenderedContent<'a> {
                 payload_base64: Some(STANDARD.encode(data)),
                 content_type: Some(content_type),
             }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_shows_how_it_ended_and_only_a_failed_one_is_an_error() {
+        let event = |line: &str| Event::read_all(line).remove(0);
+        let shown = |line| serde_json::to_value(MessageEvent::of(&event(line))).unwrap();
+        let answered = "c 5 2 {\"status\":500,\"duration_ms\":12,\"answer\":\"no\"}\n";
+        let json = serde_json::json!({
+            "at": "1970-01-01T00:00:00.005Z", "kind": "called", "attempt": 2, "status": 500,
+            "duration_ms": 12, "answer": "no",
+        });
+        assert_eq!(shown(answered), json);
+        let broken = "c 5 2 {\"error\":\"timeout\",\"duration_ms\":100}\n";
+        assert_eq!(
+            (&shown(broken)["error"], shown(broken).get("status")),
+            (&"timeout".into(), None)
+        );
+        for (line, failure) in [
+            (answered, Some("answered 500")),
+            (broken, Some("timeout")),
+            ("c 5 2 {\"status\":204,\"duration_ms\":1}\n", None),
+        ] {
+            let call = event(line).call.unwrap();
+            assert_eq!(failure_of(&call).as_deref(), failure, "{line}");
         }
     }
 }

@@ -1,7 +1,12 @@
 //! What a message says, read once for all routes that take one: publishing alone, in batches, as a bare body, and
 //! changing a message.
 
-use super::{backoff::read_backoff, fields::Fields, fingerprint::fingerprint};
+use super::{
+    backoff::read_backoff,
+    callback_fields::{read_callback, refuse_own_headers},
+    fields::Fields,
+    fingerprint::fingerprint,
+};
 use crate::model::{
     Body, Content, MAX_ATTEMPTS_LIMIT, MAX_DELAY_MS, MAX_KEY_CHARS, Millis, parse_instant,
 };
@@ -38,10 +43,6 @@ pub(super) fn read_message(
     body: &Bytes,
     header: Option<String>,
 ) -> NewMessage {
-    let due = read_due(fields);
-    let mut options = read_scalars(fields);
-    options.backoff = read_backoff(fields, "backoff");
-    let headers = read_headers(fields).unwrap_or_default();
     let bytes = fields.has("payload_base64");
     let content = read_content(fields, body);
     if content.is_none() && !bytes {
@@ -49,8 +50,21 @@ pub(super) fn read_message(
     }
     // Where there is none that was noted, and the message goes nowhere.
     let content = content.unwrap_or(Content::Json(Bytes::from_static(b"null")));
-    let message = NewMessage { body: Body { content, headers }, due: due.unwrap_or(NOW), options };
+    let callback = read_callback(fields, "callback");
+    let message = read_said(fields, Body { callback, ..Body::new(content, BTreeMap::new()) });
     with_idempotency(message, fields, header)
+}
+
+/// Reads what a message of this content says beside it, its headers included and its idempotency key apart.
+pub(super) fn read_said(fields: &mut Fields<'_>, body: Body) -> NewMessage {
+    let due = read_due(fields).unwrap_or(NOW);
+    let mut options = read_scalars(fields);
+    options.backoff = read_backoff(fields, "backoff");
+    let headers = read_headers(fields).unwrap_or_default();
+    if body.callback.is_some() {
+        refuse_own_headers(fields, &headers);
+    }
+    NewMessage { body: Body { headers, ..body }, due, options }
 }
 
 /// Due unless told otherwise.
@@ -64,7 +78,7 @@ pub(super) fn read_raw_message(
 ) -> NewMessage {
     let due = read_due(fields).unwrap_or(NOW);
     let options = read_scalars(fields);
-    let body = Body { content, headers: BTreeMap::new() };
+    let body = Body::new(content, BTreeMap::new());
     with_idempotency(NewMessage { body, due, options }, fields, header)
 }
 
@@ -97,7 +111,9 @@ pub(super) fn refuse_idempotency_header(fields: &mut Fields<'_>, headers: &Heade
     }
 }
 
-fn with_idempotency(
+/// Reads the idempotency key, `header` being the other place where it may stand. To come last: it stands for all else
+/// that the message says.
+pub(super) fn with_idempotency(
     mut message: NewMessage,
     fields: &mut Fields<'_>,
     header: Option<String>,
@@ -110,7 +126,8 @@ fn with_idempotency(
     }
     if let Some(key) = field.or(header) {
         let fingerprint = fingerprint(&message);
-        message.options.idempotency = Some(Idempotency { key, fingerprint });
+        let key = key.into_bytes().into();
+        message.options.idempotency = Some(Idempotency { key, fingerprint, window_ms: None });
     }
     message
 }

@@ -51,7 +51,7 @@ pub async fn get_message(
 ) -> Result<Response, Problem> {
     query.none()?;
     let (topic, found) = state.store.get(&Which::Id(id)).await?;
-    Ok(super::json(&Message::whole(&topic.name, &found)?).into_response())
+    Ok(super::json(&Message::whole(&topic, &found)?).into_response())
 }
 
 /// Delete a message.
@@ -95,5 +95,5 @@ pub async fn redrive_message(
     query.none()?;
     payload.json_or_none()?.finish()?;
     let (topic, found) = state.store.redrive_message(id).await?;
-    Ok(super::json(&Message::whole(&topic.name, &found)?).into_response())
+    Ok(super::json(&Message::whole(&topic, &found)?).into_response())
 }

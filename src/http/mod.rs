@@ -4,7 +4,10 @@ pub mod access;
 mod backoff;
 mod batch;
 mod by_key;
+mod callback_fields;
+mod callbacks;
 mod cursor;
+mod dead_letter;
 mod extract;
 mod fields;
 mod fingerprint;
@@ -23,6 +26,7 @@ mod messages;
 pub mod openapi;
 mod problem;
 mod publish;
+mod push_settings;
 pub mod server;
 mod service;
 mod syntax;
@@ -33,7 +37,9 @@ mod topics;
 mod update;
 mod values;
 
-use crate::{metrics::Metrics, store::Store, waiting::WaitingRooms};
+use crate::{metrics::Metrics, model::AddressGuard, store::Store, waiting::WaitingRooms};
+pub use dead_letter::dead_letter;
+
 use access::Access;
 use axum::{
     Router,
@@ -56,6 +62,7 @@ pub struct AppState(Arc<Inner>);
 /// The parts of [`AppState`].
 pub struct Inner {
     access: Access,
+    addresses: Arc<AddressGuard>,
     store: Store,
     rooms: WaitingRooms,
     metrics: Arc<Metrics>,
@@ -79,6 +86,7 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(publish::publish_message, list_messages::list_messages))
         .routes(routes!(publish::publish_raw))
         .routes(routes!(batch::publish_batch))
+        .routes(routes!(callbacks::schedule_callback))
         .routes(routes!(messages::get_message, update::update_message, messages::delete_message))
         .routes(routes!(messages::redrive_message))
         .routes(routes!(
@@ -122,11 +130,12 @@ pub fn document() -> Result<String, serde_json::Error> {
     openapi::to_text(&routes_and_document().1)
 }
 
-/// The service: all routes over `store` and `rooms`, for whom `access` lets in, with what stands around them.
+/// The service: all routes over `store` and `rooms`, for whom `access` lets in, with callbacks to where `addresses` lets them, with what stands around them.
 ///
 /// Errors: as [`document`].
 pub fn router(
     access: Access,
+    addresses: Arc<AddressGuard>,
     store: Store,
     rooms: WaitingRooms,
     metrics: Arc<Metrics>,
@@ -136,6 +145,7 @@ pub fn router(
     let (routes, document) = routes_and_document();
     let state = AppState(Arc::new(Inner {
         access,
+        addresses,
         store,
         rooms,
         metrics,

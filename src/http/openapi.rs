@@ -59,6 +59,7 @@ impl ToSchema for Octets {
     tags(
         (name = "messages", description = "Publishing, looking at, changing and deleting messages"),
         (name = "leases", description = "Consuming: lease, then acknowledge, give back or extend"),
+        (name = "callbacks", description = "Having URLs called later"),
         (name = "topics", description = "Configuring topics, looking at them, and what is done with their messages as a whole"),
         (name = "service", description = "Health, metrics and this document"),
     ),

@@ -79,6 +79,12 @@ impl Problem {
         problem
     }
 
+    /// The same problem under a code of its own.
+    pub fn named(mut self, code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        (self.code, self.detail) = (code, detail.into());
+        self
+    }
+
     /// Input that cannot be parsed (400).
     pub fn malformed(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, detail)
@@ -122,6 +128,13 @@ fn words_of(error: &Error) -> (StatusCode, &'static str) {
         Error::MessageNotDead => (StatusCode::CONFLICT, "message_not_dead"),
         Error::MessageAcked => (StatusCode::CONFLICT, "message_acked"),
         Error::DuplicateKey => (StatusCode::CONFLICT, "duplicate_key"),
+        Error::CallbackUrlMissing => (StatusCode::UNPROCESSABLE_ENTITY, "callback_url_missing"),
+        Error::TopicNotPushed => (StatusCode::UNPROCESSABLE_ENTITY, "topic_not_pushed"),
+        Error::NothingMasked(_) | Error::HeaderReserved(_) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "invalid_input")
+        }
+        Error::TopicIsPushed => (StatusCode::CONFLICT, "topic_is_pushed"),
+        Error::ScheduleNotFound => (StatusCode::NOT_FOUND, "schedule_not_found"),
         Error::TopicNotEmpty => (StatusCode::CONFLICT, "topic_not_empty"),
         Error::RevisionMismatch => (StatusCode::PRECONDITION_FAILED, "revision_mismatch"),
         Error::PayloadTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large"),
@@ -144,6 +157,10 @@ pub(super) fn outcome_of<T>(outcome: &Result<T, Error>) -> &'static str {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
+        if let Error::NothingMasked(field) | Error::HeaderReserved(field) = &error {
+            let reason = Cow::Owned(error.to_string());
+            return Self::invalid(vec![FieldError { field: field.clone(), reason }]);
+        }
         let (status, code) = words_of(&error);
         let mut problem = Self::new(status, code, error.to_string());
         if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
@@ -187,6 +204,8 @@ macro_rules! problem_responses {
         }
     };
 }
+
+pub(super) use problem_responses;
 
 /// A documented problem response.
 pub(crate) fn documented(
@@ -232,13 +251,14 @@ problem_responses! {
 }
 
 problem_responses! {
-    /// What publishing can answer. To stand behind `CommonProblems`, whose 403 it repeats.
+    /// What publishing can answer. To stand behind `CommonProblems` and `BodyProblems`, whose 403 and 422 it repeats.
     PublishProblems:
     403 "`topic_reserved`: the topic is dueq's own; `host_not_allowed`: dueq has no API keys, and Host or Origin is \
         neither loopback nor allowed",
     409 "`duplicate_key`: another message has the key; `message_leased`: it is leased, so it cannot be replaced",
     422 "an unknown or repeated field or query parameter, or a value that is not allowed; \
-        `idempotency_key_reused`: the key came with another message before",
+        `idempotency_key_reused`: the key came with another message before; `callback_url_missing`, \
+        `topic_not_pushed`, `callback_address_refused`: it would be sent to nowhere, or to where dueq may not",
     429 "`topic_full`: the topic holds as many messages as it may",
     507 "`topics_exhausted`: no more topics can be made in this Redis",
 }
@@ -248,6 +268,8 @@ problem_responses! {
     PublishBatchProblems:
     403 "`topic_reserved`: the topic is dueq's own; `host_not_allowed`: dueq has no API keys, and Host or Origin is \
         neither loopback nor allowed",
+    422 "an unknown or repeated field or query parameter, or a value that is not allowed; `callback_url_missing`, \
+        `topic_not_pushed`, `callback_address_refused`: a message would be sent to nowhere, or to where dueq may not",
     507 "`topics_exhausted`: no more topics can be made in this Redis",
 }
 
@@ -270,10 +292,12 @@ problem_responses! {
 }
 
 problem_responses! {
-    /// What changing a message can answer.
+    /// What changing a message can answer. To stand behind `BodyProblems`, whose 422 it repeats.
     UpdateProblems:
     409 "`message_leased`: somebody holds it; `message_dead`: a dead one has no due time; \
         `message_acked`: it is only kept to be looked at",
+    422 "an unknown or repeated field or query parameter, or a value that is not allowed; `callback_url_missing`, \
+        `topic_not_pushed`, `callback_address_refused`: it would be sent to nowhere, or to where dueq may not",
 }
 
 problem_responses! {
@@ -296,11 +320,13 @@ problem_responses! {
 }
 
 problem_responses! {
-    /// What routes can answer that configure a topic.
+    /// What routes can answer that configure a topic. To stand behind `BodyProblems`, whose 422 it repeats.
     ConfigProblems:
     403 "`topic_reserved`: the topic is dueq's own; `host_not_allowed`: dueq has no API keys, and Host or Origin is \
         neither loopback nor allowed",
     412 "`revision_mismatch`: the topic has none of the revisions of If-Match, or there is no such topic",
+    422 "an unknown or repeated field or query parameter, or a value that is not allowed; \
+        `callback_address_refused`: dueq may not call this address",
 }
 
 problem_responses! {

@@ -3,6 +3,7 @@
 use super::{
     AppState,
     backoff::BackoffRequest,
+    callback_fields::CallbackRequest,
     extract::{Payload, PublicTopic, Query},
     instant::Instant,
     message_fields::{
@@ -66,8 +67,12 @@ pub struct PublishRequest {
     /// How long it waits after a failure; the topic's otherwise.
     #[schema(value_type = Option<BackoffRequest>)]
     backoff: Option<()>,
-    /// Up to 32 headers of 8 KiB together: names are HTTP tokens, values legal in HTTP. Returned with the lease.
+    /// Up to 32 headers of 8 KiB together: names are HTTP tokens, values legal in HTTP. Returned with the lease, or sent
+    /// with the callback: there not `host`, `content-length`, `content-type`, hop-by-hop ones, `webhook-*` and `dueq-*`.
     headers: Option<BTreeMap<String, String>>,
+    /// Where dueq sends it; the topic's `push.url` otherwise. Only in a pushed topic, and needed where that has none.
+    #[schema(value_type = Option<CallbackRequest>)]
+    callback: Option<()>,
 }
 
 /// What a publish does when a live message has its key.
@@ -186,6 +191,8 @@ pub async fn publish_message(
     let key = read_idempotency_header(&mut fields, &payload.headers);
     let message = read_message(&mut fields, &payload.bytes, key);
     fields.finish()?;
+    let url = message.body.callback.as_ref().map(|callback| &callback.url);
+    state.check_url(url, || "callback.url".to_owned())?;
     publish(&state, topic, message).await
 }
 
@@ -232,7 +239,8 @@ pub async fn publish_raw(
     publish(&state, topic, message).await
 }
 
-async fn publish(
+/// Publishes a message, and answers with what became of it.
+pub(super) async fn publish(
     state: &AppState,
     topic: TopicName,
     message: NewMessage,

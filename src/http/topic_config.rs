@@ -9,12 +9,13 @@ use super::{
         BodyProblems, CommonProblems, ConfigProblems, NewTopicProblems, Problem, RedisProblems,
         TopicProblems,
     },
+    push_settings::{PushRequest, PushView},
     topic_settings::read_changes,
     topics::{Topic, answer_with_topic},
 };
 use crate::{
     error::Error,
-    model::{Backoff, OnFull, Retention, TopicSettings},
+    model::{Backoff, OnFull, Retention, TopicName, TopicSettings},
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Serialize;
@@ -52,6 +53,12 @@ pub struct PutTopicRequest {
     /// What is kept of messages whose life is over.
     #[schema(value_type = Option<RetentionRequest>)]
     retention: Option<()>,
+    /// dueq sends its messages itself; consumers lease them by default.
+    #[schema(value_type = Option<PushRequest>)]
+    push: Option<()>,
+    /// Name of another topic, where what dies here is published too; none by default.
+    #[schema(max_length = 128, example = "orders-dead")]
+    dead_topic: Option<String>,
 }
 
 /// What is to change of a topic's configuration: what is absent stays, null sets it back to its default, nested objects
@@ -87,6 +94,12 @@ pub struct UpdateTopicRequest {
     /// What is kept of messages whose life is over.
     #[schema(value_type = Option<RetentionRequest>)]
     retention: Option<()>,
+    /// dueq sends its messages itself; null: consumers lease them. Secrets that are absent stay.
+    #[schema(value_type = Option<PushRequest>)]
+    push: Option<()>,
+    /// Name of another topic, where what dies here is published too; null: nowhere.
+    #[schema(max_length = 128, example = "orders-dead")]
+    dead_topic: Option<String>,
 }
 
 /// What is to be kept of messages whose life is over; what is absent has its default.
@@ -143,6 +156,14 @@ pub struct TopicConfig<'a> {
     idempotency_window_ms: i64,
     /// What is kept of messages whose life is over.
     retention: RetentionPolicy,
+    /// How dueq sends its messages itself; absent: consumers lease them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = PushView, required = false)]
+    push: Option<PushView<'a>>,
+    /// Where what dies here is published too; absent: nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    dead_topic: Option<&'a TopicName>,
 }
 
 impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
@@ -158,6 +179,8 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
             on_full: settings.on_full,
             idempotency_window_ms: settings.idempotency_window_ms,
             retention: RetentionPolicy { acked_ms, dead_ms, dead_max },
+            push: settings.push.as_ref().map(PushView::from),
+            dead_topic: settings.dead_topic.as_ref(),
         }
     }
 }
@@ -174,7 +197,7 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
             headers(("ETag" = String, description = "The revision of its configuration"))),
         (status = 201, description = "The topic is made", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
-        ConfigProblems, NewTopicProblems, CommonProblems, BodyProblems, RedisProblems,
+        CommonProblems, BodyProblems, ConfigProblems, NewTopicProblems, RedisProblems,
     ),
 )]
 pub async fn put_topic(
@@ -185,19 +208,19 @@ pub async fn put_topic(
 ) -> Result<Response, Problem> {
     query.none()?;
     let mut fields = payload.json()?;
-    let settings = read_changes(&mut fields).onto(&TopicSettings::default());
+    let changes = read_changes(&mut fields, &name);
     fields.finish()?;
+    state.check_url(changes.push_url(), || "push.url".to_owned())?;
+    let whole = |stored: Option<&TopicSettings>| changes.onto(&TopicSettings::default(), stored);
     let created = match IfMatch::of(&payload.headers) {
         // Only what exists can match, so nothing comes into being.
         IfMatch::Any => {
-            let replaced = state.store.update_topic(&name, |_| settings.clone(), None).await;
-            replaced.map_err(no_match)?;
+            let replaced = state.store.update_topic(&name, |stored| whole(Some(stored)), None);
+            replaced.await.map_err(no_match)?;
             false
         }
-        IfMatch::None => state.store.put_topic(&name, settings, None).await?,
-        IfMatch::OneOf(revisions) => {
-            state.store.put_topic(&name, settings, Some(&revisions)).await?
-        }
+        IfMatch::None => state.store.put_topic(&name, whole, None).await?,
+        IfMatch::OneOf(revisions) => state.store.put_topic(&name, whole, Some(&revisions)).await?,
     };
     let mut answer = answer_with_topic(&state, &name).await?;
     if created {
@@ -216,7 +239,7 @@ pub async fn put_topic(
     responses(
         (status = 200, description = "The topic", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
-        TopicProblems, ConfigProblems, CommonProblems, BodyProblems, RedisProblems,
+        TopicProblems, CommonProblems, BodyProblems, ConfigProblems, RedisProblems,
     ),
 )]
 pub async fn update_topic(
@@ -227,9 +250,10 @@ pub async fn update_topic(
 ) -> Result<Response, Problem> {
     query.none()?;
     let mut fields = payload.json()?;
-    let changes = read_changes(&mut fields);
+    let changes = read_changes(&mut fields, &name);
     fields.finish()?;
-    let change = |settings: &TopicSettings| changes.onto(settings);
+    state.check_url(changes.push_url(), || "push.url".to_owned())?;
+    let change = |stored: &TopicSettings| changes.onto(stored, Some(stored));
     match IfMatch::of(&payload.headers) {
         IfMatch::None => state.store.update_topic(&name, change, None).await?,
         IfMatch::Any => state.store.update_topic(&name, change, None).await.map_err(no_match)?,

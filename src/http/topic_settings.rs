@@ -5,10 +5,14 @@ use super::{
     backoff::read_backoff,
     fields::Fields,
     message_fields::{read_max_attempts, read_ttl},
+    push_settings::{PushChange, read_push},
 };
-use crate::model::{
-    Backoff, LEASE_CAP_MS, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MAX_PAYLOAD_BYTES,
-    MAX_TOPIC_MESSAGES, MIN_LEASE_MS, Millis, OnFull, Retention, TopicSettings,
+use crate::{
+    error::Error,
+    model::{
+        Backoff, CallUrl, LEASE_CAP_MS, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MAX_PAYLOAD_BYTES,
+        MAX_TOPIC_MESSAGES, MIN_LEASE_MS, Millis, OnFull, Retention, TopicName, TopicSettings,
+    },
 };
 use std::ops::RangeInclusive;
 
@@ -24,10 +28,12 @@ pub(super) struct Changes {
     on_full: Option<Option<OnFull>>,
     idempotency_window_ms: Option<Option<Millis>>,
     retention: Option<Option<Retention>>,
+    push: Option<Option<PushChange>>,
+    dead_topic: Option<Option<TopicName>>,
 }
 
-/// Reads the fields of a configuration.
-pub(super) fn read_changes(fields: &mut Fields<'_>) -> Changes {
+/// Reads the fields of the configuration of the topic of this name.
+pub(super) fn read_changes(fields: &mut Fields<'_>, topic: &TopicName) -> Changes {
     Changes {
         lease_ms: number(fields, "lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS),
         max_attempts: fields
@@ -46,6 +52,9 @@ pub(super) fn read_changes(fields: &mut Fields<'_>) -> Changes {
             0..=MAX_IDEMPOTENCY_WINDOW_MS,
         ),
         retention: fields.or_null("retention", |fields, name| fields.object(name, read_retention)),
+        push: fields.or_null("push", read_push),
+        dead_topic: fields
+            .or_null("dead_topic", |fields, name| read_dead_topic(fields, name, topic)),
     }
 }
 
@@ -65,9 +74,34 @@ fn read_retention(fields: &mut Fields<'_>) -> Retention {
     }
 }
 
+/// Reads the name of another topic, one that users may publish to.
+fn read_dead_topic(fields: &mut Fields<'_>, name: &str, topic: &TopicName) -> Option<TopicName> {
+    let text = fields.string(name, 0..=usize::MAX)?;
+    let reason = match TopicName::parse(&text) {
+        Ok(dead) if dead.is_reserved() => "must be no topic of dueq's own".to_owned(),
+        Ok(dead) if dead == *topic => "must be another topic".to_owned(),
+        Ok(dead) => return Some(dead),
+        Err(error) => error.to_string(),
+    };
+    fields.refuse(name, reason);
+    None
+}
+
 impl Changes {
-    /// The configuration that `settings` become.
-    pub fn onto(&self, settings: &TopicSettings) -> TopicSettings {
+    /// The `push.url` that is put.
+    pub fn push_url(&self) -> Option<&CallUrl> {
+        self.push.as_ref()?.as_ref()?.url()
+    }
+
+    /// The configuration that `settings` become: the defaults, or what is stored. What is stored, if anything is, has the
+    /// secrets that are kept.
+    ///
+    /// Errors: `NothingMasked`.
+    pub fn onto(
+        &self,
+        settings: &TopicSettings,
+        stored: Option<&TopicSettings>,
+    ) -> Result<TopicSettings, Error> {
         fn changed<T: Clone>(change: &Option<Option<T>>, present: &T, default: T) -> T {
             match change {
                 None => present.clone(),
@@ -75,7 +109,12 @@ impl Changes {
             }
         }
         let default = TopicSettings::default();
-        TopicSettings {
+        let pushed = stored.and_then(|stored| stored.push.as_ref());
+        let push = match &self.push {
+            None => settings.push.clone(),
+            Some(change) => change.as_ref().map(|change| change.onto(pushed)).transpose()?,
+        };
+        Ok(TopicSettings {
             lease_ms: changed(&self.lease_ms, &settings.lease_ms, default.lease_ms),
             max_attempts: changed(&self.max_attempts, &settings.max_attempts, default.max_attempts),
             backoff: changed(&self.backoff, &settings.backoff, default.backoff),
@@ -93,17 +132,20 @@ impl Changes {
                 default.idempotency_window_ms,
             ),
             retention: changed(&self.retention, &settings.retention, default.retention),
-        }
+            push,
+            dead_topic: self.dead_topic.clone().unwrap_or_else(|| settings.dead_topic.clone()),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Push;
 
     fn read(text: &str) -> Result<Changes, Vec<String>> {
         let mut fields = Fields::of_json(text.as_bytes()).unwrap();
-        let changes = read_changes(&mut fields);
+        let changes = read_changes(&mut fields, &TopicName::parse("mine").unwrap());
         let errors = fields.finish().err().map(|problem| problem.body("").errors);
         match errors {
             None => Ok(changes),
@@ -118,18 +160,22 @@ mod tests {
             ttl_ms: Some(9),
             max_messages: Some(7),
             on_full: OnFull::DropOldest,
+            push: Some(Push { timeout_ms: 5_000, ..Push::default() }),
+            dead_topic: Some(TopicName::parse("other").unwrap()),
             retention: Retention { acked_ms: 1, dead_ms: 2, dead_max: 3 },
             ..TopicSettings::default()
         };
-        assert_eq!(read("{}").unwrap().onto(&mine), mine);
+        let onto = |text| read(text).unwrap().onto(&mine, Some(&mine)).unwrap();
+        assert_eq!(onto("{}"), mine);
         let nulls = r#"{"lease_ms":null,"max_attempts":null,"backoff":null,"ttl_ms":null,
             "max_payload_bytes":null,"max_messages":null,"on_full":null,
-            "idempotency_window_ms":null,"retention":null}"#;
-        assert_eq!(read(nulls).unwrap().onto(&mine), TopicSettings::default());
-        let some = r#"{"max_messages":8,"retention":{"dead_ms":5,"dead_max":null}}"#;
-        let changed = read(some).unwrap().onto(&mine);
+            "idempotency_window_ms":null,"retention":null,"push":null,"dead_topic":null}"#;
+        assert_eq!(onto(nulls), TopicSettings::default());
+        let changed =
+            onto(r#"{"max_messages":8,"retention":{"dead_ms":5,"dead_max":null},"push":{}}"#);
         let retention = Retention { dead_ms: 5, ..Retention::default() };
-        assert_eq!(changed, TopicSettings { max_messages: Some(8), retention, ..mine });
+        let push = Some(Push::default());
+        assert_eq!(changed, TopicSettings { max_messages: Some(8), retention, push, ..mine });
     }
 
     #[test]
@@ -146,6 +192,11 @@ mod tests {
             (r#"{"retention":{"days":1}}"#, "retention.days"),
             (r#"{"retention":[]}"#, "retention"),
             (r#"{"paused":true}"#, "paused"),
+            (r#"{"push":[]}"#, "push"),
+            (r#"{"push":{"rate_per_s":0}}"#, "push.rate_per_s"),
+            (r#"{"dead_topic":"a b"}"#, "dead_topic"),
+            (r#"{"dead_topic":"_callbacks"}"#, "dead_topic"),
+            (r#"{"dead_topic":"mine"}"#, "dead_topic"),
         ] {
             assert_eq!(read(text).map(drop), Err(vec![field.to_owned()]), "{text}");
         }

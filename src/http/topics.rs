@@ -205,7 +205,7 @@ pub async fn get_topic(
     params(super::extract::TopicParams, DeleteParams),
     responses(
         (status = 204, description = "The topic is gone"),
-        TopicProblems, DeleteTopicProblems, CommonProblems, RedisProblems,
+        TopicProblems, CommonProblems, DeleteTopicProblems, RedisProblems,
     ),
 )]
 pub async fn delete_topic(

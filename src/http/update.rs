@@ -3,6 +3,7 @@
 use super::{
     AppState,
     backoff::{BackoffRequest, read_backoff},
+    callback_fields::{CallbackRequest, read_callback, refuse_own_headers},
     extract::{IdPath, Payload, Query},
     fields::Fields,
     message::Message,
@@ -47,7 +48,8 @@ pub struct UpdateMessageRequest {
     /// Media type of the bytes; only with `payload_base64`.
     #[schema(nullable = false, max_length = 255)]
     content_type: Option<String>,
-    /// New headers in place of all that it had.
+    /// New headers in place of all that it had. In a pushed topic `***` as the value of `authorization` or `cookie` keeps
+    /// what is stored.
     #[schema(nullable = false)]
     headers: Option<BTreeMap<String, String>>,
     /// Never granted later than this after it fell due, ms; null: the topic's.
@@ -59,6 +61,9 @@ pub struct UpdateMessageRequest {
     /// How long it waits after a failure; null: the topic's.
     #[schema(value_type = Option<BackoffRequest>)]
     backoff: Option<()>,
+    /// Where dueq sends it, only in a pushed topic; null: the topic's `push.url`.
+    #[schema(value_type = Option<CallbackRequest>)]
+    callback: Option<()>,
 }
 
 /// Change a message.
@@ -71,7 +76,7 @@ pub struct UpdateMessageRequest {
     request_body(content = UpdateMessageRequest, description = "What is to change"),
     responses(
         (status = 200, description = "The message as it is now", body = Message),
-        MessageProblems, UpdateProblems, CommonProblems, BodyProblems, RedisProblems,
+        MessageProblems, CommonProblems, BodyProblems, UpdateProblems, RedisProblems,
     ),
 )]
 pub async fn update_message(
@@ -94,8 +99,10 @@ pub(super) async fn update(
     let mut fields = payload.json()?;
     let update = read_update(&mut fields, &payload.bytes);
     fields.finish()?;
+    let url = update.callback.as_ref().and_then(|callback| Some(&callback.as_ref()?.url));
+    state.check_url(url, || "callback.url".to_owned())?;
     let (topic, found) = state.store.update(&which, update).await?;
-    Ok(super::json(&Message::whole(&topic.name, &found)?).into_response())
+    Ok(super::json(&Message::whole(&topic, &found)?).into_response())
 }
 
 fn read_update(fields: &mut Fields<'_>, body: &Bytes) -> MessageUpdate {
@@ -107,11 +114,17 @@ fn read_update(fields: &mut Fields<'_>, body: &Bytes) -> MessageUpdate {
         "content_type",
         "headers",
     ]);
+    let callback = fields.or_null("callback", read_callback);
+    let headers = read_headers(fields);
+    if let (Some(Some(_)), Some(headers)) = (&callback, &headers) {
+        refuse_own_headers(fields, headers);
+    }
     MessageUpdate {
+        callback,
         due: read_due(fields),
         priority: read_priority(fields),
         content: read_content(fields, body),
-        headers: read_headers(fields),
+        headers,
         ttl_ms: fields.or_null("ttl_ms", read_ttl),
         max_attempts: fields.or_null("max_attempts", read_max_attempts),
         backoff: fields.or_null("backoff", read_backoff),
@@ -140,10 +153,12 @@ mod tests {
         let none = read("{}").unwrap();
         assert!(none.due.is_none() && none.content.is_none() && none.headers.is_none());
         assert!(none.ttl_ms.is_none() && none.max_attempts.is_none() && none.backoff.is_none());
-        let reset =
-            read(r#"{"ttl_ms":null,"max_attempts":null,"backoff":null,"payload":null}"#).unwrap();
+        let reset = read(
+            r#"{"ttl_ms":null,"max_attempts":null,"backoff":null,"callback":null,"payload":null}"#,
+        )
+        .unwrap();
         assert_eq!((reset.ttl_ms, reset.max_attempts), (Some(None), Some(None)));
-        assert_eq!(reset.backoff, Some(None));
+        assert_eq!((reset.backoff, reset.callback), (Some(None), Some(None)));
         assert_eq!(reset.content, Some(Content::Json(Bytes::from_static(b"null"))));
         let text =
             r#"{"delay_ms":0,"priority":7,"headers":{},"ttl_ms":5,"max_attempts":3,"backoff":{}}"#;
@@ -167,6 +182,8 @@ mod tests {
             (r#"{"payload":1,"payload_base64":""}"#, "payload_base64"),
             (r#"{"delay_ms":1,"deliver_at":"2026-01-01T00:00:00Z"}"#, "deliver_at"),
             (r#"{"key":"a"}"#, "key"),
+            (r#"{"callback":{}}"#, "callback.url"),
+            (r#"{"callback":{"url":"http://a.test/"},"headers":{"te":"x"}}"#, "headers.te"),
             (r#"{"ttl_ms":0}"#, "ttl_ms"),
         ] {
             assert_eq!(read(text).map(drop), Err(vec![field.to_owned()]), "{text}");

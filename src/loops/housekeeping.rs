@@ -1,13 +1,17 @@
 //! Housekeeping: ends leases, TTLs and retention on topics that nobody consumes. All instances share the work through
 //! one sorted set of moments (see `store::sweeps`), so idle topics cost nothing however many instances run.
 
+use super::dead_letters::{WriteDeadLetter, tell_at_once, tell_of_deaths};
 use crate::{
     error::Error,
-    model::Millis,
+    model::{Millis, TopicName},
     store::{Claim, Store},
 };
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::{
+    sync::mpsc::{UnboundedSender, unbounded_channel},
+    time::sleep,
+};
 
 /// Moments that other instances have noted are seen this late, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -18,26 +22,35 @@ const BREATH: Duration = Duration::from_millis(5);
 /// While Redis is away.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Keeps house until the future is dropped.
-pub async fn keep_house(store: Store) {
-    tokio::join!(pass_on(&store), sweep(&store), walk(&store));
+/// Keeps house until the future is dropped. `write`: how a death is told of.
+pub async fn keep_house(store: Store, write: WriteDeadLetter) {
+    let (seen, deaths) = unbounded_channel();
+    tokio::join!(
+        pass_on(&store, &seen),
+        sweep(&store, write),
+        walk(&store),
+        tell_at_once(&store, deaths, write)
+    );
 }
 
-async fn pass_on(store: &Store) {
+async fn pass_on(store: &Store, deaths: &UnboundedSender<TopicName>) {
     loop {
-        store.pass_on_hints().await;
+        for topic in store.pass_on_hints().await {
+            // Both ends are here.
+            let _ = deaths.send(topic);
+        }
         // What comes within a moment goes in one command.
         sleep(BREATH).await;
     }
 }
 
-async fn sweep(store: &Store) {
+async fn sweep(store: &Store, write: WriteDeadLetter) {
     loop {
         match store.claim_sweeps().await {
             Ok((claims, next)) => {
                 let idle = claims.is_empty();
                 for claim in claims {
-                    sweep_one(store, &claim).await;
+                    sweep_one(store, &claim, write).await;
                     sleep(BREATH).await;
                 }
                 if idle {
@@ -56,8 +69,20 @@ fn pause(store: &Store, next: Option<Millis>) -> Duration {
     until.clamp(BREATH, LOOK_EVERY)
 }
 
-async fn sweep_one(store: &Store, claim: &Claim) {
-    match store.sweep(claim).await {
+async fn sweep_one(store: &Store, claim: &Claim, write: WriteDeadLetter) {
+    let swept = async {
+        let mut swept = store.sweep(claim).await?;
+        if let Some(swept) = swept.as_mut().filter(|swept| swept.deaths) {
+            let told = tell_of_deaths(store, &claim.name, write).await;
+            // What was told of may leave now, and more may be left to tell of; what was not is tried again a little later.
+            (swept.more, swept.next_at) = (told.is_ok(), Some(store.now()));
+            if let Err(error @ (Error::TopicsExhausted | Error::Internal)) = told {
+                tracing::warn!(topic = %claim.name, %error, "deaths could not be told of yet");
+            }
+        }
+        store.finish_sweep(claim, swept).await
+    };
+    match swept.await {
         Ok(()) => {}
         // The claim ends by itself, and the topic is anybody's again.
         Err(Error::RedisUnavailable | Error::OutcomeUnknown) => sleep(RETRY).await,

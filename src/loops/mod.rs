@@ -1,7 +1,10 @@
-//! What an instance does by itself, without a request. Nothing here is needed for correctness or punctuality: a lease
-//! that is over, a message that falls due or has outlived its time is seen by whichever script comes first. The loops
-//! see to it that something comes first.
+//! What an instance does by itself, without a request. No state of a message needs it: a lease that is over, a message
+//! that falls due or has outlived its time is seen by whichever script comes first, and the loops see to it that something
+//! comes first. Only here are deaths told of in another topic; what is noted of them waits for as long as it takes.
 
+pub mod callbacks;
+mod dead_letters;
 mod housekeeping;
 
+pub use dead_letters::WriteDeadLetter;
 pub use housekeeping::keep_house;

@@ -1,9 +1,10 @@
 //! How a message's body lies in Redis: bytes that no script parses.
 //!
-//! A plain JSON payload is the tag 0 and the payload as it was sent. Anything with a content type or headers is the
+//! A plain JSON payload is the tag 0 and the payload as it was sent. Anything with a content type, headers or a callback is the
 //! tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. One byte is what the common
 //! case pays; the payload's size can be told without reading it (`payload_bytes.lua`).
 
+use super::Callback;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,6 +33,10 @@ pub struct Body {
     pub content: Content,
     /// The publisher's headers, names as sent.
     pub headers: BTreeMap<String, String>,
+    /// Where dueq sends it, in place of its topic's URL.
+    pub callback: Option<Callback>,
+    /// It tells of another message's death; its own goes nowhere further.
+    pub dead_letter: bool,
 }
 
 /// What was read from Redis is no body.
@@ -45,9 +50,18 @@ struct Header<'a> {
     content_type: Option<std::borrow::Cow<'a, str>>,
     #[serde(rename = "h", default, skip_serializing_if = "BTreeMap::is_empty")]
     headers: BTreeMap<String, String>,
+    #[serde(rename = "u", default, skip_serializing_if = "Option::is_none")]
+    callback: Option<Callback>,
+    #[serde(rename = "d", default, skip_serializing_if = "std::ops::Not::not")]
+    dead_letter: bool,
 }
 
 impl Body {
+    /// A body of nothing but this payload and these headers.
+    pub fn new(content: Content, headers: BTreeMap<String, String>) -> Self {
+        Self { content, headers, callback: None, dead_letter: false }
+    }
+
     /// The bytes that Redis keeps.
     pub fn encode(&self) -> Bytes {
         let (payload, content_type) = match &self.content {
@@ -55,10 +69,12 @@ impl Body {
             Content::Bytes { data, content_type } => (data, Some(content_type.as_str().into())),
         };
         let mut out = BytesMut::with_capacity(payload.len() + 64);
-        if content_type.is_none() && self.headers.is_empty() {
+        let said = self.callback.is_some() || self.dead_letter;
+        if content_type.is_none() && self.headers.is_empty() && !said {
             out.put_u8(PLAIN);
         } else {
-            let header = Header { content_type, headers: self.headers.clone() };
+            let (headers, callback) = (self.headers.clone(), self.callback.clone());
+            let header = Header { content_type, headers, callback, dead_letter: self.dead_letter };
             // A map of strings always serializes; 8 KiB of headers, each byte escaped, stay below 64 KiB.
             let header = serde_json::to_vec(&header).unwrap_or_default();
             out.put_u8(WITH_HEADER);
@@ -72,9 +88,7 @@ impl Body {
     /// Reads what [`Body::encode`] wrote; the payload is not copied.
     pub fn decode(stored: Bytes) -> Result<Self, BrokenBody> {
         match stored.first() {
-            Some(&PLAIN) => {
-                Ok(Self { content: Content::Json(stored.slice(1..)), headers: BTreeMap::new() })
-            }
+            Some(&PLAIN) => Ok(Self::new(Content::Json(stored.slice(1..)), BTreeMap::new())),
             Some(&WITH_HEADER) if stored.len() >= 3 => {
                 let payload_at = 3 + usize::from(u16::from_be_bytes([stored[1], stored[2]]));
                 let header = stored.get(3..payload_at).ok_or(BrokenBody)?;
@@ -86,7 +100,8 @@ impl Body {
                         Content::Bytes { data: payload, content_type: content_type.into_owned() }
                     }
                 };
-                Ok(Self { content, headers: header.headers })
+                let Header { headers, callback, dead_letter, .. } = header;
+                Ok(Self { content, headers, callback, dead_letter })
             }
             _ => Err(BrokenBody),
         }
@@ -96,6 +111,7 @@ impl Body {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::CallUrl;
 
     #[test]
     fn bodies_come_back_as_they_were() {
@@ -111,15 +127,18 @@ mod tests {
             (raw.clone(), BTreeMap::new()),
             (raw, headers),
         ] {
-            let body = Body { content, headers };
+            let body = Body::new(content, headers);
+            assert_eq!(Body::decode(body.encode()).unwrap(), body);
+            let url = CallUrl::parse("http://example.com/é").unwrap();
+            let callback = Some(Callback { url, method: None, timeout_ms: Some(5) });
+            let body = Body { callback, dead_letter: true, ..body };
             assert_eq!(Body::decode(body.encode()).unwrap(), body);
         }
     }
 
     #[test]
     fn a_plain_payload_costs_one_byte() {
-        let body =
-            Body { content: Content::Json(Bytes::from_static(b"[1]")), headers: BTreeMap::new() };
+        let body = Body::new(Content::Json(Bytes::from_static(b"[1]")), BTreeMap::new());
         assert_eq!(&body.encode()[..], b"\0[1]");
     }
 

@@ -2,7 +2,7 @@
 //! changes the message, so that a message whose first attempt succeeds costs nothing.
 
 use super::Millis;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Events kept of one message; older ones are dropped.
 pub const MAX_EVENTS: usize = 20;
@@ -27,6 +27,24 @@ pub enum EventKind {
     Dead,
     /// It was made ready again after its death.
     Redriven,
+    /// dueq sent it to its URL.
+    Called,
+}
+
+/// How a call ended: with a status and the beginning of the answer, or with an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallReport {
+    /// The HTTP status of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Why there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// From the first step of the call to its end, ms.
+    pub duration_ms: Millis,
+    /// The first KiB of the answer's body as text; `None` where it was empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
 }
 
 /// One event.
@@ -40,13 +58,15 @@ pub struct Event {
     pub attempt: Option<u32>,
     /// What the consumer said.
     pub reason: Option<String>,
+    /// How the call ended, for `called`.
+    pub call: Option<CallReport>,
     /// The instant was worked out afterwards: nothing was written when it happened.
     pub estimated: bool,
 }
 
 impl Event {
-    /// Reads the lines that `events.lua` wrote: `letter at attempt reason`, the attempt 0 for none, the reason in JSON; a
-    /// grant's letter is `G` where its instant was worked out afterwards. Lines that cannot be read are left out.
+    /// Reads the lines that `events.lua` wrote: `letter at attempt reason`, the attempt 0 for none, the reason (for a call
+    /// its report) in JSON; a grant's letter is `G` where its instant was worked out afterwards. Lines that cannot be read are left out.
     pub fn read_all(text: &str) -> Vec<Self> {
         text.lines().filter_map(Self::read).collect()
     }
@@ -62,18 +82,36 @@ impl Event {
             "u" => EventKind::Updated,
             "d" => EventKind::Dead,
             "v" => EventKind::Redriven,
+            "c" => EventKind::Called,
             _ => return None,
         };
         let at = parts.next()?.parse().ok()?;
         let attempt = parts.next()?.parse().ok().filter(|attempt| *attempt > 0);
-        let reason = parts.next().and_then(|reason| serde_json::from_str(reason).ok());
-        Some(Self { at, kind, attempt, reason, estimated: letter == "G" })
+        let said = parts.next();
+        let call = said.filter(|_| kind == EventKind::Called);
+        let call = call.and_then(|call| serde_json::from_str(call).ok());
+        let reason = said.and_then(|reason| serde_json::from_str(reason).ok());
+        Some(Self { at, kind, attempt, reason, call, estimated: letter == "G" })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_is_read_with_its_report() {
+        let text = "c 5 2 {\"status\":500,\"duration_ms\":12,\"answer\":\"no\"}\n";
+        let report = CallReport {
+            status: Some(500),
+            duration_ms: 12,
+            answer: Some("no".to_owned()),
+            ..CallReport::default()
+        };
+        let events = Event::read_all(text);
+        assert_eq!((events[0].kind, &events[0].call), (EventKind::Called, &Some(report)));
+        assert_eq!(events[0].reason, None);
+    }
 
     #[test]
     fn events_are_read_line_by_line() {
@@ -83,6 +121,7 @@ mod tests {
             kind,
             attempt,
             reason: reason.map(str::to_owned),
+            call: None,
             estimated: false,
         };
         assert_eq!(

@@ -1,20 +1,26 @@
 //! The words of the domain. What comes from outside is parsed here once, at the edge, so that whatever carries one of
 //! these types is valid and nothing further in has to check again.
 
+mod addresses;
 mod backoff;
 mod body;
 mod event;
 mod id;
 mod instant;
+mod masking;
+mod push;
 mod settings;
 mod token;
 mod topic;
 
+pub use addresses::{AddressGuard, RefusedAddress};
 pub use backoff::Backoff;
 pub use body::{Body, BrokenBody, Content};
-pub use event::{Event, EventKind, MAX_EVENTS};
+pub use event::{CallReport, Event, EventKind, MAX_EVENTS};
 pub use id::{InvalidMessageId, MEMBER_BYTES, Member, MessageId, Partition, Route, TopicNumber};
 pub use instant::{InvalidInstant, Millis, format_instant, parse_instant};
+pub use masking::{MASK, masked, unmasked};
+pub use push::*;
 pub use settings::*;
 pub use token::{Seal, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName};

@@ -1,6 +1,6 @@
 //! A topic's settings and the limits of the contract, each number in one place.
 
-use super::{Backoff, Millis};
+use super::{Backoff, Millis, Push, TopicName};
 use serde::{Deserialize, Serialize};
 
 /// How long a lease lasts unless told otherwise, ms.
@@ -104,6 +104,12 @@ pub struct TopicSettings {
     pub idempotency_window_ms: Millis,
     /// What is kept of messages whose life is over.
     pub retention: Retention,
+    /// How dueq sends its messages itself; `None`: consumers lease them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub push: Option<Push>,
+    /// Where what dies here is published too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_topic: Option<TopicName>,
 }
 
 impl Default for TopicSettings {
@@ -118,6 +124,8 @@ impl Default for TopicSettings {
             on_full: OnFull::Reject,
             idempotency_window_ms: 600_000,
             retention: Retention::default(),
+            push: None,
+            dead_topic: None,
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::{fmt, sync::Arc};
 
 const MAX_CHARS: usize = 128;
+const CALLBACKS: &str = "_callbacks";
+const PUSHED: &str = "_pushed";
 
 /// A valid topic name: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}` without `..`. Names that begin with `_` are dueq's own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,6 +39,21 @@ impl TopicName {
         &self.0
     }
 
+    /// dueq's own topic of callbacks.
+    pub fn callbacks() -> Self {
+        Self(CALLBACKS.into())
+    }
+
+    /// No topic, but the name under which instances tell each other that there is a pushed one.
+    pub fn pushed() -> Self {
+        Self(PUSHED.into())
+    }
+
+    /// Is it the topic of callbacks?
+    pub fn is_callbacks(&self) -> bool {
+        &*self.0 == CALLBACKS
+    }
+
     /// Is this one of dueq's own topics? Nobody publishes to them directly.
     pub fn is_reserved(&self) -> bool {
         self.0.starts_with('_')
@@ -52,6 +69,13 @@ impl fmt::Display for TopicName {
 impl serde::Serialize for TopicName {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for TopicName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     reply::{CallError, Fields, malformed},
     scripts::{self, Script},
     submit::Grouped,
+    types::Call,
 };
 use crate::{
     error::Error,
@@ -20,6 +21,8 @@ use std::sync::Arc;
 pub(crate) struct Ack {
     pub id: MessageId,
     pub seal: Seal,
+    /// The call that delivered it; kept only where the topic retains acked messages.
+    pub call: Option<Call>,
 }
 
 /// Writes what ack, nack and extend have in common: the common seal if there is one, members, seals.
@@ -50,6 +53,17 @@ pub(crate) fn write_holders<'a>(
             command.arg(pack(seal));
         }
     }
+}
+
+/// Writes when a call began and its report, as the events keep it.
+pub(crate) fn write_call(call: Option<&Call>, command: &mut Cmd) {
+    match call {
+        // A report always serializes.
+        Some(Call { started_at, report }) => {
+            command.arg(*started_at).arg(serde_json::to_string(report).unwrap_or_default())
+        }
+        None => command.arg("").arg(""),
+    };
 }
 
 /// A script's code for a token that does not hold.
@@ -86,6 +100,12 @@ impl Verb for Ack {
         command.arg(&topic.word).arg(group.len());
         let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
         write_holders(holders, context, command);
+        let calls = || group.iter().map(|ticket| &ticket.verb.call);
+        if topic.settings.retention.acked_ms > 0 && calls().any(Option::is_some) {
+            for call in calls() {
+                write_call(call.as_ref(), command);
+            }
+        }
     }
 
     fn read(

@@ -120,6 +120,8 @@ pub struct Swept {
     pub more: bool,
     /// When time brings something again.
     pub next_at: Option<Millis>,
+    /// Deaths are to be told of elsewhere.
+    pub deaths: bool,
 }
 
 impl Alone for Sweep {
@@ -148,7 +150,7 @@ impl Alone for Sweep {
         for counter in [&counters.expired, &counters.dead, &counters.lease_expired] {
             counter.inc_by(fields.int()?.max(0) as u64);
         }
-        Ok(Swept { more, next_at })
+        Ok(Swept { more, next_at, deaths: fields.int()? == 1 })
     }
 }
 

@@ -26,7 +26,7 @@ impl Store {
     ///
     /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn ack(&self, id: MessageId, token: &str) -> Result<(), Error> {
-        self.hold(id, token, |seal| Ack { id, seal }).await
+        self.hold(id, token, |seal| Ack { id, seal, call: None }).await
     }
 
     /// Gives a lease back.
@@ -55,8 +55,12 @@ impl Store {
 
     /// Acks in order, as if one after another, each with its own outcome.
     pub async fn ack_batch(&self, acks: &[(MessageId, String)]) -> Vec<Result<(), Error>> {
-        self.hold_batch(acks, |(id, token)| (*id, token), |(id, _), seal| Ack { id: *id, seal })
-            .await
+        self.hold_batch(
+            acks,
+            |(id, token)| (*id, token),
+            |(id, _), seal| Ack { id: *id, seal, call: None },
+        )
+        .await
     }
 
     /// Gives leases back in order, as if one after another, each with its own outcome.

@@ -51,7 +51,10 @@ fn write_which(which: &Which, command: &mut Cmd) {
 }
 
 /// Reads what the include `snapshot.lua` wrote.
-fn read_snapshot(topic: &Topic, fields: &mut Fields) -> Result<MessageSnapshot, CallError> {
+pub(super) fn read_snapshot(
+    topic: &Topic,
+    fields: &mut Fields,
+) -> Result<MessageSnapshot, CallError> {
     let member: Member = fields.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;
     let id = MessageId::from_member(&member, topic.route);
     let state = State::from_word(&fields.text()?).ok_or(CallError::Internal)?;
@@ -87,7 +90,14 @@ fn all_events(
     attempts: i64,
     written: Vec<Event>,
 ) -> Vec<Event> {
-    let event = |at, kind, attempt, estimated| Event { at, kind, attempt, reason: None, estimated };
+    let event = |at, kind, attempt, estimated| Event {
+        at,
+        kind,
+        attempt,
+        reason: None,
+        call: None,
+        estimated,
+    };
     let mut events = vec![event(id.published(), EventKind::Published, None, false)];
     events.extend(written);
     let told = |event: &Event| event.attempt.is_some_and(|n| i64::from(n) == attempts);

@@ -13,6 +13,8 @@ pub(crate) struct GlobalKeys {
     pub names: String,
     /// zset, all scores 0: topic names in order
     pub index: String,
+    /// set: names of the topics that dueq sends itself
+    pub pushed: String,
     /// zset: topic name → when it must be swept, ms
     pub sweeps: String,
     /// hash: run_id → its number; and the counters `:next`, `:instances`
@@ -31,6 +33,7 @@ impl GlobalKeys {
             registry: format!("{prefix}{{topics}}:registry"),
             names: format!("{prefix}{{topics}}:names"),
             index: format!("{prefix}{{topics}}:index"),
+            pushed: format!("{prefix}{{topics}}:pushed"),
             sweeps: format!("{prefix}{{sweeps}}:index"),
             runs: format!("{prefix}{{service}}:runs"),
             secret: format!("{prefix}{{service}}:secret"),
@@ -57,6 +60,7 @@ pub(crate) struct PartitionKeys {
     pub first_due: String,
     pub events: String,
     pub acked: String,
+    pub dead_out: String,
     pub idem: String,
     pub idem_due: String,
 }
@@ -79,6 +83,7 @@ impl PartitionKeys {
             first_due: key("first_due"),
             events: key("events"),
             acked: key("acked"),
+            dead_out: key("dead_out"),
             idem: key("idem"),
             idem_due: key("idem_due"),
         }
@@ -94,7 +99,7 @@ impl PartitionKeys {
     }
 
     /// All of them, in the order in which the include `partition.lua` names them.
-    pub fn all(&self) -> [&str; 16] {
+    pub fn all(&self) -> [&str; 17] {
         [
             &self.unack,
             &self.last,
@@ -110,6 +115,7 @@ impl PartitionKeys {
             &self.first_due,
             &self.events,
             &self.acked,
+            &self.dead_out,
             &self.idem,
             &self.idem_due,
         ]

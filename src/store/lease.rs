@@ -28,6 +28,8 @@ pub struct Want {
     pub max_bytes: u64,
     /// How long the holder has, ms; `None`: as long as the topic says.
     pub lease_ms: Option<u64>,
+    /// dueq itself asks, to send the messages of a pushed topic.
+    pub push: bool,
 }
 
 /// A leased message.
@@ -70,6 +72,12 @@ impl Grants {
     pub fn append(&mut self, mut more: Self) {
         self.messages.append(&mut more.messages);
         self.home = self.home.take().or(more.home.take());
+    }
+
+    /// The messages, which are the caller's to give back from now on.
+    pub fn take(mut self) -> Vec<Granted> {
+        self.home = None;
+        std::mem::take(&mut self.messages)
     }
 
     /// The consumer has them: from here on only its lease ends.
@@ -131,7 +139,7 @@ impl Verb for Lease {
 
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
         // All but those of the idempotency keys, which a lease never needs.
-        let keys = &topic.keys.all()[..14];
+        let keys = &topic.keys.all()[..15];
         command.arg(keys.len());
         for key in keys {
             command.arg(*key);
@@ -139,7 +147,8 @@ impl Verb for Lease {
         let waits = group.iter().any(|ticket| ticket.verb.waits);
         let sized = group.iter().any(|ticket| ticket.verb.want.max_bytes < SIZED_BELOW);
         command.arg(&topic.word).arg(context.run.generation);
-        command.arg(u8::from(waits)).arg(u8::from(sized));
+        let push = topic.settings.push.is_some();
+        command.arg(u8::from(waits) + 2 * u8::from(push)).arg(u8::from(sized));
         if sized {
             for Lease { want, begun, .. } in group.iter().map(|ticket| &ticket.verb) {
                 command.arg(want.max_messages).arg(topic.lease_ms(want));
@@ -166,7 +175,7 @@ impl Verb for Lease {
         let next_at = Some(fields.int()?).filter(|next| *next > 0);
         let more = fields.int()? == 1;
         topic.counters.lease_expired.inc_by(fields.int()? as u64);
-        topic.counters.dead.inc_by(fields.int()? as u64);
+        topic.saw_deaths(fields.int()?, now);
         topic.counters.expired.inc_by(fields.int()? as u64);
         let max_attempts = fields.int()?;
         let (mut found, mut bodies) = (fields.fields()?, fields.fields()?);
@@ -242,10 +251,8 @@ impl Verb for Lease {
         // A run that is known: for any other one every ack would ask Redis.
         let known = backend.service();
         let run = known.and_then(|s| s.generations.keys().next().copied()).unwrap_or(0);
-        let body = Body {
-            content: Content::Json(Bytes::from_static(CANNED_PAYLOAD)),
-            headers: Default::default(),
-        };
+        let content = Content::Json(Bytes::from_static(CANNED_PAYLOAD));
+        let body = Body::new(content, Default::default());
         let message = Granted {
             id: backend.ids.next(now, topic.route),
             due_at: now,

@@ -26,11 +26,18 @@ pub struct LeaseOutcome {
     pub more: bool,
 }
 
+impl LeaseOutcome {
+    fn nothing(more: bool) -> Self {
+        Self { grants: Grants::default(), next_at: None, more }
+    }
+}
+
 impl Store {
     /// Grants what is ready, as much as wanted. With `waits`, publishers will wake this instance when there is
     /// something new before `next_at`. A topic that does not exist has nothing.
     ///
-    /// Errors: `RedisUnavailable`; `OutcomeUnknown` when messages may have been granted, which come back after their
+    /// Errors: `TopicIsPushed`, and where dueq itself asks `TopicNotPushed`; `RedisUnavailable`; `OutcomeUnknown` when
+    /// messages may have been granted, which come back after their
     /// lease.
     pub async fn lease(
         &self,
@@ -38,12 +45,20 @@ impl Store {
         want: Want,
         waits: bool,
     ) -> Result<LeaseOutcome, Error> {
-        let mut outcome = LeaseOutcome { grants: Grants::default(), next_at: None, more: false };
+        let mut outcome = LeaseOutcome::nothing(false);
         let mut left = want;
         let mut patience = Patience::new(self);
         loop {
             let topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
             let Some(topic) = topic else { return Ok(outcome) };
+            if let Some(refusal) = topic.refuses(&want) {
+                // What was granted before is the consumer's all the same.
+                return if outcome.grants.messages().is_empty() {
+                    Err(refusal)
+                } else {
+                    Ok(outcome)
+                };
+            }
             let begun = !outcome.grants.messages().is_empty();
             let lease = Lease { want: left, begun, waits, lanes: Arc::downgrade(&self.lanes) };
             let leased = match self.lanes.submit(&topic, lease).await {
@@ -91,8 +106,10 @@ impl Store {
                 waits: true,
                 lanes: lanes.clone(),
             };
-            let answers =
-                self.lanes.submit_many(wants.iter().map(|want| (known.clone(), lease(want)))).await;
+            // It may have become pushed, or is it no more, while they waited: then there is nothing here for them.
+            let fits = |want: &&Want| known.refuses(want).is_none();
+            let fitting = wants.iter().filter(fits).map(|want| (known.clone(), lease(want)));
+            let answers = self.lanes.submit_many(fitting).await;
             if answers.iter().any(|answer| matches!(answer, Err(CallError::Stale))) {
                 self.refresh(known).await?;
                 topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
@@ -104,14 +121,17 @@ impl Store {
             }
             let outcome = |answer: Result<Leased, CallError>| match answer {
                 Ok(Leased { grants, next_at, more }) => LeaseOutcome { grants, next_at, more },
-                Err(_) => LeaseOutcome { grants: Grants::default(), next_at: None, more: true },
+                Err(_) => LeaseOutcome::nothing(true),
             };
-            return Ok(answers.into_iter().map(outcome).collect());
+            let mut answers = answers.into_iter();
+            let each = |want: &Want| match known.refuses(want) {
+                None => answers.next().map_or_else(|| LeaseOutcome::nothing(false), outcome),
+                Some(_) => LeaseOutcome::nothing(false),
+            };
+            return Ok(wants.iter().map(each).collect());
         }
         // There is no such topic, or it changes all the time: then it is asked again.
-        let more = topic.is_some();
-        let nothing = |_| LeaseOutcome { grants: Grants::default(), next_at: None, more };
-        Ok(wants.iter().map(nothing).collect())
+        Ok(wants.iter().map(|_| LeaseOutcome::nothing(topic.is_some())).collect())
     }
 
     /// Did something happen in the topic that consumers who sleep until `next` should have been woken for?

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, Content, DEFAULT_PAYLOAD_BYTES, MessageId, TopicName},
+    model::{Body, Content, DEFAULT_PAYLOAD_BYTES, MessageId, TopicName, unmasked},
 };
 use bytes::Bytes;
 use std::{collections::HashSet, future::Future, sync::Arc};
@@ -27,7 +27,7 @@ impl Store {
     /// Stores a message; its topic comes into being if need be. Where the message's key is taken, or its idempotency key
     /// came before, an existing message may answer.
     ///
-    /// Errors: `PayloadTooLarge`, `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`,
+    /// Errors: `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`,
     /// `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn publish(&self, name: &TopicName, message: NewMessage) -> Result<Published, Error> {
         let body = message.body.encode();
@@ -35,6 +35,7 @@ impl Store {
         let mut patience = Patience::new(self);
         while patience.another().await {
             let topic = self.topic_for(name, size).await?;
+            topic.takes(&message.body)?;
             let answer = if message.options.is_plain() && topic.settings.max_messages.is_none() {
                 self.lanes.submit(&topic, self.plain(&topic, &message, &body)).await
             } else {
@@ -51,14 +52,16 @@ impl Store {
 
     /// Stores messages as if one after another, each with its own outcome, in order.
     ///
-    /// Errors: `PayloadTooLarge`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`; then none is stored.
+    /// Errors: `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `TopicsExhausted`, `RedisUnavailable`,
+    /// `OutcomeUnknown`; then none is stored.
     pub async fn publish_batch(
         &self,
         name: &TopicName,
         messages: Vec<NewMessage>,
     ) -> Result<Vec<Outcome>, Error> {
         let size = messages.iter().map(|m| payload_len(&m.body.content)).max().unwrap_or(0);
-        self.topic_for(name, size).await?;
+        let topic = self.topic_for(name, size).await?;
+        messages.iter().try_for_each(|message| topic.takes(&message.body))?;
         let bodies: Vec<_> = messages.iter().map(|message| message.body.encode()).collect();
         let mut outcomes: Vec<Option<Outcome>> = vec![None; messages.len()];
         let mut begin = 0;
@@ -125,10 +128,10 @@ impl Store {
 
     fn special(&self, topic: &Topic, message: &NewMessage, body: &Bytes) -> PublishSpecial {
         let (due, options) = (message.due, message.options.clone());
-        PublishSpecial { id: self.next_id(topic), body: body.clone(), due, options }
+        PublishSpecial { id: self.next_id(topic), body: body.clone(), due, options, copy: false }
     }
 
-    fn next_id(&self, topic: &Topic) -> MessageId {
+    pub(super) fn next_id(&self, topic: &Topic) -> MessageId {
         let backend = &self.lanes.backend;
         backend.ids.next(backend.clock.now(), topic.route)
     }
@@ -162,7 +165,7 @@ impl Store {
     /// Changes a message in place that waits or is dead.
     ///
     /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `MessageLeased`, `MessageDead` for a due time,
-    /// `MessageAcked`, `PayloadTooLarge`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// `MessageAcked`, `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn update(
         &self,
         which: &Which,
@@ -170,8 +173,8 @@ impl Store {
     ) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
         let mut patience = Patience::new(self);
         while patience.another().await {
-            let bodies = match (&update.content, &update.headers) {
-                (None, None) => None,
+            let bodies = match (&update.content, &update.headers, &update.callback) {
+                (None, None, None) => None,
                 _ => Some(self.new_body(which, &update).await?),
             };
             let change = async |topic| {
@@ -196,12 +199,23 @@ impl Store {
     ) -> Result<(Bytes, Bytes), Error> {
         let (topic, found) = self.get(which).await?;
         let seen = found.body.ok_or(Error::Internal)?;
+        let headers = match (&update.headers, &topic.settings.push) {
+            (None, _) => seen.headers.clone(),
+            (Some(put), None) => put.clone(),
+            (Some(put), Some(_)) => unmasked(put, &seen.headers)
+                .map_err(|name| Error::NothingMasked(format!("headers.{name}")))?,
+        };
         let body = Body {
             content: update.content.clone().unwrap_or_else(|| seen.content.clone()),
-            headers: update.headers.clone().unwrap_or_else(|| seen.headers.clone()),
+            headers,
+            callback: update.callback.clone().unwrap_or_else(|| seen.callback.clone()),
+            dead_letter: seen.dead_letter,
         };
         if update.content.is_some() {
             self.topic_for(&topic.name, payload_len(&body.content)).await?;
+        }
+        if update.callback.is_some() || update.headers.is_some() {
+            topic.takes(&body)?;
         }
         Ok((seen.encode(), body.encode()))
     }
@@ -294,8 +308,8 @@ fn wave<'m>(messages: &'m [NewMessage], bodies: &[Bytes]) -> usize {
     let mut ends = |message: &'m NewMessage, body: &Bytes| {
         let options = &message.options;
         bytes += body.len();
-        let key = options.key.as_ref().map(|key| (0, &key.name));
-        let idempotency = options.idempotency.as_ref().map(|idempotency| (1, &idempotency.key));
+        let key = options.key.as_ref().map(|key| (0, key.name.as_bytes()));
+        let idempotency = options.idempotency.as_ref().map(|idempotency| (1, &idempotency.key[..]));
         let repeats = key.into_iter().chain(idempotency).any(|key| !seen.insert(key));
         repeats || bytes > WAVE_BYTES
     };

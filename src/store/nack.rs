@@ -9,7 +9,7 @@ use super::{
     reply::{CallError, Fields},
     scripts::{self, Script},
     submit::Grouped,
-    types::{NackKind, NackRequest, Nacked},
+    types::{Call, NackKind, NackRequest, Nacked},
 };
 use crate::{
     error::Error,
@@ -28,6 +28,8 @@ pub(crate) enum How {
     Asked(NackRequest),
     /// Its consumer never saw it: due as before, the attempt does not count.
     Return(Millis),
+    /// There is no place for its call before this instant; the attempt does not count, and it is no event.
+    Park(Millis),
 }
 
 /// A lease given back.
@@ -62,22 +64,28 @@ impl Verb for Nack {
         for Self { seal, how, .. } in group.iter().map(|ticket| &ticket.verb) {
             match how {
                 How::Asked(request) => {
-                    let delay = request.delay_ms.map(|delay| delay.to_string());
+                    let most = if request.wished { "<" } else { "" };
+                    let delay = request.delay_ms.map(|delay| format!("{most}{delay}"));
                     command.arg(letter(request.kind)).arg(delay.unwrap_or_default());
                 }
                 How::Return(due_at) => {
                     command.arg("u").arg(format!("@{due_at}"));
                 }
+                How::Park(due_at) => {
+                    command.arg("w").arg(format!("@{due_at}"));
+                }
             }
             command.arg(random_unit()).arg(seal.granted_at);
-            let reason = match how {
-                How::Asked(NackRequest { reason: Some(reason), .. }) => {
-                    // A string always serializes.
-                    serde_json::to_string(reason).unwrap_or_default()
+            match how {
+                How::Asked(NackRequest { call: Some(Call { started_at, report }), .. }) => {
+                    // A report always serializes, and so does a string.
+                    command.arg(serde_json::to_string(report).unwrap_or_default()).arg(*started_at)
                 }
-                _ => String::new(),
+                How::Asked(NackRequest { reason: Some(reason), .. }) => {
+                    command.arg(serde_json::to_string(reason).unwrap_or_default()).arg("")
+                }
+                _ => command.arg("").arg(""),
             };
-            command.arg(reason);
         }
     }
 
@@ -88,7 +96,8 @@ impl Verb for Nack {
         reply: Value,
     ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
-        context.read_wake(topic, &mut fields)?;
+        let now = context.read_wake(topic, &mut fields)?;
+        let mut died = 0;
         let mut answers = Vec::with_capacity(group.len());
         for ticket in group {
             let (code, at) = (fields.int()?, fields.int()?);
@@ -105,6 +114,7 @@ impl Verb for Nack {
             let Self { seal, how, .. } = &ticket.verb;
             match how {
                 How::Return(_) => topic.counters.returned.inc(),
+                How::Park(_) => topic.counters.released.inc(),
                 How::Asked(request) if request.kind == NackKind::Released => {
                     topic.counters.released.inc()
                 }
@@ -112,7 +122,7 @@ impl Verb for Nack {
             };
             match state {
                 State::Dead => {
-                    topic.counters.dead.inc();
+                    died += 1;
                     topic.sweep_by(Some(at + topic.settings.retention.dead_ms.min(DEAD_SOON)));
                 }
                 State::Expired => {
@@ -123,6 +133,7 @@ impl Verb for Nack {
             let due_at = matches!(state, State::Delayed | State::Ready).then_some(at);
             answers.push(Ok(Ok(Nacked { state, due_at, attempt: seal.attempt })));
         }
+        topic.saw_deaths(died, now);
         Ok(answers)
     }
 

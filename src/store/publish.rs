@@ -40,6 +40,8 @@ pub(crate) struct PublishSpecial {
     pub body: Bytes,
     pub due: Due,
     pub options: MessageOptions,
+    /// It comes in whatever the topic's bound; it has no key.
+    pub copy: bool,
 }
 
 /// What one message's publish gave.
@@ -137,7 +139,7 @@ impl MessageOptions {
     }
 }
 
-fn hash(kind: u8, key: &str) -> u64 {
+fn hash(kind: u8, key: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     (kind, key).hash(&mut hasher);
     hasher.finish()
@@ -162,7 +164,7 @@ impl Verb for PublishSpecial {
     fn concerns(&self) -> [Option<u64>; 2] {
         let MessageOptions { key, idempotency, .. } = &self.options;
         [
-            key.as_ref().map(|key| hash(0, &key.name)),
+            key.as_ref().map(|key| hash(0, key.name.as_bytes())),
             idempotency.as_ref().map(|idempotency| hash(1, &idempotency.key)),
         ]
     }
@@ -171,8 +173,7 @@ impl Verb for PublishSpecial {
         topic.keys.write_all(command);
         let large = group.iter().any(|ticket| ticket.verb.body.len() > LARGE_BODY);
         command.arg(&topic.word).arg(group.len()).arg(u8::from(large));
-        command.arg(topic.settings.idempotency_window_ms);
-        for Self { id, body, due, options } in group.iter().map(|ticket| &ticket.verb) {
+        for Self { id, body, due, options, copy } in group.iter().map(|ticket| &ticket.verb) {
             command.arg(&id.member()[..]).arg(due.to_script()).arg(&body[..]).arg(options.priority);
             match options.ttl_ms {
                 Some(ttl) => command.arg(ttl),
@@ -184,14 +185,15 @@ impl Verb for PublishSpecial {
                     OnDuplicate::Reject => "reject",
                     OnDuplicate::Replace => "replace",
                 }),
-                None => command.arg("").arg(""),
+                None => command.arg("").arg(if *copy { "copy" } else { "" }),
             };
             command.arg(options.extra());
             match &options.idempotency {
-                Some(idempotency) => {
-                    command.arg(&idempotency.key).arg(format!("{:016x}", idempotency.fingerprint))
-                }
-                None => command.arg("").arg(""),
+                Some(idempotency) => command
+                    .arg(&idempotency.key[..])
+                    .arg(format!("{:016x}", idempotency.fingerprint))
+                    .arg(idempotency.window_in(&topic.settings)),
+                None => command.arg("").arg("").arg(""),
             };
         }
     }
@@ -224,8 +226,8 @@ impl Verb for PublishSpecial {
                         topic
                             .sweep_by(options.ttl_ms.or(topic.settings.ttl_ms).map(|ttl| at + ttl));
                     }
-                    if options.idempotency.is_some() {
-                        topic.sweep_by(Some(now + topic.settings.idempotency_window_ms));
+                    if let Some(idempotency) = &options.idempotency {
+                        topic.sweep_by(Some(now + idempotency.window_in(&topic.settings)));
                     }
                     let due_at = (state != State::Leased).then_some(at);
                     Ok(Published { id, state, due_at, duplicate: code != 0 })

@@ -5,13 +5,14 @@ use super::{
     keys::PartitionKeys,
     lanes::Lanes,
     reply::{CallError, Fields, malformed, word},
+    rules::rules,
     scripts::{self, Script},
     sweeps::Hint,
 };
 use crate::{
     error::Error,
     metrics::TopicCounters,
-    model::{OnFull, Partition, Retention, Route, TopicName, TopicNumber, TopicSettings},
+    model::{Partition, Push, Route, TopicName, TopicNumber, TopicSettings},
 };
 use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::{
@@ -65,11 +66,11 @@ pub(crate) enum Put {
 }
 
 /// Under which conditions a configuration is put.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Conditions<'a> {
     /// Revisions one of which the topic must have; where there are none, nothing matches.
     pub if_match: Option<&'a [i64]>,
-    /// The revision that the caller worked from.
+    /// The revision that the caller worked from; 0 where there was no topic; `None`: any.
     pub worked_from: Option<i64>,
 }
 
@@ -158,8 +159,9 @@ impl Registry {
         settings: &TopicSettings,
         conditions: Conditions<'_>,
     ) -> Result<Put, CallError> {
+        let push = settings.push.is_some();
         let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
-        let mut put = registry_call(&scripts::PUT_TOPIC, lanes);
+        let mut put = changing_call(&scripts::PUT_TOPIC, lanes);
         put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
         put.arg(match conditions.if_match {
             None => String::new(),
@@ -169,6 +171,7 @@ impl Registry {
             }
         });
         put.arg(conditions.worked_from.map(|revision| revision.to_string()).unwrap_or_default());
+        put.arg(u8::from(push));
         let answer = lanes.command(put).await?;
         match word(&answer) {
             Some("FULL") => return Ok(Put::Refused(Error::TopicsExhausted)),
@@ -181,9 +184,11 @@ impl Registry {
         let topic = self.remember(lanes, name, fields.value()?)?;
         // From here on everybody who works from an older configuration is told so.
         self.open_partition(lanes, &topic).await?;
-        if created {
-            lanes.wake(name);
-        } else {
+        // Consumers may wait for it before it exists, or under another configuration.
+        lanes.wake(name);
+        // Those who send what is pushed look at all settings again.
+        lanes.wake(&TopicName::pushed());
+        if !created {
             // A new TTL or retention may concern what is there.
             topic.sweep_by(Some(lanes.backend.clock.now()));
         }
@@ -192,7 +197,7 @@ impl Registry {
 
     /// Takes a deleted topic out of the registry.
     pub async fn remove(&self, lanes: &Lanes, topic: &Topic) -> Result<(), CallError> {
-        let mut remove = registry_call(&scripts::REMOVE_TOPIC, lanes);
+        let mut remove = changing_call(&scripts::REMOVE_TOPIC, lanes);
         remove.arg(topic.name.as_str()).arg(topic.route.topic.0);
         lanes.command(remove).await?;
         self.forget(topic);
@@ -210,12 +215,13 @@ impl Registry {
     }
 
     async fn open_partition(&self, lanes: &Lanes, topic: &Topic) -> Result<(), CallError> {
-        let TopicSettings { max_attempts, backoff, lease_ms, .. } = &topic.settings;
+        let TopicSettings { max_attempts, backoff, lease_ms, dead_topic, .. } = &topic.settings;
         let mut open = cmd("EVAL");
         open.arg(scripts::OPEN_PARTITION.source).arg(2);
         open.arg(&topic.keys.meta).arg(&topic.keys.first_due);
         open.arg(topic.route.topic.0).arg(topic.revision);
         open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms).arg(rules(&topic.settings));
+        open.arg(dead_topic.as_ref().map_or("", TopicName::as_str));
         let answer = lanes.command(open).await?;
         match word(&answer) {
             Some("STALE") => self.forget(topic),
@@ -234,7 +240,10 @@ impl Registry {
         entry: Value,
     ) -> Result<Arc<Topic>, CallError> {
         let parsed = word(&entry).and_then(parse_entry);
-        let (number, revision, settings) = parsed.ok_or_else(|| malformed(&entry))?;
+        let (number, revision, mut settings) = parsed.ok_or_else(|| malformed(&entry))?;
+        if name.is_callbacks() {
+            settings.push.get_or_insert_with(Push::of_callbacks);
+        }
         let route = Route { topic: TopicNumber(number), partition: Partition(0) };
         let topic = Arc::new(Topic {
             name: name.clone(),
@@ -283,7 +292,7 @@ pub(super) fn parse_entry(entry: &str) -> Option<(u32, i64, TopicSettings)> {
     Some((number, revision, serde_json::from_str(parts.next().unwrap_or("{}")).ok()?))
 }
 
-/// A call of a script that works on the registry.
+/// A call of a script that looks at the registry.
 pub(super) fn registry_call(script: &Script, lanes: &Lanes) -> Cmd {
     let keys = &lanes.backend.keys;
     let mut call = cmd("EVAL");
@@ -291,44 +300,11 @@ pub(super) fn registry_call(script: &Script, lanes: &Lanes) -> Cmd {
     call
 }
 
-/// What the include `rules.lua` reads, without its first part: empty parts for what is not so.
-fn rules(settings: &TopicSettings) -> String {
-    let defaults = Retention::default();
-    let Retention { acked_ms, dead_ms, dead_max } = settings.retention;
-    let unless = |number: i64, default: i64| {
-        if number == default { String::new() } else { number.to_string() }
-    };
-    let optional =
-        |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
-    let on_full = match (settings.max_messages, settings.on_full) {
-        (Some(_), OnFull::DropOldest) => "drop_oldest",
-        _ => "",
-    };
-    [
-        &optional(settings.ttl_ms),
-        &unless(acked_ms, 0),
-        &unless(dead_ms, defaults.dead_ms),
-        &unless(dead_max, defaults.dead_max),
-        &optional(settings.max_messages),
-        on_full,
-    ]
-    .join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_topic_of_defaults_has_no_rules() {
-        assert_eq!(rules(&TopicSettings::default()), ",,,,,");
-        let settings = TopicSettings {
-            ttl_ms: Some(5),
-            max_messages: Some(7),
-            on_full: OnFull::DropOldest,
-            retention: Retention { acked_ms: 1, dead_ms: 2, dead_max: 3 },
-            ..TopicSettings::default()
-        };
-        assert_eq!(rules(&settings), "5,1,2,3,7,drop_oldest");
-    }
+/// A call of a script that changes the registry, and with it which topics are pushed.
+fn changing_call(script: &Script, lanes: &Lanes) -> Cmd {
+    let keys = &lanes.backend.keys;
+    let mut call = cmd("EVAL");
+    call.arg(script.source).arg(4).arg(&keys.registry).arg(&keys.names).arg(&keys.index);
+    call.arg(&keys.pushed);
+    call
 }

@@ -58,8 +58,9 @@ scripts! {
         "forget" "expiry" "end_lease" "drop_expired" "promote" "grant" "next_event" "payload_bytes" "take_by_size"
         => "partition" "parse_rules" "end_leases" "promote" "clear_head" "take_by_size" "rank_due" "read_extras"
         "remember_first_due" "parse_extra" "add_events" "event" "grant_key" "next_event";
-    ACK = "ack": "now", rare "lease_score" "extra" "read_extras" "rules" "seal" "forget"
-        => "read_leases" "parse_rules" "holds" "open_seal" "pack_lease" "parse_extra" "free_key" "forget_all";
+    ACK = "ack": "now", rare "lease_score" "extra" "read_extras" "rules" "events" "seal" "forget"
+        => "read_leases" "parse_rules" "holds" "open_seal" "pack_lease" "parse_extra" "free_key" "forget_all" "event"
+        "add_events";
     NACK = "nack": "partition" "now" "lease_score" "rank" "extra" "read_extras" "rules" "events" "seal" "place" "forget"
         "expiry" "wake" "backoff";
     EXTEND = "extend": "now" "lease_score" "extra" "read_extras" "seal";
@@ -83,6 +84,8 @@ scripts! {
         "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep";
     SWEEP = "sweep": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "promote" "forget" "expiry"
         "end_lease" "drop_expired" "note_over" "sweep" "next_sweep";
+    TAKE_DEAD = "take_dead": "partition" "now" "lease_score" "rank" "extra" "rules" "expiry" "stands" "snapshot";
+    FINISH_DEAD = "finish_dead": ;
     PAUSE_TOPIC = "pause_topic": ;
     CREATE_TOPIC = "create_topic": "format";
     PUT_TOPIC = "put_topic": "format";
@@ -91,6 +94,7 @@ scripts! {
     CLOSE_PARTITION = "close_partition": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place"
         "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep";
     CLAIM_SWEEPS = "claim_sweeps": "now" "format";
+    TAKE_CALLS = "take_calls": "now" "format";
     FINISH_SWEEP = "finish_sweep": ;
     CLAIM_WALK = "claim_walk": "now" "format";
     OPEN_RUN = "open_run": ;

@@ -18,7 +18,10 @@ use crate::{
     model::{Millis, TopicName},
 };
 use deadpool_redis::redis::cmd;
-use std::sync::atomic::Ordering;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// Sweeps come this much (ms) after their moment, so that what ends in one second takes one sweep.
 const LATER: Millis = 500;
@@ -36,12 +39,15 @@ const WALK_EVERY: Millis = 10_000;
 pub(crate) struct Hint {
     pub name: TopicName,
     pub at: Millis,
+    /// Messages died there whose deaths are to be told of elsewhere, without waiting for that moment.
+    pub deaths: bool,
 }
 
 /// A topic that this instance is to sweep.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    name: TopicName,
+    /// Its name.
+    pub name: TopicName,
     /// What the claim wrote; unless it is still there, somebody has asked for an earlier moment.
     held: Millis,
 }
@@ -56,25 +62,43 @@ impl Topic {
         if known == 0 || at < known || known < at - HOLD {
             self.sweep_at.store(at, Ordering::Relaxed);
             // Nobody listens while the instance stops.
-            let _ = self.hints.send(Hint { name: self.name.clone(), at });
+            let _ = self.hints.send(Hint { name: self.name.clone(), at, deaths: false });
+        }
+    }
+
+    /// So many messages died here by `now`: counts them, and sees to it that their deaths are told of without delay
+    /// where that is wished.
+    pub(crate) fn saw_deaths(&self, died: i64, now: Millis) {
+        self.counters.dead.inc_by(died as u64);
+        if died > 0 && self.settings.dead_topic.is_some() {
+            // Each time: whoever tells of deaths now may have looked already.
+            let hint = Hint { name: self.name.clone(), at: now + LATER, deaths: true };
+            let _ = self.hints.send(hint);
         }
     }
 }
 
 impl Store {
     /// Waits for the next hint of this instance and writes it, and others that came with it, where all instances look.
-    pub async fn pass_on_hints(&self) {
+    /// Returns the topics among them with deaths that are to be told of.
+    pub async fn pass_on_hints(&self) -> BTreeSet<TopicName> {
         let mut hints = self.hints.lock().await;
-        let Some(first) = hints.recv().await else { return };
+        let mut with_deaths = BTreeSet::new();
+        let Some(first) = hints.recv().await else { return with_deaths };
         let mut add = cmd("ZADD");
         add.arg(&self.lanes.backend.keys.sweeps).arg("LT");
-        add.arg(first.at).arg(first.name.as_str());
-        while let Ok(hint) = hints.try_recv() {
-            add.arg(hint.at).arg(hint.name.as_str());
+        let mut next = Some(first);
+        while let Some(Hint { name, at, deaths }) = next {
+            add.arg(at).arg(name.as_str());
+            if deaths {
+                with_deaths.insert(name);
+            }
+            next = hints.try_recv().ok();
         }
         if let Err(error) = self.lanes.command(add).await {
             tracing::debug!(?error, "a hint was lost; the walk will find what it was about");
         }
+        with_deaths
     }
 
     /// Claims topics whose moment has come. Also says when to ask again, at the latest.
@@ -103,11 +127,17 @@ impl Store {
         read().map_err(failed)
     }
 
-    /// Sweeps a claimed topic, as far as one call goes, and writes when to come again.
+    /// Sweeps a claimed topic, as far as one call goes; `None` where there is no such topic.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn sweep(&self, claim: &Claim) -> Result<(), Error> {
-        let swept = self.sweep_topic(&claim.name).await?;
+    pub async fn sweep(&self, claim: &Claim) -> Result<Option<Swept>, Error> {
+        self.sweep_topic(&claim.name).await
+    }
+
+    /// Writes when a claimed topic is to be swept again, by what its sweep came to.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn finish_sweep(&self, claim: &Claim, swept: Option<Swept>) -> Result<(), Error> {
         let next = match swept {
             Some(Swept { more: true, .. }) => Some(self.now()),
             Some(Swept { next_at, .. }) => next_at.map(|at| at + LATER),
@@ -144,8 +174,12 @@ impl Store {
 
     /// One call's worth of sweeping; `None` where there is no such topic.
     pub(super) async fn sweep_topic(&self, name: &TopicName) -> Result<Option<Swept>, Error> {
-        match self.of_topic(name, async |topic| self.lanes.submit_alone(&topic, Sweep).await).await
-        {
+        let sweep = async |topic: Arc<Topic>| {
+            // What was hinted at is seen now; of what ends later the next hint must tell.
+            topic.sweep_at.store(0, Ordering::Relaxed);
+            self.lanes.submit_alone(&topic, Sweep).await
+        };
+        match self.of_topic(name, sweep).await {
             Ok((_, swept)) => Ok(Some(swept)),
             Err(Error::TopicNotFound) => Ok(None),
             Err(error) => Err(error),

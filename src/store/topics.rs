@@ -20,6 +20,8 @@ use std::{future::Future, sync::Arc};
 pub(super) const LOOKS: usize = 64;
 /// How long nobody takes up a deleted topic again who does not know yet that it is: 1 h in ms.
 const MARK_MS: Millis = 3_600_000;
+/// The revision of a topic that does not exist.
+const NO_REVISION: i64 = 0;
 
 impl Store {
     /// Carries out `operation` on the topic of this name, again where it had changed meanwhile.
@@ -85,32 +87,40 @@ impl Store {
         }
     }
 
-    /// Gives a topic this configuration, and makes it if there is none. `if_match`: revisions one of which it must have.
-    /// Returns whether it was made.
+    /// Gives a topic a configuration, and makes it if there is none. `change` makes the new one of the present one, of which
+    /// it may keep secrets. `if_match`: revisions one of which it must have. Returns whether it was made.
     ///
-    /// Errors: `RevisionMismatch`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: those of `change`, `RevisionMismatch`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn put_topic(
         &self,
         name: &TopicName,
-        settings: TopicSettings,
+        change: impl Fn(Option<&TopicSettings>) -> Result<TopicSettings, Error>,
         if_match: Option<&[i64]>,
     ) -> Result<bool, Error> {
-        let conditions = Conditions { if_match, worked_from: None };
-        match self.registry.put(&self.lanes, name, &settings, conditions).await.map_err(failed)? {
-            Put::Done(created) => Ok(created),
-            Put::Refused(error) => Err(error),
-            Put::Changed => Err(Error::Internal),
+        let mut patience = Patience::new(self);
+        while patience.another().await {
+            let topic = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
+            let worked_from = topic.as_ref().map_or(NO_REVISION, |topic| topic.revision);
+            let conditions = Conditions { if_match, worked_from: Some(worked_from) };
+            let settings = change(topic.as_ref().map(|topic| &topic.settings))?;
+            let put = self.registry.put(&self.lanes, name, &settings, conditions).await;
+            match put.map_err(failed)? {
+                Put::Done(created) => return Ok(created),
+                Put::Refused(error) => return Err(error),
+                Put::Changed => {}
+            }
         }
+        Err(failed(CallError::Stale))
     }
 
     /// Changes a topic's configuration; `change` makes the new one of the present one.
     ///
-    /// Errors: `TopicNotFound`, `RevisionMismatch` (also where there is no topic and `if_match`), `RedisUnavailable`,
+    /// Errors: those of `change`, `TopicNotFound`, `RevisionMismatch` (also where there is no topic and `if_match`), `RedisUnavailable`,
     /// `OutcomeUnknown`.
     pub async fn update_topic(
         &self,
         name: &TopicName,
-        change: impl Fn(&TopicSettings) -> TopicSettings,
+        change: impl Fn(&TopicSettings) -> Result<TopicSettings, Error>,
         if_match: Option<&[i64]>,
     ) -> Result<(), Error> {
         let mut patience = Patience::new(self);
@@ -121,7 +131,7 @@ impl Store {
                 Some(_) => Error::RevisionMismatch,
             })?;
             let conditions = Conditions { if_match, worked_from: Some(topic.revision) };
-            let settings = change(&topic.settings);
+            let settings = change(&topic.settings)?;
             let put = self.registry.put(&self.lanes, name, &settings, conditions).await;
             match put.map_err(failed)? {
                 Put::Done(_) => return Ok(()),

@@ -1,6 +1,9 @@
 //! What goes into the store's methods and comes out of them, apart from the scripts behind.
 
-use crate::model::{Backoff, Body, Event, MessageId, Millis, State, TopicName};
+use crate::model::{
+    Backoff, Body, CallReport, Event, MessageId, Millis, State, TopicName, TopicSettings,
+};
+use bytes::Bytes;
 
 /// When a message falls due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,10 +78,25 @@ pub struct MessageKey {
 /// What makes a publish safe to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
-    /// 1…255 characters.
-    pub key: String,
+    /// A user's is 1…255 characters of UTF-8; dueq's own begin with the byte 0xFF, which no user's can.
+    pub key: Bytes,
     /// Hash of all else that the request says: with another one the key is refused.
     pub fingerprint: u64,
+    /// How long it answers, ms; `None`: as long as the topic says.
+    pub window_ms: Option<Millis>,
+}
+
+impl Idempotency {
+    /// For a message that dueq itself publishes because of `occasion`, whatever the message says.
+    pub fn of_dueq(occasion: &str, window_ms: Millis) -> Self {
+        let key = [&[0xff], occasion.as_bytes()].concat().into();
+        Self { key, fingerprint: 0, window_ms: Some(window_ms) }
+    }
+
+    /// How long it answers in a topic of these settings, ms.
+    pub(crate) fn window_in(&self, settings: &TopicSettings) -> Millis {
+        self.window_ms.unwrap_or(settings.idempotency_window_ms)
+    }
 }
 
 /// What a message says for itself; what it leaves open is its topic's.
@@ -142,6 +160,8 @@ pub struct MessageUpdate {
     pub content: Option<crate::model::Content>,
     /// New headers, all of them.
     pub headers: Option<std::collections::BTreeMap<String, String>>,
+    /// New callback; `Some(None)`: the topic's URL.
+    pub callback: Option<Option<crate::model::Callback>>,
     /// New TTL; `Some(None)`: the topic's.
     pub ttl_ms: Option<Option<Millis>>,
     /// New limit of counted grants; `Some(None)`: the topic's.
@@ -190,6 +210,19 @@ pub struct NackRequest {
     pub reason: Option<String>,
     /// Whether it failed.
     pub kind: NackKind,
+    /// `delay_ms` is the receiver's wish: at most ten times the longest delay of the backoff policy.
+    pub wished: bool,
+    /// The call that failed; then there is no reason.
+    pub call: Option<Call>,
+}
+
+/// A call that dueq made for a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// When it began.
+    pub started_at: Millis,
+    /// How it ended.
+    pub report: CallReport,
 }
 
 /// How a lease is given back.

@@ -70,6 +70,12 @@ impl Hall {
         self.next += 1;
         let mut opened = Vec::new();
         for topic in topics {
+            if let Some(room) = self.rooms.get(topic)
+                && !self.is_waited_for(topic, want.push)
+            {
+                // What those who sit here know of the topic is not what this one wants to know.
+                room.bell.notify_one();
+            }
             let room = self.rooms.entry(topic.clone()).or_insert_with(|| {
                 let room = Room::default();
                 opened.push((topic.clone(), room.bell.clone()));
@@ -83,9 +89,14 @@ impl Hall {
         (number, opened)
     }
 
-    /// Does somebody wait for this topic?
-    pub fn is_waited_for(&self, topic: &TopicName) -> bool {
-        self.rooms.contains_key(topic)
+    /// Does somebody wait for this topic who is, as `push` says, dueq itself, to send its messages, or a consumer? What
+    /// the one may have is never the other's, though both may sit here while the topic changes.
+    pub fn is_waited_for(&self, topic: &TopicName, push: bool) -> bool {
+        let Some(room) = self.rooms.get(topic) else { return false };
+        let of = |number| {
+            self.consumers.get(number).is_some_and(|seated: &Consumer| seated.want.push == push)
+        };
+        room.seats.is_empty() || room.seats.iter().any(of)
     }
 
     /// Has a room, if there is one, look whether its topic has more than those who sit there want: it has not, once this

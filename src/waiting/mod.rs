@@ -37,6 +37,7 @@ struct Inner {
     metrics: Arc<Metrics>,
     hall: Mutex<Hall>,
     closing: watch::Sender<bool>,
+    pushed: watch::Sender<()>,
 }
 
 impl WaitingRooms {
@@ -51,6 +52,7 @@ impl WaitingRooms {
             metrics,
             hall: Mutex::default(),
             closing: watch::Sender::new(false),
+            pushed: watch::Sender::new(()),
         });
         let this = Self { inner };
         let local = this.clone();
@@ -85,7 +87,7 @@ impl WaitingRooms {
         for topic in topics {
             // After the last of them nothing is out of order.
             let thorough = (topics.last() != Some(topic)).then_some(start + GLANCE);
-            if !wait.is_zero() && self.is_waited_for(topic, thorough).await {
+            if !wait.is_zero() && self.is_waited_for(topic, want.push, thorough).await {
                 continue;
             }
             let outcome = self.inner.store.lease(topic, want, false).await?;
@@ -101,7 +103,7 @@ impl WaitingRooms {
             return Ok(Grants::default());
         }
         let (number, mut granted) = self.sit_down(topics, want);
-        let seats = SeatsGuard { rooms: self, number };
+        let seats = SeatsGuard::new(self, number, want);
         tokio::select! {
             grants = &mut granted => return Ok(grants.unwrap_or_default()),
             () = tokio::time::sleep_until(end) => {}
@@ -117,12 +119,25 @@ impl WaitingRooms {
 
     /// Does somebody wait for this topic, and so comes first? Where `thorough`, nothing is left for others if so, as far
     /// as that is known by then.
-    async fn is_waited_for(&self, topic: &TopicName, thorough: Option<Instant>) -> bool {
-        let Some(until) = thorough else { return self.lock().is_waited_for(topic) };
+    async fn is_waited_for(
+        &self,
+        topic: &TopicName,
+        push: bool,
+        thorough: Option<Instant>,
+    ) -> bool {
+        if !self.lock().is_waited_for(topic, push) {
+            return false;
+        }
+        let Some(until) = thorough else { return true };
         let inquiry = self.lock().inquire(topic);
         let Some((mut settled, ask)) = inquiry else { return false };
         let known = async { settled.wait_for(|settled| *settled >= ask).await.is_ok() };
         tokio::time::timeout_at(until, known).await.unwrap_or(true)
+    }
+
+    /// Changes whenever a topic may have become one that is pushed, at whichever instance.
+    pub fn pushed(&self) -> watch::Receiver<()> {
+        self.inner.pushed.subscribe()
     }
 
     /// Answers everybody who waits, with nothing; nobody waits from now on.
@@ -137,8 +152,14 @@ impl WaitingRooms {
 
     fn wake(&self, wake: &Wake) {
         match wake {
+            Wake::Topic(topic) if *topic == TopicName::pushed() => {
+                self.inner.pushed.send_replace(());
+            }
             Wake::Topic(topic) => self.lock().ring(topic),
-            Wake::All => self.lock().ring_all(),
+            Wake::All => {
+                self.inner.pushed.send_replace(());
+                self.lock().ring_all();
+            }
         }
     }
 
@@ -148,7 +169,6 @@ impl WaitingRooms {
         for (topic, bell) in opened {
             tokio::spawn(self.clone().serve(topic, bell));
         }
-        self.inner.metrics.waiters.inc();
         (number, granted)
     }
 
@@ -162,9 +182,19 @@ impl WaitingRooms {
 struct SeatsGuard<'a> {
     rooms: &'a WaitingRooms,
     number: u64,
+    /// dueq's own senders are no consumers that anybody would look for.
+    counts: bool,
 }
 
-impl SeatsGuard<'_> {
+impl<'a> SeatsGuard<'a> {
+    fn new(rooms: &'a WaitingRooms, number: u64, want: Want) -> Self {
+        let counts = !want.push;
+        if counts {
+            rooms.inner.metrics.waiters.inc();
+        }
+        Self { rooms, number, counts }
+    }
+
     /// Leaves, unless Redis is being asked for this consumer at the moment.
     fn stand_up(&self) -> bool {
         self.rooms.lock().stand_up(self.number)
@@ -173,7 +203,9 @@ impl SeatsGuard<'_> {
 
 impl Drop for SeatsGuard<'_> {
     fn drop(&mut self) {
-        self.rooms.inner.metrics.waiters.dec();
+        if self.counts {
+            self.rooms.inner.metrics.waiters.dec();
+        }
         self.rooms.lock().leave(self.number);
     }
 }

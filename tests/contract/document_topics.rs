@@ -7,7 +7,7 @@ use crate::document::Document;
 use crate::facts::dead_message;
 use crate::harness::*;
 
-/// Every route up to the callbacks: method, path, operation, what it answers when all is well.
+/// Every route up to the schedules: method, path, operation, what it answers when all is well.
 const OPERATIONS: &[(&str, &str, &str, &[&str])] = &[
     ("post", "/topics/{topic}/messages", "publishMessage", &["201", "200"]),
     ("post", "/topics/{topic}/messages/raw", "publishRaw", &["201", "200"]),
@@ -38,6 +38,7 @@ const OPERATIONS: &[(&str, &str, &str, &[&str])] = &[
     ("get", "/topics/{topic}/messages", "listMessages", &["200"]),
     ("post", "/topics/{topic}/redrive", "redriveTopic", &["200"]),
     ("get", "/topics/{topic}/forecast", "forecastTopic", &["200"]),
+    ("post", "/callbacks", "scheduleCallback", &["201", "200"]),
 ];
 
 #[tokio::test]

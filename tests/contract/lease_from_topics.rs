@@ -99,7 +99,7 @@ async fn topics_that_do_not_exist_are_empty_and_stay_so() {
         assert!(leased(&client, &topics, json!({"wait_ms": wait_ms})).await.is_empty());
     }
     client.topic(&topics[0]).await.problem(404, "topic_not_found");
-    assert!(leased(&client, &["_callbacks".to_owned()], json!({})).await.is_empty());
+    assert!(leased(&client, &["_own".to_owned()], json!({})).await.is_empty());
 }
 
 #[tokio::test]

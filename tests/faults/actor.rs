@@ -27,7 +27,7 @@ impl Fleet {
         self.0.write().unwrap()[index] = client;
     }
 
-    fn any(&self, random: &mut StdRng) -> Client {
+    pub fn any(&self, random: &mut StdRng) -> Client {
         let clients = self.0.read().unwrap();
         clients[random.random_range(0..clients.len())].clone()
     }

@@ -8,6 +8,7 @@
 mod actor;
 mod audit;
 mod checker;
+mod dead_topic;
 mod groups;
 #[path = "../harness/mod.rs"]
 mod harness;

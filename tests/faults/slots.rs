@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use deadpool_redis::redis::{self, RedisResult};
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Dueq, Launch, Redis, eventually, free_port, text, topic};
+use crate::harness::{
+    Answer, Client, Dueq, Launch, Receiver, Redis, Reply, eventually, free_port, text, topic,
+};
 use crate::monitor::{Call, MARKER, Monitor};
 
 /// Commands that name no key, as a client or inside a script.
@@ -95,6 +97,7 @@ async fn visit_everything(one: &Client, other: &Client) {
         one.get_path(path).await.expect(200);
     }
     visit_options(one).await;
+    visit_pushed(one).await;
     visit_topics(one, other).await;
 }
 
@@ -131,12 +134,27 @@ async fn visit_options(one: &Client) {
     one.lease_one(here).await;
 }
 
+/// What dueq sends itself: delivered and kept, failed, and passed because there is no place for it.
+async fn visit_pushed(one: &Client) {
+    let here = &topic("slots-pushed");
+    let receiver = Receiver::start().await;
+    receiver.answer_next("/", [Reply::status(500), Reply::never()]);
+    let push = json!({"url": receiver.url("/"), "rate_per_s": 1_000, "max_in_flight_per_host": 1, "timeout_ms": 400});
+    let config = json!({"push": push, "backoff": {"kind": "fixed", "base_ms": 10},
+        "retention": {"acked_ms": 60_000}});
+    send(one, "PUT", &format!("/topics/{here}"), config).await.expect(201);
+    for payload in 0..4 {
+        one.published(here, json!({"payload": payload})).await;
+    }
+    receiver.wait_for(6).await;
+}
+
 /// Whatever a topic can be told, and what can be done with all that is in one.
 async fn visit_topics(one: &Client, other: &Client) {
-    let here = &topic("slots-topics");
+    let (here, dead) = (&topic("slots-topics"), &topic("slots-dead"));
     let path = &format!("/topics/{here}");
     let config = json!({"ttl_ms": 50_000, "max_messages": 3, "on_full": "drop_oldest", "max_attempts": 1,
-        "retention": {"acked_ms": 60_000, "dead_max": 2}});
+        "dead_topic": dead, "retention": {"acked_ms": 60_000, "dead_max": 2}});
     send(one, "PUT", path, config).await.expect(201);
     for priority in [0, 0, 7, 8, 9] {
         other.published(here, json!({"payload": 1, "priority": priority})).await;
@@ -148,6 +166,10 @@ async fn visit_topics(one: &Client, other: &Client) {
         let held = one.lease_one(here).await;
         one.nack_leased(&held, json!({})).await.expect(200);
     }
+    eventually("what died is told of", || async {
+        (one.topic(dead).await.status == 200).then_some(())
+    })
+    .await;
     send(one, "POST", &format!("{path}/redrive"), json!({"spread_ms": 10_000})).await.expect(200);
     one.published(here, json!({"payload": 1, "delay_ms": 60_000})).await;
     for state in ["delayed", "ready", "leased", "dead", "acked"] {
@@ -202,7 +224,8 @@ async fn keys_of(redis: &Redis, words: &[String]) -> BTreeSet<String> {
 async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
     let redis = cluster_node().await;
     let monitor = Monitor::start(redis.port()).await;
-    let (one, other) = (Dueq::on(&redis).start().await, Dueq::on(&redis).start().await);
+    let (one, other) =
+        (Dueq::calling(&redis).start().await, Dueq::calling(&redis).start().await);
     visit_everything(&one.client(), &other.client()).await;
     // A place without a body, for the audit to find and to mend.
     let damaged = topic("slots-damaged");

@@ -162,6 +162,11 @@ impl Dueq {
         Launch::command(["serve", "--redis-url", url])
     }
 
+    /// One that may call receivers, which listen on loopback addresses.
+    pub fn calling(redis: &Redis) -> Launch {
+        Dueq::on(redis).args(["--callback-allow", "127.0.0.0/8"])
+    }
+
     /// One with its embedded Redis in this directory.
     pub fn embedded(data_dir: &Path) -> Launch {
         Launch::command([OsStr::new("serve"), "--data-dir".as_ref(), data_dir.as_ref()])

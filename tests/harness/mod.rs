@@ -10,17 +10,21 @@
 #![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::expect_used)]
 
 mod answer;
+mod call;
 mod client;
 mod dueq;
 mod process;
+mod receiver;
 mod redis;
 mod topics;
 mod wire;
 
 pub use self::answer::Answer;
+pub use self::call::{Call, Reply};
 pub use self::client::{Client, by_key, number, text};
 pub use self::dueq::{Dueq, Finished, Launch, binary};
 pub use self::process::{Process, children, lives, temp_dir, text_of};
+pub use self::receiver::Receiver;
 pub use self::redis::{Redis, RedisOptions, free_port};
 pub use self::topics::etag;
 pub use self::wire::Wire;

@@ -125,7 +125,7 @@ fn every_key_and_argument_that_is_used_is_documented_and_the_other_way_round() {
 }
 
 /// The keys of a partition, as the include `partition.lua` names them.
-const PARTITION: [&str; 16] = [
+const PARTITION: [&str; 17] = [
     "unack",
     "last",
     "delayed",
@@ -140,6 +140,7 @@ const PARTITION: [&str; 16] = [
     "first_due",
     "events",
     "acked",
+    "dead_out",
     "idem",
     "idem_due",
 ];

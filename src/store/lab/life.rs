@@ -148,7 +148,7 @@ impl Flow {
         let keys = &self.keys;
         if self.way == Way::Scripts {
             let mut call = call(&scripts::LEASE);
-            let keys = &keys.all()[..14];
+            let keys = &keys.all()[..15];
             call.arg(keys.len()).arg(keys).arg(TOPIC).arg(GENERATION).arg(0).arg(0);
             call.arg(members.len()).arg(LEASE_MS);
             return vec![call];

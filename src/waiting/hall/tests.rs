@@ -18,7 +18,7 @@ fn topic(name: &str) -> TopicName {
 impl Scene {
     fn sit(&mut self, names: &[&str]) -> u64 {
         let topics: Vec<_> = names.iter().map(|name| topic(name)).collect();
-        let want = Want { max_messages: 1, max_bytes: 1, lease_ms: Some(1000) };
+        let want = Want { max_messages: 1, max_bytes: 1, lease_ms: Some(1000), push: false };
         let (grants, granted) = oneshot::channel();
         let (number, opened) = self.hall.sit_down(&topics, want, grants);
         self.bells.extend(opened);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::*;
 
 mod batches;
+mod callbacks;
 mod configuration;
 mod flood;
 mod json;

@@ -1,0 +1,41 @@
+-- take_dead: messages whose death is to be told of elsewhere, longest dead first, as they stand; nothing is changed.
+-- KEYS[1..] all of the partition's
+-- ARGV[1] topic: number and revision
+-- ARGV[2] limit: at most 64
+-- ARGV[3] bytes of bodies to return at most, but one message at least
+-- returns: {now, member, instant of its death, the message as the include snapshot has it or '' where it is gone, …} or
+--   'STALE'
+-- cost: HMGET, TIME, ZRANGE, 7 ZMSCORE, HMGET; 3 to 6 calls for each message
+local k = partition(KEYS)
+local meta = redis.call('HMGET', k.meta, 'topic', 'max_attempts', 'rules')
+if meta[1] ~= ARGV[1] then return 'STALE' end
+local now = now_ms()
+local ttl = parse_rules(meta[3]).ttl
+local list = redis.call('ZRANGE', k.dead_out, 0, tonumber(ARGV[2]) - 1, 'WITHSCORES')
+local reply = { now }
+if #list == 0 then return reply end
+local members = {}
+for i = 1, #list, 2 do members[#members + 1] = list[i] end
+local stands, extras = stands_of(k, members), redis.call('HMGET', k.extra, unpack(members))
+
+-- It may have been redriven meanwhile.
+local function state_of(number, score)
+  if number <= 2 then return 'leased', (unpack_lease(score)) end
+  if number == 6 then return 'dead', score end
+  if number == 7 then return 'acked', (unpack_lease(score)) end
+  local due = number == 3 and rank_due(score) or score
+  return due > now and 'delayed' or 'ready', due
+end
+local bytes, most = 0, tonumber(ARGV[3])
+for i = 1, #members do
+  local member, found = members[i], ''
+  local size = redis.call('HSTRLEN', k.messages, member)
+  if size > 0 and stands[i][1] then
+    bytes = bytes + size
+    if i > 1 and bytes > most then break end
+    local state, at = state_of(stands[i][1], stands[i][2])
+    found = snapshot(k, member, state, at, sound_extra(extras[i]) and extras[i], tonumber(meta[2]), ttl)
+  end
+  reply[3 * i - 1], reply[3 * i], reply[3 * i + 1] = member, tonumber(list[2 * i]), found
+end
+return reply

@@ -1,0 +1,289 @@
+//! From a URL's host to a connection. A name is looked up here, every address that it has goes past the guard, and the
+//! very address that was checked is dialled: whoever answers the name server cannot put another one in between.
+
+use crate::model::{AddressGuard, RefusedAddress};
+use hickory_resolver::{
+    TokioResolver,
+    config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts},
+    net::{NetError, runtime::TokioRuntimeProvider},
+    proto::rr::Name,
+};
+use http::Uri;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::rt::TokioIo;
+use std::{
+    future::Future,
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    net::TcpStream,
+    time::{Instant, timeout, timeout_at},
+};
+use tower::Service;
+
+/// For the name to be looked up and a connection to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same with TLS.
+const SECURE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Addresses of a name that are tried, at most.
+const MAX_ADDRESSES: usize = 8;
+/// For one name server to answer, where only one is given: two attempts fit in [`CONNECT_TIMEOUT`].
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// What a name resolved to is used again for so long at most, so that a receiver that moves is found.
+const MAX_TTL: Duration = Duration::from_secs(60);
+/// That a name does not exist is believed for so long at most: the next attempt asks again.
+const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(5);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DialError {
+    /// None of the addresses may be called; this is one of them.
+    #[error("callback_address_refused: {}{address}", at(.name))]
+    Refused { name: Option<String>, address: RefusedAddress },
+    #[error("no such host: {0}")]
+    NoSuchHost(String),
+    #[error("cannot look up {0}: {1}")]
+    Lookup(String, String),
+    #[error("cannot connect: {0}")]
+    Connect(String),
+    #[error("no TLS: {0}")]
+    Tls(String),
+}
+
+fn at(name: &Option<String>) -> String {
+    name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default()
+}
+
+/// Makes the connections of the client: of [`Dialler`], with TLS where the URL has https.
+#[derive(Clone)]
+pub(super) struct Connector(pub HttpsConnector<Dialler>);
+
+/// Makes TCP connections, to addresses that the guard lets through and to no proxy.
+#[derive(Clone)]
+pub(super) struct Dialler(Arc<Inner>);
+
+struct Inner {
+    guard: Arc<AddressGuard>,
+    /// Or why there is none.
+    resolver: Result<TokioResolver, String>,
+}
+
+type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, DialError>> + Send>>;
+
+impl Dialler {
+    /// Names are looked up at `dns` alone, or as the system says.
+    pub(super) fn new(guard: Arc<AddressGuard>, dns: Option<SocketAddr>) -> Self {
+        // A system without name servers can still call addresses, so this is told when a name is called.
+        let resolver = resolver(dns).map_err(|error| error.to_string());
+        Self(Arc::new(Inner { guard, resolver }))
+    }
+}
+
+fn resolver(dns: Option<SocketAddr>) -> Result<TokioResolver, NetError> {
+    let mut builder = match dns {
+        None => TokioResolver::builder_tokio()?,
+        Some(address) => {
+            let at = |mut connection: ConnectionConfig| {
+                connection.port = address.port();
+                connection
+            };
+            let connections = vec![at(ConnectionConfig::udp()), at(ConnectionConfig::tcp())];
+            let server = NameServerConfig::new(address.ip(), true, connections);
+            let config = ResolverConfig::from_name_servers(vec![server]);
+            let mut builder =
+                TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+            builder.options_mut().use_hosts_file = ResolveHosts::Never;
+            builder.options_mut().timeout = ANSWER_TIMEOUT;
+            builder
+        }
+    };
+    let options: &mut ResolverOpts = builder.options_mut();
+    options.positive_max_ttl = Some(MAX_TTL);
+    options.negative_max_ttl = Some(MAX_NEGATIVE_TTL);
+    // More hosts at once than that are not called by one instance.
+    options.max_active_requests = 4_096;
+    builder.build()
+}
+
+impl Service<Uri> for Dialler {
+    type Response = TokioIo<TcpStream>;
+    type Error = DialError;
+    type Future = Connecting<Self::Response>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.dial(&uri).await.map(TokioIo::new) })
+    }
+}
+
+impl Inner {
+    async fn dial(&self, uri: &Uri) -> Result<TcpStream, DialError> {
+        let until = Instant::now() + CONNECT_TIMEOUT;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let secure = uri.scheme_str() == Some("https");
+        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        let (name, found) = match host.parse::<IpAddr>() {
+            Ok(ip) => (None, vec![ip]),
+            Err(_) => {
+                let found = timeout_at(until, self.look_up(host)).await;
+                let slow = |_| DialError::Lookup(host.to_owned(), "no answer in time".to_owned());
+                (Some(host), found.map_err(slow)??)
+            }
+        };
+        let mut refused = None;
+        let mut allowed = Vec::new();
+        for address in found.into_iter().map(|ip| SocketAddr::new(ip, port)) {
+            match self.guard.check(address) {
+                Ok(()) => allowed.push(address),
+                Err(error) => refused = Some(error),
+            }
+        }
+        match refused {
+            Some(address) if allowed.is_empty() => {
+                Err(DialError::Refused { name: name.map(str::to_owned), address })
+            }
+            _ => connect(&allowed, until).await,
+        }
+    }
+
+    async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, DialError> {
+        let failed = |reason: String| DialError::Lookup(name.to_owned(), reason);
+        let resolver = self.resolver.as_ref();
+        let resolver =
+            resolver.map_err(|error| failed(format!("no name servers are known: {error}")))?;
+        let asked = parsed(name).ok_or_else(|| DialError::NoSuchHost(name.to_owned()))?;
+        match resolver.lookup_ip(asked).await {
+            Ok(found) => Ok(in_turn(found.iter())),
+            Err(error) if error.is_no_records_found() => {
+                Err(DialError::NoSuchHost(name.to_owned()))
+            }
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+}
+
+/// The labels as they are: names with `_`, which hickory's own reading refuses, are common in private networks. Without
+/// a dot at its end a name is one that the system's search list may be tried with.
+fn parsed(name: &str) -> Option<Name> {
+    let (labels, whole) = name.strip_suffix('.').map_or((name, false), |labels| (labels, true));
+    let mut name = Name::from_labels(labels.split('.').map(str::as_bytes)).ok()?;
+    name.set_fqdn(whole);
+    labels.split('.').all(|label| !label.is_empty()).then_some(name)
+}
+
+/// IPv4 and IPv6 by turns, so that a machine that has only one of them does not try all of the other first.
+fn in_turn(found: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
+    let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = found.partition(IpAddr::is_ipv4);
+    let most = v4.len().max(v6.len());
+    (0..most).flat_map(|i| [v4.get(i), v6.get(i)]).flatten().copied().collect()
+}
+
+/// The first of the addresses that takes a connection. Each has an even share of the time that is left.
+async fn connect(addresses: &[SocketAddr], until: Instant) -> Result<TcpStream, DialError> {
+    let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
+    let mut why = "the name has no address".to_owned();
+    for (tried, address) in addresses.iter().enumerate() {
+        let left = (addresses.len() - tried) as u32;
+        let share = until.saturating_duration_since(Instant::now()) / left;
+        why = match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                // Without it a small request can wait for the answer to the one before.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) => for_people(&error),
+            Err(_) => format!("{} does not answer", address.ip()),
+        };
+    }
+    Err(DialError::Connect(why))
+}
+
+/// `connection refused` rather than `Connection refused (os error 111)`, where the kind says something.
+pub(super) fn for_people(error: &io::Error) -> String {
+    let kind = error.kind().to_string();
+    if kind.starts_with("uncategorized") || kind.starts_with("other") {
+        error.to_string()
+    } else {
+        kind
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Error = DialError;
+    type Future = Connecting<Self::Response>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = self.0.call(uri);
+        Box::pin(async move {
+            match timeout(SECURE_TIMEOUT, connecting).await {
+                Ok(Ok(stream)) => Ok(stream),
+                Ok(Err(error)) => Err(match error.downcast::<DialError>() {
+                    Ok(error) => *error,
+                    Err(error) => DialError::Tls(innermost(&*error)),
+                }),
+                Err(_) => Err(DialError::Tls("the host does not shake hands".to_owned())),
+            }
+        })
+    }
+}
+
+/// The last of an error's causes, which is the one that says something.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_tried_by_turns() {
+        let ips =
+            |texts: &[&str]| texts.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<IpAddr>>();
+        let found = ips(&["2600::1", "2600::2", "2600::3", "8.8.8.8"]);
+        assert_eq!(in_turn(found.into_iter()), ips(&["8.8.8.8", "2600::1", "2600::2", "2600::3"]));
+    }
+
+    #[test]
+    fn a_name_is_looked_up_as_it_stands() {
+        let name = parsed("my_service.example").unwrap();
+        assert_eq!((name.to_ascii().as_str(), name.is_fqdn()), ("my_service.example", false));
+        let name = parsed("-a.example.").unwrap();
+        assert_eq!((name.iter().next(), name.is_fqdn()), (Some(&b"-a"[..]), true));
+        for bad in ["", ".", "a..b", "a..", ".a", &"a".repeat(64), &"a.".repeat(200)] {
+            assert_eq!(parsed(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn errors_are_for_people() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(for_people(&refused), "connection refused");
+        let error = DialError::Refused {
+            name: Some("localhost".to_owned()),
+            address: RefusedAddress(IpAddr::from([127, 0, 0, 1])),
+        };
+        assert_eq!(
+            error.to_string(),
+            "callback_address_refused: localhost: 127.0.0.1 is not an address that callbacks may go to"
+        );
+    }
+}

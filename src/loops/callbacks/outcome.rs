@@ -1,0 +1,124 @@
+//! What an answer means for the message: the contract's rules of retrying, and nothing else.
+
+use crate::model::{CallReport, Millis};
+use http::{HeaderMap, StatusCode, header};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// By which a receiver says that another attempt is no use.
+const NEVER: &str = "dueq-retry";
+
+/// What comes of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The receiver has it.
+    Delivered,
+    /// No further attempt.
+    Dead,
+    /// Another attempt: after that time, or else as the backoff says.
+    Retry {
+        /// What the receiver asked for.
+        after: Option<Duration>,
+    },
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallOutcome {
+    /// What is noted of it.
+    pub report: CallReport,
+    /// What comes of the message.
+    pub verdict: Verdict,
+}
+
+/// What this head of an answer, which came at `now` (ms), means.
+pub(super) fn verdict(status: StatusCode, headers: &HeaderMap, now: Millis) -> Verdict {
+    let never = || {
+        let value = headers.get(NEVER).and_then(|value| value.to_str().ok());
+        value.is_some_and(|value| value.trim().eq_ignore_ascii_case("never"))
+    };
+    match status {
+        _ if status.is_success() => Verdict::Delivered,
+        StatusCode::GONE => Verdict::Dead,
+        _ if status.is_client_error() && never() => Verdict::Dead,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            Verdict::Retry { after: retry_after(headers, now) }
+        }
+        _ => Verdict::Retry { after: None },
+    }
+}
+
+/// `Retry-After` as a time from now. A date is taken relative to the answer's own, since it was made by the same clock.
+fn retry_after(headers: &HeaderMap, now: Millis) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        // More digits than fit are long enough.
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    }
+    let until = httpdate::parse_http_date(text).ok()?;
+    let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
+    let from = date.and_then(|date| httpdate::parse_http_date(date.trim()).ok());
+    let from = from.unwrap_or_else(|| instant(now));
+    Some(until.duration_since(from).unwrap_or_default())
+}
+
+fn instant(ms: Millis) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(ms.max(0).unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(status: u16, headers: &[(&'static str, &'static str)]) -> Verdict {
+        let header = |(name, value): &(&'static str, &'static str)| {
+            (http::HeaderName::from_static(name), http::HeaderValue::from_static(value))
+        };
+        let headers = headers.iter().map(header).collect();
+        // Fri, 21 Nov 2025 02:13:20.500 GMT
+        verdict(StatusCode::from_u16(status).unwrap(), &headers, 1_763_691_200_500)
+    }
+
+    #[test]
+    fn every_status_has_its_verdict() {
+        for status in 100..=599 {
+            let wanted = match status {
+                200..=299 => Verdict::Delivered,
+                410 => Verdict::Dead,
+                _ => Verdict::Retry { after: None },
+            };
+            assert_eq!(of(status, &[]), wanted, "{status}");
+            let wanted = if (400..=499).contains(&status) { Verdict::Dead } else { wanted };
+            assert_eq!(of(status, &[("dueq-retry", " NEVER")]), wanted, "{status}");
+            assert_eq!(of(status, &[("dueq-retry", "later")]), of(status, &[]), "{status}");
+        }
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date_and_counts_for_429_and_503_only() {
+        let after = |text| of(429, &[("retry-after", text)]);
+        let secs = |secs| Verdict::Retry { after: Some(Duration::from_secs(secs)) };
+        assert_eq!(after("120"), secs(120));
+        assert_eq!(after("0"), secs(0));
+        assert_eq!(after("99999999999999999999999"), secs(u64::MAX));
+        assert_eq!(
+            after("Fri, 21 Nov 2025 02:14:20 GMT"),
+            Verdict::Retry { after: Some(Duration::from_millis(59_500)) }
+        );
+        assert_eq!(after("Fri, 21 Nov 2025 02:13:00 GMT"), secs(0), "past");
+        assert_eq!(after("Friday, 21-Nov-25 02:13:00 GMT"), secs(0), "the old form");
+        for bad in ["", "-1", "1.5", "soon", "+5"] {
+            assert_eq!(after(bad), Verdict::Retry { after: None }, "{bad}");
+        }
+        assert_eq!(of(503, &[("retry-after", "7")]), secs(7));
+        assert_eq!(of(500, &[("retry-after", "7")]), Verdict::Retry { after: None });
+    }
+
+    #[test]
+    fn a_date_is_relative_to_the_answer_s_own() {
+        let answer = [
+            ("date", "Sat, 01 Jan 2000 00:00:00 GMT"),
+            ("retry-after", "Sat, 01 Jan 2000 00:00:30 GMT"),
+        ];
+        assert_eq!(of(503, &answer), Verdict::Retry { after: Some(Duration::from_secs(30)) });
+    }
+}

@@ -1,0 +1,115 @@
+//! A message as the request that carries it, signed per Standard Webhooks (<https://www.standardwebhooks.com>).
+
+use crate::model::{
+    Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, SigningSecret, TopicName,
+    is_own_header,
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use ring::hmac;
+use std::{collections::BTreeMap, time::Duration};
+
+/// The media type of bytes that came without one.
+const OCTETS: &str = "application/octet-stream";
+
+/// A call that is to be made.
+#[derive(Clone, Debug)]
+pub struct CallRequest {
+    /// Where to.
+    pub url: CallUrl,
+    /// By which method.
+    pub method: CallMethod,
+    /// For the whole call, from looking up the name to the end of the answer.
+    pub timeout: Duration,
+    /// All but those that HTTP itself needs.
+    pub headers: HeaderMap,
+    /// The payload.
+    pub body: Bytes,
+    /// When it was built, on Redis's clock, ms.
+    pub now: Millis,
+}
+
+/// Neither the message nor its topic says where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("callback_url_missing: neither the message nor its topic has a url")]
+pub struct NoUrl;
+
+/// The request of a message's attempt. `instance_secrets` sign where the topic has no secrets of its own; with none at
+/// all the request is not signed.
+pub fn build(
+    id: &MessageId,
+    topic: &TopicName,
+    attempt: u32,
+    body: &Body,
+    push: &Push,
+    instance_secrets: &[SigningSecret],
+    now: Millis,
+) -> Result<CallRequest, NoUrl> {
+    let callback = body.callback.as_ref();
+    let url = callback.map(|callback| &callback.url).or(push.url.as_ref()).ok_or(NoUrl)?.clone();
+    let method = callback.and_then(|callback| callback.method).unwrap_or(push.method);
+    let timeout_ms = callback.and_then(|callback| callback.timeout_ms).unwrap_or(push.timeout_ms);
+    let mut headers = HeaderMap::with_capacity(16);
+    add(&mut headers, &push.headers);
+    add(&mut headers, &body.headers);
+    let (payload, content_type) = match &body.content {
+        Content::Json(json) => (json, Some(HeaderValue::from_static("application/json"))),
+        // What was scheduled without a payload: bytes of no type, and none of them.
+        Content::Bytes { data, content_type } if data.is_empty() && content_type == OCTETS => {
+            (data, None)
+        }
+        Content::Bytes { data, content_type } => (data, HeaderValue::from_str(content_type).ok()),
+    };
+    if let Some(content_type) = content_type {
+        headers.insert(header::CONTENT_TYPE, content_type);
+    }
+    let agent = HeaderValue::from_static(concat!("dueq/", env!("CARGO_PKG_VERSION")));
+    headers.insert(header::USER_AGENT, agent);
+    let (id, timestamp) = (id.to_string(), (now / 1_000).to_string());
+    let secrets = if push.secrets.is_empty() { instance_secrets } else { &push.secrets };
+    let signature = signature(secrets, &id, &timestamp, payload);
+    for (name, value) in [
+        ("webhook-id", id.as_str()),
+        ("webhook-timestamp", &timestamp),
+        ("webhook-signature", &signature),
+        ("dueq-topic", topic.as_str()),
+        ("dueq-attempt", &attempt.to_string()),
+    ] {
+        // All are plain ASCII; the signature is empty where nothing signs.
+        if let Some(value) = HeaderValue::from_str(value).ok().filter(|value| !value.is_empty()) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    let timeout = Duration::from_millis(timeout_ms.max(0).unsigned_abs());
+    Ok(CallRequest { url, method, timeout, headers, body: payload.clone(), now })
+}
+
+/// Adds a user's headers; those that were there under the same name go.
+fn add(headers: &mut HeaderMap, more: &BTreeMap<String, String>) {
+    for (name, value) in more {
+        let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else { continue };
+        let Ok(mut value) = HeaderValue::from_bytes(value.as_bytes()) else { continue };
+        if is_own_header(name.as_str()) {
+            continue;
+        }
+        value.set_sensitive(name == header::AUTHORIZATION || name == header::COOKIE);
+        headers.insert(name, value);
+    }
+}
+
+/// `v1,` and the base64 HMAC-SHA256 over `id.timestamp.payload` by each secret, separated by spaces.
+fn signature(secrets: &[SigningSecret], id: &str, timestamp: &str, payload: &[u8]) -> String {
+    let sign = |key: Vec<u8>| {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
+        let mut signed = hmac::Context::with_key(&key);
+        for part in [id.as_bytes(), b".", timestamp.as_bytes(), b".", payload] {
+            signed.update(part);
+        }
+        format!("v1,{}", STANDARD.encode(signed.sign()))
+    };
+    secrets.iter().filter_map(SigningSecret::key).map(sign).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! What a request carries, and that others can verify it.
+
+use super::*;
+use crate::model::{Callback, Partition, Route, TopicNumber};
+use standardwebhooks::Webhook;
+
+const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const NEW: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+fn headers(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn url(text: &str) -> CallUrl {
+    CallUrl::parse(text).unwrap()
+}
+
+fn secrets(texts: &[&str]) -> Vec<SigningSecret> {
+    texts.iter().map(|text| SigningSecret::parse(text).unwrap()).collect()
+}
+
+fn push() -> Push {
+    Push { url: Some(url("http://example.com/hook")), ..Push::default() }
+}
+
+fn json() -> Body {
+    Body::new(Content::Json(Bytes::from_static(b"{\"a\": 1.0}")), BTreeMap::new())
+}
+
+fn bytes(data: &'static [u8], content_type: &str) -> Body {
+    let content =
+        Content::Bytes { data: Bytes::from_static(data), content_type: content_type.to_owned() };
+    Body::new(content, BTreeMap::new())
+}
+
+fn now() -> Millis {
+    std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as Millis
+}
+
+fn of(body: &Body, push: &Push, instance: &[SigningSecret], now: Millis) -> CallRequest {
+    let route = Route { topic: TopicNumber(3), partition: Partition(0) };
+    let id = MessageId::new(1_763_700_000_123, route, 7);
+    build(&id, &TopicName::parse("orders").unwrap(), 3, body, push, instance, now).unwrap()
+}
+
+/// The headers but those that need the time, by name.
+fn listed(request: &CallRequest) -> Vec<String> {
+    let line = |(name, value): (&HeaderName, &HeaderValue)| {
+        format!("{name}: {}", String::from_utf8_lossy(value.as_bytes()))
+    };
+    let mut lines: Vec<String> = request.headers.iter().map(line).collect();
+    lines.retain(|line| !line.starts_with("webhook-") && !line.starts_with("user-agent"));
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_message_goes_with_its_payload_type_topic_attempt_and_id() {
+    let request = of(&json(), &push(), &[], 1_763_700_000_999);
+    assert_eq!(request.url, url("http://example.com/hook"));
+    assert_eq!(
+        (request.method, request.timeout),
+        (CallMethod::Post, Duration::from_millis(15_000))
+    );
+    assert_eq!(&request.body[..], b"{\"a\": 1.0}");
+    assert_eq!(
+        listed(&request),
+        ["content-type: application/json", "dueq-attempt: 3", "dueq-topic: orders"]
+    );
+    let id = request.headers["webhook-id"].to_str().unwrap();
+    assert!(MessageId::parse(id).is_ok());
+    assert_eq!(request.headers["webhook-timestamp"], "1763700000");
+    assert_eq!(request.headers["user-agent"], concat!("dueq/", env!("CARGO_PKG_VERSION")));
+    assert!(!request.headers.contains_key("webhook-signature"), "nothing signs");
+}
+
+#[test]
+fn bytes_go_with_their_type_and_an_empty_body_without_one() {
+    let request = of(&bytes(b"\xff", "image/png"), &push(), &[], 0);
+    assert_eq!(&request.body[..], b"\xff");
+    assert_eq!(request.headers["content-type"], "image/png");
+    let request = of(&bytes(b"", "application/octet-stream"), &push(), &[], 0);
+    assert!(request.body.is_empty() && !request.headers.contains_key("content-type"));
+}
+
+#[test]
+fn the_message_s_callback_wins_over_its_topic_s_push() {
+    let whole = Callback {
+        url: url("https://example.org/"),
+        method: Some(CallMethod::Put),
+        timeout_ms: Some(100),
+    };
+    let part = Callback { url: url("https://example.org/"), method: None, timeout_ms: None };
+    let push = Push { method: CallMethod::Patch, timeout_ms: 900, ..push() };
+    for (callback, method, ms) in [(whole, CallMethod::Put, 100), (part, CallMethod::Patch, 900)] {
+        let request = of(&Body { callback: Some(callback), ..json() }, &push, &[], 0);
+        assert_eq!(request.url, url("https://example.org/"));
+        assert_eq!((request.method, request.timeout), (method, Duration::from_millis(ms)));
+    }
+}
+
+#[test]
+fn without_a_url_there_is_no_request() {
+    let id = MessageId::parse("5f0c2b0e-9a53-4d0e-8a57-3a6c1f0e9d11").unwrap();
+    let topic = TopicName::callbacks();
+    let built = build(&id, &topic, 1, &json(), &Push::of_callbacks(), &[], 0);
+    assert_eq!(built.map(|request| request.url), Err(NoUrl));
+}
+
+#[test]
+fn the_message_s_headers_win_whatever_their_case_and_what_is_dueq_s_stays_dueq_s() {
+    let push = Push {
+        headers: headers(&[("X-A", "push"), ("x-b", "push"), ("User-Agent", "me")]),
+        ..push()
+    };
+    let mut body = json();
+    body.headers = headers(&[
+        ("x-a", "message"),
+        ("X-C", "é"),
+        ("Host", "evil"),
+        ("Content-Length", "0"),
+        ("Content-Type", "text/plain"),
+        ("Transfer-Encoding", "chunked"),
+        ("Connection", "close"),
+        ("Webhook-Id", "1"),
+        ("webhook-anything", "1"),
+        ("DUEQ-Attempt", "9"),
+        ("dueq-x", "1"),
+        ("not a name", "1"),
+        ("x-broken", "a\r\nb: c"),
+    ]);
+    let request = of(&body, &push, &[], 0);
+    assert_eq!(
+        listed(&request),
+        [
+            "content-type: application/json",
+            "dueq-attempt: 3",
+            "dueq-topic: orders",
+            "x-a: message",
+            "x-b: push",
+            "x-c: é"
+        ]
+    );
+    assert!(request.headers["user-agent"].to_str().unwrap().starts_with("dueq/"));
+}
+
+#[test]
+fn a_request_can_be_printed_without_its_secrets() {
+    let push = Push { headers: headers(&[("Authorization", "Bearer sesame")]), ..push() };
+    let request = of(&json(), &push, &[], 0);
+    assert_eq!(request.headers["authorization"], "Bearer sesame");
+    assert!(!format!("{request:?}").contains("sesame"));
+}
+
+#[test]
+fn the_standard_webhooks_library_verifies_the_signature() {
+    let request = of(&json(), &push(), &secrets(&[OLD]), now());
+    Webhook::new(OLD).unwrap().verify(&request.body, &request.headers).unwrap();
+    let forged = Webhook::new(OLD).unwrap().verify(b"{\"a\": 2.0}", &request.headers);
+    assert!(forged.is_err());
+    assert!(Webhook::new(NEW).unwrap().verify(&request.body, &request.headers).is_err());
+}
+
+#[test]
+fn with_two_secrets_either_verifies_and_the_topic_s_take_the_place_of_the_instance_s() {
+    let push = Push { secrets: secrets(&[NEW, OLD]), ..push() };
+    let request = of(&bytes("ä.b".as_bytes(), "x/y"), &push, &[], now());
+    for secret in [OLD, NEW] {
+        Webhook::new(secret).unwrap().verify(&request.body, &request.headers).unwrap();
+    }
+    let push = Push { secrets: secrets(&[NEW]), ..push };
+    let request = of(&json(), &push, &secrets(&[OLD]), now());
+    assert!(Webhook::new(OLD).unwrap().verify(&request.body, &request.headers).is_err());
+    Webhook::new(NEW).unwrap().verify(&request.body, &request.headers).unwrap();
+}

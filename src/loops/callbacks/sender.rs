@@ -1,0 +1,255 @@
+//! The sender of one pushed topic: leases as many messages as can be called soon, and begins their calls as places come
+//! free. It waits in the topic's room as any consumer does, so nothing ticks while there is nothing to send.
+
+use super::{
+    Sending,
+    flight::{Course, Flights, LEASE_MS, Landed},
+    places::{Limits, Places, Seat},
+    request::CallRequest,
+};
+use crate::{
+    error::Error,
+    metrics::CallMetrics,
+    model::{Push, TopicName},
+    store::{Granted, Grants, Want},
+};
+use futures_util::future::{BoxFuture, FutureExt as _};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, interval, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+/// How long a look for messages waits; then the topic's settings are looked at again.
+const WAIT: Duration = Duration::from_secs(30);
+/// Messages that one look takes, at most: as many as one call to Redis does.
+const TAKE: u64 = 128;
+/// Bytes of payloads that one look takes, at most.
+const TAKE_BYTES: u64 = 4 * 1024 * 1024;
+/// Those who have waited too long are looked for this often.
+const TIDY_EVERY: Duration = Duration::from_millis(50);
+/// Between two looks at a rate; what may be called meanwhile is called together.
+const RATE_STEP: Duration = Duration::from_millis(10);
+/// While Redis is away.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// A look for messages.
+type Look = BoxFuture<'static, Result<Grants, Error>>;
+
+/// Sends one topic's messages.
+pub(super) struct Sender {
+    sending: Sending,
+    flights: Flights,
+    name: TopicName,
+    metrics: Arc<CallMetrics>,
+    landed: mpsc::UnboundedSender<Landed>,
+    landings: mpsc::UnboundedReceiver<Landed>,
+    places: Places<(Arc<Course>, Granted)>,
+    course: Option<(i64, Arc<Course>)>,
+    /// A configuration has changed somewhere.
+    stale: bool,
+}
+
+impl Sender {
+    pub fn new(sending: Sending, flights: Flights, name: TopicName) -> Self {
+        let metrics = Arc::new(sending.metrics.calls(&name));
+        let (landed, landings) = mpsc::unbounded_channel();
+        let places = Places::new();
+        let (course, stale) = (None, false);
+        Self { sending, flights, name, metrics, landed, landings, places, course, stale }
+    }
+
+    /// Sends until the topic is pushed no more, or dueq stops.
+    pub async fn run(mut self, stopping: CancellationToken) {
+        let mut tidy = interval(TIDY_EVERY);
+        tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // One look at a time, and never broken off for other news: what it was granted would have to go back.
+        let mut look: Option<Look> = None;
+        let mut news = self.sending.rooms.pushed();
+        while !stopping.is_cancelled() {
+            let Ok(push) = self.settings().await else {
+                pause(RETRY, &stopping).await;
+                continue;
+            };
+            let Some(course) = push else { break };
+            let limits = limits_of(&course.push);
+            while let Some((host, (course, granted))) = self.places.begin(Instant::now(), limits) {
+                self.flights.begin(course, host, granted);
+            }
+            if look.is_none() {
+                let room = (self.places.room(Instant::now(), limits) as u64).min(TAKE);
+                let rate = course.push.rate_per_s;
+                look = (room > 0)
+                    .then(|| lease(self.sending.clone(), self.name.clone(), rate, room).boxed());
+            }
+            let looked = async {
+                match &mut look {
+                    None => std::future::pending().await,
+                    Some(look) => look.await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => {}
+                leased = looked => {
+                    look = None;
+                    match leased {
+                        Ok(grants) => self.seat(grants, limits).await,
+                        // It is pushed no more: that is seen above.
+                        Err(Error::TopicNotPushed) => self.course = None,
+                        Err(error) => {
+                            tracing::debug!(topic = %self.name, %error, "nothing can be sent now");
+                            pause(RETRY, &stopping).await;
+                        }
+                    }
+                }
+                Some(landed) = self.landings.recv() => self.land(&landed),
+                _ = news.changed() => self.stale = true,
+                _ = tidy.tick(), if self.places.in_flight() > 0 => {
+                    let overdue = self.places.overdue(Instant::now(), limits);
+                    self.park(overdue);
+                }
+            }
+        }
+        drop(look);
+        for (_, granted) in self.places.clear() {
+            let flights = self.flights.clone();
+            self.flights.spawn(async move { flights.put_back(&granted, granted.due_at).await });
+        }
+    }
+
+    /// What the topic's present settings mean for its flights; nothing where it is pushed no more.
+    async fn settings(&mut self) -> Result<Option<Arc<Course>>, Error> {
+        let store = &self.sending.store;
+        let mut topic = store.known_topic(&self.name).await?;
+        if self.stale || topic.as_ref().is_none_or(|topic| topic.settings.push.is_none()) {
+            // Another instance may have changed it.
+            topic = store.fresh_topic(&self.name).await?;
+            self.stale = false;
+        }
+        // dueq's own comes into being with its first message.
+        let revision = topic.as_ref().map_or(0, |topic| topic.revision);
+        if let Some((known, course)) = &self.course
+            && *known == revision
+        {
+            return Ok(Some(course.clone()));
+        }
+        let push = match topic {
+            Some(topic) => topic.settings.push.clone(),
+            None => self.name.is_callbacks().then(Push::of_callbacks),
+        };
+        let Some(push) = push else { return Ok(None) };
+        let (metrics, landed) = (self.metrics.clone(), self.landed.clone());
+        let course = Arc::new(Course { topic: self.name.clone(), push, metrics, landed });
+        self.course = Some((revision, course.clone()));
+        Ok(Some(course))
+    }
+
+    fn land(&mut self, landed: &Landed) {
+        let now = Instant::now();
+        self.places.land(&landed.host, landed.took, now);
+        while let Ok(landed) = self.landings.try_recv() {
+            self.places.land(&landed.host, landed.took, now);
+        }
+    }
+
+    /// Gives each message a place, or lets it wait for one here or in Redis.
+    async fn seat(&mut self, grants: Grants, limits: Limits) {
+        // The settings may have changed while they were waited for.
+        let course = match self.settings().await {
+            Ok(Some(course)) if !grants.messages().is_empty() => course,
+            // They go back by themselves.
+            _ => return,
+        };
+        let now = Instant::now();
+        let mut parked = Vec::new();
+        for granted in grants.take() {
+            let callback = granted.body.callback.as_ref();
+            let url = callback.map(|callback| &callback.url).or(course.push.url.as_ref());
+            let host = url.map(CallRequest::host_of).unwrap_or_default();
+            let message = (course.clone(), granted);
+            match self.places.offer(host.clone(), message, now, limits) {
+                Seat::Begin((course, granted)) => self.flights.begin(course, host, granted),
+                Seat::Waits => {}
+                Seat::Park(message, wait) => parked.push((message, wait)),
+            }
+        }
+        if let Some(rate) = course.push.rate_per_s
+            && !parked.is_empty()
+        {
+            // They were counted, and are not called.
+            let (store, name) = (self.sending.store.clone(), self.name.clone());
+            let back = -(parked.len() as i64);
+            self.flights.spawn(async move { drop(store.take_calls(&name, rate, back).await) });
+        }
+        self.park(parked);
+    }
+
+    fn park(&self, parked: Vec<((Arc<Course>, Granted), Duration)>) {
+        let now = self.sending.store.now();
+        for ((_, granted), wait) in parked {
+            let flights = self.flights.clone();
+            let due_at = now + wait.as_millis() as i64;
+            self.flights.spawn(async move { flights.put_back(&granted, due_at).await });
+        }
+    }
+}
+
+async fn pause(pause: Duration, stopping: &CancellationToken) {
+    tokio::select! {
+        () = sleep(pause) => {}
+        () = stopping.cancelled() => {}
+    }
+}
+
+fn limits_of(push: &Push) -> Limits {
+    Limits {
+        in_flight: push.max_in_flight as usize,
+        per_host: push.max_in_flight_per_host as usize,
+    }
+}
+
+/// Leases up to `room` messages, and waits for the first; within the topic's rate, if it has one.
+async fn lease(
+    sending: Sending,
+    name: TopicName,
+    rate_per_s: Option<f64>,
+    room: u64,
+) -> Result<Grants, Error> {
+    let topics = [name.clone()];
+    let want = |max_messages| Want {
+        max_messages,
+        max_bytes: TAKE_BYTES,
+        lease_ms: Some(LEASE_MS),
+        push: true,
+    };
+    let Some(rate) = rate_per_s else {
+        return sending.rooms.lease(&topics, want(room), WAIT).await;
+    };
+    let take = async |most: u64| {
+        loop {
+            let allowance = sending.store.take_calls(&name, rate, most as i64).await?;
+            if allowance.calls > 0 {
+                return Ok::<_, Error>(allowance.calls);
+            }
+            let pause = Duration::from_millis(allowance.next_ms.max(1).unsigned_abs());
+            sleep(pause.max(RATE_STEP)).await;
+        }
+    };
+    let taken = take(room).await?;
+    let grants = sending.rooms.lease(&topics, want(taken), Duration::ZERO).await?;
+    let used = grants.messages().len() as u64;
+    if used < taken {
+        sending.store.take_calls(&name, rate, used as i64 - taken as i64).await?;
+    }
+    if used > 0 {
+        return Ok(grants);
+    }
+    // Nothing is there: whatever comes first is called by the rate too, before anything else is looked for.
+    let grants = sending.rooms.lease(&topics, want(1), WAIT).await?;
+    if !grants.messages().is_empty() {
+        take(1).await?;
+    }
+    Ok(grants)
+}

@@ -1,0 +1,71 @@
+//! What is measured of the calls that dueq makes itself, by topic.
+
+use super::{TopicLabels, seconds};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    topic: String,
+    outcome: &'static str,
+}
+
+/// The calls of all topics.
+pub(super) struct Calls {
+    ended: Family<CallLabels, Counter>,
+    seconds: Family<TopicLabels, Histogram, fn() -> Histogram>,
+    lateness_seconds: Family<TopicLabels, Histogram, fn() -> Histogram>,
+    in_flight: Family<TopicLabels, Gauge>,
+}
+
+/// What is measured of one topic's calls, to be kept by whoever makes them.
+pub struct CallMetrics {
+    topic: String,
+    ended: Family<CallLabels, Counter>,
+    /// From the first step of a call to its end, s.
+    pub seconds: Histogram,
+    /// From due to the first step of the call, s.
+    pub lateness_seconds: Histogram,
+    /// Calls under way.
+    pub in_flight: Gauge,
+}
+
+impl Calls {
+    /// Fresh ones, registered.
+    pub fn new(registry: &mut Registry) -> Self {
+        let ended = Family::default();
+        registry.register("callbacks", "Calls by how they ended", ended.clone());
+        let durations = Family::new_with_constructor(seconds as fn() -> Histogram);
+        let name = "callback_duration_seconds";
+        registry.register(name, "From the first step of a call to its end", durations.clone());
+        let lateness_seconds = Family::new_with_constructor(seconds as fn() -> Histogram);
+        let name = "callback_lateness_seconds";
+        registry.register(name, "Begin of a call - due", lateness_seconds.clone());
+        let in_flight = Family::default();
+        registry.register("callbacks_in_flight", "Calls under way", in_flight.clone());
+        Self { ended, seconds: durations, lateness_seconds, in_flight }
+    }
+
+    /// Those of the topic with this label.
+    pub fn of(&self, topic: String) -> CallMetrics {
+        let labels = TopicLabels { topic: topic.clone() };
+        CallMetrics {
+            topic,
+            ended: self.ended.clone(),
+            seconds: self.seconds.get_or_create(&labels).clone(),
+            lateness_seconds: self.lateness_seconds.get_or_create(&labels).clone(),
+            in_flight: self.in_flight.get_or_create(&labels).clone(),
+        }
+    }
+}
+
+impl CallMetrics {
+    /// Counts a call that ended like this: `delivered`, `failed` or `dead`.
+    pub fn count(&self, outcome: &'static str) {
+        let topic = self.topic.clone();
+        self.ended.get_or_create(&CallLabels { topic, outcome }).inc();
+    }
+}

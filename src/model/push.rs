@@ -1,0 +1,293 @@
+//! Where dueq sends messages by itself: a topic's push settings, a message's own callback, and the parts of both. What is
+//! checked here is what can be told without asking the network; `AddressGuard` has the rest.
+
+use super::Millis;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt};
+use url::Url;
+
+/// Characters of a callback's URL, at most.
+pub const MAX_URL_CHARS: usize = 2_048;
+/// How long a call may take unless told otherwise, ms.
+pub const DEFAULT_CALL_TIMEOUT_MS: u64 = 15_000;
+/// The shortest time that a call can be given, ms.
+pub const MIN_CALL_TIMEOUT_MS: u64 = 100;
+/// The longest time that a call can be given: 30 minutes in ms.
+pub const MAX_CALL_TIMEOUT_MS: u64 = 1_800_000;
+/// Calls of a topic that an instance has under way at once, at most, unless told otherwise.
+pub const DEFAULT_IN_FLIGHT: u64 = 64;
+/// The same for one host.
+pub const DEFAULT_IN_FLIGHT_PER_HOST: u64 = 8;
+/// The largest bound on calls under way.
+pub const MAX_IN_FLIGHT: u64 = 10_000;
+/// Bounds of a topic's rate, calls a second.
+pub const RATE_PER_S: std::ops::RangeInclusive<f64> = 0.01..=100_000.0;
+/// Secrets that a topic signs with at once, at most.
+pub const MAX_SECRETS: usize = 2;
+
+/// A method that a message can be sent by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum CallMethod {
+    /// POST.
+    #[default]
+    Post,
+    /// PUT.
+    Put,
+    /// PATCH.
+    Patch,
+    /// GET.
+    Get,
+    /// DELETE.
+    Delete,
+}
+
+impl CallMethod {
+    /// All of them by their words.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("POST", Self::Post),
+        ("PUT", Self::Put),
+        ("PATCH", Self::Patch),
+        ("GET", Self::Get),
+        ("DELETE", Self::Delete),
+    ];
+
+    /// As HTTP spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Get => "GET",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// A URL that can be called: http or https, a host, no user, no blanks or control characters. It is kept as it was given;
+/// [`CallUrl::url`] is what is dialled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallUrl(String);
+
+/// Why a text is no URL that can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidCallUrl {
+    /// Too long.
+    #[error("must have at most 2048 characters")]
+    TooLong,
+    /// A blank, a control character or a backslash, which readers of URLs take differently.
+    #[error("must be without spaces, control characters and backslashes")]
+    Character,
+    /// It cannot be parsed.
+    #[error("must be an absolute http or https URL with a host")]
+    Syntax,
+    /// A user or a password.
+    #[error("must be without user and password")]
+    Userinfo,
+}
+
+impl CallUrl {
+    /// Checks a text.
+    pub fn parse(text: &str) -> Result<Self, InvalidCallUrl> {
+        if text.chars().count() > MAX_URL_CHARS {
+            return Err(InvalidCallUrl::TooLong);
+        }
+        if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
+            return Err(InvalidCallUrl::Character);
+        }
+        let url = Url::parse(text).map_err(|_| InvalidCallUrl::Syntax)?;
+        // Hosts such as a`b are taken by the one standard and not by the other.
+        if url.as_str().parse::<http::Uri>().is_err() {
+            return Err(InvalidCallUrl::Syntax);
+        }
+        // The parser mends `http:example.com` and `http:///example.com`; nobody means those.
+        let authority = text.split_once("://").map(|(_, rest)| rest);
+        let begins = authority.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || !begins {
+            return Err(InvalidCallUrl::Syntax);
+        }
+        // An empty user (`http://@host/`) is one too.
+        let authority = authority.and_then(|rest| rest.split(['/', '?', '#']).next());
+        if authority.is_some_and(|authority| authority.contains('@')) {
+            return Err(InvalidCallUrl::Userinfo);
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The parsed URL. Errors: where what was stored is none (any more), which only a hand in Redis can bring about.
+    pub fn url(&self) -> Result<Url, InvalidCallUrl> {
+        Url::parse(&self.0).map_err(|_| InvalidCallUrl::Syntax)
+    }
+}
+
+/// Where one message is sent, in place of its topic's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Callback {
+    /// The URL.
+    #[serde(rename = "u")]
+    pub url: CallUrl,
+    /// The method; the topic's otherwise.
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<CallMethod>,
+    /// How long the call may take, ms; the topic's otherwise.
+    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<Millis>,
+}
+
+/// What calls are signed with, as Standard Webhooks spells it: `whsec_` and 24 to 64 bytes in base64.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SigningSecret(String);
+
+/// The text is no such secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be whsec_ and 24 to 64 bytes in base64")]
+pub struct InvalidSecret;
+
+impl SigningSecret {
+    /// Checks a text.
+    pub fn parse(text: &str) -> Result<Self, InvalidSecret> {
+        let secret = Self(text.to_owned());
+        let key = secret.key().ok_or(InvalidSecret)?;
+        if (24..=64).contains(&key.len()) { Ok(secret) } else { Err(InvalidSecret) }
+    }
+
+    /// The key; nothing where what was stored is none.
+    pub fn key(&self) -> Option<Vec<u8>> {
+        STANDARD.decode(self.0.strip_prefix("whsec_")?).ok()
+    }
+}
+
+/// Whatever prints a configuration does not print its secrets.
+impl fmt::Debug for SigningSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningSecret(***)")
+    }
+}
+
+/// For the command line, whose errors must not print the secret.
+impl std::str::FromStr for SigningSecret {
+    type Err = InvalidSecret;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSecret> {
+        Self::parse(text)
+    }
+}
+
+/// Headers that dueq sets itself on what it calls: users' of these names are refused.
+pub fn is_own_header(name: &str) -> bool {
+    const OWN: [&str; 9] = [
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    let name = name.to_ascii_lowercase();
+    let begins = |prefix: &&str| name.starts_with(*prefix);
+    OWN.contains(&name.as_str()) || ["proxy-", "webhook-", "dueq-"].iter().any(begins)
+}
+
+/// How dueq sends the messages of a topic that it consumes itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Push {
+    /// Where messages go that name no callback of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<CallUrl>,
+    /// By which method.
+    pub method: CallMethod,
+    /// Headers of every call, names as given.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// How long a call may take, ms.
+    pub timeout_ms: Millis,
+    /// Calls that an instance has under way at once, at most.
+    pub max_in_flight: u32,
+    /// The same for one host.
+    pub max_in_flight_per_host: u32,
+    /// Calls a second of all instances together; `None`: any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<f64>,
+    /// What calls are signed with; more than one while rotating.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SigningSecret>,
+}
+
+impl Default for Push {
+    fn default() -> Self {
+        Self {
+            url: None,
+            method: CallMethod::default(),
+            headers: BTreeMap::new(),
+            timeout_ms: DEFAULT_CALL_TIMEOUT_MS as Millis,
+            max_in_flight: DEFAULT_IN_FLIGHT as u32,
+            max_in_flight_per_host: DEFAULT_IN_FLIGHT_PER_HOST as u32,
+            rate_per_s: None,
+            secrets: Vec::new(),
+        }
+    }
+}
+
+impl Push {
+    /// How dueq's own topic of callbacks is sent, in which everybody's hosts meet: many places, so that dead hosts with
+    /// their few leave enough to the others.
+    pub fn of_callbacks() -> Self {
+        Self { max_in_flight: 1_024, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_that_cannot_be_called_are_refused_with_their_reason() {
+        use InvalidCallUrl::{Character, Syntax, TooLong, Userinfo};
+        for good in
+            ["http://example.com", "HTTPS://Example.com:8443/a?b=c#d", "http://[2001:db8::1]/"]
+        {
+            assert_eq!(CallUrl::parse(good).unwrap().as_str(), good);
+        }
+        let long = format!("http://example.com/{}", "a".repeat(2_048));
+        for (bad, why) in [
+            ("", Syntax),
+            ("example.com", Syntax),
+            ("ftp://example.com", Syntax),
+            ("http:example.com", Syntax),
+            ("http:///example.com", Syntax),
+            ("http://", Syntax),
+            ("http://a`b/", Syntax),
+            ("http://user@example.com", Userinfo),
+            ("http://@example.com", Userinfo),
+            ("http://a:b@example.com/", Userinfo),
+            ("http://example.com/a b", Character),
+            ("http://exa\tmple.com/", Character),
+            ("http:\\\\example.com", Character),
+            (long.as_str(), TooLong),
+        ] {
+            assert_eq!(CallUrl::parse(bad), Err(why), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_as_standard_webhooks_has_it_and_is_never_printed() {
+        let secret = SigningSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        assert_eq!(secret.key().unwrap().len(), 24);
+        assert_eq!(format!("{secret:?}"), "SigningSecret(***)");
+        for bad in ["", "whsec_", "whsec_c2hvcnQ=", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_?"] {
+            assert_eq!(SigningSecret::parse(bad), Err(InvalidSecret), "{bad}");
+        }
+    }
+}

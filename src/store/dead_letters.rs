@@ -1,0 +1,187 @@
+//! take_dead, finish_dead, and the publishing in between: what dies in a topic is told of in another.
+//!
+//! Whatever script sees a death notes it in the same partition, in the same breath. An instance takes what is noted, with
+//! the messages as they stand, publishes a copy of each, and crosses out what it published. Killed in between, it or
+//! another does all of that again; an idempotency key lets the second copy find the first.
+
+use super::{
+    Store,
+    alone::Alone,
+    call::Context,
+    failed,
+    inspect::read_snapshot,
+    patience::Patience,
+    publish::PublishSpecial,
+    registry::Topic,
+    reply::{CallError, Fields, malformed},
+    scripts::{self, Script},
+    types::{Due, Idempotency, MessageOptions, MessageSnapshot},
+};
+use crate::{
+    error::Error,
+    model::{Body, Content, Member, MessageId, Millis, TopicName},
+};
+use bytes::Bytes;
+use deadpool_redis::redis::{Cmd, Value};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Deaths of one call.
+const TAKE: u32 = 64;
+/// Bytes of bodies of one call; a larger one comes alone.
+const TAKE_BYTES: u32 = 256 * 1024;
+/// For how long a copy is found by its repetition: 10 minutes in ms.
+const FOUND_MS: Millis = 600_000;
+
+/// A death that is to be told of.
+#[derive(Debug)]
+pub struct Death {
+    /// Whose.
+    pub id: MessageId,
+    /// When.
+    pub died_at: Millis,
+    /// The message as it stands; `None` where it is gone.
+    pub message: Option<MessageSnapshot>,
+}
+
+/// What tells of a death.
+#[derive(Clone, Debug)]
+pub struct DeadLetter {
+    /// Whose.
+    pub id: MessageId,
+    /// When.
+    pub died_at: Millis,
+    /// The payload, JSON.
+    pub payload: Bytes,
+}
+
+struct TakeDead;
+struct FinishDead(Arc<Vec<(MessageId, Millis)>>);
+
+impl Store {
+    /// Some deaths of a topic that are to be told of, longest dead first.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn take_dead(&self, name: &TopicName) -> Result<(Arc<Topic>, Vec<Death>), Error> {
+        self.of_topic(name, async |topic| self.lanes.submit_alone(&topic, TakeDead).await).await
+    }
+
+    /// Publishes what tells of deaths, whatever the size and the bound of this topic, which comes into being if need be.
+    /// What was published before is not again.
+    ///
+    /// Errors: `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`; then some may be published.
+    pub async fn publish_dead_letters(
+        &self,
+        name: &TopicName,
+        letters: Vec<DeadLetter>,
+    ) -> Result<(), Error> {
+        let mut left = letters;
+        let mut patience = Patience::new(self);
+        while !left.is_empty() {
+            if !patience.another().await {
+                return Err(failed(CallError::Stale));
+            }
+            let topic = self.registry.find_or_create(&self.lanes, name).await.map_err(failed)??;
+            let publish = |letter: &DeadLetter| (topic.clone(), self.copy(&topic, letter));
+            let answers = self.lanes.submit_many(left.iter().map(publish)).await;
+            let mut stale = Vec::new();
+            for (letter, answer) in left.into_iter().zip(answers) {
+                match answer {
+                    Ok(outcome) => drop(outcome?),
+                    Err(CallError::Stale) => stale.push(letter),
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+            left = stale;
+            if !left.is_empty() {
+                self.refresh(&topic).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy(&self, topic: &Topic, letter: &DeadLetter) -> PublishSpecial {
+        let DeadLetter { id, died_at, payload } = letter;
+        let body = Body {
+            dead_letter: true,
+            ..Body::new(Content::Json(payload.clone()), BTreeMap::new())
+        };
+        let occasion = format!("dead {id} {died_at}");
+        let options = MessageOptions {
+            idempotency: Some(Idempotency::of_dueq(&occasion, FOUND_MS)),
+            ..MessageOptions::default()
+        };
+        let (id, body, due) = (self.next_id(topic), body.encode(), Due::After(0));
+        PublishSpecial { id, body, due, options, copy: true }
+    }
+
+    /// These deaths have been told of, or need not be.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn finish_dead(
+        &self,
+        name: &TopicName,
+        told: Vec<(MessageId, Millis)>,
+    ) -> Result<(), Error> {
+        let told = Arc::new(told);
+        let finish = async |topic| self.lanes.submit_alone(&topic, FinishDead(told.clone())).await;
+        self.of_topic(name, finish).await?;
+        Ok(())
+    }
+}
+
+impl Alone for TakeDead {
+    type Answer = Vec<Death>;
+
+    fn script() -> &'static Script {
+        &scripts::TAKE_DEAD
+    }
+
+    fn write(&self, topic: &Topic, command: &mut Cmd) {
+        topic.keys.write_all(command);
+        command.arg(&topic.word).arg(TAKE).arg(TAKE_BYTES);
+    }
+
+    fn read(
+        &self,
+        topic: &Arc<Topic>,
+        context: &mut Context<'_>,
+        reply: Value,
+    ) -> Result<Vec<Death>, CallError> {
+        let mut fields = Fields::of(reply)?;
+        context.backend.clock.observe(fields.int()?);
+        let mut deaths = Vec::with_capacity(fields.len() / 3);
+        while !fields.is_empty() {
+            let member: Member = fields.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;
+            let id = MessageId::from_member(&member, topic.route);
+            let died_at = fields.int()?;
+            // One that cannot be read is logged, and must not hold up the others.
+            let message = match fields.value()? {
+                Value::Array(snapshot) => {
+                    read_snapshot(topic, &mut Fields::of(Value::Array(snapshot))?).ok()
+                }
+                _ => None,
+            };
+            deaths.push(Death { id, died_at, message });
+        }
+        Ok(deaths)
+    }
+}
+
+impl Alone for FinishDead {
+    type Answer = ();
+
+    fn script() -> &'static Script {
+        &scripts::FINISH_DEAD
+    }
+
+    fn write(&self, topic: &Topic, command: &mut Cmd) {
+        command.arg(2).arg(&topic.keys.dead_out).arg(&topic.keys.meta).arg(&topic.word);
+        for (id, died_at) in self.0.iter() {
+            command.arg(&id.member()[..]).arg(died_at);
+        }
+    }
+
+    fn read(&self, _: &Arc<Topic>, _: &mut Context<'_>, reply: Value) -> Result<(), CallError> {
+        if matches!(reply, Value::Int(_)) { Ok(()) } else { Err(malformed(&reply)) }
+    }
+}

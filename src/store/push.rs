@@ -1,0 +1,182 @@
+//! What pushing needs of the store beyond lease, ack and nack: which topics are pushed, who may publish to them and lease
+//! from them, and how many calls a topic with a rate may make now.
+
+use super::{
+    Store,
+    ack::Ack,
+    extend::Extend,
+    failed,
+    lease::{Granted, Want},
+    nack::{How, Nack},
+    patience::Patience,
+    registry::Topic,
+    reply::{CallError, Fields, word},
+    scripts,
+    submit::Grouped,
+    types::{Call, NackRequest, Nacked},
+};
+use crate::{
+    error::Error,
+    model::{Body, MessageId, Millis, TopicName, is_own_header, unmasked},
+};
+use deadpool_redis::redis::{Value, cmd};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// How many calls a topic with a rate may make now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// So many at once.
+    pub calls: u64,
+    /// When one more may be made, ms from now.
+    pub next_ms: Millis,
+}
+
+impl Topic {
+    /// May a message with this body be published here? Errors: `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`,
+    /// `NothingMasked` for a secret that was not read back.
+    pub(super) fn takes(&self, body: &Body) -> Result<(), Error> {
+        if self.settings.push.is_some() && !body.headers.is_empty() {
+            if let Some(name) = body.headers.keys().find(|name| is_own_header(name)) {
+                return Err(Error::HeaderReserved(format!("headers.{name}")));
+            }
+            let masked = unmasked(&body.headers, &BTreeMap::new());
+            masked.map_err(|name| Error::NothingMasked(format!("headers.{name}")))?;
+        }
+        match &self.settings.push {
+            Some(push) if push.url.is_none() && body.callback.is_none() => {
+                Err(Error::CallbackUrlMissing)
+            }
+            None if body.callback.is_some() => Err(Error::TopicNotPushed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why this want gets nothing here: what is pushed is dueq's own to lease, and only that.
+    pub(super) fn refuses(&self, want: &Want) -> Option<Error> {
+        match (self.settings.push.is_some(), want.push) {
+            (true, false) => Some(Error::TopicIsPushed),
+            (false, true) => Some(Error::TopicNotPushed),
+            _ => None,
+        }
+    }
+}
+
+impl Store {
+    /// The topics that dueq sends itself, its own among them.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn pushed_topics(&self) -> Result<Vec<TopicName>, Error> {
+        let mut all = cmd("SMEMBERS");
+        all.arg(&self.lanes.backend.keys.pushed);
+        let names = match self.lanes.command(all).await.map_err(failed)? {
+            Value::Array(names) | Value::Set(names) => names,
+            _ => return Err(Error::Internal),
+        };
+        let named = names.iter().filter_map(|name| TopicName::parse(word(name)?).ok());
+        Ok([TopicName::callbacks()].into_iter().chain(named).collect())
+    }
+
+    /// May consumers lease from all of these topics? Errors: `TopicIsPushed`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn check_pulled(&self, names: &[TopicName]) -> Result<(), Error> {
+        for name in names {
+            let topic = self.known_topic(name).await?;
+            if topic.is_some_and(|topic| topic.settings.push.is_some()) {
+                return Err(Error::TopicIsPushed);
+            }
+        }
+        Ok(())
+    }
+
+    /// The topic of this name as this instance knows it, if there is one.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn known_topic(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, Error> {
+        self.registry.find(&self.lanes, name).await.map_err(failed)
+    }
+
+    /// The topic of this name as Redis has it now, if there is one.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn fresh_topic(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, Error> {
+        self.registry.look_up(&self.lanes, name).await.map_err(failed)
+    }
+
+    /// Acknowledges a message that was delivered.
+    ///
+    /// Errors: as for [`Store::ack`].
+    pub async fn ack_call(&self, granted: &Granted, call: Call) -> Result<(), Error> {
+        let verb = || Ack { id: granted.id, seal: granted.seal, call: Some(call.clone()) };
+        self.end(granted.id, verb).await
+    }
+
+    /// Gives back a message that was not delivered.
+    ///
+    /// Errors: as for [`Store::nack`].
+    pub async fn nack_call(
+        &self,
+        granted: &Granted,
+        request: NackRequest,
+    ) -> Result<Nacked, Error> {
+        let how = || How::Asked(request.clone());
+        self.end(granted.id, || Nack { id: granted.id, seal: granted.seal, how: how() }).await
+    }
+
+    /// Gives back a message for whose call there is no place before `due_at`: the attempt does not count.
+    ///
+    /// Errors: as for [`Store::nack`].
+    pub async fn park(&self, granted: &Granted, due_at: Millis) -> Result<(), Error> {
+        let how = || How::Park(due_at);
+        let verb = || Nack { id: granted.id, seal: granted.seal, how: how() };
+        self.end(granted.id, verb).await.map(|_: Nacked| ())
+    }
+
+    /// Makes the lease of a message that is being called `lease_ms` long from now. Returns when it ends.
+    ///
+    /// Errors: as for [`Store::extend`].
+    pub async fn extend_call(
+        &self,
+        (id, seal): (MessageId, crate::model::Seal),
+        lease_ms: u64,
+    ) -> Result<Millis, Error> {
+        let extended = self.end(id, || Extend { id, seal, lease_ms }).await?;
+        Ok(extended.lease_expires_at)
+    }
+
+    async fn end<V, T>(&self, id: MessageId, verb: impl Fn() -> V) -> Result<T, Error>
+    where
+        V: Grouped<Answer = Result<T, Error>>,
+    {
+        let submit = async |topic: Arc<Topic>| self.lanes.submit(&topic, verb()).await;
+        self.of_message(id, submit).await?.1
+    }
+
+    /// Takes up to `most` calls out of what a topic of this rate may make, all instances together; gives back as many
+    /// where `most` is negative.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn take_calls(
+        &self,
+        name: &TopicName,
+        rate_per_s: f64,
+        most: i64,
+    ) -> Result<Allowance, Error> {
+        let mut patience = Patience::new(self);
+        while patience.another().await {
+            let Some(topic) = self.known_topic(name).await? else { break };
+            let mut take = cmd("EVAL");
+            take.arg(scripts::TAKE_CALLS.source).arg(1).arg(&topic.keys.meta);
+            take.arg(&topic.word).arg(most).arg((1e6 / rate_per_s).round());
+            let answer = self.lanes.command(take).await.map_err(failed)?;
+            if word(&answer) == Some("STALE") {
+                self.refresh(&topic).await?;
+                continue;
+            }
+            let read = || -> Result<_, CallError> {
+                let mut fields = Fields::of(answer)?;
+                Ok(Allowance { calls: fields.int()?.unsigned_abs(), next_ms: fields.int()? })
+            };
+            return read().map_err(failed);
+        }
+        Err(failed(CallError::Stale))
+    }
+}

@@ -1,0 +1,238 @@
+//! `push` and `dead_topic` of a topic: there and back, what is never read back, and what a change keeps of it.
+
+use serde_json::{Value, json};
+
+use crate::harness::*;
+
+/// Two secrets of 24 bytes.
+const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const NEW: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/// Every setting of a push at a value of its own.
+fn everything() -> Value {
+    json!({
+        "url": "https://hooks.invalid/a?b=c",
+        "method": "PUT",
+        "headers": {"x-team": "a", "Authorization": "Bearer secret-1", "cookie": "secret-2"},
+        "timeout_ms": 1000,
+        "max_in_flight": 3,
+        "max_in_flight_per_host": 2,
+        "rate_per_s": 0.5,
+        "secrets": [OLD],
+    })
+}
+
+/// The same as it is shown.
+fn shown() -> Value {
+    let mut push = everything();
+    push["headers"] = json!({"x-team": "a", "Authorization": "***", "cookie": "***"});
+    push["secrets"] = json!(["***"]);
+    push
+}
+
+/// The `push` of a topic as it is shown.
+fn push_of(answer: &Answer) -> Value {
+    answer.json()["config"]["push"].clone()
+}
+
+/// A new topic with this push.
+async fn pushed(client: &Client, topic: &str, push: Value) -> Answer {
+    client.new_topic(topic, json!({"push": push})).await
+}
+
+#[tokio::test]
+async fn the_push_read_is_the_push_put_but_for_its_secrets() {
+    let (client, topic) = (client().await, topic("push"));
+    let made = pushed(&client, &topic, everything()).await;
+    assert_eq!(push_of(&made), shown());
+    let seen = client.topic(&topic).await.expect(200);
+    assert_eq!(push_of(&seen), shown());
+    for answer in [made, seen] {
+        let body = String::from_utf8_lossy(&answer.body).into_owned();
+        assert!(!body.contains("secret-") && !body.contains("whsec_"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_push_leaves_out_is_its_default() {
+    let (client, topic) = (client().await, topic("push"));
+    let defaults = json!({
+        "method": "POST", "headers": {}, "timeout_ms": 15_000, "max_in_flight": 64,
+        "max_in_flight_per_host": 8, "secrets": [],
+    });
+    assert_eq!(push_of(&pushed(&client, &topic, json!({})).await), defaults);
+    let nulls: serde_json::Map<_, _> =
+        everything().as_object().unwrap().keys().map(|name| (name.clone(), json!(null))).collect();
+    for method in ["PUT", "PATCH"] {
+        let answer = client.topic_if(method, &topic, None, &json!({"push": nulls})).await;
+        assert_eq!(push_of(&answer.expect(200)), defaults, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_read_can_be_put_back() {
+    let (client, topic) = (client().await, topic("push"));
+    let made = pushed(&client, &topic, everything()).await;
+    for method in ["PUT", "PATCH"] {
+        let config = made.json()["config"].clone();
+        let again = client.topic_if(method, &topic, None, &config).await.expect(200);
+        assert_eq!(again.json()["config"], made.json()["config"], "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_topic_is_pulled_where_push_is_null_or_a_put_leaves_it_out() {
+    let (client, topic) = (client().await, topic("push"));
+    for (method, body) in
+        [("PUT", json!({})), ("PUT", json!({"push": null})), ("PATCH", json!({"push": null}))]
+    {
+        client.configure(&topic, json!({"push": everything()})).await;
+        let pulled = client.topic_if(method, &topic, None, &body).await.expect(200);
+        assert_eq!(pulled.json()["config"].get("push"), None, "{method} {body}");
+        // The secrets went with it: nothing is left that `***` could stand for.
+        let masked = json!({"push": {"secrets": ["***"]}});
+        client.topic_if(method, &topic, None, &masked).await.refused(422).field("push.secrets[0]");
+    }
+}
+
+#[tokio::test]
+async fn a_patch_replaces_push_whole_or_leaves_it() {
+    let (client, topic) = (client().await, topic("push"));
+    pushed(&client, &topic, everything()).await;
+    let other = client.update_topic(&topic, json!({"lease_ms": 5000})).await.expect(200);
+    assert_eq!(push_of(&other), shown(), "absent stays");
+    let patched = client.update_topic(&topic, json!({"push": {"timeout_ms": 2000}})).await;
+    let patched = push_of(&patched.expect(200));
+    assert_eq!((&patched["timeout_ms"], &patched["method"]), (&json!(2000), &json!("POST")));
+    assert_eq!((patched.get("url"), &patched["headers"]), (None, &json!({})));
+    assert_eq!(patched["secrets"], json!(["***"]), "secrets that are absent stay");
+}
+
+#[tokio::test]
+async fn absent_secrets_stay_and_an_empty_list_clears_them() {
+    let (client, topic) = (client().await, topic("push"));
+    for method in ["PUT", "PATCH"] {
+        client.configure(&topic, json!({"push": {"secrets": [OLD, NEW]}})).await;
+        for (secrets, left) in [
+            (json!({}), 2),
+            (json!({"secrets": null}), 2),
+            (json!({"secrets": ["***", "***"]}), 2),
+            (json!({"secrets": [NEW, "***"]}), 2),
+            (json!({"secrets": ["***"]}), 1),
+            (json!({"secrets": []}), 0),
+            (json!({}), 0),
+        ] {
+            let answer = client.topic_if(method, &topic, None, &json!({"push": secrets})).await;
+            let kept = push_of(&answer.expect(200))["secrets"].clone();
+            assert_eq!(kept, json!(vec!["***"; left]), "{method} {secrets}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_mask_that_stands_for_nothing_is_422_and_changes_nothing() {
+    let (client, topic) = (client().await, topic("push"));
+    let seen = pushed(&client, &topic, json!({"secrets": [OLD], "headers": {"cookie": "a"}})).await;
+    for (push, field) in [
+        (json!({"secrets": ["***", "***"]}), "push.secrets[1]"),
+        (json!({"secrets": [NEW, "***"], "headers": {"Authorization": "***"}}), "headers."),
+        (json!({"headers": {"authorization": "***"}}), "push.headers.authorization"),
+    ] {
+        for method in ["PUT", "PATCH"] {
+            let body = json!({"push": push});
+            let answer = client.topic_if(method, &topic, None, &body).await.refused(422);
+            let answer = answer.problem(422, "invalid_input");
+            assert!(answer.json()["errors"][0]["field"].as_str().unwrap().contains(field));
+            let new = crate::harness::topic("push");
+            if method == "PUT" {
+                client.put_topic(&new, body).await.refused(422);
+                client.topic(&new).await.problem(404, "topic_not_found");
+            }
+        }
+    }
+    assert_eq!(client.topic(&topic).await.expect(200).json(), seen.json());
+    // Another spelling of the name is the same header; and of other headers `***` is a value like any.
+    let push = json!({"headers": {"Cookie": "***", "x-stars": "***"}});
+    let kept = push_of(&client.update_topic(&topic, json!({"push": push})).await.expect(200));
+    assert_eq!(kept["headers"], json!({"Cookie": "***", "x-stars": "***"}));
+}
+
+#[tokio::test]
+async fn a_push_is_guarded_by_the_revision_like_all_else() {
+    let (client, topic) = (client().await, topic("push"));
+    let made = pushed(&client, &topic, everything()).await.json();
+    let now = client.update_topic(&topic, json!({"lease_ms": 5000})).await.expect(200).json();
+    for method in ["PUT", "PATCH"] {
+        let body = json!({"push": {"secrets": ["***"]}});
+        let old = client.topic_if(method, &topic, Some(&etag(&made)), &body).await;
+        old.problem(412, "revision_mismatch");
+    }
+    assert_eq!(client.topic(&topic).await.expect(200).json(), now);
+    let body = json!({"push": {"secrets": ["***"]}});
+    let any = client.topic_if("PUT", &topic, Some("*"), &body).await.expect(200);
+    assert_eq!(push_of(&any)["secrets"], json!(["***"]));
+    let right = client.topic_if("PATCH", &topic, Some(&etag(&any.json())), &body).await;
+    assert_eq!(push_of(&right.expect(200))["secrets"], json!(["***"]));
+}
+
+#[tokio::test]
+async fn another_instance_shows_the_push_as_masked() {
+    let (client, topic, other) = (client().await, topic("push"), instance().await);
+    pushed(&client, &topic, everything()).await;
+    assert_eq!(push_of(&other.client().topic(&topic).await.expect(200)), shown());
+}
+
+#[tokio::test]
+async fn an_address_that_nobody_may_call_is_refused() {
+    let (client, topic) = (client().await, topic("push"));
+    for url in ["http://127.0.0.1:1/", "http://[::1]/", "https://10.0.0.1/x"] {
+        for method in ["PUT", "PATCH"] {
+            client.configure(&topic, json!({})).await;
+            let body = json!({"push": {"url": url}});
+            let answer = client.topic_if(method, &topic, None, &body).await;
+            answer.problem(422, "callback_address_refused").field("push.url");
+            let seen = client.topic(&topic).await.expect(200);
+            assert!(push_of(&seen).is_null(), "{seen}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pushed_topic_is_not_leased_by_hand() {
+    let (client, topic) = (client().await, topic("push"));
+    pushed(&client, &topic, everything()).await;
+    client.lease(&topic, json!({})).await.problem(409, "topic_is_pushed");
+    let several = client.post("/lease", &json!({"topics": [topic]})).await;
+    several.problem(409, "topic_is_pushed");
+    client.update_topic(&topic, json!({"push": null})).await.expect(200);
+    assert!(client.leased(&topic, json!({})).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_topic_of_callbacks_is_not_leased_by_hand() {
+    let client = client().await;
+    for _ in 0..2 {
+        client.lease("_callbacks", json!({})).await.problem(409, "topic_is_pushed");
+        let several = json!({"topics": ["push-no-such-topic", "_callbacks"]});
+        client.post("/lease", &several).await.problem(409, "topic_is_pushed");
+        let later = json!({"url": "http://hooks.invalid/", "delay_ms": 600_000});
+        client.post("/callbacks", &later).await.expect(201);
+    }
+    assert!(client.leased("_other", json!({})).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_dead_topic_is_set_shown_and_reset() {
+    let (client, topic) = (client().await, topic("push"));
+    let dead = format!("{topic}-dead");
+    let made = client.new_topic(&topic, json!({"dead_topic": dead})).await.json();
+    assert_eq!(made["config"]["dead_topic"], dead.as_str());
+    let other = client.update_topic(&topic, json!({"lease_ms": 5000})).await.expect(200).json();
+    assert_eq!(other["config"]["dead_topic"], dead.as_str());
+    let none = client.update_topic(&topic, json!({"dead_topic": null})).await.expect(200).json();
+    assert_eq!(none["config"].get("dead_topic"), None);
+    client.update_topic(&topic, json!({"dead_topic": dead})).await.expect(200);
+    let none = client.put_topic(&topic, json!({})).await.expect(200).json();
+    assert_eq!(none["config"].get("dead_topic"), None);
+    client.topic(&dead).await.problem(404, "topic_not_found");
+}

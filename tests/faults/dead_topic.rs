@@ -1,0 +1,108 @@
+//! Deaths are told of elsewhere through kills: none is lost, whoever dies between the death, the copy
+//! and the note that it was made.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::actor::Fleet;
+use crate::harness::{Client, Dueq, Redis, text, topic};
+
+/// Publishes, leases and gives up messages until told to stop, and remembers whose death was answered.
+async fn give_up(
+    fleet: Fleet,
+    topic: String,
+    stop: Arc<AtomicBool>,
+    died: Arc<Mutex<BTreeSet<String>>>,
+) {
+    let json_type = [("content-type", "application/json")];
+    let mut random = StdRng::from_os_rng();
+    while !stop.load(Ordering::Relaxed) {
+        let client = fleet.any(&mut random);
+        let send = async |path: &str, body: Value| {
+            let body = Some(body.to_string().into_bytes());
+            let answer = client.try_send("POST", path, &json_type, body).await.ok()?;
+            (answer.status == 200).then(|| answer.json())
+        };
+        let batch = json!({"messages": vec![json!({"payload": 1}); 20]});
+        if send(&format!("/topics/{topic}/messages/batch"), batch).await.is_none() {
+            sleep(Duration::from_millis(20)).await;
+            continue;
+        }
+        let want = json!({"max_messages": 20, "lease_ms": 1_000});
+        let Some(held) = send(&format!("/topics/{topic}/lease"), want).await else { continue };
+        let dead = |held: &Value| json!({"id": held["id"], "lease_token": held["lease_token"], "dead": true});
+        let held: Vec<Value> = held["messages"].as_array().unwrap().iter().map(dead).collect();
+        if held.is_empty() {
+            continue;
+        }
+        let Some(done) = send("/messages/nack", json!({"messages": held})).await else { continue };
+        let results = done["results"].as_array().unwrap().iter();
+        let gone = results.filter(|result| result["status"] == "ok");
+        died.lock().unwrap().extend(gone.map(|result| text(result, "id").to_owned()));
+    }
+}
+
+/// How often each death is told of in a topic, by the id of the message.
+async fn told(client: &Client, topic: &str) -> BTreeMap<String, usize> {
+    let mut told = BTreeMap::new();
+    for letter in client.listed(topic, "state=ready&payload=true&limit=1000").await {
+        *told.entry(text(&letter["payload"]["message"], "id").to_owned()).or_default() += 1;
+    }
+    told
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_death_goes_untold_while_instances_are_killed() {
+    let redis = Redis::start().await;
+    let mut instances = [Dueq::on(&redis).start().await, Dueq::on(&redis).start().await];
+    let fleet = Fleet::new(instances.iter().map(Dueq::client));
+    let (here, there) = (topic("mortal"), topic("dead"));
+    // Nothing dead is kept: what is not copied first is lost.
+    let config = json!({"dead_topic": there, "max_attempts": 1, "retention": {"dead_ms": 0}});
+    instances[0].client().new_topic(&here, config).await;
+    let (stop, died) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(BTreeSet::new())));
+    let workers: Vec<_> = (0..3)
+        .map(|_| tokio::spawn(give_up(fleet.clone(), here.clone(), stop.clone(), died.clone())))
+        .collect();
+    for round in 0..8 {
+        sleep(Duration::from_millis(600)).await;
+        let index = round % instances.len();
+        instances[index].kill9();
+        sleep(Duration::from_millis(100)).await;
+        instances[index] = Dueq::on(&redis).start().await;
+        fleet.replace(index, instances[index].client());
+    }
+    stop.store(true, Ordering::Relaxed);
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    let client = instances[0].client();
+    let died = died.lock().unwrap().clone();
+    assert!(died.len() > 500, "only {} died", died.len());
+    // What a killed instance had claimed is anybody's again after 30 s.
+    let end = Instant::now() + Duration::from_secs(45);
+    let (told, seen) = loop {
+        let seen = client.topic(&here).await.expect(200).json();
+        if seen["counts"]["dead"] == 0 && seen["counts"]["leased"] == 0 {
+            let told = told(&client, &there).await;
+            if died.iter().all(|id| told.contains_key(id)) {
+                break (told, seen);
+            }
+            panic!("of {} deaths {} are told of, and none is left: {seen}", died.len(), told.len());
+        }
+        assert!(Instant::now() < end, "deaths untold: {seen}");
+        sleep(Duration::from_millis(200)).await;
+    };
+    assert_eq!(seen["totals"]["dead"], told.len(), "deaths and those told of");
+    // Within ten minutes a repetition finds the first.
+    let twice: Vec<_> = told.iter().filter(|(_, times)| **times > 1).collect();
+    assert!(twice.is_empty(), "told of twice: {twice:?}");
+    eprintln!("{} deaths, each told of once", told.len());
+}

@@ -1,0 +1,216 @@
+//! How many calls are under way at once, and how many a second.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::facts::{a_while, gone, pushed, pushed_with, ready};
+use crate::harness::*;
+
+fn messages(n: usize, url: &str) -> Vec<Value> {
+    let message = |n: usize| json!({"payload": n, "callback": {"url": url}});
+    (0..n).map(message).collect()
+}
+
+async fn acked(client: &Client, topic: &str, n: i64) {
+    let what = format!("{n} acked");
+    eventually(&what, || async { (client.total(topic, "acked").await == n).then_some(()) }).await;
+}
+
+fn slow(ms: u64) -> Reply {
+    Reply::status(200).after(Duration::from_millis(ms))
+}
+
+#[tokio::test]
+async fn max_in_flight_bounds_the_calls_of_a_topic() {
+    let (client, [one, two]) =
+        (ready().await.0, [Receiver::start().await, Receiver::start().await]);
+    for receiver in [&one, &two] {
+        receiver.answer(slow(150));
+    }
+    let push = json!({"max_in_flight": 3, "max_in_flight_per_host": 3});
+    let topic = pushed(&client, "limit", push).await;
+    let mut all = messages(12, &one.url("/"));
+    all.extend(messages(12, &two.url("/")));
+    client.fill(&topic, &all).await;
+    let most = async {
+        let mut most = 0;
+        while one.count() + two.count() < 24 {
+            most = most.max(one.under_way() + two.under_way());
+            a_while(2).await;
+        }
+        most
+    };
+    let most = tokio::time::timeout(Duration::from_secs(15), most).await.expect("24 calls");
+    assert!((2..=3).contains(&most), "{most} at once");
+    acked(&client, &topic, 24).await;
+    assert_eq!((one.count(), two.count()), (12, 12), "each once");
+}
+
+#[tokio::test]
+async fn max_in_flight_per_host_bounds_the_calls_of_a_host() {
+    let (client, [one, two]) =
+        (ready().await.0, [Receiver::start().await, Receiver::start().await]);
+    for receiver in [&one, &two] {
+        receiver.answer(slow(150));
+    }
+    let topic = pushed(&client, "limit", json!({"max_in_flight_per_host": 2})).await;
+    let mut all = messages(10, &one.url("/"));
+    all.extend(messages(10, &two.url("/")));
+    client.fill(&topic, &all).await;
+    acked(&client, &topic, 20).await;
+    assert_eq!((one.most_under_way(), two.most_under_way()), (2, 2));
+    assert_eq!((one.count(), two.count()), (10, 10), "each once");
+}
+
+#[tokio::test]
+async fn the_default_is_eight_a_host() {
+    let (client, receiver) = ready().await;
+    receiver.answer(slow(200));
+    let topic = pushed(&client, "limit", json!({"url": receiver.url("/")})).await;
+    let all: Vec<Value> = (0..40).map(|n| json!({"payload": n})).collect();
+    client.fill(&topic, &all).await;
+    acked(&client, &topic, 40).await;
+    assert_eq!((receiver.most_under_way(), receiver.count()), (8, 40));
+}
+
+#[tokio::test]
+async fn messages_for_another_host_pass_those_that_wait() {
+    let (client, stuck) = ready().await;
+    let healthy = Receiver::start().await;
+    stuck.answer(Reply::never());
+    let push = json!({"max_in_flight_per_host": 2, "timeout_ms": 30_000});
+    let topic = pushed(&client, "pass", push).await;
+    client.fill(&topic, &messages(300, &stuck.url("/"))).await;
+    stuck.wait_for(2).await;
+    let start = Instant::now();
+    client.fill(&topic, &messages(20, &healthy.url("/"))).await;
+    healthy.wait_for(20).await;
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert_eq!(stuck.count(), 2);
+    client.delete_topic(&topic, "?force=true").await.expect(204);
+}
+
+#[tokio::test]
+async fn a_host_that_never_answers_does_not_make_another_late() {
+    let (client, stuck) = ready().await;
+    let healthy = Receiver::start().await;
+    stuck.answer(Reply::never());
+    let topic = pushed(&client, "fair", json!({"timeout_ms": 3000})).await;
+    client.fill(&topic, &messages(400, &stuck.url("/"))).await;
+    stuck.wait_for(8).await;
+    let start = crate::facts::caller().await.redis.time_ms().await + 500;
+    let at = |n: i64| {
+        let callback = json!({"url": healthy.url(&format!("/{n}"))});
+        json!({"payload": n, "callback": callback, "deliver_at": instant(start + n * 40)})
+    };
+    client.fill(&topic, &(0..100).map(at).collect::<Vec<_>>()).await;
+    let calls = healthy.wait_for(100).await;
+    let late = |call: &Call| {
+        let n: i64 = call.path[1..].parse().unwrap();
+        call.at_ms - start - n * 40
+    };
+    let mut late: Vec<i64> = calls.iter().map(late).collect();
+    late.sort();
+    assert!(late[0] >= 0, "early: {late:?}");
+    assert!(late[50] < 200 && late[98] < 1000, "late: {late:?}");
+    assert!(stuck.most_under_way() <= 8, "{}", stuck.most_under_way());
+    client.delete_topic(&topic, "?force=true").await.expect(204);
+}
+
+#[tokio::test]
+async fn waiting_for_a_place_costs_no_attempt() {
+    let (client, stuck) = ready().await;
+    stuck.answer(slow(1000));
+    let push = json!({"max_in_flight_per_host": 2});
+    let more = json!({"max_attempts": 1});
+    let topic = pushed_with(&client, "places", push, more).await;
+    let ids = client.fill(&topic, &messages(10, &stuck.url("/"))).await;
+    for _ in 0..3 {
+        a_while(700).await;
+        for id in &ids {
+            let answer = client.get(id).await;
+            if answer.status == 404 {
+                continue; // called and acked
+            }
+            let seen = answer.expect(200).json();
+            let left = number(&seen, "attempts_left");
+            let wanted = i64::from(seen["state"] != "leased");
+            assert!(left >= wanted, "{seen}");
+            assert_ne!(seen["state"], "dead", "{seen}");
+        }
+    }
+    for id in &ids {
+        gone(&client, id).await;
+    }
+    assert_eq!(stuck.count(), 10, "each once");
+    let seen = client.topic(&topic).await.expect(200).json();
+    assert_eq!((&seen["totals"]["dead"], &seen["totals"]["nacked"]), (&json!(0), &json!(0)));
+    let grants = number(&seen["totals"], "granted");
+    assert!(grants < 2000, "{grants} grants for 10 calls: it spins");
+}
+
+#[tokio::test]
+async fn the_rate_is_held_by_two_instances_together() {
+    let redis = Redis::start().await;
+    let (one, _two) = (Dueq::calling(&redis).start().await, Dueq::calling(&redis).start().await);
+    let (client, receiver) = (one.client(), Receiver::start().await);
+    let push = json!({"url": receiver.url("/"), "rate_per_s": 20});
+    let topic = pushed_with(&client, "rate", push, json!({"max_attempts": 1})).await;
+    let all: Vec<Value> = (0..400).map(|n| json!({"payload": n})).collect();
+    client.fill(&topic, &all).await;
+    let first = receiver.wait_for(1).await[0].at;
+    tokio::time::sleep_until((first + Duration::from_millis(10_100)).into()).await;
+    let within = |from: u64, to: u64| {
+        let (from, to) = (Duration::from_secs(from), Duration::from_secs(to));
+        let inside = |call: &Call| (from..to).contains(&(call.at - first));
+        receiver.calls().iter().filter(|call| inside(call)).count()
+    };
+    let (all, seconds) = (within(0, 10), (0..10).map(|s| within(s, s + 1)).collect::<Vec<_>>());
+    assert!((180..=220).contains(&all), "{all} in ten seconds: {seconds:?}");
+    assert!(seconds.iter().all(|n| (8..=45).contains(n)), "a second apart: {seconds:?}");
+    assert_eq!(client.count(&topic, "dead").await, 0, "waiting costs no attempt");
+    let listed = client.listed(&topic, "state=ready").await;
+    assert!(listed.iter().all(|item| item["attempts_left"] != 0), "{:?}", listed.first());
+}
+
+#[tokio::test]
+async fn a_rate_below_one_a_second_is_held_too() {
+    let (client, receiver) = ready().await;
+    let push = json!({"url": receiver.url("/"), "rate_per_s": 0.5});
+    let topic = pushed(&client, "rate", push).await;
+    let all: Vec<Value> = (0..10).map(|n| json!({"payload": n})).collect();
+    client.fill(&topic, &all).await;
+    let first = receiver.wait_for(1).await[0].at;
+    tokio::time::sleep_until((first + Duration::from_millis(5000)).into()).await;
+    assert!((2..=4).contains(&receiver.count()), "{} in five seconds", receiver.count());
+    client.delete_topic(&topic, "?force=true").await.expect(204);
+}
+
+#[tokio::test]
+#[ignore = "takes 40 s: a call longer than a lease"]
+async fn a_call_longer_than_a_lease_keeps_its_message() {
+    let (client, receiver) = ready().await;
+    receiver.answer(slow(35_000));
+    let push = json!({"url": receiver.url("/"), "timeout_ms": 60_000});
+    let topic = pushed(&client, "long", push).await;
+    let id = client.published(&topic, json!({"payload": 1})).await;
+    receiver.wait_for(1).await;
+    a_while(34_000).await;
+    assert_eq!(client.state(&id).await, "leased");
+    gone(&client, &id).await;
+    assert_eq!(receiver.count(), 1);
+    assert_eq!(client.total(&topic, "lease_expired").await, 0);
+}
+
+#[tokio::test]
+async fn a_call_longer_than_the_topics_short_lease_keeps_its_message() {
+    let (client, receiver) = ready().await;
+    receiver.answer(slow(4000));
+    let push = json!({"url": receiver.url("/")});
+    let topic = pushed_with(&client, "long", push, json!({"lease_ms": 1000})).await;
+    let id = client.published(&topic, json!({"payload": 1})).await;
+    gone(&client, &id).await;
+    assert_eq!(receiver.count(), 1);
+    assert_eq!(client.total(&topic, "lease_expired").await, 0);
+}

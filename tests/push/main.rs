@@ -1,0 +1,26 @@
+//! Callbacks and pushed topics, against real Redis, the real binary and receivers that behave well
+//! and badly: what dueq sends, when, how often, and what an answer makes of a message.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod facts;
+
+mod addresses;
+mod answers;
+mod becoming;
+mod before_due;
+mod broken;
+mod callbacks;
+mod events;
+mod faults;
+mod limits;
+mod masking;
+mod metrics;
+mod pushed;
+mod receivers;
+mod retry_after;
+mod signing;
+mod stopping;
