@@ -9,7 +9,7 @@ use crate::{
     },
     loops::{
         callbacks::{Caller, Sending, send_callbacks},
-        keep_house,
+        keep_house, tick_schedules,
     },
     metrics::Metrics,
     model::AddressGuard,
@@ -105,6 +105,7 @@ async fn serve(
     }
     let rooms = WaitingRooms::open(store.clone(), metrics.clone(), woken);
     let house = tokio::spawn(keep_house(store.clone(), http::dead_letter));
+    let schedules = tokio::spawn(tick_schedules(store.clone()));
     let drain = Duration::from_millis(config.drain_timeout_ms);
     let (stopping, is_stopping) = watch::channel(false);
     access.warn(config.listen);
@@ -148,6 +149,8 @@ async fn serve(
     };
     tokio::join!(server, conductor);
     house.abort();
+    // What it has claimed somebody else makes, or the next start.
+    schedules.abort();
     if let Some(callbacks) = callbacks {
         // Calls under way end, or their messages go back, while Redis can still be told.
         let _ = callbacks.await;

@@ -2,7 +2,7 @@
 //! or nobody, is refused. There is nothing secret in it; the check only keeps mistakes from looking like an empty page.
 
 use crate::{
-    model::{MEMBER_BYTES, State, TopicName},
+    model::{MEMBER_BYTES, ScheduleName, State, TopicName},
     store::ListCursor,
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -18,6 +18,9 @@ const MESSAGE: usize = 1 + 8 + MEMBER_BYTES;
 /// The list of topics that begin with a prefix.
 pub(super) struct TopicsCursor<'a>(pub &'a str);
 
+/// The list of schedules.
+pub(super) struct SchedulesCursor;
+
 /// The list of a topic's messages in one state.
 pub(super) struct MessagesCursor<'a>(pub &'a TopicName, pub State);
 
@@ -32,6 +35,19 @@ impl TopicsCursor<'_> {
         let place = open(&["topics", self.0], cursor)?;
         let name = TopicName::parse(std::str::from_utf8(&place).ok()?).ok()?;
         Some(name.to_string())
+    }
+}
+
+impl SchedulesCursor {
+    /// The cursor after the schedule `last`.
+    pub fn seal(&self, last: &ScheduleName) -> String {
+        seal(&["schedules"], last.as_str().as_bytes())
+    }
+
+    /// The schedule that the cursor stands after.
+    pub fn open(&self, cursor: &str) -> Option<ScheduleName> {
+        let place = open(&["schedules"], cursor)?;
+        ScheduleName::parse(std::str::from_utf8(&place).ok()?).ok()
     }
 }
 
@@ -101,6 +117,12 @@ mod tests {
         assert_eq!(list.open(&cursor), Some(next));
         assert_eq!(MessagesCursor(&b, State::Ready).open(&cursor), None);
         assert_eq!(MessagesCursor(&a, State::Dead).open(&cursor), None);
+        assert_eq!(TopicsCursor("").open(&cursor), None);
+        assert_eq!(SchedulesCursor.open(&cursor), None);
+        let name = ScheduleName::parse(&"x".repeat(128)).unwrap();
+        let cursor = SchedulesCursor.seal(&name);
+        assert!(cursor.len() <= MAX_CURSOR);
+        assert_eq!(SchedulesCursor.open(&cursor), Some(name));
         assert_eq!(TopicsCursor("").open(&cursor), None);
 
         let long = TopicName::parse(&"x".repeat(128)).unwrap();

@@ -2,7 +2,7 @@
 //! [`Problem`], like every other refusal.
 
 use super::{AppState, fields::Fields, problem::Problem};
-use crate::model::{MAX_KEY_CHARS, MessageId, TopicName};
+use crate::model::{InvalidScheduleName, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
 use crate::store::Which;
 use axum::{
     body::Body,
@@ -28,6 +28,19 @@ pub struct TopicParams {
 
 /// The `{topic}` of the path.
 pub struct TopicPath(pub TopicName);
+
+/// How the document describes the `{name}` of a path.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Path)]
+#[allow(dead_code, reason = "describes the path; it is read by `SchedulePath`")]
+pub struct ScheduleParams {
+    /// Name of the schedule
+    #[param(example = "daily-report", max_length = 128, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: String,
+}
+
+/// The `{name}` of a schedule in the path.
+pub struct SchedulePath(pub ScheduleName);
 
 /// The `{id}` of the path.
 pub struct IdPath(pub MessageId);
@@ -66,6 +79,18 @@ impl FromRequestParts<AppState> for TopicPath {
         let text = segment(parts, state).await?;
         let name = TopicName::parse(&text);
         name.map(Self).map_err(|error| Problem::malformed("invalid_topic_name", error.to_string()))
+    }
+}
+
+impl FromRequestParts<AppState> for SchedulePath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let text = segment(parts, state).await?;
+        let invalid = |error: InvalidScheduleName| {
+            Problem::malformed("invalid_schedule_name", error.to_string())
+        };
+        ScheduleName::parse(&text).map(Self).map_err(invalid)
     }
 }
 

@@ -27,6 +27,9 @@ pub mod openapi;
 mod problem;
 mod publish;
 mod push_settings;
+mod schedule_fields;
+mod schedule_view;
+mod schedules;
 pub mod server;
 mod service;
 mod syntax;
@@ -114,6 +117,15 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(topic_actions::purge_topic))
         .routes(routes!(topic_actions::redrive_topic))
         .routes(routes!(topic_actions::forecast_topic))
+        .routes(routes!(schedules::list_schedules))
+        .routes(routes!(
+            schedules::get_schedule,
+            schedules::put_schedule,
+            schedules::delete_schedule
+        ))
+        .routes(routes!(schedules::pause_schedule))
+        .routes(routes!(schedules::resume_schedule))
+        .routes(routes!(schedules::trigger_schedule))
         .routes(routes!(service::get_health))
         .routes(routes!(service::get_readiness))
         .routes(routes!(service::get_metrics))

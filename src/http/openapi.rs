@@ -61,6 +61,7 @@ impl ToSchema for Octets {
         (name = "leases", description = "Consuming: lease, then acknowledge, give back or extend"),
         (name = "callbacks", description = "Having URLs called later"),
         (name = "topics", description = "Configuring topics, looking at them, and what is done with their messages as a whole"),
+        (name = "schedules", description = "Publishing again and again: by cron expressions, or at even distances"),
         (name = "service", description = "Health, metrics and this document"),
     ),
     components(schemas(ProblemBody, ListedState)),

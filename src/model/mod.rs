@@ -9,6 +9,7 @@ mod id;
 mod instant;
 mod masking;
 mod push;
+mod schedule;
 mod settings;
 mod token;
 mod topic;
@@ -21,6 +22,7 @@ pub use id::{InvalidMessageId, MEMBER_BYTES, Member, MessageId, Partition, Route
 pub use instant::{InvalidInstant, Millis, format_instant, parse_instant};
 pub use masking::{MASK, masked, unmasked};
 pub use push::*;
+pub use schedule::*;
 pub use settings::*;
 pub use token::{Seal, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName};

@@ -17,6 +17,14 @@ pub(crate) struct GlobalKeys {
     pub pushed: String,
     /// zset: topic name → when it must be swept, ms
     pub sweeps: String,
+    /// hash: schedule's name → its definition, JSON
+    pub schedules: String,
+    /// hash: schedule's name → its state; and the counter `:revision`
+    pub schedule_states: String,
+    /// zset: schedule's name → when to look at it next, ms
+    pub schedules_due: String,
+    /// zset, all scores 0: schedules' names in order
+    pub schedules_index: String,
     /// hash: run_id → its number; and the counters `:next`, `:instances`
     pub runs: String,
     /// string: what lease tokens are sealed with, hex
@@ -35,6 +43,10 @@ impl GlobalKeys {
             index: format!("{prefix}{{topics}}:index"),
             pushed: format!("{prefix}{{topics}}:pushed"),
             sweeps: format!("{prefix}{{sweeps}}:index"),
+            schedules: format!("{prefix}{{schedules}}:entries"),
+            schedule_states: format!("{prefix}{{schedules}}:states"),
+            schedules_due: format!("{prefix}{{schedules}}:due"),
+            schedules_index: format!("{prefix}{{schedules}}:index"),
             runs: format!("{prefix}{{service}}:runs"),
             secret: format!("{prefix}{{service}}:secret"),
             schema: format!("{prefix}{{service}}:schema"),

@@ -33,6 +33,7 @@ mod push;
 mod registry;
 mod reply;
 mod rules;
+mod schedules;
 mod scripts;
 mod submit;
 mod sweeps;
@@ -49,6 +50,7 @@ pub use lease::{Granted, Grants, Want};
 pub use leases::LeaseOutcome;
 pub use push::Allowance;
 pub use registry::Topic;
+pub use schedules::*;
 pub use sweeps::Claim;
 pub use types::*;
 
@@ -59,7 +61,7 @@ use registry::Registry;
 use reply::CallError;
 use std::{sync::Arc, time::Duration};
 use sweeps::Hint;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 /// How to reach Redis and use it.
 #[derive(Clone, Debug)]
@@ -83,6 +85,8 @@ pub struct Store {
     registry: Arc<Registry>,
     /// Topics that this instance wants to be swept; for whoever passes that on.
     hints: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Hint>>>,
+    /// Rings when this instance has changed when a schedule ticks.
+    schedules_changed: Arc<Notify>,
 }
 
 impl Store {
@@ -109,7 +113,7 @@ impl Store {
         let (hints, hinted) = mpsc::unbounded_channel();
         let registry = Arc::new(Registry::new(prefix, hints));
         let hints = Arc::new(tokio::sync::Mutex::new(hinted));
-        Ok((Self { lanes, registry, hints }, woken))
+        Ok((Self { lanes, registry, hints, schedules_changed: Arc::default() }, woken))
     }
 
     /// Redis's time as this instance knows it; some ms behind at most.

@@ -97,6 +97,14 @@ scripts! {
     TAKE_CALLS = "take_calls": "now" "format";
     FINISH_SWEEP = "finish_sweep": ;
     CLAIM_WALK = "claim_walk": "now" "format";
+    PUT_SCHEDULE = "put_schedule": "format" "schedule_state";
+    GET_SCHEDULE = "get_schedule": ;
+    LIST_SCHEDULES = "list_schedules": ;
+    DELETE_SCHEDULE = "delete_schedule": ;
+    PAUSE_SCHEDULE = "pause_schedule": "format" "schedule_state";
+    TRIGGER_SCHEDULE = "trigger_schedule": "schedule_state";
+    CLAIM_SCHEDULES = "claim_schedules": "now" "format" "schedule_state";
+    FINISH_SCHEDULE = "finish_schedule": "schedule_state";
     OPEN_RUN = "open_run": ;
     AUDIT_MESSAGES = "audit_messages": "partition" "owner" "extra" "stands" "examine";
     AUDIT_KEYS = "audit_keys": "partition" "owner" "extra" "stands" "holds_key";

@@ -4,6 +4,7 @@ use crate::model::{
     Backoff, Body, CallReport, Event, MessageId, Millis, State, TopicName, TopicSettings,
 };
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// When a message falls due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,8 @@ impl Due {
 }
 
 /// What a publish does when its key is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OnDuplicate {
     /// The message that has it answers.
     #[default]
@@ -45,7 +47,8 @@ pub enum OnDuplicate {
 }
 
 /// How long a message holds its key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum KeyUntil {
     /// Until it is acked, dead, expired, deleted or purged.
     #[default]

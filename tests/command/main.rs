@@ -10,6 +10,7 @@ mod audit;
 mod embedded;
 mod people;
 mod people_new;
+mod people_schedules;
 mod people_tail;
 mod people_tls;
 mod refusals;

@@ -39,6 +39,13 @@ const OPERATIONS: &[(&str, &str, &str, &[&str])] = &[
     ("post", "/topics/{topic}/redrive", "redriveTopic", &["200"]),
     ("get", "/topics/{topic}/forecast", "forecastTopic", &["200"]),
     ("post", "/callbacks", "scheduleCallback", &["201", "200"]),
+    ("get", "/schedules", "listSchedules", &["200"]),
+    ("put", "/schedules/{name}", "putSchedule", &["201", "200"]),
+    ("get", "/schedules/{name}", "getSchedule", &["200"]),
+    ("delete", "/schedules/{name}", "deleteSchedule", &["204"]),
+    ("post", "/schedules/{name}/pause", "pauseSchedule", &["200"]),
+    ("post", "/schedules/{name}/resume", "resumeSchedule", &["200"]),
+    ("post", "/schedules/{name}/trigger", "triggerSchedule", &["200"]),
 ];
 
 #[tokio::test]

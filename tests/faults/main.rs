@@ -18,5 +18,6 @@ mod load;
 mod loss;
 mod memory;
 mod monitor;
+mod schedules;
 mod slots;
 mod stall;

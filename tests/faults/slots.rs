@@ -99,6 +99,7 @@ async fn visit_everything(one: &Client, other: &Client) {
     visit_options(one).await;
     visit_pushed(one).await;
     visit_topics(one, other).await;
+    visit_schedules(one).await;
 }
 
 /// Sends JSON.
@@ -197,6 +198,23 @@ async fn visit_topics(one: &Client, other: &Client) {
     one.send("DELETE", &format!("{path}?force=true"), &[], None).await.expect(204);
 }
 
+/// Whatever can be done with a schedule; it ticks, too.
+async fn visit_schedules(one: &Client) {
+    let path = "/schedules/slots";
+    let every = json!({"every_ms": 1_000, "topic": "slots-schedule", "message": {"payload": 1}});
+    send(one, "PUT", path, every.clone()).await.expect(201);
+    eventually("a tick", || async {
+        one.get_path(path).await.expect(200).json().get("last_at").cloned()
+    })
+    .await;
+    send(one, "PUT", path, every).await.expect(200);
+    one.get_path("/schedules?limit=1").await.expect(200);
+    for verb in ["trigger", "pause", "resume"] {
+        send(one, "POST", &format!("{path}/{verb}"), json!({})).await.expect(200);
+    }
+    one.send("DELETE", path, &[], None).await.expect(204);
+}
+
 /// CRC16 (XMODEM) of the hash tag, modulo 16384: the Redis Cluster specification's HASH_SLOT.
 fn slot(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
@@ -224,8 +242,7 @@ async fn keys_of(redis: &Redis, words: &[String]) -> BTreeSet<String> {
 async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
     let redis = cluster_node().await;
     let monitor = Monitor::start(redis.port()).await;
-    let (one, other) =
-        (Dueq::calling(&redis).start().await, Dueq::calling(&redis).start().await);
+    let (one, other) = (Dueq::calling(&redis).start().await, Dueq::calling(&redis).start().await);
     visit_everything(&one.client(), &other.client()).await;
     // A place without a body, for the audit to find and to mend.
     let damaged = topic("slots-damaged");

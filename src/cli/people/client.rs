@@ -108,6 +108,13 @@ impl Client {
         self.post_waiting(path, body, 0).await
     }
 
+    /// PUT of JSON.
+    pub async fn put(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))?;
+        self.send(Method::PUT, path, Some(body), 0).await
+    }
+
     /// POST of JSON that asks the server to wait `wait_ms` before it answers.
     pub async fn post_waiting(
         &self,

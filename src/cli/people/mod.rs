@@ -8,7 +8,10 @@ mod hold;
 mod look;
 mod object;
 mod operate;
+mod payload;
 mod publish;
+mod schedule_put;
+mod schedules;
 mod table;
 mod tail;
 #[cfg(test)]
@@ -51,6 +54,8 @@ pub enum Command {
     Pause(Asked<operate::Pause>),
     /// Grant messages of a paused topic again.
     Resume(Asked<operate::Resume>),
+    /// Look at schedules, make them, stop them.
+    Schedules(Box<schedules::Schedules>),
     /// Watch a topic without taking anything from it, until Ctrl-C.
     Tail(Asked<tail::Tail>),
 }
@@ -136,6 +141,7 @@ impl Command {
             Self::Purge(asked) => asked.carry_out(writer).await,
             Self::Pause(asked) => asked.carry_out(writer).await,
             Self::Resume(asked) => asked.carry_out(writer).await,
+            Self::Schedules(schedules) => schedules.carry_out(writer).await,
             Self::Tail(asked) => asked.carry_out(writer).await,
         }
     }

@@ -67,7 +67,7 @@ fn numbers(counts: &Object) -> impl Iterator<Item = String> {
 }
 
 /// Each field of the object but those in `without`, named and worded for reading.
-fn rows(object: &Object, without: &[&str]) -> Vec<(String, String)> {
+pub(super) fn rows(object: &Object, without: &[&str]) -> Vec<(String, String)> {
     let shown = object.iter().filter(|(name, _)| !without.contains(name));
     shown.filter_map(|(name, raw)| row(object, name, raw)).collect()
 }

@@ -1,0 +1,31 @@
+-- put_schedule: write a schedule's definition and, where it is to tick at other times than before, when it does next.
+-- KEYS[1] entries
+-- KEYS[2] states
+-- KEYS[3] due
+-- KEYS[4] index
+-- ARGV[1] name
+-- ARGV[2] revision that the caller worked from; '' where there was none
+-- ARGV[3] definition
+-- ARGV[4] when it ticks next, ms; 0 for never; '' where that stays
+-- returns: 'OK', or 'CHANGED' where it has another revision by now
+-- cost: HGET, HINCRBY, HSET twice, up to two of ZADD and ZREM
+local state = redis.call('HGET', KEYS[2], ARGV[1])
+local revision, paused, next_at, claimed_at, last_at, last_id, last_error = parse_state(state)
+if (revision or '') ~= ARGV[2] then return 'CHANGED' end
+revision = int(redis.call('HINCRBY', KEYS[2], ':revision', 1))
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+if not paused then
+  redis.call('ZADD', KEYS[4], 0, ARGV[1])
+  paused, last_at, last_id, last_error = '0', '0', '-', ''
+end
+if ARGV[4] ~= '' then
+  next_at, claimed_at = ARGV[4], '0'
+  if paused == '1' then next_at = '0' end
+  if next_at == '0' then
+    redis.call('ZREM', KEYS[3], ARGV[1])
+  else
+    redis.call('ZADD', KEYS[3], next_at, ARGV[1])
+  end
+end
+redis.call('HSET', KEYS[2], ARGV[1], format_state(revision, paused, next_at, claimed_at, last_at, last_id, last_error))
+return 'OK'

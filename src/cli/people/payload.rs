@@ -1,0 +1,122 @@
+//! What a message is made of, as the commands that publish take it: a payload that is sent as JSON where it is JSON, and
+//! the options that every message has.
+
+use super::{durations, failure::Failure};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use clap::{Args, ValueEnum};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::Path,
+};
+
+/// A payload, under the name of its field.
+#[derive(Debug, Serialize)]
+pub enum Payload {
+    /// JSON as it was written.
+    #[serde(rename = "payload")]
+    Json(Box<RawValue>),
+    /// Bytes that are no text, in base64.
+    #[serde(rename = "payload_base64")]
+    Bytes(String),
+}
+
+impl Payload {
+    /// Reads it from a file, from standard input (`-`), or takes the word itself; nothing where there is none of these.
+    pub fn read(word: Option<&str>, file: Option<&Path>) -> Result<Option<Self>, Failure> {
+        let unread =
+            |from: &str, error: &io::Error| Failure::Usage(format!("cannot read {from}: {error}"));
+        let bytes = match (file, word) {
+            (Some(file), _) => {
+                fs::read(file).map_err(|error| unread(&file.display().to_string(), &error))?
+            }
+            (None, Some("-")) => {
+                let mut bytes = Vec::new();
+                let read = io::stdin().read_to_end(&mut bytes);
+                read.map_err(|error| unread("standard input", &error))?;
+                bytes
+            }
+            (None, Some(text)) => text.as_bytes().to_vec(),
+            (None, None) => return Ok(None),
+        };
+        Self::of(bytes).map(Some)
+    }
+
+    fn of(bytes: Vec<u8>) -> Result<Self, Failure> {
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => return Ok(Self::Bytes(STANDARD.encode(error.into_bytes()))),
+        };
+        serde_json::from_str(&text)
+            .or_else(|_| serde_json::value::to_raw_value(&text))
+            .map(Self::Json)
+            .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))
+    }
+}
+
+/// What a message can be given beside its payload; serialized as the API's fields.
+#[derive(Args, Clone, Debug, Serialize)]
+pub struct Options {
+    /// Due this long from now, such as 10m.
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    #[serde(rename = "delay_ms", skip_serializing_if = "Option::is_none")]
+    delay: Option<u64>,
+    /// Due at this instant, such as 2026-11-20T18:15:00Z.
+    #[arg(long, value_name = "INSTANT", value_parser = durations::instant, conflicts_with = "delay")]
+    #[serde(rename = "deliver_at", skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+    /// The message's own name in its topic, for one live message at a time.
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    /// What to do where the key is taken: answer with the message there is, refuse, or give that one the new content.
+    #[arg(long, value_enum, requires = "key")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_duplicate: Option<OnDuplicate>,
+    /// From 0 to 255; among messages that are due, higher goes first.
+    #[arg(long, value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<u64>,
+    /// A header that goes with the message; can be repeated.
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "as_map")]
+    headers: Vec<(String, String)>,
+    /// Not granted later than this after it fell due.
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    #[serde(rename = "ttl_ms", skip_serializing_if = "Option::is_none")]
+    ttl: Option<u64>,
+    /// Attempts before the message is dead.
+    #[arg(long, value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u64>,
+    /// A second publish with this key answers as the first did.
+    #[arg(long, value_name = "KEY")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum OnDuplicate {
+    Return,
+    Reject,
+    Replace,
+}
+
+/// Names that are given twice stay so: the server refuses them, where a map here would drop one silently.
+pub(super) fn as_map<S: Serializer>(
+    pairs: &[(String, String)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+}
+
+/// Reads `name=value`.
+pub(super) fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("a header is written name=value".to_owned()),
+    }
+}

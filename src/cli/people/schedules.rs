@@ -1,0 +1,238 @@
+//! `dueq schedules`: lists them, and with a word more looks at one, makes, stops or deletes it.
+
+use super::{
+    Ask, Asked, Out,
+    client::{Client, path},
+    durations::{exact, when},
+    failure::Failure,
+    object::Object,
+    schedule_put::Put,
+    table::{columns, fields},
+    view::rows,
+};
+use clap::{Args, Subcommand};
+use form_urlencoded::Serializer;
+use std::io::Write;
+
+/// Arguments of `dueq schedules`.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Schedules {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    list: Asked<List>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List the schedules.
+    List(Asked<List>),
+    /// Show a schedule.
+    Get(Asked<Get>),
+    /// Make a schedule, or replace one.
+    Put(Box<Asked<Put>>),
+    /// Delete a schedule; what it has published stays.
+    Delete(Asked<Delete>),
+    /// Stop a schedule's ticks.
+    Pause(Asked<Pause>),
+    /// Let a paused schedule tick again.
+    Resume(Asked<Resume>),
+    /// Publish a schedule's message now.
+    Trigger(Asked<Trigger>),
+}
+
+impl Schedules {
+    pub(super) async fn carry_out(&self, writer: &mut dyn Write) -> Result<(), Failure> {
+        match &self.action {
+            None => self.list.carry_out(writer).await,
+            Some(Action::List(asked)) => asked.carry_out(writer).await,
+            Some(Action::Get(asked)) => asked.carry_out(writer).await,
+            Some(Action::Put(asked)) => asked.carry_out(writer).await,
+            Some(Action::Delete(asked)) => asked.carry_out(writer).await,
+            Some(Action::Pause(asked)) => asked.carry_out(writer).await,
+            Some(Action::Resume(asked)) => asked.carry_out(writer).await,
+            Some(Action::Trigger(asked)) => asked.carry_out(writer).await,
+        }
+    }
+}
+
+/// Arguments of `dueq schedules list`.
+#[derive(Args, Clone, Debug)]
+struct List {}
+
+impl Ask for List {
+    /// Page after page; with `--json` each answer is a line.
+    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let mut schedules = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut query = Serializer::new("/schedules?limit=1000".to_owned());
+            query.extend_pairs(cursor.iter().map(|cursor| ("cursor", cursor)));
+            let answer = client.get(&query.finish()).await?;
+            let page = answer.object()?;
+            if out.json {
+                out.as_it_came(&answer)?;
+            } else {
+                schedules.extend(page.objects("items"));
+            }
+            cursor = page.get("next_cursor");
+            if cursor.is_none() {
+                break;
+            }
+        }
+        if out.json { Ok(()) } else { out.say(&table(&schedules)) }
+    }
+}
+
+fn table(schedules: &[Object]) -> String {
+    if schedules.is_empty() {
+        return "no schedules\n".to_owned();
+    }
+    let row = |schedule: &Object| {
+        let ticks = match schedule.get("every_ms") {
+            Some(every) => format!("every {}", exact(every)),
+            None => format!("{} ({})", schedule.text("cron"), schedule.text("timezone")),
+        };
+        let to = schedule.get("topic").unwrap_or_else(|| schedule.object("callback").text("url"));
+        let next = match schedule.get::<String>("next_at") {
+            Some(next) => when(&next),
+            None if schedule.get("paused") == Some(true) => "paused".to_owned(),
+            None => "never".to_owned(),
+        };
+        vec![schedule.text("name"), ticks, to, next, schedule.text("last_error")]
+    };
+    columns(&["schedule", "ticks", "to", "next", ""], &[], schedules.iter().map(row).collect())
+}
+
+/// A schedule, and what it publishes.
+pub(super) fn schedule(object: &Object) -> String {
+    let about = fields(rows(object, &["message"]));
+    format!("{about}\n{}", fields(rows(&object.object("message"), &[])))
+}
+
+macro_rules! named {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Args, Clone, Debug)]
+            struct $name {
+                /// The schedule's name.
+                name: String,
+            }
+        )*
+    };
+}
+
+named! {
+    /// Arguments of `dueq schedules get`.
+    Get;
+    /// Arguments of `dueq schedules delete`.
+    Delete;
+    /// Arguments of `dueq schedules pause`.
+    Pause;
+    /// Arguments of `dueq schedules resume`.
+    Resume;
+    /// Arguments of `dueq schedules trigger`.
+    Trigger;
+}
+
+impl Ask for Get {
+    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        out.show(&client.get(&path(&["schedules", &self.name])).await?, schedule)
+    }
+}
+
+impl Ask for Delete {
+    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let answer = client.delete(&path(&["schedules", &self.name])).await?;
+        out.done(&answer, &format!("deleted {}", self.name))
+    }
+}
+
+impl Ask for Pause {
+    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        act(client, out, &self.name, "pause", |_| "is paused".to_owned()).await
+    }
+}
+
+impl Ask for Resume {
+    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let next = |after: &Object| format!("ticks next {}", when(&after.text("next_at")));
+        act(client, out, &self.name, "resume", next).await
+    }
+}
+
+impl Ask for Trigger {
+    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let published = |after: &Object| format!("published {}", after.text("last_message_id"));
+        act(client, out, &self.name, "trigger", published).await
+    }
+}
+
+async fn act(
+    client: &Client,
+    out: &mut Out<'_>,
+    name: &str,
+    verb: &str,
+    told: impl Fn(&Object) -> String,
+) -> Result<(), Failure> {
+    let answer = client.post(&path(&["schedules", name, verb]), &serde_json::json!({})).await?;
+    out.show(&answer, |after| format!("{name} {}\n", told(after)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{NO_CONTENT, asked, asked_in_turn, ok};
+
+    #[tokio::test]
+    async fn schedules_are_listed_to_the_last_page() {
+        for words in [&["schedules"][..], &["schedules", "list"]] {
+            let pages = [
+                ok(
+                    r#"{"items":[{"name":"a","every_ms":90000,"topic":"t","paused":true}],"next_cursor":"x=y"}"#,
+                ),
+                ok(
+                    r#"{"items":[{"name":"b","cron":"0 9 * * *","timezone":"UTC","callback":{"url":"http://c/"}}]}"#,
+                ),
+            ];
+            let sent = asked_in_turn(words, &pages).await;
+            let asked_for: Vec<&str> = sent.iter().map(|sent| &*sent.head).collect();
+            let second = "GET /schedules?limit=1000&cursor=x%3Dy";
+            assert_eq!(asked_for, ["GET /schedules?limit=1000", second]);
+            let shown: Vec<Vec<&str>> = sent[1]
+                .shown
+                .lines()
+                .map(|line| {
+                    line.split("  ").map(str::trim).filter(|part| !part.is_empty()).collect()
+                })
+                .collect();
+            assert_eq!(shown[1], ["a", "every 1m 30s", "t", "paused"]);
+            assert_eq!(shown[2], ["b", "0 9 * * * (UTC)", "http://c/", "never"]);
+        }
+        assert_eq!(asked(&["schedules"], &ok(r#"{"items":[]}"#)).await.shown, "no schedules\n");
+    }
+
+    #[tokio::test]
+    async fn a_schedule_is_shown_with_its_message_and_deleted() {
+        let answer =
+            ok(r#"{"name":"a","every_ms":1000,"message":{"payload":{"b":1},"priority":0}}"#);
+        let sent = asked(&["schedules", "get", "a"], &answer).await;
+        assert_eq!(sent.lines(), ("GET /schedules/a", ""));
+        assert_eq!(sent.shown, "name   a\nevery  1s\n\npayload   {\"b\":1}\npriority  0\n");
+        let sent = asked(&["schedules", "delete", "a"], NO_CONTENT).await;
+        assert_eq!((sent.lines(), &*sent.shown), (("DELETE /schedules/a", ""), "deleted a\n"));
+    }
+
+    #[tokio::test]
+    async fn pause_resume_and_trigger_say_what_holds_now() {
+        let answer = ok(r#"{"paused":true,"next_at":"soon","last_message_id":"1-2"}"#);
+        for (verb, told) in
+            [("pause", "is paused"), ("resume", "ticks next soon"), ("trigger", "published 1-2")]
+        {
+            let sent = asked(&["schedules", verb, "a"], &answer).await;
+            assert_eq!(sent.lines(), (&*format!("POST /schedules/a/{verb}"), "{}"));
+            assert_eq!(sent.shown, format!("a {told}\n"));
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! putSchedule, getSchedule, deleteSchedule, listSchedules, pauseSchedule, resumeSchedule, triggerSchedule.
+
+use super::{
+    AppState,
+    cursor::{MAX_CURSOR, SchedulesCursor},
+    extract::{Payload, Query, SchedulePath},
+    problem::{BodyProblems, CommonProblems, Problem, RedisProblems, problem_responses},
+    schedule_fields::{PutScheduleRequest, check_address, read_schedule, with_kept_headers},
+    schedule_view::Schedule,
+};
+use crate::{
+    error::Error,
+    model::{DEFAULT_PAGE, MAX_PAGE, ScheduleName},
+};
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+/// A page of schedules.
+#[derive(Serialize, ToSchema)]
+pub struct ScheduleList<'a> {
+    /// The schedules, by name.
+    items: Vec<Schedule<'a>>,
+    /// For the next page; absent on the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    next_cursor: Option<String>,
+}
+
+/// Query parameters of listSchedules.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "describes the query; it is read field by field")]
+pub struct ListSchedulesParams {
+    /// Items on a page, fewer where they are large.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before.
+    #[param(min_length = 1, max_length = 256)]
+    cursor: Option<String>,
+}
+
+problem_responses! {
+    /// What routes of one schedule can answer.
+    ScheduleProblems:
+    404 "`schedule_not_found`: there is no such schedule",
+}
+
+problem_responses! {
+    /// What putting a schedule can answer. To stand behind `BodyProblems`, whose 422 it repeats.
+    ScheduleConfigProblems:
+    422 "an unknown or repeated field or query parameter, or a value that is not allowed; \
+        `callback_address_refused`: dueq may not call this address",
+}
+
+problem_responses! {
+    /// What triggering a schedule can answer. To stand behind `BodyProblems`, whose 413 and 422 it repeats.
+    TriggerProblems:
+    409 "`duplicate_key`: another message has the key; `message_leased`: it is leased, so it cannot be replaced",
+    413 "`payload_too_large`: the topic does not take payloads of this size (any more)",
+    422 "an unknown or repeated field or query parameter; `callback_url_missing`, `topic_not_pushed`: the message would \
+        be sent to nowhere",
+    429 "`topic_full`: the topic holds as many messages as it may",
+    507 "`topics_exhausted`: no more topics can be made in this Redis",
+}
+
+async fn answer_with_schedule(state: &AppState, name: &ScheduleName) -> Result<Response, Problem> {
+    let schedule = state.store.get_schedule(name).await?;
+    Ok(super::json(&Schedule::of(&schedule)?).into_response())
+}
+
+/// Make or replace a schedule.
+///
+/// Every tick publishes one message, whatever the number of instances. A schedule that is put again with the same times
+/// goes on ticking as it did; whether it is paused stays too.
+#[utoipa::path(
+    put, path = "/schedules/{name}", operation_id = "putSchedule", tag = "schedules",
+    params(super::extract::ScheduleParams),
+    request_body(content = PutScheduleRequest, description = "The schedule"),
+    responses(
+        (status = 200, description = "The schedule is replaced", body = Schedule),
+        (status = 201, description = "The schedule is made", body = Schedule),
+        CommonProblems, BodyProblems, ScheduleConfigProblems, RedisProblems,
+    ),
+)]
+pub async fn put_schedule(
+    State(state): State<AppState>,
+    SchedulePath(name): SchedulePath,
+    query: Query,
+    payload: Payload,
+) -> Result<Response, Problem> {
+    query.none()?;
+    let mut fields = payload.json()?;
+    let spec = read_schedule(&mut fields, &payload.bytes, state.store.now());
+    fields.finish()?;
+    // Where there is none, something was refused.
+    let spec = spec.ok_or(Error::Internal)?;
+    check_address(&state, &spec)?;
+    let change = |present: Option<&_>| with_kept_headers(spec.clone(), present);
+    let created = state.store.put_schedule(&name, change).await?;
+    let mut answer = answer_with_schedule(&state, &name).await?;
+    if created {
+        *answer.status_mut() = StatusCode::CREATED;
+    }
+    Ok(answer)
+}
+
+/// Look at a schedule.
+#[utoipa::path(
+    get, path = "/schedules/{name}", operation_id = "getSchedule", tag = "schedules",
+    params(super::extract::ScheduleParams),
+    responses(
+        (status = 200, description = "The schedule", body = Schedule),
+        ScheduleProblems, CommonProblems, RedisProblems,
+    ),
+)]
+pub async fn get_schedule(
+    State(state): State<AppState>,
+    SchedulePath(name): SchedulePath,
+    query: Query,
+) -> Result<Response, Problem> {
+    query.none()?;
+    answer_with_schedule(&state, &name).await
+}
+
+/// Delete a schedule.
+///
+/// What it has published stays.
+#[utoipa::path(
+    delete, path = "/schedules/{name}", operation_id = "deleteSchedule", tag = "schedules",
+    params(super::extract::ScheduleParams),
+    responses(
+        (status = 204, description = "The schedule is gone"),
+        ScheduleProblems, CommonProblems, RedisProblems,
+    ),
+)]
+pub async fn delete_schedule(
+    State(state): State<AppState>,
+    SchedulePath(name): SchedulePath,
+    query: Query,
+) -> Result<StatusCode, Problem> {
+    query.none()?;
+    state.store.delete_schedule(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// List schedules.
+#[utoipa::path(
+    get, path = "/schedules", operation_id = "listSchedules", tag = "schedules",
+    params(ListSchedulesParams),
+    responses(
+        (status = 200, description = "A page of schedules, by name", body = ScheduleList),
+        CommonProblems, RedisProblems,
+    ),
+)]
+pub async fn list_schedules(
+    State(state): State<AppState>,
+    query: Query,
+) -> Result<Response, Problem> {
+    let mut fields = query.fields();
+    let limit = fields.integer("limit", 1..=MAX_PAGE).unwrap_or(DEFAULT_PAGE) as usize;
+    let cursor = fields.string("cursor", 1..=MAX_CURSOR);
+    let after = cursor.as_ref().and_then(|cursor| SchedulesCursor.open(cursor));
+    if cursor.is_some() && after.is_none() {
+        fields.refuse("cursor", "is none that this list gave out");
+    }
+    fields.finish()?;
+    let page = state.store.list_schedules(after.as_ref(), limit).await?;
+    let last = page.next_after.as_ref();
+    let next_cursor = last.map(|last| SchedulesCursor.seal(last));
+    let items = page.items.iter().map(Schedule::of).collect::<Result<_, _>>()?;
+    Ok(super::json(&ScheduleList { items, next_cursor }).into_response())
+}
+
+/// Pause a schedule.
+///
+/// No ticks from now on, and none of those that are left out is made up for later.
+#[utoipa::path(
+    post, path = "/schedules/{name}/pause", operation_id = "pauseSchedule", tag = "schedules",
+    params(super::extract::ScheduleParams),
+    responses(
+        (status = 200, description = "The schedule", body = Schedule),
+        ScheduleProblems, CommonProblems, BodyProblems, RedisProblems,
+    ),
+)]
+pub async fn pause_schedule(
+    State(state): State<AppState>,
+    SchedulePath(name): SchedulePath,
+    query: Query,
+    payload: Payload,
+) -> Result<Response, Problem> {
+    query.none()?;
+    payload.json_or_none()?.finish()?;
+    state.store.pause_schedule(&name).await?;
+    answer_with_schedule(&state, &name).await
+}
+
+/// Resume a schedule.
+#[utoipa::path(
+    post, path = "/schedules/{name}/resume", operation_id = "resumeSchedule", tag = "schedules",
+    params(super::extract::ScheduleParams),
+    responses(
+        (status = 200, description = "The schedule", body = Schedule),
+        ScheduleProblems, CommonProblems, BodyProblems, RedisProblems,
+    ),
+)]
+pub async fn resume_schedule(
+    State(state): State<AppState>,
+    SchedulePath(name): SchedulePath,
+    query: Query,
+    payload: Payload,
+) -> Result<Response, Problem> {
+    query.none()?;
+    payload.json_or_none()?.finish()?;
+    state.store.resume_schedule(&name).await?;
+    answer_with_schedule(&state, &name).await
+}
+
+/// Publish a schedule's message now.
+///
+/// Whether it is paused or not; its next tick comes when it would have come.
+#[utoipa::path(
+    post, path = "/schedules/{name}/trigger", operation_id = "triggerSchedule", tag = "schedules",
+    params(super::extract::ScheduleParams),
+    responses(
+        (status = 200, description = "The schedule, with the message as its last", body = Schedule),
+        ScheduleProblems, CommonProblems, BodyProblems, TriggerProblems, RedisProblems,
+    ),
+)]
+pub async fn trigger_schedule(
+    State(state): State<AppState>,
+    SchedulePath(name): SchedulePath,
+    query: Query,
+    payload: Payload,
+) -> Result<Response, Problem> {
+    query.none()?;
+    payload.json_or_none()?.finish()?;
+    state.store.trigger_schedule(&name).await?;
+    answer_with_schedule(&state, &name).await
+}

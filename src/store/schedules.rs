@@ -1,0 +1,266 @@
+//! Schedules: what is published again and again, and when. No instance leads. Whoever comes first claims a schedule whose
+//! time has come, works out which ticks are to be made, publishes them, and writes when it ticks next. A claimer that dies
+//! is followed after a moment by another, which makes the same ticks: each has an idempotency key of its own, so none is
+//! published twice.
+
+mod stored;
+mod ticks;
+
+pub use ticks::Ticked;
+
+use super::{
+    NewMessage, Store, failed,
+    patience::Patience,
+    reply::{CallError, Fields, malformed, word},
+    scripts::{self, Script},
+};
+use crate::{
+    error::Error,
+    model::{CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName},
+};
+use deadpool_redis::redis::{Cmd, cmd};
+use stored::Definition;
+
+/// Bytes of definitions on a page, about.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// What a schedule publishes, and when.
+#[derive(Clone, Debug)]
+pub struct ScheduleSpec {
+    /// When it ticks. The anchor of even distances is the store's to set.
+    pub timing: Timing,
+    /// Where it publishes.
+    pub topic: TopicName,
+    /// What.
+    pub message: NewMessage,
+    /// What becomes of missed ticks.
+    pub catch_up: CatchUp,
+}
+
+/// A schedule as it stands.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// Its name.
+    pub name: ScheduleName,
+    /// What it publishes, and when.
+    pub spec: ScheduleSpec,
+    /// When it was put first.
+    pub created_at: Millis,
+    /// It does not tick.
+    pub paused: bool,
+    /// Its next tick; `None` while paused, and where no more comes.
+    pub next_at: Option<Millis>,
+    /// The last tick that was made, or when it was triggered last.
+    pub last_at: Option<Millis>,
+    /// The message that was published last.
+    pub last_message_id: Option<MessageId>,
+    /// Why the last tick published nothing.
+    pub last_error: Option<String>,
+    /// Changes with every put, pause and resume.
+    revision: i64,
+    /// When somebody first claimed its present tick; 0: nobody has.
+    claimed_at: Millis,
+    generation: String,
+}
+
+/// A page of schedules.
+#[derive(Clone, Debug)]
+pub struct SchedulePage {
+    /// They, by name.
+    pub items: Vec<Schedule>,
+    /// The next page begins after this one; `None` on the last.
+    pub next_after: Option<ScheduleName>,
+}
+
+impl Store {
+    /// Makes a schedule, or replaces one; `change` makes the new one of the present one, of which it may keep secrets. One
+    /// that ticks when it did before goes on as if nothing had happened. Returns whether it was made.
+    ///
+    /// Errors: those of `change`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn put_schedule(
+        &self,
+        name: &ScheduleName,
+        change: impl Fn(Option<&Schedule>) -> Result<ScheduleSpec, Error>,
+    ) -> Result<bool, Error> {
+        let mut patience = Patience::new(self);
+        while patience.another().await {
+            let present = match self.get_schedule(name).await {
+                Ok(schedule) => Some(schedule),
+                Err(Error::ScheduleNotFound) => None,
+                Err(error) => return Err(error),
+            };
+            let now = self.now();
+            let mut spec = change(present.as_ref())?;
+            let before = present.as_ref().map(|present| &present.spec.timing);
+            spec.timing = anchored(spec.timing, before, now);
+            let next = match before {
+                Some(before) if *before == spec.timing => String::new(),
+                _ => spec.timing.next_after(now).unwrap_or(0).to_string(),
+            };
+            let definition = match &present {
+                Some(seen) => Definition::of(&spec, seen.created_at, seen.generation.clone()),
+                None => Definition::of(&spec, now, hex::encode(&super::random_bytes()[..8])),
+            };
+            let keys = &self.lanes.backend.keys;
+            let mut put = call(
+                &scripts::PUT_SCHEDULE,
+                &[
+                    &keys.schedules,
+                    &keys.schedule_states,
+                    &keys.schedules_due,
+                    &keys.schedules_index,
+                ],
+            );
+            put.arg(name.as_str());
+            put.arg(present.as_ref().map(|seen| seen.revision.to_string()).unwrap_or_default());
+            put.arg(serde_json::to_vec(&definition).map_err(|_| Error::Internal)?).arg(next);
+            if self.answers_ok(put).await? {
+                self.schedules_changed.notify_one();
+                return Ok(present.is_none());
+            }
+        }
+        Err(failed(CallError::Stale))
+    }
+
+    /// A schedule as it stands.
+    ///
+    /// Errors: `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn get_schedule(&self, name: &ScheduleName) -> Result<Schedule, Error> {
+        let keys = &self.lanes.backend.keys;
+        let mut get = call(&scripts::GET_SCHEDULE, &[&keys.schedules, &keys.schedule_states]);
+        get.arg(name.as_str());
+        let answer = self.lanes.command(get).await.map_err(failed)?;
+        if word(&answer) == Some("NONE") {
+            return Err(Error::ScheduleNotFound);
+        }
+        let mut fields = Fields::of(answer).map_err(failed)?;
+        let (state, definition) = (fields.text().map_err(failed)?, fields.bytes().map_err(failed)?);
+        stored::read(name.clone(), &state, &definition)
+    }
+
+    /// Schedules by name that come after `after`, at most `limit`, fewer where they are large.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn list_schedules(
+        &self,
+        after: Option<&ScheduleName>,
+        limit: usize,
+    ) -> Result<SchedulePage, Error> {
+        let keys = &self.lanes.backend.keys;
+        let mut list = call(
+            &scripts::LIST_SCHEDULES,
+            &[&keys.schedules, &keys.schedule_states, &keys.schedules_index],
+        );
+        list.arg(after.map_or("-".to_owned(), |name| format!("({name}")));
+        list.arg(limit).arg(PAGE_BYTES);
+        let answer = self.lanes.command(list).await.map_err(failed)?;
+        let mut fields = Fields::of(answer).map_err(failed)?;
+        let more = fields.int().map_err(failed)? == 1;
+        let items = read_all(fields)?;
+        let next_after = items.last().map(|last| last.name.clone()).filter(|_| more);
+        Ok(SchedulePage { items, next_after })
+    }
+
+    /// Deletes a schedule; what it has published stays.
+    ///
+    /// Errors: `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn delete_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
+        let keys = &self.lanes.backend.keys;
+        let mut delete = call(
+            &scripts::DELETE_SCHEDULE,
+            &[&keys.schedules, &keys.schedule_states, &keys.schedules_due, &keys.schedules_index],
+        );
+        delete.arg(name.as_str());
+        if self.answers_ok(delete).await? { Ok(()) } else { Err(Error::ScheduleNotFound) }
+    }
+
+    /// Stops a schedule's ticks.
+    ///
+    /// Errors: `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn pause_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
+        self.set_schedule_paused(name, true).await
+    }
+
+    /// Lets a schedule tick again; what it missed while it was paused is not made up for.
+    ///
+    /// Errors: `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn resume_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
+        self.set_schedule_paused(name, false).await
+    }
+
+    async fn set_schedule_paused(&self, name: &ScheduleName, paused: bool) -> Result<(), Error> {
+        let mut patience = Patience::new(self);
+        while patience.another().await {
+            let schedule = self.get_schedule(name).await?;
+            if schedule.paused == paused {
+                return Ok(());
+            }
+            let next = schedule.spec.timing.next_after(self.now()).filter(|_| !paused);
+            let keys = &self.lanes.backend.keys;
+            let mut pause =
+                call(&scripts::PAUSE_SCHEDULE, &[&keys.schedule_states, &keys.schedules_due]);
+            pause.arg(name.as_str()).arg(schedule.revision);
+            pause.arg(u8::from(paused)).arg(next.unwrap_or(0));
+            if self.answers_ok(pause).await? {
+                self.schedules_changed.notify_one();
+                return Ok(());
+            }
+        }
+        Err(failed(CallError::Stale))
+    }
+
+    /// Publishes a schedule's message now, whether it is paused or not; when it ticks does not change.
+    ///
+    /// Errors: `ScheduleNotFound`, those of [`Store::publish`].
+    pub async fn trigger_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
+        let ScheduleSpec { topic, message, .. } = self.get_schedule(name).await?.spec;
+        let published = self.publish(&topic, message).await?;
+        let keys = &self.lanes.backend.keys;
+        let mut note = call(&scripts::TRIGGER_SCHEDULE, &[&keys.schedule_states]);
+        note.arg(name.as_str()).arg(self.now()).arg(published.id.to_string());
+        if self.answers_ok(note).await? { Ok(()) } else { Err(Error::ScheduleNotFound) }
+    }
+
+    /// Comes back once this instance has changed when a schedule ticks.
+    pub async fn schedules_changed(&self) {
+        self.schedules_changed.notified().await;
+    }
+
+    async fn answers_ok(&self, call: Cmd) -> Result<bool, Error> {
+        let answer = self.lanes.command(call).await.map_err(failed)?;
+        let word = word(&answer).ok_or_else(|| failed(malformed(&answer)))?;
+        Ok(word == "OK")
+    }
+}
+
+fn call(script: &Script, keys: &[&String]) -> Cmd {
+    let mut call = cmd("EVAL");
+    call.arg(script.source).arg(keys.len()).arg(keys);
+    call
+}
+
+/// Schedules of a reply. Those that cannot be read are logged, and left out so as not to hold up the others.
+fn read_all(mut fields: Fields) -> Result<Vec<Schedule>, Error> {
+    let mut all = Vec::new();
+    while !fields.is_empty() {
+        let (name, state) = (fields.text().map_err(failed)?, fields.text().map_err(failed)?);
+        let definition = fields.bytes().map_err(failed)?;
+        match ScheduleName::parse(&name) {
+            Ok(name) => all.extend(stored::read(name, &state, &definition).ok()),
+            Err(error) => tracing::error!(name, %error, "a schedule cannot be read"),
+        }
+    }
+    Ok(all)
+}
+
+/// Even distances are counted from when they were first put.
+fn anchored(timing: Timing, before: Option<&Timing>, now: Millis) -> Timing {
+    match (timing, before) {
+        (Timing::Every { every_ms, .. }, Some(Timing::Every { every_ms: same, anchor_ms }))
+            if every_ms == *same =>
+        {
+            Timing::Every { every_ms, anchor_ms: *anchor_ms }
+        }
+        (Timing::Every { every_ms, .. }, _) => Timing::Every { every_ms, anchor_ms: now },
+        (timing, _) => timing,
+    }
+}

@@ -1,0 +1,167 @@
+//! How a schedule lies in Redis: its definition as JSON, and what changes with every tick as words that scripts take
+//! apart.
+
+use super::{Schedule, ScheduleSpec};
+use crate::{
+    error::Error,
+    model::{Backoff, Body, CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName},
+    store::{Due, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// What stands in place of an id.
+pub(super) const NO_ID: &str = "-";
+
+/// What a put writes, and nothing else changes.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Definition {
+    pub timing: Timing,
+    topic: TopicName,
+    /// [`Body::encode`] in base64.
+    body: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    priority: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl_ms: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    backoff: Option<Backoff>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    on_duplicate: OnDuplicate,
+    #[serde(default, skip_serializing_if = "is_default")]
+    key_until: KeyUntil,
+    #[serde(default, skip_serializing_if = "is_default")]
+    catch_up: CatchUp,
+    created_at: Millis,
+    /// Tells this schedule from another of the same name, before or after it.
+    generation: String,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Definition {
+    /// What is kept of a schedule that is put.
+    pub fn of(spec: &ScheduleSpec, created_at: Millis, generation: String) -> Self {
+        let ScheduleSpec { timing, topic, message: NewMessage { body, options, .. }, catch_up } =
+            spec;
+        let MessageOptions { priority, max_attempts, ttl_ms, backoff, key, idempotency: _ } =
+            options.clone();
+        let (on_duplicate, key_until) =
+            key.as_ref().map(|key| (key.on_duplicate, key.until)).unwrap_or_default();
+        Self {
+            timing: timing.clone(),
+            topic: topic.clone(),
+            body: STANDARD.encode(body.encode()),
+            priority,
+            max_attempts,
+            ttl_ms,
+            backoff,
+            key: key.map(|key| key.name),
+            on_duplicate,
+            key_until,
+            catch_up: *catch_up,
+            created_at,
+            generation,
+        }
+    }
+
+    fn spec(self) -> Option<(ScheduleSpec, Millis, String)> {
+        let body = Body::decode(Bytes::from(STANDARD.decode(self.body).ok()?)).ok()?;
+        let (on_duplicate, until) = (self.on_duplicate, self.key_until);
+        let options = MessageOptions {
+            priority: self.priority,
+            max_attempts: self.max_attempts,
+            ttl_ms: self.ttl_ms,
+            backoff: self.backoff,
+            key: self.key.map(|name| MessageKey { name, on_duplicate, until }),
+            idempotency: None,
+        };
+        let message = NewMessage { body, due: Due::After(0), options };
+        let (timing, topic, catch_up) = (self.timing, self.topic, self.catch_up);
+        let spec = ScheduleSpec { timing, topic, message, catch_up };
+        Some((spec, self.created_at, self.generation))
+    }
+}
+
+/// A schedule from its state and its definition. Errors: `Internal`, logged, where they cannot be read.
+pub(super) fn read(name: ScheduleName, state: &str, definition: &[u8]) -> Result<Schedule, Error> {
+    let schedule = read_parts(&name, state, definition);
+    if schedule.is_none() {
+        tracing::error!(%name, state, "a schedule cannot be read");
+    }
+    schedule.ok_or(Error::Internal)
+}
+
+fn read_parts(name: &ScheduleName, state: &str, definition: &[u8]) -> Option<Schedule> {
+    let definition: Definition = serde_json::from_slice(definition).ok()?;
+    let (spec, created_at, generation) = definition.spec()?;
+    let mut words = state.splitn(7, ' ');
+    let mut number = || words.next()?.parse::<i64>().ok();
+    let (revision, paused, next_at) = (number()?, number()? == 1, number()?);
+    let (claimed_at, last_at) = (number()?, number()?);
+    let (last_id, last_error) = (words.next()?, words.next()?);
+    Some(Schedule {
+        name: name.clone(),
+        spec,
+        created_at,
+        paused,
+        next_at: (next_at > 0).then_some(next_at),
+        last_at: (last_at > 0).then_some(last_at),
+        last_message_id: MessageId::parse(last_id).ok(),
+        last_error: (!last_error.is_empty()).then(|| last_error.to_owned()),
+        revision,
+        claimed_at,
+        generation,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Callback, Content};
+
+    #[test]
+    fn a_schedule_comes_back_as_it_was_put() {
+        let url = crate::model::CallUrl::parse("http://example.com/").unwrap();
+        let callback = Some(Callback { url, method: None, timeout_ms: Some(100) });
+        let content = Content::Json(Bytes::from_static(b"{ \"a\": 1E400 }"));
+        let body = Body { callback, ..Body::new(content, Default::default()) };
+        let key = MessageKey {
+            name: "k".to_owned(),
+            on_duplicate: OnDuplicate::Replace,
+            until: KeyUntil::Granted,
+        };
+        let options = MessageOptions {
+            priority: 7,
+            max_attempts: Some(3),
+            ttl_ms: Some(4),
+            backoff: Some(Backoff::default()),
+            key: Some(key),
+            idempotency: None,
+        };
+        let message = NewMessage { body: body.clone(), due: Due::After(0), options };
+        let timing = Timing::Every { every_ms: 1_000, anchor_ms: 17 };
+        let topic = TopicName::callbacks();
+        let spec = ScheduleSpec { timing: timing.clone(), topic, message, catch_up: CatchUp::All };
+        let definition = Definition::of(&spec, 5, "ab".to_owned());
+        let definition = serde_json::to_vec(&definition).unwrap();
+        let name = ScheduleName::parse("s").unwrap();
+        let read_back = read(name.clone(), "4 1 0 0 9 - not now", &definition).unwrap();
+        assert_eq!(read_back.spec.timing, timing);
+        assert_eq!(read_back.spec.message.body, body);
+        assert_eq!(read_back.spec.message.options, spec.message.options);
+        assert_eq!(read_back.spec.catch_up, CatchUp::All);
+        assert_eq!((read_back.created_at, read_back.generation.as_str()), (5, "ab"));
+        assert_eq!((read_back.revision, read_back.paused, read_back.next_at), (4, true, None));
+        assert_eq!((read_back.last_at, read_back.last_message_id), (Some(9), None));
+        assert_eq!(read_back.last_error.as_deref(), Some("not now"));
+        assert!(read(name, "4 1 0", &definition).is_err());
+    }
+}
