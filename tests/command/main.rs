@@ -9,6 +9,7 @@ mod access;
 mod audit;
 mod embedded;
 mod people;
+mod people_callback;
 mod people_new;
 mod people_schedules;
 mod people_tail;

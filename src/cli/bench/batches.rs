@@ -51,7 +51,7 @@ impl Work for Batches {
 }
 
 /// How many messages of a batch the answer calls stored.
-fn stored(mut body: &[u8]) -> usize {
+pub fn stored(mut body: &[u8]) -> usize {
     const OK: &[u8] = br#"{"status":"ok""#;
     let mut count = 0;
     while let Some(at) = find(body, OK) {

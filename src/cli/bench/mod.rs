@@ -10,6 +10,7 @@
 
 mod batches;
 mod burst;
+mod callbacks;
 mod client;
 mod cpu;
 mod fields;
@@ -116,10 +117,12 @@ enum Part {
     Burst,
     /// Redis commands while 10,000 topics have nothing to do.
     IdleTopics,
+    /// Callbacks a second, their lateness, memory, fairness and rate.
+    Callbacks,
 }
 
 impl Part {
-    const ALL: [Part; 12] = [
+    const ALL: [Part; 13] = [
         Self::Publish,
         Self::Loop,
         Self::Lateness,
@@ -132,6 +135,7 @@ impl Part {
         Self::Fields,
         Self::Burst,
         Self::IdleTopics,
+        Self::Callbacks,
     ];
 
     async fn measure(self, bench: &Bench) -> Fallible<Vec<Section>> {
@@ -149,6 +153,7 @@ impl Part {
             Self::Fields => fields::measure(bench).await,
             Self::Burst => burst::measure(bench).await,
             Self::IdleTopics => idle_topics::measure(bench).await,
+            Self::Callbacks => return callbacks::measure(bench).await,
         };
         Ok(vec![section?])
     }
@@ -212,7 +217,7 @@ impl Bench {
             _ if self.args.server.is_none() => true,
             Part::Publish | Part::Loop | Part::Lateness | Part::Batch | Part::Fields => true,
             Part::Memory | Part::Cpu | Part::Idle => self.args.redis_url.is_some(),
-            Part::Million | Part::Fsync | Part::Burst | Part::IdleTopics => false,
+            Part::Million | Part::Fsync | Part::Burst | Part::IdleTopics | Part::Callbacks => false,
         };
         Part::ALL.into_iter().filter(answerable).collect()
     }

@@ -14,6 +14,9 @@ use super::client::Connection;
 use super::{Args, Failure, Fallible};
 use crate::store::lab::Lab;
 
+/// No secret: "signed by dueq bench for itself".
+const SIGNING_SECRET: &str = "whsec_c2lnbmVkIGJ5IGR1ZXEgYmVuY2ggZm9yIGl0c2VsZg==";
+
 /// How a self-started server reaches Redis (`--store-mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
@@ -111,6 +114,10 @@ impl Server {
             // The load has no key: what is set for the user's own dueq is not for these.
             .env_remove("DUEQ_API_KEYS")
             .env_remove("DUEQ_API_KEY_FILE")
+            // The bench is called back on loopback, with a signature as everybody is. By the environment: an older dueq that is
+            // compared with does not know the flags.
+            .env("DUEQ_CALLBACK_ALLOW", "127.0.0.0/8")
+            .env("DUEQ_SIGNING_SECRET", SIGNING_SECRET)
             .arg("--addr-file")
             .arg(&address_file)
             .arg("--data-dir")
@@ -163,6 +170,14 @@ impl Server {
         let mut connection = Connection::open(&self.address).await?;
         let answer = connection.send(request).await?;
         Ok((answer.status, String::from_utf8_lossy(answer.body).into_owned()))
+    }
+
+    /// Resident memory of a server that the bench started, without its Redis, KiB; None where the system does not tell it.
+    pub fn resident_kib(&self) -> Option<u64> {
+        let (child, _) = self.child.as_ref()?;
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse().ok()
     }
 
     /// A connection to the server's Redis; None where it is not known.

@@ -52,6 +52,18 @@ pub enum Target {
     Forecast,
     /// Redis commands a second for 10,000 idle topics, two instances.
     IdleTopics,
+    /// Calls a second to one receiver, a pushed topic.
+    Callbacks,
+    /// The same for messages of `POST /callbacks`.
+    OwnCallbacks,
+    /// p99 of arrival less due time at 1,000 due a second, ms.
+    CallbackLateness,
+    /// Resident memory of a call under way, KiB.
+    CallbackMemory,
+    /// p99 of lateness beside a silent host against without it.
+    CallbackFairness,
+    /// How far two instances are off a topic's rate, per cent.
+    CallbackRate,
 }
 
 /// A figure held against its target.
@@ -64,7 +76,7 @@ pub struct Verdict {
 }
 
 impl Target {
-    const ALL: [Target; 20] = [
+    const ALL: [Target; 26] = [
         Self::PublishShare,
         Self::LoopShare,
         Self::ScriptCost16,
@@ -85,6 +97,12 @@ impl Target {
         Self::ListPage,
         Self::Forecast,
         Self::IdleTopics,
+        Self::Callbacks,
+        Self::OwnCallbacks,
+        Self::CallbackLateness,
+        Self::CallbackMemory,
+        Self::CallbackFairness,
+        Self::CallbackRate,
     ];
 
     /// What is measured, the bound, whether it is a lower one, and the unit.
@@ -122,6 +140,18 @@ impl Target {
             Self::ListPage => ("listing a page amid the backlog, in Redis", 1.0, false, " ms"),
             Self::Forecast => ("slowest call of a forecast there, in Redis", 3.0, false, " ms"),
             Self::IdleTopics => ("Redis commands a second, 10,000 idle topics", 50.0, false, ""),
+            Self::Callbacks => ("callbacks a second, a pushed topic", 5_000.0, true, ""),
+            Self::OwnCallbacks => ("callbacks a second, POST /callbacks", 5_000.0, true, ""),
+            Self::CallbackLateness => {
+                ("callback lateness p99 at 1,000 due a second", 50.0, false, " ms")
+            }
+            Self::CallbackMemory => ("memory of a call under way, of 10,000", 64.0, false, " KiB"),
+            Self::CallbackFairness => {
+                ("callback lateness p99 beside a silent host, of alone", 2.0, false, " x")
+            }
+            Self::CallbackRate => {
+                ("calls off rate_per_s in ten seconds, two instances", 10.0, false, " %")
+            }
         }
     }
 }

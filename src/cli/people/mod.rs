@@ -1,6 +1,7 @@
 //! The commands for people, over the HTTP API: each sends what its arguments say and shows the answer, as a table or,
 //! with `--json`, as it came. They know the contract only, so that they work on any dueq, near or far.
 
+mod callback;
 mod client;
 mod durations;
 mod failure;
@@ -32,6 +33,8 @@ use std::{
 pub enum Command {
     /// Publish a message.
     Publish(Box<Asked<publish::Publish>>),
+    /// Have a URL called later, and again until it answers.
+    Callback(Box<Asked<callback::Callback>>),
     /// Lease messages that are due, and show them with their tokens.
     Lease(Asked<hold::Lease>),
     /// Acknowledge a leased message: it is done and gone.
@@ -130,6 +133,7 @@ impl Command {
     async fn carry_out(&self, writer: &mut dyn Write) -> Result<(), Failure> {
         match self {
             Self::Publish(asked) => asked.carry_out(writer).await,
+            Self::Callback(asked) => asked.carry_out(writer).await,
             Self::Lease(asked) => asked.carry_out(writer).await,
             Self::Ack(asked) => asked.carry_out(writer).await,
             Self::Nack(asked) => asked.carry_out(writer).await,

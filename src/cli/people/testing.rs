@@ -50,6 +50,11 @@ struct Words {
     command: Command,
 }
 
+/// Whether the words are wrong usage.
+pub fn unparsed(words: &[&str]) -> bool {
+    Words::try_parse_from([&["dueq"], words].concat()).is_err()
+}
+
 /// Runs a command that sends one request and must succeed.
 pub async fn asked(words: &[&str], answer: impl AsRef<str>) -> Sent {
     asked_in_turn(words, &[answer.as_ref().to_owned()]).await.remove(0)

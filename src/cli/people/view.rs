@@ -7,6 +7,9 @@ use super::{
     table::{columns, fields},
 };
 
+/// Characters of a called URL's answer that are shown; `--json` has all of it.
+const ANSWER_CHARS: usize = 120;
+
 /// The states in which messages are counted, for tables of topics.
 const STATES: [&str; 5] = ["delayed", "ready", "leased", "dead", "acked"];
 
@@ -47,10 +50,16 @@ pub fn topics(items: &[Object]) -> String {
 /// A topic: what is in it, what happened in it, its configuration.
 pub fn topic(object: &Object) -> String {
     let mut about = rows(object, &["config", "counts", "totals"]);
+    let config = object.object("config");
+    if config.raw("push").is_some() {
+        let url = config.object("push").text("url");
+        let to = if url.is_empty() { "each message's own callback".to_owned() } else { url };
+        about.push(("pushed to".to_owned(), to));
+    }
     let happened = numbered(&object.object("totals"), |name, count| format!("{name} {count}"));
     about.push(("so far".to_owned(), happened));
     let counts = numbers(&object.object("counts")).collect();
-    let config = fields(rows(&object.object("config"), &[]));
+    let config = fields(rows(&config, &[]));
     format!("{}\n{}\n{config}", fields(about), columns(&STATES, &STATES, vec![counts]))
 }
 
@@ -91,10 +100,18 @@ fn row(object: &Object, name: &str, raw: &str) -> Option<(String, String)> {
             let left = left.map(|left| format!(" ({left} left)")).unwrap_or_default();
             (name.to_owned(), format!("{raw}{left}"))
         }
+        "callback" => (name.to_owned(), callback(&object.object(name))),
         "lease_expires_at" => ("lease ends".to_owned(), when(&plain(raw))),
         _ => named(object, name, raw),
     };
     Some(row)
+}
+
+/// Where a message is sent: `PUT https://example.com/hook, within 15s`.
+fn callback(callback: &Object) -> String {
+    let within = callback.get("timeout_ms").map(|millis| format!(", within {}", exact(millis)));
+    let words = [callback.text("method"), callback.text("url")];
+    format!("{}{}", words.join(" ").trim(), within.unwrap_or_default())
 }
 
 fn named(object: &Object, name: &str, raw: &str) -> (String, String) {
@@ -114,8 +131,14 @@ fn named(object: &Object, name: &str, raw: &str) -> (String, String) {
 }
 
 fn event(event: &Object) -> Vec<String> {
-    let more = rows(event, &["at", "kind"]);
-    let more: Vec<String> = more.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let more = rows(event, &["at", "kind", "answer"]);
+    let mut more: Vec<String> =
+        more.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    if let Some(answer) = event.get::<String>("answer") {
+        let shown: String = answer.chars().take(ANSWER_CHARS).collect();
+        let cut = if shown.len() < answer.len() { "…" } else { "" };
+        more.push(format!("answer {shown}{cut}"));
+    }
     vec![when(&event.text("at")), event.text("kind"), more.join(", ")]
 }
 
@@ -138,6 +161,31 @@ mod tests {
             "id         1\npayload    {\"n\": 1.50}\nattempts   2 (8 left)\nheaders    a: b\nttl        1m 30s\n\
              new thing  yes\n\nAT  EVENT   MORE\nx   nacked  attempt 1, reason no luck\n"
         );
+    }
+
+    #[test]
+    fn a_message_is_shown_with_its_callback_and_its_calls() {
+        let long = "x".repeat(1_024);
+        let shown = message(&object(&format!(
+            r#"{{"id":"1","callback":{{"url":"http://a/b","method":"PUT","timeout_ms":15000}},"events":[
+                {{"at":"x","kind":"called","attempt":1,"status":500,"duration_ms":12,"answer":"no\nluck"}},
+                {{"at":"x","kind":"called","attempt":2,"error":"timeout","duration_ms":15000}},
+                {{"at":"x","kind":"called","attempt":3,"answer":"{long}"}}]}}"#,
+        )));
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[1], "callback  PUT http://a/b, within 15s");
+        assert_eq!(lines[4], "x   called  attempt 1, status 500, duration 12ms, answer no luck");
+        assert_eq!(lines[5], "x   called  attempt 2, error timeout, duration 15s");
+        assert_eq!(lines[6], format!("x   called  attempt 3, answer {}…", "x".repeat(120)));
+        assert_eq!(callback(&object(r#"{"url":"http://a/b"}"#)), "http://a/b");
+    }
+
+    #[test]
+    fn a_topic_says_that_it_is_pushed_and_where_to() {
+        let shown = |push| topic(&object(&format!(r#"{{"name":"a","config":{{"push":{push}}}}}"#)));
+        let named = shown(r#"{"url":"http://a/b"}"#);
+        assert!(named.contains("\npushed to  http://a/b\n"), "{named}");
+        assert!(shown("{}").contains("\npushed to  each message's own callback\n"));
     }
 
     #[test]
