@@ -12,8 +12,9 @@ use super::{
 use crate::{
     error::Error,
     model::{
-        Body, CatchUp, Content, CronTiming, MAX_CRON_CHARS, MAX_DELAY_MS, MAX_TIMEZONE_CHARS,
-        MIN_EVERY_MS, Millis, Timing, TopicName, parse_timezone, unmasked,
+        Body, CatchUp, Content, CronTiming, DEFAULT_PAYLOAD_BYTES, MAX_CRON_CHARS, MAX_DELAY_MS,
+        MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Timing, TopicName,
+        parse_timezone, unmasked,
     },
     store::{NewMessage, Schedule, ScheduleSpec},
 };
@@ -161,6 +162,8 @@ fn read_target(fields: &mut Fields<'_>, body: &Bytes) -> Option<(TopicName, NewM
         None
     });
     if !called {
+        // null is as good as nothing.
+        fields.take("callback");
         let message = fields.object("message", |fields| {
             let bytes = fields.has("payload_base64");
             let content = read_content(fields, body);
@@ -218,10 +221,18 @@ pub(super) fn with_kept_headers(
     Ok(spec)
 }
 
-/// May what this schedule publishes be sent to where it says?
+/// May what this schedule publishes ever be published, and be sent to where it says?
 ///
-/// Errors: 422 `callback_address_refused`.
-pub(super) fn check_address(state: &AppState, spec: &ScheduleSpec) -> Result<(), Problem> {
+/// Errors: 413 `payload_too_large`, 422 `callback_address_refused`.
+pub(super) fn check_spec(state: &AppState, spec: &ScheduleSpec) -> Result<(), Problem> {
+    // Other topics can be told to take more than they do now, up to the ceiling.
+    let called = spec.topic.is_callbacks();
+    let limit = if called { DEFAULT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES };
+    let (Content::Json(payload) | Content::Bytes { data: payload, .. }) =
+        &spec.message.body.content;
+    if payload.len() as u64 > limit {
+        return Err(Error::PayloadTooLarge(limit as i64).into());
+    }
     let url = spec.message.body.callback.as_ref().map(|callback| &callback.url);
     let place = if spec.topic.is_callbacks() { "callback.url" } else { "message.callback.url" };
     state.check_url(url, || place.to_owned())
@@ -253,6 +264,13 @@ mod tests {
     }
 
     #[test]
+    fn null_is_as_good_as_nothing() {
+        let text =
+            r#"{"cron":null,"every_ms":1000,"topic":"t","callback":null,"message":{"payload":1}}"#;
+        assert!(!read(text).unwrap().topic.is_callbacks());
+    }
+
+    #[test]
     fn what_a_schedule_cannot_be_is_refused_by_name() {
         let message = r#""topic":"t","message":{"payload":1}"#;
         let with = |rest: &str| format!(r#"{{"every_ms":1000,"topic":"t","message":{rest}}}"#);
@@ -271,6 +289,7 @@ mod tests {
             (when(r#""every_ms":1000,"catch_up":"some""#), "catch_up"),
             (when(r#""every_ms":1000,"paused":true"#), "paused"),
             (where_to(r#""topic":null"#), "topic"),
+            (where_to(r#""topic":null,"callback":null"#), "topic"),
             (where_to(r#""topic":"_callbacks""#), "topic"),
             (where_to(r#""topic":"a b""#), "topic"),
             (where_to(r#""topic":"t","callback":{"url":"http://a/"}"#), "callback"),

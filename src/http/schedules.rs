@@ -5,7 +5,7 @@ use super::{
     cursor::{MAX_CURSOR, SchedulesCursor},
     extract::{Payload, Query, SchedulePath},
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems, problem_responses},
-    schedule_fields::{PutScheduleRequest, check_address, read_schedule, with_kept_headers},
+    schedule_fields::{PutScheduleRequest, check_spec, read_schedule, with_kept_headers},
     schedule_view::Schedule,
 };
 use crate::{
@@ -99,7 +99,7 @@ pub async fn put_schedule(
     fields.finish()?;
     // Where there is none, something was refused.
     let spec = spec.ok_or(Error::Internal)?;
-    check_address(&state, &spec)?;
+    check_spec(&state, &spec)?;
     let change = |present: Option<&_>| with_kept_headers(spec.clone(), present);
     let created = state.store.put_schedule(&name, change).await?;
     let mut answer = answer_with_schedule(&state, &name).await?;

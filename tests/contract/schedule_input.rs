@@ -143,3 +143,16 @@ async fn queries_bodies_and_media_types_are_as_strict_as_elsewhere() {
     client.post(&here, &json!({})).await.refused(405);
     client.get_path(&format!("{here}/trigger")).await.refused(405);
 }
+
+#[tokio::test]
+async fn a_payload_that_could_never_be_published_is_413() {
+    let client = client().await;
+    let callback = json!({"url": "http://nowhere.invalid/"});
+    for (to, target, bytes) in [("topic", json!("t"), 1_048_577), ("callback", callback, 262_145)] {
+        let payload = "x".repeat(bytes - 2);
+        let schedule = json!({"every_ms": 600_000, to: target, "message": {"payload": payload}});
+        let name = topic("too-large");
+        client.put_schedule(&name, &schedule).await.problem(413, "payload_too_large");
+        client.get_path(&path(&name)).await.problem(404, "schedule_not_found");
+    }
+}
