@@ -12,7 +12,7 @@ use crate::{
         keep_house, tick_schedules,
     },
     metrics::Metrics,
-    model::AddressGuard,
+    model::{AddressGuard, MAX_SECRETS, SigningSecret},
     store::{
         ConnectError, Store, StoreOptions,
         embedded::{EmbeddedRedis, Options, StartError},
@@ -49,6 +49,9 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
+    /// What callbacks are to be signed with is no secret of the right form.
+    #[error("--signing-secret: {0}")]
+    SigningSecret(String),
     /// Calls by https cannot be made: a defect.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
@@ -63,6 +66,7 @@ pub enum RunError {
 /// Errors: [`RunError`] where it could not start.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
     let access = Access::new(&config)?;
+    let secrets = signing_secrets(&config)?;
     let listener = TcpListener::bind(config.listen).await;
     let listener = listener.map_err(|error| RunError::Listen(config.listen, error))?;
     let (url, embedded) = match &config.redis_url {
@@ -77,16 +81,27 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
             (redis.url(), Some(redis))
         }
     };
-    let served = serve(&config, access, url, listener, shutdown).await;
+    let served = serve(&config, access, secrets, url, listener, shutdown).await;
     if let Some(redis) = embedded {
         redis.stop().await;
     }
     served
 }
 
+/// What callbacks are signed with. Errors: where one is none, which is not told.
+fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError> {
+    let given = &config.signing_secrets;
+    if given.len() > MAX_SECRETS {
+        return Err(RunError::SigningSecret(format!("at most {MAX_SECRETS} can be given")));
+    }
+    let parsed = given.iter().map(|secret| SigningSecret::parse(secret.reveal()));
+    parsed.collect::<Result<_, _>>().map_err(|error| RunError::SigningSecret(error.to_string()))
+}
+
 async fn serve(
     config: &Config,
     access: Access,
+    secrets: Arc<[SigningSecret]>,
     url: String,
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
@@ -125,8 +140,7 @@ async fn serve(
         true => None,
         false => {
             let caller = Caller::new(addresses, config.callback_dns)?;
-            let (store, rooms, secrets) =
-                (store.clone(), rooms.clone(), config.signing_secrets.clone().into());
+            let (store, rooms) = (store.clone(), rooms.clone());
             let sending = Sending { store, rooms, metrics, caller, secrets, drain };
             Some(tokio::spawn(send_callbacks(sending, no_more_calls.clone())))
         }
@@ -148,13 +162,14 @@ async fn serve(
         let _ = stop_serving.send(());
     };
     tokio::join!(server, conductor);
-    house.abort();
     // What it has claimed somebody else makes, or the next start.
     schedules.abort();
     if let Some(callbacks) = callbacks {
-        // Calls under way end, or their messages go back, while Redis can still be told.
+        // Calls under way end, or their messages go back, while Redis can still be told. Some may die of it, which
+        // housekeeping tells others of.
         let _ = callbacks.await;
     }
+    house.abort();
     store.stop().await;
     tracing::info!("stopped");
     Ok(())

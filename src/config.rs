@@ -1,9 +1,6 @@
 //! What `dueq serve` can be told, each flag also by environment variable. The README's table of flags is this struct.
 
-use crate::{
-    model::SigningSecret,
-    store::{StoreMode, embedded::Fsync},
-};
+use crate::store::{StoreMode, embedded::Fsync};
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use ipnet::IpNet;
 use std::{fmt, net::SocketAddr, path::PathBuf};
@@ -22,7 +19,7 @@ pub struct Config {
         value_delimiter = ',',
         hide_env_values = true
     )]
-    pub api_keys: Vec<ApiKey>,
+    pub api_keys: Vec<Secret>,
     /// File with such keys, one a line; blank lines and those that begin with # are skipped.
     #[arg(long, env = "DUEQ_API_KEY_FILE", value_name = "PATH")]
     pub api_key_file: Option<PathBuf>,
@@ -56,7 +53,7 @@ pub struct Config {
         value_delimiter = ',',
         hide_env_values = true
     )]
-    pub signing_secrets: Vec<SigningSecret>,
+    pub signing_secrets: Vec<Secret>,
     /// Send no callbacks from this instance.
     #[arg(long, env = "DUEQ_NO_DISPATCH", value_parser = BoolishValueParser::new())]
     pub no_dispatch: bool,
@@ -101,27 +98,28 @@ pub struct Config {
     pub store_mode: StoreMode,
 }
 
-/// An API key as it was given. Whatever prints the configuration does not print it.
+/// A secret of the command line as it was given: an API key, or what callbacks are signed with. Whatever prints the
+/// configuration does not print it.
 #[derive(Clone)]
-pub struct ApiKey(String);
+pub struct Secret(String);
 
-impl ApiKey {
+impl Secret {
     /// The key itself.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// Takes any text, since an error of the command line would print it; `http::access` says what is a key.
-impl From<String> for ApiKey {
+/// Takes any text, since an error of the command line would print it; whoever uses it says what is one.
+impl From<String> for Secret {
     fn from(text: String) -> Self {
         Self(text)
     }
 }
 
-impl fmt::Debug for ApiKey {
+impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ApiKey(***)")
+        f.write_str("Secret(***)")
     }
 }
 
@@ -149,8 +147,8 @@ mod tests {
 
     #[test]
     fn a_configuration_can_be_printed_without_its_keys() {
-        let key = ApiKey::from("sesame".to_owned());
-        assert_eq!(format!("{:?}", [&key]), "[ApiKey(***)]");
+        let key = Secret::from("sesame".to_owned());
+        assert_eq!(format!("{:?}", [&key]), "[Secret(***)]");
         assert_eq!(key.reveal(), "sesame");
     }
 }

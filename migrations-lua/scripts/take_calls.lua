@@ -4,9 +4,11 @@
 -- ARGV[2] most: calls wanted; negative: so many are given back
 -- ARGV[3] interval: microseconds between two calls
 -- returns: {calls taken, ms until one more may be made} or 'STALE'
--- cost: HMGET, TIME, HSET
+-- cost: HMGET, HDEL, TIME, HSET
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'call_at')
 if meta[1] ~= ARGV[1] then return 'STALE' end
+-- A first write that removes, and misses: at maxmemory everything after it is let through.
+redis.call('HDEL', KEYS[1], '')
 local now = now_ms() * 1000
 local most, interval = tonumber(ARGV[2]), tonumber(ARGV[3])
 -- The generic cell rate algorithm: call_at is where the calls so far end at this rate. What was not used is gone but for

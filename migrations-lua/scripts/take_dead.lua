@@ -2,10 +2,10 @@
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] limit: at most 64
--- ARGV[3] bytes of bodies to return at most, but one message at least
+-- ARGV[3] bytes of bodies and events to return at most, but one message at least
 -- returns: {now, member, instant of its death, the message as the include snapshot has it or '' where it is gone, …} or
 --   'STALE'
--- cost: HMGET, TIME, ZRANGE, 7 ZMSCORE, HMGET; 3 to 6 calls for each message
+-- cost: HMGET, TIME, ZRANGE, 7 ZMSCORE, HMGET; 4 to 7 calls for each message
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -31,7 +31,7 @@ for i = 1, #members do
   local member, found = members[i], ''
   local size = redis.call('HSTRLEN', k.messages, member)
   if size > 0 and stands[i][1] then
-    bytes = bytes + size
+    bytes = bytes + size + redis.call('HSTRLEN', k.events, member)
     if i > 1 and bytes > most then break end
     local state, at = state_of(stands[i][1], stands[i][2])
     found = snapshot(k, member, state, at, sound_extra(extras[i]) and extras[i], tonumber(meta[2]), ttl)

@@ -4,9 +4,11 @@
 -- ARGV[2] when, ms
 -- ARGV[3] id of the message
 -- returns: 'OK' or 'NONE'
--- cost: HGET, HSET
+-- cost: HGET, HDEL, HSET
 local state = redis.call('HGET', KEYS[1], ARGV[1])
 local revision, paused, next_at, claimed_at = parse_state(state)
 if not revision then return 'NONE' end
+-- A first write that removes, and misses: what was published is noted at maxmemory too.
+redis.call('HDEL', KEYS[1], '')
 redis.call('HSET', KEYS[1], ARGV[1], format_state(revision, paused, next_at, claimed_at, ARGV[2], ARGV[3], ''))
 return 'OK'

@@ -88,6 +88,10 @@ impl Verb for Ack {
         &scripts::ACK
     }
 
+    fn bytes(&self) -> usize {
+        self.call.as_ref().map_or(0, Call::bytes)
+    }
+
     fn concerns(&self) -> [Option<u64>; 2] {
         [Some(self.id.hash()), None]
     }

@@ -53,11 +53,11 @@ impl Store {
             let Some(topic) = topic else { return Ok(outcome) };
             if let Some(refusal) = topic.refuses(&want) {
                 // What was granted before is the consumer's all the same.
-                return if outcome.grants.messages().is_empty() {
-                    Err(refusal)
-                } else {
-                    Ok(outcome)
-                };
+                if !outcome.grants.messages().is_empty() {
+                    return Ok(outcome);
+                }
+                self.confirm(&topic, refusal).await?;
+                continue;
             }
             let begun = !outcome.grants.messages().is_empty();
             let lease = Lease { want: left, begun, waits, lanes: Arc::downgrade(&self.lanes) };

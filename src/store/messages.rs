@@ -32,10 +32,14 @@ impl Store {
     pub async fn publish(&self, name: &TopicName, message: NewMessage) -> Result<Published, Error> {
         let body = message.body.encode();
         let size = payload_len(&message.body.content);
+        self.check_callbacks(name, message.body.callback.is_some()).await?;
         let mut patience = Patience::new(self);
         while patience.another().await {
             let topic = self.topic_for(name, size).await?;
-            topic.takes(&message.body)?;
+            if let Err(refusal) = topic.takes(&message.body) {
+                self.confirm(&topic, refusal).await?;
+                continue;
+            }
             let answer = if message.options.is_plain() && topic.settings.max_messages.is_none() {
                 self.lanes.submit(&topic, self.plain(&topic, &message, &body)).await
             } else {
@@ -60,8 +64,14 @@ impl Store {
         messages: Vec<NewMessage>,
     ) -> Result<Vec<Outcome>, Error> {
         let size = messages.iter().map(|m| payload_len(&m.body.content)).max().unwrap_or(0);
+        self.check_callbacks(name, messages.iter().any(|m| m.body.callback.is_some())).await?;
         let topic = self.topic_for(name, size).await?;
-        messages.iter().try_for_each(|message| topic.takes(&message.body))?;
+        let taken = messages.iter().try_for_each(|message| topic.takes(&message.body));
+        if let Err(refusal) = taken {
+            self.confirm(&topic, refusal).await?;
+            let topic = self.topic_for(name, size).await?;
+            messages.iter().try_for_each(|message| topic.takes(&message.body))?;
+        }
         let bodies: Vec<_> = messages.iter().map(|message| message.body.encode()).collect();
         let mut outcomes: Vec<Option<Outcome>> = vec![None; messages.len()];
         let mut begin = 0;
@@ -70,8 +80,11 @@ impl Store {
             let mut left: Vec<usize> = (begin..end).collect();
             let mut patience = Patience::new(self);
             while patience.another().await {
-                // Refused only by a limit that was lowered meanwhile: what is stored by then stays.
-                let topic = match self.topic_for(name, size).await {
+                // Refused only by a configuration that was changed meanwhile: what is stored by then stays.
+                let takes = |topic: Arc<Topic>| {
+                    left.iter().try_for_each(|at| topic.takes(&messages[*at].body)).map(|()| topic)
+                };
+                let topic = match self.topic_for(name, size).await.and_then(takes) {
                     Ok(topic) => topic,
                     Err(error) => {
                         left.drain(..).for_each(|at| outcomes[at] = Some(Err(error.clone())));

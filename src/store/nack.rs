@@ -52,6 +52,14 @@ impl Verb for Nack {
         &scripts::NACK
     }
 
+    /// What the call's answer said is the larger part of its end.
+    fn bytes(&self) -> usize {
+        match &self.how {
+            How::Asked(NackRequest { call: Some(call), .. }) => call.bytes(),
+            _ => 0,
+        }
+    }
+
     fn concerns(&self) -> [Option<u64>; 2] {
         [Some(self.id.hash()), None]
     }

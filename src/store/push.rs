@@ -62,6 +62,14 @@ impl Topic {
 }
 
 impl Store {
+    /// May messages that name a callback be published to a topic that may not exist yet? Where not, it is not made.
+    pub(super) async fn check_callbacks(&self, name: &TopicName, any: bool) -> Result<(), Error> {
+        if any && !name.is_callbacks() && self.known_topic(name).await?.is_none() {
+            return Err(Error::TopicNotPushed);
+        }
+        Ok(())
+    }
+
     /// The topics that dueq sends itself, its own among them.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
@@ -79,8 +87,10 @@ impl Store {
     /// May consumers lease from all of these topics? Errors: `TopicIsPushed`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn check_pulled(&self, names: &[TopicName]) -> Result<(), Error> {
         for name in names {
-            let topic = self.known_topic(name).await?;
-            if topic.is_some_and(|topic| topic.settings.push.is_some()) {
+            let is_pushed = |topic: &Arc<Topic>| topic.settings.push.is_some();
+            if self.known_topic(name).await?.as_ref().is_some_and(is_pushed)
+                && self.fresh_topic(name).await?.as_ref().is_some_and(is_pushed)
+            {
                 return Err(Error::TopicIsPushed);
             }
         }
@@ -92,6 +102,16 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn known_topic(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, Error> {
         self.registry.find(&self.lanes, name).await.map_err(failed)
+    }
+
+    /// A topic as it is known here refuses something: passes that on if it is still so in Redis. Otherwise it is known by
+    /// now what is in force.
+    pub(super) async fn confirm(&self, topic: &Topic, refusal: Error) -> Result<(), Error> {
+        let fresh = self.fresh_topic(&topic.name).await?;
+        match fresh {
+            Some(fresh) if fresh.revision != topic.revision => Ok(()),
+            _ => Err(refusal),
+        }
     }
 
     /// The topic of this name as Redis has it now, if there is one.

@@ -4,7 +4,7 @@
 use super::{
     keys::PartitionKeys,
     lanes::Lanes,
-    reply::{CallError, Fields, malformed, word},
+    reply::{CallError, Fields, word},
     rules::rules,
     scripts::{self, Script},
     sweeps::Hint,
@@ -240,7 +240,11 @@ impl Registry {
         entry: Value,
     ) -> Result<Arc<Topic>, CallError> {
         let parsed = word(&entry).and_then(parse_entry);
-        let (number, revision, mut settings) = parsed.ok_or_else(|| malformed(&entry))?;
+        let (number, revision, mut settings) = parsed.ok_or_else(|| {
+            // The entry itself is not for the log: there may be secrets in it.
+            tracing::error!(topic = %name, "a topic's configuration cannot be read");
+            CallError::Internal
+        })?;
         if name.is_callbacks() {
             settings.push.get_or_insert_with(Push::of_callbacks);
         }

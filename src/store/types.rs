@@ -228,6 +228,14 @@ pub struct Call {
     pub report: CallReport,
 }
 
+impl Call {
+    /// Bytes that it is in Redis, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let CallReport { error, answer, .. } = &self.report;
+        100 + error.as_ref().map_or(0, String::len) + answer.as_ref().map_or(0, String::len)
+    }
+}
+
 /// How a lease is given back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NackKind {

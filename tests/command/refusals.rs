@@ -217,3 +217,14 @@ async fn wrong_usage() {
         assert_eq!(finished.code, 2, "{words:?}: {finished:?}");
     }
 }
+
+#[tokio::test]
+async fn a_signing_secret_that_is_none_is_refused_and_not_printed() {
+    for secret in ["TOPSECRETbutbad", "whsec_c2hvcnQ="] {
+        let finished = serve(&["--signing-secret", secret]).await;
+        one_line(&finished, &["--signing-secret", "whsec_"]);
+        assert!(!finished.stderr.contains(secret), "{finished:?}");
+    }
+    let good = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    one_line(&serve(&["--signing-secret", &[good; 3].join(",")]).await, &["at most 2"]);
+}

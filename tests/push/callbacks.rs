@@ -61,6 +61,8 @@ async fn without_payload_the_body_is_empty() {
         scheduled(&client, &receiver.url(&path), json!({"method": method})).await;
         let call = receiver.wait_at(&path).await;
         assert!(call.body.is_empty(), "{call:?}");
+        // What wants a body must be told that there is none.
+        assert_eq!(call.has("content-length"), method != "DELETE", "{call:?}");
         assert_eq!(call.method, method);
     }
     scheduled(&client, &receiver.url("/null"), json!({"payload": null})).await;

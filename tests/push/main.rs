@@ -16,6 +16,7 @@ mod broken;
 mod callbacks;
 mod events;
 mod faults;
+mod instances;
 mod limits;
 mod masking;
 mod metrics;

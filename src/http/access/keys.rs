@@ -1,7 +1,7 @@
 //! API keys: where they come from, and whether a request has one, without telling by its time how near it came.
 
 use super::AccessError;
-use crate::config::ApiKey;
+use crate::config::Secret;
 use axum::http::{HeaderMap, header};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::{fs, hash::Hasher, path::Path};
@@ -24,7 +24,7 @@ impl Keys {
     /// The keys given and those of the file, if there are any.
     ///
     /// Errors: a key that is none, a file that cannot be read or holds no key.
-    pub fn read(given: &[ApiKey], file: Option<&Path>) -> Result<Option<Self>, AccessError> {
+    pub fn read(given: &[Secret], file: Option<&Path>) -> Result<Option<Self>, AccessError> {
         let mut keys = Self { secret: [0; 16], tags: Vec::new(), short: 0 };
         getrandom::fill(&mut keys.secret)?;
         for (at, key) in (1..).zip(given) {
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn each_key_is_known_and_no_part_or_extension_of_one() {
-        let given: Vec<ApiKey> =
-            ["first-key", "second"].map(|key| ApiKey::from(key.to_owned())).into();
+        let given: Vec<Secret> =
+            ["first-key", "second"].map(|key| Secret::from(key.to_owned())).into();
         let keys = Keys::read(&given, None).unwrap().unwrap();
         assert!(keys.knows(b"first-key") && keys.knows(b"second"));
         for wrong in ["", "first-ke", "first-key ", "first-keysecond", "First-key", "\0"] {

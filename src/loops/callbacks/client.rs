@@ -17,13 +17,17 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
-use std::{error::Error as _, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    error::Error as _, future::Future, io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration,
+};
 use tokio::time::{Instant, timeout_at};
 
 /// Bytes of an answer that are kept.
 const KEPT_BYTES: usize = 1_024;
 /// Bytes of an answer that are read, so that the connection can be used again; a longer one ends it.
 const READ_BYTES: usize = 65_536;
+/// How long an answer is read once it has begun: what it says beyond its status is only noted.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a connection buffers at most, the head of an answer included. One that gets no answer needs a quarter.
 const BUFFER_BYTES: usize = 32_768;
 /// A connection that nobody used for so long is closed.
@@ -58,17 +62,35 @@ impl Caller {
     }
 
     /// Makes the call. It ends within its timeout, and then nothing of it is left: to give it up, drop the future.
+    pub async fn call(&self, request: CallRequest) -> CallOutcome {
+        let outcome = self.call_unless(request, std::future::pending()).await;
+        // Nothing breaks it off.
+        outcome.unwrap_or_else(|| CallOutcome {
+            report: CallReport::default(),
+            verdict: Verdict::Retry { after: None },
+        })
+    }
+
+    /// Makes the call, or nothing where it is broken off before an answer has begun.
     ///
     /// The head of the answer decides. A receiver that said 200 has taken the message, whatever becomes of the rest of
-    /// its answer.
-    pub async fn call(&self, request: CallRequest) -> CallOutcome {
+    /// its answer, which is read for a short while only.
+    pub async fn call_unless(
+        &self,
+        request: CallRequest,
+        broken_off: impl Future<Output = ()>,
+    ) -> Option<CallOutcome> {
+        let mut broken_off = std::pin::pin!(broken_off);
         let began = Instant::now();
         let end = began + request.timeout;
         let now = request.now;
         let timeout_ms = request.timeout.as_millis();
         let mut report = CallReport::default();
         let answer = match into_http(request) {
-            Ok(request) => match timeout_at(end, self.http.request(request)).await {
+            Ok(request) => match tokio::select! {
+                head = timeout_at(end, self.http.request(request)) => head,
+                () = &mut broken_off => return None,
+            } {
                 Ok(answer) => answer.map_err(|error| failure(&error)),
                 Err(_) => Err((format!("timed out after {timeout_ms} ms"), false)),
             },
@@ -79,7 +101,8 @@ impl Caller {
                 let now = now + millis(began);
                 let verdict = verdict(answer.status(), answer.headers(), now);
                 report.status = Some(answer.status().as_u16());
-                report.answer = read(answer, end).await;
+                let end = end.min(Instant::now() + READ_TIMEOUT);
+                report.answer = read(answer, end, broken_off).await;
                 verdict
             }
             Err((error, refused)) => {
@@ -88,7 +111,7 @@ impl Caller {
             }
         };
         report.duration_ms = millis(began);
-        CallOutcome { report, verdict }
+        Some(CallOutcome { report, verdict })
     }
 }
 
@@ -124,26 +147,39 @@ fn into_http(request: CallRequest) -> Result<Request<Full<Bytes>>, String> {
     Ok(built)
 }
 
-/// Reads an answer up to the cap or the end of the time; the beginning of it as text.
-async fn read(answer: Response<Incoming>, end: Instant) -> Option<String> {
+/// Reads an answer up to the cap, the end of the time, or until it is broken off; the beginning of it as text, without
+/// the control characters that would blow it up where it is kept.
+async fn read(
+    answer: Response<Incoming>,
+    end: Instant,
+    mut broken_off: Pin<&mut impl Future<Output = ()>>,
+) -> Option<String> {
     let mut body = answer.into_body();
     let (mut kept, mut read) = (Vec::new(), 0);
-    while read < READ_BYTES
-        && let Ok(Some(Ok(frame))) = timeout_at(end, body.frame()).await
-    {
+    while read < READ_BYTES {
+        let frame = tokio::select! {
+            frame = timeout_at(end, body.frame()) => frame,
+            () = &mut broken_off => break,
+        };
+        let Ok(Some(Ok(frame))) = frame else { break };
         let data = frame.into_data().unwrap_or_default();
         read += data.len();
         kept.extend_from_slice(&data[..data.len().min(KEPT_BYTES - kept.len())]);
     }
-    if read > kept.len() {
+    let plain = |c: char| {
+        if c.is_control() && !c.is_whitespace() { char::REPLACEMENT_CHARACTER } else { c }
+    };
+    let mut text: String = String::from_utf8_lossy(&kept).chars().map(plain).collect();
+    if read > kept.len() || text.len() > KEPT_BYTES {
         // A character that was cut through is left out.
-        if let Err(error) = std::str::from_utf8(&kept)
-            && error.error_len().is_none()
-        {
-            kept.truncate(error.valid_up_to());
+        let fits = |at: &usize| text.is_char_boundary(*at);
+        let whole = (0..=KEPT_BYTES.min(text.len())).rev().find(fits).unwrap_or(0);
+        text.truncate(whole);
+        if read > kept.len() && text.ends_with(char::REPLACEMENT_CHARACTER) {
+            text.pop();
         }
     }
-    (!kept.is_empty()).then(|| String::from_utf8_lossy(&kept).into_owned())
+    (!text.is_empty()).then_some(text)
 }
 
 /// Why there is no answer, for people, and whether the address was refused.

@@ -54,6 +54,29 @@ pub(super) struct Course {
     pub landed: mpsc::UnboundedSender<Landed>,
 }
 
+/// A place that is taken; it is free again however the call ends.
+struct Place {
+    course: Arc<Course>,
+    host: HostKey,
+    began: Instant,
+}
+
+impl Place {
+    fn taken(course: &Arc<Course>, host: HostKey) -> Self {
+        course.metrics.in_flight.inc();
+        Self { course: course.clone(), host, began: Instant::now() }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.course.metrics.in_flight.dec();
+        let host = std::mem::take(&mut self.host);
+        // Nobody listens while the topic's sender stops.
+        let _ = self.course.landed.send(Landed { host, took: self.began.elapsed() });
+    }
+}
+
 impl Flights {
     pub fn new(sending: &Sending) -> Self {
         Self {
@@ -76,13 +99,17 @@ impl Flights {
         self.spawn(async move {
             let began = Instant::now();
             let started_at = flights.store.now();
-            course.metrics.in_flight.inc();
+            if granted.lease_expires_at <= started_at {
+                // It waited here while this instance was stopped, and is somebody else's by now.
+                drop(Place::taken(&course, host));
+                return;
+            }
+            let place = Place::taken(&course, host);
             let late = (started_at - granted.due_at).max(0) as f64 / 1000.0;
             course.metrics.lateness_seconds.observe(late);
             let outcome = flights.call(&course, &granted, started_at).await;
-            course.metrics.in_flight.dec();
-            // The place is free before Redis knows; nobody listens while the topic's sender stops.
-            let _ = course.landed.send(Landed { host, took: began.elapsed() });
+            // The place is free before Redis knows.
+            drop(place);
             match outcome {
                 Some(outcome) => {
                     course.metrics.seconds.observe(began.elapsed().as_secs_f64());
@@ -127,25 +154,31 @@ impl Flights {
                 return Some(CallOutcome { report, verdict: Verdict::Retry { after: None } });
             }
         };
-        tokio::select! {
-            outcome = self.caller.call(request) => Some(outcome),
-            () = self.keep(granted) => None,
-            () = self.giving_up.cancelled() => None,
-        }
+        let broken_off = async {
+            tokio::select! {
+                () = self.keep(granted) => {}
+                () = self.giving_up.cancelled() => {}
+            }
+        };
+        self.caller.call_unless(request, broken_off).await
     }
 
     /// Makes the lease longer and longer; ends when it is lost.
     async fn keep(&self, granted: &Granted) {
         let held = (granted.id, granted.seal);
+        let mut pause = EXTEND_EVERY;
         loop {
-            sleep(EXTEND_EVERY).await;
+            sleep(pause).await;
             match self.store.extend_call(held, LEASE_MS).await {
-                Ok(_) => {}
+                Ok(_) => pause = EXTEND_EVERY,
                 Err(Error::LeaseLost | Error::MessageNotFound) => {
                     tracing::debug!(id = %granted.id, "a message was lost to another while it was called");
                     return;
                 }
-                Err(error) => tracing::debug!(%error, "a lease was not extended"),
+                Err(error) => {
+                    tracing::debug!(%error, "a lease was not extended");
+                    pause = RETRY;
+                }
             }
         }
     }

@@ -92,9 +92,10 @@ pub async fn send_callbacks(sending: Sending, stopping: CancellationToken) {
                     }
                     Err(error) => {
                         tracing::error!(%error, "a sender of callbacks broke");
-                        // Which one is not told: all that still run stay, and theirs begin anew.
-                        senders.abort_all();
+                        // Which one is not told: all begin anew.
+                        senders.shutdown().await;
                         served.clear();
+                        sleep(RETRY).await;
                     }
                 }
             }

@@ -19,6 +19,8 @@ const AHEAD: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Messages that wait here, at most.
 const MOST_WAITING: usize = 512;
+/// Bytes of messages that wait here, at most.
+const MOST_WAITING_BYTES: usize = 16 * 1024 * 1024;
 /// A parked message is looked at again after this long, at the latest, should its host have recovered.
 const LONGEST_PARKED: Duration = Duration::from_secs(30);
 /// How long a call takes, as long as none has ended.
@@ -50,7 +52,8 @@ pub(super) enum Seat<M> {
 
 struct Host<M> {
     in_flight: usize,
-    waiting: VecDeque<(Instant, M)>,
+    /// Since when, how many bytes, what.
+    waiting: VecDeque<(Instant, usize, M)>,
     /// How long its calls take, on the average of the last few.
     takes: Duration,
     /// When a call last ended, or the first of those under way began.
@@ -66,6 +69,7 @@ pub(super) struct Places<M> {
     turns: VecDeque<HostKey>,
     in_flight: usize,
     waiting: usize,
+    waiting_bytes: usize,
     takes: Duration,
 }
 
@@ -135,6 +139,7 @@ impl<M> Places<M> {
             turns: VecDeque::new(),
             in_flight: 0,
             waiting: 0,
+            waiting_bytes: 0,
             takes: FIRST_GUESS,
         }
     }
@@ -155,11 +160,21 @@ impl<M> Places<M> {
         };
         let most = places + ahead(places, self.takes);
         let room = most.saturating_sub(self.in_flight + self.waiting);
+        if self.waiting_bytes > MOST_WAITING_BYTES {
+            return 0;
+        }
         if room * 4 >= most || self.waiting == 0 { room } else { 0 }
     }
 
-    /// A message for this host has come.
-    pub fn offer(&mut self, host: HostKey, message: M, now: Instant, limits: Limits) -> Seat<M> {
+    /// A message of so many bytes has come for this host.
+    pub fn offer(
+        &mut self,
+        host: HostKey,
+        bytes: usize,
+        message: M,
+        now: Instant,
+        limits: Limits,
+    ) -> Seat<M> {
         if self.hosts.len() >= MOST_IDLE && !self.hosts.contains_key(&host) {
             self.hosts.retain(|_, host| host.in_flight > 0 || !host.waiting.is_empty());
         }
@@ -170,14 +185,16 @@ impl<M> Places<M> {
             self.in_flight += 1;
             return Seat::Begin(message);
         }
-        if entry.waiting.len() >= entry.quota(now, limits) || self.waiting >= MOST_WAITING {
+        let full = self.waiting >= MOST_WAITING || self.waiting_bytes + bytes > MOST_WAITING_BYTES;
+        if full || entry.waiting.len() >= entry.quota(now, limits) {
             return Seat::Park(message, entry.park(now, limits));
         }
         if entry.waiting.is_empty() {
             self.turns.push_back(host);
         }
-        entry.waiting.push_back((now, message));
+        entry.waiting.push_back((now, bytes, message));
         self.waiting += 1;
+        self.waiting_bytes += bytes;
         Seat::Waits
     }
 
@@ -204,8 +221,9 @@ impl<M> Places<M> {
                 self.turns.push_back(key);
                 continue;
             }
-            let Some((_, message)) = host.waiting.pop_front() else { continue };
+            let Some((_, bytes, message)) = host.waiting.pop_front() else { continue };
             self.waiting -= 1;
+            self.waiting_bytes -= bytes;
             host.begin(now);
             self.in_flight += 1;
             if !host.waiting.is_empty() {
@@ -220,13 +238,15 @@ impl<M> Places<M> {
     pub fn overdue(&mut self, now: Instant, limits: Limits) -> Vec<(M, Duration)> {
         let mut parked = Vec::new();
         for host in self.hosts.values_mut() {
-            while host.waiting.front().is_some_and(|(since, _)| *since + PATIENCE <= now) {
-                let Some((_, message)) = host.waiting.pop_front() else { break };
+            while host.waiting.front().is_some_and(|(since, ..)| *since + PATIENCE <= now) {
+                let Some((_, bytes, message)) = host.waiting.pop_front() else { break };
+                self.waiting_bytes -= bytes;
                 parked.push((message, host.park(now, limits)));
             }
             let quota = host.quota(now, limits);
             if host.waiting.len() > quota {
-                for (_, message) in host.waiting.split_off(quota) {
+                for (_, bytes, message) in host.waiting.split_off(quota) {
+                    self.waiting_bytes -= bytes;
                     parked.push((message, host.park(now, limits)));
                 }
             }
@@ -240,101 +260,11 @@ impl<M> Places<M> {
     /// All who wait.
     pub fn clear(&mut self) -> Vec<M> {
         self.turns.clear();
-        self.waiting = 0;
+        (self.waiting, self.waiting_bytes) = (0, 0);
         let waiting = self.hosts.values_mut().flat_map(|host| host.waiting.drain(..));
-        waiting.map(|(_, message)| message).collect()
+        waiting.map(|(.., message)| message).collect()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMITS: Limits = Limits { in_flight: 6, per_host: 2 };
-
-    fn offer(places: &mut Places<u32>, host: &str, message: u32, now: Instant) -> Seat<u32> {
-        places.offer(host.to_owned(), message, now, LIMITS)
-    }
-
-    #[test]
-    fn a_host_that_never_answers_holds_its_places_and_others_pass_it() {
-        let (mut places, now) = (Places::new(), Instant::now());
-        assert_eq!(offer(&mut places, "dead", 1, now), Seat::Begin(1));
-        assert_eq!(offer(&mut places, "dead", 2, now), Seat::Begin(2));
-        assert_eq!(offer(&mut places, "dead", 3, now), Seat::Waits);
-        assert_eq!(offer(&mut places, "alive", 4, now), Seat::Begin(4));
-        assert_eq!(places.begin(now, LIMITS), None);
-        places.land("alive", Duration::from_millis(1), now);
-        assert_eq!(places.begin(now, LIMITS), None);
-        // The longer nothing comes back, the fewer may wait for it.
-        let later = now + Duration::from_millis(200);
-        assert_eq!(offer(&mut places, "dead", 5, later), Seat::Waits);
-        assert!(matches!(offer(&mut places, "dead", 6, later), Seat::Park(6, _)));
-        assert_eq!(offer(&mut places, "alive", 7, later), Seat::Begin(7));
-        let parked = places.overdue(now + PATIENCE, LIMITS);
-        assert_eq!(parked.iter().map(|(message, _)| *message).collect::<Vec<_>>(), [3, 5]);
-        assert_eq!((places.waiting, places.in_flight), (0, 3));
-    }
-
-    #[test]
-    fn whoever_waits_begins_when_a_place_of_its_host_comes_free_hosts_by_turns() {
-        let (mut places, now) = (Places::new(), Instant::now());
-        for message in 1..=4 {
-            offer(&mut places, "a", message, now);
-            offer(&mut places, "b", 10 + message, now);
-        }
-        let took = Duration::from_millis(5);
-        places.land("b", took, now);
-        assert_eq!(places.begin(now, LIMITS), Some(("b".to_owned(), 13)));
-        assert_eq!(places.begin(now, LIMITS), None);
-        places.land("a", took, now);
-        places.land("b", took, now);
-        assert_eq!(places.begin(now, LIMITS), Some(("a".to_owned(), 3)));
-        assert_eq!(places.begin(now, LIMITS), Some(("b".to_owned(), 14)));
-        assert_eq!(places.clear(), [4]);
-    }
-
-    #[test]
-    fn a_burst_for_a_host_that_is_not_known_yet_waits_here() {
-        let (mut places, now) = (Places::new(), Instant::now());
-        let seats: Vec<_> =
-            (0..40).map(|message| offer(&mut places, "new", message, now)).collect();
-        assert!(!seats.iter().any(|seat| matches!(seat, Seat::Park(..))));
-    }
-
-    #[test]
-    fn parked_messages_come_back_one_after_another_at_the_pace_of_their_host_and_never_late() {
-        let (mut places, now) = (Places::new(), Instant::now());
-        offer(&mut places, "slow", 0, now);
-        offer(&mut places, "slow", 1, now);
-        let (mut parked, later) = (Vec::new(), now + Duration::from_secs(1));
-        for message in 0..2_000 {
-            if let Seat::Park(_, wait) = offer(&mut places, "slow", message, later) {
-                parked.push(wait);
-            }
-        }
-        // A second and more a call, two places: one every 500 ms.
-        assert_eq!(parked[1] - parked[0], Duration::from_millis(500));
-        assert!(parked.iter().all(|wait| *wait <= LONGEST_PARKED), "{:?}", parked.iter().max());
-        let late = parked.iter().filter(|wait| **wait > LONGEST_PARKED / 2).count();
-        assert!(late > 1_500, "{late}");
-    }
-
-    #[test]
-    fn as_much_is_leased_as_can_be_called_soon() {
-        let (mut places, now) = (Places::<u32>::new(), Instant::now());
-        assert_eq!(places.room(now, LIMITS), 6 + 120);
-        assert_eq!(offer(&mut places, "a", 1, now), Seat::Begin(1));
-        // One host in sight: its places, unless it hangs.
-        assert_eq!(places.room(now, LIMITS), 2 + 40 - 1);
-        assert_eq!(places.room(now + 2 * SLOW, LIMITS), 6 + 120 - 1);
-        offer(&mut places, "b", 2, now);
-        assert_eq!(places.room(now, LIMITS), 6 + 120 - 2);
-        for _ in 0..200 {
-            places.land("a", Duration::from_secs(20), now);
-            assert_eq!(offer(&mut places, "a", 3, now), Seat::Begin(3));
-        }
-        // Slow: none in advance.
-        assert_eq!(places.room(now, LIMITS), 4);
-    }
-}
+mod tests;

@@ -64,6 +64,12 @@ pub fn build(
     if let Some(content_type) = content_type {
         headers.insert(header::CONTENT_TYPE, content_type);
     }
+    if payload.is_empty()
+        && matches!(method, CallMethod::Post | CallMethod::Put | CallMethod::Patch)
+    {
+        // Receivers expect a length where they expect a body (RFC 9110, 8.6).
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
     let agent = HeaderValue::from_static(concat!("dueq/", env!("CARGO_PKG_VERSION")));
     headers.insert(header::USER_AGENT, agent);
     let (id, timestamp) = (id.to_string(), (now / 1_000).to_string());

@@ -17,7 +17,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
-    time::{Instant, MissedTickBehavior, interval, sleep},
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,8 @@ const TAKE_BYTES: u64 = 4 * 1024 * 1024;
 const TIDY_EVERY: Duration = Duration::from_millis(50);
 /// Between two looks at a rate; what may be called meanwhile is called together.
 const RATE_STEP: Duration = Duration::from_millis(10);
+/// A leased message waits this long for its topic's rate.
+const HOLD: Duration = Duration::from_secs(5);
 /// While Redis is away.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -66,6 +68,7 @@ impl Sender {
         tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // One look at a time, and never broken off for other news: what it was granted would have to go back.
         let mut look: Option<Look> = None;
+        let mut look_rate = None;
         let mut news = self.sending.rooms.pushed();
         while !stopping.is_cancelled() {
             let Ok(push) = self.settings().await else {
@@ -77,9 +80,13 @@ impl Sender {
             while let Some((host, (course, granted))) = self.places.begin(Instant::now(), limits) {
                 self.flights.begin(course, host, granted);
             }
+            let rate = course.push.rate_per_s;
+            if look_rate != rate {
+                // It was made for another rate; what it may have been granted goes back.
+                (look, look_rate) = (None, rate);
+            }
             if look.is_none() {
                 let room = (self.places.room(Instant::now(), limits) as u64).min(TAKE);
-                let rate = course.push.rate_per_s;
                 look = (room > 0)
                     .then(|| lease(self.sending.clone(), self.name.clone(), rate, room).boxed());
             }
@@ -108,7 +115,7 @@ impl Sender {
                 _ = news.changed() => self.stale = true,
                 _ = tidy.tick(), if self.places.in_flight() > 0 => {
                     let overdue = self.places.overdue(Instant::now(), limits);
-                    self.park(overdue);
+                    self.park(&course, overdue).await;
                 }
             }
         }
@@ -169,24 +176,27 @@ impl Sender {
             let url = callback.map(|callback| &callback.url).or(course.push.url.as_ref());
             let host = url.map(CallRequest::host_of).unwrap_or_default();
             let message = (course.clone(), granted);
-            match self.places.offer(host.clone(), message, now, limits) {
+            let bytes = message.1.payload_bytes as usize;
+            match self.places.offer(host.clone(), bytes, message, now, limits) {
                 Seat::Begin((course, granted)) => self.flights.begin(course, host, granted),
                 Seat::Waits => {}
                 Seat::Park(message, wait) => parked.push((message, wait)),
             }
         }
+        self.park(&course, parked).await;
+    }
+
+    /// Gives back messages for which there is no place soon.
+    async fn park(&self, course: &Course, parked: Vec<((Arc<Course>, Granted), Duration)>) {
         if let Some(rate) = course.push.rate_per_s
             && !parked.is_empty()
         {
-            // They were counted, and are not called.
-            let (store, name) = (self.sending.store.clone(), self.name.clone());
+            // They were counted, and are not called. Before the next look, which would find nothing left for others.
             let back = -(parked.len() as i64);
-            self.flights.spawn(async move { drop(store.take_calls(&name, rate, back).await) });
+            if let Err(error) = self.sending.store.take_calls(&self.name, rate, back).await {
+                tracing::debug!(topic = %self.name, %error, "calls that were not made count");
+            }
         }
-        self.park(parked);
-    }
-
-    fn park(&self, parked: Vec<((Arc<Course>, Granted), Duration)>) {
         let now = self.sending.store.now();
         for ((_, granted), wait) in parked {
             let flights = self.flights.clone();
@@ -248,8 +258,12 @@ async fn lease(
     }
     // Nothing is there: whatever comes first is called by the rate too, before anything else is looked for.
     let grants = sending.rooms.lease(&topics, want(1), WAIT).await?;
-    if !grants.messages().is_empty() {
-        take(1).await?;
+    if grants.messages().is_empty() {
+        return Ok(grants);
     }
-    Ok(grants)
+    // Its lease runs, and others may want to call as well: then it goes back, and is waited for without one.
+    match timeout(HOLD, take(1)).await {
+        Ok(taken) => taken.map(|_| grants),
+        Err(_) => Ok(Grants::default()),
+    }
 }
