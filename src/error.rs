@@ -50,6 +50,9 @@ pub enum Error {
     /// `***` stands for a value that is stored, and under this field nothing is.
     #[error("*** stands for a value that is stored, and none is")]
     NothingMasked(String),
+    /// What is wrong with this message of a batch, counted from 0.
+    #[error("{1}")]
+    OfMessage(usize, Box<Error>),
     /// There is no such schedule.
     #[error("there is no schedule of this name")]
     ScheduleNotFound,

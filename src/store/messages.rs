@@ -64,13 +64,20 @@ impl Store {
         messages: Vec<NewMessage>,
     ) -> Result<Vec<Outcome>, Error> {
         let size = messages.iter().map(|m| payload_len(&m.body.content)).max().unwrap_or(0);
-        self.check_callbacks(name, messages.iter().any(|m| m.body.callback.is_some())).await?;
+        if let Some(at) = messages.iter().position(|message| message.body.callback.is_some()) {
+            let checked = self.check_callbacks(name, true).await;
+            checked.map_err(|error| Error::OfMessage(at, Box::new(error)))?;
+        }
         let topic = self.topic_for(name, size).await?;
-        let taken = messages.iter().try_for_each(|message| topic.takes(&message.body));
-        if let Err(refusal) = taken {
+        let takes = |topic: &Topic| {
+            messages.iter().enumerate().try_for_each(|(at, message)| {
+                let taken = topic.takes(&message.body);
+                taken.map_err(|error| Error::OfMessage(at, Box::new(error)))
+            })
+        };
+        if let Err(refusal) = takes(&topic) {
             self.confirm(&topic, refusal).await?;
-            let topic = self.topic_for(name, size).await?;
-            messages.iter().try_for_each(|message| topic.takes(&message.body))?;
+            takes(&*self.topic_for(name, size).await?)?;
         }
         let bodies: Vec<_> = messages.iter().map(|message| message.body.encode()).collect();
         let mut outcomes: Vec<Option<Outcome>> = vec![None; messages.len()];

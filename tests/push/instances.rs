@@ -24,7 +24,8 @@ async fn an_instance_that_knew_the_topic_otherwise_believes_redis() {
     there.publish(&name, json!({"payload": 1})).await.problem(422, "callback_url_missing");
     let batch = json!({"messages": [{"payload": 1}]});
     let batches = format!("/topics/{name}/messages/batch");
-    there.post(&batches, &batch).await.problem(422, "callback_url_missing");
+    let refused = there.post(&batches, &batch).await.problem(422, "callback_url_missing");
+    assert_eq!(refused.json()["errors"][0]["field"], "messages[0].callback");
 
     let url = json!({"push": {"url": "http://nowhere.invalid/"}});
     here.update_topic(&name, url).await.expect(200);
@@ -44,9 +45,10 @@ async fn a_callback_into_a_topic_that_does_not_exist_makes_none() {
     let name = topic("never-made");
     let own = json!({"payload": 1, "callback": {"url": "http://nowhere.invalid/"}});
     client.publish(&name, own.clone()).await.problem(422, "topic_not_pushed");
-    let batch = json!({"messages": [own]});
+    let batch = json!({"messages": [{"payload": 1}, own]});
     let batches = format!("/topics/{name}/messages/batch");
-    client.post(&batches, &batch).await.problem(422, "topic_not_pushed");
+    let refused = client.post(&batches, &batch).await.problem(422, "topic_not_pushed");
+    assert_eq!(refused.json()["errors"][0]["field"], "messages[1].callback");
     client.topic(&name).await.problem(404, "topic_not_found");
 }
 

@@ -71,7 +71,8 @@ pub fn build(
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
     let agent = HeaderValue::from_static(concat!("dueq/", env!("CARGO_PKG_VERSION")));
-    headers.insert(header::USER_AGENT, agent);
+    // A user's own is as good a name for who calls.
+    headers.entry(header::USER_AGENT).or_insert(agent);
     let (id, timestamp) = (id.to_string(), (now / 1_000).to_string());
     let secrets = if push.secrets.is_empty() { instance_secrets } else { &push.secrets };
     let signature = signature(secrets, &id, &timestamp, payload);
