@@ -6,8 +6,8 @@
 -- ARGV[3] common: the seal that all have, or ''
 -- ARGV[4..] n members; n seals unless all have one; for each kind ('n' failed, 'd' dead at once, 'r' released, 'w'
 --   released for want of a place, which is no event, 'u' returned unseen), delay (ms; '' for the backoff policy's; after '<' at most ten times the longest of that; after '@'
---   the due time itself), random unit for the backoff's jitter, instant of the grant, reason (JSON) or '', when the call
---   began that failed (ms; the reason is its report) or ''
+--   the due time itself), random unit for the backoff's jitter, instant of the grant, when the call began that failed
+--   (ms) or '', its report or else the reason (JSON) or ''
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
 --   4 dead, 5 expired} or 'STALE'
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
@@ -25,7 +25,7 @@ local totals = { n = 0, d = 0, r = 0, u = 0, w = 0 }
 for i = 1, n do
   local member, code, due = members[i], nil, 0
   local at = options + 6 * (i - 1)
-  local kind, delay, reason, called = ARGV[at + 1], ARGV[at + 2], ARGV[at + 5], ARGV[at + 6]
+  local kind, delay, called, reason = ARGV[at + 1], ARGV[at + 2], ARGV[at + 5], ARGV[at + 6]
   if not holds(seals[i], scores[i], extras[i], now) then
     code = redis.call('HEXISTS', k.messages, member) == 1 and 1 or 2
   else

@@ -7,8 +7,7 @@ use super::{
     extract::{Payload, Query},
     fields::Fields,
     message_fields::{
-        IdempotencyParams, OCTETS, read_content, read_idempotency_header, read_said,
-        with_idempotency,
+        IdempotencyParams, read_content, read_idempotency_header, read_said, with_idempotency,
     },
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems, problem_responses},
     publish::{KeyUntil, OnDuplicate, PublishedMessage, publish},
@@ -124,8 +123,7 @@ pub async fn schedule_callback(
 
 fn read(fields: &mut Fields<'_>, body: &Bytes, header: Option<String>) -> NewMessage {
     let said = read_call(fields);
-    let nothing = || Content::Bytes { data: Bytes::new(), content_type: OCTETS.to_owned() };
-    let content = read_content(fields, body).unwrap_or_else(nothing);
+    let content = read_content(fields, body).unwrap_or_else(Content::nothing);
     // In this topic the defaults are known, and a default that is said is the same request as one that is not.
     let plain = said.clone().map(|callback| Callback {
         method: callback.method.filter(|method| *method != CallMethod::default()),

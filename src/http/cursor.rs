@@ -1,6 +1,7 @@
 //! Cursors: where a page of a list ended, opaque to clients. A cursor belongs to its list: what another list gave out,
 //! or nobody, is refused. There is nothing secret in it; the check only keeps mistakes from looking like an empty page.
 
+use super::fields::Fields;
 use crate::{
     model::{MEMBER_BYTES, ScheduleName, State, TopicName},
     store::ListCursor,
@@ -14,6 +15,19 @@ pub(super) const MAX_CURSOR: usize = 256;
 
 const CHECK: usize = 8;
 const MESSAGE: usize = 1 + 8 + MEMBER_BYTES;
+
+/// Reads the query's `cursor`, which `open` must know as one of its list.
+pub(super) fn read_cursor<T>(
+    fields: &mut Fields<'_>,
+    open: impl Fn(&str) -> Option<T>,
+) -> Option<T> {
+    let cursor = fields.string("cursor", 1..=MAX_CURSOR)?;
+    let place = open(&cursor);
+    if place.is_none() {
+        fields.refuse("cursor", "is none that this list gave out");
+    }
+    place
+}
 
 /// The list of topics that begin with a prefix.
 pub(super) struct TopicsCursor<'a>(pub &'a str);

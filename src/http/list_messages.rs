@@ -2,7 +2,7 @@
 
 use super::{
     AppState,
-    cursor::{MAX_CURSOR, MessagesCursor},
+    cursor::{MessagesCursor, read_cursor},
     extract::{Query, TopicPath},
     message::Message,
     problem::{CommonProblems, Problem, RedisProblems, TopicProblems},
@@ -90,12 +90,8 @@ pub async fn list_messages(
     let listed = fields.required("state", listed).unwrap_or(MessageState::Ready);
     let payload = fields.boolean("payload").unwrap_or(false);
     let limit = fields.integer("limit", 1..=MAX_PAGE).unwrap_or(DEFAULT_PAGE);
-    let cursor = fields.string("cursor", 1..=MAX_CURSOR);
     let list = MessagesCursor(&name, listed);
-    let after = cursor.as_ref().and_then(|cursor| list.open(cursor));
-    if cursor.is_some() && after.is_none() {
-        fields.refuse("cursor", "is none that this list gave out");
-    }
+    let after = read_cursor(&mut fields, |cursor| list.open(cursor));
     fields.finish()?;
     let listing = state.store.list_messages(&name, listed, after.as_ref(), limit, payload);
     let (topic, page) = listing.await?;

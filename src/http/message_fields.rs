@@ -8,7 +8,7 @@ use super::{
     fingerprint::fingerprint,
 };
 use crate::model::{
-    Body, Content, MAX_ATTEMPTS_LIMIT, MAX_DELAY_MS, MAX_KEY_CHARS, Millis, parse_instant,
+    Body, Content, MAX_ATTEMPTS_LIMIT, MAX_DELAY_MS, MAX_KEY_CHARS, Millis, OCTETS, parse_instant,
 };
 use crate::store::{
     Due, Idempotency, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate,
@@ -21,8 +21,6 @@ use std::{borrow::Cow, collections::BTreeMap};
 const MAX_HEADERS: usize = 32;
 const MAX_HEADERS_BYTES: usize = 8 * 1024;
 const MAX_CONTENT_TYPE: usize = 255;
-/// The media type of bytes that came without one.
-pub(super) const OCTETS: &str = "application/octet-stream";
 
 const IDEMPOTENCY_KEY: &str = "idempotency_key";
 const IDEMPOTENCY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");

@@ -6,12 +6,10 @@ use super::{
     callback_fields::CallbackRequest,
     extract::{Payload, PublicTopic, Query},
     instant::Instant,
-    message_fields::{
-        OCTETS, is_media_type, read_idempotency_header, read_message, read_raw_message,
-    },
+    message_fields::{is_media_type, read_idempotency_header, read_message, read_raw_message},
     problem::{BodyProblems, CommonProblems, Problem, PublishProblems, RedisProblems},
 };
-use crate::model::{Content, MessageId, State as MessageState, TopicName};
+use crate::model::{Content, MessageId, OCTETS, State as MessageState, TopicName};
 use crate::store::{NewMessage, Published};
 use axum::{
     extract::State,

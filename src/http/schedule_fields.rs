@@ -5,7 +5,7 @@ use super::{
     backoff::BackoffRequest,
     callback_fields::{CallbackRequest, read_callback},
     fields::Fields,
-    message_fields::{OCTETS, read_content, read_said},
+    message_fields::{read_content, read_said},
     problem::Problem,
     publish::{KeyUntil, OnDuplicate},
 };
@@ -171,17 +171,17 @@ fn read_target(fields: &mut Fields<'_>, body: &Bytes) -> Option<(TopicName, NewM
                 fields.refuse("payload", "is required, or payload_base64 in its place");
             }
             let callback = read_callback(fields, "callback");
-            read_told(fields, content.unwrap_or_else(nothing), callback)
+            read_told(fields, content.unwrap_or_else(Content::nothing), callback)
         });
         return Some((topic?, fields.required("message", message)?));
     }
     let callback = read_callback(fields, "callback");
     let message = fields.object("message", |fields| {
-        let content = read_content(fields, body).unwrap_or_else(nothing);
+        let content = read_content(fields, body).unwrap_or_else(Content::nothing);
         read_told(fields, content, callback.clone())
     });
     let silent = || {
-        let body = Body { callback, ..Body::new(nothing(), BTreeMap::new()) };
+        let body = Body { callback, ..Body::new(Content::nothing(), BTreeMap::new()) };
         read_said(&mut Fields::none(), body)
     };
     Some((TopicName::callbacks(), message.unwrap_or_else(silent)))
@@ -199,11 +199,6 @@ fn read_told(
         }
     }
     read_said(fields, Body { callback, ..Body::new(content, BTreeMap::new()) })
-}
-
-/// An empty body.
-fn nothing() -> Content {
-    Content::Bytes { data: Bytes::new(), content_type: OCTETS.to_owned() }
 }
 
 /// The schedule as it is put in place of the present one, whose headers `***` stands for.
@@ -228,9 +223,7 @@ pub(super) fn check_spec(state: &AppState, spec: &ScheduleSpec) -> Result<(), Pr
     // Other topics can be told to take more than they do now, up to the ceiling.
     let called = spec.topic.is_callbacks();
     let limit = if called { DEFAULT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES };
-    let (Content::Json(payload) | Content::Bytes { data: payload, .. }) =
-        &spec.message.body.content;
-    if payload.len() as u64 > limit {
+    if spec.message.body.content.payload().len() as u64 > limit {
         return Err(Error::PayloadTooLarge(limit as i64).into());
     }
     let url = spec.message.body.callback.as_ref().map(|callback| &callback.url);
@@ -258,7 +251,7 @@ mod tests {
         for message in ["", r#","message":{}"#, r#","message":null"#] {
             let spec = read(&format!("{{\"every_ms\":1000,{callback}{message}}}")).unwrap();
             assert!(spec.topic.is_callbacks());
-            assert_eq!(spec.message.body.content, nothing());
+            assert_eq!(spec.message.body.content, Content::nothing());
             assert_eq!(spec.message.body.callback.unwrap().url.as_str(), "http://example.com/");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{
     AppState,
-    cursor::{MAX_CURSOR, SchedulesCursor},
+    cursor::{SchedulesCursor, read_cursor},
     extract::{Payload, Query, SchedulePath},
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems, problem_responses},
     schedule_fields::{PutScheduleRequest, check_spec, read_schedule, with_kept_headers},
@@ -163,11 +163,7 @@ pub async fn list_schedules(
 ) -> Result<Response, Problem> {
     let mut fields = query.fields();
     let limit = fields.integer("limit", 1..=MAX_PAGE).unwrap_or(DEFAULT_PAGE) as usize;
-    let cursor = fields.string("cursor", 1..=MAX_CURSOR);
-    let after = cursor.as_ref().and_then(|cursor| SchedulesCursor.open(cursor));
-    if cursor.is_some() && after.is_none() {
-        fields.refuse("cursor", "is none that this list gave out");
-    }
+    let after = read_cursor(&mut fields, |cursor| SchedulesCursor.open(cursor));
     fields.finish()?;
     let page = state.store.list_schedules(after.as_ref(), limit).await?;
     let last = page.next_after.as_ref();

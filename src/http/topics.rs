@@ -2,7 +2,7 @@
 
 use super::{
     AppState,
-    cursor::{MAX_CURSOR, TopicsCursor},
+    cursor::{TopicsCursor, read_cursor},
     extract::{PublicTopic, Query, TopicPath},
     instant::Instant,
     messages::{DeleteParams, read_force},
@@ -231,12 +231,8 @@ pub async fn list_topics(State(state): State<AppState>, query: Query) -> Result<
     let mut fields = query.fields();
     let prefix = fields.string("prefix", 0..=128).unwrap_or_default();
     let limit = fields.integer("limit", 1..=MAX_PAGE).unwrap_or(DEFAULT_PAGE) as usize;
-    let cursor = fields.string("cursor", 1..=MAX_CURSOR);
     let list = TopicsCursor(&prefix);
-    let after = cursor.as_ref().and_then(|cursor| list.open(cursor));
-    if cursor.is_some() && after.is_none() {
-        fields.refuse("cursor", "is none that this list gave out");
-    }
+    let after = read_cursor(&mut fields, |cursor| list.open(cursor));
     fields.finish()?;
     let mut names = state.store.topic_names(&prefix, after.as_deref(), limit + 1).await?;
     let more = names.len() > limit;

@@ -3,7 +3,7 @@
 
 use crate::{
     error::Error,
-    model::{Content, Millis},
+    model::Millis,
     store::{Schedule, Store, Ticked},
 };
 use futures_util::future::join_all;
@@ -54,9 +54,8 @@ async fn tick(store: &Store, schedule: &Schedule) {
 /// Publishes the ticks of a claimed schedule; `None` where that is not known of all.
 async fn publish(store: &Store, schedule: &Schedule) -> Option<Ticked> {
     let spec = &schedule.spec;
-    let (Content::Json(payload) | Content::Bytes { data: payload, .. }) =
-        &spec.message.body.content;
-    let together = (TICKS_BYTES / payload.len().max(1)).clamp(1, TICKS);
+    let bytes = spec.message.body.content.payload().len();
+    let together = (TICKS_BYTES / bytes.max(1)).clamp(1, TICKS);
     let ticks = schedule.ticks();
     let mut ticked = Ticked { last_at: ticks.last().copied(), ..Ticked::default() };
     for ticks in ticks.chunks(together) {

@@ -26,6 +26,27 @@ pub enum Content {
     },
 }
 
+/// The media type of bytes that came without one.
+pub const OCTETS: &str = "application/octet-stream";
+
+impl Content {
+    /// What a callback has that was scheduled without a payload: bytes of no type, and none of them.
+    pub fn nothing() -> Self {
+        Self::Bytes { data: Bytes::new(), content_type: OCTETS.to_owned() }
+    }
+
+    /// Is it what [`Content::nothing`] is?
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Self::Bytes { data, content_type } if data.is_empty() && content_type == OCTETS)
+    }
+
+    /// The payload, JSON or not.
+    pub fn payload(&self) -> &Bytes {
+        let (Self::Json(payload) | Self::Bytes { data: payload, .. }) = self;
+        payload
+    }
+}
+
 /// A message's content and headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body {

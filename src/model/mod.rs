@@ -16,7 +16,7 @@ mod topic;
 
 pub use addresses::{AddressGuard, RefusedAddress};
 pub use backoff::Backoff;
-pub use body::{Body, BrokenBody, Content};
+pub use body::{Body, BrokenBody, Content, OCTETS};
 pub use event::{CallReport, Event, EventKind, MAX_EVENTS};
 pub use id::{InvalidMessageId, MEMBER_BYTES, Member, MessageId, Partition, Route, TopicNumber};
 pub use instant::{InvalidInstant, Millis, format_instant, parse_instant};

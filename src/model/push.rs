@@ -121,6 +121,13 @@ impl CallUrl {
         &self.0
     }
 
+    /// Whom it calls: name or address as it is dialled, and port; empty where what was stored is no URL.
+    pub fn host(&self) -> String {
+        let Ok(url) = self.url() else { return String::new() };
+        let port = url.port_or_known_default().unwrap_or(0);
+        format!("{}:{port}", url.host_str().unwrap_or_default())
+    }
+
     /// The parsed URL. Errors: where what was stored is none (any more), which only a hand in Redis can bring about.
     pub fn url(&self) -> Result<Url, InvalidCallUrl> {
         Url::parse(&self.0).map_err(|_| InvalidCallUrl::Syntax)

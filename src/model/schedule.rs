@@ -5,7 +5,7 @@
 //! back one that comes twice ticks once, the first time. An expression that names a range, a list or `*` of hours,
 //! minutes or seconds counts what passes instead: it skips what is left out, and ticks in both repeated hours.
 
-use super::Millis;
+use super::{Millis, TopicName};
 use chrono::{DateTime, TimeZone};
 use chrono_tz::Tz;
 use croner::{
@@ -13,7 +13,7 @@ use croner::{
     parser::{CronParser, Year},
 };
 use serde::{Deserialize, Serialize};
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 /// Shortest time between the ticks of `every_ms`, ms.
 pub const MIN_EVERY_MS: u64 = 1_000;
@@ -25,11 +25,11 @@ pub const MAX_TIMEZONE_CHARS: usize = 64;
 pub const MAX_CATCH_UP: usize = 1_000;
 /// How late (ms) a tick is made that nothing makes up for.
 const LATE_MS: Millis = 2_000;
-const MAX_NAME_CHARS: usize = 128;
 
-/// A valid name of a schedule: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}` without `..`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ScheduleName(Arc<str>);
+/// A valid name of a schedule: as a topic that is not dueq's own may be called.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct ScheduleName(TopicName);
 
 /// The text is no name of a schedule.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -41,27 +41,19 @@ pub struct InvalidScheduleName;
 impl ScheduleName {
     /// Checks `text` against the rule for names.
     pub fn parse(text: &str) -> Result<Self, InvalidScheduleName> {
-        let alphabet = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-        let begins_well = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
-        let valid = begins_well && text.len() <= MAX_NAME_CHARS && text.bytes().all(alphabet);
-        if valid && !text.contains("..") { Ok(Self(text.into())) } else { Err(InvalidScheduleName) }
+        let name = TopicName::parse(text).ok().filter(|name| !name.is_reserved());
+        name.map(Self).ok_or(InvalidScheduleName)
     }
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_str()
     }
 }
 
 impl fmt::Display for ScheduleName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Serialize for ScheduleName {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        self.0.fmt(f)
     }
 }
 

@@ -89,7 +89,19 @@ impl Store {
         V: Grouped<Answer = Result<T, Error>>,
     {
         let seal = self.open(id, token).await?;
-        let submit = async |topic: Arc<Topic>| self.lanes.submit(&topic, verb(seal)).await;
+        self.of_holder(id, || verb(seal)).await
+    }
+
+    /// Carries out what the holder of a message asks for.
+    pub(super) async fn of_holder<V, T>(
+        &self,
+        id: MessageId,
+        verb: impl Fn() -> V,
+    ) -> Result<T, Error>
+    where
+        V: Grouped<Answer = Result<T, Error>>,
+    {
+        let submit = async |topic: Arc<Topic>| self.lanes.submit(&topic, verb()).await;
         self.of_message(id, submit).await?.1
     }
 

@@ -225,7 +225,7 @@ impl Verb for Lease {
                     due_at,
                     seal,
                     attempts_left,
-                    payload_bytes: payload_bytes(&body),
+                    payload_bytes: body.content.payload().len() as u64,
                     body,
                     priority: priority as u8,
                     key: (!key.is_empty()).then_some(key),
@@ -258,7 +258,7 @@ impl Verb for Lease {
             due_at: now,
             seal: Seal { attempt: 1, run, granted_at: now, last: false },
             attempts_left: 9,
-            payload_bytes: payload_bytes(&body),
+            payload_bytes: body.content.payload().len() as u64,
             body,
             priority: 0,
             key: None,
@@ -276,13 +276,6 @@ const CANNED_PAYLOAD: &[u8; 200] = &{
     payload[199] = b'"';
     payload
 };
-
-fn payload_bytes(body: &Body) -> u64 {
-    match &body.content {
-        Content::Json(json) => json.len() as u64,
-        Content::Bytes { data, .. } => data.len() as u64,
-    }
-}
 
 impl Topic {
     /// How long a lease lasts that is wanted so, ms.

@@ -37,8 +37,7 @@ impl Store {
     /// something new before `next_at`. A topic that does not exist has nothing.
     ///
     /// Errors: `TopicIsPushed`, and where dueq itself asks `TopicNotPushed`; `RedisUnavailable`; `OutcomeUnknown` when
-    /// messages may have been granted, which come back after their
-    /// lease.
+    /// messages may have been granted, which come back after their lease.
     pub async fn lease(
         &self,
         name: &TopicName,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, Content, DEFAULT_PAYLOAD_BYTES, MessageId, TopicName, unmasked},
+    model::{Body, DEFAULT_PAYLOAD_BYTES, MessageId, TopicName, unmasked},
 };
 use bytes::Bytes;
 use std::{collections::HashSet, future::Future, sync::Arc};
@@ -27,12 +27,14 @@ impl Store {
     /// Stores a message; its topic comes into being if need be. Where the message's key is taken, or its idempotency key
     /// came before, an existing message may answer.
     ///
-    /// Errors: `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`,
-    /// `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`, `NothingMasked`,
+    /// `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn publish(&self, name: &TopicName, message: NewMessage) -> Result<Published, Error> {
         let body = message.body.encode();
-        let size = payload_len(&message.body.content);
-        self.check_callbacks(name, message.body.callback.is_some()).await?;
+        let size = message.body.content.payload().len() as i64;
+        if message.body.callback.is_some() {
+            self.check_callable(name).await?;
+        }
         let mut patience = Patience::new(self);
         while patience.another().await {
             let topic = self.topic_for(name, size).await?;
@@ -56,16 +58,17 @@ impl Store {
 
     /// Stores messages as if one after another, each with its own outcome, in order.
     ///
-    /// Errors: `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `TopicsExhausted`, `RedisUnavailable`,
-    /// `OutcomeUnknown`; then none is stored.
+    /// Errors: `PayloadTooLarge`, `OfMessage` with `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved` or
+    /// `NothingMasked`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`; then none is stored.
     pub async fn publish_batch(
         &self,
         name: &TopicName,
         messages: Vec<NewMessage>,
     ) -> Result<Vec<Outcome>, Error> {
-        let size = messages.iter().map(|m| payload_len(&m.body.content)).max().unwrap_or(0);
+        let size =
+            messages.iter().map(|m| m.body.content.payload().len()).max().unwrap_or(0) as i64;
         if let Some(at) = messages.iter().position(|message| message.body.callback.is_some()) {
-            let checked = self.check_callbacks(name, true).await;
+            let checked = self.check_callable(name).await;
             checked.map_err(|error| Error::OfMessage(at, Box::new(error)))?;
         }
         let topic = self.topic_for(name, size).await?;
@@ -232,7 +235,7 @@ impl Store {
             dead_letter: seen.dead_letter,
         };
         if update.content.is_some() {
-            self.topic_for(&topic.name, payload_len(&body.content)).await?;
+            self.topic_for(&topic.name, body.content.payload().len() as i64).await?;
         }
         if update.callback.is_some() || update.headers.is_some() {
             topic.takes(&body)?;
@@ -336,9 +339,4 @@ fn wave<'m>(messages: &'m [NewMessage], bodies: &[Bytes]) -> usize {
     let most = messages.len().min(WAVE_MESSAGES);
     let end = (0..most).find(|at| ends(&messages[*at], &bodies[*at]));
     end.unwrap_or(most).max(1)
-}
-
-fn payload_len(content: &Content) -> i64 {
-    let (Content::Json(payload) | Content::Bytes { data: payload, .. }) = content;
-    payload.len() as i64
 }

@@ -1,7 +1,7 @@
 //! nack: gives leases back: as failed, as not worked on, or as never seen.
 
 use super::{
-    ack::{refused, write_holders},
+    ack::{refused, write_call, write_holders},
     backend::Backend,
     call::{Context, Ticket, Verb},
     inbox::Job,
@@ -9,7 +9,7 @@ use super::{
     reply::{CallError, Fields},
     scripts::{self, Script},
     submit::Grouped,
-    types::{Call, NackKind, NackRequest, Nacked},
+    types::{NackKind, NackRequest, Nacked},
 };
 use crate::{
     error::Error,
@@ -85,15 +85,13 @@ impl Verb for Nack {
             }
             command.arg(random_unit()).arg(seal.granted_at);
             match how {
-                How::Asked(NackRequest { call: Some(Call { started_at, report }), .. }) => {
-                    // A report always serializes, and so does a string.
-                    command.arg(serde_json::to_string(report).unwrap_or_default()).arg(*started_at)
+                How::Asked(NackRequest { call: None, reason: Some(reason), .. }) => {
+                    // A string always serializes.
+                    command.arg("").arg(serde_json::to_string(reason).unwrap_or_default());
                 }
-                How::Asked(NackRequest { reason: Some(reason), .. }) => {
-                    command.arg(serde_json::to_string(reason).unwrap_or_default()).arg("")
-                }
-                _ => command.arg("").arg(""),
-            };
+                How::Asked(NackRequest { call, .. }) => write_call(call.as_ref(), command),
+                _ => write_call(None, command),
+            }
         }
     }
 

@@ -12,7 +12,6 @@ use super::{
     registry::Topic,
     reply::{CallError, Fields, word},
     scripts,
-    submit::Grouped,
     types::{Call, NackRequest, Nacked},
 };
 use crate::{
@@ -62,12 +61,12 @@ impl Topic {
 }
 
 impl Store {
-    /// May messages that name a callback be published to a topic that may not exist yet? Where not, it is not made.
-    pub(super) async fn check_callbacks(&self, name: &TopicName, any: bool) -> Result<(), Error> {
-        if any && !name.is_callbacks() && self.known_topic(name).await?.is_none() {
-            return Err(Error::TopicNotPushed);
+    /// May messages that name a callback be published to this topic, which may not exist yet? Where not, it is not made.
+    pub(super) async fn check_callable(&self, name: &TopicName) -> Result<(), Error> {
+        if name.is_callbacks() || self.known_topic(name).await?.is_some() {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::TopicNotPushed)
     }
 
     /// The topics that dueq sends itself, its own among them.
@@ -126,7 +125,7 @@ impl Store {
     /// Errors: as for [`Store::ack`].
     pub async fn ack_call(&self, granted: &Granted, call: Call) -> Result<(), Error> {
         let verb = || Ack { id: granted.id, seal: granted.seal, call: Some(call.clone()) };
-        self.end(granted.id, verb).await
+        self.of_holder(granted.id, verb).await
     }
 
     /// Gives back a message that was not delivered.
@@ -138,7 +137,7 @@ impl Store {
         request: NackRequest,
     ) -> Result<Nacked, Error> {
         let how = || How::Asked(request.clone());
-        self.end(granted.id, || Nack { id: granted.id, seal: granted.seal, how: how() }).await
+        self.of_holder(granted.id, || Nack { id: granted.id, seal: granted.seal, how: how() }).await
     }
 
     /// Gives back a message for whose call there is no place before `due_at`: the attempt does not count.
@@ -147,7 +146,7 @@ impl Store {
     pub async fn park(&self, granted: &Granted, due_at: Millis) -> Result<(), Error> {
         let how = || How::Park(due_at);
         let verb = || Nack { id: granted.id, seal: granted.seal, how: how() };
-        self.end(granted.id, verb).await.map(|_: Nacked| ())
+        self.of_holder(granted.id, verb).await.map(|_: Nacked| ())
     }
 
     /// Makes the lease of a message that is being called `lease_ms` long from now. Returns when it ends.
@@ -158,16 +157,8 @@ impl Store {
         (id, seal): (MessageId, crate::model::Seal),
         lease_ms: u64,
     ) -> Result<Millis, Error> {
-        let extended = self.end(id, || Extend { id, seal, lease_ms }).await?;
+        let extended = self.of_holder(id, || Extend { id, seal, lease_ms }).await?;
         Ok(extended.lease_expires_at)
-    }
-
-    async fn end<V, T>(&self, id: MessageId, verb: impl Fn() -> V) -> Result<T, Error>
-    where
-        V: Grouped<Answer = Result<T, Error>>,
-    {
-        let submit = async |topic: Arc<Topic>| self.lanes.submit(&topic, verb()).await;
-        self.of_message(id, submit).await?.1
     }
 
     /// Takes up to `most` calls out of what a topic of this rate may make, all instances together; gives back as many

@@ -6,7 +6,7 @@ use dueq::loops::callbacks::{CallRequest, Verdict};
 use dueq::model::CallMethod;
 
 use crate::receiver::{Answer, Receiver};
-use crate::{call, caller, request};
+use crate::{call, caller, carried_out, request};
 
 const LATER: Verdict = Verdict::Retry { after: None };
 
@@ -26,7 +26,7 @@ async fn the_request_is_as_it_was_built() {
         let mut request = request(&format!("{}a/é?b=c%20d#e", receiver.url()));
         request.headers.insert("x-a", "1".parse().unwrap());
         assert_eq!(
-            caller.call(CallRequest { method, ..request }).await.verdict,
+            carried_out(&caller, CallRequest { method, ..request }).await.verdict,
             Verdict::Delivered
         );
         let (head, body) = receiver.requests().pop().unwrap();

@@ -6,7 +6,7 @@ use dueq::loops::callbacks::CallRequest;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use crate::{caller, request};
+use crate::{caller, carried_out, request};
 
 const CALLS: usize = 2_000;
 
@@ -37,7 +37,7 @@ async fn a_call_that_is_never_answered_costs_well_below_64_kib() {
         .map(|_| {
             let (caller, request) = (caller.clone(), request(&url));
             let request = CallRequest { timeout: Duration::from_secs(60), ..request };
-            tokio::spawn(async move { caller.call(request).await })
+            tokio::spawn(async move { carried_out(&caller, request).await })
         })
         .collect();
     for _ in 0..CALLS {

@@ -61,21 +61,12 @@ impl Caller {
         Ok(Self { http })
     }
 
-    /// Makes the call. It ends within its timeout, and then nothing of it is left: to give it up, drop the future.
-    pub async fn call(&self, request: CallRequest) -> CallOutcome {
-        let outcome = self.call_unless(request, std::future::pending()).await;
-        // Nothing breaks it off.
-        outcome.unwrap_or_else(|| CallOutcome {
-            report: CallReport::default(),
-            verdict: Verdict::Retry { after: None },
-        })
-    }
-
-    /// Makes the call, or nothing where it is broken off before an answer has begun.
+    /// Makes the call, or nothing where it is broken off before an answer has begun. It ends within its timeout, and then
+    /// nothing of it is left.
     ///
     /// The head of the answer decides. A receiver that said 200 has taken the message, whatever becomes of the rest of
     /// its answer, which is read for a short while only.
-    pub async fn call_unless(
+    pub async fn call(
         &self,
         request: CallRequest,
         broken_off: impl Future<Output = ()>,

@@ -1,11 +1,6 @@
 //! One message on its way: the call, the lease that is kept while it lasts, and what the answer means for the message.
 
-use super::{
-    Caller, Sending, Verdict,
-    outcome::CallOutcome,
-    places::HostKey,
-    request::{self, CallRequest},
-};
+use super::{Caller, Sending, Verdict, outcome::CallOutcome, places::HostKey, request};
 use crate::{
     error::Error,
     metrics::CallMetrics,
@@ -97,14 +92,12 @@ impl Flights {
     pub fn begin(&self, course: Arc<Course>, host: HostKey, granted: Granted) {
         let flights = self.clone();
         self.spawn(async move {
-            let began = Instant::now();
-            let started_at = flights.store.now();
+            let place = Place::taken(&course, host);
+            let (began, started_at) = (place.began, flights.store.now());
             if granted.lease_expires_at <= started_at {
                 // It waited here while this instance was stopped, and is somebody else's by now.
-                drop(Place::taken(&course, host));
                 return;
             }
-            let place = Place::taken(&course, host);
             let late = (started_at - granted.due_at).max(0) as f64 / 1000.0;
             course.metrics.lateness_seconds.observe(late);
             let outcome = flights.call(&course, &granted, started_at).await;
@@ -160,7 +153,7 @@ impl Flights {
                 () = self.giving_up.cancelled() => {}
             }
         };
-        self.caller.call_unless(request, broken_off).await
+        self.caller.call(request, broken_off).await
     }
 
     /// Makes the lease longer and longer; ends when it is lost.
@@ -235,14 +228,5 @@ impl Flights {
                 }
             }
         }
-    }
-}
-
-impl CallRequest {
-    /// Whose place the call takes: name or address, and port.
-    pub(super) fn host_of(url: &crate::model::CallUrl) -> HostKey {
-        let Ok(url) = url.url() else { return HostKey::new() };
-        let port = url.port_or_known_default().unwrap_or(0);
-        format!("{}:{port}", url.host_str().unwrap_or_default())
     }
 }

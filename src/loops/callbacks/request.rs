@@ -10,9 +10,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ring::hmac;
 use std::{collections::BTreeMap, time::Duration};
 
-/// The media type of bytes that came without one.
-const OCTETS: &str = "application/octet-stream";
-
 /// A call that is to be made.
 #[derive(Clone, Debug)]
 pub struct CallRequest {
@@ -53,13 +50,11 @@ pub fn build(
     let mut headers = HeaderMap::with_capacity(16);
     add(&mut headers, &push.headers);
     add(&mut headers, &body.headers);
-    let (payload, content_type) = match &body.content {
-        Content::Json(json) => (json, Some(HeaderValue::from_static("application/json"))),
-        // What was scheduled without a payload: bytes of no type, and none of them.
-        Content::Bytes { data, content_type } if data.is_empty() && content_type == OCTETS => {
-            (data, None)
-        }
-        Content::Bytes { data, content_type } => (data, HeaderValue::from_str(content_type).ok()),
+    let payload = body.content.payload();
+    let content_type = match &body.content {
+        Content::Json(_) => Some(HeaderValue::from_static("application/json")),
+        content if content.is_nothing() => None,
+        Content::Bytes { content_type, .. } => HeaderValue::from_str(content_type).ok(),
     };
     if let Some(content_type) = content_type {
         headers.insert(header::CONTENT_TYPE, content_type);

@@ -5,12 +5,11 @@ use super::{
     Sending,
     flight::{Course, Flights, LEASE_MS, Landed},
     places::{Limits, Places, Seat},
-    request::CallRequest,
 };
 use crate::{
     error::Error,
     metrics::CallMetrics,
-    model::{Push, TopicName},
+    model::{CallUrl, Push, TopicName},
     store::{Granted, Grants, Want},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -174,7 +173,7 @@ impl Sender {
         for granted in grants.take() {
             let callback = granted.body.callback.as_ref();
             let url = callback.map(|callback| &callback.url).or(course.push.url.as_ref());
-            let host = url.map(CallRequest::host_of).unwrap_or_default();
+            let host = url.map(CallUrl::host).unwrap_or_default();
             let message = (course.clone(), granted);
             let bytes = message.1.payload_bytes as usize;
             match self.places.offer(host.clone(), bytes, message, now, limits) {
