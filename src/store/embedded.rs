@@ -9,6 +9,7 @@ mod files;
 mod program;
 mod server;
 mod supervisor;
+mod torn;
 
 use std::{
     fmt::Write as _,

@@ -183,3 +183,40 @@ async fn ready_in_a_moment() {
     Dueq::embedded(&data).start().await;
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
+
+/// SIGKILL for an instance and its Redis at once, as when the power fails.
+async fn power_off(dueq: &mut Dueq) {
+    let redis = redis_of(dueq);
+    dueq.pause(); // so that it does not start another
+    kill_process(Pid::from_raw(redis as i32).unwrap(), Signal::KILL).unwrap();
+    dueq.kill9();
+    ends(redis).await;
+}
+
+#[tokio::test]
+async fn half_a_change_at_the_end_of_the_log_is_never_applied() {
+    let data = temp_dir("data");
+    let mut dueq = Dueq::embedded(&data).args(["--fsync", "always"]).start().await;
+    let name = topic("torn");
+    for n in 0..2 {
+        dueq.client().published(&name, json!({"payload": n, "delay_ms": 600_000})).await;
+    }
+    power_off(&mut dueq).await;
+    // Of the last change its EXEC is gone, and a part of what it did.
+    let log = data.join("appendonlydir/appendonly.aof.1.incr.aof");
+    let log = std::fs::File::options().write(true).open(log).unwrap();
+    log.set_len(log.metadata().unwrap().len() - 30).unwrap();
+    for n in 0..2 {
+        let mut dueq = Dueq::embedded(&data).args(["--fsync", "always"]).start().await;
+        let seen = dueq.client().topic(&name).await.expect(200).json();
+        assert_eq!(seen["counts"]["delayed"], 1 + n, "{seen}");
+        assert_eq!(seen["totals"]["published"], 1 + n, "{seen}");
+        assert_eq!(dueq.log().contains("in the middle of a change"), n == 0, "{}", dueq.log());
+        dueq.client().published(&name, json!({"payload": n, "delay_ms": 600_000})).await;
+        power_off(&mut dueq).await;
+    }
+    let dueq = Dueq::embedded(&data).start().await;
+    let ids = dueq.client().listed(&name, "state=delayed").await;
+    assert_eq!(ids.len(), 3, "{ids:?}");
+    assert_eq!(dueq.client().total(&name, "published").await, 3);
+}

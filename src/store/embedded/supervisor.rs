@@ -5,7 +5,7 @@ use super::{
     Options, StartError,
     files::{DataDir, Socket},
     program::Program,
-    server,
+    server, torn,
 };
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 use tokio::{
@@ -102,6 +102,16 @@ async fn start(options: Options) -> Result<(Supervised, Child), StartError> {
 
 impl Supervised {
     fn spawn(&self) -> std::io::Result<Child> {
+        // A server that ends properly removes its pid file: its log needs no look.
+        if self.dir.pid_file().exists() {
+            match torn::mend(self.dir.path())? {
+                0 => {}
+                bytes => tracing::warn!(
+                    bytes,
+                    "the log ended in the middle of a change: cut back to before it"
+                ),
+            }
+        }
         server::spawn(&self.program, &self.arguments, &self.log)
     }
 
