@@ -12,13 +12,14 @@ local function end_lease(k, member, zset, deadline, now, ttl)
   local attempts, counted, max_attempts, priority, rest = parse_extra(redis.call('HGET', k.extra, member))
   local attempt = attempts + 1
   redis.call('ZREM', zset, member)
+  local meta = redis.call('HMGET', k.meta, 'max_attempts', 'lease_ms')
+  local dead = counted + 1 >= (tonumber(max_attempts) or tonumber(meta[1]))
   local over = expiry(k, member, rest, deadline, ttl)
-  if over and over <= now then
+  -- What died at its deadline has no time to live any more, however late anybody looks.
+  if over and over <= (dead and deadline or now) then
     drop_all(k, { member }, 'expired')
     return 'gone'
   end
-  local meta = redis.call('HMGET', k.meta, 'max_attempts', 'lease_ms')
-  local dead = counted + 1 >= (tonumber(max_attempts) or tonumber(meta[1]))
   local lines = event('x', deadline, attempt, '')
   if attempts == 0 then
     -- Nothing was written at the first grant; the topic's lease tells when it was, unless another was asked for.

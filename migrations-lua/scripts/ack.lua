@@ -16,8 +16,8 @@
 -- ARGV[4..] n members; n seals unless all have one; where calls are to be kept, for each when its call began (ms; '' for
 --   none) and its report
 -- returns: n when all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again; or 'STALE'
--- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; 5 more calls a group where messages are not
---   plain; one HEXISTS for each that fails, one HGET for each that has a key
+-- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; an HMGET more in a topic where some messages are
+--   not plain, 5 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key
 local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
@@ -26,7 +26,13 @@ local n = tonumber(ARGV[2])
 
 -- The usual group: first attempts of one run, all held, in a topic without a TTL that retains no acked messages.
 local plain = not meta[2] or string.find(meta[2], '^%d,,,')
-if plain and ARGV[3] ~= '' and redis.call('EXISTS', KEYS[4]) == 0 then
+local own = ARGV[3] == ''
+if plain and not own and redis.call('EXISTS', KEYS[4]) == 1 then
+  -- In a topic where something failed once, most of what is acked still is plain.
+  local extras = redis.call('HMGET', KEYS[4], unpack(ARGV, 4, n + 3))
+  for i = 1, n do own = own or extras[i] end
+end
+if plain and not own then
   -- The common seal: attempt * 4096 + generation * 2 + last.
   local seal = tonumber(ARGV[3])
   local last, generation = seal % 2, math.floor(seal / 2) % 2048

@@ -109,19 +109,31 @@ if taken > 0 then
   local topic_max = tonumber(meta[2])
   local extras = special and lib.read_extras(KEYS[6], members) or {}
   if ttl then lib.remember_first_due(k, found, extras) end
-  if extras[1] == nil and topic_max > 1 then
+  -- In a topic where something failed once, most of what is granted still is plain.
+  local own = false
+  for i = 1, extras[1] ~= nil and taken or 0 do own = own or extras[i] end
+  if not own and topic_max > 1 then
     redis.call('ZADD', KEYS[1], unpack(leases))
   else
     lib = lib or rare()
+    local plain = {}
     for i = 1, taken do
-      local attempts, counted, own_max, priority, rest = lib.parse_extra(extras[i])
-      local left = math.max((tonumber(own_max) or topic_max) - counted - 1, 0)
-      local key = ''
-      if attempts > 0 and ARGV[3] < '2' then lib.add_events(k, members[i], lib.event('g', now, attempts + 1, '')) end
-      if rest ~= '' then key = lib.grant_key(k, members[i], extras[i]) end
+      local attempts, left, priority, key = 0, topic_max - 1, 0, ''
+      if extras[i] then
+        local counted, own_max, rest
+        attempts, counted, own_max, priority, rest = lib.parse_extra(extras[i])
+        left = math.max((tonumber(own_max) or topic_max) - counted - 1, 0)
+        if attempts > 0 and ARGV[3] < '2' then lib.add_events(k, members[i], lib.event('g', now, attempts + 1, '')) end
+        if rest ~= '' then key = lib.grant_key(k, members[i], extras[i]) end
+      end
       facts[4 * i - 3], facts[4 * i - 2], facts[4 * i - 1], facts[4 * i] = attempts + 1, left, priority, key
-      redis.call('ZADD', left > 0 and KEYS[1] or KEYS[2], leases[2 * i - 1], members[i])
+      if left > 0 then
+        plain[#plain + 1], plain[#plain + 2] = leases[2 * i - 1], members[i]
+      else
+        redis.call('ZADD', KEYS[2], leases[2 * i - 1], members[i])
+      end
     end
+    if #plain > 0 then redis.call('ZADD', KEYS[1], unpack(plain)) end
   end
   redis.call('HINCRBY', KEYS[5], 'granted', taken)
 end

@@ -121,7 +121,8 @@ impl Registry {
         let Some(name) = word(&name).and_then(|name| TopicName::parse(name).ok()) else {
             return Ok(None);
         };
-        let topic = self.find(lanes, &name).await?;
+        // Not as it is known: under this name another topic is, maybe, that has been deleted since.
+        let topic = self.look_up(lanes, &name).await?;
         Ok(topic.filter(|topic| topic.route.topic == number))
     }
 
@@ -183,7 +184,7 @@ impl Registry {
         let created = fields.int()? == 1;
         let topic = self.remember(lanes, name, fields.value()?)?;
         // From here on everybody who works from an older configuration is told so.
-        self.open_partition(lanes, &topic).await?;
+        self.open_partition(lanes, &topic).await.map_err(|_| CallError::Unknown)?;
         // Consumers may wait for it before it exists, or under another configuration.
         lanes.wake(name);
         // Those who send what is pushed look at all settings again.

@@ -75,4 +75,3 @@ mod ttl;
 mod two_instances;
 mod update;
 mod update_refused;
-mod walk;

@@ -230,3 +230,17 @@ async fn a_delete_without_force_never_takes_a_message_that_was_published() {
         here.ack_leased(&held).await.expect(204);
     }
 }
+
+#[tokio::test]
+async fn a_message_of_a_topic_made_anew_is_found_by_an_instance_that_knows_the_old_one() {
+    let (one, other, topic) = (client().await, instance().await, topic("anew"));
+    let other = other.client();
+    one.new_topic(&topic, json!({})).await;
+    other.topic(&topic).await.expect(200);
+    one.delete_topic(&topic, "").await.expect(204);
+    let id = one.published(&topic, json!({"payload": 1})).await;
+    let held = one.lease_one(&topic).await;
+    // By its id alone: nothing has told that instance of the new topic.
+    assert_eq!(other.state(&id).await, "leased");
+    other.ack_leased(&held).await.expect(204);
+}

@@ -286,3 +286,14 @@ async fn what_has_expired_cannot_be_changed_any_more() {
     client.delete(&id).await.problem(404, "message_not_found");
     expired(&client, &topic, 1).await;
 }
+
+#[tokio::test]
+async fn a_message_that_died_before_its_ttl_was_over_is_dead_however_late_anybody_looks() {
+    let (client, topic) = (client().await, topic("ttl"));
+    let message = json!({"payload": 1, "ttl_ms": 1200, "max_attempts": 1});
+    let sent = client.publish(&topic, message).await.expect(201);
+    client.lease_one_with(&topic, json!({"lease_ms": 1000})).await;
+    passes(sent.instant("due_at") + 1200).await;
+    assert_eq!(client.state(&sent.text("id")).await, "dead");
+    counted(&client, &topic, &[("totals", "dead", 1), ("totals", "expired", 0)]).await;
+}
