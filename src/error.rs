@@ -1,5 +1,7 @@
 //! Why an operation of the queue was not done. Knows nothing of HTTP: `http::problem` says how each looks there.
 
+use crate::model::{MAX_HEADERS_BYTES, Unkept};
+
 /// An operation's refusal or failure.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
@@ -50,6 +52,9 @@ pub enum Error {
     /// `***` stands for a value that is stored, and under this field nothing is.
     #[error("*** stands for a value that is stored, and none is")]
     NothingMasked(String),
+    /// With the values that `***` stands for these headers are larger than headers may be.
+    #[error("with what *** stands for they are larger than {MAX_HEADERS_BYTES} bytes together")]
+    HeadersTooLarge(String),
     /// What is wrong with this message of a batch, counted from 0.
     #[error("{1}")]
     OfMessage(usize, Box<Error>),
@@ -77,4 +82,22 @@ pub enum Error {
     /// A defect: a reply or a stored value that cannot be read. Logged where it was seen.
     #[error("an internal error")]
     Internal,
+}
+
+impl Error {
+    /// What went wrong after a part of the request was done: nobody may be told that nothing happened.
+    pub fn after_change(self) -> Self {
+        match self {
+            Self::RedisUnavailable => Self::OutcomeUnknown,
+            error => error,
+        }
+    }
+
+    /// Why the headers in the field `place` cannot be kept.
+    pub fn of_unkept(unkept: Unkept, place: &str) -> Self {
+        match unkept {
+            Unkept::Nothing(name) => Self::NothingMasked(format!("{place}.{name}")),
+            Unkept::TooLarge => Self::HeadersTooLarge(place.to_owned()),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! dueq: a delay queue over HTTP on Redis.
 //!
 //! Modules import in one direction:
-//! `model ← error ← metrics ← store ← waiting ← {http, loops} ← app ← cli ← main`.
+//! `seeded ← model ← error ← metrics ← store ← waiting ← {http, loops} ← app ← cli ← main`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -13,5 +13,6 @@ pub mod http;
 pub mod loops;
 pub mod metrics;
 pub mod model;
+mod seeded;
 pub mod store;
 pub mod waiting;

@@ -3,6 +3,8 @@
 //! under its own name (the `Origin`), or under one that it had its DNS point here (the `Host`; DNS rebinding); so both
 //! must be names that no stranger can have.
 
+#[cfg(test)]
+mod fuzz;
 mod hosts;
 mod keys;
 

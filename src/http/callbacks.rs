@@ -121,7 +121,8 @@ pub async fn schedule_callback(
     publish(&state, TopicName::callbacks(), message).await
 }
 
-fn read(fields: &mut Fields<'_>, body: &Bytes, header: Option<String>) -> NewMessage {
+/// Reads a callback as the message that it becomes.
+pub(super) fn read(fields: &mut Fields<'_>, body: &Bytes, header: Option<String>) -> NewMessage {
     let said = read_call(fields);
     let content = read_content(fields, body).unwrap_or_else(Content::nothing);
     // In this topic the defaults are known, and a default that is said is the same request as one that is not.

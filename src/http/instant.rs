@@ -1,13 +1,14 @@
 //! Instants in answers. A batch of leases has thousands of them, so they are written without formatting each anew.
 
-use crate::model::{Millis, format_instant};
+use crate::model::{LAST, Millis, format_instant};
 use serde::{Serialize, Serializer};
 use std::cell::Cell;
 
-/// The end of the year 9999: what RFC 3339 can say.
-const LAST: Millis = 253_402_300_799_999;
+/// The beginning of the year 0, ms. RFC 3339 can say what lies between it and [`LAST`].
+const FIRST: Millis = -62_167_219_200_000;
 
-/// An instant as answers show it: RFC 3339 in UTC with milliseconds. What lies beyond the year 9999 is shown as its end.
+/// An instant as answers show it: RFC 3339 in UTC with milliseconds. What lies before the year 0 or beyond the year 9999 is
+/// shown as its beginning or its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instant(pub Millis);
 
@@ -18,13 +19,12 @@ thread_local! {
 
 impl Serialize for Instant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let millis = self.0.min(LAST);
+        let millis = self.0.clamp(FIRST, LAST);
         let second = millis.div_euclid(1_000);
         let (written, mut text) = WRITTEN.get();
         if written != second {
             match format_instant(second * 1_000).as_bytes().try_into() {
                 Ok(formatted) => text = formatted,
-                // Before the year 0, which no answer has.
                 Err(_) => return serializer.serialize_str(&format_instant(millis)),
             }
             WRITTEN.set((second, text));
@@ -56,15 +56,23 @@ mod tests {
             1_763_700_000_123,
             LAST,
             -1_500,
-            -1_000_000_000_000_000,
+            FIRST,
             1_763_700_000_999,
         ] {
             let text = serde_json::to_string(&Instant(millis)).unwrap();
             assert_eq!(text, format!("\"{}\"", format_instant(millis)));
         }
-        assert_eq!(
-            serde_json::to_string(&Instant(LAST + 1)).unwrap(),
-            "\"9999-12-31T23:59:59.999Z\""
-        );
+    }
+
+    #[test]
+    fn what_no_calendar_has_is_written_as_its_nearest_end() {
+        for (millis, shown) in [
+            (LAST + 1, "\"9999-12-31T23:59:59.999Z\""),
+            (i64::MAX, "\"9999-12-31T23:59:59.999Z\""),
+            (FIRST - 1, "\"0000-01-01T00:00:00.000Z\""),
+            (i64::MIN, "\"0000-01-01T00:00:00.000Z\""),
+        ] {
+            assert_eq!(serde_json::to_string(&Instant(millis)).unwrap(), shown);
+        }
     }
 }

@@ -64,7 +64,7 @@ pub async fn lease_from_topics(
 }
 
 /// The names; what is wrong with them is noted in `fields`.
-fn read_topics(fields: &mut Fields<'_>) -> Vec<TopicName> {
+pub(super) fn read_topics(fields: &mut Fields<'_>) -> Vec<TopicName> {
     let topics = fields.strings("topics", 1..=MAX_TOPICS_LIMIT, |text| {
         TopicName::parse(text).map_err(|error| error.to_string())
     });

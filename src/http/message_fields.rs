@@ -8,7 +8,8 @@ use super::{
     fingerprint::fingerprint,
 };
 use crate::model::{
-    Body, Content, MAX_ATTEMPTS_LIMIT, MAX_DELAY_MS, MAX_KEY_CHARS, Millis, OCTETS, parse_instant,
+    Body, Content, MAX_ATTEMPTS_LIMIT, MAX_DELAY_MS, MAX_HEADERS_BYTES, MAX_KEY_CHARS, Millis,
+    OCTETS, parse_instant,
 };
 use crate::store::{
     Due, Idempotency, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate,
@@ -19,7 +20,6 @@ use bytes::Bytes;
 use std::{borrow::Cow, collections::BTreeMap};
 
 const MAX_HEADERS: usize = 32;
-const MAX_HEADERS_BYTES: usize = 8 * 1024;
 const MAX_CONTENT_TYPE: usize = 255;
 
 const IDEMPOTENCY_KEY: &str = "idempotency_key";

@@ -11,6 +11,8 @@ mod dead_letter;
 mod extract;
 mod fields;
 mod fingerprint;
+#[cfg(test)]
+mod fuzz;
 mod guard;
 mod hold;
 mod hold_batch;

@@ -141,17 +141,17 @@ impl PushChange {
 
     /// The push that `stored` becomes, which is none where the topic was not pushed before.
     ///
-    /// Errors: `NothingMasked`.
+    /// Errors: `NothingMasked`, `HeadersTooLarge`.
     pub fn onto(&self, stored: Option<&Push>) -> Result<Push, Error> {
         let (none, unsigned) = (BTreeMap::new(), Vec::new());
         let headers = unmasked(&self.push.headers, stored.map_or(&none, |stored| &stored.headers));
-        let nothing = |name| Error::NothingMasked(format!("push.headers.{name}"));
+        let unkept = |unkept| Error::of_unkept(unkept, "push.headers");
         let kept = stored.map_or(&unsigned, |stored| &stored.secrets);
         let secrets = match &self.secrets {
             None => kept.clone(),
             Some(put) => with_kept(put, kept)?,
         };
-        Ok(Push { headers: headers.map_err(nothing)?, secrets, ..self.push.clone() })
+        Ok(Push { headers: headers.map_err(unkept)?, secrets, ..self.push.clone() })
     }
 }
 

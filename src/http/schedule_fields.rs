@@ -203,7 +203,7 @@ fn read_told(
 
 /// The schedule as it is put in place of the present one, whose headers `***` stands for.
 ///
-/// Errors: `NothingMasked`.
+/// Errors: `NothingMasked`, `HeadersTooLarge`.
 pub(super) fn with_kept_headers(
     mut spec: ScheduleSpec,
     present: Option<&Schedule>,
@@ -211,8 +211,8 @@ pub(super) fn with_kept_headers(
     let none = BTreeMap::new();
     let stored = present.map_or(&none, |present| &present.spec.message.body.headers);
     let headers = unmasked(&spec.message.body.headers, stored);
-    let named = |name| Error::NothingMasked(format!("message.headers.{name}"));
-    spec.message.body.headers = headers.map_err(named)?;
+    let unkept = |unkept| Error::of_unkept(unkept, "message.headers");
+    spec.message.body.headers = headers.map_err(unkept)?;
     Ok(spec)
 }
 

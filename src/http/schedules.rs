@@ -68,8 +68,13 @@ problem_responses! {
     507 "`topics_exhausted`: no more topics can be made in this Redis",
 }
 
-async fn answer_with_schedule(state: &AppState, name: &ScheduleName) -> Result<Response, Problem> {
-    let schedule = state.store.get_schedule(name).await?;
+/// Answers with the schedule as it stands; `told` is what is said of an error.
+async fn answer_with_schedule(
+    state: &AppState,
+    name: &ScheduleName,
+    told: impl FnOnce(Error) -> Error,
+) -> Result<Response, Problem> {
+    let schedule = state.store.get_schedule(name).await.map_err(told)?;
     Ok(super::json(&Schedule::of(&schedule)?).into_response())
 }
 
@@ -102,7 +107,7 @@ pub async fn put_schedule(
     check_spec(&state, &spec)?;
     let change = |present: Option<&_>| with_kept_headers(spec.clone(), present);
     let created = state.store.put_schedule(&name, change).await?;
-    let mut answer = answer_with_schedule(&state, &name).await?;
+    let mut answer = answer_with_schedule(&state, &name, Error::after_change).await?;
     if created {
         *answer.status_mut() = StatusCode::CREATED;
     }
@@ -124,7 +129,7 @@ pub async fn get_schedule(
     query: Query,
 ) -> Result<Response, Problem> {
     query.none()?;
-    answer_with_schedule(&state, &name).await
+    answer_with_schedule(&state, &name, |error| error).await
 }
 
 /// Delete a schedule.
@@ -192,7 +197,7 @@ pub async fn pause_schedule(
     query.none()?;
     payload.json_or_none()?.finish()?;
     state.store.pause_schedule(&name).await?;
-    answer_with_schedule(&state, &name).await
+    answer_with_schedule(&state, &name, Error::after_change).await
 }
 
 /// Resume a schedule.
@@ -213,7 +218,7 @@ pub async fn resume_schedule(
     query.none()?;
     payload.json_or_none()?.finish()?;
     state.store.resume_schedule(&name).await?;
-    answer_with_schedule(&state, &name).await
+    answer_with_schedule(&state, &name, Error::after_change).await
 }
 
 /// Publish a schedule's message now.
@@ -236,5 +241,5 @@ pub async fn trigger_schedule(
     query.none()?;
     payload.json_or_none()?.finish()?;
     state.store.trigger_schedule(&name).await?;
-    answer_with_schedule(&state, &name).await
+    answer_with_schedule(&state, &name, Error::after_change).await
 }

@@ -7,6 +7,7 @@ use super::{
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems, TopicProblems},
     topics::{Topic, answer_with_topic},
 };
+use crate::error::Error;
 use crate::model::{
     DEFAULT_REDRIVE, MAX_BUCKETS, MAX_DELAY_MS, MAX_REDRIVE, Millis, State as MessageState,
 };
@@ -130,7 +131,7 @@ pub async fn pause_topic(
     query.none()?;
     payload.json_or_none()?.finish()?;
     state.store.pause_topic(&name).await?;
-    answer_with_topic(&state, &name).await
+    answer_with_topic(&state, &name, Error::after_change).await
 }
 
 /// Resume a topic.
@@ -152,7 +153,7 @@ pub async fn resume_topic(
     query.none()?;
     payload.json_or_none()?.finish()?;
     state.store.resume_topic(&name).await?;
-    answer_with_topic(&state, &name).await
+    answer_with_topic(&state, &name, Error::after_change).await
 }
 
 /// Purge a topic.

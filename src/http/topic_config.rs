@@ -222,7 +222,7 @@ pub async fn put_topic(
         IfMatch::None => state.store.put_topic(&name, whole, None).await?,
         IfMatch::OneOf(revisions) => state.store.put_topic(&name, whole, Some(&revisions)).await?,
     };
-    let mut answer = answer_with_topic(&state, &name).await?;
+    let mut answer = answer_with_topic(&state, &name, Error::after_change).await?;
     if created {
         *answer.status_mut() = StatusCode::CREATED;
     }
@@ -262,7 +262,7 @@ pub async fn update_topic(
             updated.map_err(no_match)?
         }
     }
-    answer_with_topic(&state, &name).await
+    answer_with_topic(&state, &name, Error::after_change).await
 }
 
 /// A topic that does not exist matches nothing.

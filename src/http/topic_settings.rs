@@ -96,7 +96,7 @@ impl Changes {
     /// The configuration that `settings` become: the defaults, or what is stored. What is stored, if anything is, has the
     /// secrets that are kept.
     ///
-    /// Errors: `NothingMasked`.
+    /// Errors: `NothingMasked`, `HeadersTooLarge`.
     pub fn onto(
         &self,
         settings: &TopicSettings,

@@ -158,12 +158,13 @@ impl From<&TopicSnapshot> for TopicCounts {
     }
 }
 
-/// Answers with the topic as it stands, under the revision of its configuration.
+/// Answers with the topic as it stands, under the revision of its configuration; `told` is what is said of an error.
 pub(super) async fn answer_with_topic(
     state: &AppState,
     name: &TopicName,
+    told: impl FnOnce(Error) -> Error,
 ) -> Result<Response, Problem> {
-    let (topic, snapshot) = state.store.topic(name).await?;
+    let (topic, snapshot) = state.store.topic(name).await.map_err(told)?;
     let answer = Topic {
         name,
         revision: topic.revision,
@@ -194,7 +195,7 @@ pub async fn get_topic(
     query: Query,
 ) -> Result<Response, Problem> {
     query.none()?;
-    answer_with_topic(&state, &name).await
+    answer_with_topic(&state, &name, |error| error).await
 }
 
 /// Delete a topic.

@@ -105,7 +105,8 @@ pub(super) async fn update(
     Ok(super::json(&Message::whole(&topic, &found)?).into_response())
 }
 
-fn read_update(fields: &mut Fields<'_>, body: &Bytes) -> MessageUpdate {
+/// Reads what is to change.
+pub(super) fn read_update(fields: &mut Fields<'_>, body: &Bytes) -> MessageUpdate {
     fields.no_nulls(&[
         "delay_ms",
         "deliver_at",

@@ -63,8 +63,8 @@ impl Backoff {
             }),
             "fixed" => Some(Self::Fixed { base_ms: parts.next()?.parse().ok()? }),
             "schedule" => {
-                let delays_ms = parts.map(str::parse).collect::<Result<_, _>>().ok()?;
-                Some(Self::Schedule { delays_ms })
+                let delays_ms: Vec<_> = parts.map(str::parse).collect::<Result<_, _>>().ok()?;
+                (!delays_ms.is_empty()).then_some(Self::Schedule { delays_ms })
             }
             _ => None,
         }
@@ -87,5 +87,18 @@ mod tests {
             assert!(!text.contains(','), "{text}");
             assert_eq!(Backoff::from_script(&text), Some(policy), "{text}");
         }
+    }
+
+    #[test]
+    fn a_schedule_without_delays_is_none() {
+        assert_eq!(Backoff::from_script("schedule"), None);
+    }
+
+    #[test]
+    fn a_number_comes_back_from_json_to_its_last_digit() {
+        let (factor, jitter) = (12.186593445987667, 0.24674471734225642);
+        let policy = Backoff::Exponential { base_ms: 0, factor, max_ms: 0, jitter };
+        let json = serde_json::to_string(&policy).unwrap();
+        assert_eq!(serde_json::from_str::<Backoff>(&json).unwrap(), policy);
     }
 }

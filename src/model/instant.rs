@@ -6,7 +6,7 @@ use chrono::{DateTime, SecondsFormat};
 pub type Millis = i64;
 
 /// The last instant that the contract takes: the end of the year 9999.
-const LAST: Millis = 253_402_300_799_999;
+pub const LAST: Millis = 253_402_300_799_999;
 
 /// The text is no instant.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! back one that comes twice ticks once, the first time. An expression that names a range, a list or `*` of hours,
 //! minutes or seconds counts what passes instead: it skips what is left out, and ticks in both repeated hours.
 
-use super::{Millis, TopicName};
+use super::{LAST, MAX_DELAY_MS, Millis, TopicName};
 use chrono::{DateTime, TimeZone};
 use chrono_tz::Tz;
 use croner::{
@@ -236,9 +236,11 @@ impl TryFrom<StoredTiming> for Timing {
                     .map_err(|error| InvalidCron::Syntax(error.to_string()))?;
                 Ok(Self::Cron(CronTiming::read(&cron, timezone)?))
             }
-            // What no hand could have put there must not divide by zero.
+            // What no request could have put there must neither divide by zero nor overflow.
             StoredTiming::Every { every_ms, anchor_ms } => {
-                Ok(Self::Every { every_ms: every_ms.max(MIN_EVERY_MS as Millis), anchor_ms })
+                let most = MAX_DELAY_MS as Millis;
+                let every_ms = every_ms.clamp(MIN_EVERY_MS as Millis, most);
+                Ok(Self::Every { every_ms, anchor_ms: anchor_ms.clamp(-LAST, LAST) })
             }
         }
     }

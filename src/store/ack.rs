@@ -13,6 +13,7 @@ use super::{
 use crate::{
     error::Error,
     model::{MessageId, Seal},
+    seeded,
 };
 use deadpool_redis::redis::{Cmd, Value};
 use std::sync::Arc;
@@ -93,6 +94,9 @@ impl Verb for Ack {
     }
 
     fn concerns(&self) -> [Option<u64>; 2] {
+        if seeded::bug("tokens read first") {
+            return [None, None];
+        }
         [Some(self.id.hash()), None]
     }
 
@@ -121,7 +125,7 @@ impl Verb for Ack {
         let size = group.len();
         let acked_ms = topic.settings.retention.acked_ms;
         if acked_ms > 0 {
-            topic.sweep_by(Some(context.backend.clock.now() + acked_ms));
+            topic.sweep_by(Some(context.backend.clock.now().saturating_add(acked_ms)));
         }
         if let Value::Int(good) = reply {
             if good as usize != size {

@@ -7,6 +7,8 @@
 //! every instant, and cause no false alarm. A repair mends each message in a script that looks at it once more.
 
 mod finding;
+#[cfg(test)]
+mod fuzz;
 mod topics;
 mod verbs;
 

@@ -7,7 +7,7 @@ use super::{
     reply::{CallError, Fields},
     scripts::Script,
 };
-use crate::model::Millis;
+use crate::{model::Millis, seeded};
 use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::{collections::HashSet, sync::Arc, time::Instant};
 use tokio::sync::oneshot;
@@ -140,11 +140,14 @@ impl<V: Verb> Call for Group<V> {
         let size = self.tickets.len();
         context.backend.metrics.observe_group(V::script().name, size);
         let outcome = result.and_then(|reply| V::read(&self.tickets, &self.topic, context, reply));
-        let answers = match outcome {
+        let mut answers: Vec<_> = match outcome {
             Ok(answers) if answers.len() == size => answers,
             Ok(_) => (0..size).map(|_| Err(CallError::Internal)).collect(),
             Err(error) => (0..size).map(|_| Err(error)).collect(),
         };
+        if seeded::bug("answers swapped") {
+            answers.rotate_left(1);
+        }
         for (ticket, answer) in self.tickets.into_iter().zip(answers) {
             // A caller that is gone drops the answer, which knows what to do then (see `Grants`).
             let _ = ticket.answer.send(answer);

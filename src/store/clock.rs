@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::watch;
 
 /// A reply this far (ms) from what was expected means that Redis's clock was set.
-const STEP_MS: i64 = 500;
+const STEP_MS: u64 = 500;
 /// A better estimate is forgotten after this, so that clocks that drift apart are followed.
 const KEEP: Duration = Duration::from_secs(2);
 
@@ -41,18 +41,18 @@ impl Clock {
 
     /// Redis's time now, or some ms before: a reply is always older than the moment it is read.
     pub fn now(&self) -> Millis {
-        (self.offset.load(Ordering::Relaxed) + self.elapsed_us()) / 1000
+        self.offset.load(Ordering::Relaxed).saturating_add(self.elapsed_us()) / 1000
     }
 
     /// Takes an instant that a reply just brought.
     pub fn observe(&self, redis_now: Millis) {
-        let offset = redis_now * 1000 - self.elapsed_us();
+        let offset = redis_now.saturating_mul(1000).saturating_sub(self.elapsed_us());
         let known = self.offset.load(Ordering::Relaxed);
         if offset == known {
             return;
         }
         let Ok(mut raised) = self.raised.lock() else { return };
-        let stepped = (offset - known).abs() > STEP_MS * 1000;
+        let stepped = offset.abs_diff(known) > STEP_MS * 1000;
         // The reply that travelled fastest comes nearest to the truth: keep the greatest, for a while.
         if offset > known || stepped || raised.elapsed() > KEEP {
             self.offset.store(offset, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl Clock {
     pub fn observe_time(&self, time: &[Value]) {
         let number = |at: usize| time.get(at).and_then(reply::word)?.parse::<Millis>().ok();
         if let (Some(seconds), Some(micros)) = (number(0), number(1)) {
-            self.observe(seconds * 1000 + micros / 1000);
+            self.observe(seconds.saturating_mul(1000).saturating_add(micros / 1000));
         }
     }
 

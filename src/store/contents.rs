@@ -43,7 +43,10 @@ impl Store {
                 let some = PurgeSome { states: states.to_vec(), limit: PURGE_MESSAGES };
                 self.lanes.submit_alone(&topic, some).await
             };
-            let (_, some) = self.of_topic(name, purge).await?;
+            let (_, some) = self.of_topic(name, purge).await.map_err(|error| match purged {
+                0 => error,
+                _ => error.after_change(),
+            })?;
             purged += some.purged;
             // As many as there were: whoever publishes faster than this purges does not hold it up for ever.
             let most = *most.get_or_insert(some.purged + some.left);
@@ -71,7 +74,10 @@ impl Store {
                 let some = RedriveSome { limit, skip, base, index: redriven, of, spread_ms, most };
                 self.lanes.submit_alone(&topic, some).await
             };
-            let (_, some) = self.of_topic(name, redrive).await?;
+            let (_, some) = self.of_topic(name, redrive).await.map_err(|error| match redriven {
+                0 => error,
+                _ => error.after_change(),
+            })?;
             redriven += some.redriven;
             skip += some.skipped;
             base.get_or_insert(some.now);

@@ -92,7 +92,7 @@ impl Alone for CountTopic {
             leased,
             dead,
             acked,
-            oldest_ready_age_ms: (oldest > 0).then(|| (now - oldest).max(0)),
+            oldest_ready_age_ms: (oldest > 0).then(|| now.saturating_sub(oldest).max(0)),
             next_due_at: (next > 0).then_some(next),
             totals,
             more,

@@ -54,7 +54,7 @@ pub struct DeadLetter {
     pub payload: Bytes,
 }
 
-struct TakeDead;
+pub(super) struct TakeDead;
 struct FinishDead(Arc<Vec<(MessageId, Millis)>>);
 
 impl Store {

@@ -70,7 +70,8 @@ impl Verb for Extend {
         for _ in group {
             let (code, deadline) = (fields.int()?, fields.int()?);
             answers.push(Ok(if code == 0 {
-                Ok(Extended { lease_ms: deadline - now, lease_expires_at: deadline })
+                let lease_ms = deadline.saturating_sub(now);
+                Ok(Extended { lease_ms, lease_expires_at: deadline })
             } else {
                 Err(refused(code))
             }));

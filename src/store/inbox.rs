@@ -14,6 +14,7 @@ use super::{
     registry::Topic,
     reply::CallError,
 };
+use crate::seeded;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex},
@@ -84,6 +85,17 @@ impl Job {
             Self::PublishSpecial(ticket) => refuse(ticket),
             Self::Lease(ticket) => refuse(ticket),
             Self::Alone(call, _) => call.refuse(),
+        }
+    }
+}
+
+impl Job {
+    /// A seeded bug: a publish is answered that nothing was sent, and goes on waiting to be sent.
+    fn refuse_and_keep(&mut self) {
+        if let Self::Publish(ticket) = self {
+            let (nobody, _) = tokio::sync::oneshot::channel();
+            let answer = std::mem::replace(&mut ticket.answer, nobody);
+            let _ = answer.send(Err(CallError::Unavailable));
         }
     }
 }
@@ -304,6 +316,10 @@ impl Inbox {
         let late: Vec<_> = {
             let mut queue = self.lock();
             let late = queue.jobs.iter().take_while(|job| job.since().elapsed() >= limit).count();
+            if seeded::bug("sent after 503") {
+                queue.jobs.iter_mut().take(late).for_each(Job::refuse_and_keep);
+                return;
+            }
             queue.jobs.drain(..late).collect()
         };
         late.into_iter().for_each(Job::refuse);

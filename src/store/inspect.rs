@@ -102,7 +102,7 @@ fn all_events(
     events.extend(written);
     let told = |event: &Event| event.attempt.is_some_and(|n| i64::from(n) == attempts);
     if state == State::Leased && !events.iter().any(told) {
-        let granted = (at - topic.settings.lease_ms).max(id.published());
+        let granted = at.saturating_sub(topic.settings.lease_ms).max(id.published());
         events.push(event(granted, EventKind::Granted, Some(attempts as u32), true));
     }
     let surplus = events.len().saturating_sub(MAX_EVENTS);

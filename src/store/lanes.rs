@@ -10,6 +10,7 @@ use super::{
     reply::{CallError, refusal},
     scripts,
 };
+use crate::seeded;
 use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
 use std::{
     sync::{
@@ -134,6 +135,8 @@ impl Lanes {
                 demoted
             }
             Err(error) => {
+                let bug = seeded::bug("unavailable after it was sent");
+                let error = if bug { CallError::Unavailable } else { error };
                 for call in calls {
                     self.count(error);
                     hand_out(call, &mut context, Err(error));

@@ -2,7 +2,7 @@
 
 use super::{
     backend::Backend,
-    call::{Context, Ticket, Verb},
+    call::{Context, Single, Ticket, Verb},
     inbox::Job,
     lanes::Lanes,
     nack::{How::Return, Nack},
@@ -11,10 +11,14 @@ use super::{
     scripts::{self, Script},
     submit::Grouped,
 };
-use crate::model::{Body, Content, Member, MessageId, Millis, Seal};
+use crate::{
+    model::{Body, Content, Member, MessageId, Millis, Seal},
+    seeded,
+};
 use bytes::Bytes;
-use deadpool_redis::redis::{Cmd, Value};
+use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::sync::{Arc, Weak};
+use tokio::sync::oneshot;
 
 /// Below this, a want's max_bytes makes the script look at every size; above, the bound of a reply is smaller anyway.
 const SIZED_BELOW: u64 = 256 * 1024;
@@ -189,14 +193,14 @@ impl Verb for Lease {
         let mut answers = Vec::with_capacity(group.len());
         let mut first_end = None;
         for ticket in group {
-            let lease_ms = topic.lease_ms(&ticket.verb.want);
+            let lease_ends = now.saturating_add(topic.lease_ms(&ticket.verb.want));
             let count = if sized && !counts.is_empty() {
                 counts.int()? as usize
             } else {
                 left.min(ticket.verb.want.max_messages as usize)
             };
             left -= count.min(left);
-            let mut messages = Vec::with_capacity(count);
+            let mut messages = Vec::with_capacity(count.min(found.len()));
             for _ in 0..count {
                 let member: Member =
                     found.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;
@@ -204,7 +208,7 @@ impl Verb for Lease {
                 let (attempt, attempts_left, priority, key) = if special {
                     (facts.int()?, facts.int()?, facts.int()?, facts.text()?)
                 } else {
-                    (1, (max_attempts - 1).max(0), 0, String::new())
+                    (1, max_attempts.saturating_sub(1).max(0), 0, String::new())
                 };
                 if attempt == 1 {
                     late.push(now.saturating_sub(due_at));
@@ -229,11 +233,14 @@ impl Verb for Lease {
                     body,
                     priority: priority as u8,
                     key: (!key.is_empty()).then_some(key),
-                    lease_expires_at: now + lease_ms,
+                    lease_expires_at: lease_ends,
                 });
             }
             if !messages.is_empty() {
-                first_end = first_end.into_iter().chain([now + lease_ms]).min();
+                first_end = first_end.into_iter().chain([lease_ends]).min();
+            }
+            if seeded::bug("pop before record") {
+                record_late(&messages, &ticket.verb.lanes, topic, context.run.generation);
             }
             let home = (!messages.is_empty()).then(|| (ticket.verb.lanes.clone(), topic.clone()));
             answers.push(Ok(Leased { grants: Grants { messages, home }, next_at, more }));
@@ -267,6 +274,19 @@ impl Verb for Lease {
         let messages = vec![message; self.want.max_messages as usize];
         Leased { grants: Grants { messages, home: None }, next_at: None, more: false }
     }
+}
+
+/// A seeded bug: what the script took is noted as leased by a command of its own.
+fn record_late(messages: &[Granted], lanes: &Weak<Lanes>, topic: &Topic, generation: u16) {
+    let (Some(lanes), false) = (lanes.upgrade(), messages.is_empty()) else { return };
+    let mut add = cmd("ZADD");
+    add.arg(&topic.keys.unack);
+    for message in messages {
+        add.arg(message.lease_expires_at * 2048 + Millis::from(generation));
+        add.arg(&message.id.member()[..]);
+    }
+    let (answer, _) = oneshot::channel();
+    lanes.inbox.put(Single { command: add, answer }.job());
 }
 
 /// 200 bytes, as the bench publishes them.

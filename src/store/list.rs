@@ -90,13 +90,14 @@ impl Alone for ListSome {
             let waits = matches!(self.state, State::Delayed | State::Ready);
             // Of a message that was granted before it is not known here when it first fell due.
             let ttl = extra.ttl_ms.or((topic_ttl > 0).then_some(topic_ttl));
-            let expires_at = ttl.filter(|_| waits && extra.attempts == 0).map(|ttl| at + ttl);
+            let expires_at =
+                ttl.filter(|_| waits && extra.attempts == 0).map(|ttl| at.saturating_add(ttl));
             let message = MessageSnapshot {
                 id,
                 state: self.state,
                 at,
-                attempts: extra.attempts + held,
-                attempts_left: (max - extra.counted - held).max(0),
+                attempts: extra.attempts.saturating_add(held),
+                attempts_left: max.saturating_sub(extra.counted).saturating_sub(held).max(0),
                 priority: extra.priority,
                 key: extra.key,
                 ttl_ms: extra.ttl_ms,

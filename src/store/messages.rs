@@ -14,6 +14,7 @@ use super::{
 use crate::{
     error::Error,
     model::{Body, DEFAULT_PAYLOAD_BYTES, MessageId, TopicName, unmasked},
+    seeded,
 };
 use bytes::Bytes;
 use std::{collections::HashSet, future::Future, sync::Arc};
@@ -50,6 +51,7 @@ impl Store {
             match answer {
                 Ok(outcome) => return outcome,
                 Err(CallError::Stale) => self.refresh(&topic).await?,
+                Err(CallError::Unknown) if seeded::bug("blind repeat") => {}
                 Err(error) => return Err(failed(error)),
             }
         }
@@ -226,7 +228,7 @@ impl Store {
             (None, _) => seen.headers.clone(),
             (Some(put), None) => put.clone(),
             (Some(put), Some(_)) => unmasked(put, &seen.headers)
-                .map_err(|name| Error::NothingMasked(format!("headers.{name}")))?,
+                .map_err(|unkept| Error::of_unkept(unkept, "headers"))?,
         };
         let body = Body {
             content: update.content.clone().unwrap_or_else(|| seen.content.clone()),

@@ -14,6 +14,8 @@ mod dead_letters;
 pub mod embedded;
 mod extend;
 mod extra;
+#[cfg(test)]
+mod fuzz;
 mod holds;
 mod ids;
 mod inbox;

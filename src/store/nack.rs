@@ -129,7 +129,8 @@ impl Verb for Nack {
             match state {
                 State::Dead => {
                     died += 1;
-                    topic.sweep_by(Some(at + topic.settings.retention.dead_ms.min(DEAD_SOON)));
+                    let soon = topic.settings.retention.dead_ms.min(DEAD_SOON);
+                    topic.sweep_by(Some(at.saturating_add(soon)));
                 }
                 State::Expired => {
                     topic.counters.expired.inc();

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     error::Error,
     model::{Member, MessageId, Millis, State},
+    seeded,
 };
 use bytes::Bytes;
 use deadpool_redis::redis::{Cmd, Value};
@@ -83,6 +84,9 @@ impl Verb for Publish {
         command.arg(&topic.word).arg(group.len()).arg(u8::from(large));
         for verb in verbs() {
             match verb.due {
+                Due::After(delay) if seeded::bug("local clock") => {
+                    command.arg(format!("@{}", seeded::local_clock() + delay))
+                }
                 Due::After(delay) => command.arg(delay),
                 due => command.arg(due.to_script()),
             };
@@ -105,7 +109,7 @@ impl Verb for Publish {
         let stored = |ticket: &Ticket<Self>| stored(ticket.verb.id, ticket.verb.due.from(now), now);
         if let Some(ttl) = topic.settings.ttl_ms {
             let due = group.iter().filter_map(|ticket| stored(ticket).due_at).min();
-            topic.sweep_by(due.map(|due| due + ttl));
+            topic.sweep_by(due.map(|due| due.saturating_add(ttl)));
         }
         Ok(group.iter().map(|ticket| Ok(Ok(stored(ticket)))).collect())
     }
@@ -123,7 +127,7 @@ impl MessageOptions {
     }
 
     /// What stands in `extra` for it; empty where that is nothing.
-    fn extra(&self) -> String {
+    pub(super) fn extra(&self) -> String {
         let max_attempts = self.max_attempts.map(|max| max.to_string()).unwrap_or_default();
         if self.ttl_ms.is_none() && self.backoff.is_none() && self.key.is_none() {
             return match (self.priority, max_attempts.is_empty()) {
@@ -163,6 +167,9 @@ impl Verb for PublishSpecial {
 
     fn concerns(&self) -> [Option<u64>; 2] {
         let MessageOptions { key, idempotency, .. } = &self.options;
+        if seeded::bug("keys read first") {
+            return [None, None];
+        }
         [
             key.as_ref().map(|key| hash(0, key.name.as_bytes())),
             idempotency.as_ref().map(|idempotency| hash(1, &idempotency.key)),
@@ -223,11 +230,12 @@ impl Verb for PublishSpecial {
                     };
                     let options = &ticket.verb.options;
                     if code != 1 {
-                        topic
-                            .sweep_by(options.ttl_ms.or(topic.settings.ttl_ms).map(|ttl| at + ttl));
+                        let ttl = options.ttl_ms.or(topic.settings.ttl_ms);
+                        topic.sweep_by(ttl.map(|ttl| at.saturating_add(ttl)));
                     }
                     if let Some(idempotency) = &options.idempotency {
-                        topic.sweep_by(Some(now + idempotency.window_in(&topic.settings)));
+                        let window = idempotency.window_in(&topic.settings);
+                        topic.sweep_by(Some(now.saturating_add(window)));
                     }
                     let due_at = (state != State::Leased).then_some(at);
                     Ok(Published { id, state, due_at, duplicate: code != 0 })

@@ -39,7 +39,7 @@ impl Topic {
                 return Err(Error::HeaderReserved(format!("headers.{name}")));
             }
             let masked = unmasked(&body.headers, &BTreeMap::new());
-            masked.map_err(|name| Error::NothingMasked(format!("headers.{name}")))?;
+            masked.map_err(|unkept| Error::of_unkept(unkept, "headers"))?;
         }
         match &self.settings.push {
             Some(push) if push.url.is_none() && body.callback.is_none() => {

@@ -3,6 +3,8 @@
 //! is followed after a moment by another, which makes the same ticks: each has an idempotency key of its own, so none is
 //! published twice.
 
+#[cfg(test)]
+mod fuzz;
 mod stored;
 mod ticks;
 
@@ -217,7 +219,9 @@ impl Store {
         let keys = &self.lanes.backend.keys;
         let mut note = call(&scripts::TRIGGER_SCHEDULE, &[&keys.schedule_states]);
         note.arg(name.as_str()).arg(self.now()).arg(published.id.to_string());
-        if self.answers_ok(note).await? { Ok(()) } else { Err(Error::ScheduleNotFound) }
+        // The message is published by now.
+        let noted = self.answers_ok(note).await.map_err(Error::after_change)?;
+        if noted { Ok(()) } else { Err(Error::ScheduleNotFound) }
     }
 
     /// Comes back once this instance has changed when a schedule ticks.

@@ -36,6 +36,7 @@ macro_rules! scripts {
                 )?
                 include_str!(concat!("../../migrations-lua/scripts/", $name, ".lua")),
             );
+            let source = crate::seeded::patched($name, source);
             Script {
                 name: $name,
                 source,

@@ -56,10 +56,10 @@ impl Topic {
     /// Something ends at `at`: sees to it that the topic is swept then.
     pub(crate) fn sweep_by(&self, at: Option<Millis>) {
         let Some(at) = at else { return };
-        let at = at + LATER;
+        let at = at.saturating_add(LATER);
         let known = self.sweep_at.load(Ordering::Relaxed);
         // A moment that has passed was swept, or will be; the next hint is for a later one.
-        if known == 0 || at < known || known < at - HOLD {
+        if known == 0 || at < known || known < at.saturating_sub(HOLD) {
             self.sweep_at.store(at, Ordering::Relaxed);
             // Nobody listens while the instance stops.
             let _ = self.hints.send(Hint { name: self.name.clone(), at, deaths: false });
@@ -72,7 +72,8 @@ impl Topic {
         self.counters.dead.inc_by(died as u64);
         if died > 0 && self.settings.dead_topic.is_some() {
             // Each time: whoever tells of deaths now may have looked already.
-            let hint = Hint { name: self.name.clone(), at: now + LATER, deaths: true };
+            let hint =
+                Hint { name: self.name.clone(), at: now.saturating_add(LATER), deaths: true };
             let _ = self.hints.send(hint);
         }
     }
@@ -140,7 +141,7 @@ impl Store {
     pub async fn finish_sweep(&self, claim: &Claim, swept: Option<Swept>) -> Result<(), Error> {
         let next = match swept {
             Some(Swept { more: true, .. }) => Some(self.now()),
-            Some(Swept { next_at, .. }) => next_at.map(|at| at + LATER),
+            Some(Swept { next_at, .. }) => next_at.map(|at| at.saturating_add(LATER)),
             None => None,
         };
         let mut finish = cmd("EVAL");

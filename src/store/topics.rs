@@ -152,7 +152,8 @@ impl Store {
         if !closed {
             return Err(Error::TopicNotEmpty);
         }
-        self.registry.remove(&self.lanes, &topic).await.map_err(failed)
+        let removed = self.registry.remove(&self.lanes, &topic).await;
+        removed.map_err(|error| failed(error).after_change())
     }
 
     /// Stops (`paused`) or resumes granting, on every instance at once.

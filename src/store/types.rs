@@ -19,7 +19,7 @@ impl Due {
     /// The due time when Redis's clock says `now`.
     pub(crate) fn from(self, now: Millis) -> Millis {
         match self {
-            Self::After(delay) => now + delay,
+            Self::After(delay) => now.saturating_add(delay),
             Self::At(instant) => instant.max(now),
         }
     }

@@ -154,3 +154,35 @@ async fn nothing_secret_is_in_the_log() {
         assert!(!log.contains(secret), "{secret} is in the log");
     }
 }
+
+#[tokio::test]
+async fn stars_do_not_make_headers_larger_than_headers_may_be() {
+    let (client, receiver) = ready().await;
+    let long = json!({"authorization": "x".repeat(8_000)});
+    // Each spelling of the name would get the one value that is stored.
+    let spelling = |n: usize| -> (String, Value) {
+        let upper =
+            |(at, c): (usize, char)| if n >> at & 1 == 1 { c.to_ascii_uppercase() } else { c };
+        ("authorization".chars().enumerate().map(upper).collect(), json!("***"))
+    };
+    let stars = Value::from_iter((0..9).map(spelling));
+    let more = json!({"payload": 1, "headers": long, "delay_ms": 600_000});
+    let id = scheduled(&client, &receiver.url("/"), more).await;
+    client.update(&id, json!({"headers": stars})).await.refused(422).field("headers");
+    client.get(&id).await.expect(200);
+
+    let push = |headers: &Value| json!({"push": {"url": receiver.url("/"), "headers": headers}});
+    let topic = topic("masked");
+    client.new_topic(&topic, push(&long)).await;
+    client.put_topic(&topic, push(&stars)).await.refused(422).field("push.headers");
+
+    let path = format!("/schedules/{topic}");
+    let schedule = |headers: &Value| {
+        let callback = json!({"url": receiver.url("/")});
+        json!({"every_ms": 3_600_000, "callback": callback, "message": {"headers": headers}})
+    };
+    let put = async |headers: &Value| client.send_json("PUT", &path, &schedule(headers)).await;
+    put(&long).await.expect(201);
+    put(&stars).await.refused(422).field("message.headers");
+    client.get_path(&path).await.expect(200);
+}

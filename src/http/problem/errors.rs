@@ -18,7 +18,7 @@ fn words_of(error: &Error) -> (StatusCode, &'static str) {
         Error::DuplicateKey => (StatusCode::CONFLICT, "duplicate_key"),
         Error::CallbackUrlMissing => (StatusCode::UNPROCESSABLE_ENTITY, "callback_url_missing"),
         Error::TopicNotPushed => (StatusCode::UNPROCESSABLE_ENTITY, "topic_not_pushed"),
-        Error::NothingMasked(_) | Error::HeaderReserved(_) => {
+        Error::NothingMasked(_) | Error::HeaderReserved(_) | Error::HeadersTooLarge(_) => {
             (StatusCode::UNPROCESSABLE_ENTITY, "invalid_input")
         }
         Error::OfMessage(_, error) => words_of(error),
@@ -53,7 +53,10 @@ impl From<Error> for Problem {
             }
             return problem;
         }
-        if let Error::NothingMasked(field) | Error::HeaderReserved(field) = &error {
+        if let Error::NothingMasked(field)
+        | Error::HeaderReserved(field)
+        | Error::HeadersTooLarge(field) = &error
+        {
             let reason = Cow::Owned(error.to_string());
             return Self::invalid(vec![FieldError { field: field.clone(), reason }]);
         }

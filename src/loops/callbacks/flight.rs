@@ -5,6 +5,7 @@ use crate::{
     error::Error,
     metrics::CallMetrics,
     model::{CallReport, Millis, Push, SigningSecret, TopicName},
+    seeded,
     store::{Call, Granted, NackKind, NackRequest, Store},
 };
 use std::{
@@ -188,6 +189,9 @@ impl Flights {
             Verdict::Delivered => {
                 course.metrics.count("delivered");
                 self.insist(granted, || self.store.ack_call(granted, call.clone())).await;
+                if seeded::bug("called again") {
+                    self.call(course, granted, started_at).await;
+                }
                 return;
             }
             Verdict::Dead => ("dead", NackKind::Dead, None),

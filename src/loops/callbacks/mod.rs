@@ -7,6 +7,8 @@
 mod client;
 mod dial;
 mod flight;
+#[cfg(test)]
+mod fuzz;
 mod outcome;
 mod places;
 mod request;

@@ -200,3 +200,15 @@ fn names_are_those_of_topics_but_none_is_reserved() {
         assert_eq!(ScheduleName::parse(bad), Err(InvalidScheduleName), "{bad}");
     }
 }
+
+#[test]
+fn even_distances_that_no_request_put_there_do_not_overflow() {
+    let numbers = [i64::MIN, -1, 0, i64::MAX];
+    for (every_ms, anchor_ms) in numbers.iter().flat_map(|a| numbers.map(|b| (a, b))) {
+        let stored = format!(r#"{{"every_ms":{every_ms},"anchor_ms":{anchor_ms}}}"#);
+        let timing: Timing = serde_json::from_str(&stored).unwrap();
+        let now = at("2027-01-01T00:00:00Z");
+        assert!(timing.next_after(now).is_some_and(|next| next > now), "{stored}");
+        assert!(timing.ticks(now - 5_000, now, CatchUp::All).len() <= 6, "{stored}");
+    }
+}

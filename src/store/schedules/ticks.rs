@@ -48,7 +48,7 @@ impl Schedule {
     }
 
     /// The first tick after those of the claim.
-    fn next_after_claim(&self) -> Option<Millis> {
+    pub(super) fn next_after_claim(&self) -> Option<Millis> {
         self.spec.timing.next_after(self.claimed_at.max(self.next_at.unwrap_or_default()))
     }
 }

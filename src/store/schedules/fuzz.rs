@@ -1,0 +1,101 @@
+//! Stored schedules, whole and damaged: read as they were put, or left out with an error.
+
+use super::*;
+use crate::model::fuzz::{backoff, body, cases, now, number, spoilt, spoilt_text};
+use crate::{
+    model::Timing,
+    store::{Due, KeyUntil, MessageKey, MessageOptions, OnDuplicate},
+};
+use deadpool_redis::redis::Value;
+use proptest::{collection::vec, prelude::*, sample::select};
+
+fn spec() -> impl Strategy<Value = ScheduleSpec> {
+    let cron = r#"{"cron":"0 9 * * MON-FRI","timezone":"Europe/Berlin"}"#.to_owned();
+    let every = (1_000..315_360_000_000_i64, now())
+        .prop_map(|(every, anchor)| format!(r#"{{"every_ms":{every},"anchor_ms":{anchor}}}"#));
+    let timing = prop_oneof![Just(cron), every]
+        .prop_map(|stored| serde_json::from_str::<Timing>(&stored).unwrap());
+    let key = prop::option::of("[ -~]{1,9}").prop_map(|name| {
+        let (on_duplicate, until) = (OnDuplicate::Reject, KeyUntil::Granted);
+        name.map(|name| MessageKey { name, on_duplicate, until })
+    });
+    let options = (any::<u8>(), prop::option::of(1..=1_000_u16), prop::option::of(backoff()), key);
+    let catch_up = select(vec![CatchUp::One, CatchUp::None, CatchUp::All]);
+    (timing, body(), options, catch_up).prop_map(|(timing, body, options, catch_up)| {
+        let (priority, max_attempts, backoff, key) = options;
+        let ttl_ms = None;
+        let options =
+            MessageOptions { priority, max_attempts, ttl_ms, backoff, key, idempotency: None };
+        let message = NewMessage { body, due: Due::After(0), options };
+        ScheduleSpec { timing, topic: TopicName::callbacks(), message, catch_up }
+    })
+}
+
+fn name() -> ScheduleName {
+    ScheduleName::parse("nightly").unwrap()
+}
+
+fn definition(spec: &ScheduleSpec) -> Vec<u8> {
+    serde_json::to_vec(&Definition::of(spec, 5, "generation".to_owned())).unwrap()
+}
+
+fn state() -> impl Strategy<Value = String> {
+    let words = (vec(number(), 5), select(vec!["-", "019ab000-0000-8000-8000-000000000000", ""]));
+    (words, "[ -~]{0,9}").prop_map(|((numbers, id), error)| {
+        let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+        format!("{} {id} {error}", numbers.join(" "))
+    })
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn a_schedule_comes_back_as_it_was_put(spec in spec(), state in state()) {
+        let read = stored::read(name(), &state, &definition(&spec)).unwrap();
+        prop_assert_eq!(&read.spec.timing, &spec.timing);
+        prop_assert_eq!(&read.spec.topic, &spec.topic);
+        prop_assert_eq!(&read.spec.message.body, &spec.message.body);
+        prop_assert_eq!(&read.spec.message.options, &spec.message.options);
+        prop_assert_eq!(read.spec.catch_up, spec.catch_up);
+        prop_assert_eq!((read.created_at, read.generation.as_str()), (5, "generation"));
+    }
+
+    #[test]
+    fn whatever_its_state_says_its_ticks_are_bounded(spec in spec(), state in state()) {
+        let read = stored::read(name(), &state, &definition(&spec)).unwrap();
+        let ticks = read.ticks();
+        prop_assert!(ticks.len() <= crate::model::MAX_CATCH_UP);
+        for tick in ticks.into_iter().take(2) {
+            prop_assert!(read.message_of(tick).options.idempotency.is_some());
+        }
+        read.next_after_claim();
+    }
+
+    #[test]
+    fn a_damaged_schedule_is_an_error_or_is_one(
+        definition in spoilt(spec().prop_map(|spec| definition(&spec))),
+        state in spoilt_text(state()),
+    ) {
+        if let Ok(read) = stored::read(name(), &state, &definition) {
+            let again = serde_json::to_vec(&Definition::of(&read.spec, read.created_at, read.generation.clone()));
+            prop_assert!(stored::read(name(), &state, &again.unwrap()).is_ok());
+            prop_assert!(read.ticks().len() <= crate::model::MAX_CATCH_UP);
+        }
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_does_not_hold_up_the_others(
+        good in spec(),
+        bad in spoilt(Just(r#"{"timing":{"every_ms":1000},"topic":"a"}"#)),
+        name in spoilt_text(Just("nightly")),
+    ) {
+        let bulk = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
+        let state = bulk(b"1 0 0 0 0 - ");
+        let one = [bulk(b"good"), state.clone(), bulk(&definition(&good))];
+        let other = [bulk(name.as_bytes()), state, bulk(&bad)];
+        let reply = Value::Array(other.into_iter().chain(one).collect());
+        let all = read_all(Fields::of(reply).unwrap()).unwrap();
+        prop_assert!(all.iter().any(|schedule| schedule.name.as_str() == "good"));
+    }
+}
