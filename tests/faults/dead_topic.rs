@@ -11,8 +11,8 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::actor::Fleet;
 use crate::harness::{Client, Dueq, Redis, text, topic};
+use crate::proof::actor::Fleet;
 
 /// Publishes, leases and gives up messages until told to stop, and remembers whose death was answered.
 async fn give_up(
@@ -24,7 +24,7 @@ async fn give_up(
     let json_type = [("content-type", "application/json")];
     let mut random = StdRng::from_os_rng();
     while !stop.load(Ordering::Relaxed) {
-        let client = fleet.any(&mut random);
+        let (_, client) = fleet.any(&mut random);
         let send = async |path: &str, body: Value| {
             let body = Some(body.to_string().into_bytes());
             let answer = client.try_send("POST", path, &json_type, body).await.ok()?;

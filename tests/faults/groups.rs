@@ -4,8 +4,8 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::audit::{Audit, connect, conserved};
 use crate::harness::{Client, Dueq, Redis, text, topic, unknown_id};
+use crate::proof::audit::{Audit, connect, conserved};
 
 const ROUNDS: usize = 25;
 const MESSAGES: usize = 16;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::audit::{Audit, connect};
 use crate::harness::{Dueq, Redis, eventually, temp_dir, text, topic, unknown_id};
+use crate::proof::audit::{Audit, connect};
 
 /// Copies the files of a directory into another.
 fn copy(from: &Path, to: &Path) {

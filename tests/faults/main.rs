@@ -5,19 +5,21 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod actor;
-mod audit;
-mod checker;
+mod behaviour;
 mod dead_topic;
+mod fuzz_wire;
 mod groups;
 #[path = "../harness/mod.rs"]
 mod harness;
-mod history;
-mod kills;
 mod load;
 mod loss;
+mod machinery;
 mod memory;
+mod model;
 mod monitor;
+#[path = "../proof/mod.rs"]
+mod proof;
+mod redis_side;
 mod schedules;
+mod seeded;
 mod slots;
-mod stall;

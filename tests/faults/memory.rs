@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::actor::{Actor, Options};
-use crate::audit::{Audit, connect};
 use crate::harness::{Dueq, Redis, text, topic};
-use crate::history::Outcome;
-use crate::load::{Load, only};
+use crate::proof::actor::{Actor, Options};
+use crate::proof::audit::{Audit, connect};
+use crate::proof::history::Outcome;
+use crate::proof::load::{Load, only};
 
 /// Publishes of every kind until Redis has refused ten on end; how many it took.
 async fn fill(actor: &mut Actor) -> usize {
@@ -22,6 +22,7 @@ async fn fill(actor: &mut Actor) -> usize {
             max_attempts: n.is_multiple_of(5).then_some(20),
             headers: n % 7 == 0,
             padding: if n % 2 == 0 { 20_000 } else { 300 },
+            ..Options::default()
         };
         match actor.publish(options).await {
             Outcome::Ok(_) => (taken, refused) = (taken + 1, 0),

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -13,14 +14,30 @@ use super::client::Client;
 use super::process::{Process, code, temp_dir, text_of};
 use super::redis::Redis;
 
+/// What tells a build with seeded bugs which one is on.
+const BUG: &str = "DUEQ_SEEDED_BUG";
+
 /// The binary under test.
 pub fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_dueq"))
 }
 
-/// A command of the binary without any `DUEQ_*` of the surroundings.
-pub fn command() -> Command {
-    let mut command = Command::new(binary());
+/// A build with seeded bugs: what a launch starts that has one of them on ([`Launch::bug`]).
+pub struct Seeded {
+    /// The binary, built with the feature `seeded-bugs`.
+    pub binary: PathBuf,
+    /// The file with the bugs that are patches of scripts.
+    pub patches: PathBuf,
+}
+
+/// Set by whoever hunts bugs, before the first launch that has one on.
+pub static SEEDED: OnceLock<Seeded> = OnceLock::new();
+
+/// A command of a binary, behind the words that start it, without any `DUEQ_*` of the surroundings.
+fn command(within: &[OsString], binary: &Path) -> Command {
+    let mut words = within.iter().map(OsString::as_os_str).chain([binary.as_os_str()]);
+    let mut command = Command::new(words.next().expect("a program"));
+    command.args(words);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("DUEQ_") {
             command.env_remove(name);
@@ -44,6 +61,7 @@ pub struct Finished {
 pub struct Launch {
     args: Vec<OsString>,
     env: Vec<(String, OsString)>,
+    within: Vec<OsString>,
     dir: PathBuf,
     limit: Duration,
 }
@@ -54,6 +72,7 @@ impl Launch {
         Launch {
             args: words.into_iter().map(|w| w.as_ref().to_owned()).collect(),
             env: Vec::new(),
+            within: Vec::new(),
             dir: temp_dir("dueq"),
             limit: Duration::from_secs(20),
         }
@@ -69,6 +88,20 @@ impl Launch {
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Launch {
         self.env.push((name.to_owned(), value.as_ref().to_owned()));
         self
+    }
+
+    /// Started by this command, which runs the words after its own in its place (`nsenter …`).
+    pub fn within<S: Into<OsString>>(mut self, words: impl IntoIterator<Item = S>) -> Launch {
+        self.within = words.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// With this seeded bug on, if any.
+    pub fn bug(self, bug: Option<&str>) -> Launch {
+        match bug {
+            Some(bug) => self.env(BUG, bug),
+            None => self,
+        }
     }
 
     /// How long it may take to get ready, or to finish (20 s unless told).
@@ -87,7 +120,14 @@ impl Launch {
         let addr_file = self.dir.join("addr");
         let out = File::create(self.dir.join("stdout")).expect("a file for stdout");
         let err = File::create(self.dir.join("stderr")).expect("a file for stderr");
-        let mut command = command();
+        let mut command = if self.env.iter().any(|(name, _)| name == BUG) {
+            let seeded = SEEDED.get().expect("a build with seeded bugs");
+            let mut command = command(&self.within, &seeded.binary);
+            command.env("DUEQ_SEEDED_PATCH", &seeded.patches);
+            command
+        } else {
+            command(&self.within, binary())
+        };
         command
             .args(&self.args)
             .envs(self.env)
@@ -204,7 +244,7 @@ impl Dueq {
 
     /// SIGSTOP.
     pub fn pause(&mut self) {
-        self.process.signal(Signal::STOP);
+        self.process.stop();
     }
 
     /// SIGCONT.

@@ -22,7 +22,7 @@ mod wire;
 pub use self::answer::Answer;
 pub use self::call::{Call, Reply};
 pub use self::client::{Client, by_key, number, text};
-pub use self::dueq::{Dueq, Finished, Launch, binary};
+pub use self::dueq::{Dueq, Finished, Launch, SEEDED, Seeded, binary};
 pub use self::process::{Process, children, lives, temp_dir, text_of};
 pub use self::receiver::Receiver;
 pub use self::redis::{Redis, RedisOptions, free_port};

@@ -111,6 +111,15 @@ impl Process {
         }
     }
 
+    /// SIGSTOP, and waits until all of it stands still.
+    pub fn stop(&mut self) {
+        self.signal(Signal::STOP);
+        let end = Instant::now() + Duration::from_secs(5);
+        while self.ended().is_none() && Instant::now() < end && !stands_still(self.pid()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Sends a signal to its whole process group, as a terminal does on Ctrl-C.
     pub fn signal_group(&mut self, signal: Signal) {
         if self.ended().is_none() {
@@ -163,6 +172,17 @@ pub fn code(status: ExitStatus) -> i32 {
 pub fn lives(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").starts_with(" Z"))
+}
+
+/// Whether every thread of this process is stopped.
+fn stands_still(pid: u32) -> bool {
+    let stopped = |stat: String| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T"));
+    std::fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|mut tasks| {
+        tasks.all(|task| {
+            let stat = task.and_then(|task| std::fs::read_to_string(task.path().join("stat")));
+            stat.is_ok_and(stopped)
+        })
+    })
 }
 
 /// The processes whose parent is `pid`.

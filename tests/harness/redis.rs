@@ -1,7 +1,10 @@
 //! A private redis-server: on a free port, in a directory of its own, with its AOF if wanted.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +21,9 @@ pub struct RedisOptions {
     appendonly: bool,
     socket: bool,
     args: Vec<String>,
+    env: Vec<(String, OsString)>,
+    within: Vec<OsString>,
+    dir: Option<PathBuf>,
 }
 
 impl RedisOptions {
@@ -39,9 +45,27 @@ impl RedisOptions {
         self
     }
 
+    /// An environment variable of its own, such as `LD_PRELOAD`.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Started by this command, which runs the words after its own in its place (`nsenter …`).
+    pub fn within<S: Into<OsString>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+        self.within = words.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// In this directory instead of one of its own; its log stays here, whatever mount it sees.
+    pub fn dir(mut self, dir: &Path) -> Self {
+        self.dir = Some(dir.to_owned());
+        self
+    }
+
     /// Starts it and waits until it answers.
     pub async fn start(self) -> Redis {
-        let dir = temp_dir("redis");
+        let dir = self.dir.clone().unwrap_or_else(|| temp_dir("redis"));
         // Another process may take the free port before redis-server does: then try another.
         for _ in 0..5 {
             let port = if self.socket { 0 } else { free_port() };
@@ -105,6 +129,7 @@ impl Redis {
     /// Starts it again at the same address on the same directory, ending it first if it lives.
     pub async fn restart(&mut self) {
         self.kill9();
+        self.mend();
         let end = Instant::now() + Duration::from_secs(10);
         loop {
             if let Some(process) = launch(&self.options, &self.dir, self.port).await {
@@ -115,9 +140,31 @@ impl Redis {
         }
     }
 
+    /// What the README tells an operator to do before a Redis that did not end properly is started
+    /// again: half a script at the end of the log would be applied at its second start.
+    fn mend(&self) {
+        let manifest = self.dir.join("appendonlydir/appendonly.aof.manifest");
+        if !manifest.exists() {
+            return;
+        }
+        // The server is the checker too, by that name.
+        let mut checker = Command::new("redis-server")
+            .arg0("redis-check-aof")
+            .arg("--fix")
+            .arg(manifest)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("redis-check-aof");
+        // It asks before it cuts anything off, and not otherwise.
+        let _ = checker.stdin.take().expect("its stdin").write_all(b"y\n");
+        checker.wait().expect("redis-check-aof");
+    }
+
     /// SIGSTOP: it keeps its connections and answers nothing.
     pub fn pause(&mut self) {
-        self.process.signal(Signal::STOP);
+        self.process.stop();
     }
 
     /// SIGCONT.
@@ -187,8 +234,11 @@ pub fn free_port() -> u16 {
 /// port was taken meanwhile).
 async fn launch(options: &RedisOptions, dir: &Path, port: u16) -> Option<Process> {
     let log = File::options().create(true).append(true).open(dir.join("log")).expect("a log file");
-    let mut command = Command::new("redis-server");
+    let mut words = options.within.iter().cloned().chain(["redis-server".into()]);
+    let mut command = Command::new(words.next().expect("a program"));
     command
+        .args(words)
+        .envs(options.env.iter().map(|(name, value)| (name, value)))
         .args(["--save", "", "--bind", "127.0.0.1", "--daemonize", "no"])
         .args(["--port", &port.to_string(), "--dir"])
         .arg(dir)

@@ -1,10 +1,9 @@
-//! The record of a run: every request, what came of it, and the instants and tokens of its answer.
+//! What a run leaves behind: every request with its outcome, the instants and tokens of its answer,
+//! and the faults that happened meanwhile.
 //!
-//! All instants are milliseconds of Redis's clock. Answers carry it; for requests whose answer is
-//! lost `sent` and `answered` are this machine's clock, which the private Redis of a test shares.
+//! Instants in answers are milliseconds of Redis's clock. `sent` and `answered` are this machine's
+//! clock, which a private Redis shares unless a fault sets its clock (`FaultKind::ClockStepped`).
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Milliseconds, of a duration or since 1970.
@@ -32,9 +31,22 @@ impl<T> Outcome<T> {
         }
     }
 
+    /// Was it 2xx?
+    pub fn is_ok(&self) -> bool {
+        self.ok().is_some()
+    }
+
     /// May it have changed something?
     pub fn may_have_run(&self) -> bool {
         matches!(self, Outcome::Ok(_) | Outcome::Unknown)
+    }
+
+    /// The code of a refusal.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Outcome::Refused(_, code) => Some(code),
+            _ => None,
+        }
     }
 
     /// The same outcome with another answer.
@@ -46,6 +58,54 @@ impl<T> Outcome<T> {
             Outcome::Unknown => Outcome::Unknown,
         }
     }
+
+    /// The outcome without its answer.
+    pub fn bare(&self) -> Outcome<()> {
+        match self {
+            Outcome::Ok(_) => Outcome::Ok(()),
+            Outcome::Refused(status, code) => Outcome::Refused(*status, code.clone()),
+            Outcome::Never => Outcome::Never,
+            Outcome::Unknown => Outcome::Unknown,
+        }
+    }
+}
+
+/// What a publish does that finds its key taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum OnDuplicate {
+    #[default]
+    Return,
+    Reject,
+    Replace,
+}
+
+impl OnDuplicate {
+    /// As the API spells it.
+    pub fn word(self) -> &'static str {
+        match self {
+            OnDuplicate::Return => "return",
+            OnDuplicate::Reject => "reject",
+            OnDuplicate::Replace => "replace",
+        }
+    }
+}
+
+/// One publish, alone or an item of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Publish {
+    /// Unique in a run, so that it tells which publish a message came from; but a repetition with
+    /// the same idempotency key has the same.
+    pub payload: String,
+    pub delay: Ms,
+    pub priority: u8,
+    pub max_attempts: Option<u32>,
+    pub ttl: Option<Ms>,
+    pub key: Option<String>,
+    pub on_duplicate: OnDuplicate,
+    /// The key is free again once the message is granted, not only when it is done.
+    pub key_until_granted: bool,
+    pub idempotency_key: Option<String>,
+    pub outcome: Outcome<Published>,
 }
 
 /// The answer to a publish.
@@ -53,6 +113,8 @@ impl<T> Outcome<T> {
 pub struct Published {
     pub id: String,
     pub due_at: Ms,
+    /// It answered a message that was there already.
+    pub duplicate: bool,
 }
 
 /// One message of a lease's answer.
@@ -81,15 +143,31 @@ pub struct Nacked {
     pub attempt: i64,
 }
 
+/// A message as getMessage, updateMessage and redriveMessage answer it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub state: String,
+    pub due_at: Option<Ms>,
+    pub attempts: i64,
+    pub attempts_left: i64,
+}
+
+/// How a nack gives a message back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Back {
+    /// It failed.
+    #[default]
+    Failed,
+    /// It was not worked on, and does not count.
+    Released,
+    /// It is to be dead at once.
+    Dead,
+}
+
 /// A request and its outcome.
 #[derive(Clone, Debug)]
 pub enum What {
-    /// Payloads are unique in a run, so that one tells which publish it came from.
-    Publish {
-        payload: String,
-        delay: Ms,
-        outcome: Outcome<Published>,
-    },
+    Publish(Publish),
     Lease {
         max_messages: usize,
         /// How long it was to wait for a message.
@@ -104,13 +182,52 @@ pub enum What {
     Nack {
         id: String,
         token: String,
+        back: Back,
+        /// Absent: the backoff policy's.
+        delay: Option<Ms>,
         outcome: Outcome<Nacked>,
     },
     Extend {
         id: String,
         token: String,
+        lease_ms: Ms,
         /// The new deadline.
         outcome: Outcome<Ms>,
+    },
+    Delete {
+        id: String,
+        force: bool,
+        outcome: Outcome<()>,
+    },
+    /// updateMessage of what is named.
+    Update {
+        id: String,
+        payload: Option<String>,
+        delay: Option<Ms>,
+        outcome: Outcome<Seen>,
+    },
+    Redrive {
+        id: String,
+        outcome: Outcome<Seen>,
+    },
+    /// redriveTopic; how many were redriven.
+    RedriveTopic {
+        max_messages: usize,
+        outcome: Outcome<i64>,
+    },
+    /// purgeTopic; how many were purged.
+    Purge {
+        states: Vec<&'static str>,
+        outcome: Outcome<i64>,
+    },
+    /// pauseTopic, or resumeTopic.
+    Pause {
+        paused: bool,
+        outcome: Outcome<()>,
+    },
+    Get {
+        id: String,
+        outcome: Outcome<Seen>,
     },
 }
 
@@ -118,6 +235,10 @@ pub enum What {
 #[derive(Clone, Debug)]
 pub struct Op {
     pub topic: String,
+    /// Number of the client that made it, which makes one request after another.
+    pub client: u64,
+    /// Number of the instance that it was sent to.
+    pub instance: usize,
     /// Just before it was sent.
     pub sent: Ms,
     /// Just after its answer was read, or given up on.
@@ -125,59 +246,50 @@ pub struct Op {
     pub what: What,
 }
 
-/// Collects the requests of all clients of a run.
-pub struct Recorder {
-    /// What the run's random choices came from.
-    pub seed: u64,
-    ops: Mutex<Vec<Op>>,
+/// What was done to the processes, or to what lies between them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FaultKind {
+    /// Of this number.
+    InstanceKilled(usize),
+    InstancePaused(usize),
+    /// SIGKILL; whatever it wrote is there, fsynced or not.
+    RedisKilled,
+    /// SIGKILL, and the AOF cut back to what was fsynced: up to this many ms of the newest answers
+    /// may be forgotten (0 with `appendfsync always`).
+    PowerLost(Ms),
+    RedisPaused,
+    /// A script that runs away.
+    RedisBusy,
+    MemoryFull,
+    DiskFull,
+    ScriptsFlushed,
+    ConnectionsCut,
+    /// The answers of Redis are lost, delayed or cut.
+    AnswersLost,
+    /// Redis's clock was set by this many ms, at `from`.
+    ClockStepped(Ms),
 }
 
-impl Recorder {
-    /// An empty record; the seed is `DUEQ_TEST_SEED` where that is set.
-    pub fn new() -> Recorder {
-        let seed = std::env::var("DUEQ_TEST_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = seed.unwrap_or_else(rand::random);
-        eprintln!("to repeat these choices: DUEQ_TEST_SEED={seed}");
-        Recorder { seed, ops: Mutex::new(Vec::new()) }
-    }
+/// A fault and when it was, on this machine's clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fault {
+    pub kind: FaultKind,
+    /// Just before.
+    pub from: Ms,
+    /// Just after things were in order again, as far as the fault itself goes.
+    pub until: Ms,
+}
 
-    /// Adds one request.
-    pub fn add(&self, topic: &str, sent: Ms, what: What) {
-        let op = Op { topic: topic.to_owned(), sent, answered: now() + 1, what };
-        self.lock().push(op);
-    }
-
-    /// All requests on `topic` so far, in the order in which they were answered.
-    pub fn of(&self, topic: &str) -> Vec<Op> {
-        self.lock().iter().filter(|op| op.topic == topic).cloned().collect()
-    }
-
-    /// The payloads of all grants on `topic`.
-    pub fn granted_payloads(&self, topic: &str) -> HashSet<String> {
-        let granted = |op: &Op| match &op.what {
-            What::Lease { outcome: Outcome::Ok(grants), .. } => grants.clone(),
-            _ => Vec::new(),
-        };
-        self.of(topic).iter().flat_map(granted).map(|grant| grant.payload).collect()
-    }
-
-    /// How many requests ended with each outcome, by its word.
-    pub fn outcomes(&self) -> BTreeMap<&'static str, usize> {
-        let mut counts = BTreeMap::new();
-        self.lock().iter().for_each(|op| *counts.entry(op.outcome()).or_default() += 1);
-        counts
-    }
-
-    /// The request that took longest beyond the wait that it asked for, and how long.
-    pub fn slowest(&self) -> (Ms, Option<Op>) {
-        let ops = self.lock();
-        let slowest = ops.iter().max_by_key(|op| op.took());
-        (slowest.map_or(0, Op::took), slowest.cloned())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Op>> {
-        self.ops.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
+/// All that a run left behind, of one topic; what the checker reads.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    pub seed: u64,
+    /// In the order in which they were answered.
+    pub ops: Vec<Op>,
+    /// In order.
+    pub faults: Vec<Fault>,
+    /// `max_attempts` of the topic (10 unless it was set).
+    pub max_attempts: i64,
 }
 
 impl Op {
@@ -189,25 +301,32 @@ impl Op {
 
     /// Did an answer come that Redis had a part in?
     pub fn was_answered(&self) -> bool {
-        matches!(self.outcome(), "ok" | "refused")
+        matches!(self.bare(), Outcome::Ok(()) | Outcome::Refused(..))
+    }
+
+    /// Its outcome without the answer.
+    pub fn bare(&self) -> Outcome<()> {
+        match &self.what {
+            What::Publish(publish) => publish.outcome.bare(),
+            What::Lease { outcome, .. } => outcome.bare(),
+            What::Ack { outcome, .. } | What::Delete { outcome, .. } => outcome.clone(),
+            What::Pause { outcome, .. } => outcome.clone(),
+            What::Nack { outcome, .. } => outcome.bare(),
+            What::Extend { outcome, .. } => outcome.bare(),
+            What::Update { outcome, .. }
+            | What::Redrive { outcome, .. }
+            | What::Get { outcome, .. } => outcome.bare(),
+            What::RedriveTopic { outcome, .. } | What::Purge { outcome, .. } => outcome.bare(),
+        }
     }
 
     /// Ok, refused, never, unknown: for a line about the run.
     pub fn outcome(&self) -> &'static str {
-        fn word<T>(outcome: &Outcome<T>) -> &'static str {
-            match outcome {
-                Outcome::Ok(_) => "ok",
-                Outcome::Refused(..) => "refused",
-                Outcome::Never => "never",
-                Outcome::Unknown => "unknown",
-            }
-        }
-        match &self.what {
-            What::Publish { outcome, .. } => word(outcome),
-            What::Lease { outcome, .. } => word(outcome),
-            What::Ack { outcome, .. } => word(outcome),
-            What::Nack { outcome, .. } => word(outcome),
-            What::Extend { outcome, .. } => word(outcome),
+        match self.bare() {
+            Outcome::Ok(()) => "ok",
+            Outcome::Refused(..) => "refused",
+            Outcome::Never => "never",
+            Outcome::Unknown => "unknown",
         }
     }
 }

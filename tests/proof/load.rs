@@ -1,72 +1,135 @@
-//! A moderate load of every kind of client, and what is demanded once the faults are over: the
-//! queue drains, and the checker finds nothing.
+//! A load of every kind of client, and what is demanded once the faults are over: the queue drains,
+//! and the checker finds nothing.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use rand::Rng;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::actor::{Actor, Fleet, Options};
-use crate::audit::{Audit, connect, conserved};
-use crate::checker;
+use super::actor::{Actor, Fleet};
+use super::audit::{Audit, connect, conserved};
+use super::checker::{self, Violation};
+use super::clients::board::Board;
+use super::clients::{self, Mix, consumers, meddlers, publishers};
+use super::history::Outcome;
+use super::record::Recorder;
+use super::stage::{Durability, Report, Setting};
 use crate::harness::{Client, Redis, topic};
-use crate::history::{Grant, Ms, Outcome, Recorder, now};
 
-/// How long the drain may take: the longest lease, delay and backoff of the load, and some.
-const DRAIN: Duration = Duration::from_secs(25);
+/// The drain's clients are numbered from here; the load's from 0.
+const DRAIN: u64 = 8_000;
+
+/// A load that publishes nothing for so long is stuck.
+const STUCK: Duration = Duration::from_secs(60);
 
 /// Clients at work on one topic.
 pub struct Load {
     pub recorder: Arc<Recorder>,
     pub topic: String,
     fleet: Fleet,
-    stop: Arc<AtomicBool>,
+    scenario: &'static str,
+    durability: Durability,
+    board: Arc<Board>,
     tasks: JoinSet<()>,
+    /// What was found before the end.
+    found: Arc<Mutex<Vec<String>>>,
 }
 
 impl Load {
-    /// Starts this many publishers and consumers against any of the fleet.
-    pub fn start(fleet: &Fleet, name: &str, publishers: u64, consumers: u64) -> Load {
+    /// Starts the clients of a mix against any of the fleet; they go on until the load is finished.
+    /// The topic's name, and the report's, begin with this one. Clients are numbered from 0.
+    pub fn begin(fleet: &Fleet, name: &str, mix: Mix, setting: &Setting) -> Load {
+        let recorder = setting.seed.map_or_else(Recorder::new, Recorder::of_seed);
         let mut load = Load {
-            recorder: Arc::new(Recorder::new()),
             topic: topic(name),
             fleet: fleet.clone(),
-            stop: Arc::default(),
+            scenario: name.to_owned().leak(), // reports say it to the end of the process
+            durability: setting.durability,
+            board: Arc::new(Board::new(recorder.seed, mix.clone())),
             tasks: JoinSet::new(),
+            found: Arc::default(),
+            recorder: Arc::new(recorder),
         };
-        for number in 0..publishers {
-            load.tasks.spawn(publisher(load.actor(number), load.stop.clone()));
+        let mut next = 0;
+        macro_rules! spawn {
+            ($($role:path: $count:expr;)*) => {$(
+                for _ in 0..$count {
+                    load.tasks.spawn($role(load.actor(next), load.board.clone()));
+                    next += 1;
+                }
+            )*};
         }
-        for number in publishers..publishers + consumers {
-            load.tasks.spawn(consumer(load.actor(number), load.stop.clone()));
+        spawn! {
+            publishers::publisher: mix.publishers;
+            publishers::bulk_publisher: mix.bulk_publishers;
+            publishers::idempotent_publisher: mix.idempotent_publishers;
+            publishers::key_publisher: mix.key_publishers;
+            consumers::consumer: mix.consumers;
+            meddlers::deleter: mix.deleters;
+            meddlers::updater: mix.updaters;
+            meddlers::redriver: mix.redrivers;
+            meddlers::watcher: mix.watchers;
+            meddlers::pauser: mix.pausers;
         }
+        let (gauge, board) = (load.actor(DRAIN - 1), load.board.clone());
+        load.tasks.spawn(async move { board.gauge(gauge).await });
         load
     }
 
-    /// A further client of the same run.
+    /// Starts this many plain publishers and consumers.
+    pub fn start(fleet: &Fleet, name: &str, publishers: u64, consumers: u64) -> Load {
+        let setting = Setting::short(Durability::Everysec, 0);
+        Load::begin(fleet, name, Mix::plain(publishers, consumers), &setting)
+    }
+
+    /// A further client of the same run. Give it a number that no other has: the load's are below
+    /// 100, the drain's from 7,999 to 8,900.
     pub fn actor(&self, number: u64) -> Actor {
         Actor::new(&self.recorder, &self.fleet, &self.topic, number)
     }
 
+    /// How many messages were made so far by publishes answered 2xx.
+    pub fn published_so_far(&self) -> u64 {
+        *self.board.published().borrow()
+    }
+
+    /// Waits until the load has published this many messages, or is stuck.
+    pub async fn published(&self, messages: usize) {
+        let mut published = self.board.published();
+        while *published.borrow_and_update() < messages as u64 {
+            if timeout(STUCK, published.changed()).await.is_err() {
+                let so_far = self.published_so_far();
+                self.find(format!("I12 liveness: {so_far} published, and no more for {STUCK:?}"));
+                return;
+            }
+        }
+    }
+
     /// Reads what lies in Redis again and again until the load ends: I8 and I9 hold at any moment.
     pub fn inspect(&mut self, url: &str) {
-        let (stop, topic) = (self.stop.clone(), self.topic.clone());
+        let (board, topic, found) = (self.board.clone(), self.topic.clone(), self.found.clone());
         let url = url.to_owned();
         self.tasks.spawn(async move {
-            while !stop.load(Ordering::Relaxed) {
+            while !board.over() {
                 let Ok(mut connection) = connect(&url).await else {
                     sleep(Duration::from_millis(50)).await;
                     continue;
                 };
+                let mut begin = Instant::now();
                 while let Ok(audit) = Audit::read(&mut connection, &topic).await {
-                    assert_eq!(audit.violations(), Vec::<String>::new(), "under load");
-                    sleep(Duration::from_millis(100)).await;
-                    if stop.load(Ordering::Relaxed) {
+                    let new = audit.violations();
+                    if !new.is_empty() {
+                        let under_load = new.into_iter().map(|what| what + " (under load)");
+                        found.lock().unwrap().extend(under_load);
                         return;
                     }
+                    // A large partition is not read all the time.
+                    sleep(Duration::from_millis(100).max(begin.elapsed() * 10)).await;
+                    if board.over() {
+                        return;
+                    }
+                    begin = Instant::now();
                 }
             }
         });
@@ -74,143 +137,79 @@ impl Load {
 
     /// Ends the load without a look at what it left.
     pub async fn stop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.board.end();
         while let Some(ended) = self.tasks.join_next().await {
-            ended.expect("a client of the load");
+            ended.unwrap_or_else(|error| self.find(clients::panic_of(error)));
         }
     }
 
-    /// Ends the load, drains the queue and demands that every promise was kept; says what happened.
+    /// Ends the load, drains the queue, and reports what was counted and what is wrong.
+    pub async fn finish(&mut self, redis_url: &str) -> Report {
+        self.conclude(redis_url).await.0
+    }
+
+    /// The same, but demands that every promise was kept.
     pub async fn verify(&mut self, redis: &Redis) -> Audit {
-        self.stop().await;
-        self.drain().await;
-        let Outcome::Ok(answer) = self.actor(9_000).topic().await else {
-            panic!("getTopic after the faults");
-        };
-        let mut connection = connect(&redis.url()).await.expect("a connection");
-        let audit = Audit::read(&mut connection, &self.topic).await.expect("an audit");
-        let mut found = checker::violations(&self.recorder.of(&self.topic), &audit);
-        found.extend(conserved(&answer));
-        let outcomes = self.recorder.outcomes();
-        eprintln!("{}: {outcomes:?}, slowest {} ms", self.topic, self.recorder.slowest().0);
-        eprintln!("{answer}");
-        assert!(
-            found.is_empty(),
-            "{} violations, seed {}:\n{}",
-            found.len(),
-            self.recorder.seed,
-            found.iter().take(20).map(|what| format!("- {what}\n")).collect::<String>()
-        );
+        let (report, audit) = self.conclude(&redis.url()).await;
+        report.expect_clean();
         audit
     }
 
-    /// Leases and acks until nothing is left but what is dead.
-    async fn drain(&self) {
-        let mut actor = self.actor(8_000);
-        let end = Instant::now() + DRAIN;
-        let mut held: Vec<Grant> = Vec::new();
-        loop {
-            let acks = std::mem::take(&mut held);
-            match actor.lease(100, 5_000, 200, &acks).await {
-                Outcome::Ok(grants) => held = grants,
-                _ => sleep(Duration::from_millis(50)).await,
-            }
-            if held.is_empty()
-                && let Outcome::Ok(topic) = actor.topic().await
-            {
-                let counts = ["delayed", "ready", "leased"].map(|n| topic["counts"][n].as_i64());
-                if counts == [Some(0); 3] {
-                    return;
-                }
-                assert!(Instant::now() < end, "the queue does not drain: {topic}");
-            }
+    async fn conclude(&mut self, redis_url: &str) -> (Report, Audit) {
+        self.stop().await;
+        let mix = &self.board.mix;
+        let drainers = 1 + mix.bulk_publishers;
+        let clients = (0..=drainers).map(|number| self.actor(DRAIN + number)).collect();
+        let found = clients::drain::drain(clients, mix).await;
+        found.into_iter().for_each(|what| self.find(what));
+        let mut watcher = self.actor(DRAIN + 900);
+        if let Outcome::Ok(answer) = watcher.topic().await {
+            conserved(&answer).into_iter().for_each(|what| self.find(what));
+            eprintln!("{answer}");
         }
+        let audit = audit(redis_url, &self.topic).await;
+        let history = self.recorder.history(&self.topic);
+        let mut violations: Vec<Violation> = {
+            let found = self.found.lock().unwrap();
+            found.iter().cloned().map(Violation::from).collect()
+        };
+        violations.extend(checker::violations(&history, &audit));
+        let (outcomes, slowest) = (self.recorder.outcomes(), self.recorder.slowest().0);
+        eprintln!("{}: {outcomes:?}, slowest {slowest} ms", self.topic);
+        let report = Report {
+            scenario: self.scenario,
+            durability: self.durability,
+            seed: self.recorder.seed,
+            tally: checker::tally(&history, &audit),
+            violations,
+        };
+        (report, audit)
     }
+
+    fn find(&self, what: String) {
+        self.found.lock().unwrap().push(what);
+    }
+}
+
+/// What lies in Redis at the end.
+///
+/// # Panics
+/// When it cannot be read for 20 s: the scenario ended its faults too late.
+async fn audit(redis_url: &str, topic: &str) -> Audit {
+    let read = async {
+        loop {
+            if let Ok(mut connection) = connect(redis_url).await
+                && let Ok(audit) = Audit::read(&mut connection, topic).await
+            {
+                return audit;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), read).await.expect("Redis answers at the end")
 }
 
 /// A client's fleet of one.
 pub fn only(client: Client) -> Fleet {
     Fleet::new([client])
-}
-
-async fn publisher(mut actor: Actor, stop: Arc<AtomicBool>) {
-    while !stop.load(Ordering::Relaxed) {
-        let random = &mut actor.random;
-        let options = Options {
-            delay: if random.random_bool(0.3) { 0 } else { random.random_range(0..600) },
-            priority: if random.random_bool(0.15) { random.random_range(1..=255) } else { 0 },
-            max_attempts: random.random_bool(0.1).then(|| random.random_range(1..=3)),
-            headers: random.random_bool(0.1),
-            padding: if random.random_bool(0.02) { 3_000 } else { random.random_range(0..200) },
-        };
-        let outcome = actor.publish(options).await;
-        pause(&mut actor, outcome.ok().is_some(), 12).await;
-    }
-}
-
-/// What a consumer does about a message that it holds, and when.
-struct Plan {
-    at: Ms,
-    verb: Verb,
-    grant: Grant,
-}
-
-enum Verb {
-    Ack,
-    AckWithNextLease,
-    Nack,
-    ExtendAndAck,
-}
-
-fn plan(actor: &mut Actor, grant: Grant) -> Option<Plan> {
-    let (verb, at) = match actor.random.random_range(0..100) {
-        0..45 => (Verb::Ack, 0),
-        45..68 => (Verb::AckWithNextLease, 0),
-        68..80 => (Verb::Nack, 0),
-        80..86 => (Verb::ExtendAndAck, 0),
-        86..93 => (Verb::Ack, grant.deadline - actor.random.random_range(30..300)),
-        93..97 => (Verb::Ack, grant.deadline + actor.random.random_range(0..100)),
-        _ => return None, // never heard of again
-    };
-    Some(Plan { at, verb, grant })
-}
-
-async fn consumer(mut actor: Actor, stop: Arc<AtomicBool>) {
-    let mut plans: Vec<Plan> = Vec::new();
-    let mut with_next: Vec<Grant> = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        let max = actor.random.random_range(1..=8);
-        let lease_ms = actor.random.random_range(1_000..=1_500);
-        let next = plans.iter().map(|plan| plan.at).min().unwrap_or(Ms::MAX);
-        let wait = actor.random.random_range(0..=500).min((next - now()).max(0));
-        let acks = std::mem::take(&mut with_next);
-        let outcome = actor.lease(max, lease_ms, wait, &acks).await;
-        let answered = outcome.ok().is_some();
-        for grant in outcome.ok().cloned().unwrap_or_default() {
-            plans.extend(plan(&mut actor, grant));
-        }
-        let due = now();
-        for Plan { verb, grant, .. } in plans.extract_if(.., |plan| plan.at <= due) {
-            match verb {
-                Verb::Ack => drop(actor.ack(&grant).await),
-                Verb::AckWithNextLease => with_next.push(grant),
-                Verb::Nack => {
-                    let delay = actor.random.random_range(0..300);
-                    actor.nack(&grant, delay).await;
-                }
-                Verb::ExtendAndAck => {
-                    let longer: Ms = actor.random.random_range(1_000..2_000);
-                    actor.extend(&grant, longer).await;
-                    actor.ack(&grant).await;
-                }
-            }
-        }
-        pause(&mut actor, answered, 3).await;
-    }
-}
-
-/// A short rest, longer after a request that came to nothing.
-async fn pause(actor: &mut Actor, answered: bool, most: u64) {
-    let ms = if answered { actor.random.random_range(0..=most) } else { 20 };
-    sleep(Duration::from_millis(ms)).await;
 }

@@ -1,0 +1,35 @@
+//! The scenarios on dueq's own side in their short form: instances and clients that die, pause or fail, crowds and bursts.
+//! `tests/proof/scenarios` says what each of them demands.
+//!
+//! Of the table in `guarantees.md` the eviction policy is looked at elsewhere: `readyz_is_503_while_redis_may_evict`
+//! (`tests/contract`) and `a_redis_that_may_evict_is_told_loudly_at_the_start` (`tests/command`).
+
+use crate::proof::scenarios;
+use crate::proof::stage::{Durability, Setting};
+
+/// Tests of the scenarios' names, each with so many rounds.
+macro_rules! short {
+    ($($scenario:ident: $rounds:literal,)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $scenario() {
+            let setting = Setting::short(Durability::Memory, $rounds);
+            scenarios::$scenario::$scenario(setting).await.expect_clean();
+        }
+    )*};
+}
+
+short! {
+    burst: 1,
+    callbacks_killed: 3,
+    calm: 1,
+    client_gone: 3,
+    herd: 1,
+    instance_killed: 3,
+    instance_paused: 1,
+    liveness: 1,
+    million_delayed: 1,
+    order: 1,
+    poison: 1,
+    stale_tokens: 1,
+    ticks_killed: 2,
+}

@@ -1,0 +1,68 @@
+//! The bugs that are patches of scripts, as the program reads them; and the scripts' joined texts,
+//! to see that each patch still finds its place.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::{Bug, Patch, all};
+use crate::harness::temp_dir;
+
+/// Writes all patches where a build with seeded bugs finds them.
+pub fn written() -> PathBuf {
+    let each = |bug: &Bug| {
+        let name = bug.name;
+        let of = move |patch: &Patch| json!({"bug": name, "script": patch.script, "find": patch.find, "put": patch.put});
+        bug.patches.iter().map(of).collect::<Vec<_>>()
+    };
+    let list: Vec<_> = all().iter().flat_map(each).collect();
+    let file = temp_dir("seeded").join("patches.json");
+    std::fs::write(&file, json!(list).to_string()).expect("a file for the patches");
+    file
+}
+
+/// Every script and its text with its includes, as `src/store/scripts.rs` joins them.
+pub fn scripts() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: String| {
+        std::fs::read_to_string(root.join(&path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let source = read("src/store/scripts.rs".to_owned());
+    let list = source.split("\nscripts! {").nth(1).expect("the list of scripts");
+    let list = list.split("\n}").next().expect("its end");
+    let script = |entry: &str| {
+        let (name, includes) = entry.split_once(':')?;
+        let name = name.split('"').nth(1).expect("a script's name").to_owned();
+        // What stands after the arrow are functions of the includes.
+        let includes = includes.split("=>").next().unwrap().split('"').skip(1).step_by(2);
+        let mut text: String =
+            includes.map(|name| read(format!("migrations-lua/includes/{name}.lua"))).collect();
+        text += &read(format!("migrations-lua/scripts/{name}.lua"));
+        Some((name, text))
+    };
+    list.split(';').filter_map(script).collect()
+}
+
+/// What is wrong with a bug's patches, one applied after the other; empty when each finds its place.
+pub fn misplaced(bug: &Bug, scripts: &[(String, String)]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut texts = scripts.to_vec();
+    for Patch { script, find, put } in bug.patches {
+        let mut found = 0;
+        for (name, text) in &mut texts {
+            if *script != "*" && script != name {
+                continue;
+            }
+            let times = text.matches(find).count();
+            if times > 1 {
+                wrong.push(format!("{}: {find:?} is {times} times in {name}", bug.name));
+            }
+            found += times;
+            *text = text.replace(find, put);
+        }
+        if found == 0 {
+            wrong.push(format!("{}: {find:?} is not in {script}", bug.name));
+        }
+    }
+    wrong
+}

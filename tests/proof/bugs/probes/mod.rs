@@ -1,0 +1,12 @@
+//! Short scenarios, each made to meet one kind of bug within seconds. Without a bug all of them are
+//! clean.
+
+pub mod counts;
+pub mod deaths;
+pub mod faults;
+pub mod grants;
+pub mod groups;
+pub mod keys;
+pub mod leases;
+pub mod told;
+pub mod waits;

@@ -1,0 +1,62 @@
+//! What dueq does of its own accord: callbacks and the ticks of schedules (I14).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::harness::{Client, Launch, Receiver, eventually, instant_ms, text, topic};
+use crate::proof::bugs::scene::Scene;
+use crate::proof::stage::{Report, Setting};
+
+/// Callbacks whose first call is answered 200.
+pub async fn callbacks(setting: Setting) -> Report {
+    let allowed = |launch: Launch| launch.args(["--callback-allow", "127.0.0.0/8"]);
+    let mut scene = Scene::with("callbacks", setting, 1, allowed).await;
+    let (client, receiver) = (scene.dueq[0].client(), Receiver::start().await);
+    for n in 0..3 {
+        let callback = json!({"url": receiver.url("/once"), "payload": n});
+        let id = client.post("/callbacks", &callback).await.expect(201).text("id");
+        eventually("the message is done", || async {
+            (client.get(&id).await.status == 404).then_some(())
+        })
+        .await;
+    }
+    sleep(Duration::from_millis(500)).await;
+    let calls = receiver.count();
+    scene.demand(calls == 3, "I14 callbacks", || {
+        format!("{calls} calls of 3 callbacks, though each was done after its first 200")
+    });
+    scene.end().await
+}
+
+async fn schedule(client: &Client, name: &str) -> Value {
+    client.get_path(&format!("/schedules/{name}")).await.expect(200).json()
+}
+
+/// Schedules that two instances tick.
+pub async fn ticks(setting: Setting) -> Report {
+    let mut scene = Scene::start("ticks", setting, 2).await;
+    let client = scene.dueq[0].client();
+    let topics: Vec<String> = (0..8).map(|_| topic("ticks")).collect();
+    let mut first = Vec::new();
+    for name in &topics {
+        let every = json!({"every_ms": 1_000, "topic": name, "message": {"payload": 1}});
+        let path = format!("/schedules/{name}");
+        let made = client.send_json("PUT", &path, &every).await.expect(201).json();
+        first.push(instant_ms(text(&made, "next_at")));
+    }
+    sleep(Duration::from_millis(3_300)).await;
+    for name in &topics {
+        client.post(&format!("/schedules/{name}/pause"), &json!({})).await.expect(200);
+    }
+    sleep(Duration::from_millis(500)).await; // a tick may be under way
+    for (name, first) in topics.iter().zip(first) {
+        let last = instant_ms(text(&schedule(&client, name).await, "last_at"));
+        let (ticks, made) = ((last - first) / 1_000 + 1, client.total(name, "published").await);
+        scene.demand(made == ticks, "I14 one message a tick", || {
+            format!("{made} messages of {ticks} ticks of {name}")
+        });
+    }
+    scene.end().await
+}

@@ -1,0 +1,103 @@
+//! Long polls: who waits is granted what falls due when it falls due.
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use tokio::time::sleep;
+
+use crate::harness::{Redis, eventually, waiters};
+use crate::proof::bugs::hand::{Ask, Hand};
+use crate::proof::bugs::scene::{Scene, until};
+use crate::proof::history::{FaultKind, now};
+use crate::proof::stage::{Durability, Report, Setting};
+
+async fn consume(hand: &Hand, wait: i64) {
+    for grant in hand.leased(1, 30_000, wait).await {
+        hand.ack(&grant).await;
+    }
+}
+
+/// Messages fall due while somebody waits for them: one that was there, and one that comes through
+/// another instance.
+pub async fn waiting_consumers(setting: Setting) -> Report {
+    let scene = Scene::start("waiting_consumers", setting, 2).await;
+    let [one, other] = [scene.hand(0), scene.hand(1)];
+    one.publish_ok(Ask::after(700)).await;
+    consume(&other, 3_500).await;
+    let publish = async {
+        waiters(&scene.dueq[1].client(), 1).await;
+        one.publish_ok(Ask::default()).await;
+    };
+    join(consume(&other, 3_500), publish).await;
+    consume(&other, 200).await;
+    scene.in_time().end().await
+}
+
+/// Redis was restarted; then somebody waits, and a message comes through another instance.
+pub async fn waiting_after_a_restart(mut setting: Setting) -> Report {
+    setting.durability = Durability::Always;
+    let mut scene = Scene::start("waiting_after_a_restart", setting, 2).await;
+    let [one, other] = [scene.hand(0), scene.hand(1)];
+    one.publish_ok(Ask::default()).await;
+    consume(&one, 500).await;
+    let from = now();
+    scene.redis.restart().await;
+    scene.recorder.fault(FaultKind::RedisKilled, from);
+    for dueq in &scene.dueq {
+        let client = dueq.client();
+        eventually("ready again", || async {
+            (client.get_path("/readyz").await.status == 200).then_some(())
+        })
+        .await;
+    }
+    one.publish_ok(Ask::default()).await;
+    consume(&other, 1_000).await;
+    // For so long after a fault everything may still be late; by then both have subscribed again.
+    sleep(Duration::from_millis(5_200)).await;
+    let publish = async {
+        waiters(&scene.dueq[1].client(), 1).await;
+        one.publish_ok(Ask::default()).await;
+    };
+    join(consume(&other, 4_000), publish).await;
+    consume(&other, 200).await;
+    scene.in_time().end().await
+}
+
+/// Commands that Redis ran so far, and calls of scripts among them.
+async fn commands(redis: &Redis) -> (i64, i64) {
+    let stats: String = redis.command(&["INFO", "commandstats"]).await;
+    let (mut all, mut scripts) = (0, 0);
+    for (name, rest) in stats.lines().filter_map(|line| line.split_once(":calls=")) {
+        let calls: i64 = rest.split(',').next().and_then(|n| n.parse().ok()).unwrap_or(0);
+        all += calls;
+        scripts += if name == "cmdstat_evalsha" { calls } else { 0 };
+    }
+    (all, scripts)
+}
+
+/// What one script may ask of Redis: some 12 commands for each of 128 leases of either kind.
+const MOST_COMMANDS: i64 = 128 * 2 * 12;
+
+/// Thousands of leases are over at once: no script works off more than its bound, since everybody
+/// waits meanwhile.
+pub async fn many_leases_over(setting: Setting) -> Report {
+    let mut scene = Scene::start("many_leases_over", setting, 1).await;
+    let hand = scene.hand(0);
+    for _ in 0..5 {
+        hand.publish_batch(vec![Ask::default(); 1_000]).await;
+    }
+    // All end at about the same instant, and housekeeping comes half a second after the first.
+    let end = now() + 6_000;
+    for _ in 0..5 {
+        hand.leased(1_000, (end - now()).max(1_000), 1_000).await;
+    }
+    until(end + 100).await;
+    let before = commands(&scene.redis).await;
+    hand.leased(1, 30_000, 0).await;
+    let after = commands(&scene.redis).await;
+    let (all, scripts) = (after.0 - before.0, (after.1 - before.1).max(1));
+    scene.demand(all / scripts <= MOST_COMMANDS, "I12 liveness", || {
+        format!("{all} commands in {scripts} calls of scripts: Redis served nobody meanwhile")
+    });
+    scene.end().await
+}

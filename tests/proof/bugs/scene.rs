@@ -1,0 +1,124 @@
+//! What a probe works on: a Redis and instances of its own, a record, and what comes of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::hand::Hand;
+use crate::harness::{Dueq, Launch, Redis, topic};
+use crate::proof::audit::{Audit, connect, conserved};
+use crate::proof::checker::{self, Violation};
+use crate::proof::history::{Ms, now};
+use crate::proof::record::Recorder;
+use crate::proof::stage::{Durability, Report, Setting, Tally};
+
+/// A probe under way.
+pub struct Scene {
+    pub redis: Redis,
+    pub dueq: Vec<Dueq>,
+    pub recorder: Arc<Recorder>,
+    pub topic: String,
+    name: &'static str,
+    setting: Setting,
+    hands: AtomicU64,
+    /// I12 is looked at too.
+    in_time: bool,
+    found: Vec<Violation>,
+}
+
+impl Scene {
+    /// With so many instances.
+    pub async fn start(name: &'static str, setting: Setting, instances: usize) -> Scene {
+        Scene::with(name, setting, instances, |launch| launch).await
+    }
+
+    /// With instances that are told more before they start.
+    pub async fn with(
+        name: &'static str,
+        setting: Setting,
+        instances: usize,
+        more: impl Fn(Launch) -> Launch,
+    ) -> Scene {
+        let redis = match setting.durability {
+            Durability::Memory => Redis::start().await,
+            Durability::Everysec => Redis::options().appendonly().start().await,
+            Durability::Always => {
+                Redis::options().appendonly().args(["--appendfsync", "always"]).start().await
+            }
+        };
+        let mut dueq = Vec::new();
+        for _ in 0..instances {
+            dueq.push(more(Dueq::on(&redis).bug(setting.bug)).start().await);
+        }
+        let recorder = Arc::new(Recorder::new());
+        let (topic, hands, found) = (topic("probe"), AtomicU64::new(0), Vec::new());
+        Scene { redis, dueq, recorder, topic, name, setting, hands, in_time: false, found }
+    }
+
+    /// A further client, of instance number `instance`.
+    pub fn hand(&self, instance: usize) -> Hand {
+        let number = self.hands.fetch_add(1, Ordering::Relaxed);
+        let client = self.dueq[instance].client();
+        Hand::new(&self.recorder, client, &self.topic, (instance, number))
+    }
+
+    /// So many clients of the first instance.
+    pub fn hands(&self, number: usize) -> Vec<Hand> {
+        (0..number).map(|_| self.hand(0)).collect()
+    }
+
+    /// What lies in Redis now.
+    pub async fn audit(&self) -> Audit {
+        let mut connection = connect(&self.redis.url()).await.expect("a connection");
+        Audit::read(&mut connection, &self.topic).await.expect("an audit")
+    }
+
+    /// Looks whether I8 and I9 hold at this moment.
+    pub async fn look(&mut self) {
+        let found = self.audit().await.violations();
+        self.found.extend(found.into_iter().map(Violation::from));
+    }
+
+    /// What no record of requests shows is said here.
+    pub fn demand(&mut self, kept: bool, promise: &str, otherwise: impl FnOnce() -> String) {
+        if !kept {
+            self.found.push(Violation::from(format!("{promise}: {}", otherwise())));
+        }
+    }
+
+    /// Everything must have been in time as well, which only means something where nothing was wrong
+    /// with the machine.
+    pub fn in_time(mut self) -> Scene {
+        self.in_time = true;
+        self
+    }
+
+    /// Checks the record and what lies in Redis at the end.
+    pub async fn end(mut self) -> Report {
+        let audit = self.audit().await;
+        let history = self.recorder.history(&self.topic);
+        self.found.extend(checker::violations(&history, &audit));
+        if self.in_time {
+            self.found.extend(checker::liveness(&history, 1_000, 1_000));
+            self.found.extend(checker::overdue(&history, 500));
+        }
+        let answer = self.dueq[0].client().topic(&self.topic).await;
+        if answer.status == 200 {
+            self.found.extend(conserved(&answer.json()).into_iter().map(Violation::from));
+        }
+        Report {
+            scenario: self.name,
+            durability: self.setting.durability,
+            seed: history.seed,
+            tally: Tally::default(),
+            violations: self.found,
+        }
+    }
+}
+
+/// Waits until this instant of this machine's clock, which Redis shares.
+pub async fn until(at: Ms) {
+    sleep(Duration::from_millis((at - now()).max(0).unsigned_abs())).await;
+}

@@ -1,0 +1,32 @@
+//! What the topic's configuration lets happen to messages that nobody asks for: read from what lies
+//! in Redis at the end, since the record does not say it.
+
+use crate::proof::audit::Audit;
+
+/// Default: none of it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Rules {
+    /// Messages have a time to live that they do not name themselves.
+    pub expires: bool,
+    /// Acked messages are kept for a while.
+    pub keeps_acked: bool,
+    /// Dead messages leave sooner than after two weeks, or beyond a number.
+    pub drops_dead: bool,
+    /// The oldest make room for the newest.
+    pub drops_oldest: bool,
+}
+
+impl Rules {
+    /// From `paused,ttl,acked_ms,dead_ms,dead_max,max_messages,on_full`.
+    pub fn of(audit: &Audit) -> Rules {
+        let text = audit.meta.get("rules").map_or("", String::as_str);
+        let fields: Vec<&str> = text.split(',').collect();
+        let field = |at: usize| fields.get(at).copied().unwrap_or_default();
+        Rules {
+            expires: !field(1).is_empty(),
+            keeps_acked: !matches!(field(2), "" | "0"),
+            drops_dead: !field(3).is_empty() || !field(4).is_empty(),
+            drops_oldest: field(6) == "drop_oldest",
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! How soon things happen: I12.
+
+use super::*;
+use crate::proof::checker::{Lateness, late, liveness, overdue};
+
+/// A long poll from 1000 on that is granted what fell due at 1100.
+fn waited(granted_at: Ms) -> Small {
+    let mut op = lease(grant(A, 1, 1_100, granted_at));
+    (op.sent, op.answered) = (1_000, granted_at + 2);
+    if let What::Lease { wait, .. } = &mut op.what {
+        *wait = 20_000;
+    }
+    Small::of([publish(900, 200, &payload(A), Outcome::Ok(A)), op])
+}
+
+#[test]
+fn lateness_is_that_of_whoever_waited() {
+    assert_eq!(late(&waited(1_130).history()), Lateness { p99: 30, max: 30, count: 1 });
+    assert_eq!(liveness(&waited(1_130).history(), 50, 1_000), []);
+    let found = liveness(&waited(2_200).history(), 50, 1_000);
+    assert_eq!(found.iter().filter(|found| found.invariant == "I12").count(), 2, "{found:?}");
+    assert_eq!(overdue(&waited(2_200).history(), 500), []);
+}
+
+#[test]
+fn another_waiter_that_got_nothing_tells_too() {
+    let mut run = waited(3_000);
+    run.ops[1].sent = 2_900; // the one that got it came late
+    assert_eq!(late(&run.history()).count, 0);
+    run.ops.push(empty_lease(1_000, 1_500, Outcome::Ok(vec![])));
+    assert_eq!(late(&run.history()).max, 1_400);
+}
+
+#[test]
+fn a_pause_and_a_fault_excuse() {
+    let paused = |sent, paused| op(sent, What::Pause { paused, outcome: Outcome::Ok(()) });
+    let mut run = waited(2_200);
+    run.ops.extend([paused(1_050, true), paused(2_190, false)]);
+    assert_eq!(late(&run.history()).count, 0);
+    let run = waited(2_200).fault(FaultKind::RedisPaused, 1_050, 2_000);
+    assert_eq!(late(&run.history()).count, 0);
+}
+
+#[test]
+fn a_long_poll_that_is_answered_late_is_named() {
+    let mut op = empty_lease(1_000, 200, Outcome::Ok(vec![]));
+    assert_eq!(overdue(&Small::of([op.clone()]).history(), 500), []);
+    op.answered = 1_800;
+    assert_eq!(overdue(&Small::of([op]).history(), 500)[0].invariant, "I12");
+}

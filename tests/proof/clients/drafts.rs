@@ -1,0 +1,75 @@
+//! What a publish says, before it is sent: a draft can be sent again, word for word.
+
+use crate::proof::history::{Ms, OnDuplicate, Outcome, Publish};
+
+/// What a publish says beside its payload.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub delay: Ms,
+    pub priority: u8,
+    pub max_attempts: Option<u32>,
+    pub headers: bool,
+    /// Bytes of padding in the payload.
+    pub padding: usize,
+    pub ttl: Option<Ms>,
+    pub key: Option<String>,
+    pub on_duplicate: OnDuplicate,
+    pub key_until_granted: bool,
+    pub idempotency_key: Option<String>,
+}
+
+/// A publish that can be sent, and sent again.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// As the record will say it; its outcome stands for nothing.
+    pub publish: Publish,
+    /// The object that is sent.
+    pub(super) body: String,
+}
+
+impl Draft {
+    /// A publish of this payload.
+    pub fn new(payload: String, options: Options) -> Draft {
+        let Options { delay, priority, max_attempts, headers, ttl, .. } = options;
+        let mut body = format!(r#"{{"payload":{payload},"delay_ms":{delay},"priority":{priority}"#);
+        let mut field = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                body += &format!(r#","{name}":{value}"#);
+            }
+        };
+        let text = |text: &str| format!("\"{text}\""); // own names: nothing in them to escape
+        let key = &options.key;
+        field("max_attempts", max_attempts.map(|n| n.to_string()));
+        field("ttl_ms", ttl.map(|n| n.to_string()));
+        field("headers", headers.then(|| r#"{"X-Trace":"a"}"#.into()));
+        field("key", key.as_deref().map(text));
+        field("on_duplicate", key.as_ref().map(|_| text(options.on_duplicate.word())));
+        let until_granted = key.is_some() && options.key_until_granted;
+        field("key_until", until_granted.then(|| text("granted")));
+        field("idempotency_key", options.idempotency_key.as_deref().map(text));
+        body.push('}');
+        let publish = Publish {
+            payload,
+            delay,
+            priority,
+            max_attempts,
+            ttl,
+            key: options.key,
+            on_duplicate: options.on_duplicate,
+            key_until_granted: options.key_until_granted,
+            idempotency_key: options.idempotency_key,
+            outcome: Outcome::Never,
+        };
+        Draft { publish, body }
+    }
+}
+
+/// Spelled as no serializer would, so that byte for byte means something.
+const SPELLINGS: [&str; 5] =
+    ["1.50", "-0", r#""\u00e9 é 🦀 \u0000""#, "18446744073709551616", r#"{"b":1, "a":[ ], "b":2}"#];
+
+/// A payload that no other client makes, and this one makes once.
+pub fn payload(client: u64, number: u64, padding: usize) -> String {
+    let spelling = SPELLINGS[number as usize % SPELLINGS.len()];
+    format!(r#"{{"u" :"{client}-{number}", "x":{spelling}, "pad":"{}"}}"#, "p".repeat(padding))
+}

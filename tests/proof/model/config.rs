@@ -1,0 +1,174 @@
+//! A topic's configuration as the contract has it: its defaults, what a PUT and a PATCH make of it,
+//! and what a backoff policy allows.
+
+use serde_json::{Map, Value, json};
+
+use super::steps::{Field, Settings};
+
+/// A backoff policy.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Backoff {
+    Fixed(i64),
+    Schedule(Vec<i64>),
+    Exponential { base: i64, factor: f64, max: i64, jitter: f64 },
+}
+
+impl Backoff {
+    /// An exponential one, with a jitter of a quarter or none.
+    pub fn exponential(base: i64, factor: i64, max: i64, jitter: bool) -> Backoff {
+        let jitter = if jitter { 0.25 } else { 0.0 };
+        #[allow(clippy::cast_precision_loss)] // small
+        Backoff::Exponential { base, factor: factor as f64, max: max.max(base), jitter }
+    }
+
+    /// As requests and answers have it.
+    pub fn json(&self) -> Value {
+        match self {
+            Backoff::Fixed(base) => json!({"kind": "fixed", "base_ms": base}),
+            Backoff::Schedule(delays) => json!({"kind": "schedule", "delays_ms": delays}),
+            Backoff::Exponential { base, factor, max, jitter } => json!({
+                "kind": "exponential", "base_ms": base, "factor": factor, "max_ms": max,
+                "jitter": jitter,
+            }),
+        }
+    }
+
+    /// The least and the longest wait (ms) after so many failures.
+    pub fn waits(&self, failures: i64) -> (i64, i64) {
+        match self {
+            Backoff::Fixed(base) => (*base, *base),
+            Backoff::Schedule(delays) => {
+                let at = usize::try_from(failures - 1).unwrap_or(0).min(delays.len() - 1);
+                (delays[at], delays[at])
+            }
+            #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // ms of days
+            Backoff::Exponential { base, factor, max, jitter } => {
+                let power = i32::try_from(failures - 1).unwrap_or(i32::MAX);
+                let wait = (*base as f64 * factor.powi(power)).min(*max as f64);
+                let (least, most) = (wait * (1.0 - jitter), wait * (1.0 + jitter));
+                ((least + 0.5).floor() as i64, (most + 0.5).floor() as i64)
+            }
+        }
+    }
+}
+
+/// What a topic is configured to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub lease_ms: i64,
+    pub max_attempts: i64,
+    pub backoff: Backoff,
+    pub ttl: Option<i64>,
+    pub max_messages: Option<i64>,
+    pub drop_oldest: bool,
+    pub window: i64,
+    pub acked_ms: i64,
+    pub dead_ms: i64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            lease_ms: 30_000,
+            max_attempts: 10,
+            backoff: Backoff::Exponential { base: 1000, factor: 2.0, max: 3_600_000, jitter: 0.1 },
+            ttl: None,
+            max_messages: None,
+            drop_oldest: false,
+            window: 600_000,
+            acked_ms: 0,
+            dead_ms: 1_209_600_000,
+        }
+    }
+}
+
+impl Config {
+    /// What it is after these settings: absent ones stay, null ones are the default again.
+    pub fn with(&self, settings: &Settings) -> Config {
+        let default = Config::default();
+        let pick = |field: &Field<i64>, stays: i64, default: i64| match field {
+            Field::Absent => stays,
+            Field::Null => default,
+            Field::Set(value) => *value,
+        };
+        let (max_messages, drop_oldest) = match settings.bound {
+            Field::Absent => (self.max_messages, self.drop_oldest),
+            Field::Null => (None, false),
+            Field::Set((most, drops)) => (Some(most), drops),
+        };
+        let (acked_ms, dead_ms) = match settings.retention {
+            Field::Absent => (self.acked_ms, self.dead_ms),
+            Field::Null => (default.acked_ms, default.dead_ms),
+            Field::Set(both) => both,
+        };
+        Config {
+            lease_ms: pick(&settings.lease_ms, self.lease_ms, default.lease_ms),
+            max_attempts: pick(&settings.max_attempts, self.max_attempts, default.max_attempts),
+            backoff: match &settings.backoff {
+                Field::Absent => self.backoff.clone(),
+                Field::Null => default.backoff,
+                Field::Set(policy) => policy.clone(),
+            },
+            ttl: match settings.ttl {
+                Field::Absent => self.ttl,
+                Field::Null => None,
+                Field::Set(ttl) => Some(ttl),
+            },
+            max_messages,
+            drop_oldest,
+            window: pick(&settings.window, self.window, default.window),
+            acked_ms,
+            dead_ms,
+        }
+    }
+
+    /// As getTopic shows it.
+    pub fn json(&self) -> Value {
+        let mut config = json!({
+            "lease_ms": self.lease_ms,
+            "max_attempts": self.max_attempts,
+            "backoff": self.backoff.json(),
+            "on_full": if self.drop_oldest { "drop_oldest" } else { "reject" },
+            "idempotency_window_ms": self.window,
+            "retention": {"acked_ms": self.acked_ms, "dead_ms": self.dead_ms, "dead_max": 100_000},
+            "max_payload_bytes": 262_144,
+        });
+        if let Some(ttl) = self.ttl {
+            config["ttl_ms"] = json!(ttl);
+        }
+        if let Some(most) = self.max_messages {
+            config["max_messages"] = json!(most);
+        }
+        config
+    }
+}
+
+/// The body of a putTopic or updateTopic.
+pub fn body(settings: &Settings) -> Value {
+    let mut body = Map::new();
+    let mut put = |name: &str, field: Field<Value>| match field {
+        Field::Absent => {}
+        Field::Null => drop(body.insert(name.to_owned(), Value::Null)),
+        Field::Set(value) => drop(body.insert(name.to_owned(), value)),
+    };
+    put("lease_ms", map(&settings.lease_ms, |ms| json!(ms)));
+    put("max_attempts", map(&settings.max_attempts, |most| json!(most)));
+    put("backoff", map(&settings.backoff, Backoff::json));
+    put("ttl_ms", map(&settings.ttl, |ms| json!(ms)));
+    put("idempotency_window_ms", map(&settings.window, |ms| json!(ms)));
+    put("max_messages", map(&settings.bound, |(most, _)| json!(most)));
+    let on_full = |(_, drops): &(i64, bool)| json!(if *drops { "drop_oldest" } else { "reject" });
+    put("on_full", map(&settings.bound, on_full));
+    let retention = |(acked, dead): &(i64, i64)| json!({"acked_ms": acked, "dead_ms": dead});
+    put("retention", map(&settings.retention, retention));
+    Value::Object(body)
+}
+
+/// A field with its value as JSON.
+pub fn map<T>(field: &Field<T>, json: impl Fn(&T) -> Value) -> Field<Value> {
+    match field {
+        Field::Absent => Field::Absent,
+        Field::Null => Field::Null,
+        Field::Set(value) => Field::Set(json(value)),
+    }
+}

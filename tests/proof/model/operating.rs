@@ -1,0 +1,289 @@
+//! The steps of whoever looks after messages and topics: look, change, delete, redrive, purge, pause,
+//! configure.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::{Value, json};
+
+use super::broken::{CONTRACT, Kept, must, same};
+use super::config::{self, Config};
+use super::steps::{Change, Guard, Pick, Settings};
+use super::walk::Walk;
+use super::wire::Reply;
+use super::words;
+use super::world::{Message, Topic};
+use crate::harness::{by_key, instant_ms};
+
+const STATES: [&str; 5] = ["delayed", "ready", "leased", "dead", "acked"];
+
+impl Walk<'_> {
+    /// The message that a step names, and its path: by key where it is named so.
+    fn path(&self, at: usize, pick: Pick) -> (Option<usize>, String) {
+        let n = self.find(at, pick);
+        let path = match pick {
+            Pick::ByKey(key) => by_key(&self.names[at], words::KEYS[usize::from(key)]),
+            _ => format!("/messages/{}", self.id(n)),
+        };
+        (n, path)
+    }
+
+    /// The code that a message which is not there is answered with.
+    fn missing(&self, at: usize, pick: Pick) -> &'static str {
+        let by_key = matches!(pick, Pick::ByKey(_));
+        if by_key && self.world.topics[at].is_none() {
+            "topic_not_found"
+        } else {
+            "message_not_found"
+        }
+    }
+
+    pub(super) async fn get(&mut self, via: bool, at: usize, pick: Pick) -> Kept {
+        let (n, path) = self.path(at, pick);
+        let reply = self.talk.send(via, "GET", &path, "", None).await?;
+        match n {
+            Some(_) => self.same_got(n, &reply),
+            None => same("I10 keys", "the answer", reply.code(), self.missing(at, pick)),
+        }
+    }
+
+    pub(super) async fn update(
+        &mut self,
+        via: bool,
+        at: usize,
+        pick: Pick,
+        change: &Change,
+    ) -> Kept {
+        self.made += 1;
+        let (n, path) = self.path(at, pick);
+        let (body, patch) = words::change(change, self.world.now, self.made);
+        let reply = self.talk.send(via, "PATCH", &path, "", Some(&body)).await?;
+        let mut wanted = self.world.update(n, &patch);
+        if n.is_none() {
+            wanted = self.missing(at, pick);
+        }
+        same(CONTRACT, "the answer", reply.code(), wanted)?;
+        self.touched.extend(n);
+        // What had expired by its new time to live is told as it was changed.
+        if wanted == "ok" { self.same_changed(n, &reply) } else { Ok(()) }
+    }
+
+    /// The message as a change answers it, before time is asked again.
+    fn same_changed(&mut self, n: Option<usize>, reply: &Reply) -> Kept {
+        let kept = match n {
+            Some(n) => self.world.same_whole(n, reply, &self.names),
+            None => Ok(()),
+        };
+        self.world.settle();
+        kept
+    }
+
+    pub(super) async fn delete(&mut self, via: bool, at: usize, pick: Pick, force: bool) -> Kept {
+        let (n, path) = self.path(at, pick);
+        let query = if force { "?force=true" } else { "" };
+        let reply = self.talk.send(via, "DELETE", &format!("{path}{query}"), "", None).await?;
+        let mut wanted = self.world.delete(n, force);
+        if n.is_none() {
+            wanted = self.missing(at, pick);
+        }
+        self.touched.extend(n);
+        same("I11 delete", "the answer", reply.code(), wanted)
+    }
+
+    pub(super) async fn redrive(&mut self, via: bool, at: usize, pick: Pick) -> Kept {
+        let n = self.find(at, pick);
+        let path = format!("/messages/{}/redrive", self.id(n));
+        let reply = self.talk.send(via, "POST", &path, "", None).await?;
+        let wanted = self.world.redrive(n);
+        same(CONTRACT, "the answer", reply.code(), wanted)?;
+        self.touched.extend(n);
+        if wanted == "ok" { self.same_changed(n, &reply) } else { Ok(()) }
+    }
+
+    pub(super) async fn redrive_topic(
+        &mut self,
+        via: bool,
+        at: usize,
+        most: Option<i64>,
+        spread: i64,
+    ) -> Kept {
+        let mut body = json!({});
+        if let Some(most) = most {
+            body["max_messages"] = json!(most);
+        }
+        if spread > 0 {
+            body["spread_ms"] = json!(spread);
+        }
+        let dead = self.world.in_state(at, "dead");
+        let path = format!("/topics/{}/redrive", self.names[at]);
+        let reply = self.talk.send(via, "POST", &path, "", Some(&body.to_string())).await?;
+        if self.world.topics[at].is_none() {
+            return same(CONTRACT, "the answer", reply.code(), "topic_not_found");
+        }
+        same(CONTRACT, "the status", reply.status, 200)?;
+        let (mut left, mut dues) = (HashSet::new(), BTreeMap::new());
+        for n in &dead {
+            let id = self.world.messages[*n].id.clone();
+            let reply = self.talk.send(via, "GET", &format!("/messages/{id}"), "", None).await?;
+            match reply.json["due_at"].as_str() {
+                Some(due) => drop(dues.insert(id, instant_ms(due))),
+                None => drop(left.insert(id)),
+            }
+        }
+        let redriven =
+            self.world.redrive_topic(at, most.unwrap_or(10_000), spread, &left, &dues)?;
+        same(CONTRACT, "redriven", reply.json["redriven"].as_i64(), Some(redriven))?;
+        let remaining = self.world.in_state(at, "dead").len();
+        same(CONTRACT, "remaining", reply.json["remaining"].as_u64(), Some(remaining as u64))?;
+        self.touched.extend(dead.last());
+        Ok(())
+    }
+
+    pub(super) async fn purge(&mut self, via: bool, at: usize, which: [bool; 3]) -> Kept {
+        let states: Vec<&str> = ["ready", "delayed", "dead"]
+            .into_iter()
+            .zip(which)
+            .filter(|(_, on)| *on)
+            .map(|(s, _)| s)
+            .collect();
+        let path = format!("/topics/{}/purge", self.names[at]);
+        let body = json!({"states": states}).to_string();
+        let reply = self.talk.send(via, "POST", &path, "", Some(&body)).await?;
+        if self.world.topics[at].is_none() {
+            return same(CONTRACT, "the answer", reply.code(), "topic_not_found");
+        }
+        same(CONTRACT, "the status", reply.status, 200)?;
+        let purged = self.world.purge(at, &states);
+        same(CONTRACT, "purged", reply.json["purged"].as_i64(), Some(purged))?;
+        same(CONTRACT, "remaining", reply.json["remaining"].as_i64(), Some(0))
+    }
+
+    pub(super) async fn pause(&mut self, via: bool, at: usize, pause: bool) -> Kept {
+        let verb = if pause { "pause" } else { "resume" };
+        let path = format!("/topics/{}/{verb}", self.names[at]);
+        let reply = self.talk.send(via, "POST", &path, "", None).await?;
+        if let Some(topic) = &mut self.world.topics[at] {
+            topic.paused = pause;
+        }
+        self.world.same_topic(at, &reply)
+    }
+
+    pub(super) async fn configure(
+        &mut self,
+        via: bool,
+        at: usize,
+        method: &str,
+        settings: &Settings,
+        guard: Guard,
+    ) -> Kept {
+        let revision = self.world.topics[at].as_ref().map(|topic| topic.revision);
+        let header = match guard {
+            Guard::None => String::new(),
+            Guard::Right => format!("\r\nif-match: \"{}\"", revision.unwrap_or(1)),
+            Guard::Wrong => format!("\r\nif-match: \"{}\"", revision.unwrap_or(0) + 1),
+        };
+        let path = format!("/topics/{}", self.names[at]);
+        let body = config::body(settings).to_string();
+        let reply = self.talk.send(via, method, &path, &header, Some(&body)).await?;
+        let wrong = match guard {
+            Guard::None => false,
+            Guard::Right => revision.is_none(),
+            Guard::Wrong => true,
+        };
+        let code = match (revision, method) {
+            _ if wrong => "revision_mismatch",
+            (None, "PATCH") => "topic_not_found",
+            _ => "ok",
+        };
+        if (code, revision, method) == ("revision_mismatch", None, "PATCH") {
+            // Both are true of a topic that is not there.
+            must!(CONTRACT, matches!(reply.status, 404 | 412), "the answer is {}", reply.body);
+            return Ok(());
+        }
+        same(CONTRACT, "the answer", reply.code(), code)?;
+        if code != "ok" {
+            return Ok(());
+        }
+        same(CONTRACT, "the status", reply.status, if revision.is_none() { 201 } else { 200 })?;
+        let topic = self.world.topics[at].get_or_insert_with(Topic::default);
+        topic.config = match method {
+            "PUT" => Config::default().with(settings),
+            _ => topic.config.with(settings),
+        };
+        // As good as new: whatever the answer says, but none from before.
+        let before = std::mem::take(&mut topic.revision);
+        let now = reply.json["revision"].as_i64().unwrap_or_default();
+        must!(CONTRACT, now > before, "revision {now} after {before}");
+        if topic.config.ttl.is_none() {
+            // Without a TTL nobody keeps when its messages first fell due: one that comes later counts
+            // from the due time then in force.
+            let without = |m: &&mut Message| m.topic == at && m.ttl.is_none();
+            self.world.messages.iter_mut().filter(without).for_each(|m| m.began = None);
+        }
+        self.world.settle();
+        let created = Reply { status: 200, ..reply };
+        self.world.same_topic(at, &created)
+    }
+
+    pub(super) async fn delete_topic(&mut self, via: bool, at: usize, force: bool) -> Kept {
+        let query = if force { "?force=true" } else { "" };
+        let path = format!("/topics/{}{query}", self.names[at]);
+        let reply = self.talk.send(via, "DELETE", &path, "", None).await?;
+        let some = self.world.of(at).map(|(n, _)| n).next();
+        self.touched.extend(some);
+        same(CONTRACT, "the answer", reply.code(), self.world.delete_topic(at, force))
+    }
+
+    pub(super) async fn list(
+        &mut self,
+        via: bool,
+        at: usize,
+        state: u8,
+        limit: i64,
+        payload: bool,
+    ) -> Kept {
+        let state = STATES[usize::from(state) % STATES.len()];
+        let base = format!(
+            "/topics/{}/messages?state={state}&limit={limit}&payload={payload}",
+            self.names[at]
+        );
+        let (mut items, mut path) = (Vec::<Value>::new(), base.clone());
+        loop {
+            let reply = self.talk.send(via, "GET", &path, "", None).await?;
+            if self.world.topics[at].is_none() {
+                return same(CONTRACT, "the answer", reply.code(), "topic_not_found");
+            }
+            same(CONTRACT, "the status", reply.status, 200)?;
+            let page = reply.json["items"].as_array().cloned().unwrap_or_default();
+            let most = usize::try_from(limit).unwrap_or_default();
+            must!(CONTRACT, page.len() <= most, "{} items, of at most {limit}", page.len());
+            let with = |item: &Value| {
+                payload == (item.get("payload").is_some() || item.get("payload_base64").is_some())
+            };
+            must!(CONTRACT, page.iter().all(with), "payloads: {}", reply.body);
+            let empty = page.is_empty();
+            items.extend(page);
+            match reply.json["next_cursor"].as_str() {
+                Some(next) if !empty => path = format!("{base}&cursor={next}"),
+                Some(_) => must!(CONTRACT, !empty, "an empty page says that there is more"),
+                None => return self.world.same_list(at, state, &items, &self.names),
+            }
+        }
+    }
+
+    pub(super) async fn forecast(
+        &mut self,
+        via: bool,
+        at: usize,
+        bucket: i64,
+        buckets: i64,
+    ) -> Kept {
+        let path =
+            format!("/topics/{}/forecast?bucket_ms={bucket}&buckets={buckets}", self.names[at]);
+        let reply = self.talk.send(via, "GET", &path, "", None).await?;
+        if self.world.topics[at].is_none() {
+            return same(CONTRACT, "the answer", reply.code(), "topic_not_found");
+        }
+        same(CONTRACT, "the status", reply.status, 200)?;
+        self.world.same_forecast(at, bucket, buckets, &reply.json)
+    }
+}

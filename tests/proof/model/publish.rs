@@ -1,0 +1,174 @@
+//! What a publish does to the model: keys, idempotency keys and full topics included.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::config::Backoff;
+use super::world::{Message, Place, Told, Topic, World};
+
+/// When a message is due, as its publish or change says.
+#[derive(Clone, Copy, Debug)]
+pub enum When {
+    Delay(i64),
+    At(i64),
+}
+
+impl When {
+    pub fn due(self, now: i64) -> i64 {
+        match self {
+            When::Delay(ms) => now + ms,
+            When::At(at) => at.max(now),
+        }
+    }
+}
+
+/// A publish as it goes out.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// The body without its idempotency key.
+    pub body: String,
+    pub when: When,
+    pub priority: i64,
+    pub ttl: Option<i64>,
+    /// The key, `on_duplicate`, and whether it is held until granted.
+    pub key: Option<(String, &'static str, bool)>,
+    pub idem: Option<String>,
+    pub max_attempts: Option<i64>,
+    pub backoff: Option<Backoff>,
+    pub headers: BTreeMap<String, String>,
+    pub payload: String,
+    pub bytes: i64,
+}
+
+/// What a publish must be answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answered {
+    Ok { message: usize, duplicate: bool, state: &'static str, due: Option<i64> },
+    Refused(&'static str),
+}
+
+/// What the answer says that the contract leaves open.
+pub struct Given<'a> {
+    /// The id and publishing time of the message answered with, if one was.
+    pub message: Option<(&'a str, i64)>,
+    /// The instance.
+    pub via: bool,
+    /// Which messages still wait after the request; asked for where the topic drops some.
+    pub survivors: &'a HashSet<String>,
+}
+
+impl World {
+    /// A message is published.
+    pub fn publish(&mut self, at: usize, sent: &Sent, given: &Given) -> Answered {
+        self.topics[at].get_or_insert_with(Topic::default);
+        let now = self.now;
+        let due = sent.when.due(now);
+        if let Some(told) = sent.idem.as_ref().and_then(|idem| self.topic(at).told.get(idem)) {
+            if told.body != sent.body {
+                return Answered::Refused("idempotency_key_reused");
+            }
+            let (message, state, due) = (told.message, told.state, told.due);
+            return Answered::Ok { message, duplicate: true, state, due };
+        }
+        let holder = sent.key.as_ref().and_then(|(key, ..)| self.holder(at, key));
+        let (message, duplicate) = match (holder, &sent.key) {
+            (Some(holder), Some((_, on_duplicate, _))) => {
+                let leased = self.messages[holder].leased();
+                match *on_duplicate {
+                    "reject" => return Answered::Refused("duplicate_key"),
+                    "replace" if leased => return Answered::Refused("message_leased"),
+                    "replace" => self.replace(holder, sent, due),
+                    _ => {}
+                }
+                (holder, true)
+            }
+            _ => {
+                if !self.make_room(at, given.survivors) {
+                    return Answered::Refused("topic_full");
+                }
+                (self.store(at, sent, due, given), false)
+            }
+        };
+        let m = &self.messages[message];
+        let (state, due) = (m.state(now).unwrap_or_default(), m.due());
+        if let Some(idem) = &sent.idem {
+            let topic = self.topic(at);
+            let until = now + topic.config.window;
+            let told = Told { until, body: sent.body.clone(), message, state, due };
+            topic.told.insert(idem.clone(), told);
+        }
+        Answered::Ok { message, duplicate, state, due }
+    }
+
+    fn topic(&mut self, at: usize) -> &mut Topic {
+        self.topics[at].as_mut().expect("the topic is there")
+    }
+
+    /// Whether a full topic lets another message in, after dropping what it drops for that.
+    fn make_room(&mut self, at: usize, survivors: &HashSet<String>) -> bool {
+        let config = self.topic(at).config.clone();
+        let Some(most) = config.max_messages else { return true };
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut dropped = false;
+        while self.live(at) >= most && config.drop_oldest {
+            let waiting = || self.of(at).filter_map(|(n, m)| Some((m.due()?, n)));
+            let Some(earliest) = waiting().map(|(due, _)| due).min() else { break };
+            // Which of several goes is open. What is left tells; where several went, the order
+            // matters only to those that come between, and plain ones go first.
+            let tied = waiting().filter(|(due, _)| *due == earliest);
+            let oldest = tied.map(|(_, n)| n).min_by_key(|n| {
+                let m = &self.messages[*n];
+                (survivors.contains(&m.id), m.priority > 0, -m.priority, m.id.clone())
+            });
+            let Some(oldest) = oldest else { break };
+            self.remove(oldest, Some("expired"));
+            dropped = true;
+        }
+        // A bound that was lowered is reached by and by.
+        dropped || self.live(at) < most
+    }
+
+    fn replace(&mut self, holder: usize, sent: &Sent, due: i64) {
+        let m = &mut self.messages[holder];
+        m.payload.clone_from(&sent.payload);
+        m.headers.clone_from(&sent.headers);
+        m.backoff.clone_from(&sent.backoff);
+        (m.bytes, m.priority, m.ttl, m.max_attempts) =
+            (sent.bytes, sent.priority, sent.ttl, sent.max_attempts);
+        m.until_granted = sent.key.as_ref().is_some_and(|(_, _, until_granted)| *until_granted);
+        m.place = Place::Waiting { due };
+        m.began = sent.ttl.map(|_| due);
+        m.note("updated", 0);
+        self.topic_of(holder).add("replaced");
+    }
+
+    fn store(&mut self, at: usize, sent: &Sent, due: i64, given: &Given) -> usize {
+        let (id, published_at) = given.message.unwrap_or_default();
+        let key = sent.key.as_ref();
+        self.messages.push(Message {
+            id: id.to_owned(),
+            topic: at,
+            published_at,
+            via: given.via,
+            payload: sent.payload.clone(),
+            bytes: sent.bytes,
+            headers: sent.headers.clone(),
+            priority: sent.priority,
+            ttl: sent.ttl,
+            max_attempts: sent.max_attempts,
+            backoff: sent.backoff.clone(),
+            key: key.map(|(key, ..)| key.clone()),
+            until_granted: key.is_some_and(|(_, _, until_granted)| *until_granted),
+            key_freed: false,
+            attempts: 0,
+            counted: 0,
+            place: Place::Waiting { due },
+            lingers: false,
+            spent: false,
+            began: sent.ttl.map(|_| due),
+            tokens: Vec::new(),
+            events: vec![("published", 0, None)],
+        });
+        self.topic(at).add("published");
+        self.messages.len() - 1
+    }
+}

@@ -1,0 +1,254 @@
+//! The model: what the contract says is there, as plain data, and what time does to it. Written from
+//! the contract alone; what that leaves open is taken from the answer and checked for being allowed.
+
+use std::collections::BTreeMap;
+
+use super::config::{Backoff, Config};
+
+/// Where a message is in its life.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    Waiting { due: i64 },
+    Leased { granted: i64, deadline: i64 },
+    Dead { at: i64 },
+    Acked { at: i64 },
+    Gone,
+}
+
+/// A message, whatever became of it.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub id: String,
+    pub topic: usize,
+    pub published_at: i64,
+    /// The instance that it was published through.
+    pub via: bool,
+    /// The fields of the payload as answers have them: `"payload":…`, byte for byte.
+    pub payload: String,
+    pub bytes: i64,
+    pub headers: BTreeMap<String, String>,
+    pub priority: i64,
+    pub ttl: Option<i64>,
+    pub max_attempts: Option<i64>,
+    pub backoff: Option<Backoff>,
+    pub key: Option<String>,
+    pub until_granted: bool,
+    /// A grant has freed the key for good.
+    pub key_freed: bool,
+    pub attempts: i64,
+    /// Grants of this budget that count, the present one included.
+    pub counted: i64,
+    pub place: Place,
+    /// It went by itself, and nobody has looked since: a holder may still be told that its lease is
+    /// lost, instead of that there is no such message.
+    pub lingers: bool,
+    /// When its time to live began, where that is not the due time in force.
+    pub began: Option<i64>,
+    /// Its time was over while it was leased: that stays so, whatever its topic's TTL becomes.
+    pub spent: bool,
+    /// The tokens of its grants, the latest last.
+    pub tokens: Vec<String>,
+    /// What happened: kind, number of the grant (0: none), reason.
+    pub events: Vec<(&'static str, i64, Option<String>)>,
+}
+
+impl Message {
+    pub fn lives(&self) -> bool {
+        matches!(self.place, Place::Waiting { .. } | Place::Leased { .. })
+    }
+
+    pub fn leased(&self) -> bool {
+        matches!(self.place, Place::Leased { .. })
+    }
+
+    /// The due time of one that waits.
+    pub fn due(&self) -> Option<i64> {
+        match self.place {
+            Place::Waiting { due } => Some(due),
+            _ => None,
+        }
+    }
+
+    /// When its time is over if it waits, due then.
+    pub fn over(&self, config: &Config, due: i64) -> Option<i64> {
+        if self.spent {
+            return Some(i64::MIN);
+        }
+        Some(self.began.unwrap_or(due) + self.ttl.or(config.ttl)?)
+    }
+
+    /// Counted grants that are left.
+    pub fn left(&self, config: &Config) -> i64 {
+        (self.max_attempts.unwrap_or(config.max_attempts) - self.counted).max(0)
+    }
+
+    pub fn note(&mut self, kind: &'static str, attempt: i64) {
+        self.events.push((kind, attempt, None));
+    }
+
+    /// The state's word, and nothing for one that is gone.
+    pub fn state(&self, now: i64) -> Option<&'static str> {
+        match self.place {
+            Place::Waiting { due } if due > now => Some("delayed"),
+            Place::Waiting { .. } => Some("ready"),
+            Place::Leased { .. } => Some("leased"),
+            Place::Dead { .. } => Some("dead"),
+            Place::Acked { .. } => Some("acked"),
+            Place::Gone => None,
+        }
+    }
+}
+
+/// What an idempotency key answers.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub until: i64,
+    pub body: String,
+    pub message: usize,
+    pub state: &'static str,
+    pub due: Option<i64>,
+}
+
+/// A topic that is there.
+#[derive(Clone, Debug, Default)]
+pub struct Topic {
+    pub config: Config,
+    pub revision: i64,
+    pub paused: bool,
+    pub totals: BTreeMap<&'static str, i64>,
+    pub told: BTreeMap<String, Told>,
+}
+
+impl Topic {
+    pub fn add(&mut self, total: &'static str) {
+        *self.totals.entry(total).or_default() += 1;
+    }
+}
+
+/// All topics of a sequence, and every message that ever was.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    pub now: i64,
+    pub topics: [Option<Topic>; 2],
+    pub messages: Vec<Message>,
+}
+
+impl World {
+    /// The messages of a topic that are there in any way, by number.
+    pub fn of(&self, topic: usize) -> impl Iterator<Item = (usize, &Message)> {
+        let all = self.messages.iter().enumerate();
+        all.filter(move |(_, m)| m.topic == topic && m.place != Place::Gone)
+    }
+
+    /// Those in this state.
+    pub fn in_state(&self, topic: usize, state: &str) -> Vec<usize> {
+        let of = self.of(topic).filter(|(_, m)| m.state(self.now) == Some(state));
+        of.map(|(n, _)| n).collect()
+    }
+
+    /// Those that live.
+    pub fn live(&self, topic: usize) -> usize {
+        self.of(topic).filter(|(_, m)| m.lives()).count()
+    }
+
+    /// The live message that holds this key.
+    pub fn holder(&self, topic: usize, key: &str) -> Option<usize> {
+        let holds = |m: &Message| m.lives() && !m.key_freed && m.key.as_deref() == Some(key);
+        self.of(topic).find(|(_, m)| holds(m)).map(|(n, _)| n)
+    }
+
+    /// The topic of a message that is there.
+    pub fn topic_of(&mut self, message: usize) -> &mut Topic {
+        let at = self.messages[message].topic;
+        self.topics[at].as_mut().expect("a message that is there has a topic")
+    }
+
+    /// A message leaves, counted as `total` if it is.
+    pub fn remove(&mut self, message: usize, total: Option<&'static str>) {
+        if let Some(total) = total {
+            self.topic_of(message).add(total);
+        }
+        self.messages[message].place = Place::Gone;
+    }
+
+    /// A message dies.
+    pub fn bury(&mut self, message: usize, at: i64) {
+        self.topic_of(message).add("dead");
+        let m = &mut self.messages[message];
+        m.note("dead", m.attempts);
+        (m.place, m.began, m.spent) = (Place::Dead { at }, None, false);
+    }
+
+    /// What time has brought by now: leases, times to live, retention, idempotency keys.
+    pub fn settle(&mut self) {
+        let now = self.now;
+        for n in 0..self.messages.len() {
+            let Some(topic) = &self.topics[self.messages[n].topic] else { continue };
+            let config = topic.config.clone();
+            if let Place::Leased { deadline, .. } = self.messages[n].place
+                && deadline <= now
+            {
+                self.lease_ends(n, &config, deadline);
+            }
+            let m = &mut self.messages[n];
+            match m.place {
+                Place::Leased { .. } => {
+                    let over = m.began.and_then(|began| m.over(&config, began));
+                    m.spent |= over.is_some_and(|over| over <= now);
+                    continue;
+                }
+                Place::Waiting { due } if m.over(&config, due).is_some_and(|over| over <= now) => {
+                    self.remove(n, Some("expired"));
+                }
+                Place::Dead { at } if at + config.dead_ms <= now => self.remove(n, Some("expired")),
+                Place::Acked { at } if at + config.acked_ms <= now => self.remove(n, None),
+                _ => continue,
+            }
+            self.messages[n].lingers = true;
+        }
+        for topic in self.topics.iter_mut().flatten() {
+            topic.told.retain(|_, told| told.until > now);
+        }
+    }
+
+    fn lease_ends(&mut self, n: usize, config: &Config, deadline: i64) {
+        self.topic_of(n).add("lease_expired");
+        let m = &mut self.messages[n];
+        m.note("lease_expired", m.attempts);
+        if m.over(config, deadline).is_some_and(|over| over <= deadline) {
+            self.remove(n, Some("expired"));
+            self.messages[n].lingers = true;
+        } else if m.left(config) == 0 {
+            self.bury(n, deadline);
+        } else {
+            m.place = Place::Waiting { due: deadline };
+        }
+    }
+
+    /// The coming instants at which something happens by itself, the earliest first.
+    pub fn coming(&self) -> Vec<i64> {
+        let mut found = Vec::new();
+        for m in &self.messages {
+            let Some(topic) = &self.topics[m.topic] else { continue };
+            match m.place {
+                Place::Waiting { due } => {
+                    found.push(due);
+                    found.extend(m.over(&topic.config, due));
+                }
+                Place::Leased { deadline, .. } => {
+                    found.push(deadline);
+                    found.extend(m.over(&topic.config, deadline));
+                }
+                Place::Dead { at } => found.push(at + topic.config.dead_ms),
+                Place::Acked { at } => found.push(at + topic.config.acked_ms),
+                Place::Gone => {}
+            }
+        }
+        let told = self.topics.iter().flatten().flat_map(|topic| topic.told.values());
+        found.extend(told.map(|told| told.until));
+        found.retain(|at| *at > self.now);
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}

@@ -1,0 +1,199 @@
+//! What lies between dueq and Redis, to be disturbed: a TCP proxy that loses, delays and cuts
+//! answers, while requests reach Redis.
+//!
+//! TCP loses no bytes of a connection that goes on: so a connection of which an answer was lost
+//! stays silent and is closed once answers pass again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::harness::{Redis, free_port};
+
+/// What happens to the answers of Redis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    /// They pass.
+    Pass,
+    /// They are lost.
+    Swallow,
+    /// They come so much later.
+    Delay(Duration),
+    /// Of whatever is answered next on a connection one half comes, then the connection is closed.
+    CutInTheMiddle,
+    /// After so many bytes of answers a connection is closed.
+    CutAfter(usize),
+    /// Nobody listens; the connections that are there go on.
+    Refuse,
+}
+
+/// How often something was done to answers: reads of a socket, which may hold several answers.
+#[derive(Default)]
+struct Done {
+    swallowed: AtomicU64,
+    delayed: AtomicU64,
+    cut: AtomicU64,
+}
+
+/// A proxy of one Redis, which ends on drop.
+pub struct Proxy {
+    port: u16,
+    mode: watch::Sender<Mode>,
+    done: Arc<Done>,
+    task: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// In front of this Redis, letting everything pass.
+    pub async fn of(redis: &Redis) -> Proxy {
+        let (mode, modes) = watch::channel(Mode::Pass);
+        let done = Arc::<Done>::default();
+        let port = free_port();
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the proxy's port");
+        let task = tokio::spawn(listen(listener, redis.port(), modes, done.clone()));
+        Proxy { port, mode, done, task }
+    }
+
+    /// Its URL, as `--redis-url` takes it.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// From now on answers are treated so.
+    pub fn set(&self, mode: Mode) {
+        self.mode.send_replace(mode);
+    }
+
+    /// How many answers were lost.
+    pub fn swallowed(&self) -> u64 {
+        self.done.swallowed.load(Ordering::Relaxed)
+    }
+
+    /// How many answers were late.
+    pub fn delayed(&self) -> u64 {
+        self.done.delayed.load(Ordering::Relaxed)
+    }
+
+    /// How many answers were cut.
+    pub fn cut(&self) -> u64 {
+        self.done.cut.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn listen(first: TcpListener, redis: u16, mut modes: watch::Receiver<Mode>, done: Arc<Done>) {
+    let address = first.local_addr().expect("its address");
+    let mut listener = Some(first);
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = match &listener {
+            Some(listening) => tokio::select! {
+                accepted = listening.accept() => accepted.ok(),
+                _ = modes.wait_for(|mode| *mode == Mode::Refuse) => {
+                    listener = None;
+                    None
+                }
+            },
+            None => {
+                if modes.wait_for(|mode| *mode != Mode::Refuse).await.is_err() {
+                    return;
+                }
+                listener = TcpListener::bind(address).await.ok();
+                if listener.is_none() {
+                    sleep(Duration::from_millis(10)).await;
+                }
+                None
+            }
+        };
+        if let Some((client, _)) = accepted {
+            connections.spawn(carry(client, redis, modes.clone(), done.clone()));
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// One connection, until either side closes it.
+async fn carry(client: TcpStream, redis: u16, modes: watch::Receiver<Mode>, done: Arc<Done>) {
+    let Ok(server) = TcpStream::connect(("127.0.0.1", redis)).await else { return };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let (mut requests, to_client) = client.into_split();
+    let (answers, mut to_server) = server.into_split();
+    tokio::select! {
+        _ = tokio::io::copy(&mut requests, &mut to_server) => {}
+        () = hand_back(answers, to_client, modes, &done) => {}
+    }
+}
+
+/// Hands the answers of one connection back until one is cut, or the server closes.
+async fn hand_back(
+    mut answers: OwnedReadHalf,
+    to_client: OwnedWriteHalf,
+    mut modes: watch::Receiver<Mode>,
+    done: &Done,
+) {
+    let (queue, late) = mpsc::unbounded_channel();
+    let disturb = async move {
+        let (mut buffer, mut silent, mut passed) = (vec![0; 64 * 1024], false, 0);
+        loop {
+            let read = tokio::select! {
+                read = answers.read(&mut buffer) => read.unwrap_or(0),
+                _ = modes.wait_for(|mode| silent && *mode != Mode::Swallow) => return,
+            };
+            let (mut keep, mut delay, mut last) = (read, Duration::ZERO, read == 0);
+            let mode = *modes.borrow();
+            match mode {
+                Mode::Pass | Mode::Refuse => {}
+                Mode::Swallow => (keep, silent) = (0, true),
+                Mode::Delay(by) => delay = by,
+                Mode::CutInTheMiddle => (keep, last) = (read / 2, true),
+                Mode::CutAfter(most) => {
+                    keep = read.min(most.saturating_sub(passed));
+                    last = last || keep < read;
+                    passed += keep;
+                }
+            }
+            if !matches!(mode, Mode::CutAfter(_)) {
+                passed = 0;
+            }
+            let count = |counter: &AtomicU64, is: bool| {
+                counter.fetch_add(u64::from(is && read > 0), Ordering::Relaxed);
+            };
+            count(&done.swallowed, mode == Mode::Swallow);
+            count(&done.delayed, matches!(mode, Mode::Delay(_)));
+            count(&done.cut, keep < read && !silent);
+            if silent && read == 0 {
+                return;
+            }
+            let _ = queue.send((Instant::now() + delay, buffer[..keep].to_vec()));
+            if last {
+                return;
+            }
+        }
+    };
+    tokio::join!(disturb, write(to_client, late));
+}
+
+/// Writes each answer when it is its time, in order.
+async fn write(
+    mut to_client: OwnedWriteHalf,
+    mut late: mpsc::UnboundedReceiver<(Instant, Vec<u8>)>,
+) {
+    while let Some((when, bytes)) = late.recv().await {
+        sleep_until(when).await;
+        if to_client.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Redis works, but its answers are lost, late or cut on their way.
+
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use tokio::time::sleep;
+
+use super::ground::{DEADLINE, Run, SLACK, hasty, redis, with_bug};
+use crate::harness::{Dueq, Redis};
+use crate::proof::actor::Fleet;
+use crate::proof::history::{FaultKind, Ms, What, now};
+use crate::proof::proxy::{Mode, Proxy};
+use crate::proof::stage::{Report, Setting};
+
+/// Two instances that see Redis through one proxy.
+struct Line {
+    redis: Redis,
+    proxy: Proxy,
+    run: Run,
+    random: StdRng,
+    _dueq: [Dueq; 2],
+}
+
+impl Line {
+    async fn start(
+        name: &'static str,
+        setting: &Setting,
+        load: fn(&'static str, &Setting, &Fleet) -> Run,
+    ) -> Line {
+        let redis = redis(setting).start().await;
+        let proxy = Proxy::of(&redis).await;
+        let launch = || with_bug(setting, hasty(Dueq::at(&proxy.url())));
+        let dueq = [launch().start().await, launch().start().await];
+        let mut run = load(name, setting, &Fleet::new(dueq.iter().map(Dueq::client)));
+        run.load.inspect(&redis.url());
+        let random = StdRng::seed_from_u64(run.load.recorder.seed);
+        Line { redis, proxy, run, random, _dueq: dueq }
+    }
+
+    /// Disturbs answers for a while.
+    async fn disturb(&self, mode: Mode, for_ms: Ms) {
+        let from = now();
+        self.proxy.set(mode);
+        sleep(Duration::from_millis(for_ms as u64)).await;
+        self.proxy.set(Mode::Pass);
+        self.run.fault(FaultKind::AnswersLost, from);
+    }
+
+    /// It works again, nothing hung, and some publish ran whose answer was lost.
+    async fn report(mut self) -> Report {
+        self.run.recovers(90_000, Duration::from_secs(3)).await;
+        sleep(Duration::from_millis(300)).await;
+        self.run.in_time(DEADLINE + SLACK);
+        self.run.doubtful = true;
+        self.run.report(&self.redis.url()).await
+    }
+}
+
+/// Answers are lost in bursts, shorter and longer than dueq waits for them: no publish is stored
+/// twice, no lost ack is reported as done.
+pub async fn answers_lost(setting: Setting) -> Report {
+    let mut line = Line::start("answers_lost", &setting, Run::begin).await;
+    for round in 0..setting.rounds {
+        line.run.pace(round, 500).await;
+        let most = if round % 3 == 2 { DEADLINE + 500 } else { 300 };
+        let burst = line.random.random_range(most / 2..most);
+        line.disturb(Mode::Swallow, burst).await;
+    }
+    let swallowed = line.proxy.swallowed();
+    line.run.bit(swallowed > 0, || "no answer was lost".into());
+    line.report().await
+}
+
+/// Answers are late: within the deadline everything works, slowly; beyond it the outcome is unknown,
+/// and the answer that comes all the same is nobody else's.
+pub async fn answers_delayed(setting: Setting) -> Report {
+    let mut line = Line::start("answers_delayed", &setting, Run::plain).await;
+    for round in 0..setting.rounds {
+        line.run.pace(round, 300).await;
+        // What the round before held up is through.
+        line.run.recovers(80_000 + round as u64, Duration::from_secs(3)).await;
+        let late = line.random.random_range(300..600);
+        let within = now();
+        line.disturb(Mode::Delay(Duration::from_millis(late as u64)), 1_500).await;
+        let ops = line.run.load.recorder.of(&line.run.load.topic);
+        let slow = ops.iter().filter(|op| op.sent >= within && op.took() >= late);
+        let slow = slow.filter(|op| matches!(&op.what, What::Publish(p) if p.outcome.is_ok()));
+        let slow = slow.count();
+        line.run.bit(slow > 0, || format!("no publish was {late} ms late and well"));
+        let beyond = line.run.ended("unknown");
+        let later = Duration::from_millis((DEADLINE + 700) as u64);
+        line.disturb(Mode::Delay(later), DEADLINE + 300).await;
+        let unknown = line.run.ended("unknown") - beyond;
+        line.run.bit(unknown > 0, || "no answer came too late".into());
+    }
+    let delayed = line.proxy.delayed();
+    line.run.bit(delayed > 0, || "no answer was late".into());
+    line.report().await
+}
+
+/// Connections are closed in the middle of an answer or after some bytes of answers; sometimes nobody
+/// listens afterwards.
+pub async fn answers_cut(setting: Setting) -> Report {
+    let mut line = Line::start("answers_cut", &setting, Run::begin).await;
+    for round in 0..setting.rounds {
+        line.run.pace(round, 400).await;
+        let mode = match round % 2 {
+            0 => Mode::CutInTheMiddle,
+            _ => Mode::CutAfter(line.random.random_range(1..3_000)),
+        };
+        line.disturb(mode, 200).await;
+        if round % 3 == 2 {
+            line.disturb(Mode::CutInTheMiddle, 20).await;
+            line.disturb(Mode::Refuse, 300).await;
+        }
+    }
+    let cut = line.proxy.cut();
+    line.run.bit(cut > 0, || "no answer was cut".into());
+    line.report().await
+}

@@ -1,0 +1,166 @@
+//! What scenarios on Redis's side stand on: a Redis that keeps what the setting says, instances with
+//! the setting's seeded bug, and a load whose report takes up what the scenario itself found.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use crate::harness::{Client, Launch, Redis, RedisOptions, eventually};
+use crate::proof::actor::{Fleet, Options};
+use crate::proof::checker::Violation;
+use crate::proof::clients::Mix;
+use crate::proof::history::{FaultKind, Ms, Outcome, What, now};
+use crate::proof::load::Load;
+use crate::proof::stage::{Durability, Report, Setting};
+
+/// `--redis-timeout-ms` where Redis stalls: shorter than the stalls.
+pub const DEADLINE: Ms = 1_500;
+/// What two busy cores and a debug build may add to it.
+pub const SLACK: Ms = 700;
+
+/// A Redis as the setting wants it.
+pub fn redis(setting: &Setting) -> RedisOptions {
+    match setting.durability {
+        Durability::Memory => Redis::options(),
+        Durability::Everysec => Redis::options().appendonly().args(["--appendfsync", "everysec"]),
+        Durability::Always => Redis::options().appendonly().args(["--appendfsync", "always"]),
+    }
+}
+
+/// An instance with the setting's bug.
+pub fn with_bug(setting: &Setting, launch: Launch) -> Launch {
+    match setting.bug {
+        Some(bug) => launch.env("DUEQ_SEEDED_BUG", bug),
+        None => launch,
+    }
+}
+
+/// A short deadline for requests to Redis.
+pub fn hasty(launch: Launch) -> Launch {
+    launch.args(["--redis-timeout-ms", &DEADLINE.to_string()])
+}
+
+/// A load, and what its scenario found beside it.
+pub struct Run {
+    pub load: Load,
+    pub setting: Setting,
+    pub begun: Ms,
+    /// Some publish without an answer is to be found to have run.
+    pub doubtful: bool,
+    found: Vec<Violation>,
+}
+
+impl Run {
+    /// Starts the load of a scenario.
+    pub fn begin(name: &'static str, setting: &Setting, fleet: &Fleet) -> Run {
+        let mix = if setting.messages > 0 { Mix::bulk() } else { Mix::varied() };
+        Run::with(name, setting, fleet, mix)
+    }
+
+    /// The same with publishers and consumers only, none of which leaves in the middle of a request:
+    /// an outcome is unknown only where Redis's answer is.
+    pub fn plain(name: &'static str, setting: &Setting, fleet: &Fleet) -> Run {
+        Run::with(name, setting, fleet, Mix::plain(5, 6))
+    }
+
+    /// Only the record: no client but those that the scenario makes.
+    pub fn quiet(name: &'static str, setting: &Setting, fleet: &Fleet) -> Run {
+        Run::with(name, setting, fleet, Mix::plain(0, 0))
+    }
+
+    fn with(name: &'static str, setting: &Setting, fleet: &Fleet, mix: Mix) -> Run {
+        let load = Load::begin(fleet, name, mix, setting);
+        Run { load, setting: setting.clone(), begun: now(), doubtful: false, found: Vec::new() }
+    }
+
+    /// Notes a fault that began at `from` and is over now.
+    pub fn fault(&self, kind: FaultKind, from: Ms) {
+        self.load.recorder.fault(kind, from);
+    }
+
+    /// Demands what the checker cannot see.
+    pub fn demand(&mut self, holds: bool, invariant: &str, what: impl FnOnce() -> String) {
+        if !holds {
+            self.found.push(Violation::from(format!("{invariant}: {}", what())));
+        }
+    }
+
+    /// Demands that the fault did happen.
+    pub fn bit(&mut self, happened: bool, what: impl FnOnce() -> String) {
+        self.demand(happened, "the harness", what);
+    }
+
+    /// Demands that no request took longer than this, beyond the wait that it asked for.
+    pub fn in_time(&mut self, most: Ms) {
+        let (slowest, op) = self.load.recorder.slowest();
+        self.demand(slowest < most, "I12 liveness", || format!("{slowest} ms passed: {op:?}"));
+    }
+
+    /// Waits until a publish gets through, and demands that it is soon. `client` is a number that
+    /// no other client of the run has.
+    pub async fn recovers(&mut self, client: u64, most: Duration) {
+        let (begin, mut actor) = (Instant::now(), self.load.actor(client));
+        while !actor.publish(Options::default()).await.is_ok() {
+            assert!(begin.elapsed() < 3 * most + Duration::from_secs(20), "dueq does not recover");
+            sleep(Duration::from_millis(20)).await;
+        }
+        let took = begin.elapsed();
+        self.demand(took < most, "I12 liveness", || format!("publishes work only after {took:?}"));
+    }
+
+    /// How many publishes have no outcome, and how many of those are known to have run.
+    fn doubts(&self) -> (usize, usize) {
+        let granted = self.load.recorder.granted_payloads(&self.load.topic);
+        let (mut all, mut ran) = (0, 0);
+        for op in self.load.recorder.of(&self.load.topic) {
+            if let What::Publish(publish) = &op.what
+                && publish.outcome == Outcome::Unknown
+            {
+                all += 1;
+                ran += usize::from(granted.contains(&publish.payload));
+            }
+        }
+        (all, ran)
+    }
+
+    /// How many requests have ended so: ok, refused, never or unknown.
+    pub fn ended(&self, outcome: &str) -> usize {
+        self.load.recorder.outcomes().get(outcome).copied().unwrap_or(0)
+    }
+
+    /// Lets so much time pass before fault number `round`; in a long run also until the load has
+    /// published its share.
+    pub async fn pace(&mut self, round: usize, ms: u64) {
+        sleep(Duration::from_millis(ms)).await;
+        let share = self.setting.messages * (round + 1) / (self.setting.rounds + 1);
+        self.load.published(share).await;
+    }
+
+    /// Ends the load once it has published what it should, drains, checks; adds what the scenario
+    /// found.
+    pub async fn report(mut self, redis_url: &str) -> Report {
+        self.load.published(self.setting.messages).await;
+        let mut report = self.load.finish(redis_url).await;
+        let (all, ran) = self.doubts();
+        self.bit(ran > 0 || !self.doubtful, || {
+            format!("of {all} publishes without an answer none had run")
+        });
+        report.violations.extend(self.found);
+        report
+    }
+}
+
+/// Waits until this instance is ready again.
+pub async fn ready(client: &Client) {
+    eventually("readyz 200", || async {
+        (client.get_path("/readyz").await.status == 200).then_some(())
+    })
+    .await;
+}
+
+/// The reports of two loads of one scenario as one.
+pub fn both(mut one: Report, other: Report) -> Report {
+    one.tally.add(&other.tally);
+    one.violations.extend(other.violations);
+    one
+}

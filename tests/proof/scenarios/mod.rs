@@ -1,0 +1,86 @@
+//! Faults on purpose and loads of a certain kind, each as one function that starts what it needs,
+//! brings the fault about under load, and says which promises were broken. A fault that did not
+//! happen proves nothing: every scenario shows that its own did, or says so as a violation of the
+//! harness.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use super::stage::{Report, Setting};
+
+pub mod answers;
+pub mod burst;
+pub mod callbacks_killed;
+pub mod calm;
+pub mod client_gone;
+pub mod clock;
+pub mod connections;
+pub mod crew;
+pub mod disk;
+pub mod findings;
+pub mod ground;
+pub mod herd;
+pub mod instance_killed;
+pub mod instance_paused;
+pub mod liveness;
+pub mod memory;
+pub mod million_delayed;
+pub mod order;
+pub mod poison;
+pub mod power;
+pub mod slices;
+pub mod stale_tokens;
+pub mod stall;
+pub mod storm;
+pub mod ticks_killed;
+
+/// A scenario, started.
+pub type Running = Pin<Box<dyn Future<Output = Report>>>;
+/// One that is to be started.
+pub type Scenario = fn(Setting) -> Running;
+
+macro_rules! scenarios {
+    ($($module:ident::$name:ident)*) => {
+        /// The scenario of this name.
+        pub fn find(name: &str) -> Option<Scenario> {
+            match name {
+                $(stringify!($name) => Some(|setting| Box::pin($module::$name(setting))),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+scenarios! {
+    answers::answers_cut answers::answers_delayed answers::answers_lost burst::burst
+    callbacks_killed::callbacks_killed calm::calm client_gone::client_gone clock::clock_back
+    clock::clock_forward clock::clock_of_an_instance connections::connections_cut
+    connections::scripts_flushed disk::disk_full herd::herd instance_killed::instance_killed
+    instance_paused::instance_paused liveness::liveness memory::memory_full
+    million_delayed::million_delayed order::order poison::poison power::power_lost
+    power::redis_killed stale_tokens::stale_tokens stall::redis_busy stall::redis_paused storm::storm
+    ticks_killed::ticks_killed
+}
+
+/// The faults of the table, with what the table calls them.
+pub const FAULTS: [(&str, &str); 19] = [
+    ("instance_killed", "an instance killed (−9) mid-request"),
+    ("instance_paused", "an instance stopped for twice a lease"),
+    ("client_gone", "clients gone in long polls"),
+    ("callbacks_killed", "an instance killed in the middle of a callback"),
+    ("ticks_killed", "an instance killed in the middle of a schedule's tick"),
+    ("redis_killed", "Redis killed (−9) and restarted"),
+    ("power_lost", "power loss: the log cut back to its last fsync"),
+    ("connections_cut", "connections to Redis cut in bursts"),
+    ("scripts_flushed", "`SCRIPT FLUSH` under load"),
+    ("redis_paused", "Redis stopped for 5 s"),
+    ("redis_busy", "a script that runs away"),
+    ("memory_full", "Redis at maxmemory"),
+    ("disk_full", "the disk full under the log"),
+    ("answers_lost", "answers of Redis lost"),
+    ("answers_delayed", "answers of Redis late"),
+    ("answers_cut", "answers of Redis cut off in the middle"),
+    ("clock_forward", "Redis's clock an hour forward"),
+    ("clock_back", "Redis's clock an hour back"),
+    ("clock_of_an_instance", "an instance's clock an hour off"),
+];
