@@ -8,7 +8,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Python checkers, in an environment of their own (tests/setup.sh).
 CHECKERS := $(TARGET)/checkers/bin
-# Arguments for `run`, `bench` and `orders`.
+# Arguments for `run`, `bench`, `prove` and `orders`.
 ARGS ?=
 
 .PHONY: help
@@ -28,10 +28,19 @@ test: setup lint ## Every check, then every test
 	$(CARGO) test --locked --no-fail-fast
 	$(CHECKERS)/openapi-spec-validator openapi/openapi.json
 
+# The seeded bugs are a feature of a debug build of its own, put aside where only `prove` looks for it.
+.PHONY: prove
+prove: setup ## The long proof, 45 minutes: faults, a million messages, seeded bugs; ARGS="storm faults"
+	$(CARGO) build --locked --features seeded-bugs
+	mkdir -p $(TARGET)/seeded
+	cp $(TARGET)/debug/dueq $(TARGET)/seeded/dueq
+	PROPTEST_CASES=20000 $(CARGO) test --locked --lib --quiet fuzz
+	DUEQ_SEEDED_BINARY="$(abspath $(TARGET))/seeded/dueq" $(CARGO) bench --locked --bench prove -- $(ARGS)
+
 .PHONY: lint
 lint: need-cargo checkers ## Formatting, clippy, rustdoc, Dockerfile, compose file, dependencies
 	$(CARGO) fmt --check
-	$(CARGO) clippy --all-targets --locked -- -D warnings
+	$(CARGO) clippy --all-targets --all-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --quiet
 	$(CHECKERS)/hadolint docker/Dockerfile
 	$(CHECKERS)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml

@@ -1,0 +1,60 @@
+//! `make prove`: the long form of the proof, on a release build. It runs every scenario of
+//! `tests/proof` for as long as its numbers need, hunts the seeded bugs, and prints what the README
+//! shows. Exit code 0 only when every promise was kept, every number reached and every bug caught.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+mod parts;
+#[path = "../proof/mod.rs"]
+mod proof;
+mod table;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::parts::Proof;
+
+/// What can be asked for by name; all of it, in this order, where nothing is.
+const PARTS: [&str; 6] = ["numbers", "storm", "faults", "model", "bugs", "http"];
+
+fn main() -> ExitCode {
+    // `cargo bench` adds `--bench`; what does not begin with a dash is ours.
+    let asked: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    if let Some(unknown) = asked.iter().find(|word| !PARTS.contains(&word.as_str())) {
+        eprintln!("there is no part {unknown}: {}", PARTS.join(", "));
+        return ExitCode::from(2);
+    }
+    let wanted = |part: &str| asked.is_empty() || asked.iter().any(|word| word == part);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let started = Instant::now();
+    let proof = runtime.block_on(async {
+        let mut proof = Proof::new(started);
+        // What is measured wants the machine for itself; the rest runs beside the fuzzing of HTTP.
+        if wanted("numbers") {
+            proof.numbers().await;
+        }
+        let http = wanted("http").then(|| tokio::spawn(parts::http()));
+        if wanted("storm") {
+            proof.storm().await;
+        }
+        if wanted("faults") {
+            proof.faults().await;
+        }
+        if wanted("model") {
+            proof.model().await;
+        }
+        if wanted("bugs") {
+            proof.bugs().await;
+        }
+        if let Some(http) = http {
+            proof.take_http(http.await);
+        }
+        proof
+    });
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    println!("{}", proof.shown());
+    if proof.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
