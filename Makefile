@@ -34,7 +34,7 @@ prove: setup ## The long proof, 45 minutes: faults, a million messages, seeded b
 	$(CARGO) build --locked --features seeded-bugs
 	mkdir -p $(TARGET)/seeded
 	cp $(TARGET)/debug/dueq $(TARGET)/seeded/dueq
-	PROPTEST_CASES=20000 $(CARGO) test --locked --lib --quiet fuzz
+	PROPTEST_CASES=2000 $(CARGO) test --locked --lib --quiet fuzz
 	DUEQ_SEEDED_BINARY="$(abspath $(TARGET))/seeded/dueq" $(CARGO) bench --locked --bench prove -- $(ARGS)
 
 .PHONY: lint

@@ -7,9 +7,11 @@ use super::{
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems, TopicProblems},
     topics::{Topic, answer_with_topic},
 };
-use crate::error::Error;
-use crate::model::{
-    DEFAULT_REDRIVE, MAX_BUCKETS, MAX_DELAY_MS, MAX_REDRIVE, Millis, State as MessageState,
+use crate::{
+    error::Error,
+    model::{
+        DEFAULT_REDRIVE, MAX_BUCKETS, MAX_DELAY_MS, MAX_REDRIVE, Millis, State as MessageState,
+    },
 };
 use axum::{
     extract::State,

@@ -43,6 +43,10 @@ fn budget(run: &Run, life: &Life, at: usize, found: &mut Found) {
                         && run.in_force(*one, Look { sent: held.at.0, answered: held.at.1 })
                 });
             let forgotten = held.at.1 >= before.forgotten;
+            if forgotten {
+                // Its redrive may be forgotten too.
+                began = 0;
+            }
             if redriven || forgotten {
                 counted = 0;
             } else if !before.released.1 {

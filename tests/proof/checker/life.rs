@@ -82,9 +82,27 @@ impl<'a> Life<'a> {
         });
     }
 
+    /// While the clock is set nobody knows the instant of a grant: then the attempt tells which of two
+    /// came first.
+    fn untangle(&mut self) {
+        let wide = |held: &Held| held.at.1 - held.at.0 > 1;
+        for _ in 0..self.held.len() {
+            let tangled = self.held.windows(2).position(|pair| {
+                (wide(&pair[0]) || wide(&pair[1]))
+                    && pair[1].at.0 <= pair[0].at.1
+                    && pair[0].grant.attempt > pair[1].grant.attempt
+            });
+            match tangled {
+                Some(first) => self.held.swap(first, first + 1),
+                None => return,
+            }
+        }
+    }
+
     /// Draws the conclusions, once all is there.
     pub fn complete(&mut self, run: &Run<'a>) {
         self.held.sort_by_key(|held| (held.at.0, held.grant.attempt));
+        self.untangle();
         let tokens = self.held.iter().enumerate();
         self.tokens = tokens.map(|(at, held)| (held.grant.token.as_str(), at)).collect();
         for at in self.uses.clone() {
