@@ -22,6 +22,6 @@ def before_call(ctx, case, kwargs):
     if not isinstance(body, dict):
         return
     wait_ms = body.get("wait_ms")
-    if isinstance(wait_ms, int) and not isinstance(wait_ms, bool) and 20 < wait_ms <= 60_000:
+    if isinstance(wait_ms, (int, float)) and not isinstance(wait_ms, bool) and 20 < wait_ms <= 60_000:
         body["wait_ms"] = 20
     with_token(body, (case.path_parameters or {}).get("id"))

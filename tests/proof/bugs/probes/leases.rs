@@ -134,6 +134,7 @@ pub async fn a_forgotten_grant(mut setting: Setting) -> Report {
     copy(&aof, &before);
     sleep(Duration::from_millis(10)).await;
     let (noted, forgotten) = (now(), hand.leased(4, 60_000, 1_000).await);
+    sleep(Duration::from_millis(10)).await;
     let from = now();
     scene.redis.kill9();
     fs::remove_dir_all(&aof).unwrap();
