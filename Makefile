@@ -30,7 +30,7 @@ test: setup lint ## Every check, then every test
 
 # The seeded bugs are a feature of a debug build of its own, put aside where only `prove` looks for it.
 .PHONY: prove
-prove: setup ## The long proof, 45 minutes: faults, a million messages, seeded bugs; ARGS="storm faults"
+prove: setup ## The long proof, half an hour: faults, a million messages, seeded bugs; ARGS="storm faults"
 	$(CARGO) build --locked --features seeded-bugs
 	mkdir -p $(TARGET)/seeded
 	cp $(TARGET)/debug/dueq $(TARGET)/seeded/dueq

@@ -7,8 +7,9 @@ local function open_seal(seal)
 end
 
 -- The leases that `args` speaks of: args[3] is a common seal or '', then come n members and, without a common one, n
--- seals. Returns members, seals, scores (from the zset that each token names) and extras, by index.
-local function read_leases(args, n, unack, last_key, extra_key)
+-- seals. `known` are their extras where they were read already. Returns members, seals, scores (from the zset that each
+-- token names) and extras, by index.
+local function read_leases(args, n, unack, last_key, extra_key, known)
   local members, seals = { unpack(args, 4, n + 3) }, {}
   for i = 1, n do seals[i] = args[3] ~= '' and args[3] or args[n + 3 + i] end
   local scores = redis.call('ZMSCORE', unack, unpack(members))
@@ -20,7 +21,7 @@ local function read_leases(args, n, unack, last_key, extra_key)
       scores[i] = last[i]
     end
   end
-  return members, seals, scores, read_extras(extra_key, members)
+  return members, seals, scores, known or read_extras(extra_key, members)
 end
 
 -- Does the token hold this lease now? Returns the deadline, or false.

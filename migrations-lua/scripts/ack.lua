@@ -17,7 +17,7 @@
 --   none) and its report
 -- returns: n when all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again; or 'STALE'
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; an HMGET more in a topic where some messages are
---   not plain, 5 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key
+--   not plain, 4 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key
 local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
@@ -26,11 +26,11 @@ local n = tonumber(ARGV[2])
 
 -- The usual group: first attempts of one run, all held, in a topic without a TTL that retains no acked messages.
 local plain = not meta[2] or string.find(meta[2], '^%d,,,')
-local own = ARGV[3] == ''
+local own, known = ARGV[3] == '', nil
 if plain and not own and redis.call('EXISTS', KEYS[4]) == 1 then
   -- In a topic where something failed once, most of what is acked still is plain.
-  local extras = redis.call('HMGET', KEYS[4], unpack(ARGV, 4, n + 3))
-  for i = 1, n do own = own or extras[i] end
+  known = redis.call('HMGET', KEYS[4], unpack(ARGV, 4, n + 3))
+  for i = 1, n do own = own or known[i] end
 end
 if plain and not own then
   -- The common seal: attempt * 4096 + generation * 2 + last.
@@ -60,7 +60,7 @@ if plain and not own then
 end
 
 local lib = rare()
-local members, seals, scores, extras = lib.read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4])
+local members, seals, scores, extras = lib.read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4], known)
 local acked_ms = lib.parse_rules(meta[2]).acked_ms
 local codes, good, known, kept, repeated = {}, {}, {}, {}, 0
 for i = 1, n do

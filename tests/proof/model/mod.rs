@@ -97,13 +97,7 @@ impl Place {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         let redis = runtime.block_on(StillRedis::start());
-        let start = || {
-            let launch = Dueq::at(&redis.url());
-            runtime.block_on(match bug {
-                Some(bug) => launch.env("DUEQ_SEEDED_BUG", bug).start(),
-                None => launch.start(),
-            })
-        };
+        let start = || runtime.block_on(Dueq::at(&redis.url()).bug(bug).start());
         let dueqs = [start(), start()];
         let addrs = [dueqs[0].addr().to_owned(), dueqs[1].addr().to_owned()];
         let (walked, requests) = (Cell::new(0), Cell::new(0));

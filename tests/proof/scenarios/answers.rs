@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::time::sleep;
 
-use super::ground::{DEADLINE, Run, SLACK, hasty, redis, with_bug};
+use super::ground::{DEADLINE, Run, SLACK, hasty, redis};
 use crate::harness::{Dueq, Redis};
 use crate::proof::actor::Fleet;
 use crate::proof::history::{FaultKind, Ms, What, now};
@@ -30,7 +30,7 @@ impl Line {
     ) -> Line {
         let redis = redis(setting).start().await;
         let proxy = Proxy::of(&redis).await;
-        let launch = || with_bug(setting, hasty(Dueq::at(&proxy.url())));
+        let launch = || hasty(Dueq::at(&proxy.url())).bug(setting.bug);
         let dueq = [launch().start().await, launch().start().await];
         let mut run = load(name, setting, &Fleet::new(dueq.iter().map(Dueq::client)));
         run.load.inspect(&redis.url());

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::ground::{Run, redis, with_bug};
+use super::ground::{Run, redis};
 use crate::harness::{Client, Dueq, Redis, instant_ms, text, topic};
 use crate::proof::actor::Fleet;
 use crate::proof::history::{FaultKind, Ms, now};
@@ -32,7 +32,7 @@ impl Clocked {
     async fn start(name: &'static str, setting: &Setting) -> Clocked {
         let shim = Shim::new();
         let redis = shim.redis(redis(setting)).start().await;
-        let dueq = with_bug(setting, Dueq::on(&redis)).start().await;
+        let dueq = Dueq::on(&redis).bug(setting.bug).start().await;
         let client = dueq.client();
         let mut run = Run::begin(name, setting, &only(client.clone()));
         run.load.inspect(&redis.url());
@@ -166,7 +166,7 @@ pub async fn clock_of_an_instance(setting: Setting) -> Report {
     for ahead in [HOUR, -HOUR] {
         let shim = Shim::new();
         shim.set_clock(ahead);
-        let dueq = shim.dueq(with_bug(&setting, Dueq::on(&redis))).start().await;
+        let dueq = shim.dueq(Dueq::on(&redis).bug(setting.bug)).start().await;
         instances.push(dueq);
         shims.push(shim);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use deadpool_redis::redis as client;
 use tokio::time::sleep;
 
-use super::ground::{Run, redis, with_bug};
+use super::ground::{Run, redis};
 use crate::harness::{Dueq, Redis};
 use crate::proof::actor::Fleet;
 use crate::proof::audit::connect;
@@ -18,8 +18,8 @@ use crate::proof::stage::{Report, Setting};
 pub async fn connections_cut(setting: Setting) -> Report {
     let redis = redis(&setting).start().await;
     let dueq = [
-        with_bug(&setting, Dueq::on(&redis)).start().await,
-        with_bug(&setting, Dueq::on(&redis)).start().await,
+        Dueq::on(&redis).bug(setting.bug).start().await,
+        Dueq::on(&redis).bug(setting.bug).start().await,
     ];
     let fleet = Fleet::new(dueq.iter().map(Dueq::client));
     let mut run = Run::begin("connections_cut", &setting, &fleet);
@@ -60,7 +60,7 @@ async fn cut(redis: &Redis) {
 /// `SCRIPT FLUSH` every 50 ms: nobody notices.
 pub async fn scripts_flushed(setting: Setting) -> Report {
     let redis = redis(&setting).start().await;
-    let dueq = with_bug(&setting, Dueq::on(&redis)).start().await;
+    let dueq = Dueq::on(&redis).bug(setting.bug).start().await;
     let mut run = Run::plain("scripts_flushed", &setting, &only(dueq.client()));
     run.load.inspect(&redis.url());
     let loads = script_loads(&redis).await;

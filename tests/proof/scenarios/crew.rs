@@ -35,7 +35,7 @@ impl Crew {
 
     /// A further instance, which may call receivers on loopback addresses.
     pub fn launch(&self) -> Launch {
-        ground::with_bug(&self.setting, Dueq::calling(&self.redis))
+        Dueq::calling(&self.redis).bug(self.setting.bug)
     }
 
     /// A client of instance `index`.

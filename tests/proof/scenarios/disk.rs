@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::ground::{Run, redis, with_bug};
+use super::ground::{Run, redis};
 use crate::harness::{Dueq, eventually, lives};
 use crate::proof::actor::{Actor, Options};
 use crate::proof::disk::Disk;
@@ -33,7 +33,7 @@ async fn refusing(setting: Setting, disk: Disk) -> Report {
     // The log of a busy queue is rewritten before it fills the disk by itself.
     let small = ["--auto-aof-rewrite-min-size", "4mb"];
     let redis = disk.redis(redis(&setting)).args(small).start().await;
-    let dueq = with_bug(&setting, Dueq::on(&redis)).start().await;
+    let dueq = Dueq::on(&redis).bug(setting.bug).start().await;
     let client = dueq.client();
     let mut run = Run::begin("disk_full", &setting, &only(client.clone()));
     run.load.inspect(&redis.url());
@@ -58,7 +58,7 @@ async fn refusing(setting: Setting, disk: Disk) -> Report {
 async fn embedded(setting: Setting, disk: Disk) -> Report {
     let data = disk.dir().join("data");
     let launch = disk.dueq(Dueq::embedded(&data)).args(["--fsync", "always"]);
-    let mut dueq = with_bug(&setting, launch).start().await;
+    let mut dueq = launch.bug(setting.bug).start().await;
     let socket = disk.seen().join("data/redis.sock");
     let url = format!("redis+unix://{}", socket.display());
     let client = dueq.client();

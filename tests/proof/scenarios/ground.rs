@@ -27,14 +27,6 @@ pub fn redis(setting: &Setting) -> RedisOptions {
     }
 }
 
-/// An instance with the setting's bug.
-pub fn with_bug(setting: &Setting, launch: Launch) -> Launch {
-    match setting.bug {
-        Some(bug) => launch.env("DUEQ_SEEDED_BUG", bug),
-        None => launch,
-    }
-}
-
 /// A short deadline for requests to Redis.
 pub fn hasty(launch: Launch) -> Launch {
     launch.args(["--redis-timeout-ms", &DEADLINE.to_string()])

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::ground::{Run, redis, with_bug};
+use super::ground::{Run, redis};
 use crate::harness::Dueq;
 use crate::proof::actor::{Actor, Options};
 use crate::proof::history::{FaultKind, Outcome, now};
@@ -17,7 +17,7 @@ pub async fn memory_full(setting: Setting) -> Report {
     let redis = redis(&setting).start().await;
     // No answer is given up: whatever Redis refuses is known not to have run.
     let patient = Dueq::on(&redis).args(["--redis-timeout-ms", "15000"]);
-    let dueq = with_bug(&setting, patient).start().await;
+    let dueq = patient.bug(setting.bug).start().await;
     let mut run = Run::plain("memory_full", &setting, &only(dueq.client()));
     run.load.inspect(&redis.url());
     for round in 0..setting.rounds {

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use super::ground::{Run, ready, redis, with_bug};
+use super::ground::{Run, ready, redis};
 use crate::harness::{Client, Dueq, Redis};
 use crate::proof::actor::Fleet;
 use crate::proof::history::{FaultKind, Ms, now};
@@ -28,7 +28,7 @@ const EVERYSEC: Ms = 2_500;
 pub async fn redis_killed(setting: Setting) -> Report {
     let shim = Shim::new();
     let mut redis = shim.redis(redis(&setting)).start().await;
-    let dueq = with_bug(&setting, Dueq::on(&redis)).start().await;
+    let dueq = Dueq::on(&redis).bug(setting.bug).start().await;
     let mut run = Run::begin("redis_killed", &setting, &only(dueq.client()));
     run.load.inspect(&redis.url());
     for round in 0..setting.rounds {
@@ -83,8 +83,8 @@ pub async fn power_lost(setting: Setting) -> Report {
     let shim = Shim::new();
     let mut redis = shim.redis(redis(&setting)).start().await;
     let dueq = [
-        with_bug(&setting, Dueq::on(&redis)).start().await,
-        with_bug(&setting, Dueq::on(&redis)).start().await,
+        Dueq::on(&redis).bug(setting.bug).start().await,
+        Dueq::on(&redis).bug(setting.bug).start().await,
     ];
     let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
     let mut run = Run::begin("power_lost", &setting, &Fleet::new(clients.clone()));

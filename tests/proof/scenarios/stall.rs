@@ -6,7 +6,7 @@ use deadpool_redis::redis as client;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::ground::{DEADLINE, Run, SLACK, both, hasty, redis, with_bug};
+use super::ground::{DEADLINE, Run, SLACK, both, hasty, redis};
 use crate::harness::Dueq;
 use crate::proof::actor::Options;
 use crate::proof::history::{FaultKind, Grant, now};
@@ -72,7 +72,7 @@ fn in_time(run: &mut Run) {
 /// Redis is stopped for 5 s: requests are answered 503 in time, and none that was refused runs later.
 pub async fn redis_paused(setting: Setting) -> Report {
     let mut redis = redis(&setting).start().await;
-    let dueq = with_bug(&setting, hasty(Dueq::on(&redis))).start().await;
+    let dueq = hasty(Dueq::on(&redis)).bug(setting.bug).start().await;
     let fleet = only(dueq.client());
     let mut run = Run::begin("redis_paused", &setting, &fleet);
     let mut holders = Run::quiet("redis_paused", &setting, &fleet);
@@ -101,7 +101,7 @@ pub async fn redis_paused(setting: Setting) -> Report {
 /// A script runs away for some seconds, and Redis answers BUSY.
 pub async fn redis_busy(setting: Setting) -> Report {
     let redis = redis(&setting).args(["--busy-reply-threshold", "200"]).start().await;
-    let dueq = with_bug(&setting, hasty(Dueq::on(&redis))).start().await;
+    let dueq = hasty(Dueq::on(&redis)).bug(setting.bug).start().await;
     let mut run = Run::begin("redis_busy", &setting, &only(dueq.client()));
     for round in 0..setting.rounds {
         let first = 10_000 * (round as u64 + 1);

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::time::sleep;
 
-use super::ground::{ready, redis, with_bug};
+use super::ground::{ready, redis};
 use crate::harness::{Dueq, Launch, Redis};
 use crate::proof::actor::Fleet;
 use crate::proof::clients::Mix;
@@ -22,7 +22,7 @@ pub async fn storm(setting: Setting) -> Report {
     assert_eq!(setting.durability, Durability::Always, "what may be lost needs its window noted");
     let shim = Shim::new();
     let mut redis = shim.redis(redis(&setting)).start().await;
-    let launch = |redis: &Redis| -> Launch { with_bug(&setting, Dueq::on(redis)) };
+    let launch = |redis: &Redis| -> Launch { Dueq::on(redis).bug(setting.bug) };
     let mut instances = [launch(&redis).start().await, launch(&redis).start().await];
     let fleet = Fleet::new(instances.iter().map(Dueq::client));
     let mut load = Load::begin(&fleet, "storm", Mix::bulk(), &setting);
