@@ -1,8 +1,10 @@
--- Messages that count against the topic's bound: delayed, ready and leased. Leases that used up the attempts and are
--- over are dead already.
-local function count_live(k, now)
-  local count = redis.call('ZCARD', k.last) - redis.call('ZCOUNT', k.last, '-inf', string.format('%d', now * 2048 + 2047))
-  for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.unack }) do count = count + redis.call('ZCARD', key) end
+-- Messages that count against the topic's bound: delayed, ready and leased. `ended`: leases that are over have been
+-- ended as far as one sweep goes. Only then are the rest of those that used up the attempts taken for dead: before, one
+-- may have had more attempts allowed since its grant, and comes back.
+local function count_live(k, now, ended)
+  local count = 0
+  for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.unack, k.last }) do count = count + redis.call('ZCARD', key) end
+  if ended then count = count - redis.call('ZCOUNT', k.last, '-inf', string.format('%d', now * 2048 + 2047)) end
   return count
 end
 

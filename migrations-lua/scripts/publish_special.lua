@@ -95,10 +95,10 @@ for i = 1, n do
     -- The next one counts it.
     room = nil
   elseif not code and rules.max_messages then
-    room = room or rules.max_messages - count_live(k, now)
+    room = room or rules.max_messages - count_live(k, now, swept)
     if room <= 0 and not swept then
       sweep(k, now, 128, rules)
-      swept, room = true, rules.max_messages - count_live(k, now)
+      swept, room = true, rules.max_messages - count_live(k, now, true)
     end
     local drops = 0
     while room <= 0 and rules.drops_oldest and drops < 64 and drop_oldest(k, now) do

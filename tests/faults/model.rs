@@ -12,3 +12,10 @@ fn model_sequences() {
         Err(failure) => panic!("\n{failure}"),
     }
 }
+
+#[test]
+fn what_went_wrong_once_goes_as_the_model_says() {
+    if let Err(failure) = model::known() {
+        panic!("\n{failure}");
+    }
+}

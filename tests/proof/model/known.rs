@@ -1,0 +1,57 @@
+//! Sequences that went wrong once, by hand and as short as they get: random ones seldom come back.
+
+use super::steps::{Content, Due, Field, Guard, Leap, Op, Publish, Settings, Step, Want};
+
+/// Each with what it was about.
+pub fn sequences() -> Vec<(&'static str, Vec<Step>)> {
+    vec![("a last attempt that was one no longer counts against the bound", {
+        let bound =
+            Settings { max_attempts: Field::Set(1), bound: Field::Set((2, true)), ..same() };
+        let more = Settings { max_attempts: Field::Null, ..same() };
+        steps([
+            Op::Put(bound, Guard::None),
+            Op::Publish(due_in(0)),
+            Op::Lease(Want { most: 1, bytes: None, lease_ms: Some(1_000), acks: Vec::new() }),
+            Op::Patch(more, Guard::None),
+            Op::Publish(due_in(600_000)),
+            Op::Advance(Leap::Ms(1_001)),
+            // Both are alive, so one of them has to go.
+            Op::Publish(due_in(600_000)),
+        ])
+    })]
+}
+
+/// On the first topic, through the first instance, no time between them.
+fn steps(ops: impl IntoIterator<Item = Op>) -> Vec<Step> {
+    ops.into_iter().map(|op| Step { via: false, other: false, tick: 0, op }).collect()
+}
+
+/// Settings that change nothing.
+fn same() -> Settings {
+    Settings {
+        lease_ms: Field::Absent,
+        max_attempts: Field::Absent,
+        backoff: Field::Absent,
+        ttl: Field::Absent,
+        bound: Field::Absent,
+        window: Field::Absent,
+        retention: Field::Absent,
+    }
+}
+
+/// A plain message.
+fn due_in(ms: i64) -> Publish {
+    Publish {
+        due: Due::Delay(ms),
+        priority: 0,
+        ttl: None,
+        key: None,
+        idem: None,
+        header: false,
+        raw: false,
+        max_attempts: None,
+        backoff: None,
+        headers: 0,
+        content: Content::Json(0, 0),
+    }
+}
