@@ -26,7 +26,7 @@ build: need-cargo ## The release binary
 .PHONY: test
 test: setup lint ## Every check, then every test
 	$(CARGO) test --locked --no-fail-fast
-	$(CHECKERS)/openapi-spec-validator openapi/openapi.json
+	$(CHECKERS)/openapi-spec-validator openapi/openapi.json openapi/openapi-3.0.json
 
 # The seeded bugs are a feature of a debug build of its own, put aside where only `prove` looks for it.
 .PHONY: prove
@@ -51,9 +51,10 @@ bench: redis build ## What it costs and how fast it is, in a table; ARGS="--json
 	@exec $(TARGET)/release/dueq bench $(ARGS)
 
 .PHONY: openapi
-openapi: need-cargo ## Writes openapi/openapi.json from the code
+openapi: need-cargo ## Writes openapi/openapi.json and openapi-3.0.json from the code
 	$(CARGO) run --locked --quiet -- openapi > $(TARGET)/openapi.json
-	mv $(TARGET)/openapi.json openapi/openapi.json
+	$(CARGO) run --locked --quiet -- openapi --openapi-version 3.0 > $(TARGET)/openapi-3.0.json
+	mv $(TARGET)/openapi.json $(TARGET)/openapi-3.0.json openapi/
 
 .PHONY: orders
 orders: ## 10,000 order events through a running dueq, checked; ARGS="http://127.0.0.1:8080"

@@ -26,7 +26,7 @@ enum Command {
     /// Run the service.
     Serve(Box<Config>),
     /// Print the OpenAPI document.
-    Openapi,
+    Openapi(OpenapiArgs),
     /// Ask a server whether it is ready: exit code 0 when it is, else 1.
     Healthcheck(healthcheck::Args),
     /// Bring the data in Redis to the schema that this dueq uses.
@@ -43,6 +43,13 @@ enum Command {
     ExecRedis(exec_redis::Args),
 }
 
+#[derive(clap::Args)]
+struct OpenapiArgs {
+    /// In which version of OpenAPI: 3.0 is for generators that read nothing later.
+    #[arg(long, value_enum, default_value_t, value_name = "VERSION")]
+    openapi_version: http::openapi::Version,
+}
+
 /// Runs the command that the program's arguments name.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -57,7 +64,7 @@ pub fn main() -> ExitCode {
     runtime.block_on(async {
         match cli.command {
             Command::Serve(config) => serve::run(*config).await,
-            Command::Openapi => print_document(),
+            Command::Openapi(args) => print_document(args.openapi_version),
             Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Audit(args) => audit::run(args).await,
@@ -69,8 +76,8 @@ pub fn main() -> ExitCode {
     })
 }
 
-fn print_document() -> ExitCode {
-    match http::document() {
+fn print_document(version: http::openapi::Version) -> ExitCode {
+    match http::document(version) {
         Ok(document) => {
             print!("{document}");
             ExitCode::SUCCESS

@@ -31,8 +31,6 @@ pub struct BackoffRequest {
     delays_ms: Option<Vec<i64>>,
 }
 
-/// A backoff policy in an answer.
-///
 /// How long a failed message waits before its next attempt. `exponential`: base_ms × factor^(failures − 1), at most
 /// max_ms, times 1 ± jitter. `fixed`: always base_ms. `schedule`: delays_ms one after another, the last one repeats.
 #[derive(ToSchema)]
@@ -58,7 +56,7 @@ pub struct BackoffPolicy {
     delays_ms: Option<Vec<i64>>,
 }
 
-/// Kinds of backoff.
+/// A kind of backoff: `exponential`, longer with each failure; `fixed`, always the same; `schedule`, as listed.
 #[derive(Clone, Copy, ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum BackoffKind {

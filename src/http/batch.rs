@@ -22,7 +22,7 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
 pub struct PublishBatchRequest {
-    /// The messages.
+    /// The messages, 1 to 1000.
     #[schema(min_items = 1, max_items = 1000)]
     messages: Vec<PublishRequest>,
 }
@@ -37,10 +37,11 @@ pub struct PublishBatchResponse<'a> {
 /// What became of one message of a batch.
 #[derive(Serialize, ToSchema)]
 pub struct PublishResult<'a> {
-    /// `ok`, or the code that a publish of its own would have had.
+    /// `ok`, or the `code` that a publish of its own would have had: `duplicate_key`, `message_leased`,
+    /// `idempotency_key_reused`, `topic_full`, `redis_unavailable`, `outcome_unknown`.
     #[schema(value_type = String, example = "ok")]
     status: &'static str,
-    /// The message, or the one that answers for it; for `ok`.
+    /// The message, or the one that answers for it; only for `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = PublishedMessage, required = false)]
     message: Option<PublishedMessage<'a>>,

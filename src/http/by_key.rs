@@ -18,6 +18,8 @@ use axum::{
 };
 
 /// Look at the live message that has a key.
+///
+/// As `getMessage`, of the delayed, ready or leased message that has the key in its topic.
 #[utoipa::path(
     get, path = "/topics/{topic}/keys/{key}", operation_id = "getMessageByKey", tag = "messages",
     params(KeyParams),
@@ -37,6 +39,8 @@ pub async fn get_message_by_key(
 }
 
 /// Change the live message that has a key.
+///
+/// As `updateMessage`, of the delayed or ready message that has the key in its topic.
 #[utoipa::path(
     patch, path = "/topics/{topic}/keys/{key}", operation_id = "updateMessageByKey", tag = "messages",
     params(KeyParams),
@@ -56,6 +60,8 @@ pub async fn update_message_by_key(
 }
 
 /// Delete the live message that has a key.
+///
+/// As `deleteMessage`, of the delayed, ready or leased message that has the key in its topic.
 #[utoipa::path(
     delete, path = "/topics/{topic}/keys/{key}", operation_id = "deleteMessageByKey", tag = "messages",
     params(KeyParams, DeleteParams),

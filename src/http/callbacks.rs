@@ -51,16 +51,15 @@ pub struct ScheduleCallbackRequest {
     /// Due at this instant: RFC 3339 with any offset, up to the year 9999. In the past means now.
     #[schema(format = DateTime)]
     deliver_at: Option<String>,
-    /// Among callbacks that are due higher goes first.
+    /// 0…255: among callbacks that are due higher goes first.
     #[schema(minimum = 0, maximum = 255, default = 0)]
     priority: Option<i64>,
     /// The callback's own name. It belongs to one live callback at a time.
     #[schema(min_length = 1, max_length = 255, example = "order-42")]
     key: Option<String>,
-    /// What happens when a live callback has the key: it answers, this one is refused, or it gets the new content,
-    /// options and due time in place. Only with `key`.
+    /// What happens when a live callback has the key; `return` unless given. Only with `key`.
     on_duplicate: Option<OnDuplicate>,
-    /// How long the key is held. Only with `key`.
+    /// How long the key is held; `done` unless given. Only with `key`.
     key_until: Option<KeyUntil>,
     /// Makes the request safe to repeat: for ten minutes the first answer is repeated. The header `Idempotency-Key` is
     /// the same.
@@ -84,7 +83,9 @@ problem_responses! {
     /// What scheduling a callback can answer.
     CallbackProblems:
     409 "`duplicate_key`: another callback has the key; `message_leased`: it is being called, so it cannot be replaced",
-    422 "an unknown or repeated field or query parameter, or a value that is not allowed; \
+    413 "`payload_too_large`: the payload is larger than 262144 bytes; `body_too_large`: the body is larger than the \
+        server takes",
+    422 "`invalid_input`: an unknown or repeated field or query parameter, or a value that is not allowed; \
         `callback_address_refused`: dueq may not call this address; \
         `idempotency_key_reused`: the key came with another callback before",
     507 "`topics_exhausted`: no more topics can be made in this Redis",
@@ -92,8 +93,8 @@ problem_responses! {
 
 /// Have a URL called later.
 ///
-/// A message of dueq's own topic `_callbacks`, which dueq sends to `url` once it is due, again after a failure: every
-/// message route works on its id.
+/// Stores a message in dueq's own topic `_callbacks`, which dueq sends to `url` once it is due, and again after a failure.
+/// Every message route works on its id. With `idempotency_key` it is safe to repeat.
 #[utoipa::path(
     post, path = "/callbacks", operation_id = "scheduleCallback", tag = "callbacks",
     params(IdempotencyParams),

@@ -44,7 +44,7 @@ pub struct NackRequest {
     /// Due again after this many ms; otherwise as the backoff policy says, or at once with `release`.
     #[schema(minimum = 0, maximum = 315_360_000_000_i64)]
     delay_ms: Option<i64>,
-    /// Why; it is kept with the message.
+    /// Why, up to 1024 characters; it is kept with the message.
     #[schema(max_length = 1024)]
     reason: Option<String>,
     /// The message is dead at once; not with `delay_ms` or `release`.
@@ -77,7 +77,7 @@ pub struct NackedMessage {
     id: MessageId,
     /// `delayed`, `ready`, `dead` when its attempts are used up, or `expired` when its time is over.
     state: MessageState,
-    /// When it is due again; absent when dead or expired.
+    /// When it is due again, RFC 3339 in UTC with ms; absent when dead or expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     due_at: Option<Instant>,
@@ -92,9 +92,9 @@ pub struct ExtendedLease {
     /// The message.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
-    /// Time left, ms.
+    /// Time left of the lease when this was answered, ms.
     lease_ms: i64,
-    /// When the lease ends.
+    /// When the lease ends, RFC 3339 in UTC with ms.
     #[schema(value_type = String, format = DateTime)]
     lease_expires_at: Instant,
 }
@@ -127,11 +127,11 @@ pub(super) fn read_lease_ms(fields: &mut Fields<'_>) -> Option<u64> {
 
 /// Acknowledge a message.
 ///
-/// The message is done and gone. For a client that repeats an ack, 404 means that the first was carried out; where the
-/// topic keeps acknowledged messages it is 204 again.
+/// The message is done and gone. Repeating it with the same token is safe: 404 means then that the first ack was carried
+/// out; where the topic keeps acknowledged messages it is 204 again.
 #[utoipa::path(
     post, path = "/messages/{id}/ack", operation_id = "ackMessage", tag = "leases",
-    params(("id" = String, Path, format = Uuid, description = "Id of the message")),
+    params(("id" = String, Path, format = Uuid, description = "Id of the message, a UUID")),
     request_body(content = AckRequest, description = "The lease's token"),
     responses(
         (status = 204, description = "The message is gone"),
@@ -158,7 +158,7 @@ pub async fn ack_message(
 /// or at once with `dead`. With `release` it is given back unworked, and the attempt does not count.
 #[utoipa::path(
     post, path = "/messages/{id}/nack", operation_id = "nackMessage", tag = "leases",
-    params(("id" = String, Path, format = Uuid, description = "Id of the message")),
+    params(("id" = String, Path, format = Uuid, description = "Id of the message, a UUID")),
     request_body(content = NackRequest, description = "The lease's token, and when to try again"),
     responses(
         (status = 200, description = "The lease has ended", body = NackedMessage),
@@ -184,10 +184,10 @@ pub async fn nack_message(
 
 /// Make a lease longer.
 ///
-/// That long from now, never shorter than it was, and never past 12 h from the grant.
+/// It lasts `lease_ms` from now, never shorter than it was, and never past 12 h from the grant.
 #[utoipa::path(
     post, path = "/messages/{id}/extend", operation_id = "extendLease", tag = "leases",
-    params(("id" = String, Path, format = Uuid, description = "Id of the message")),
+    params(("id" = String, Path, format = Uuid, description = "Id of the message, a UUID")),
     request_body(content = ExtendRequest, description = "The lease's token, and how long it is wanted"),
     responses(
         (status = 200, description = "The lease as it is now", body = ExtendedLease),

@@ -24,7 +24,7 @@ macro_rules! batches {
         #[serde(deny_unknown_fields)]
         #[allow(dead_code, reason = "describes the body; it is read field by field")]
         pub struct $request {
-            /// The messages.
+            /// The messages, 1 to 1000.
             #[schema(min_items = 1, max_items = 1000)]
             messages: Vec<$item>,
         }
@@ -74,7 +74,7 @@ pub struct NackBatchItem {
     /// Due again after this many ms; otherwise as the backoff policy says, or at once with `release`.
     #[schema(minimum = 0, maximum = 315_360_000_000_i64)]
     delay_ms: Option<i64>,
-    /// Why; it is kept with the message.
+    /// Why, up to 1024 characters; it is kept with the message.
     #[schema(max_length = 1024)]
     reason: Option<String>,
     /// The message is dead at once; not with `delay_ms` or `release`.
@@ -107,7 +107,8 @@ pub struct AckResult {
     /// The message.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
-    /// `ok`, or the code that an ack of its own would have had.
+    /// `ok`, or the `code` that an ack of its own would have had: `lease_lost`, `message_not_found`, `redis_unavailable`,
+    /// `outcome_unknown`.
     #[schema(value_type = String, example = "ok")]
     status: &'static str,
 }
@@ -118,14 +119,15 @@ pub struct NackResult {
     /// The message.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
-    /// `ok`, or the code that a nack of its own would have had.
+    /// `ok`, or the `code` that a nack of its own would have had: `lease_lost`, `message_not_found`, `redis_unavailable`,
+    /// `outcome_unknown`.
     #[schema(value_type = String, example = "ok")]
     status: &'static str,
-    /// `delayed`, `ready`, `dead` or `expired`; for `ok`, like all that follows.
+    /// `delayed`, `ready`, `dead` or `expired`; only for `ok`, like `due_at` and `attempt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = MessageState, required = false)]
     state: Option<MessageState>,
-    /// When it is due again; absent when dead or expired.
+    /// When it is due again, RFC 3339 in UTC with ms; absent when dead or expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     due_at: Option<Instant>,
@@ -141,20 +143,23 @@ pub struct ExtendResult {
     /// The message.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
-    /// `ok`, or the code that an extension of its own would have had.
+    /// `ok`, or the `code` that an extension of its own would have had: `lease_lost`, `message_not_found`, `redis_unavailable`,
+    /// `outcome_unknown`.
     #[schema(value_type = String, example = "ok")]
     status: &'static str,
-    /// Time left, ms; for `ok`, like all that follows.
+    /// Time left of the lease when this was answered, ms; only for `ok`, like `lease_expires_at`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     lease_ms: Option<i64>,
-    /// When the lease ends.
+    /// When the lease ends, RFC 3339 in UTC with ms; only for `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     lease_expires_at: Option<Instant>,
 }
 
 /// Acknowledge messages.
+///
+/// Up to 1000, of whatever topics. What becomes of each is answered in `results`, and none fails the others.
 #[utoipa::path(
     post, path = "/messages/ack", operation_id = "ackBatch", tag = "leases",
     request_body(content = AckBatchRequest, description = "The messages and their leases' tokens"),
@@ -182,6 +187,9 @@ pub async fn ack_batch(
 }
 
 /// Give leases back.
+///
+/// Up to 1000, of whatever topics, each as `nackMessage` would. What becomes of each is answered in `results`, and none
+/// fails the others.
 #[utoipa::path(
     post, path = "/messages/nack", operation_id = "nackBatch", tag = "leases",
     request_body(content = NackBatchRequest, description = "The leases, and what becomes of the messages"),
@@ -219,6 +227,9 @@ pub async fn nack_batch(
 }
 
 /// Make leases longer.
+///
+/// Up to 1000, of whatever topics, each as `extendLease` would. What becomes of each is answered in `results`, and none
+/// fails the others.
 #[utoipa::path(
     post, path = "/messages/extend", operation_id = "extendBatch", tag = "leases",
     request_body(content = ExtendBatchRequest, description = "The leases, and how long each is wanted"),

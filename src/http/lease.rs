@@ -38,16 +38,16 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
 pub struct LeaseRequest {
-    /// Up to this many messages.
+    /// Up to this many messages, 1…1000.
     #[schema(minimum = 1, maximum = 1000, default = 1)]
     max_messages: Option<i64>,
-    /// Up to this many bytes of payload, but never less than one message.
+    /// Up to this many bytes of payload together, but never less than one message.
     #[schema(minimum = 1, maximum = 16_777_216, default = 4_194_304)]
     max_bytes: Option<i64>,
-    /// How long the holder has, ms; the topic's otherwise.
+    /// How long the holder has, ms, from 1 s to 12 h; the topic's `lease_ms` otherwise.
     #[schema(minimum = 1000, maximum = 43_200_000)]
     lease_ms: Option<i64>,
-    /// Long poll: how long to wait for a message, ms. Keep it 5 s below every time-out on the way.
+    /// Long poll: how long to wait for a message, ms, up to a minute. Keep it 5 s below every time-out on the way.
     #[schema(minimum = 0, maximum = 60_000, default = 0)]
     wait_ms: Option<i64>,
     /// Messages to acknowledge first. None of them fails the request.
@@ -77,24 +77,24 @@ pub struct LeaseResponse<'a> {
     acks: Vec<AckOutcome>,
 }
 
-/// A leased message.
+/// A message that the consumer holds until its lease ends.
 #[derive(Serialize, ToSchema)]
 pub struct LeasedMessage<'a> {
-    /// Its id.
+    /// Its id, a UUID.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
     /// Its topic.
     #[schema(value_type = String, example = "orders")]
     topic: &'a TopicName,
-    /// The payload byte for byte as it was sent, if it is JSON.
+    /// The payload, any JSON value, null included, byte for byte as it was sent; absent if it is bytes.
     #[schema(value_type = super::openapi::AnyJson, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
-    /// The payload in base64, if it is bytes.
+    /// The payload in standard base64 with padding, if it is bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, content_encoding = "base64")]
     payload_base64: Option<String>,
-    /// Media type of the bytes.
+    /// Media type of the bytes; only with `payload_base64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     content_type: Option<&'a str>,
@@ -104,26 +104,26 @@ pub struct LeasedMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     key: Option<&'a str>,
-    /// 0…255.
-    #[schema(minimum = 0, maximum = 255)]
+    /// 0…255: among ready messages higher goes first.
+    #[schema(value_type = i64, minimum = 0, maximum = 255)]
     priority: u8,
     /// Number of this grant, from 1.
     #[schema(value_type = i64, minimum = 1)]
     attempt: u32,
     /// Counted grants that are left; 0: this is the last.
     attempts_left: i64,
-    /// When it was published.
+    /// When it was published, RFC 3339 in UTC with ms, like all instants.
     #[schema(value_type = String, format = DateTime)]
     published_at: Instant,
     /// When it fell due; after a nack or an expired lease, when it came back.
     #[schema(value_type = String, format = DateTime)]
     due_at: Instant,
-    /// Proves that this consumer holds the lease.
+    /// Proves that this consumer holds the lease: an opaque string, to be sent with ack, nack and extend.
     #[schema(max_length = 64)]
     lease_token: String,
-    /// Time left, ms.
+    /// Time left of the lease when this was answered, ms. Count it down on your own clock.
     lease_ms: i64,
-    /// When the lease ends.
+    /// When the lease ends, by the clock of dueq's Redis.
     #[schema(value_type = String, format = DateTime)]
     lease_expires_at: Instant,
 }
@@ -138,7 +138,9 @@ pub struct AckOutcome {
     status: AckStatus,
 }
 
-/// How an ack ended.
+/// How an ack ended. `ok`: the message is gone. `lease_lost`: the token does not hold the lease (any more).
+/// `message_not_found`: there is no such message; a repeated ack was done the first time. `redis_unavailable`: nothing
+/// happened. `outcome_unknown`: it may have happened; repeating it is safe.
 #[derive(Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AckStatus {
@@ -174,8 +176,10 @@ problem_responses! {
 
 /// Lease messages.
 ///
-/// Grants what is ready, by priority and then by due time; with `wait_ms` it waits until there is something. `acks`
-/// are done first, so that a worker's loop is one request. Leasing from a topic that does not exist waits for it.
+/// Grants what is ready, by priority and then by due time; with `wait_ms` it waits until there is something, and answers
+/// with no messages at the end. Each message is the caller's for `lease_ms`: then it is ready again, unless it was
+/// acknowledged, given back or extended. `acks` are done first, so that a worker's loop is one request. Leasing from a
+/// topic that does not exist waits for it.
 #[utoipa::path(
     post, path = "/topics/{topic}/lease", operation_id = "leaseMessages", tag = "leases",
     params(super::extract::TopicParams),

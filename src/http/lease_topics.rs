@@ -21,16 +21,16 @@ pub struct LeaseFromTopicsRequest {
     /// Names of topics, each once: the first that has a message wins. They need not exist.
     #[schema(min_items = 1, max_items = 32)]
     topics: Vec<String>,
-    /// Up to this many messages, all from one topic.
+    /// Up to this many messages, 1…1000, all from one topic.
     #[schema(minimum = 1, maximum = 1000, default = 1)]
     max_messages: Option<i64>,
-    /// Up to this many bytes of payload, but never less than one message.
+    /// Up to this many bytes of payload together, but never less than one message.
     #[schema(minimum = 1, maximum = 16_777_216, default = 4_194_304)]
     max_bytes: Option<i64>,
-    /// How long the holder has, ms; the topic's otherwise.
+    /// How long the holder has, ms, from 1 s to 12 h; the topic's `lease_ms` otherwise.
     #[schema(minimum = 1000, maximum = 43_200_000)]
     lease_ms: Option<i64>,
-    /// Long poll: how long to wait for a message, ms. Keep it 5 s below every time-out on the way.
+    /// Long poll: how long to wait for a message, ms, up to a minute. Keep it 5 s below every time-out on the way.
     #[schema(minimum = 0, maximum = 60_000, default = 0)]
     wait_ms: Option<i64>,
     /// Messages to acknowledge first, of whatever topics. None of them fails the request.
@@ -40,7 +40,7 @@ pub struct LeaseFromTopicsRequest {
 
 /// Lease from several topics.
 ///
-/// As leaseMessages, from the first of `topics` that has a message: all messages of an answer come from one topic.
+/// As `leaseMessages`, from the first of `topics` that has a message: all messages of an answer come from one topic.
 /// With `wait_ms` it waits for all of them at once. `acks` are done first.
 #[utoipa::path(
     post, path = "/lease", operation_id = "leaseFromTopics", tag = "leases",

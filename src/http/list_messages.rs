@@ -15,7 +15,8 @@ use axum::{
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-/// The states that messages are listed by.
+/// A state that messages are listed by: `delayed`, not due yet; `ready`, due; `leased`, held by consumers; `dead`, their
+/// attempts used up; `acked`, kept after their ack.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[allow(dead_code, reason = "describes the parameter; it is read as a word")]
@@ -45,12 +46,12 @@ const STATES: [(&str, MessageState); 5] = [
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "describes the query; it is read field by field")]
 pub struct ListMessagesParams {
-    /// Messages in this state.
+    /// Lists the messages that are in this state.
     state: ListedState,
     /// With payloads and headers. A page of payloads ends early rather than pass 4 MiB.
     #[param(default = false)]
     payload: Option<bool>,
-    /// Items on a page.
+    /// Items on a page, 1…1000.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<i64>,
     /// The `next_cursor` of the page before.
@@ -71,7 +72,8 @@ pub struct MessageList<'a> {
 
 /// List a topic's messages.
 ///
-/// Those of one state, in its own order: ready ones as they would be granted, dead and acked ones oldest first.
+/// Those of one state, in its own order: ready ones as they would be granted, dead and acked ones oldest first. While
+/// there is more, `next_cursor` asks for the next page.
 #[utoipa::path(
     get, path = "/topics/{topic}/messages", operation_id = "listMessages", tag = "messages",
     params(super::extract::TopicParams, ListMessagesParams),

@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 /// A message as it stands.
 #[derive(Serialize, ToSchema)]
 pub struct Message<'a> {
-    /// Its id.
+    /// Its id, a UUID.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
     /// Its topic.
@@ -28,16 +28,16 @@ pub struct Message<'a> {
     topic: &'a TopicName,
     /// Where it is in its life.
     state: MessageState,
-    /// The payload byte for byte as it was sent, if it is JSON. In lists only where payloads are asked for, as are
-    /// `payload_base64`, `content_type`, `headers` and `callback`.
+    /// The payload, any JSON value, null included, byte for byte as it was sent; absent if it is bytes. In lists only where
+    /// payloads are asked for, as are `payload_base64`, `content_type`, `headers` and `callback`.
     #[schema(value_type = super::openapi::AnyJson, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
-    /// The payload in base64, if it is bytes.
+    /// The payload in standard base64 with padding, if it is bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, content_encoding = "base64")]
     payload_base64: Option<String>,
-    /// Media type of the bytes.
+    /// Media type of the bytes; only with `payload_base64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     content_type: Option<&'a str>,
@@ -53,12 +53,12 @@ pub struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     key: Option<&'a str>,
-    /// 0…255.
-    #[schema(minimum = 0, maximum = 255)]
+    /// 0…255: among ready messages higher goes first.
+    #[schema(value_type = i64, minimum = 0, maximum = 255)]
     priority: u8,
-    /// Grants so far.
+    /// Grants so far, all of them.
     attempts: i64,
-    /// Counted grants that are left.
+    /// Counted grants that are left before it is dead.
     attempts_left: i64,
     /// Its own limit of counted grants; the topic's otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,18 +72,18 @@ pub struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     ttl_ms: Option<i64>,
-    /// When its time is over, if it ever is.
+    /// When its time to live is over, RFC 3339 in UTC with ms, like all instants; absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     expires_at: Option<Instant>,
     /// When it was published.
     #[schema(value_type = String, format = DateTime)]
     published_at: Instant,
-    /// When it falls or fell due; for `delayed` and `ready`.
+    /// When it falls or fell due; only for `delayed` and `ready`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     due_at: Option<Instant>,
-    /// When its lease ends; for `leased`.
+    /// When its lease ends; only for `leased`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     lease_expires_at: Option<Instant>,
@@ -100,20 +100,20 @@ pub struct Message<'a> {
 /// Something that happened to a message.
 #[derive(Serialize, ToSchema)]
 pub struct MessageEvent<'a> {
-    /// When.
+    /// When it happened, RFC 3339 in UTC with ms.
     #[schema(value_type = String, format = DateTime)]
     at: Instant,
-    /// What.
+    /// What happened.
     kind: EventKind,
     /// Number of the grant that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = i64, minimum = 1, required = false)]
     attempt: Option<u32>,
-    /// What the consumer said.
+    /// The reason that the consumer gave; for `nacked` and `released`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<&'a str>,
-    /// The status of the answer; for `called`.
+    /// The HTTP status of the answer; for `called`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = i64, required = false)]
     status: Option<u16>,
@@ -129,7 +129,7 @@ pub struct MessageEvent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     answer: Option<&'a str>,
-    /// The instant was worked out afterwards; absent where it was written down.
+    /// True where the instant was worked out afterwards; absent where it was written down.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     estimated: bool,

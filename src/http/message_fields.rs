@@ -30,7 +30,7 @@ const IDEMPOTENCY_HEADER: HeaderName = HeaderName::from_static("idempotency-key"
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "describes the header; it is read by `read_idempotency_header`")]
 pub struct IdempotencyParams {
-    /// The same as `idempotency_key`; only one of the two, or both alike.
+    /// The same as `idempotency_key` in the body; only one of the two, or both alike.
     #[param(rename = "Idempotency-Key", nullable = false, min_length = 1, max_length = 255)]
     idempotency_key: Option<String>,
 }

@@ -36,9 +36,11 @@ pub(super) fn read_force(query: &Query) -> Result<bool, Problem> {
 }
 
 /// Look at a message.
+///
+/// All of it as it stands, with its payload and its last 20 events, whatever its state.
 #[utoipa::path(
     get, path = "/messages/{id}", operation_id = "getMessage", tag = "messages",
-    params(("id" = String, Path, format = Uuid, description = "Id of the message")),
+    params(("id" = String, Path, format = Uuid, description = "Id of the message, a UUID")),
     responses(
         (status = 200, description = "The message", body = Message),
         MessageProblems, CommonProblems, RedisProblems,
@@ -59,7 +61,7 @@ pub async fn get_message(
 /// From any state but leased: a leased message is its holder's until the lease ends, unless `force` is true.
 #[utoipa::path(
     delete, path = "/messages/{id}", operation_id = "deleteMessage", tag = "messages",
-    params(("id" = String, Path, format = Uuid, description = "Id of the message"), DeleteParams),
+    params(("id" = String, Path, format = Uuid, description = "Id of the message, a UUID"), DeleteParams),
     responses(
         (status = 204, description = "The message is gone"),
         MessageProblems, DeleteProblems, CommonProblems, RedisProblems,
@@ -80,7 +82,7 @@ pub async fn delete_message(
 /// It is ready at once, with as many attempts as a new one; its attempt numbers go on.
 #[utoipa::path(
     post, path = "/messages/{id}/redrive", operation_id = "redriveMessage", tag = "messages",
-    params(("id" = String, Path, format = Uuid, description = "Id of the message")),
+    params(("id" = String, Path, format = Uuid, description = "Id of the message, a UUID")),
     responses(
         (status = 200, description = "The message", body = Message),
         MessageProblems, RedriveProblems, CommonProblems, BodyProblems, RedisProblems,

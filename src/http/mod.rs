@@ -75,7 +75,13 @@ pub struct Inner {
     stopping: watch::Receiver<bool>,
     request_ids: RequestIds,
     operations: Operations,
-    document: String,
+    documents: Documents,
+}
+
+/// The document in each version, as text.
+struct Documents {
+    v3_0: String,
+    v3_1: String,
 }
 
 impl Deref for AppState {
@@ -131,17 +137,18 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(service::get_health))
         .routes(routes!(service::get_readiness))
         .routes(routes!(service::get_metrics))
-        .routes(routes!(service::get_openapi));
+        .routes(routes!(service::get_openapi))
+        .routes(routes!(service::get_openapi_3_0));
     let (routes, mut document) = routes.split_for_parts();
     openapi::complete(&mut document);
     (routes, document)
 }
 
-/// The OpenAPI document of all routes, as text.
+/// The OpenAPI document of all routes in this version of OpenAPI, as text.
 ///
 /// Errors: where it cannot be written as JSON, which would be a defect.
-pub fn document() -> Result<String, serde_json::Error> {
-    openapi::to_text(&routes_and_document().1)
+pub fn document(version: openapi::Version) -> Result<String, serde_json::Error> {
+    openapi::to_text(&routes_and_document().1, version)
 }
 
 /// The service: all routes over `store` and `rooms`, for whom `access` lets in, with callbacks to where `addresses` lets them, with what stands around them.
@@ -167,7 +174,10 @@ pub fn router(
         stopping,
         request_ids: RequestIds::new(),
         operations: operations(&document),
-        document: openapi::to_text(&document)?,
+        documents: Documents {
+            v3_0: openapi::to_text(&document, openapi::Version::V3_0)?,
+            v3_1: openapi::to_text(&document, openapi::Version::V3_1)?,
+        },
     }));
     let page = utoipa_swagger_ui::SwaggerUi::new("/docs").config(
         utoipa_swagger_ui::Config::new(["/openapi.json"])

@@ -1,10 +1,13 @@
-//! The OpenAPI document: made from the routes, served at `/openapi.json`, committed as `openapi/openapi.json`.
+//! The OpenAPI document: made from the routes, served at `/openapi.json`, committed as `openapi/openapi.json`; and the
+//! same for tools that know OpenAPI 3.0 only.
+
+mod completed;
+mod v3_0;
+
+pub(super) use completed::complete;
 
 use super::{list_messages::ListedState, problem::ProblemBody};
-use utoipa::{
-    OpenApi, PartialSchema, ToSchema, openapi,
-    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
-};
+use utoipa::{OpenApi, PartialSchema, ToSchema, openapi};
 
 /// Any JSON value, null included.
 pub struct AnyJson;
@@ -43,6 +46,25 @@ impl ToSchema for Octets {
     }
 }
 
+/// The document itself.
+pub struct OpenapiDocument;
+
+impl PartialSchema for OpenapiDocument {
+    fn schema() -> openapi::RefOr<openapi::Schema> {
+        openapi::schema::ObjectBuilder::new()
+            .schema_type(openapi::schema::Type::Object)
+            .additional_properties(Some(openapi::schema::AdditionalProperties::FreeForm(true)))
+            .description(Some("An OpenAPI document as a JSON object"))
+            .into()
+    }
+}
+
+impl ToSchema for OpenapiDocument {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "OpenapiDocument".into()
+    }
+}
+
 /// What the routes are added to.
 #[derive(OpenApi)]
 #[openapi(
@@ -69,28 +91,31 @@ impl ToSchema for Octets {
 )]
 pub(super) struct Document;
 
-/// Says what the routes' attributes cannot: bodies that may be left out, and what a key is.
-pub(super) fn complete(document: &mut openapi::OpenApi) {
-    for path in ["/topics/{topic}/lease", "/topics/{topic}/redrive"] {
-        let operation = document.paths.paths.get_mut(path).and_then(|path| path.post.as_mut());
-        let body = operation.and_then(|operation| operation.request_body.as_mut());
-        if let Some(openapi::RefOr::T(body)) = body {
-            body.required = Some(openapi::Required::False);
-        }
-    }
-    let bearer = HttpBuilder::new()
-        .scheme(HttpAuthScheme::Bearer)
-        .description(Some(
-            "One of the server's API keys; a server on loopback may have none and want none",
-        ))
-        .build();
-    let components = document.components.get_or_insert_default();
-    components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+/// A version of OpenAPI that the document is written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Version {
+    /// 3.1: the document.
+    #[default]
+    #[value(name = "3.1")]
+    V3_1,
+    /// 3.0: the same, for what reads nothing later.
+    #[value(name = "3.0")]
+    V3_0,
 }
 
 /// The document as it is served, written and compared.
-pub fn to_text(document: &openapi::OpenApi) -> Result<String, serde_json::Error> {
-    let mut text = serde_json::to_string_pretty(document)?;
+///
+/// Errors: where it cannot be written as JSON, which would be a defect.
+pub(super) fn to_text(
+    document: &openapi::OpenApi,
+    version: Version,
+) -> Result<String, serde_json::Error> {
+    let mut text = match version {
+        Version::V3_1 => serde_json::to_string_pretty(document)?,
+        Version::V3_0 => {
+            serde_json::to_string_pretty(&v3_0::rendered(serde_json::to_value(document)?))?
+        }
+    };
     text.push('\n');
     Ok(text)
 }

@@ -1,7 +1,9 @@
 //! Every refusal and failure as `application/problem+json` (RFC 9457): the one place where an error gets its status.
 
+mod codes;
 mod errors;
 
+pub(super) use codes::{CODES, GENERAL};
 pub(super) use errors::outcome_of;
 
 use axum::{
@@ -34,28 +36,30 @@ pub struct Problem {
     retry_after_s: Option<u32>,
 }
 
-/// An error as the client sees it (RFC 9457).
+/// Why a request was refused or failed (RFC 9457). `code` says what a program can go by. With
+/// `topic_full`, `redis_unavailable` and `outcome_unknown` the header `Retry-After` says after how many seconds to try
+/// again.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
-    /// A URI that names the kind of problem.
+    /// A URI that names the kind of problem: `urn:dueq:problem:` and the `code`.
     #[serde(rename = "type")]
     #[schema(example = "urn:dueq:problem:lease_lost")]
     pub kind: String,
-    /// The status in words.
+    /// The HTTP status in words.
     #[schema(example = "Conflict")]
     pub title: String,
-    /// The HTTP status.
+    /// The HTTP status of the answer.
     #[schema(example = 409)]
     pub status: u16,
-    /// What happened, for people.
+    /// What happened, for people; the words may change.
     pub detail: String,
-    /// What happened, for programs: stable.
+    /// What happened, for programs: a stable word in snake_case. More may come, so bear one that is not listed here.
     #[schema(example = "lease_lost")]
     pub code: String,
-    /// The request's id, also in the `x-request-id` header and in the log.
+    /// The request's id, also in the `x-request-id` header and in the server's log.
     pub request_id: String,
-    /// What is wrong with which field, for bad input.
+    /// What is wrong with which field, at most 64 of them; only for bad input (`invalid_input` and the like).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub errors: Vec<FieldError>,
@@ -174,14 +178,15 @@ pub(crate) fn documented(
 problem_responses! {
     /// What every route can answer.
     CommonProblems:
-    400 "the path or the query cannot be parsed",
+    400 "`malformed_path`, `invalid_message_id`, `invalid_topic_name`, `invalid_schedule_name`, `invalid_key`: the path \
+        cannot be parsed",
     401 "`unauthorized`: dueq has API keys, and the request has none of them",
     403 "`host_not_allowed`: dueq has no API keys, and Host or Origin is neither loopback nor allowed",
-    405 "the route does not take this method",
-    414 "the URI is longer than 8 KiB",
-    422 "an unknown or repeated query parameter, or a value that is not allowed",
-    431 "a hundred headers or more, or more than 16 KiB of them",
-    500 "a defect of dueq; logged with the request's id",
+    405 "`method_not_allowed`: the route does not take this method",
+    414 "`uri_too_long`: the URI is longer than 8 KiB",
+    422 "`invalid_input`: an unknown or repeated query parameter, or a value that is not allowed",
+    431 "`headers_too_large`: a hundred headers or more, or more than 16 KiB of them",
+    500 "`internal`: a defect of dueq; logged with the request's id",
 }
 
 problem_responses! {
@@ -193,20 +198,23 @@ problem_responses! {
 problem_responses! {
     /// What routes can answer that read a body.
     BodyProblems:
-    400 "the path, the query or the body cannot be parsed",
-    408 "the body was not sent in time",
-    413 "the body or the payload is too large",
-    415 "the body's media type is not the one wanted here, or none is given",
-    422 "an unknown or repeated field or query parameter, or a value that is not allowed",
+    400 "`malformed_json`, `malformed_body`: the body cannot be parsed; `malformed_path`, `invalid_message_id`, \
+        `invalid_topic_name`, `invalid_schedule_name`, `invalid_key`: the path cannot",
+    408 "`request_timeout`: the body was not sent in time",
+    413 "`body_too_large`: the body is larger than the server takes",
+    415 "`unsupported_media_type`: the body's media type is not the one wanted here, or none is given",
+    422 "`invalid_input`: an unknown or repeated field or query parameter, or a value that is not allowed",
 }
 
 problem_responses! {
-    /// What publishing can answer. To stand behind `CommonProblems` and `BodyProblems`, whose 403 and 422 it repeats.
+    /// What publishing can answer. To stand behind `CommonProblems` and `BodyProblems`, whose 403, 413 and 422 it repeats.
     PublishProblems:
     403 "`topic_reserved`: the topic is dueq's own; `host_not_allowed`: dueq has no API keys, and Host or Origin is \
         neither loopback nor allowed",
     409 "`duplicate_key`: another message has the key; `message_leased`: it is leased, so it cannot be replaced",
-    422 "an unknown or repeated field or query parameter, or a value that is not allowed; \
+    413 "`payload_too_large`: the payload is larger than the topic's `max_payload_bytes`; `body_too_large`: the body is \
+        larger than the server takes",
+    422 "`invalid_input`: an unknown or repeated field or query parameter, or a value that is not allowed; \
         `idempotency_key_reused`: the key came with another message before; `callback_url_missing`, \
         `topic_not_pushed`, `callback_address_refused`: it would be sent to nowhere, or to where dueq may not",
     429 "`topic_full`: the topic holds as many messages as it may",
@@ -214,11 +222,13 @@ problem_responses! {
 }
 
 problem_responses! {
-    /// What publishing many messages at once can answer.
+    /// What publishing many messages at once can answer. To stand behind `CommonProblems` and `BodyProblems`.
     PublishBatchProblems:
     403 "`topic_reserved`: the topic is dueq's own; `host_not_allowed`: dueq has no API keys, and Host or Origin is \
         neither loopback nor allowed",
-    422 "an unknown or repeated field or query parameter, or a value that is not allowed; `callback_url_missing`, \
+    413 "`payload_too_large`: a payload is larger than the topic's `max_payload_bytes`; `body_too_large`: the body is \
+        larger than the server takes",
+    422 "`invalid_input`: an unknown or repeated field or query parameter, or a value that is not allowed; `callback_url_missing`, \
         `topic_not_pushed`, `callback_address_refused`: a message would be sent to nowhere, or to where dueq may not",
     507 "`topics_exhausted`: no more topics can be made in this Redis",
 }
@@ -232,7 +242,7 @@ problem_responses! {
 problem_responses! {
     /// What routes of one message by its key can answer.
     KeyProblems:
-    404 "`topic_not_found`, or `message_not_found`: no live message has the key",
+    404 "`topic_not_found`: there is no such topic; `message_not_found`: no live message has the key",
 }
 
 problem_responses! {
@@ -246,14 +256,16 @@ problem_responses! {
     UpdateProblems:
     409 "`message_leased`: somebody holds it; `message_dead`: a dead one has no due time; \
         `message_acked`: it is only kept to be looked at",
-    422 "an unknown or repeated field or query parameter, or a value that is not allowed; `callback_url_missing`, \
+    413 "`payload_too_large`: the payload is larger than the topic's `max_payload_bytes`; `body_too_large`: the body is \
+        larger than the server takes",
+    422 "`invalid_input`: an unknown or repeated field or query parameter, or a value that is not allowed; `callback_url_missing`, \
         `topic_not_pushed`, `callback_address_refused`: it would be sent to nowhere, or to where dueq may not",
 }
 
 problem_responses! {
     /// What making a dead message live again can answer.
     RedriveProblems:
-    409 "`message_not_dead`; `duplicate_key`: a live message has its key",
+    409 "`message_not_dead`: it is not dead; `duplicate_key`: a live message has its key",
 }
 
 problem_responses! {
@@ -275,7 +287,7 @@ problem_responses! {
     403 "`topic_reserved`: the topic is dueq's own; `host_not_allowed`: dueq has no API keys, and Host or Origin is \
         neither loopback nor allowed",
     412 "`revision_mismatch`: the topic has none of the revisions of If-Match, or there is no such topic",
-    422 "an unknown or repeated field or query parameter, or a value that is not allowed; \
+    422 "`invalid_input`: an unknown or repeated field or query parameter, or a value that is not allowed; \
         `callback_address_refused`: dueq may not call this address",
 }
 

@@ -26,7 +26,8 @@ use utoipa::{IntoParams, ToSchema};
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
 pub struct PublishRequest {
-    /// Any JSON value; it is stored and returned byte for byte as sent. At most the topic's `max_payload_bytes`.
+    /// Any JSON value, null included; it is stored and returned byte for byte as sent. At most the topic's
+    /// `max_payload_bytes` (262144 unless configured).
     #[schema(value_type = super::openapi::AnyJson, required = false)]
     payload: Option<()>,
     /// Bytes in place of `payload`, in standard base64 with padding.
@@ -35,22 +36,22 @@ pub struct PublishRequest {
     /// Media type of the bytes, `application/octet-stream` unless given; only with `payload_base64`.
     #[schema(max_length = 255)]
     content_type: Option<String>,
-    /// Due this long after Redis takes it, ms; at once unless given.
+    /// Due this long after Redis takes it, ms, up to ten years; at once unless given.
     #[schema(minimum = 0, maximum = 315_360_000_000_i64)]
     delay_ms: Option<i64>,
     /// Due at this instant: RFC 3339 with any offset, up to the year 9999. In the past means now.
     #[schema(format = DateTime)]
     deliver_at: Option<String>,
-    /// Among ready messages higher goes first.
+    /// 0…255: among ready messages higher goes first.
     #[schema(minimum = 0, maximum = 255, default = 0)]
     priority: Option<i64>,
-    /// The message's own name in its topic. It belongs to one live message at a time.
+    /// The message's own name in its topic, 1 to 255 characters. It belongs to one live message (delayed, ready or leased)
+    /// at a time.
     #[schema(min_length = 1, max_length = 255, example = "order-42")]
     key: Option<String>,
-    /// What happens when a live message has the key: it answers, this publish is refused, or it gets the new content,
-    /// options and due time in place. Only with `key`.
+    /// What happens when a live message has the key; `return` unless given. Only with `key`.
     on_duplicate: Option<OnDuplicate>,
-    /// How long the key is held. Only with `key`.
+    /// How long the key is held; `done` unless given. Only with `key`.
     key_until: Option<KeyUntil>,
     /// Makes the publish safe to repeat: for the topic's `idempotency_window_ms` the first answer is repeated. The header
     /// `Idempotency-Key` is the same.
@@ -73,7 +74,9 @@ pub struct PublishRequest {
     callback: Option<()>,
 }
 
-/// What a publish does when a live message has its key.
+/// What a publish does when a live message has its key. `return`: the message that has it answers, with `duplicate` true.
+/// `reject`: the publish is refused (409 `duplicate_key`). `replace`: a delayed or ready message gets the new content,
+/// options and due time in place and keeps its id; a leased one is left alone (409 `message_leased`).
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[allow(dead_code, reason = "describes the field; it is read as a word")]
@@ -86,7 +89,8 @@ pub enum OnDuplicate {
     Replace,
 }
 
-/// How long a message holds its key.
+/// How long a message holds its key. `done`: until it is acked, dead, expired, deleted or purged. `granted`: until its
+/// first grant, so that what comes while its handler runs is not lost.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[allow(dead_code, reason = "describes the field; it is read as a word")]
@@ -102,22 +106,22 @@ pub enum KeyUntil {
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "describes the query; it is read field by field")]
 pub struct PublishRawParams {
-    /// Due this long after Redis takes it, ms.
+    /// Due this long after Redis takes it, ms; at once unless given. Not with `deliver_at`.
     #[param(minimum = 0, maximum = 315_360_000_000_i64)]
     delay_ms: Option<i64>,
     /// Due at this instant: RFC 3339 with any offset, up to the year 9999. In the past means now.
     #[param(format = DateTime)]
     deliver_at: Option<String>,
-    /// Among ready messages higher goes first.
+    /// 0…255, 0 unless given: among ready messages higher goes first.
     #[param(minimum = 0, maximum = 255)]
     priority: Option<i64>,
-    /// The message's own name in its topic. It belongs to one live message at a time.
+    /// The message's own name in its topic, 1 to 255 characters. It belongs to one live message (delayed, ready or leased)
+    /// at a time.
     #[param(min_length = 1, max_length = 255)]
     key: Option<String>,
-    /// What happens when a live message has the key: it answers, this publish is refused, or it gets the new content,
-    /// options and due time in place. Only with `key`.
+    /// What happens when a live message has the key; `return` unless given. Only with `key`.
     on_duplicate: Option<OnDuplicate>,
-    /// How long the key is held. Only with `key`.
+    /// How long the key is held; `done` unless given. Only with `key`.
     key_until: Option<KeyUntil>,
     /// Makes the publish safe to repeat: for the topic's `idempotency_window_ms` the first answer is repeated. The header
     /// `Idempotency-Key` is the same.
@@ -140,16 +144,16 @@ pub struct PublishedMessage<'a> {
     /// Its topic.
     #[schema(value_type = String, example = "orders")]
     topic: &'a TopicName,
-    /// `delayed` or `ready`; for a duplicate where it is now.
+    /// `delayed` or `ready`; for a duplicate the state that it is in now.
     state: MessageState,
-    /// When it falls due; absent while leased.
+    /// When it falls due, RFC 3339 in UTC with ms; absent while leased.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, nullable = false, required = false)]
     due_at: Option<Instant>,
-    /// When it was published.
+    /// When it was published, RFC 3339 in UTC with ms.
     #[schema(value_type = String, format = DateTime)]
     published_at: Instant,
-    /// An existing message answers for this publish.
+    /// True where an existing message answers for this publish, and nothing was stored.
     duplicate: bool,
 }
 
@@ -200,7 +204,7 @@ pub async fn publish_message(
 /// `content_type`. For curl, and for webhooks that cannot be told to send an envelope.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages/raw", operation_id = "publishRaw", tag = "messages",
-    params(super::extract::TopicParams, PublishRawParams, super::message_fields::IdempotencyParams),
+    params(super::extract::TopicParams, PublishRawParams),
     request_body(content = super::openapi::Octets, content_type = "application/octet-stream",
         description = "The payload, of any media type"),
     responses(

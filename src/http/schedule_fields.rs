@@ -71,7 +71,7 @@ pub struct ScheduledMessageRequest {
     /// Media type of the bytes, `application/octet-stream` unless given; only with `payload_base64`.
     #[schema(max_length = 255)]
     content_type: Option<String>,
-    /// Among ready messages higher goes first.
+    /// 0…255: among ready messages higher goes first.
     #[schema(minimum = 0, maximum = 255, default = 0)]
     priority: Option<i64>,
     /// The messages' own name in their topic: a tick that comes while the message of an earlier one lives is a duplicate.
@@ -80,7 +80,7 @@ pub struct ScheduledMessageRequest {
     /// What happens then: the living message answers for the tick, the tick publishes nothing, or the message gets the
     /// schedule's content, options and due time in place. Only with `key`.
     on_duplicate: Option<OnDuplicate>,
-    /// How long the key is held. Only with `key`.
+    /// How long the key is held; `done` unless given. Only with `key`.
     key_until: Option<KeyUntil>,
     /// Never granted later than this after it first fell due, ms; the topic's otherwise.
     #[schema(minimum = 1, maximum = 315_360_000_000_i64)]

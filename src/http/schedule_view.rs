@@ -47,9 +47,9 @@ pub struct Schedule<'a> {
     message: ScheduledMessage<'a>,
     /// What becomes of ticks that nobody could make in time.
     catch_up: CatchUp,
-    /// It does not tick.
+    /// True while it is paused: it does not tick.
     paused: bool,
-    /// Its next tick; absent while paused, and where no more comes.
+    /// Its next tick, RFC 3339 in UTC with ms, like all instants; absent while paused, and where no more comes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     next_at: Option<Instant>,
@@ -73,15 +73,15 @@ pub struct Schedule<'a> {
 /// A message that a schedule publishes.
 #[derive(Serialize, ToSchema)]
 pub struct ScheduledMessage<'a> {
-    /// The payload byte for byte as it was sent, if it is JSON.
+    /// The payload, any JSON value, null included, byte for byte as it was sent; absent if it is bytes.
     #[schema(value_type = super::openapi::AnyJson, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
-    /// The payload in base64, if it is bytes.
+    /// The payload in standard base64 with padding, if it is bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, content_encoding = "base64")]
     payload_base64: Option<String>,
-    /// Media type of the bytes.
+    /// Media type of the bytes; only with `payload_base64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     content_type: Option<&'a str>,
@@ -103,8 +103,8 @@ pub struct ScheduledMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = KeyUntil, required = false)]
     key_until: Option<store::KeyUntil>,
-    /// 0…255.
-    #[schema(minimum = 0, maximum = 255)]
+    /// 0…255: among ready messages higher goes first.
+    #[schema(value_type = i64, minimum = 0, maximum = 255)]
     priority: u8,
     /// Its own limit of counted grants; the topic's otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]

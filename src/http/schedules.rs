@@ -36,7 +36,7 @@ pub struct ScheduleList<'a> {
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "describes the query; it is read field by field")]
 pub struct ListSchedulesParams {
-    /// Items on a page, fewer where they are large.
+    /// Items on a page, 1…1000, fewer where they are large.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<i64>,
     /// The `next_cursor` of the page before.
@@ -51,9 +51,11 @@ problem_responses! {
 }
 
 problem_responses! {
-    /// What putting a schedule can answer. To stand behind `BodyProblems`, whose 422 it repeats.
+    /// What putting a schedule can answer. To stand behind `BodyProblems`, whose 413 and 422 it repeats.
     ScheduleConfigProblems:
-    422 "an unknown or repeated field or query parameter, or a value that is not allowed; \
+    413 "`payload_too_large`: no such topic takes payloads of this size; `body_too_large`: the body is larger than the \
+        server takes",
+    422 "`invalid_input`: an unknown or repeated field or query parameter, or a value that is not allowed; \
         `callback_address_refused`: dueq may not call this address",
 }
 
@@ -61,8 +63,9 @@ problem_responses! {
     /// What triggering a schedule can answer. To stand behind `BodyProblems`, whose 413 and 422 it repeats.
     TriggerProblems:
     409 "`duplicate_key`: another message has the key; `message_leased`: it is leased, so it cannot be replaced",
-    413 "`payload_too_large`: the topic does not take payloads of this size (any more)",
-    422 "an unknown or repeated field or query parameter; `callback_url_missing`, `topic_not_pushed`: the message would \
+    413 "`payload_too_large`: the topic does not take payloads of this size (any more); `body_too_large`: the body is larger \
+        than the server takes",
+    422 "`invalid_input`: an unknown or repeated field or query parameter; `callback_url_missing`, `topic_not_pushed`: the message would \
         be sent to nowhere",
     429 "`topic_full`: the topic holds as many messages as it may",
     507 "`topics_exhausted`: no more topics can be made in this Redis",
@@ -115,6 +118,8 @@ pub async fn put_schedule(
 }
 
 /// Look at a schedule.
+///
+/// What it publishes and when, and how its last tick went.
 #[utoipa::path(
     get, path = "/schedules/{name}", operation_id = "getSchedule", tag = "schedules",
     params(super::extract::ScheduleParams),
@@ -154,6 +159,8 @@ pub async fn delete_schedule(
 }
 
 /// List schedules.
+///
+/// By name. While there is more, `next_cursor` asks for the next page.
 #[utoipa::path(
     get, path = "/schedules", operation_id = "listSchedules", tag = "schedules",
     params(ListSchedulesParams),
@@ -201,6 +208,8 @@ pub async fn pause_schedule(
 }
 
 /// Resume a schedule.
+///
+/// It ticks again from now on.
 #[utoipa::path(
     post, path = "/schedules/{name}/resume", operation_id = "resumeSchedule", tag = "schedules",
     params(super::extract::ScheduleParams),

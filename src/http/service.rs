@@ -3,6 +3,7 @@
 use super::{
     AppState,
     extract::Query,
+    openapi::OpenapiDocument,
     problem::{CommonProblems, Problem, ProblemBody},
 };
 use crate::error::Error;
@@ -14,7 +15,7 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// All is well.
+/// That all is well.
 #[derive(Serialize, ToSchema)]
 pub struct Health {
     /// Always `ok`.
@@ -23,6 +24,8 @@ pub struct Health {
 }
 
 /// Does the process live?
+///
+/// Answers whoever asks, also without a key, and asks nothing of Redis.
 #[utoipa::path(
     get, path = "/healthz", operation_id = "getHealth", tag = "service", security(()),
     responses((status = 200, description = "It does", body = Health), CommonProblems),
@@ -34,12 +37,13 @@ pub async fn get_health(query: Query) -> Result<Response, Problem> {
 
 /// Can it serve?
 ///
-/// Only while Redis answers, is not loading, may be written and never evicts, and dueq is not stopping.
+/// Only while Redis answers, is not loading, may be written and never evicts, and dueq is not stopping. Answers whoever
+/// asks, also without a key.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "getReadiness", tag = "service", security(()),
     responses(
         (status = 200, description = "It can", body = Health),
-        (status = 503, description = "It cannot, for the reason in `detail`", body = ProblemBody,
+        (status = 503, description = "`not_ready`: it cannot, for the reason in `detail`", body = ProblemBody,
             content_type = "application/problem+json"),
         CommonProblems,
     ),
@@ -59,6 +63,8 @@ pub async fn get_readiness(
 }
 
 /// Metrics for Prometheus.
+///
+/// In the OpenMetrics 1.0 text format; times are in seconds there.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "getMetrics", tag = "service",
     responses(
@@ -74,15 +80,39 @@ pub async fn get_metrics(State(state): State<AppState>, query: Query) -> Result<
     Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
 }
 
-/// This document.
+/// This document: OpenAPI 3.1.
+///
+/// The same as `openapi/openapi.json` of the sources.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "getOpenapi", tag = "service",
     responses(
-        (status = 200, description = "The OpenAPI 3.1 document", body = super::openapi::AnyJson),
+        (status = 200, description = "The OpenAPI 3.1 document", body = OpenapiDocument),
         CommonProblems,
     ),
 )]
 pub async fn get_openapi(State(state): State<AppState>, query: Query) -> Result<Response, Problem> {
     query.none()?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], state.document.clone()).into_response())
+    Ok(document(&state.documents.v3_1))
+}
+
+/// This document, as OpenAPI 3.0 has it.
+///
+/// For generators that read no 3.1. The same as `openapi/openapi-3.0.json` of the sources.
+#[utoipa::path(
+    get, path = "/openapi-3.0.json", operation_id = "getOpenapi30", tag = "service",
+    responses(
+        (status = 200, description = "The OpenAPI 3.0 document", body = OpenapiDocument),
+        CommonProblems,
+    ),
+)]
+pub async fn get_openapi_3_0(
+    State(state): State<AppState>,
+    query: Query,
+) -> Result<Response, Problem> {
+    query.none()?;
+    Ok(document(&state.documents.v3_0))
+}
+
+fn document(text: &str) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text.to_owned()).into_response()
 }

@@ -31,7 +31,7 @@ pub struct PurgeRequest {
     states: Vec<PurgedState>,
 }
 
-/// The states that can be purged.
+/// A state that can be purged: `ready`, due; `delayed`, not due yet; `dead`, its attempts used up.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[allow(dead_code, reason = "describes the field; it is read as a word")]
@@ -68,7 +68,7 @@ pub struct RedriveRequest {
     /// Up to this many, the longest dead first.
     #[schema(minimum = 1, maximum = 1_000_000, default = 10_000)]
     max_messages: Option<i64>,
-    /// Due evenly over this time, ms; 0: all at once.
+    /// Due evenly over this time from now, ms; 0: all at once.
     #[schema(minimum = 0, maximum = 315_360_000_000_i64, default = 0)]
     spread_ms: Option<i64>,
 }
@@ -90,7 +90,7 @@ pub struct ForecastParams {
     /// How long a bucket is, ms.
     #[param(minimum = 1, maximum = 315_360_000_000_i64, example = 60_000)]
     bucket_ms: i64,
-    /// How many buckets.
+    /// How many buckets, 1…1000.
     #[param(minimum = 1, maximum = 1000, example = 60)]
     buckets: i64,
 }
@@ -105,7 +105,7 @@ pub struct Forecast {
 /// A stretch of time.
 #[derive(Serialize, ToSchema)]
 pub struct ForecastBucket {
-    /// When it begins.
+    /// When it begins, RFC 3339 in UTC with ms.
     #[schema(value_type = String, format = DateTime)]
     from_at: Instant,
     /// Messages that fall due in it.
@@ -137,6 +137,8 @@ pub async fn pause_topic(
 }
 
 /// Resume a topic.
+///
+/// Grants go on, on every instance. Resuming one that is not paused changes nothing.
 #[utoipa::path(
     post, path = "/topics/{topic}/resume", operation_id = "resumeTopic", tag = "topics",
     params(super::extract::TopicParams),
@@ -216,6 +218,8 @@ pub async fn redrive_topic(
 }
 
 /// Look at what falls due.
+///
+/// How many messages fall due in each of the coming stretches of time, the first beginning now.
 #[utoipa::path(
     get, path = "/topics/{topic}/forecast", operation_id = "forecastTopic", tag = "topics",
     params(super::extract::TopicParams, ForecastParams),

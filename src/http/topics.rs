@@ -29,21 +29,21 @@ pub struct Topic<'a> {
     /// Its name.
     #[schema(value_type = String, example = "orders")]
     name: &'a TopicName,
-    /// Changes with every change of its configuration.
+    /// Another one after every change of its configuration, never used again; what `If-Match` takes.
     revision: i64,
     /// How it treats messages that do not say so themselves.
     config: TopicConfig<'a>,
-    /// No grants while paused.
+    /// True while it is paused: nothing is granted.
     paused: bool,
     /// How many messages are in each state now.
     counts: TopicCounts,
     /// What happened since the topic came into being.
     totals: TopicTotals,
-    /// How long the oldest ready message has been due, ms.
+    /// How long the oldest ready message has been due, ms; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     oldest_ready_age_ms: Option<i64>,
-    /// When the next delayed message falls due.
+    /// When the next delayed message falls due, RFC 3339 in UTC with ms; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     next_due_at: Option<Instant>,
@@ -118,7 +118,7 @@ pub struct TopicItem {
     /// Its name.
     #[schema(value_type = String, example = "orders")]
     name: TopicName,
-    /// No grants while paused.
+    /// True while it is paused: nothing is granted.
     paused: bool,
     /// How many messages are in each state now.
     counts: TopicCounts,
@@ -143,7 +143,7 @@ pub struct ListTopicsParams {
     /// Only topics whose names begin like this.
     #[param(max_length = 128)]
     prefix: Option<String>,
-    /// Items on a page.
+    /// Items on a page, 1…1000.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<i64>,
     /// The `next_cursor` of the page before.
@@ -180,6 +180,8 @@ pub(super) async fn answer_with_topic(
 }
 
 /// Look at a topic.
+///
+/// Its configuration, and its counts and totals at one instant.
 #[utoipa::path(
     get, path = "/topics/{topic}", operation_id = "getTopic", tag = "topics",
     params(super::extract::TopicParams),
@@ -220,6 +222,8 @@ pub async fn delete_topic(
 }
 
 /// List topics.
+///
+/// By name, with what is in them. While there is more, `next_cursor` asks for the next page.
 #[utoipa::path(
     get, path = "/topics", operation_id = "listTopics", tag = "topics",
     params(ListTopicsParams),

@@ -36,7 +36,7 @@ pub struct UpdateMessageRequest {
     /// Due at this instant: RFC 3339 with any offset, up to the year 9999. In the past means now.
     #[schema(nullable = false, format = DateTime)]
     deliver_at: Option<String>,
-    /// Among ready messages higher goes first.
+    /// 0…255: among ready messages higher goes first.
     #[schema(nullable = false, minimum = 0, maximum = 255)]
     priority: Option<i64>,
     /// Any JSON value, null included. At most the topic's `max_payload_bytes`.
@@ -72,7 +72,7 @@ pub struct UpdateMessageRequest {
 /// or content. A dead one takes all but a due time, for its redrive.
 #[utoipa::path(
     patch, path = "/messages/{id}", operation_id = "updateMessage", tag = "messages",
-    params(("id" = String, Path, format = Uuid, description = "Id of the message")),
+    params(("id" = String, Path, format = Uuid, description = "Id of the message, a UUID")),
     request_body(content = UpdateMessageRequest, description = "What is to change"),
     responses(
         (status = 200, description = "The message as it is now", body = Message),

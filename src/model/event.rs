@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 /// Events kept of one message; older ones are dropped.
 pub const MAX_EVENTS: usize = 20;
 
-/// What happened.
+/// What happened to a message. `published`; `granted`: a consumer got it; `nacked`: its consumer gave it back as failed;
+/// `released`: unworked; `lease_expired`: its lease ended by itself; `updated`: somebody changed it; `dead`: its attempts
+/// were used up, or its consumer gave it up; `redriven`: it was made ready again after that; `called`: dueq sent it to its
+/// URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {

@@ -57,7 +57,8 @@ impl fmt::Display for ScheduleName {
     }
 }
 
-/// What becomes of ticks that fell in a time when nobody could make them.
+/// What becomes of ticks that fell in a time when nobody could make them. `one`: the latest is made up for. `none`: none
+/// is. `all`: all are, the latest 1000 at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {

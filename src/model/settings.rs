@@ -52,7 +52,8 @@ pub const DEFAULT_PAGE: u64 = 100;
 /// Items on a page, at most.
 pub const MAX_PAGE: u64 = 1_000;
 
-/// What happens to a publish into a topic that holds as many messages as it may.
+/// What happens to a publish into a topic that holds as many messages as it may. `reject`: it is refused (429
+/// `topic_full`). `drop_oldest`: the earliest due message that is not leased makes room for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFull {

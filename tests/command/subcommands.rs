@@ -45,6 +45,21 @@ async fn openapi_prints_the_document() {
 }
 
 #[tokio::test]
+async fn openapi_prints_the_version_that_is_asked_for_and_knows_no_other() {
+    for (version, begins) in [("3.1", "3.1."), ("3.0", "3.0.")] {
+        let finished = Launch::command(["openapi", "--openapi-version", version]).finish().await;
+        assert_eq!(finished.code, 0, "{finished:?}");
+        let document: Value = serde_json::from_str(&finished.stdout).unwrap();
+        assert!(document["openapi"].as_str().unwrap().starts_with(begins), "{version}");
+    }
+    for wrong in ["2.0", "3", "", "3.0.3"] {
+        let finished = Launch::command(["openapi", "--openapi-version", wrong]).finish().await;
+        assert_eq!((finished.code, finished.stdout.as_str()), (2, ""), "{finished:?}");
+        assert!(finished.stderr.contains("3.0") && finished.stderr.contains("3.1"));
+    }
+}
+
+#[tokio::test]
 async fn migrate_ends_with_0_on_a_redis_of_the_present_schema() {
     let redis = Redis::start().await;
     for _ in 0..2 {

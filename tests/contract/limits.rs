@@ -209,6 +209,7 @@ async fn another_method_is_405_and_says_which_are_allowed() {
         ("/readyz".to_owned(), &["GET"]),
         ("/metrics".to_owned(), &["GET"]),
         ("/openapi.json".to_owned(), &["GET"]),
+        ("/openapi-3.0.json".to_owned(), &["GET"]),
     ] {
         for method in ["TRACE", "POST", "GET", "OPTIONS", "BREW"] {
             if allowed.contains(&method) {

@@ -23,6 +23,7 @@ mod document;
 mod document_callbacks;
 mod document_options;
 mod document_topics;
+mod document_versions;
 mod early;
 mod events;
 mod extend;

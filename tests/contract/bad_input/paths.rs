@@ -133,6 +133,8 @@ async fn an_unknown_or_repeated_query_parameter_is_422_and_named() {
         ("DELETE", format!("/messages/{id}")),
         ("GET", format!("/topics/{}", ground.topic)),
         ("GET", "/topics".to_owned()),
+        ("GET", "/openapi.json".to_owned()),
+        ("GET", "/openapi-3.0.json".to_owned()),
     ] {
         for (query, field) in [("nope=1", "nope"), ("a%20b=", "a b"), ("nope", "nope")] {
             let answer = client.send(method, &format!("{path}?{query}"), &[], None).await;

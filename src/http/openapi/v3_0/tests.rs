@@ -1,0 +1,167 @@
+//! Each word of 3.1 becomes one of 3.0, and the document has no other.
+
+use super::*;
+
+fn schema(schema: Value) -> Value {
+    let document = json!({"openapi": "3.1.0", "components": {"schemas": {"A": schema}}});
+    rendered(document)["components"]["schemas"]["A"].clone()
+}
+
+#[test]
+fn null_becomes_nullable() {
+    for (of_3_1, of_3_0) in [
+        (
+            json!({"type": ["integer", "null"], "minimum": 1}),
+            json!({"type": "integer", "nullable": true, "minimum": 1}),
+        ),
+        (
+            json!({"oneOf": [{"$ref": "#/x"}, {"type": "null"}], "description": "d"}),
+            json!({"allOf": [{"$ref": "#/x"}], "nullable": true, "description": "d"}),
+        ),
+        (
+            json!({"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]}),
+            json!({"anyOf": [{"type": "string"}, {"type": "number"}], "nullable": true}),
+        ),
+        (
+            json!({"type": ["string", "integer", "null"]}),
+            json!({"anyOf": [{"type": "string"}, {"type": "integer"}], "nullable": true}),
+        ),
+        (json!({"type": ["null"]}), json!({"nullable": true, "enum": [null]})),
+        (json!({"type": "string"}), json!({"type": "string"})),
+    ] {
+        assert_eq!(schema(of_3_1), of_3_0);
+    }
+}
+
+#[test]
+fn words_of_3_1_become_those_of_3_0() {
+    for (of_3_1, of_3_0) in [
+        (json!({"const": null}), json!({"enum": [null]})),
+        (json!({"examples": ["a", "b"]}), json!({"example": "a"})),
+        (json!({"examples": [1], "example": 2}), json!({"example": 2})),
+        (json!({"examples": []}), json!({})),
+        (json!({"exclusiveMinimum": 0}), json!({"minimum": 0, "exclusiveMinimum": true})),
+        (json!({"exclusiveMaximum": 9}), json!({"maximum": 9, "exclusiveMaximum": true})),
+        (
+            json!({"type": "string", "contentEncoding": "base64"}),
+            json!({"type": "string", "format": "byte"}),
+        ),
+        (
+            json!({"type": "string", "contentMediaType": "image/png"}),
+            json!({"type": "string", "format": "binary"}),
+        ),
+        (
+            json!({"type": "object", "additionalProperties": {"type": ["string", "null"]},
+                "propertyNames": {"type": "string"}}),
+            json!({"type": "object",
+                "additionalProperties": {"type": "string", "nullable": true}}),
+        ),
+        (
+            json!({"additionalProperties": false, "items": true}),
+            json!({"additionalProperties": false, "items": {}}),
+        ),
+    ] {
+        assert_eq!(schema(of_3_1), of_3_0);
+    }
+}
+
+#[test]
+fn what_stands_beside_a_reference_counts() {
+    let beside = json!({"$ref": "#/x", "description": "d", "default": 1});
+    let around = json!({"allOf": [{"$ref": "#/x"}], "description": "d", "default": 1});
+    assert_eq!(schema(json!({"properties": {"p": beside}})), json!({"properties": {"p": around}}));
+    assert_eq!(schema(json!({"items": {"$ref": "#/x"}})), json!({"items": {"$ref": "#/x"}}));
+}
+
+#[test]
+fn examples_and_fields_of_the_same_names_are_left_alone() {
+    let kept = json!({
+        "type": "object",
+        "properties": {"type": {"type": "string"}, "const": {"type": "integer"}},
+        "example": {"type": ["a", "null"], "const": 1, "ttl_ms": null},
+    });
+    assert_eq!(schema(kept.clone()), kept);
+    let media = json!({"get": {"responses": {"200": {"content": {"application/json": {
+        "schema": {"type": ["string", "null"]},
+        "examples": {"one": {"value": {"schema": {"type": ["x"]}}}},
+    }}}}}});
+    let document = rendered(json!({"openapi": "3.1.0", "paths": {"/": media}}));
+    let content = &document["paths"]["/"]["get"]["responses"]["200"]["content"];
+    let content = &content["application/json"];
+    assert_eq!(content["schema"], json!({"type": "string", "nullable": true}));
+    assert_eq!(content["examples"]["one"]["value"]["schema"]["type"], json!(["x"]));
+}
+
+#[test]
+fn the_head_is_of_3_0() {
+    let license = json!({"name": "MIT", "identifier": "MIT"});
+    let info = json!({"title": "t", "summary": "s", "license": license});
+    let document = rendered(json!({"openapi": "3.1.0", "info": info}));
+    let info = json!({"title": "t", "license": {"name": "MIT"}});
+    assert_eq!(document, json!({"openapi": VERSION, "info": info}));
+}
+
+/// Every word that a schema of dueq's document may use, so that a new one of 3.1 does not slip through.
+#[test]
+fn the_rendering_of_the_document_has_only_words_of_3_0() {
+    fn check(schema: &Value, at: &str) {
+        const WORDS: [&str; 23] = [
+            "$ref",
+            "type",
+            "nullable",
+            "format",
+            "description",
+            "example",
+            "default",
+            "enum",
+            "minimum",
+            "maximum",
+            "minLength",
+            "maxLength",
+            "pattern",
+            "minItems",
+            "maxItems",
+            "uniqueItems",
+            "items",
+            "properties",
+            "required",
+            "additionalProperties",
+            "allOf",
+            "anyOf",
+            "oneOf",
+        ];
+        for (word, inner) in schema.as_object().unwrap() {
+            assert!(WORDS.contains(&word.as_str()), "{at}: {word}");
+            match word.as_str() {
+                "type" => assert!(inner.is_string(), "{at}: {inner}"),
+                "$ref" => assert_eq!(schema.as_object().unwrap().len(), 1, "{at}"),
+                "properties" => {
+                    for (name, inner) in inner.as_object().unwrap() {
+                        check(inner, &format!("{at}.{name}"));
+                    }
+                }
+                "items" | "additionalProperties" if inner.is_object() => check(inner, at),
+                "allOf" | "anyOf" | "oneOf" => {
+                    inner.as_array().unwrap().iter().for_each(|inner| check(inner, at));
+                }
+                _ => {}
+            }
+        }
+    }
+    fn check_all(value: &Value, at: &str) {
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(name, inner)| match name.as_str() {
+                "schema" => check(inner, at),
+                "schemas" => inner.as_object().unwrap().iter().for_each(|(n, s)| check(s, n)),
+                "example" | "examples" => {}
+                _ => check_all(inner, &format!("{at}/{name}")),
+            }),
+            Value::Array(items) => items.iter().for_each(|item| check_all(item, at)),
+            _ => {}
+        }
+    }
+    let text = crate::http::document(crate::http::openapi::Version::V3_0).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["openapi"], VERSION);
+    check_all(&document, "");
+}
