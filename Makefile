@@ -13,7 +13,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
 run: redis build ## dueq with its own Redis; ARGS="--listen 127.0.0.1:9000 --fsync always"
@@ -27,6 +27,20 @@ build: need-cargo ## The release binary
 test: setup lint ## Every check, then every test
 	$(CARGO) test --locked --no-fail-fast
 	$(CHECKERS)/openapi-spec-validator openapi/openapi.json openapi/openapi-3.0.json
+	@tests/sdk/all.sh --present
+
+.PHONY: sdks
+sdks: ## Builds the SDKs into target/sdks/dist: a wheel, an npm tarball, a Go module, a jar
+	@for language in python typescript go java; do openapi/sdks/$$language/build.sh; done
+	@ls $(TARGET)/sdks/dist
+
+.PHONY: test-sdks
+test-sdks: setup ## The SDKs in all four languages, and other generators; part of it is in `make test`
+	@tests/sdk/all.sh
+
+.PHONY: bench-sdks
+bench-sdks: redis sdks ## The workers in a table; ARGS="python go"
+	$(CARGO) bench --locked --bench sdks -- $(ARGS)
 
 # The seeded bugs are a feature of a debug build of its own, put aside where only `prove` looks for it.
 .PHONY: prove

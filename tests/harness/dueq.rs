@@ -64,6 +64,7 @@ pub struct Launch {
     within: Vec<OsString>,
     dir: PathBuf,
     limit: Duration,
+    listen: String,
 }
 
 impl Launch {
@@ -75,6 +76,7 @@ impl Launch {
             within: Vec::new(),
             dir: temp_dir("dueq"),
             limit: Duration::from_secs(20),
+            listen: "127.0.0.1:0".to_owned(),
         }
     }
 
@@ -102,6 +104,12 @@ impl Launch {
             Some(bug) => self.env(BUG, bug),
             None => self,
         }
+    }
+
+    /// At this address, as a server has it that is started again, rather than on a free port.
+    pub fn listen(mut self, address: &str) -> Launch {
+        address.clone_into(&mut self.listen);
+        self
     }
 
     /// How long it may take to get ready, or to finish (20 s unless told).
@@ -158,7 +166,7 @@ impl Launch {
 
     async fn start_until(mut self, path: &str) -> Dueq {
         let addr_file = self.dir.join("addr").into_os_string();
-        let first = ["--listen", "127.0.0.1:0", "--addr-file"].map(OsString::from);
+        let first = ["--listen", &self.listen, "--addr-file"].map(OsString::from);
         self.args.splice(1..1, first.into_iter().chain([addr_file]));
         let end = Instant::now() + self.limit;
         let mut dueq = self.spawn();

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Builds the Go SDK from the repository's root: target/sdks/go is the module dueq.dev/go (for `replace`), and
+# target/sdks/dist/go a file tree that GOPROXY takes, with the module's zip; that also lies in dist itself.
+# shellcheck source=openapi/sdks/common.sh
+source openapi/sdks/common.sh
+need go go gofmt python3
+
+own=openapi/sdks/go
+module="$built/go"
+stamp="$built/go.stamp"
+inputs() {
+  find "$own" openapi/openapi.json openapi/sdks/common.sh openapi/sdks/generator.txt LICENSE -type f -print0 | sort -z | xargs -0 sha256sum
+  go version
+  echo "$version"
+}
+if [ -d "$module" ] && [ -d "$dist/go" ] && inputs | cmp -s - "$stamp"; then exit 0; fi
+rm -f "$stamp"
+
+fresh="$built/go.new"
+generate go "$fresh"
+rm -rf "$fresh/.openapi-generator"*
+# Descriptions of parameters come escaped as for HTML, which no option prevents.
+sed -i -e 's/&#x60;/`/g' -e 's/&#39;/'"'"'/g' -e 's/&quot;/"/g' -e 's/&lt;/</g' -e 's/&gt;/>/g' -e 's/&amp;/\&/g' "$fresh"/api_*.go
+cp "$own"/*.go "$own/go.mod" "$own/README.md" LICENSE "$fresh"
+cat > "$fresh/version.go" << GO
+package dueq
+
+// Version is that of this package, and of the dueq whose API it was generated from.
+const Version = "$version"
+GO
+gofmt -w "$fresh"
+(cd "$fresh" && go vet ./...)
+rm -rf "$module"
+mv "$fresh" "$module"
+
+python3 "$own/pack.py" "$module" dueq.dev/go "v$version" "$dist"
+inputs > "$stamp"
+say "go: $module, $dist/go"

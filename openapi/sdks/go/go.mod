@@ -1,0 +1,3 @@
+module dueq.dev/go
+
+go 1.23

@@ -1,0 +1,144 @@
+package dueq
+
+// Asking for messages. While idle there is one lease loop, hanging in one long poll; every full answer starts another, so that
+// many handlers are fed by many requests under load, and by one when there is nothing to do. Acks ride on these requests.
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// leaseMargin is what a lease request may take beyond its wait before the connection counts as dead.
+const leaseMargin = 15 * time.Second
+
+func (r *run) leaseLoop() {
+	defer r.loops.Done()
+	for {
+		want, acks, ok := r.reserve()
+		if !ok {
+			return
+		}
+		answer, err := r.requestLease(want, acks)
+		if err != nil {
+			ok = r.leaseFailed(want, acks, err)
+		} else {
+			ok = r.leaseAnswered(want, acks, answer)
+		}
+		if !ok {
+			return
+		}
+	}
+}
+
+// reserve waits until messages may be held, and takes the acks that the request for them is to carry.
+func (r *run) reserve() (want int, acks []settlement, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !closed(r.stopping) && !r.hasRoom() {
+		r.room.Wait()
+	}
+	if closed(r.stopping) {
+		return 0, nil, false
+	}
+	want = min(r.prefetch, r.free())
+	r.reserved += want
+	return want, r.acks.take(), true
+}
+
+func (r *run) free() int {
+	return r.limit - r.running - len(r.waiting) - r.reserved
+}
+
+// hasRoom tells whether a request is worth making: half a batch, so that a busy worker does not ask for messages one by one.
+// What then waits here is at least the other half, so that no handler waits for the request.
+func (r *run) hasRoom() bool {
+	return r.free() >= (r.prefetch+1)/2
+}
+
+func (r *run) requestLease(want int, acks []settlement) (*leaseAnswer, error) {
+	body, err := r.client.post(r.leases, r.wait+leaseMargin, r.toLease, leaseBody(want, r.lease, r.wait, acks))
+	if err != nil {
+		return nil, err
+	}
+	return parseLease(body)
+}
+
+// leaseAnswered tells whether the loop goes on.
+func (r *run) leaseAnswered(want int, acks []settlement, answer *leaseAnswer) bool {
+	arrived := time.Now()
+	count := len(answer.Messages)
+	if count > 0 {
+		r.leased(count)
+	}
+	again, lost := sortOut(acks, answer.Acks)
+
+	r.mu.Lock()
+	r.failures = 0
+	r.reserved -= want
+	lost = append(lost, r.again(&r.acks, again, arrived)...)
+	r.admit(answer.Messages, arrived)
+	goOn := true
+	switch {
+	case closed(r.stopping):
+		goOn = false
+	case count >= want && r.loopCount < r.maxLoops:
+		r.loopCount++
+		r.loops.Add(1)
+		go r.leaseLoop()
+	case count == 0 && r.loopCount > 1:
+		r.loopCount--
+		goOn = false
+	}
+	r.mu.Unlock()
+	r.lost(lost...)
+	return goOn
+}
+
+// leaseFailed tells whether the loop goes on. Only the last loop tries again: what hinders one hinders all, and a server that
+// comes back is better met by one request than by hundreds.
+func (r *run) leaseFailed(want int, acks []settlement, err error) bool {
+	r.mu.Lock()
+	r.reserved -= want
+	lost := r.again(&r.acks, acks, time.Now())
+	last := r.loopCount == 1
+	if !last {
+		r.loopCount--
+	}
+	failures := r.failures
+	if last {
+		r.failures++
+	}
+	r.mu.Unlock()
+	r.lost(lost...)
+
+	if r.leases.Err() != nil { // aborted by stop
+		return false
+	}
+	r.troubled(err)
+	if hopeless(err) {
+		r.fail(err)
+		return false
+	}
+	if last {
+		sleep(backoff(failures, err), r.stopping)
+	}
+	return last
+}
+
+// hopeless tells whether making the request again cannot help: the server refused it, and not because of its own state.
+func hopeless(err error) bool {
+	var problem *ProblemError
+	return errors.As(err, &problem) && !problem.passes()
+}
+
+// backoff is how long to wait after so many failures: anything up to 100 ms doubled each time, 5 s at most ("full jitter"), and
+// what the server asked for at least.
+func backoff(failures int, err error) time.Duration {
+	delay := rand.N(min(100*time.Millisecond<<min(failures, 6), 5*time.Second))
+	var problem *ProblemError
+	if errors.As(err, &problem) {
+		delay = max(delay, problem.RetryAfter)
+	}
+	return delay
+}

@@ -1,0 +1,396 @@
+package dev.dueq;
+
+import java.net.http.HttpTimeoutException;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+
+/**
+ * The worker's heart: which requests are sent when. All state is guarded by one lock, which is held for microseconds; requests,
+ * handlers and hooks run outside of it (see {@link Todo}). The thread that calls {@link #run} keeps the time; everything else
+ * happens where an answer arrives or a handler returns.
+ */
+final class Engine {
+  private static final long MS = 1_000_000;
+  /** How long lease requests may still be answered after a stop. */
+  private static final long STOP_LEASES = 500 * MS;
+  /** How long acks and nacks are repeated after the last handler. */
+  private static final long STOP_SETTLES = 5000 * MS;
+  /** How often requests are looked at that nobody answers. */
+  private static final long WATCH = 1000 * MS;
+  /** An empty answer that came this early is not worth asking again at once: the server may be stopping. */
+  private static final long EARLY_MS = 100;
+
+  private final Worker.Builder options;
+  private final int limit;
+  private final int mostLoops;
+  private final CountDownLatch ended = new CountDownLatch(1);
+  private boolean begun;
+
+  final ReentrantLock lock = new ReentrantLock();
+  private final Condition wake = lock.newCondition();
+  private long wakeAt;
+
+  final Settling acks = new Settling();
+  final Settling nacks = new Settling();
+  private final Backoff backoff = new Backoff();
+  private final Leases leases = new Leases(this);
+  private final Crew crew;
+  private final Set<Call> calls = new HashSet<>();
+  private long watchAt;
+  private int loops;
+  private int wantedLoops = 1;
+  private int asked;
+
+  private boolean stopping;
+  private boolean leasesCancelled;
+  private boolean crewCancelled;
+  private long stopAt;
+  private boolean settling;
+  private long settleUntil;
+  private RuntimeException fatal;
+
+  Engine(Worker.Builder options) {
+    this.options = options;
+    limit = options.prefetch == 1 ? options.concurrency : options.concurrency + options.prefetch;
+    mostLoops = (options.concurrency + options.prefetch - 1) / options.prefetch;
+    crew = new Crew(this, options);
+  }
+
+  // From outside.
+
+  void run() {
+    lock.lock();
+    try {
+      if (begun) {
+        throw new IllegalStateException("a worker runs once");
+      }
+      begun = true;
+    } finally {
+      lock.unlock();
+    }
+    Thread hook = options.stopOnShutdown ? new Thread(this::stopAndWait, "dueq-stop") : null;
+    if (hook != null) {
+      Runtime.getRuntime().addShutdownHook(hook);
+    }
+    boolean interrupted = keepTime();
+    crew.close();
+    ended.countDown();
+    if (hook != null) {
+      try {
+        Runtime.getRuntime().removeShutdownHook(hook);
+      } catch (IllegalStateException shuttingDown) {
+        // Then it has run, or is waiting for what just happened.
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+    if (fatal != null) {
+      throw fatal;
+    }
+  }
+
+  void stop() {
+    lock.lock();
+    try {
+      beginStop(System.nanoTime());
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  void awaitEnd() {
+    lock.lock();
+    try {
+      if (!begun) {
+        begun = true;
+        ended.countDown();
+      }
+    } finally {
+      lock.unlock();
+    }
+    try {
+      ended.await();
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private void stopAndWait() {
+    stop();
+    awaitEnd();
+  }
+
+  // The clock.
+
+  private boolean keepTime() {
+    boolean interrupted = false;
+    while (true) {
+      Todo todo = new Todo();
+      boolean over = false;
+      lock.lock();
+      try {
+        long now = System.nanoTime();
+        over = step(now, todo);
+        if (!over && todo.isEmpty()) {
+          wakeAt = next(now);
+          wake.awaitNanos(wakeAt - now);
+        }
+      } catch (InterruptedException stop) {
+        interrupted = true;
+        beginStop(System.nanoTime());
+      } finally {
+        lock.unlock();
+      }
+      tell(todo);
+      crew.start(todo);
+      if (over) {
+        return interrupted;
+      }
+    }
+  }
+
+  /** What has become due. Returns whether all is over. */
+  private boolean step(long now, Todo todo) {
+    leases.look(now, todo);
+    if (now - watchAt >= 0) {
+      watchAt = now + WATCH;
+      calls.stream().filter(call -> now - call.expiresAt >= 0).toList().forEach(todo.cancelled::add);
+    }
+    pump(now, todo);
+    if (backoff.passed(now)) {
+      settle(acks, Call.Kind.ACK, now, todo);
+      settle(nacks, Call.Kind.NACK, now, todo);
+    }
+    return stopping && stopped(now, todo);
+  }
+
+  private void settle(Settling settling, Call.Kind kind, long now, Todo todo) {
+    if (!settling.isEmpty() && !settling.flying && now - settling.due() >= 0) {
+      settling.flying = true;
+      call(kind, settling.take(), now, todo);
+    }
+  }
+
+  private long next(long now) {
+    long at = earlier(now, now + WATCH, leases.next(now + WATCH));
+    for (Settling settling : List.of(acks, nacks)) {
+      if (!settling.isEmpty() && !settling.flying) {
+        at = earlier(now, at, backoff.passed(now) ? settling.due() : backoff.until());
+      }
+    }
+    if (!backoff.passed(now)) {
+      at = earlier(now, at, backoff.until());
+    }
+    if (stopping) {
+      at = leasesCancelled ? at : earlier(now, at, stopAt + STOP_LEASES);
+      at = crewCancelled ? at : earlier(now, at, stopAt + options.stopTimeout.toNanos());
+      at = settling ? earlier(now, at, settleUntil) : at;
+    }
+    return at;
+  }
+
+  private static long earlier(long now, long one, long other) {
+    return one - now <= other - now ? one : other;
+  }
+
+  /** Something will be due then. */
+  void due(long at) {
+    if (at - wakeAt < 0) {
+      wakeAt = at;
+      wake.signal();
+    }
+  }
+
+  // Leasing.
+
+  /** Sends lease requests as long as there is room for what they ask for. */
+  private void pump(long now, Todo todo) {
+    while (!stopping
+        && loops < wantedLoops
+        && crew.held() + asked + options.prefetch <= limit
+        && backoff.passed(now)) {
+      loops++;
+      asked += options.prefetch;
+      call(Call.Kind.LEASE, acks.take(), now, todo);
+    }
+  }
+
+  /** Sends a request once the lock is free. */
+  void call(Call.Kind kind, List<Held> held, long now, Todo todo) {
+    boolean lease = kind == Call.Kind.LEASE;
+    Call call = new Call(kind, held, lease ? options.prefetch : 0, now, lease ? options.waitMs : 0);
+    calls.add(call);
+    todo.calls.add(call);
+  }
+
+  /** A handler returned, or is about to begin. */
+  void turned(long now, Todo todo) {
+    pump(now, todo);
+    due(stopping ? now : next(now));
+  }
+
+  Crew crew() {
+    return crew;
+  }
+
+  Leases leases() {
+    return leases;
+  }
+
+  private void leased(Call call, Wire.Leased answer, long now, Todo todo) {
+    int count = answer.messages().size();
+    todo.lost.addAll(acks.settled(call.held, answer.acks(), now));
+    if (count == 0) {
+      wantedLoops = Math.max(1, wantedLoops - 1);
+      if (now - call.sentAt < EARLY_MS * MS) {
+        backoff.pause(now, EARLY_MS);
+      }
+      return;
+    }
+    if (count >= call.asked) {
+      wantedLoops = Math.min(mostLoops, wantedLoops + 1);
+    }
+    todo.leased = count;
+    for (Held held : answer.messages()) {
+      if (stopping) {
+        release(held, now);
+      } else {
+        leases.add(held);
+        crew.add(held);
+      }
+    }
+    crew.wake(todo);
+  }
+
+  // Answers.
+
+  /** Cancels what is to be cancelled, and tells the hooks. */
+  void tell(Todo todo) {
+    todo.cancelled.forEach(Call::cancel);
+    todo.told(options.hooks);
+  }
+
+  /** A request was answered, or failed. */
+  Todo answered(Call call, Requests.Answer answer) {
+    Todo todo = new Todo();
+    long now = System.nanoTime();
+    lock.lock();
+    try {
+      arrived(call, answer, now, todo);
+      turned(now, todo);
+    } finally {
+      lock.unlock();
+    }
+    return todo;
+  }
+
+  private void arrived(Call call, Requests.Answer answer, long now, Todo todo) {
+    if (!calls.remove(call)) {
+      return;
+    }
+    Settling settling = call.kind == Call.Kind.NACK ? nacks : acks;
+    switch (call.kind) {
+      case LEASE -> {
+        loops--;
+        asked -= call.asked;
+      }
+      case ACK, NACK -> settling.flying = false;
+      case EXTEND -> {}
+    }
+    Throwable error = answer.error();
+    if (error == null) {
+      switch (call.kind) {
+        case LEASE -> leased(call, answer.leased(), now, todo);
+        case ACK, NACK -> todo.lost.addAll(settling.settled(call.held, answer.results(), now));
+        case EXTEND -> leases.extended(call, answer.results(), now, todo);
+      }
+      backoff.succeeded();
+      return;
+    }
+    boolean refused = error instanceof ProblemException problem && !problem.passes();
+    if (call.kind == Call.Kind.EXTEND) {
+      leases.notExtended(call.held, now);
+    } else {
+      wantedLoops = 1;
+      if (call.kind == Call.Kind.LEASE || !refused) {
+        settling.back(call.held, now);
+      }
+    }
+    if (refused) {
+      fail((ProblemException) error);
+    } else if (!(stopping && error instanceof CancellationException)
+        && (call.kind == Call.Kind.EXTEND || backoff.failed(call.sentAt, now, error))) {
+      boolean unanswered = error instanceof CancellationException;
+      todo.error = unanswered ? new HttpTimeoutException("no answer to a request of the worker") : error;
+    }
+  }
+
+  // Stopping.
+
+  void fail(RuntimeException error) {
+    lock.lock();
+    try {
+      if (fatal == null) {
+        fatal = error;
+      }
+      beginStop(System.nanoTime());
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private void beginStop(long now) {
+    if (!stopping) {
+      stopping = true;
+      stopAt = now;
+      acks.hurry(now);
+      nacks.hurry(now);
+      for (Held held : crew.dismissWaiting()) {
+        release(held, now);
+      }
+    }
+    due(now);
+  }
+
+  /** Gives a message back unworked. */
+  private void release(Held held, long now) {
+    leases.remove(held);
+    held.state = Held.State.SETTLING;
+    held.release = true;
+    nacks.add(held, now);
+  }
+
+  /** Goes on with stopping. Returns whether it is done. */
+  private boolean stopped(long now, Todo todo) {
+    if (!leasesCancelled && now - stopAt >= STOP_LEASES) {
+      leasesCancelled = true;
+      calls.stream().filter(call -> call.kind == Call.Kind.LEASE).forEach(todo.cancelled::add);
+    }
+    if (!crewCancelled && crew.runners() > 0 && now - stopAt >= options.stopTimeout.toNanos()) {
+      crewCancelled = true;
+      for (Held held : leases.all()) {
+        crew.cancel(held);
+        release(held, now);
+      }
+    }
+    boolean leasing = loops > 0 && now - stopAt < STOP_LEASES + WATCH;
+    if (leasing || (crew.runners() > 0 && !crewCancelled)) {
+      return false;
+    }
+    if (!settling) {
+      settling = true;
+      settleUntil = now + STOP_SETTLES;
+    }
+    if (now - settleUntil >= 0) {
+      todo.cancelled.addAll(calls);
+      return true;
+    }
+    return acks.isEmpty() && nacks.isEmpty() && !acks.flying && !nacks.flying;
+  }
+}

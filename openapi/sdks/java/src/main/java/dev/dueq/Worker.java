@@ -1,0 +1,147 @@
+package dev.dueq;
+
+import java.time.Duration;
+import java.util.Objects;
+import java.util.concurrent.ExecutorService;
+
+/**
+ * Leases a topic's messages and calls a handler with each.
+ *
+ * <p>It acknowledges what was handled (the acks ride on the next lease request), extends leases while handlers run, gives back what
+ * failed, goes on by itself after the server was away, and stops gracefully. No message is lost, and none is acknowledged that was
+ * not handled, whatever is killed when; a message may be handled more than once.
+ */
+public final class Worker implements AutoCloseable {
+  private final Engine engine;
+
+  private Worker(Builder builder) {
+    engine = new Engine(builder);
+  }
+
+  /**
+   * Begins to describe a worker.
+   *
+   * @param client where the messages are
+   * @param topic whose messages
+   * @param handler called with each, on several threads at once
+   */
+  public static Builder builder(Client client, String topic, Handler handler) {
+    return new Builder(client, topic, handler);
+  }
+
+  /**
+   * Works until {@link #stop()}, {@link #close()}, or an interrupt of this thread, then stops gracefully and returns. May be called
+   * once.
+   *
+   * @throws ProblemException when the server refuses in a way that repeating does not mend, such as a wrong key
+   */
+  public void run() {
+    engine.run();
+  }
+
+  /** Begins a graceful stop and returns at once; {@link #run()} returns when all is settled. */
+  public void stop() {
+    engine.stop();
+  }
+
+  /** Stops gracefully and waits until {@link #run()} has returned. */
+  @Override
+  public void close() {
+    engine.stop();
+    engine.awaitEnd();
+  }
+
+  /** What a worker is to be. */
+  public static final class Builder {
+    final Client client;
+    final String topic;
+    final Handler handler;
+    int concurrency = 10;
+    int prefetch = 1;
+    Long leaseMs;
+    long waitMs = 20_000;
+    Duration stopTimeout = Duration.ofSeconds(30);
+    Hooks hooks = new Hooks() {};
+    ExecutorService executor;
+    boolean stopOnShutdown;
+
+    private Builder(Client client, String topic, Handler handler) {
+      this.client = Objects.requireNonNull(client);
+      this.topic = Objects.requireNonNull(topic);
+      this.handler = Objects.requireNonNull(handler);
+    }
+
+    /** How many handlers run at once; 10 unless given. */
+    public Builder concurrency(int handlers) {
+      concurrency = within("concurrency", handlers, 1, 100_000);
+      return this;
+    }
+
+    /**
+     * How many messages a lease request asks for, 1 to 1000; 1 unless given. More is faster, and lets up to as many messages wait
+     * in this worker while another might be idle.
+     */
+    public Builder prefetch(int messages) {
+      prefetch = within("prefetch", messages, 1, 1000);
+      return this;
+    }
+
+    /** How long a lease lasts before it is extended, in milliseconds, 1000 to 43200000; the topic's unless given. */
+    public Builder leaseMs(long ms) {
+      leaseMs = (long) within("leaseMs", ms, 1000, 43_200_000);
+      return this;
+    }
+
+    /**
+     * How long a lease request waits for messages, in milliseconds, 0 to 60000; 20000 unless given. Keep it 5 s below every
+     * time-out on the way.
+     */
+    public Builder waitMs(long ms) {
+      waitMs = within("waitMs", ms, 0, 60_000);
+      return this;
+    }
+
+    /** How long a stop waits for running handlers before it interrupts them and gives their messages back; 30 s unless given. */
+    public Builder stopTimeout(Duration timeout) {
+      stopTimeout = Objects.requireNonNull(timeout);
+      return this;
+    }
+
+    /** What is told for logs and metrics. */
+    public Builder hooks(Hooks told) {
+      hooks = Objects.requireNonNull(told);
+      return this;
+    }
+
+    /**
+     * Where handlers run; unless given a virtual thread each where the JDK has them (21 and later), else a pool of as many threads
+     * as handlers. It has to run {@code concurrency} tasks at once, and the worker does not shut it down.
+     */
+    public Builder executor(ExecutorService handlers) {
+      executor = Objects.requireNonNull(handlers);
+      return this;
+    }
+
+    /** Whether Ctrl-C and SIGTERM stop it gracefully before the process ends; false unless given. */
+    public Builder stopOnShutdown(boolean stop) {
+      stopOnShutdown = stop;
+      return this;
+    }
+
+    /**
+     * The worker; it does nothing until it is run.
+     *
+     * @throws IllegalArgumentException from each of the above when a number is out of its range
+     */
+    public Worker build() {
+      return new Worker(this);
+    }
+
+    private static int within(String name, long value, long least, long most) {
+      if (value < least || value > most) {
+        throw new IllegalArgumentException(name + " is " + value + ", not " + least + " to " + most);
+      }
+      return (int) value;
+    }
+  }
+}

@@ -1,0 +1,27 @@
+"""Where the server is and how one asks there: what client and worker share."""
+
+import os
+from typing import Optional
+from urllib.parse import urlsplit
+
+from dueq._version import __version__
+
+USER_AGENT = f"dueq-python/{__version__}"
+
+
+def server_url(server: Optional[str]) -> str:
+    """The server's base URL, without a slash at its end: given, `DUEQ_SERVER`, or the default."""
+    url = (server or os.environ.get("DUEQ_SERVER") or "http://127.0.0.1:8080").rstrip("/")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"not an http or https URL: {url!r}")
+    return url
+
+
+def base_headers(api_key: Optional[str]) -> dict[str, str]:
+    """The headers of every request; the key is the one given or `DUEQ_API_KEY`."""
+    headers = {"User-Agent": USER_AGENT}
+    key = api_key or os.environ.get("DUEQ_API_KEY")
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    return headers

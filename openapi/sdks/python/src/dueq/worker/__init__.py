@@ -1,0 +1,145 @@
+"""The worker: leases the messages of a topic, has a handler work on each, and tells dueq how it went."""
+
+import asyncio
+import inspect
+import signal
+import ssl
+import threading
+from typing import Any, Callable, Optional
+
+from dueq._server import base_headers, server_url
+from dueq.worker.engine import Engine
+from dueq.worker.message import WorkerMessage
+from dueq.worker.options import Handler, Hooks, Options
+from dueq.worker.wire import Wire
+
+__all__ = ["Worker", "WorkerMessage"]
+
+
+class Worker:
+    """Calls `handler` with every message of `topic` that falls due, as `WorkerMessage`.
+
+    A handler that returns has its message acknowledged. One that raises has it come again by the backoff of its topic, with the
+    text of what it raised as reason; `RetryIn` and `Dead` say what else. Its lease is extended until it ends. If the lease is
+    lost all the same, an `async def` handler is cancelled; a plain function, which runs in a thread, can ask
+    `message.cancelled`. Messages may come more than once: make handlers idempotent.
+
+    concurrency: handlers at once.
+    prefetch: messages that a request leases at most, 1…1000. More than 1 holds up to that many ready beyond `concurrency`.
+    lease_ms: how long a lease lasts unless it is extended, 1000…43200000; the topic's unless given.
+    wait_ms: how long a request waits for messages, 0…60000. Keep it 5 s below every time-out on the way.
+    stop_timeout: seconds that handlers have to end after `stop`; then they are cancelled and their messages given back.
+    server, api_key, ssl_context: as `Client`'s.
+
+    on_lease(count), on_start(message), on_done(message, ms), on_failed(message, error), on_lost(message), on_error(error):
+    called in the event loop, so they must not block; what they raise is logged. Failures are logged (logger `dueq.worker`)
+    where they have no hook.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        handler: Handler,
+        *,
+        concurrency: int = 10,
+        prefetch: int = 1,
+        lease_ms: Optional[int] = None,
+        wait_ms: int = 20_000,
+        stop_timeout: float = 30.0,
+        server: Optional[str] = None,
+        api_key: Optional[str] = None,
+        ssl_context: Optional[ssl.SSLContext] = None,
+        on_lease: Optional[Callable[[int], Any]] = None,
+        on_start: Optional[Callable[[WorkerMessage], Any]] = None,
+        on_done: Optional[Callable[[WorkerMessage, float], Any]] = None,
+        on_failed: Optional[Callable[[WorkerMessage, BaseException], Any]] = None,
+        on_lost: Optional[Callable[[WorkerMessage], Any]] = None,
+        on_error: Optional[Callable[[BaseException], Any]] = None,
+    ) -> None:
+        self._options = Options(topic, handler, concurrency, prefetch, lease_ms, wait_ms, stop_timeout)
+        self._hooks = Hooks(on_lease, on_start, on_done, on_failed, on_lost, on_error)
+        self._server = server_url(server)
+        self._headers = base_headers(api_key)
+        self._ssl_context = ssl_context
+        self._lock = threading.Lock()
+        self._engine: Optional[Engine] = None
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._stopped = False
+
+    async def run(self, *, signals: bool = False) -> None:
+        """Works until `stop`, then returns when no message is held any more.
+
+        signals: SIGINT and SIGTERM stop it too, for the main thread. Being cancelled stops it without waiting for handlers.
+        Raises ProblemError when dueq refuses what it asks and would again: a wrong key, a topic that is pushed, bad options.
+        Whatever passes (no connection, 5xx, 429) is waited for.
+        """
+        options = self._options
+        wire = Wire(
+            self._server,
+            self._headers,
+            options.topic,
+            connections=min(options.most_loops, options.concurrency) + 4,
+            max_messages=options.prefetch,
+            lease_ms=options.lease_ms,
+            wait_ms=options.wait_ms,
+            ssl_context=self._ssl_context,
+        )
+        try:
+            engine = Engine(options, self._hooks, wire, threaded=not _is_async(options.handler))
+            with self._lock:
+                if self._engine is not None:
+                    raise RuntimeError("this worker runs already")
+                self._engine, self._loop = engine, asyncio.get_running_loop()
+                if self._stopped:
+                    engine.stop()
+            caught = self._catch_signals(engine) if signals else []
+            try:
+                await engine.run()
+            finally:
+                for number in caught:
+                    asyncio.get_running_loop().remove_signal_handler(number)
+                with self._lock:
+                    self._engine = self._loop = None
+                    self._stopped = False
+        finally:
+            await wire.close()
+        if engine.failure is not None:
+            raise engine.failure
+
+    def run_blocking(self, *, signals: bool = True) -> None:
+        """`run` for code without asyncio; in another thread than the main one signals are left alone."""
+        main = threading.current_thread() is threading.main_thread()
+        asyncio.run(self.run(signals=signals and main))
+
+    def stop(self) -> None:
+        """Has `run` end: no new lease, what has not begun is given back, what runs may finish. From any thread, at any time."""
+        with self._lock:
+            self._stopped = True
+            if self._engine is not None and self._loop is not None:
+                self._loop.call_soon_threadsafe(self._engine.stop)
+
+    @staticmethod
+    def _catch_signals(engine: Engine) -> list[int]:
+        loop = asyncio.get_running_loop()
+        caught: list[int] = []
+
+        def stop() -> None:
+            # The next signal ends the program as usual.
+            for number in caught:
+                loop.remove_signal_handler(number)
+            engine.stop()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                loop.add_signal_handler(number, stop)
+            except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
+                continue
+            caught.append(number)
+        return caught
+
+
+def _is_async(handler: Handler) -> bool:
+    while hasattr(handler, "func"):  # functools.partial
+        handler = handler.func
+    # An object with `async def __call__` is no coroutine function itself.
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)

@@ -1,0 +1,68 @@
+"""What a worker can be told, checked once."""
+
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, Callable, Optional, Union
+
+from dueq.worker.message import WorkerMessage
+
+log = logging.getLogger("dueq.worker")
+
+Handler = Callable[[WorkerMessage], Union[Awaitable[Any], Any]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """See `Worker`."""
+
+    topic: str
+    handler: Handler
+    concurrency: int
+    prefetch: int
+    lease_ms: Optional[int]
+    wait_ms: int
+    stop_timeout: float
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("concurrency", 1, 1_000_000),
+            ("prefetch", 1, 1000),
+            ("lease_ms", 1000, 43_200_000),
+            ("wait_ms", 0, 60_000),
+            ("stop_timeout", 0, float("inf")),
+        ):
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise ValueError(f"{name} is between {low} and {high}, not {value}")
+
+    @property
+    def most_held(self) -> int:
+        """How many messages are held at once at most, running and waiting."""
+        return self.concurrency if self.prefetch == 1 else self.concurrency + self.prefetch
+
+    @property
+    def most_loops(self) -> int:
+        """How many lease requests are under way at once at most."""
+        return -(-self.concurrency // self.prefetch)
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """See `Worker`."""
+
+    on_lease: Optional[Callable[[int], Any]] = None
+    on_start: Optional[Callable[[WorkerMessage], Any]] = None
+    on_done: Optional[Callable[[WorkerMessage, float], Any]] = None
+    on_failed: Optional[Callable[[WorkerMessage, BaseException], Any]] = None
+    on_lost: Optional[Callable[[WorkerMessage], Any]] = None
+    on_error: Optional[Callable[[BaseException], Any]] = None
+
+    def call(self, hook: Optional[Callable[..., Any]], *arguments: Any) -> None:
+        """Calls one if it is there; what it raises is logged and stops nothing."""
+        if hook is None:
+            return
+        try:
+            hook(*arguments)
+        except Exception:
+            log.exception("a hook of the worker failed")

@@ -1,0 +1,123 @@
+"""The worker's requests. They go to aiohttp directly: one a message under load, they are where the time goes."""
+
+import asyncio
+import ssl
+import sys
+from random import uniform
+from time import monotonic
+from typing import Any, Optional
+
+import aiohttp
+from yarl import URL
+
+from dueq import _json
+from dueq._http import open_session
+from dueq.errors import ProblemError
+from dueq.worker.message import Held
+
+# For everything but a lease request's wait, s.
+PATIENCE_S = 10.0
+
+
+def hopeless(error: BaseException) -> bool:
+    """Whether trying again cannot help: dueq refused the request for what it is, not for the moment."""
+    if not isinstance(error, ProblemError):
+        return False
+    return not (error.status in (408, 429) or error.status >= 500)
+
+
+class Backoff:
+    """How long to wait after a failure: 100 ms doubling to 5 s, anything from nothing to that, so that workers spread."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def reset(self) -> None:
+        self._failures = 0
+
+    def next_s(self, error: Optional[BaseException] = None) -> float:
+        pause = uniform(0, min(5.0, 0.1 * 2 ** min(self._failures, 10)))
+        self._failures += 1
+        least = getattr(error, "retry_after", None)
+        return max(pause, least or 0.0)
+
+
+class Wire:
+    """One session with connections for every handler's lease request and for ack, nack, extend beside them."""
+
+    def __init__(
+        self,
+        server: str,
+        headers: dict[str, str],
+        topic: str,
+        *,
+        connections: int,
+        max_messages: int,
+        lease_ms: Optional[int],
+        wait_ms: int,
+        ssl_context: Optional[ssl.SSLContext],
+    ) -> None:
+        headers = {**headers, "Content-Type": "application/json"}
+        self._session = open_session(connections, ssl_context, headers)
+        self._lease_url = URL(f"{server}/topics/{topic}/lease", encoded=True)
+        self._urls = {verb: URL(f"{server}/messages/{verb}", encoded=True) for verb in ("ack", "nack", "extend")}
+        self._want: dict[str, Any] = {"max_messages": max_messages, "wait_ms": wait_ms}
+        if lease_ms is not None:
+            self._want["lease_ms"] = lease_ms
+        self._plain = _json.dumps(self._want)
+        self._lease_patience = wait_ms / 1000 + PATIENCE_S
+        # A time-out of aiohttp's for each request would take a sixth of a lease's time; `look` ends those that hang.
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0)
+        self._ends: dict[asyncio.Task[Any], float] = {}
+        self._hung: set[asyncio.Task[Any]] = set()
+
+    def look(self) -> None:
+        """Ends requests whose time is over; to be called every now and then."""
+        now = monotonic()
+        for task, end in self._ends.items():
+            if end <= now and task not in self._hung:
+                self._hung.add(task)
+                task.cancel()
+
+    async def lease(self, acks: list[Held]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The messages leased, and the outcome of each ack, in order."""
+        body = self._plain
+        if acks:
+            body = _json.dumps({**self._want, "acks": [held.report for held in acks]})
+        answer = await self._post(self._lease_url, body, self._lease_patience)
+        outcomes = answer.get("acks", [])
+        if len(outcomes) != len(acks):
+            raise ValueError(f"{len(acks)} acks were answered by {len(outcomes)} outcomes")
+        return answer["messages"], outcomes
+
+    async def tell(self, verb: str, items: list[dict[str, Any]], timeout: float = PATIENCE_S) -> list[dict[str, Any]]:
+        """ack, nack or extend: the outcome of each item, in order."""
+        body = _json.dumps({"messages": items})
+        answer = await self._post(self._urls[verb], body, timeout)
+        outcomes: list[dict[str, Any]] = answer["results"]
+        if len(outcomes) != len(items):
+            raise ValueError(f"{len(items)} messages were answered by {len(outcomes)} outcomes")
+        return outcomes
+
+    async def _post(self, url: URL, body: bytes, patience: float) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        self._ends[task] = monotonic() + patience
+        try:
+            async with self._session.post(url, data=body, timeout=self._timeout, allow_redirects=False) as response:
+                content = await response.read()
+                if response.status != 200:
+                    raise ProblemError.from_answer(response.status, response.headers, content)
+        except asyncio.CancelledError:
+            if task not in self._hung:
+                raise
+            if sys.version_info >= (3, 11):
+                task.uncancel()
+            raise asyncio.TimeoutError(f"no answer from {url} in {patience:g} s") from None
+        finally:
+            del self._ends[task]
+            self._hung.discard(task)
+        return _json.loads(content)
+
+    async def close(self) -> None:
+        await self._session.close()

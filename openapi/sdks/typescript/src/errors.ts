@@ -1,0 +1,96 @@
+/**
+ * Errors that the server answers with, that a handler throws to say what becomes of its message, and that a handler is
+ * cancelled with.
+ */
+
+import type { FieldError, Problem } from "./api/models/index.js";
+
+/** The server refused a request. `code` is stable and made for programs, `detail` for people. */
+export class ProblemError extends Error {
+  override readonly name = "ProblemError";
+  /** The HTTP status. */
+  readonly status: number;
+  /** What happened, such as `lease_lost`; `http_502` and the like where the answer was not dueq's. */
+  readonly code: string;
+  readonly detail: string;
+  /** What is wrong with which field, for bad input; otherwise empty. */
+  readonly errors: readonly FieldError[];
+  /** The request's id, as in the server's log. */
+  readonly request_id: string | undefined;
+  /** Seconds to wait before the request is repeated, where the server named them. */
+  readonly retry_after: number | undefined;
+
+  constructor(status: number, problem: Partial<Problem>, retryAfter?: number) {
+    const code = typeof problem.code === "string" ? problem.code : `http_${status}`;
+    const detail = typeof problem.detail === "string" ? problem.detail : `the server answered ${status}`;
+    super(`${status} ${code}: ${detail}`);
+    this.status = status;
+    this.code = code;
+    this.detail = detail;
+    this.errors = Array.isArray(problem.errors) ? problem.errors : [];
+    this.request_id = problem.request_id;
+    this.retry_after = retryAfter;
+  }
+
+  /** The error of an answer. What is no problem+json (a proxy's page) still gives one. */
+  static of(status: number, body: string, retryAfter: string | null | undefined): ProblemError {
+    let problem: Partial<Problem> = {};
+    try {
+      const parsed: unknown = JSON.parse(body);
+      if (typeof parsed === "object" && parsed !== null) problem = parsed;
+    } catch {
+      // not JSON: the status says it all
+    }
+    return new ProblemError(status, problem, seconds(retryAfter));
+  }
+}
+
+/** An answer of status 2xx that is not what dueq would say: something else answers at that address. */
+export class UnexpectedAnswer extends Error {
+  override readonly name = "UnexpectedAnswer";
+}
+
+/** Thrown by a handler: try this message again after `delayMs` (0…315360000000 ms), not by its backoff policy. */
+export class RetryIn extends Error {
+  override readonly name = "RetryIn";
+  readonly delayMs: number;
+
+  constructor(delayMs: number, reason = "") {
+    super(reason);
+    if (!(delayMs >= 0)) throw new RangeError(`a delay of ${delayMs} ms`);
+    this.delayMs = Math.min(Math.ceil(delayMs), 315_360_000_000);
+  }
+}
+
+/** Thrown by a handler: this message will never work; it is dead at once, whatever attempts it has left. */
+export class Dead extends Error {
+  override readonly name = "Dead";
+
+  constructor(reason = "") {
+    super(reason);
+  }
+}
+
+/** Why a handler's signal was aborted: the lease is over or the message was deleted; another worker may have it. */
+export class LeaseLost extends Error {
+  override readonly name = "LeaseLost";
+}
+
+/** Why a handler's signal was aborted: the worker stops, and the handler took longer than `stopTimeoutMs`. */
+export class StopTimeout extends Error {
+  override readonly name = "StopTimeout";
+}
+
+/** Whether repeating a request that failed so may help. */
+export function mayPass(error: unknown): boolean {
+  if (!(error instanceof ProblemError)) return true;
+  return error.status === 408 || error.status === 429 || error.status >= 500;
+}
+
+/** A `Retry-After`, in seconds or as a date, in seconds. */
+function seconds(retryAfter: string | null | undefined): number | undefined {
+  if (!retryAfter) return undefined;
+  const number = Number(retryAfter);
+  const parsed = Number.isNaN(number) ? (Date.parse(retryAfter) - Date.now()) / 1000 : number;
+  return Number.isFinite(parsed) ? Math.max(0, parsed) : undefined;
+}

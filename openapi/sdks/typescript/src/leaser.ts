@@ -1,0 +1,149 @@
+/**
+ * Lease requests. One loop of long polls while there is little to do; each answer that comes back full starts another, up
+ * to as many as `concurrency` and `prefetch` have use for; an empty answer ends its loop unless it is the last. Acks that
+ * are pending when a request is sent ride on it.
+ */
+
+import type { LeaseRequest } from "./api/models/index.js";
+import { UnexpectedAnswer } from "./errors.js";
+import { now, type Leased } from "./held.js";
+import type { Link } from "./link.js";
+import type { Settings } from "./options.js";
+import type { Outbox } from "./outbox.js";
+import type { Call } from "./transport.js";
+
+/** Beyond `wait_ms`, the answer is late by so much at most, ms. */
+const LATE_MS = 10_000;
+/** When the worker stops, requests under way may be answered for so long, ms. */
+const GRACE_MS = 500;
+
+export interface Holder {
+  /** Messages that run or wait. */
+  held(): number;
+  arrived(messages: Leased[], at: number): void;
+}
+
+export class Leaser {
+  private readonly path: string;
+  private readonly limit: number;
+  private readonly mostLoops: number;
+  /** With less room than this no request is worth it: it would bring its messages one by one. */
+  private readonly worth: number;
+  private readonly calls = new Set<Call>();
+  private loops = 0;
+  private asked = 0;
+  private stopping = false;
+  private parked: (() => void)[] = [];
+  private sleepers = new Set<() => void>();
+  private ended: (() => void) | undefined;
+
+  constructor(
+    private readonly settings: Settings,
+    private readonly link: Link,
+    private readonly acks: Outbox,
+    private readonly holder: Holder,
+  ) {
+    const { topic, concurrency, prefetch } = settings;
+    this.path = `/topics/${encodeURIComponent(topic)}/lease`;
+    this.limit = prefetch === 1 ? concurrency : concurrency + prefetch;
+    this.mostLoops = Math.ceil(concurrency / prefetch);
+    this.worth = Math.ceil(prefetch / 2);
+  }
+
+  start(): void {
+    this.loops += 1;
+    void this.loop();
+  }
+
+  /** Room was made: a loop that waited for it goes on. */
+  room(): void {
+    if (this.parked.length > 0 && (this.stopping || this.free() >= this.worth)) this.parked.pop()!();
+  }
+
+  /** Sends no more; resolves when no request is under way. */
+  async stop(): Promise<void> {
+    this.stopping = true;
+    for (const go of this.parked.splice(0)) go();
+    for (const wake of this.sleepers) wake();
+    if (this.loops === 0) return;
+    const timer = setTimeout(() => {
+      for (const call of this.calls) call.abort();
+    }, GRACE_MS);
+    await new Promise<void>((resolve) => (this.ended = resolve));
+    clearTimeout(timer);
+  }
+
+  private free(): number {
+    return this.limit - this.asked - this.holder.held();
+  }
+
+  private async loop(): Promise<void> {
+    while (!this.stopping) {
+      const blocked = this.link.backoff.remaining();
+      if (blocked > 0) {
+        await this.sleep(blocked);
+        continue;
+      }
+      const count = Math.min(this.settings.prefetch, this.free());
+      if (count < this.worth) {
+        await new Promise<void>((resolve) => this.parked.push(resolve));
+        continue;
+      }
+      const came = await this.lease(count);
+      if (came === count) {
+        if (this.loops < this.mostLoops && this.free() >= this.worth && !this.stopping) this.start();
+      } else if (came <= 0 && this.loops > 1) {
+        break;
+      }
+    }
+    this.loops -= 1;
+    if (this.loops === 0) this.ended?.();
+  }
+
+  /** One request; how many messages came, -1 where it failed. */
+  private async lease(count: number): Promise<number> {
+    const { leaseMs, waitMs } = this.settings;
+    const riding = this.acks.take();
+    this.asked += count;
+    // There may be room for another loop that waits.
+    this.room();
+    const body: LeaseRequest = { max_messages: count, wait_ms: waitMs };
+    if (leaseMs !== undefined) body.lease_ms = leaseMs;
+    if (riding.length > 0) body.acks = riding.map((outcome) => outcome.item);
+    const sentAt = now();
+    const call = this.link.transport.post(this.path, body, waitMs + LATE_MS);
+    this.calls.add(call);
+    let messages: Leased[];
+    try {
+      const answer = await call.answer;
+      if (!Array.isArray(answer?.messages)) throw new UnexpectedAnswer(`POST ${this.path}: no messages in the answer`);
+      messages = answer.messages;
+      this.asked -= count;
+      this.link.succeeded();
+      this.acks.answered(riding, answer.acks, sentAt);
+    } catch (error) {
+      this.asked -= count;
+      this.acks.putBack(riding);
+      if (!this.stopping) this.link.failed(error, sentAt);
+      this.room();
+      return -1;
+    } finally {
+      this.calls.delete(call);
+    }
+    this.holder.arrived(messages, now());
+    this.room();
+    return messages.length;
+  }
+
+  private async sleep(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const wake = (): void => {
+        clearTimeout(timer);
+        this.sleepers.delete(wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, ms);
+      this.sleepers.add(wake);
+    });
+  }
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Builds the SDKs and runs the tests of tests/sdk against the packages.
+# Usage: tests/sdk/all.sh [--present]
+#   --present  only the languages whose toolchain is here; says in the last lines which were left out.
+#              Otherwise all four are wanted, and the other generators of tests/sdk/generators.sh too.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+present=false
+if [ "${1-}" = --present ]; then present=true; fi
+
+built=() missing=()
+for language in python typescript go java; do
+  status=0
+  "openapi/sdks/$language/build.sh" || status=$?
+  case $status in
+    0) built+=("$language") ;;
+    3) missing+=("$language") ;; # its toolchain is not here; build.sh said what it needs
+    *) exit "$status" ;;
+  esac
+done
+
+if ! $present && [ ${#missing[@]} -gt 0 ]; then
+  echo "sdks: not all four can be built here, missing: ${missing[*]}" >&2
+  exit 1
+fi
+tests=("${built[@]/%/::}") # a test's name begins with its language
+if ! $present; then tests+=(generators::); fi
+if [ ${#tests[@]} -gt 0 ]; then
+  # Two at a time: each starts several processes.
+  "${CARGO:-cargo}" test --locked --test sdk -- --ignored --test-threads 2 "${tests[@]}"
+fi
+echo "sdks: tested: ${built[*]:-none}"
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "sdks: SKIPPED, no toolchain: ${missing[*]} (make test-sdks wants all four)"
+fi

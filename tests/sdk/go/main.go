@@ -1,0 +1,141 @@
+// The test program of the Go SDK: one of four that do the same, each in its language. tests/sdk starts it and reads what it
+// prints; tests/sdk/steps.md says what the steps are.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	dueq "dueq.dev/go"
+)
+
+type arguments struct {
+	server, topic, to                  string
+	concurrency, prefetch, connections int
+	messages                           int
+	seconds                            float64
+}
+
+func main() {
+	if len(os.Args) < 2 {
+		log.Fatal("usage: SUBCOMMAND --server URL …")
+	}
+	var args arguments
+	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
+	flags.StringVar(&args.server, "server", "", "where dueq is")
+	flags.StringVar(&args.topic, "topic", "", "the topic")
+	flags.StringVar(&args.to, "to", "", "the topic that echo publishes to")
+	flags.IntVar(&args.concurrency, "concurrency", 10, "handlers at once")
+	flags.IntVar(&args.prefetch, "prefetch", 1, "messages a lease request")
+	flags.IntVar(&args.connections, "connections", 64, "connections of bench-healthz")
+	flags.IntVar(&args.messages, "messages", 1000, "messages of a bench")
+	flags.Float64Var(&args.seconds, "seconds", 5, "how long bench-healthz takes")
+	_ = flags.Parse(os.Args[2:])
+	client := dueq.NewClient(args.server)
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	var err error
+	switch os.Args[1] {
+	case "steps":
+		err = steps(ctx, client, args.topic)
+	case "echo":
+		err = echo(ctx, client, args.topic, args.to)
+	case "work":
+		err = work(ctx, client, args)
+	case "lose":
+		err = lose(ctx, client, args)
+	case "bench-healthz":
+		err = benchHealthz(args, client)
+	case "bench-work":
+		err = benchWork(ctx, client, args)
+	case "bench-late":
+		err = benchLate(ctx, client, args)
+	default:
+		err = fmt.Errorf("no such subcommand: %s", os.Args[1])
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Lines of stdout come from many goroutines.
+var stdout sync.Mutex
+
+func say(format string, values ...any) {
+	stdout.Lock()
+	defer stdout.Unlock()
+	fmt.Printf(format+"\n", values...)
+}
+
+func sayJSON(value any) {
+	line, err := json.Marshal(value)
+	if err != nil {
+		log.Fatal(err)
+	}
+	say("%s", line)
+}
+
+func work(ctx context.Context, client *dueq.Client, args arguments) error {
+	worker := dueq.NewWorker(client, args.topic, func(_ context.Context, m *dueq.LeasedMessage) error {
+		var payload struct{ N int }
+		if err := m.Decode(&payload); err != nil {
+			return err
+		}
+		if payload.N%20 == 0 && m.Attempt == 1 {
+			say("failed %s", m.Id)
+			return fmt.Errorf("the first attempt at %d fails", payload.N)
+		}
+		time.Sleep(time.Duration(payload.N%7) * time.Millisecond)
+		say("handled %s", m.Id)
+		return nil
+	}, dueq.WithConcurrency(args.concurrency), dueq.WithPrefetch(args.prefetch), dueq.WithHooks(dueq.Hooks{
+		OnError: func(err error) { log.Print(err) },
+		OnLost:  func(m *dueq.LeasedMessage) { log.Printf("lost %s", m.Id) },
+	}))
+	say("ready")
+	if err := worker.Run(ctx); err != nil {
+		return err
+	}
+	say("stopped")
+	return nil
+}
+
+func lose(ctx context.Context, client *dueq.Client, args arguments) error {
+	handler := func(ctx context.Context, m *dueq.LeasedMessage) error {
+		var payload struct{ Long bool }
+		if err := m.Decode(&payload); err != nil {
+			return err
+		}
+		if payload.Long {
+			select {
+			case <-ctx.Done():
+				log.Printf("%s: %v", m.Id, context.Cause(ctx))
+			case <-time.After(3500 * time.Millisecond):
+				say("long %s", m.Id)
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if context.Cause(ctx) == dueq.ErrLeaseLost {
+				say("cancelled %s", m.Id)
+			}
+		case <-time.After(20 * time.Second):
+		}
+		return nil
+	}
+	if err := dueq.NewWorker(client, args.topic, handler, dueq.WithLease(time.Second)).Run(ctx); err != nil {
+		return err
+	}
+	say("stopped")
+	return nil
+}

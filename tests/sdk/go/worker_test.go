@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	dueq "dueq.dev/go"
+)
+
+// start runs a worker; stop stops it and gives what Run returned.
+func start(t *testing.T, client *dueq.Client, handler dueq.Handler, options ...dueq.Option) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- dueq.NewWorker(client, "t", handler, options...).Run(ctx) }()
+	stop = func() error {
+		cancel()
+		select {
+		case err := <-ended:
+			ended <- err
+			return err
+		case <-time.After(15 * time.Second):
+			t.Fatal("the worker does not stop")
+			return nil
+		}
+	}
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+func TestWhatAHandlerReturnsDecides(t *testing.T) {
+	server := newFake(t, `"ok"`, `"fail"`, `"later"`, `"dead"`, `"panic"`, `"goexit"`, `"silent"`)
+	stop := start(t, server.client(), func(_ context.Context, m *dueq.LeasedMessage) error {
+		switch string(m.Payload) {
+		case `"fail"`:
+			return errors.New(strings.Repeat("ü", 2000))
+		case `"later"`:
+			return fmt.Errorf("wrapped: %w", dueq.RetryIn(1500*time.Millisecond, errors.New("busy")))
+		case `"dead"`:
+			return dueq.Dead(errors.New("no such order"))
+		case `"panic"`:
+			panic("oh no")
+		case `"goexit"`:
+			runtime.Goexit()
+		case `"silent"`:
+			return dueq.RetryIn(0, nil)
+		}
+		return nil
+	}, dueq.WithConcurrency(1), dueq.WithPrefetch(7))
+	until(t, "all settled", func() bool { acked, nacked := server.settledSoFar(); return len(acked) == 1 && len(nacked) == 6 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, nacked := server.settledSoFar()
+	fail, later, dead, panicked, gone, silent := nacked[0], nacked[1], nacked[2], nacked[3], nacked[4], nacked[5]
+	if fail.Reason != strings.Repeat("ü", 1024) || fail.DelayMs != nil || fail.Dead {
+		t.Errorf("fail: %+v", fail)
+	}
+	if later.Reason != "wrapped: busy" || *later.DelayMs != 1500 || later.Dead {
+		t.Errorf("later: %+v", later)
+	}
+	if dead.Reason != "no such order" || dead.DelayMs != nil || !dead.Dead {
+		t.Errorf("dead: %+v", dead)
+	}
+	if panicked.Reason != "panic: oh no" || gone.Reason == "" {
+		t.Errorf("panic: %+v, goexit: %+v", panicked, gone)
+	}
+	if silent.Reason != "" || *silent.DelayMs != 0 {
+		t.Errorf("silent: %+v", silent)
+	}
+}
+
+func TestARefusalThatCannotPassEndsRun(t *testing.T) {
+	server := newFake(t)
+	server.instead = func(_ string, w http.ResponseWriter) bool { refuse(w, 409, "topic_is_pushed"); return true }
+	err := dueq.NewWorker(server.client(), "t", nil).Run(context.Background())
+	var problem *dueq.ProblemError
+	if !errors.As(err, &problem) || problem.Code != "topic_is_pushed" || problem.Errors[0].Field != "f" {
+		t.Fatal(err)
+	}
+	if err := dueq.NewWorker(server.client(), "t", nil, dueq.WithPrefetch(1001)).Run(context.Background()); err == nil {
+		t.Fatal("a prefetch of 1001 was taken")
+	}
+}
+
+func TestAnAckWithoutAnswerIsRepeatedWithItsToken(t *testing.T) {
+	server := newFake(t, "1")
+	var tries atomic.Int32
+	server.instead = func(kind string, w http.ResponseWriter) bool {
+		if kind == "ack" && tries.Add(1) < 3 { // taken, for all the worker knows
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	}
+	server.status = func(string, settled) string { return "message_not_found" }
+	var lost, troubles atomic.Int32
+	stop := start(t, server.client(), func(context.Context, *dueq.LeasedMessage) error { time.Sleep(20 * time.Millisecond); return nil },
+		dueq.WithHooks(dueq.Hooks{OnLost: func(*dueq.LeasedMessage) { lost.Add(1) }, OnError: func(error) { troubles.Add(1); panic("hook") }}),
+		dueq.WithConcurrency(3)) // with fewer the ack would ride on a lease request
+	until(t, "the ack", func() bool { acked, _ := server.settledSoFar(); return len(acked) == 1 })
+	_ = stop()
+	acked, _ := server.settledSoFar()
+	if acked[0].Token != "token-1" || lost.Load() != 0 || troubles.Load() < 1 {
+		t.Errorf("%+v, lost %d, errors %d", acked, lost.Load(), troubles.Load())
+	}
+}
+
+func TestWhatCannotBeExtendedIsLostAndNeverAcked(t *testing.T) {
+	server := newFake(t, "1", "2")
+	server.leaseMs = 1000
+	server.status = func(kind string, _ settled) string {
+		if kind == "extend" {
+			return "lease_lost"
+		}
+		return "ok"
+	}
+	var lost, began atomic.Int32
+	cause := make(chan error, 1)
+	stop := start(t, server.client(), func(ctx context.Context, _ *dueq.LeasedMessage) error {
+		began.Add(1)
+		<-ctx.Done()
+		cause <- context.Cause(ctx)
+		return nil
+	}, dueq.WithConcurrency(1), dueq.WithPrefetch(2), dueq.WithHooks(dueq.Hooks{OnLost: func(*dueq.LeasedMessage) { lost.Add(1) }}))
+	if err := <-cause; err != dueq.ErrLeaseLost {
+		t.Errorf("the cause is %v", err)
+	}
+	until(t, "both lost", func() bool { return lost.Load() == 2 })
+	_ = stop()
+	if acked, nacked := server.settledSoFar(); len(acked)+len(nacked) != 0 || began.Load() != 1 {
+		t.Errorf("acked %v, nacked %v, began %d", acked, nacked, began.Load())
+	}
+}
+
+func TestStoppingGivesBackWhatIsNotDone(t *testing.T) {
+	server := newFake(t, "1", "2", "3")
+	began := make(chan struct{})
+	release := make(chan struct{})
+	defer close(release)
+	stop := start(t, server.client(), func(context.Context, *dueq.LeasedMessage) error {
+		close(began)
+		<-release // minds no context
+		return nil
+	}, dueq.WithConcurrency(1), dueq.WithPrefetch(3), dueq.WithStopTimeout(50*time.Millisecond))
+	<-began
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	acked, nacked := server.settledSoFar()
+	if len(acked) != 0 || len(nacked) != 3 {
+		t.Fatalf("acked %v, nacked %v", acked, nacked)
+	}
+	for _, given := range nacked {
+		if !given.Release {
+			t.Errorf("%+v was not released", given)
+		}
+	}
+}
+
+func TestABusyServerIsLeftAloneForAsLongAsItSays(t *testing.T) {
+	server := newFake(t, "1")
+	var refused atomic.Bool
+	server.instead = func(_ string, w http.ResponseWriter) bool {
+		if !refused.Swap(true) {
+			w.Header().Set("Retry-After", "1")
+			refuse(w, 503, "redis_unavailable")
+			return true
+		}
+		return false
+	}
+	began := time.Now()
+	handled := make(chan time.Duration, 1)
+	start(t, server.client(), func(context.Context, *dueq.LeasedMessage) error { handled <- time.Since(began); return nil })
+	if took := <-handled; took < time.Second {
+		t.Errorf("asked again after %s", took)
+	}
+}
+
+func TestAnyPayloadAndWhatANewerServerSaysSurvive(t *testing.T) {
+	const payload = `{"big":123456789012345678901234567890,"huge":1e400,"deep":[null,false,{"a":[]}]}`
+	server := newFake(t, "null", payload)
+	server.instead = func(kind string, w http.ResponseWriter) bool {
+		w.Header().Set("Content-Type", "application/json")
+		if kind == "id-9" {
+			_, _ = io.WriteString(w, `{"id":"id-9","state":"hibernating","mood":{},"payload":null,"events":[{"kind":"yawned"}]}`)
+		}
+		return kind == "id-9"
+	}
+	request := dueq.NewLeaseRequest()
+	request.SetMaxMessages(2)
+	leased, _, err := server.client().Leases.LeaseMessages(context.Background(), "t").LeaseRequest(*request).Execute()
+	if err != nil || string(leased.Messages[0].Payload) != "null" || string(leased.Messages[1].Payload) != payload {
+		t.Fatalf("%+v: %v", leased, err)
+	}
+	got, _, err := server.client().Messages.GetMessage(context.Background(), "id-9").Execute()
+	if err != nil || got.State != "hibernating" || got.Events[0].Kind != "yawned" || string(got.Payload) != "null" {
+		t.Errorf("%+v: %v", got, err)
+	}
+	for _, value := range []string{"null", payload} {
+		publish := dueq.NewPublishRequest()
+		publish.SetPayload(dueq.JSON(value))
+		if body, err := publish.MarshalJSON(); err != nil || !strings.Contains(string(body), `"payload":`+value) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	if body, _ := dueq.NewPublishRequest().MarshalJSON(); strings.Contains(string(body), "payload") {
+		t.Errorf("no payload became %s", body)
+	}
+}

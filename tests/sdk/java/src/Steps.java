@@ -1,0 +1,243 @@
+import com.fasterxml.jackson.core.JsonProcessingException;
+import dev.dueq.Client;
+import dev.dueq.ProblemException;
+import dev.dueq.model.*;
+import java.net.URI;
+import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+
+/** The steps of tests/sdk/steps.md through the typed client, one JSON object a line. */
+final class Steps {
+  private final Client client;
+  private final String topic;
+
+  Steps(Client client, String topic) {
+    this.client = client;
+    this.topic = topic;
+  }
+
+  void run() {
+    publishing();
+    leasing();
+    changing();
+    topics();
+    callbacks();
+    schedules();
+  }
+
+  private void publishing() {
+    var payload = new LinkedHashMap<String, Object>();
+    payload.put("order", 42);
+    payload.put("items", Arrays.asList(null, false, Map.of("n", 1.5)));
+    payload.put("note", "ü");
+    var order = new PublishRequest().payload(payload).key("order/42").headers(Map.of("source", "sdk")).priority(7L);
+    PublishedMessage first = client.publish(topic, order);
+    print("publish", "state", first.getState(), "duplicate", first.getDuplicate());
+    PublishedMessage second = client.publish(topic, order);
+    print("duplicate", "duplicate", second.getDuplicate(), "same_id", second.getId().equals(first.getId()));
+
+    var once = new PublishRequest().payload("once");
+    first = client.messages().publishMessage(topic, once, "once");
+    second = client.messages().publishMessage(topic, once, "once");
+    print("idempotent", "duplicate", second.getDuplicate(), "same_id", second.getId().equals(first.getId()));
+
+    print("delayed", "state", client.publish(topic, new PublishRequest().payload(null).delayMs(1500L)).getState());
+
+    var batch =
+        new PublishBatchRequest()
+            .addMessagesItem(new PublishRequest().payload(false))
+            .addMessagesItem(new PublishRequest().payload(1).key("order/42").onDuplicate(OnDuplicate.REJECT))
+            .addMessagesItem(new PublishRequest().payloadBase64("AP8=").contentType("image/png"));
+    var results = client.messages().publishBatch(topic, batch).getResults();
+    print("batch", "statuses", results.stream().map(PublishResult::getStatus).toList());
+
+    Message message = client.messages().getMessageByKey(topic, "order/42");
+    print(
+        "get",
+        "state", message.getState(),
+        "attempts", message.getAttempts(),
+        "headers", message.getHeaders(),
+        "priority", message.getPriority(),
+        "payload", message.getPayload());
+  }
+
+  private void leasing() {
+    LeasedMessage leased = lease(new LeaseRequest().leaseMs(30_000L)).get(0);
+    String stale = leased.getLeaseToken();
+    UUID id = leased.getId();
+    print(
+        "lease",
+        "key", leased.getKey(),
+        "attempt", leased.getAttempt(),
+        "attempts_left", leased.getAttemptsLeft(),
+        "headers", leased.getHeaders(),
+        "priority", leased.getPriority(),
+        "payload", leased.getPayload());
+    var extended = client.leases().extendLease(id, new ExtendRequest().leaseToken(stale).leaseMs(60_000L));
+    print("extend", "lease_ms", extended.getLeaseMs());
+    var nacked = client.leases().nackMessage(id, new NackRequest().leaseToken(stale).delayMs(0L).reason("later"));
+    print("nack", "state", nacked.getState(), "attempt", nacked.getAttempt());
+    refused("stale", () -> client.leases().ackMessage(id, new AckRequest().leaseToken(stale)));
+    LeasedMessage again = lease(new LeaseRequest()).get(0);
+    var token = new AckRequest().leaseToken(again.getLeaseToken());
+    client.leases().ackMessage(id, token);
+    print("again", "key", again.getKey(), "attempt", again.getAttempt());
+    refused("gone", () -> client.leases().ackMessage(id, token));
+
+    List<LeasedMessage> three = lease(new LeaseRequest().maxMessages(10L));
+    var acks = new AckBatchRequest();
+    List<Object> payloads = new ArrayList<>();
+    for (LeasedMessage message : three) {
+      acks.addMessagesItem(new AckBatchItem().id(message.getId()).leaseToken(message.getLeaseToken()));
+      payloads.add(
+          message.getPayloadBase64() == null
+              ? message.getPayload()
+              : Map.of("base64", message.getPayloadBase64(), "content_type", message.getContentType()));
+    }
+    var acked = client.leases().ackBatch(acks).getResults();
+    print("three", "payloads", payloads, "acks", acked.stream().map(AckResult::getStatus).toList());
+
+    long from = System.nanoTime();
+    LeasedMessage late = lease(new LeaseRequest().waitMs(5000L)).get(0);
+    boolean waited = System.nanoTime() - from >= Duration.ofMillis(200).toNanos();
+    var poll = step("poll");
+    if (late.getPayload_JsonNullable().isPresent()) {
+      poll.put("payload", late.getPayload());
+    }
+    poll.put("waited", waited);
+    print(poll);
+    var ack = new LeaseAck().id(late.getId()).leaseToken(late.getLeaseToken());
+    LeaseResponse ride = client.leases().leaseMessages(topic, new LeaseRequest().addAcksItem(ack));
+    print("ride", "messages", ride.getMessages().size(), "acks", ride.getAcks().stream().map(AckOutcome::getStatus).toList());
+  }
+
+  private void changing() {
+    client.publish(topic, new PublishRequest().payload(1).key("cart").delayMs(3_600_000L));
+    var change = new UpdateMessageRequest().priority(9L).delayMs(7_200_000L);
+    Message cart = client.messages().updateMessageByKey(topic, "cart", change);
+    boolean moved = Duration.between(cart.getPublishedAt(), cart.getDueAt()).toSeconds() > 7000;
+    print("update", "state", cart.getState(), "priority", cart.getPriority(), "moved", moved);
+    client.messages().deleteMessageByKey(topic, "cart", null);
+    refused("delete", () -> client.messages().getMessageByKey(topic, "cart"));
+
+    UUID id = client.publish(topic, new PublishRequest().payload("poison")).getId();
+    String token = lease(new LeaseRequest()).get(0).getLeaseToken();
+    client.leases().nackMessage(id, new NackRequest().leaseToken(token).dead(true).reason("no such order"));
+    Message dead = client.messages().getMessage(id);
+    print("dead", "state", dead.getState(), "last_error", dead.getLastError(), "attempts", dead.getAttempts());
+    print("redrive", "state", client.messages().redriveMessage(id).getState());
+    client.messages().deleteMessage(id, null);
+  }
+
+  private void topics() {
+    String name = topic + "-config";
+    var wanted =
+        new PutTopicRequest()
+            .leaseMs(60_000L)
+            .maxAttempts(3L)
+            .backoff(new BackoffRequest().kind(BackoffKind.SCHEDULE).delaysMs(List.of(1000L, 5000L)))
+            .retention(new RetentionRequest().ackedMs(1000L));
+    client.topics().putTopic(name, wanted, null);
+    TopicConfig config = client.topics().getTopic(name).getConfig();
+    print(
+        "configure",
+        "lease_ms", config.getLeaseMs(),
+        "max_attempts", config.getMaxAttempts(),
+        "backoff", config.getBackoff(),
+        "retention", config.getRetention());
+    config = client.topics().updateTopic(name, new UpdateTopicRequest().maxAttempts(null).leaseMs(45_000L), null).getConfig();
+    print("reset", "lease_ms", config.getLeaseMs(), "max_attempts", config.getMaxAttempts());
+    print("pause", "paused", List.of(client.topics().pauseTopic(name).getPaused(), client.topics().resumeTopic(name).getPaused()));
+    var items = client.topics().listTopics(name, null, null).getItems();
+    print("list", "names", items.stream().map(item -> item.getName().replace(topic, "T")).toList());
+    client.topics().deleteTopic(name, null);
+    refused("drop", () -> client.topics().getTopic(name));
+    var both = new PublishRequest().payload(1).delayMs(1L).deliverAt(OffsetDateTime.parse("2030-01-01T00:00:00Z"));
+    ProblemException problem = refusal(() -> client.publish(topic, both));
+    var fields = problem.errors().stream().map(FieldError::getField).toList();
+    print("refused", "status", problem.status(), "code", problem.code(), "fields", fields);
+  }
+
+  private void callbacks() {
+    var later =
+        new ScheduleCallbackRequest()
+            .url(URI.create("https://example.com/hook"))
+            .payload(Map.of("order", 42))
+            .delayMs(3_600_000L)
+            .key(topic);
+    UUID id = client.callbacks().scheduleCallback(later, null).getId();
+    Message callback = client.messages().getMessage(id);
+    print("callback", "topic", callback.getTopic(), "state", callback.getState(), "url", callback.getCallback().getUrl());
+    client.messages().deleteMessage(id, null);
+    var inside = new ScheduleCallbackRequest().url(URI.create("http://10.0.0.1/"));
+    refused("callback_refused", () -> client.callbacks().scheduleCallback(inside, null));
+  }
+
+  private void schedules() {
+    var wanted =
+        new PutScheduleRequest()
+            .cron("0 9 * * MON-FRI")
+            .timezone("Europe/Berlin")
+            .topic(topic + "-ticks")
+            .message(new ScheduledMessageRequest().payload("daily"));
+    client.schedules().putSchedule(topic, wanted);
+    Schedule schedule = client.schedules().getSchedule(topic);
+    print(
+        "schedule",
+        "cron", schedule.getCron(),
+        "timezone", schedule.getTimezone(),
+        "paused", schedule.getPaused(),
+        "has_next", schedule.getNextAt() != null);
+    client.schedules().triggerSchedule(topic);
+    Boolean paused = client.schedules().pauseSchedule(topic).getPaused();
+    client.schedules().deleteSchedule(topic);
+    ProblemException problem = refusal(() -> client.schedules().getSchedule(topic));
+    print("trigger", "paused", paused, "status", problem.status(), "code", problem.code());
+  }
+
+  private List<LeasedMessage> lease(LeaseRequest request) {
+    return client.leases().leaseMessages(topic, request).getMessages();
+  }
+
+  private static ProblemException refusal(Runnable request) {
+    try {
+      request.run();
+    } catch (ProblemException problem) {
+      return problem;
+    }
+    throw new IllegalStateException("the server did not refuse it");
+  }
+
+  private void refused(String name, Runnable request) {
+    ProblemException problem = refusal(request);
+    print(name, "status", problem.status(), "code", problem.code());
+  }
+
+  private static Map<String, Object> step(String name) {
+    Map<String, Object> step = new LinkedHashMap<>();
+    step.put("step", name);
+    return step;
+  }
+
+  private void print(String name, Object... members) {
+    Map<String, Object> step = step(name);
+    for (int i = 0; i < members.length; i += 2) {
+      step.put((String) members[i], members[i + 1]);
+    }
+    print(step);
+  }
+
+  private void print(Map<String, Object> step) {
+    try {
+      Main.print(client.mapper().writeValueAsString(step));
+    } catch (JsonProcessingException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+}

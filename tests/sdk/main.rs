@@ -1,0 +1,95 @@
+//! The SDKs, each as a user has it: its built package, in a folder of its own, against a real dueq
+//! that is killed and restarted. The programs that use it are `<language>/`, all with the same
+//! subcommands; what they must print is the same for all four, and judged here.
+//!
+//! Run by `make test` for every language whose toolchain is there, and by `make test-sdks`, which
+//! wants all of them: the packages must have been built, so a plain `cargo test` leaves them out.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+mod program;
+mod readme;
+mod steps;
+mod work;
+
+macro_rules! sdks {
+    ($($language:ident)*) => {$(
+        mod $language {
+            const LANGUAGE: &str = stringify!($language);
+
+            #[tokio::test]
+            #[ignore = "needs the built package: make test-sdks"]
+            async fn takes_the_steps() {
+                crate::steps::taken(LANGUAGE).await;
+            }
+
+            #[tokio::test]
+            #[ignore = "needs the built package: make test-sdks"]
+            async fn gives_back_the_payload_that_it_got() {
+                crate::steps::echoed(LANGUAGE).await;
+            }
+
+            #[tokio::test]
+            #[ignore = "needs the built package: make test-sdks"]
+            async fn handles_every_message_whatever_is_killed() {
+                crate::work::killed(LANGUAGE).await;
+            }
+
+            #[tokio::test]
+            #[ignore = "needs the built package: make test-sdks"]
+            async fn tells_a_handler_that_its_lease_is_lost_and_extends_the_others() {
+                crate::work::lost(LANGUAGE).await;
+            }
+
+            #[tokio::test]
+            #[ignore = "needs the built package: make test-sdks"]
+            async fn keeps_its_word_to_a_server_that_misbehaves() {
+                crate::work::hard(LANGUAGE).await;
+            }
+
+            #[tokio::test]
+            #[ignore = "needs the built package: make test-sdks"]
+            async fn the_example_in_the_readme_runs_as_it_stands() {
+                crate::readme::runs(LANGUAGE).await;
+            }
+        }
+    )*};
+}
+
+sdks!(python typescript go java);
+
+/// What people generate by other tools than ours.
+mod generators {
+    use crate::harness::*;
+    use crate::program::Program;
+
+    async fn generates(name: &str) {
+        Program::generator(name, &shared().await.dueq.url()).finished().await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs the generator's toolchain: make test-sdks"]
+    async fn openapi_python_client_makes_a_client_that_works() {
+        generates("openapi-python-client").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs the generator's toolchain: make test-sdks"]
+    async fn openapi_typescript_makes_types_that_openapi_fetch_works_by() {
+        generates("openapi-typescript").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs the generator's toolchain: make test-sdks"]
+    async fn oapi_codegen_makes_a_client_that_works() {
+        generates("oapi-codegen").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs the generator's toolchain: make test-sdks"]
+    async fn progenitor_makes_a_client_that_works() {
+        generates("progenitor").await;
+    }
+}

@@ -1,0 +1,216 @@
+/** The worker where it is hard, against a server that misbehaves on purpose; run by `node --test`. */
+
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client, Dead, LeaseLost, ProblemError, RetryIn, StopTimeout, Worker, type WorkerOptions } from "dueq";
+import { Fake } from "./fake.js";
+
+let fake: Fake;
+let client: Client;
+
+beforeEach(async () => {
+  fake = new Fake();
+  client = new Client({ server: await fake.start(), apiKey: "secret" });
+});
+afterEach(() => fake.stop());
+
+/** Runs a worker with a handler that does nothing, unless told otherwise, while `during` runs. */
+async function working(options: Partial<WorkerOptions>, during: (worker: Worker) => Promise<void>): Promise<void> {
+  const worker = new Worker(client, { topic: "t", handler: () => {}, onError: () => {}, ...options });
+  const run = worker.run();
+  await during(worker);
+  await worker.stop();
+  await run;
+}
+
+async function until(condition: () => boolean, what: string): Promise<void> {
+  const began = performance.now();
+  while (!condition()) {
+    assert.ok(performance.now() - began < 8000, `never: ${what}`);
+    await sleep(2);
+  }
+}
+
+const notFound = ({ id }: { id: string }): object => ({ id, status: "message_not_found" });
+
+test("payloads, and fields that nobody knows, come as they are", async () => {
+  const payloads = [null, false, 0, "", { a: [null, { b: 1.5 }] }];
+  const seen: unknown[] = [];
+  fake.publish(...payloads);
+  await working({ handler: (message) => void seen.push(message) }, () =>
+    until(() => seen.length === payloads.length, "all handled"),
+  );
+  assert.deepEqual(
+    seen.map((message: any) => message.payload),
+    payloads,
+  );
+  assert.ok(seen.every((message: any) => message.newer_than_this_package && "payload" in message));
+  assert.equal(fake.asked[0]!.headers.authorization, "Bearer secret");
+});
+
+test("idle there is one long poll, and an ack does not wait for it", async () => {
+  await working({ concurrency: 64 }, async () => {
+    await until(() => fake.asked.length === 1, "a lease request");
+    await sleep(100);
+    assert.equal(fake.asked.length, 1);
+    fake.publish(1);
+    await until(() => fake.lines("/ack").length === 1 || fake.lines("/lease").length === 1, "the ack");
+  });
+});
+
+test("an ack whose answer was lost is sent again, and not found means done", async () => {
+  const lost: string[] = [];
+  let acks = 0;
+  fake.publish(1);
+  fake.reply = ({ path, body }) => {
+    const sent = path.endsWith("/ack") ? body.messages : body.acks;
+    if (!sent?.length) return undefined;
+    acks += 1;
+    if (acks === 1) return "break";
+    return { json: { messages: [], acks: sent.map(notFound), results: sent.map(notFound) } };
+  };
+  await working({ onLost: ({ id }) => lost.push(id) }, () => until(() => acks === 2, "a second ack"));
+  assert.deepEqual(lost, []);
+});
+
+test("an ack that Redis did not take goes again; one that is refused is a loss", async () => {
+  const lost: string[] = [];
+  const statuses = ["redis_unavailable", "outcome_unknown", "lease_lost"];
+  let acks = 0;
+  fake.publish(1);
+  fake.reply = ({ path, body }) => {
+    const sent = path.endsWith("/ack") ? body.messages : body.acks;
+    if (!sent?.length) return undefined;
+    const results = [{ id: sent[0].id, status: statuses[acks] }];
+    acks += 1;
+    return { json: { messages: [], acks: results, results } };
+  };
+  await working({ onLost: ({ id }) => lost.push(id) }, () => until(() => lost.length > 0, "a loss"));
+  assert.equal(acks, 3);
+  assert.deepEqual(lost, ["m1"]);
+});
+
+test("what a handler throws decides", async () => {
+  const errors = [
+    new Error("boom"),
+    new RetryIn(1500, "busy"),
+    new Dead("never"),
+    "text",
+    new Error("ü😀".repeat(2000)),
+  ];
+  fake.publish(...errors.keys());
+  await working(
+    {
+      handler: async ({ payload }) => {
+        throw errors[payload];
+      },
+      onFailed: () => {
+        throw new Error("a hook that throws");
+      },
+    },
+    () => until(() => fake.lines("/nack").length === errors.length, "all nacked"),
+  );
+  const nacks = new Map(fake.lines("/nack").map(({ id, lease_token, ...rest }) => [id, rest]));
+  assert.deepEqual(nacks.get("m1"), { reason: "boom" });
+  assert.deepEqual(nacks.get("m2"), { reason: "busy", delay_ms: 1500 });
+  assert.deepEqual(nacks.get("m3"), { reason: "never", dead: true });
+  assert.deepEqual(nacks.get("m4"), { reason: "text" });
+  assert.equal(nacks.get("m5").reason, "ü😀".repeat(512));
+  assert.equal(fake.lines("/ack").length + fake.lines("/lease").length, 0);
+});
+
+test("a refusal that cannot get better is thrown by run", async () => {
+  fake.reply = () => ({ status: 401, code: "unauthorized" });
+  const worker = new Worker(client, { topic: "t", handler: () => {} });
+  await assert.rejects(worker.run(), (error) => error instanceof ProblemError && error.code === "unauthorized");
+});
+
+test("an outage is waited out, and Retry-After is the least", async () => {
+  const errors: unknown[] = [];
+  fake.publish(1);
+  fake.reply = () => {
+    if (fake.asked.length === 1) return { status: 503, code: "redis_unavailable", retryAfter: 1 };
+    return fake.asked.length < 4 ? "break" : undefined;
+  };
+  let handled = false;
+  await working({ handler: () => void (handled = true), onError: (error) => errors.push(error) }, () =>
+    until(() => handled, "handled"),
+  );
+  assert.ok(fake.asked[1]!.at - fake.asked[0]!.at >= 990);
+  assert.equal(errors.length, 3);
+});
+
+test("a lease is extended, and its loss is told; a waiting message of a lost lease never begins", async () => {
+  fake.leaseMs = 1000;
+  fake.publish("runs", "waits");
+  const begun: unknown[] = [];
+  const lost: string[] = [];
+  let reason: unknown;
+  fake.reply = ({ path, body }) => {
+    if (!path.endsWith("/extend") || fake.lines("/extend").length < 6) return undefined;
+    return { json: { results: body.messages.map(({ id }: any) => ({ id, status: "lease_lost" })) } };
+  };
+  const handler: WorkerOptions["handler"] = async ({ payload }, { signal }) => {
+    begun.push(payload);
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    reason = signal.reason;
+  };
+  await working({ handler, concurrency: 1, prefetch: 2, onLost: ({ id }) => lost.push(id) }, async () => {
+    await sleep(800);
+    assert.deepEqual(lost, []);
+    await until(() => lost.length === 2, "both lost");
+    await sleep(20);
+  });
+  assert.ok(reason instanceof LeaseLost);
+  assert.deepEqual(begun, ["runs"]);
+  assert.equal(fake.lines("/ack").length + fake.lines("/nack").length, 0);
+});
+
+test("without an answer a lease ends when it ends", async () => {
+  fake.leaseMs = 1000;
+  fake.publish(1);
+  fake.reply = ({ path }) => (path.endsWith("/extend") ? "hang" : undefined);
+  let context: { lost: boolean } | undefined;
+  let aborted = 0;
+  const handler: WorkerOptions["handler"] = async (_, given) => {
+    context = given;
+    const began = performance.now();
+    await new Promise((resolve) => given.signal.addEventListener("abort", resolve));
+    aborted = performance.now() - began;
+  };
+  await working({ handler }, () => until(() => aborted > 0, "aborted"));
+  assert.ok(aborted > 900 && aborted < 1500, `after ${aborted} ms`);
+  assert.ok(context?.lost);
+});
+
+test("stopping gives back what has not begun, lets the rest finish, and cancels what takes too long", async () => {
+  fake.publish(1, 2, 3, 4);
+  const begun: unknown[] = [];
+  let reason: unknown;
+  const handler: WorkerOptions["handler"] = async ({ payload }, { signal }) => {
+    begun.push(payload);
+    if (payload === 1) return sleep(100);
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    reason = signal.reason;
+    return undefined;
+  };
+  await working({ handler, concurrency: 2, prefetch: 4, stopTimeoutMs: 300 }, async () => {
+    await until(() => begun.length === 2, "two begun");
+    await until(() => fake.asked.length >= 1, "asked");
+  });
+  assert.deepEqual(begun, [1, 2]);
+  assert.ok(reason instanceof StopTimeout);
+  assert.deepEqual(
+    fake.lines("/ack").map(({ id }) => id),
+    ["m1"],
+  );
+  const released = fake.lines("/nack").filter(({ release }) => release);
+  assert.deepEqual(released.map(({ id }) => id).sort(), ["m2", "m3", "m4"]);
+});
+
+test("a worker that is aborted before it runs leases nothing", async () => {
+  const worker = new Worker(client, { topic: "t", handler: () => {}, signal: AbortSignal.abort() });
+  await worker.run();
+  assert.equal(fake.asked.length, 0);
+});
