@@ -117,8 +117,7 @@ impl Alone for Forecast {
     }
 
     fn write(&self, topic: &Topic, command: &mut Cmd) {
-        let keys = &topic.keys;
-        command.arg(3).arg(&keys.meta).arg(&keys.delayed).arg(&keys.delayed_prio);
+        topic.keys.write_all(command);
         command.arg(&topic.word).arg(self.from.map(|from| from.to_string()).unwrap_or_default());
         command.arg(self.bucket_ms).arg(self.buckets);
     }

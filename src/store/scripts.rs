@@ -79,7 +79,8 @@ scripts! {
         "expiry" "end_lease";
     LIST_MESSAGES = "list_messages": "partition" "now" "format" "lease_score" "rank" "extra" "rules" "events" "place"
         "promote" "forget" "expiry" "end_lease" "page";
-    FORECAST_TOPIC = "forecast_topic": "now" "format";
+    FORECAST_TOPIC = "forecast_topic": "partition" "now" "format" "lease_score" "rank" "extra" "rules" "events" "place"
+        "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep";
     EXISTS = "exists": ;
     COUNT_TOPIC = "count_topic": "partition" "now" "format" "lease_score" "rank" "extra" "rules" "events" "place"
         "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep";

@@ -1,10 +1,12 @@
 //! Sequences that went wrong once, by hand and as short as they get: random ones seldom come back.
 
-use super::steps::{Content, Due, Field, Guard, Leap, Op, Publish, Settings, Step, Want};
+use super::steps::{
+    Content, Due, Field, Guard, Hold, How, Leap, Op, Pick, Publish, Settings, Step, Token, Want,
+};
 
 /// Each with what it was about.
 pub fn sequences() -> Vec<(&'static str, Vec<Step>)> {
-    vec![("a last attempt that was one no longer counts against the bound", {
+    let bound = ("a last attempt that was one no longer counts against the bound", {
         let bound =
             Settings { max_attempts: Field::Set(1), bound: Field::Set((2, true)), ..same() };
         let more = Settings { max_attempts: Field::Null, ..same() };
@@ -18,7 +20,22 @@ pub fn sequences() -> Vec<(&'static str, Vec<Step>)> {
             // Both are alive, so one of them has to go.
             Op::Publish(due_in(600_000)),
         ])
-    })]
+    });
+    let forecast = ("a message that has outlived its time falls due no more", {
+        let short = Settings { ttl: Field::Set(600_000), ..same() };
+        let token = Hold { pick: Pick::Leased(0), token: Token::Right };
+        let later = How { delay: Some(600_000), kind: 0, reason: false };
+        steps([
+            Op::Put(short, Guard::None),
+            Op::Publish(due_in(0)),
+            Op::Advance(Leap::Ms(2)),
+            Op::Lease(Want { most: 1, bytes: None, lease_ms: None, acks: Vec::new() }),
+            Op::Nack(token, later),
+            Op::Advance(Leap::Ms(599_999)),
+            Op::Forecast { bucket: 2, buckets: 2 },
+        ])
+    });
+    vec![bound, forecast]
 }
 
 /// On the first topic, through the first instance, no time between them.

@@ -52,14 +52,17 @@ pub async fn waiting_after_a_restart(mut setting: Setting) -> Report {
     }
     one.publish_ok(Ask::default()).await;
     consume(&other, 1_000).await;
-    // For so long after a fault everything may still be late; by then both have subscribed again.
-    sleep(Duration::from_millis(5_200)).await;
-    let publish = async {
-        waiters(&scene.dueq[1].client(), 1).await;
-        one.publish_ok(Ask::default()).await;
-    };
-    join(consume(&other, 4_000), publish).await;
-    consume(&other, 200).await;
+    // For five seconds after a fault, and after whatever it made fail, everything may still be late;
+    // by then both have subscribed again. On a busy machine that is later than here: so, twice.
+    for settled in [5_200, 2_000] {
+        sleep(Duration::from_millis(settled)).await;
+        let publish = async {
+            waiters(&scene.dueq[1].client(), 1).await;
+            one.publish_ok(Ask::default()).await;
+        };
+        join(consume(&other, 4_000), publish).await;
+        consume(&other, 200).await;
+    }
     scene.in_time().end().await
 }
 
