@@ -14,11 +14,17 @@
 redis.call('ZREM', KEYS[2], '')
 local state = redis.call('HGET', KEYS[1], ARGV[1])
 local revision, paused, next_at, claimed_at, last_at, last_id, last_error = parse_state(state)
-if next_at ~= ARGV[2] or claimed_at ~= ARGV[3] then return 'LOST' end
+local lost = next_at ~= ARGV[2] or claimed_at ~= ARGV[3]
+-- A pause in the middle of the ticks ends the claim; what was made is there all the same, and is noted.
+if lost and (paused ~= '1' or claimed_at ~= '0') then return 'LOST' end
 -- Somebody may have triggered it meanwhile.
 if tonumber(ARGV[5]) >= tonumber(last_at) then
   last_at, last_error = ARGV[5], ARGV[7]
   if ARGV[6] ~= '-' then last_id = ARGV[6] end
+end
+if lost then
+  redis.call('HSET', KEYS[1], ARGV[1], format_state(revision, paused, next_at, '0', last_at, last_id, last_error))
+  return 'LOST'
 end
 redis.call('HSET', KEYS[1], ARGV[1], format_state(revision, paused, ARGV[4], '0', last_at, last_id, last_error))
 if ARGV[4] == '0' then
