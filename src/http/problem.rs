@@ -3,7 +3,7 @@
 mod codes;
 mod errors;
 
-pub(super) use codes::{CODES, GENERAL};
+pub(super) use codes::CODES;
 pub(super) use errors::outcome_of;
 
 use axum::{

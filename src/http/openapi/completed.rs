@@ -1,7 +1,7 @@
 //! What the routes' attributes cannot say of the document: bodies that may be left out, what a key is, by which codes each
 //! operation refuses. And what they say in a form that generators of clients make little of.
 
-use crate::http::problem::{CODES, GENERAL};
+use crate::http::problem::CODES;
 use utoipa::openapi::{
     OpenApi, Ref, RefOr, Required, Response, Schema,
     path::{Operation, PathItem},
@@ -78,9 +78,7 @@ fn describe(operation: &mut Operation) {
 
 /// The codes that a description names, in its order, but those that any request may meet.
 fn codes_in(description: &str) -> impl Iterator<Item = &str> {
-    let known = |word: &&str| {
-        !GENERAL.contains(word) && CODES.iter().any(|(_, codes)| codes.contains(word))
-    };
+    let known = |word: &&str| CODES.iter().any(|codes| codes.own.contains(word));
     description.split('`').skip(1).step_by(2).filter(known)
 }
 
@@ -89,10 +87,10 @@ fn name_codes(problem: &mut Object) {
     let Some(RefOr::T(Schema::Object(code))) = problem.properties.get_mut("code") else { return };
     let description = code.description.get_or_insert_default();
     *description += " Known ones:";
-    for (i, (status, codes)) in CODES.iter().enumerate() {
-        let codes: Vec<_> = codes.iter().map(|code| format!("`{code}`")).collect();
+    for (i, of_status) in CODES.iter().enumerate() {
+        let codes: Vec<_> = of_status.all().map(|code| format!("`{code}`")).collect();
         let end = if i + 1 == CODES.len() { "." } else { ";" };
-        *description += &format!(" {status} {}{end}", codes.join(", "));
+        *description += &format!(" {} {}{end}", of_status.status, codes.join(", "));
     }
 }
 

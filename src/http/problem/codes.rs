@@ -1,8 +1,32 @@
 //! Every `code` that a problem may have, by its status: what the document names, so that clients know what to look for.
 
-/// The codes of each status. A client bears one that is not among them: more may come.
-pub(in crate::http) const CODES: &[(u16, &[&str])] = &[
-    (
+/// The codes of one status. A client bears one that is not among them: more may come.
+pub(in crate::http) struct Codes {
+    pub status: u16,
+    /// Those that hardly any operation lacks: they say something of the request as such, or of who sent it.
+    pub general: &'static [&'static str],
+    /// Those that say something of what was asked for.
+    pub own: &'static [&'static str],
+}
+
+impl Codes {
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &'static str> {
+        self.general.iter().chain(self.own).copied()
+    }
+}
+
+const fn codes(
+    status: u16,
+    general: &'static [&'static str],
+    own: &'static [&'static str],
+) -> Codes {
+    Codes { status, general, own }
+}
+
+/// Every code, by status.
+pub(in crate::http) const CODES: &[Codes] = &[
+    codes(
         400,
         &[
             "malformed_path",
@@ -13,14 +37,20 @@ pub(in crate::http) const CODES: &[(u16, &[&str])] = &[
             "invalid_schedule_name",
             "invalid_key",
         ],
+        &[],
     ),
-    (401, &["unauthorized"]),
-    (403, &["host_not_allowed", "topic_reserved"]),
-    (404, &["route_not_found", "message_not_found", "topic_not_found", "schedule_not_found"]),
-    (405, &["method_not_allowed"]),
-    (408, &["request_timeout"]),
-    (
+    codes(401, &["unauthorized"], &[]),
+    codes(403, &["host_not_allowed"], &["topic_reserved"]),
+    codes(
+        404,
+        &[],
+        &["route_not_found", "message_not_found", "topic_not_found", "schedule_not_found"],
+    ),
+    codes(405, &["method_not_allowed"], &[]),
+    codes(408, &["request_timeout"], &[]),
+    codes(
         409,
+        &[],
         &[
             "lease_lost",
             "duplicate_key",
@@ -32,46 +62,25 @@ pub(in crate::http) const CODES: &[(u16, &[&str])] = &[
             "topic_not_empty",
         ],
     ),
-    (412, &["revision_mismatch"]),
-    (413, &["body_too_large", "payload_too_large"]),
-    (414, &["uri_too_long"]),
-    (415, &["unsupported_media_type"]),
-    (
+    codes(412, &[], &["revision_mismatch"]),
+    codes(413, &["body_too_large"], &["payload_too_large"]),
+    codes(414, &["uri_too_long"], &[]),
+    codes(415, &["unsupported_media_type"], &[]),
+    codes(
         422,
+        &["invalid_input"],
         &[
-            "invalid_input",
             "idempotency_key_reused",
             "callback_url_missing",
             "callback_address_refused",
             "topic_not_pushed",
         ],
     ),
-    (429, &["topic_full"]),
-    (431, &["headers_too_large"]),
-    (500, &["internal"]),
-    (503, &["redis_unavailable", "outcome_unknown", "not_ready"]),
-    (507, &["topics_exhausted"]),
-];
-
-/// Codes that hardly any operation lacks: they say something of the request as such, or of who sent it.
-pub(in crate::http) const GENERAL: &[&str] = &[
-    "unauthorized",
-    "host_not_allowed",
-    "invalid_input",
-    "body_too_large",
-    "malformed_path",
-    "malformed_body",
-    "malformed_json",
-    "invalid_message_id",
-    "invalid_topic_name",
-    "invalid_schedule_name",
-    "invalid_key",
-    "method_not_allowed",
-    "request_timeout",
-    "uri_too_long",
-    "unsupported_media_type",
-    "headers_too_large",
-    "internal",
+    codes(429, &[], &["topic_full"]),
+    codes(431, &["headers_too_large"], &[]),
+    codes(500, &["internal"], &[]),
+    codes(503, &[], &["redis_unavailable", "outcome_unknown", "not_ready"]),
+    codes(507, &[], &["topics_exhausted"]),
 ];
 
 #[cfg(test)]
@@ -119,14 +128,15 @@ mod tests {
     fn every_code_of_the_sources_is_here_and_no_other() {
         let mut found = BTreeSet::new();
         walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http"), &mut found);
-        let here = CODES.iter().flat_map(|(_, codes)| codes.iter().map(|code| (*code).to_owned()));
+        let here = CODES.iter().flat_map(Codes::all).map(str::to_owned);
         assert_eq!(found, here.collect());
     }
 
     #[test]
-    fn general_codes_are_codes() {
-        for code in GENERAL {
-            assert!(CODES.iter().any(|(_, codes)| codes.contains(code)), "{code}");
+    fn each_code_stands_in_one_place() {
+        let mut seen = BTreeSet::new();
+        for code in CODES.iter().flat_map(Codes::all) {
+            assert!(seen.insert(code), "{code}");
         }
     }
 }
