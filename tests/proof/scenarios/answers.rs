@@ -80,7 +80,7 @@ pub async fn answers_lost(setting: Setting) -> Report {
         line.run.pace(round, 500).await;
         let most = if round % 3 == 2 { DEADLINE + 500 } else { 300 };
         let burst = line.random.random_range(most / 2..most);
-        line.disturb(Mode::Swallow, burst).await;
+        line.disturb_until(Mode::Swallow, burst, |run| round < 2 || run.doubts().0 > 0).await;
     }
     let swallowed = line.proxy.swallowed();
     line.run.bit(swallowed > 0, || "no answer was lost".into());
@@ -109,9 +109,9 @@ pub async fn answers_delayed(setting: Setting) -> Report {
         let delay = Mode::Delay(Duration::from_millis(late as u64));
         slow |= line.disturb_until(delay, 1_500, slow_and_well).await;
         line.recovers(2 * round + 1).await;
-        let before = line.run.ended("unknown");
+        let before = line.run.doubts().0;
         let later = Mode::Delay(Duration::from_millis((DEADLINE + 700) as u64));
-        let unknown = |run: &Run| run.ended("unknown") > before;
+        let unknown = |run: &Run| run.doubts().0 > before;
         let too_late = line.disturb_until(later, DEADLINE + 300, unknown).await;
         line.run.bit(too_late, || "no answer came too late".into());
     }
@@ -131,7 +131,7 @@ pub async fn answers_cut(setting: Setting) -> Report {
             0 => Mode::CutInTheMiddle,
             _ => Mode::CutAfter(line.random.random_range(1..3_000)),
         };
-        line.disturb(mode, 200).await;
+        line.disturb_until(mode, 200, |run| round < 4 || run.doubts().0 > 0).await;
         if round % 3 == 2 {
             line.disturb(Mode::CutInTheMiddle, 20).await;
             line.disturb(Mode::Refuse, 300).await;

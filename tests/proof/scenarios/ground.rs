@@ -101,7 +101,7 @@ impl Run {
     }
 
     /// How many publishes have no outcome, and how many of those are known to have run.
-    fn doubts(&self) -> (usize, usize) {
+    pub fn doubts(&self) -> (usize, usize) {
         let granted = self.load.recorder.granted_payloads(&self.load.topic);
         let (mut all, mut ran) = (0, 0);
         for op in self.load.recorder.of(&self.load.topic) {

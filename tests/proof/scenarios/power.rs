@@ -33,7 +33,7 @@ pub async fn redis_killed(setting: Setting) -> Report {
     run.load.inspect(&redis.url());
     for round in 0..setting.rounds {
         run.pace(round, 1_200).await;
-        let (from, before) = (now(), run.ended("never"));
+        let from = now();
         let held_back = shim.kill(&mut redis);
         no_storm(&mut run, &dueq, &redis).await;
         let client = dueq.client();
@@ -46,10 +46,9 @@ pub async fn redis_killed(setting: Setting) -> Report {
             (Durability::Everysec, Some(window)) => run.fault(FaultKind::PowerLost(window), from),
             _ => {}
         }
-        let away = run.ended("never") - before;
-        run.bit(away > 0, || "no request met the dead Redis".into());
         run.recovers(20_000 + round as u64, Duration::from_secs(3)).await;
     }
+    met(&mut run);
     sleep(Duration::from_millis(300)).await;
     run.in_time(4_500);
     run.report(&redis.url()).await
@@ -95,7 +94,7 @@ pub async fn power_lost(setting: Setting) -> Report {
         run.pace(round, random.random_range(800..1_800)).await;
         let mut late = run.load.actor(20_000 + round as u64);
         let held = late.lease(8, 4_000, 300, &[]).await;
-        let (from, before) = (now(), run.ended("never"));
+        let from = now();
         let cut = match setting.durability {
             Durability::Memory => {
                 redis.kill9();
@@ -114,8 +113,6 @@ pub async fn power_lost(setting: Setting) -> Report {
             (unsynced, lost) = (unsynced + cut.unsynced, lost + cut.lost);
             eprintln!("power loss {round}: {cut:?}");
         }
-        let away = run.ended("never") - before;
-        run.bit(away > 0, || "no request met the dead Redis".into());
         for client in &clients {
             ready(client).await;
         }
@@ -128,6 +125,13 @@ pub async fn power_lost(setting: Setting) -> Report {
         run.bit(unsynced > 0, || "everything was synced whenever the power failed".into());
         run.bit(lost > 0 || setting.rounds < 3, || "no power loss took anything".into());
     }
+    met(&mut run);
     sleep(Duration::from_millis(300)).await;
     run.report(&redis.url()).await
+}
+
+/// Over all rounds: one restart may be over before a busy machine's clients ask anything.
+fn met(run: &mut Run) {
+    let refused = run.ended("never");
+    run.bit(refused > 0, || "no request met the dead Redis".into());
 }
