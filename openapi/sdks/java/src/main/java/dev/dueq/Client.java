@@ -84,49 +84,13 @@ public final class Client {
     ApiClient api = new SharedApiClient(this.url, http, mapper);
     api.setReadTimeout(READ_TIMEOUT);
     api.setRequestInterceptor(this::authorize);
-    // An API turns a refusal into an exception in this one method.
-    messages =
-        new MessagesApi(api) {
-          @Override
-          protected ApiException getApiException(String id, HttpResponse<InputStream> answer) throws IOException {
-            return refusal(answer);
-          }
-        };
-    leases =
-        new LeasesApi(api) {
-          @Override
-          protected ApiException getApiException(String id, HttpResponse<InputStream> answer) throws IOException {
-            return refusal(answer);
-          }
-        };
-    topics =
-        new TopicsApi(api) {
-          @Override
-          protected ApiException getApiException(String id, HttpResponse<InputStream> answer) throws IOException {
-            return refusal(answer);
-          }
-        };
-    callbacks =
-        new CallbacksApi(api) {
-          @Override
-          protected ApiException getApiException(String id, HttpResponse<InputStream> answer) throws IOException {
-            return refusal(answer);
-          }
-        };
-    schedules =
-        new SchedulesApi(api) {
-          @Override
-          protected ApiException getApiException(String id, HttpResponse<InputStream> answer) throws IOException {
-            return refusal(answer);
-          }
-        };
-    service =
-        new ServiceApi(api) {
-          @Override
-          protected ApiException getApiException(String id, HttpResponse<InputStream> answer) throws IOException {
-            return refusal(answer);
-          }
-        };
+    api.setResponseInterceptor(this::refuse);
+    messages = new MessagesApi(api);
+    leases = new LeasesApi(api);
+    topics = new TopicsApi(api);
+    callbacks = new CallbacksApi(api);
+    schedules = new SchedulesApi(api);
+    service = new ServiceApi(api);
   }
 
   /**
@@ -194,9 +158,16 @@ public final class Client {
     return HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(CONNECT_TIMEOUT).build();
   }
 
-  private ApiException refusal(HttpResponse<InputStream> answer) throws IOException {
+  /** Every answer passes here before the generated code reads it. */
+  private void refuse(HttpResponse<InputStream> answer) {
+    if (answer.statusCode() / 100 == 2) {
+      return;
+    }
     try (InputStream body = ApiClient.getResponseBody(answer)) {
-      return ProblemException.of(answer.statusCode(), answer.headers(), body == null ? new byte[0] : body.readAllBytes(), mapper);
+      byte[] read = body == null ? new byte[0] : body.readAllBytes();
+      throw ProblemException.of(answer.statusCode(), answer.headers(), read, mapper);
+    } catch (IOException error) {
+      throw new ApiException(error);
     }
   }
 

@@ -5,7 +5,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
@@ -28,8 +27,7 @@ final class Engine {
   private final Worker.Builder options;
   private final int limit;
   private final int mostLoops;
-  private final CountDownLatch ended = new CountDownLatch(1);
-  private boolean begun;
+  private final Lifetime lifetime = new Lifetime();
 
   final ReentrantLock lock = new ReentrantLock();
   private final Condition wake = lock.newCondition();
@@ -64,29 +62,10 @@ final class Engine {
   // From outside.
 
   void run() {
-    lock.lock();
-    try {
-      if (begun) {
-        throw new IllegalStateException("a worker runs once");
-      }
-      begun = true;
-    } finally {
-      lock.unlock();
-    }
-    Thread hook = options.stopOnShutdown ? new Thread(this::stopAndWait, "dueq-stop") : null;
-    if (hook != null) {
-      Runtime.getRuntime().addShutdownHook(hook);
-    }
+    lifetime.begin(options.stopOnShutdown ? this::stop : null);
     boolean interrupted = keepTime();
     crew.close();
-    ended.countDown();
-    if (hook != null) {
-      try {
-        Runtime.getRuntime().removeShutdownHook(hook);
-      } catch (IllegalStateException shuttingDown) {
-        // Then it has run, or is waiting for what just happened.
-      }
-    }
+    lifetime.end();
     if (interrupted) {
       Thread.currentThread().interrupt();
     }
@@ -105,25 +84,7 @@ final class Engine {
   }
 
   void awaitEnd() {
-    lock.lock();
-    try {
-      if (!begun) {
-        begun = true;
-        ended.countDown();
-      }
-    } finally {
-      lock.unlock();
-    }
-    try {
-      ended.await();
-    } catch (InterruptedException error) {
-      Thread.currentThread().interrupt();
-    }
-  }
-
-  private void stopAndWait() {
-    stop();
-    awaitEnd();
+    lifetime.awaitEnd();
   }
 
   // The clock.
