@@ -64,9 +64,7 @@ async fn sweep(store: &Store, write: WriteDeadLetter) {
 
 /// Until the next moment, but not so long that another instance's is missed.
 fn pause(store: &Store, next: Option<Millis>) -> Duration {
-    let until = next
-        .map_or(LOOK_EVERY, |at| Duration::from_millis((at - store.now()).max(1).unsigned_abs()));
-    until.clamp(BREATH, LOOK_EVERY)
+    next.map_or(LOOK_EVERY, |at| store.until(at)).clamp(BREATH, LOOK_EVERY)
 }
 
 async fn sweep_one(store: &Store, claim: &Claim, write: WriteDeadLetter) {

@@ -38,9 +38,7 @@ pub async fn tick_schedules(store: Store) {
 }
 
 fn until(store: &Store, next: Option<Millis>) -> Duration {
-    let until = next
-        .map_or(LOOK_EVERY, |at| Duration::from_millis((at - store.now()).max(0).unsigned_abs()));
-    until.clamp(BLINK, LOOK_EVERY)
+    next.map_or(LOOK_EVERY, |at| store.until(at)).clamp(BLINK, LOOK_EVERY)
 }
 
 async fn tick(store: &Store, schedule: &Schedule) {

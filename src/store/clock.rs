@@ -44,6 +44,13 @@ impl Clock {
         self.offset.load(Ordering::Relaxed).saturating_add(self.elapsed_us()) / 1000
     }
 
+    /// How long until then: exact to what a reply's way takes, and never too short.
+    pub fn until(&self, at: Millis) -> Duration {
+        let now = self.offset.load(Ordering::Relaxed).saturating_add(self.elapsed_us());
+        let left = at.saturating_mul(1000).saturating_sub(now);
+        Duration::from_micros(left.try_into().unwrap_or(0))
+    }
+
     /// Takes an instant that a reply just brought.
     pub fn observe(&self, redis_now: Millis) {
         let offset = redis_now.saturating_mul(1000).saturating_sub(self.elapsed_us());
@@ -97,6 +104,9 @@ mod tests {
         assert!(clock.now() >= 5_000_000);
         clock.observe(1_000_000);
         assert!(clock.now() < 1_000_500);
+        let left = clock.until(1_002_000);
+        assert!((Duration::from_millis(1_500)..=Duration::from_millis(2_000)).contains(&left));
+        assert_eq!(clock.until(999_000), Duration::ZERO);
         assert!(steps.has_changed().unwrap());
     }
 }

@@ -123,6 +123,11 @@ impl Store {
         self.lanes.backend.clock.now()
     }
 
+    /// How long until then on Redis's clock; the estimate of it is some ms behind at most.
+    pub fn until(&self, at: Millis) -> Duration {
+        self.lanes.backend.clock.until(at)
+    }
+
     /// Changes whenever Redis's clock was set.
     pub fn clock_steps(&self) -> watch::Receiver<()> {
         self.lanes.backend.clock.steps()

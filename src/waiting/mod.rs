@@ -2,6 +2,7 @@
 //! for all who sit there, oldest first, and sleeps until the next message falls due or somebody publishes. Nothing ticks:
 //! an idle room costs nothing, and no connection to Redis is held for a consumer that waits.
 
+mod alarm;
 mod hall;
 mod room;
 

@@ -1,6 +1,6 @@
 //! One topic's room: the task that asks Redis for those who sit there.
 
-use super::{WaitingRooms, hall::Turn};
+use super::{WaitingRooms, alarm, hall::Turn};
 use crate::{
     model::{Millis, TopicName},
     store::{LeaseOutcome, Want},
@@ -10,6 +10,8 @@ use tokio::sync::Notify;
 
 /// Should a wake-up ever be lost, this is how long it goes unnoticed.
 const FALLBACK: Duration = Duration::from_secs(30);
+/// Redis may say for a while that what should be due by the estimate is not: it is asked this often.
+const BLINK: Duration = Duration::from_millis(1);
 /// While Redis is away, it is asked this often.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -86,12 +88,15 @@ impl WaitingRooms {
     /// Sleeps until `next` on Redis's clock, the bell, or the fallback finds that a wake-up was lost.
     async fn sleep(&self, topic: &TopicName, bell: &Notify, next: Option<Millis>) {
         loop {
-            let until = next.map(|next| (next - self.inner.store.now()).max(1) as u64);
-            let until = until.map_or(FALLBACK, Duration::from_millis);
+            let until = match next.map(|next| self.inner.store.until(next)) {
+                None => FALLBACK,
+                Some(Duration::ZERO) => BLINK,
+                Some(until) => until,
+            };
             tokio::select! {
                 () = bell.notified() => return,
                 () = self.closed() => return,
-                () = tokio::time::sleep(until.min(FALLBACK)) => {}
+                () = alarm::sleep(until.min(FALLBACK)) => {}
             }
             if until <= FALLBACK && next.is_some() {
                 return;
