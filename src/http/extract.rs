@@ -21,8 +21,12 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 #[into_params(parameter_in = Path)]
 #[allow(dead_code, reason = "describes the path; it is read by `TopicPath`")]
 pub struct TopicParams {
-    /// Name of the topic: letters, digits, `.`, `_` and `-`, 1 to 128 characters
-    #[param(example = "orders", max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+    /// Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters
+    #[param(
+        example = "orders",
+        max_length = 128,
+        pattern = r"^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$"
+    )]
     topic: String,
 }
 
@@ -34,8 +38,12 @@ pub struct TopicPath(pub TopicName);
 #[into_params(parameter_in = Path)]
 #[allow(dead_code, reason = "describes the path; it is read by `SchedulePath`")]
 pub struct ScheduleParams {
-    /// Name of the schedule: letters, digits, `.`, `_` and `-`, 1 to 128 characters
-    #[param(example = "daily-report", max_length = 128, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    /// Name of the schedule: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters
+    #[param(
+        example = "daily-report",
+        max_length = 128,
+        pattern = r"^[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$"
+    )]
     name: String,
 }
 
@@ -50,8 +58,12 @@ pub struct IdPath(pub MessageId);
 #[into_params(parameter_in = Path)]
 #[allow(dead_code, reason = "describes the path; it is read by `KeyPath`")]
 pub struct KeyParams {
-    /// Name of the topic: letters, digits, `.`, `_` and `-`, 1 to 128 characters
-    #[param(example = "orders", max_length = 128, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+    /// Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters
+    #[param(
+        example = "orders",
+        max_length = 128,
+        pattern = r"^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$"
+    )]
     topic: String,
     /// Key of the message, 1 to 255 characters; in the URL percent-encoded, as generated clients do by themselves
     #[param(example = "order-42", min_length = 1, max_length = 255)]

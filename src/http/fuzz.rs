@@ -2,6 +2,7 @@
 //! one of the contract's statuses, in an answer that does not grow with what was sent.
 
 mod heads;
+mod names;
 mod requests;
 mod settings;
 
