@@ -119,8 +119,6 @@ async fn serve(
         tracing::error!(%reason, "not ready");
     }
     let rooms = WaitingRooms::open(store.clone(), metrics.clone(), woken);
-    let house = tokio::spawn(keep_house(store.clone(), http::dead_letter));
-    let schedules = tokio::spawn(tick_schedules(store.clone()));
     let drain = Duration::from_millis(config.drain_timeout_ms);
     let (stopping, is_stopping) = watch::channel(false);
     access.warn(config.listen);
@@ -135,17 +133,20 @@ async fn serve(
         config.max_body_bytes,
         is_stopping,
     )?;
-    let no_more_calls = CancellationToken::new();
-    let callbacks = match config.no_dispatch {
+    let caller = match config.no_dispatch {
         true => None,
-        false => {
-            let caller = Caller::new(addresses, config.callback_dns)?;
-            let (store, rooms) = (store.clone(), rooms.clone());
-            let sending = Sending { store, rooms, metrics, caller, secrets, drain };
-            Some(tokio::spawn(send_callbacks(sending, no_more_calls.clone())))
-        }
+        false => Some(Caller::new(addresses, config.callback_dns)?),
     };
     announce(config, &listener)?;
+    // Nothing fails from here on: what begins now is stopped in order.
+    let house = tokio::spawn(keep_house(store.clone(), http::dead_letter));
+    let schedules = tokio::spawn(tick_schedules(store.clone()));
+    let no_more_calls = CancellationToken::new();
+    let callbacks = caller.map(|caller| {
+        let (store, rooms) = (store.clone(), rooms.clone());
+        let sending = Sending { store, rooms, metrics, caller, secrets, drain };
+        tokio::spawn(send_callbacks(sending, no_more_calls.clone()))
+    });
 
     let (stop_serving, told_to_stop) = oneshot::channel::<()>();
     let server = async {
