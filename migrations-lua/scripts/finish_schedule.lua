@@ -22,11 +22,9 @@ if tonumber(ARGV[5]) >= tonumber(last_at) then
   last_at, last_error = ARGV[5], ARGV[7]
   if ARGV[6] ~= '-' then last_id = ARGV[6] end
 end
-if lost then
-  redis.call('HSET', KEYS[1], ARGV[1], format_state(revision, paused, next_at, '0', last_at, last_id, last_error))
-  return 'LOST'
-end
-redis.call('HSET', KEYS[1], ARGV[1], format_state(revision, paused, ARGV[4], '0', last_at, last_id, last_error))
+if not lost then next_at = ARGV[4] end
+redis.call('HSET', KEYS[1], ARGV[1], format_state(revision, paused, next_at, '0', last_at, last_id, last_error))
+if lost then return 'LOST' end
 if ARGV[4] == '0' then
   redis.call('ZREM', KEYS[2], ARGV[1])
 else

@@ -41,13 +41,13 @@ impl Clock {
 
     /// Redis's time now, or some ms before: a reply is always older than the moment it is read.
     pub fn now(&self) -> Millis {
-        self.offset.load(Ordering::Relaxed).saturating_add(self.elapsed_us()) / 1000
+        self.now_us() / 1000
     }
 
-    /// How long until then: exact to what a reply's way takes, and never too short.
+    /// How long until then: too long by what a reply's way takes, and too short only while a clock that was set back a
+    /// little is not noticed yet.
     pub fn until(&self, at: Millis) -> Duration {
-        let now = self.offset.load(Ordering::Relaxed).saturating_add(self.elapsed_us());
-        let left = at.saturating_mul(1000).saturating_sub(now);
+        let left = at.saturating_mul(1000).saturating_sub(self.now_us());
         Duration::from_micros(left.try_into().unwrap_or(0))
     }
 
@@ -81,6 +81,10 @@ impl Clock {
     /// Changes whenever Redis's clock was set; whoever sleeps by it looks again.
     pub fn steps(&self) -> watch::Receiver<()> {
         self.steps.subscribe()
+    }
+
+    fn now_us(&self) -> i64 {
+        self.offset.load(Ordering::Relaxed).saturating_add(self.elapsed_us())
     }
 
     fn elapsed_us(&self) -> i64 {

@@ -87,7 +87,10 @@ pub async fn answers_lost(setting: Setting) -> Report {
         line.run.pace(round, 500).await;
         let most = if round % 3 == 2 { DEADLINE + 500 } else { 300 };
         let burst = line.random.random_range(most / 2..most);
-        line.disturb_until(Mode::Swallow, burst, |run| round < 2 || run.doubts().0 > 0).await;
+        line.disturb_until(Mode::Swallow, burst, |run| {
+            round + 1 < setting.rounds || run.doubts().0 > 0
+        })
+        .await;
     }
     let swallowed = line.proxy.swallowed();
     line.run.bit(swallowed > 0, || "no answer was lost".into());
@@ -138,7 +141,7 @@ pub async fn answers_cut(setting: Setting) -> Report {
             0 => Mode::CutInTheMiddle,
             _ => Mode::CutAfter(line.random.random_range(1..3_000)),
         };
-        line.disturb_until(mode, 200, |run| round < 4 || run.doubts().0 > 0).await;
+        line.disturb_until(mode, 200, |run| round + 1 < setting.rounds || run.doubts().0 > 0).await;
         if round % 3 == 2 {
             line.disturb(Mode::CutInTheMiddle, 20).await;
             line.disturb(Mode::Refuse, 300).await;
