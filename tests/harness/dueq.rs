@@ -17,9 +17,12 @@ use super::redis::Redis;
 /// What tells a build with seeded bugs which one is on.
 const BUG: &str = "DUEQ_SEEDED_BUG";
 
-/// The binary under test.
+/// The binary under test: cargo's, or the one that `TEST_DUEQ` names, such as an older release.
 pub fn binary() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_dueq"))
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        std::env::var_os("TEST_DUEQ").unwrap_or_else(|| env!("CARGO_BIN_EXE_dueq").into()).into()
+    })
 }
 
 /// A build with seeded bugs: what a launch starts that has one of them on ([`Launch::bug`]).

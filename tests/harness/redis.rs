@@ -148,7 +148,7 @@ impl Redis {
             return;
         }
         // The server is the checker too, by that name.
-        let mut checker = Command::new("redis-server")
+        let mut checker = Command::new(server())
             .arg0("redis-check-aof")
             .arg("--fix")
             .arg(manifest)
@@ -224,6 +224,11 @@ async fn connect(url: &str) -> redis::RedisResult<MultiplexedConnection> {
     redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await
 }
 
+/// The server under test: `redis-server`, or the one that `TEST_REDIS` names, such as another version's.
+pub fn server() -> OsString {
+    std::env::var_os("TEST_REDIS").unwrap_or_else(|| "redis-server".into())
+}
+
 /// A port that was free a moment ago.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -234,7 +239,7 @@ pub fn free_port() -> u16 {
 /// port was taken meanwhile).
 async fn launch(options: &RedisOptions, dir: &Path, port: u16) -> Option<Process> {
     let log = File::options().create(true).append(true).open(dir.join("log")).expect("a log file");
-    let mut words = options.within.iter().cloned().chain(["redis-server".into()]);
+    let mut words = options.within.iter().cloned().chain([server()]);
     let mut command = Command::new(words.next().expect("a program"));
     command
         .args(words)
