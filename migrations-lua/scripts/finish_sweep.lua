@@ -4,7 +4,9 @@
 -- ARGV[2] score that the claim wrote
 -- ARGV[3] when to come again, ms; '' for never
 -- returns: 'OK'
--- cost: ZSCORE, ZADD or ZREM
+-- cost: ZREM, ZSCORE, ZADD or ZREM
+-- A first write that removes, and misses: at maxmemory everything after it is let through.
+redis.call('ZREM', KEYS[1], '')
 if redis.call('ZSCORE', KEYS[1], ARGV[1]) == ARGV[2] then
   if ARGV[3] == '' then
     redis.call('ZREM', KEYS[1], ARGV[1])

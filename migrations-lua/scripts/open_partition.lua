@@ -10,7 +10,7 @@
 -- ARGV[7] dead topic: where deaths are told of, or ''
 -- returns: 'OK'; 'STALE' where a later topic of this name, or a later revision, is there; 'DELETED' where the topic is
 --   not any more
--- cost: HMGET, HSET, HSET or HDEL, maybe HDEL and UNLINK
+-- cost: HMGET, HDEL, HSET, HSET or HDEL, maybe HDEL and UNLINK
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules')
 local number, revision = tonumber(ARGV[1]), tonumber(ARGV[2])
 if meta[1] then
@@ -21,6 +21,8 @@ if meta[1] then
   if known == number and changed == revision then return 'OK' end
   if known ~= number then meta[2] = false end
 end
+-- A first write that removes, and misses: what the registry says by now is told at maxmemory too.
+redis.call('HDEL', KEYS[1], '')
 local rules = table.concat({ string.sub(meta[2] or '0', 1, 1), ',', ARGV[6] })
 redis.call('HSET', KEYS[1], 'topic', table.concat({ ARGV[1], ' ', ARGV[2] }), 'max_attempts', ARGV[3], 'backoff', ARGV[4], 'lease_ms', ARGV[5])
 redis.call('PERSIST', KEYS[1])

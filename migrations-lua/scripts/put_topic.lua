@@ -10,7 +10,7 @@
 -- ARGV[5] revision that the caller worked from, 0 where there was no topic: with another one nothing is done; '' for any
 -- ARGV[6] push: 1 when dueq sends its messages itself
 -- returns: {created 0|1, 'number revision configuration'}, 'FULL', 'MISMATCH' or 'CHANGED'
--- cost: HGET, HINCRBY, HSET, SADD or SREM; HINCRBY, HSET, ZADD when it is new
+-- cost: HGET, HINCRBY, HSET, SADD or SREM; HINCRBY, HSET, ZADD when it is new, otherwise HDEL
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 local number, revision
 if entry then number, revision = string.match(entry, '^(%d+) (%d+)') end
@@ -19,7 +19,10 @@ if ARGV[4] ~= '' and not (entry and string.find(ARGV[4], table.concat({ ' ', rev
 end
 if ARGV[5] ~= '' and ARGV[5] ~= (revision or '0') then return 'CHANGED' end
 local created = 0
-if not entry then
+if entry then
+  -- A first write that removes, and misses: at maxmemory a topic can be told to keep less. A new one is refused.
+  redis.call('HDEL', KEYS[1], '')
+else
   if tonumber(redis.call('HGET', KEYS[2], 'next') or 0) >= tonumber(ARGV[2]) then return 'FULL' end
   number, created = int(redis.call('HINCRBY', KEYS[2], 'next', 1)), 1
   redis.call('HSET', KEYS[2], number, ARGV[1])

@@ -12,13 +12,17 @@
 -- ARGV[10] body in its place
 -- returns: {now, wake 0|1, the message as the include snapshot has it}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' when
 --   the body is another by now; or 'STALE'
--- cost: HMGET, ZREM, TIME, HGET, up to 8 ZSCORE; up to 12 writes
+-- cost: HMGET, HSET or ZREM, TIME, HGET, up to 8 ZSCORE; up to 12 writes
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
--- At maxmemory this first write is refused, and nothing has changed.
-local probe = redis.pcall('HSET', k.meta, 'topic', ARGV[1])
-if type(probe) == 'table' and probe.err then return probe end
+if #ARGV[10] > #ARGV[9] then
+  -- At maxmemory this first write is refused, and nothing has changed.
+  local probe = redis.pcall('HSET', k.meta, 'topic', ARGV[1])
+  if type(probe) == 'table' and probe.err then return probe end
+else
+  redis.call('ZREM', k.unack, '')
+end
 local now = now_ms()
 local rules = parse_rules(meta[4])
 local member = which_member(k, ARGV[2], ARGV[3])

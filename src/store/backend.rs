@@ -31,6 +31,9 @@ pub enum ConnectError {
     /// It cannot be reached or does not answer.
     #[error("Redis cannot be reached: {0}")]
     Unreachable(String),
+    /// It is a replica.
+    #[error("this Redis is a replica, which takes no writes: dueq needs its primary")]
+    Replica,
     /// Its version is below 6.2.
     #[error("Redis {0} is too old: 6.2 or later is needed")]
     TooOld(String),
@@ -166,6 +169,10 @@ impl Backend {
         let version = line("redis_version");
         if !new_enough(&version) {
             return Err(ConnectError::TooOld(version));
+        }
+        let role = connection.req_packed_command(&cmd("ROLE")).await;
+        if role.as_ref().is_ok_and(reply::is_replica) {
+            return Err(ConnectError::Replica);
         }
         let run_id = line("run_id");
         // Ids carry Redis's time, so it must be known before the first message.

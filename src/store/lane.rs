@@ -5,16 +5,17 @@ use super::{
     backend::{Link, discard},
     inbox::group,
     lanes::Lanes,
+    reply::is_replica,
 };
-use deadpool_redis::redis::{Value, aio::ConnectionLike, cmd};
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout, timeout_at};
 
-/// An idle lane looks this often whether its connection still lives, and what time it is there.
+/// A lane with nothing to send looks this often whether its connection still leads to a primary, and what time it is
+/// there. Not only one that is idle throughout: what reads is answered by a replica too.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// After a connection that failed, requests are refused at once for this long; twice as long each time.
+/// After a connection that failed, requests that no lane has a connection for are refused at once for this long; twice as
+/// long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 /// A call gets at least this part of the time-out, however long its requests have waited to be sent.
@@ -26,23 +27,25 @@ pub(super) struct Lane {
     link: Option<Link>,
     /// Only for what need not wait behind a busy topic.
     express: bool,
-    /// Until when nothing is tried, and how long the pause was.
-    down: Option<(Instant, Duration)>,
 }
 
 impl Lane {
     pub(super) fn new(lanes: Arc<Lanes>, link: Option<Link>, express: bool) -> Self {
-        Self { lanes, link, express, down: None }
+        Self { lanes, link, express }
     }
 
     /// Serves the inbox until it is closed and empty.
     pub(super) async fn run(mut self) {
         let lanes = self.lanes.clone();
+        let mut probe_at = Instant::now() + PROBE_EVERY;
         loop {
-            match tokio::time::timeout(PROBE_EVERY, lanes.inbox.wait(self.express)).await {
+            match timeout_at(probe_at, lanes.inbox.wait(self.express)).await {
                 Ok(true) => self.serve().await,
                 Ok(false) => return,
-                Err(_) => self.probe().await,
+                Err(_) => {
+                    self.probe().await;
+                    probe_at = Instant::now() + PROBE_EVERY;
+                }
             }
         }
     }
@@ -77,43 +80,45 @@ impl Lane {
         if self.link.is_some() {
             return true;
         }
-        if self.down.is_some_and(|(until, _)| Instant::now() < until) {
+        let down = self.lanes.down();
+        if down.is_some_and(|(until, _)| Instant::now() < until) {
             return false;
         }
         match self.lanes.backend.connect().await {
             Ok(link) => {
                 self.link = Some(link);
-                self.down = None;
+                self.lanes.set_down(None);
                 true
             }
             Err(error) => {
-                let pause =
-                    self.down.map_or(FIRST_PAUSE, |(_, pause)| LONGEST_PAUSE.min(pause * 2));
+                let pause = down.map_or(FIRST_PAUSE, |(_, pause)| LONGEST_PAUSE.min(pause * 2));
                 tracing::warn!(%error, pause_ms = pause.as_millis() as u64, "no connection to Redis");
-                self.down = Some((Instant::now() + pause, pause));
+                self.lanes.set_down(Some((Instant::now() + pause, pause)));
                 false
             }
         }
     }
 
-    /// An idle connection that broke is replaced before a request meets it.
+    /// A connection that broke, or that leads to a replica by now, is replaced before a request meets it.
     async fn probe(&mut self) {
         if !self.connected().await {
             return;
         }
         let Some(mut link) = self.link.take() else { return };
-        let time = cmd("TIME");
-        let asked = link.connection.req_packed_command(&time);
-        let alive = match tokio::time::timeout(self.lanes.timeout, asked).await {
-            Ok(Ok(Value::Array(time))) => {
-                self.lanes.backend.clock.observe_time(&time);
-                true
+        let mut look = Pipeline::with_capacity(2);
+        look.cmd("ROLE").cmd("TIME");
+        let asked = link.connection.req_packed_commands(&look, 0, 2);
+        let keep = match timeout(self.lanes.timeout, asked).await {
+            Ok(Ok(answers)) => {
+                if let Some(Value::Array(time)) = answers.get(1) {
+                    self.lanes.backend.clock.observe_time(time);
+                }
+                // An error reply is an answer too: Redis may be busy or loading.
+                !answers.first().is_some_and(is_replica)
             }
-            // An error reply is an answer too: Redis may be busy or loading.
-            Ok(Ok(_)) => true,
             _ => false,
         };
-        if alive {
+        if keep {
             self.link = Some(link);
         } else {
             discard(link.connection);

@@ -7,19 +7,19 @@ use super::{
     call::{Call, Context},
     inbox::Inbox,
     lane::Lane,
-    reply::{CallError, refusal},
+    reply::{self, CallError, refusal},
     scripts,
 };
 use crate::seeded;
 use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::task::TaskTracker;
 
 /// How often somebody looks for requests that have waited too long while all lanes were held up.
@@ -56,6 +56,8 @@ pub(crate) struct Lanes {
     /// Tells this instance's wake-ups from those of others.
     name: String,
     tasks: TaskTracker,
+    /// Until when no lane tries to connect, and how long that pause is; nothing once one has a connection.
+    down: Mutex<Option<(Instant, Duration)>>,
     started: Instant,
     /// The second since `started` in which a refusal was last logged.
     complained: AtomicU64,
@@ -83,6 +85,7 @@ impl Lanes {
             wakes,
             name,
             tasks,
+            down: Mutex::default(),
             started,
             complained,
         });
@@ -240,6 +243,16 @@ impl Lanes {
         }
     }
 
+    /// Until when no lane tries to connect, if one has failed to, and how long that pause is.
+    pub(super) fn down(&self) -> Option<(Instant, Duration)> {
+        *self.down.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Notes what came of a lane's try to connect, for all of them.
+    pub(super) fn set_down(&self, down: Option<(Instant, Duration)>) {
+        *self.down.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = down;
+    }
+
     /// This instance's name among those that share the Redis.
     pub fn name(&self) -> &str {
         &self.name
@@ -260,5 +273,5 @@ fn hand_out(call: Box<dyn Call>, context: &mut Context<'_>, result: Result<Value
 }
 
 fn code(reply: &Value) -> Option<&str> {
-    if let Value::ServerError(error) = reply { Some(error.code()) } else { None }
+    if let Value::ServerError(error) = reply { Some(reply::code(error)) } else { None }
 }

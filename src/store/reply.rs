@@ -29,9 +29,47 @@ impl CallError {
     }
 }
 
-/// What an error reply means for the call. Decided by its code, the first word; texts differ between servers.
+/// The code of an error reply: its first word. Where a command inside of a script was refused, Redis 6.2 wraps that
+/// command's error, once for what the script returns and twice for what it raises:
+/// `-@user_script: 52: -OOM …` and `-ERR Error running script (call to f_<sha>): @user_script:52: @user_script: 52: -OOM …`.
+pub(crate) fn code(error: &ServerError) -> &str {
+    let details = error.details().unwrap_or_default();
+    let wrapped = match error.code() {
+        "@user_script:" => Some(details),
+        "ERR" => raised(details),
+        _ => None,
+    };
+    wrapped.and_then(code_at_line).unwrap_or(error.code())
+}
+
+/// What stands behind the outer of the two wraps.
+fn raised(details: &str) -> Option<&str> {
+    let rest = details.strip_prefix("Error running script (call to f_")?;
+    let (sha, rest) = rest.split_at_checked(40)?;
+    let (line, rest) = rest.strip_prefix("): @user_script:")?.split_once(": ")?;
+    let sound = is_all(sha, u8::is_ascii_hexdigit) && is_all(line, u8::is_ascii_digit);
+    rest.strip_prefix("@user_script: ").filter(|_| sound)
+}
+
+/// The code in `52: -OOM …`.
+fn code_at_line(text: &str) -> Option<&str> {
+    let (line, error) = text.split_once(": -")?;
+    let code = error.split(' ').next()?;
+    (is_all(line, u8::is_ascii_digit) && is_all(code, u8::is_ascii_uppercase)).then_some(code)
+}
+
+fn is_all(text: &str, kind: fn(&u8) -> bool) -> bool {
+    !text.is_empty() && text.as_bytes().iter().all(kind)
+}
+
+/// Does this answer to ROLE come from a replica? An error does not say so: a user may have no right to ask.
+pub(crate) fn is_replica(role: &Value) -> bool {
+    matches!(role, Value::Array(facts) if facts.first().and_then(word) == Some("slave"))
+}
+
+/// What an error reply means for the call. Decided by its code; texts differ between servers.
 pub(crate) fn refusal(error: &ServerError) -> CallError {
-    match error.code() {
+    match code(error) {
         // Redis says these before a command runs, or a script's first write is refused with them (and no script of
         // dueq writes before what can be refused).
         "OOM" | "MISCONF" | "READONLY" | "LOADING" | "BUSY" | "MASTERDOWN" | "NOREPLICAS"
@@ -127,5 +165,59 @@ impl Fields {
 
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deadpool_redis::redis::parse_redis_value;
+
+    fn error(line: &str) -> ServerError {
+        match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
+            Ok(Value::ServerError(error)) => error,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn raised_by_6_2(inner: &str) -> String {
+        let sha = "08be99c76f7a10d96dc9ea23ee73a858e02d5ce8";
+        format!("ERR Error running script (call to f_{sha}): @user_script:52: {inner}")
+    }
+
+    #[test]
+    fn a_refusal_is_known_in_the_words_of_every_version() {
+        let full = "OOM command not allowed when used memory > 'maxmemory'.";
+        let replica = "READONLY You can't write against a read only replica.";
+        for (text, code_of_it) in [(full, "OOM"), (replica, "READONLY")] {
+            for line in [
+                text.to_owned(),
+                format!(
+                    "{text} script: 08be99c76f7a10d96dc9ea23ee73a858e02d5ce8, on @user_script:1."
+                ),
+                format!("@user_script: 52: -{text}"),
+                raised_by_6_2(&format!("@user_script: 52: -{text}")),
+            ] {
+                assert_eq!(code(&error(&line)), code_of_it, "{line}");
+                assert_eq!(refusal(&error(&line)), CallError::Unavailable, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_refusal_is_none() {
+        for line in [
+            raised_by_6_2("WRONGTYPE Operation against a key holding the wrong kind of value"),
+            raised_by_6_2("@user_script: 1: Unknown Redis command called from Lua script"),
+            raised_by_6_2("user_script:1: -OOM command"),
+            "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -OOM x"
+                .into(),
+            "ERR unknown command 'x', with args beginning with: '-OOM'".into(),
+            "@user_script: x: -OOM command".into(),
+            "@user_script: 1: -oom command".into(),
+            "@user_script:".into(),
+        ] {
+            assert_eq!(refusal(&error(&line)), CallError::Unknown, "{line}");
+        }
     }
 }

@@ -95,6 +95,7 @@ scripts! {
     OPEN_PARTITION = "open_partition": ;
     CLOSE_PARTITION = "close_partition": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place"
         "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep";
+    NOTE_SWEEPS = "note_sweeps": ;
     CLAIM_SWEEPS = "claim_sweeps": "now" "format";
     TAKE_CALLS = "take_calls": "now" "format";
     FINISH_SWEEP = "finish_sweep": ;

@@ -27,6 +27,8 @@ use std::{
 const LATER: Millis = 500;
 /// For how long (ms) a claimed topic is its claimer's.
 const HOLD: Millis = 30_000;
+/// Hints that are written at once.
+const HINTS: usize = 256;
 /// Topics that are claimed at once.
 const CLAIM: usize = 32;
 /// The walk takes this many topics…
@@ -86,17 +88,16 @@ impl Store {
         let mut hints = self.hints.lock().await;
         let mut with_deaths = BTreeSet::new();
         let Some(first) = hints.recv().await else { return with_deaths };
-        let mut add = cmd("ZADD");
-        add.arg(&self.lanes.backend.keys.sweeps).arg("LT");
-        let mut next = Some(first);
-        while let Some(Hint { name, at, deaths }) = next {
-            add.arg(at).arg(name.as_str());
+        let mut note = cmd("EVAL");
+        note.arg(scripts::NOTE_SWEEPS.source).arg(1).arg(&self.lanes.backend.keys.sweeps);
+        let more = std::iter::from_fn(|| hints.try_recv().ok());
+        for Hint { name, at, deaths } in std::iter::once(first).chain(more).take(HINTS) {
+            note.arg(at).arg(name.as_str());
             if deaths {
                 with_deaths.insert(name);
             }
-            next = hints.try_recv().ok();
         }
-        if let Err(error) = self.lanes.command(add).await {
+        if let Err(error) = self.lanes.command(note).await {
             tracing::debug!(?error, "a hint was lost; the walk will find what it was about");
         }
         with_deaths

@@ -60,11 +60,16 @@ async fn readyz_is_503_while_redis_may_not_be_written() {
 async fn readyz_is_503_while_redis_is_a_replica() {
     let (redis, dueq) = pair().await;
     let client = dueq.client();
+    let topic = topic("service");
     let _: () = redis.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    for _ in 0..10 {
+        let answer = client.publish(&topic, json!({"payload": 1})).await;
+        answer.problem(503, "redis_unavailable");
+    }
     readyz_becomes(&client, 503).await.refused(503);
     let _: () = redis.command(&["REPLICAOF", "NO", "ONE"]).await;
     readyz_becomes(&client, 200).await;
-    client.published(&topic("service"), json!({"payload": 1})).await;
+    client.published(&topic, json!({"payload": 1})).await;
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 
 mod behaviour;
 mod dead_topic;
+mod failover;
 mod fuzz_wire;
 mod groups;
 #[path = "../harness/mod.rs"]

@@ -1,6 +1,8 @@
 //! The scenarios on Redis's side, each for a few seconds; `make prove` runs the same for longer.
 
-use crate::proof::scenarios::{answers, clock, connections, disk, memory, power, stall};
+use crate::proof::scenarios::{
+    answers, clock, connections, disk, memory, memory_stays, power, stall,
+};
 use crate::proof::stage::Durability::{Always, Everysec, Memory};
 use crate::proof::stage::Setting;
 
@@ -48,6 +50,11 @@ async fn redis_busy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_full() {
     memory::memory_full(Setting::short(Memory, 1)).await.expect_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_stays() {
+    memory_stays::memory_stays(Setting::short(Memory, 1)).await.expect_clean();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

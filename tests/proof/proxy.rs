@@ -5,7 +5,7 @@
 //! stays silent and is closed once answers pass again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -42,9 +42,10 @@ struct Done {
     cut: AtomicU64,
 }
 
-/// A proxy of one Redis, which ends on drop.
+/// A proxy of one Redis, or of whichever it leads to by now, as a name or an address does; it ends on drop.
 pub struct Proxy {
     port: u16,
+    redis: Arc<AtomicU16>,
     mode: watch::Sender<Mode>,
     done: Arc<Done>,
     task: JoinHandle<()>,
@@ -57,13 +58,19 @@ impl Proxy {
         let done = Arc::<Done>::default();
         let port = free_port();
         let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the proxy's port");
-        let task = tokio::spawn(listen(listener, redis.port(), modes, done.clone()));
-        Proxy { port, mode, done, task }
+        let redis = Arc::new(AtomicU16::new(redis.port()));
+        let task = tokio::spawn(listen(listener, redis.clone(), modes, done.clone()));
+        Proxy { port, redis, mode, done, task }
     }
 
     /// Its URL, as `--redis-url` takes it.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// New connections lead to this Redis from now on; those that are there go on.
+    pub fn lead_to(&self, redis: &Redis) {
+        self.redis.store(redis.port(), Ordering::Relaxed);
     }
 
     /// From now on answers are treated so.
@@ -93,7 +100,12 @@ impl Drop for Proxy {
     }
 }
 
-async fn listen(first: TcpListener, redis: u16, mut modes: watch::Receiver<Mode>, done: Arc<Done>) {
+async fn listen(
+    first: TcpListener,
+    redis: Arc<AtomicU16>,
+    mut modes: watch::Receiver<Mode>,
+    done: Arc<Done>,
+) {
     let address = first.local_addr().expect("its address");
     let mut listener = Some(first);
     let mut connections = JoinSet::new();
@@ -118,6 +130,7 @@ async fn listen(first: TcpListener, redis: u16, mut modes: watch::Receiver<Mode>
             }
         };
         if let Some((client, _)) = accepted {
+            let redis = redis.load(Ordering::Relaxed);
             connections.spawn(carry(client, redis, modes.clone(), done.clone()));
         }
         while connections.try_join_next().is_some() {}

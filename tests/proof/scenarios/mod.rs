@@ -17,6 +17,7 @@ pub mod clock;
 pub mod connections;
 pub mod crew;
 pub mod disk;
+pub mod failover;
 pub mod findings;
 pub mod ground;
 pub mod herd;
@@ -24,11 +25,13 @@ pub mod instance_killed;
 pub mod instance_paused;
 pub mod liveness;
 pub mod memory;
+pub mod memory_stays;
 pub mod million_delayed;
 pub mod order;
 pub mod poison;
 pub mod power;
 pub mod slices;
+pub mod snapshot;
 pub mod stale_tokens;
 pub mod stall;
 pub mod storm;
@@ -55,15 +58,15 @@ scenarios! {
     answers::answers_cut answers::answers_delayed answers::answers_lost burst::burst
     callbacks_killed::callbacks_killed calm::calm client_gone::client_gone clock::clock_back
     clock::clock_forward clock::clock_of_an_instance connections::connections_cut
-    connections::scripts_flushed disk::disk_full herd::herd instance_killed::instance_killed
+    connections::scripts_flushed disk::disk_full failover::failover herd::herd instance_killed::instance_killed
     instance_paused::instance_paused liveness::liveness memory::memory_full
     million_delayed::million_delayed order::order poison::poison power::power_lost
-    power::redis_killed stale_tokens::stale_tokens stall::redis_busy stall::redis_paused storm::storm
+    memory_stays::memory_stays power::redis_killed snapshot::snapshot_restored stale_tokens::stale_tokens stall::redis_busy stall::redis_paused storm::storm
     ticks_killed::ticks_killed
 }
 
 /// The faults of the table, with what the table calls them.
-pub const FAULTS: [(&str, &str); 19] = [
+pub const FAULTS: [(&str, &str); 22] = [
     ("instance_killed", "an instance killed (−9) mid-request"),
     ("instance_paused", "an instance stopped for twice a lease"),
     ("client_gone", "clients gone in long polls"),
@@ -76,6 +79,9 @@ pub const FAULTS: [(&str, &str); 19] = [
     ("redis_paused", "Redis stopped for 5 s"),
     ("redis_busy", "a script that runs away"),
     ("memory_full", "Redis at maxmemory"),
+    ("memory_stays", "memory that stays at the bound"),
+    ("failover", "a replica promoted, and the old primary again"),
+    ("snapshot_restored", "Redis restarted from an older snapshot"),
     ("disk_full", "the disk full under the log"),
     ("answers_lost", "answers of Redis lost"),
     ("answers_delayed", "answers of Redis late"),

@@ -1,0 +1,132 @@
+//! A primary and its replica behind one address, as a managed Redis, a proxy or a name has it: the replica takes over, and
+//! the old primary takes over again.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::ground::{Run, ready, redis};
+use crate::harness::{Client, Dueq, Redis, eventually, text, topic};
+use crate::proof::actor::Fleet;
+use crate::proof::history::{FaultKind, Ms, now};
+use crate::proof::proxy::Proxy;
+use crate::proof::stage::{Report, Setting};
+
+/// How old (ms) what a replica has may be on a busy machine.
+const LAG: Ms = 1_000;
+
+/// Two servers, and the address that leads to the primary.
+pub struct Pair {
+    pub primary: Redis,
+    pub replica: Redis,
+    pub address: Proxy,
+}
+
+impl Pair {
+    /// A primary and a replica that has all of it.
+    pub async fn start(setting: &Setting) -> Pair {
+        // A replica is served at once, not with others that might come.
+        let at_once = ["--repl-diskless-sync-delay", "0"];
+        let primary = redis(setting).args(at_once).start().await;
+        let replica = redis(setting).args(at_once).start().await;
+        let address = Proxy::of(&primary).await;
+        let pair = Pair { primary, replica, address };
+        pair.follow().await;
+        pair
+    }
+
+    /// The replica follows the primary.
+    async fn follow(&self) {
+        let port = self.primary.port().to_string();
+        let _: String = self.replica.command(&["REPLICAOF", "127.0.0.1", &port]).await;
+        eventually("a replica that follows", || async {
+            let info: String = self.replica.command(&["INFO", "replication"]).await;
+            info.contains("master_link_status:up").then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until the replica has all that the primary has by now.
+    pub async fn caught_up(&self) {
+        let wanted = self.primary.info("master_repl_offset").await;
+        eventually("a replica that has it all", || async {
+            (self.replica.info("slave_repl_offset").await >= wanted).then_some(())
+        })
+        .await;
+    }
+
+    /// The replica hears no more of the primary: what that takes from now on will be lost.
+    pub async fn cut_off(&self) {
+        let _: String = self.replica.command(&["REPLICAOF", "NO", "ONE"]).await;
+    }
+
+    /// The replica, cut off before, takes over: the primary becomes its replica, and then the address leads to it.
+    pub async fn switch(&mut self) {
+        std::mem::swap(&mut self.primary, &mut self.replica);
+        let port = self.primary.port().to_string();
+        let _: String = self.replica.command(&["REPLICAOF", "127.0.0.1", &port]).await;
+        self.address.lead_to(&self.primary);
+        self.follow().await;
+    }
+}
+
+/// Failover and failback under load. Beside it a lease that only the old primary knew of: once that is primary again, the
+/// token must not fit the grant that somebody else has got meanwhile.
+pub async fn failover(setting: Setting) -> Report {
+    let mut pair = Pair::start(&setting).await;
+    let at = |pair: &Pair| Dueq::at(&pair.address.url()).bug(setting.bug);
+    let dueq = [at(&pair).start().await, at(&pair).start().await];
+    let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
+    let mut run = Run::begin("failover", &setting, &Fleet::new(clients.clone()));
+    for round in 0..setting.rounds {
+        run.pace(round, 500).await;
+        let topic = topic("failover-lost-grant");
+        let id = clients[0].published(&topic, json!({"payload": 1})).await;
+        pair.caught_up().await;
+
+        let mut from = now();
+        pair.cut_off().await;
+        let want = json!({"lease_ms": 600_000, "wait_ms": 5_000});
+        let lost = clients[0].lease_one_with(&topic, want.clone()).await;
+        sleep(Duration::from_millis(200)).await;
+        over(&mut run, &mut pair, from, &clients).await;
+        run.recovers(20_000 + 2 * round as u64, Duration::from_secs(3)).await;
+
+        pair.caught_up().await;
+        from = now();
+        pair.cut_off().await;
+        over(&mut run, &mut pair, from, &clients).await;
+        run.recovers(20_001 + 2 * round as u64, Duration::from_secs(3)).await;
+
+        let held = clients[1].lease_one_with(&topic, want).await;
+        run.bit(text(&held, "id") == id, || format!("another message: {held}"));
+        run.bit(held["attempt"] == lost["attempt"], || format!("the lost grant is known: {held}"));
+        let late = clients[0].ack_leased(&lost).await;
+        run.demand(late.status == 409, "I5 fencing", || format!("a lost grant's token: {late}"));
+        let now = clients[1].ack_leased(&held).await;
+        run.demand(now.status == 204, "I5 fencing", || format!("the holder's ack: {now}"));
+    }
+    let refused = run.ended("never");
+    run.bit(refused > 0, || "no request met the failovers".into());
+    run.report(&pair.address.url()).await
+}
+
+/// Switches to the server that was cut off at `from`, and waits until the instances are there.
+async fn over(run: &mut Run, pair: &mut Pair, from: Ms, clients: &[Client]) {
+    let begin = now();
+    pair.switch().await;
+    for client in clients {
+        ready(client).await;
+    }
+    run.fault(FaultKind::PowerLost(begin - from + LAG), begin);
+    eventually("nobody at the replica", || async { left_alone(&pair.replica).await.then_some(()) })
+        .await;
+}
+
+/// Has everybody but the caller gone from this server? Subscriptions apart: a replica passes on what is published at its
+/// primary.
+pub async fn left_alone(redis: &Redis) -> bool {
+    let list: String = redis.command(&["CLIENT", "LIST", "TYPE", "normal"]).await;
+    list.lines().count() == 1
+}
