@@ -26,6 +26,7 @@ build: need-cargo ## The release binary
 .PHONY: test
 test: setup lint ## Every check, then every test
 	$(CARGO) test --locked --no-fail-fast
+	@tests/engines.sh slice
 	$(CHECKERS)/openapi-spec-validator openapi/openapi.json openapi/openapi-3.0.json
 	@tests/sdk/all.sh --present
 

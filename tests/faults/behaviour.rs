@@ -33,3 +33,10 @@ short! {
     stale_tokens: 1,
     ticks_killed: 2,
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a part that wakes waiters ends for good"]
+async fn descriptors_used_up() {
+    let setting = Setting::short(Durability::Memory, 1);
+    scenarios::descriptors::descriptors_used_up(setting).await.expect_clean();
+}

@@ -1,8 +1,6 @@
-//! A primary and its replica behind one address: what idles, and what starts, while the roles change.
+//! A primary and its replica behind one address, whose roles change, and a Redis that goes back to a snapshot.
 
-use serde_json::json;
-
-use crate::harness::{Dueq, Redis, eventually, topic};
+use crate::harness::{Dueq, Redis};
 use crate::proof::scenarios::{failover, snapshot};
 use crate::proof::stage::{Durability::Memory, Setting};
 
@@ -18,23 +16,9 @@ async fn snapshot_restored() {
     snapshot::snapshot_restored(Setting::short(Memory, 1)).await.expect_clean();
 }
 
-#[tokio::test]
-async fn an_idle_instance_leaves_a_server_that_became_a_replica() {
-    let mut pair = failover::Pair::start(&Setting::short(Memory, 0)).await;
-    let dueq = Dueq::at(&pair.address.url()).start().await;
-    let (client, topic) = (dueq.client(), topic("failover-idle"));
-    client.published(&topic, json!({"payload": 1})).await;
-    pair.caught_up().await;
-    pair.cut_off().await;
-    pair.switch().await;
-    eventually("nobody at the replica", || async {
-        failover::left_alone(&pair.replica).await.then_some(())
-    })
-    .await;
-    // Whichever lane takes these, each finds the primary.
-    for _ in 0..10 {
-        client.published(&topic, json!({"payload": 2})).await;
-    }
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failover_idle() {
+    failover::failover_idle(Setting::short(Memory, 1)).await.expect_clean();
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The scenarios on Redis's side, each for a few seconds; `make prove` runs the same for longer.
 
 use crate::proof::scenarios::{
-    answers, clock, connections, disk, memory, memory_stays, power, stall,
+    answers, clock, connections, disk, memory, memory_stays, power, stall, storm,
 };
 use crate::proof::stage::Durability::{Always, Everysec, Memory};
 use crate::proof::stage::Setting;
@@ -25,6 +25,11 @@ async fn power_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn power_lost_everysec() {
     power::power_lost(Setting::short(Everysec, 3)).await.expect_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn storm() {
+    storm::storm(Setting { messages: 3_000, ..Setting::short(Always, 2) }).await.expect_clean();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,13 +8,15 @@ use deadpool_redis::redis::{self, RedisResult};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Answer, Client, Dueq, Launch, Receiver, Redis, Reply, eventually, free_port, text, topic,
+    Answer, Client, Dueq, Launch, Receiver, Redis, Reply, eventually, free_port, is_redis_6, text,
+    topic,
 };
 use crate::monitor::{Call, MARKER, Monitor};
 
 /// Commands that name no key, as a client or inside a script.
-const KEYLESS: [&str; 14] = [
+const KEYLESS: [&str; 15] = [
     "TIME",
+    "ROLE",
     "PING",
     "INFO",
     "SCRIPT",
@@ -32,11 +34,16 @@ const KEYLESS: [&str; 14] = [
 
 /// A single node in cluster mode that has all slots.
 async fn cluster_node() -> Redis {
-    // The bus's port is otherwise the other + 10000, which may be none.
-    let bus = free_port().to_string();
-    let args = ["--cluster-enabled", "yes", "--cluster-port", &bus];
-    let redis = Redis::options().args(args).start().await;
-    let _: String = redis.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
+    let mut options = Redis::options().args(["--cluster-enabled", "yes"]);
+    if !is_redis_6() {
+        // The bus's port is otherwise the other + 10000, which may be none, and then another is tried.
+        options = options.args(["--cluster-port", &free_port().to_string()]);
+    }
+    let redis = options.start().await;
+    let slots: Vec<String> = (0..16_384).map(|slot: u16| slot.to_string()).collect();
+    let words: Vec<&str> =
+        ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
+    let _: String = redis.command(&words).await;
     eventually("the cluster is whole", || async {
         let info: String = redis.command(&["CLUSTER", "INFO"]).await;
         info.contains("cluster_state:ok").then_some(())

@@ -218,9 +218,14 @@ impl Dueq {
         Dueq::on(redis).args(["--callback-allow", "127.0.0.0/8"])
     }
 
-    /// One with its embedded Redis in this directory.
+    /// One with its embedded Redis in this directory, the one that `TEST_REDIS` names if any.
     pub fn embedded(data_dir: &Path) -> Launch {
-        Launch::command([OsStr::new("serve"), "--data-dir".as_ref(), data_dir.as_ref()])
+        let launch =
+            Launch::command([OsStr::new("serve"), "--data-dir".as_ref(), data_dir.as_ref()]);
+        match std::env::var_os("TEST_REDIS") {
+            Some(server) => launch.args([OsStr::new("--redis-bin"), &server]),
+            None => launch,
+        }
     }
 
     /// `127.0.0.1:<port>`.

@@ -25,7 +25,7 @@ pub use self::client::{Client, by_key, number, text};
 pub use self::dueq::{Dueq, Finished, Launch, SEEDED, Seeded, binary};
 pub use self::process::{Process, children, lives, temp_dir, text_of};
 pub use self::receiver::Receiver;
-pub use self::redis::{Redis, RedisOptions, free_port, server};
+pub use self::redis::{Redis, RedisOptions, free_port, is_redis_6, server};
 pub use self::topics::etag;
 pub use self::wire::Wire;
 

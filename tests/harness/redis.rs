@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use deadpool_redis::redis::aio::MultiplexedConnection;
@@ -143,15 +144,16 @@ impl Redis {
     /// What the README tells an operator to do before a Redis that did not end properly is started
     /// again: half a script at the end of the log would be applied at its second start.
     fn mend(&self) {
-        let manifest = self.dir.join("appendonlydir/appendonly.aof.manifest");
-        if !manifest.exists() {
+        let log = if is_redis_6() { "appendonly.aof" } else { "appendonly.aof.manifest" };
+        let log = self.dir.join("appendonlydir").join(log);
+        if !log.exists() {
             return;
         }
         // The server is the checker too, by that name.
         let mut checker = Command::new(server())
             .arg0("redis-check-aof")
             .arg("--fix")
-            .arg(manifest)
+            .arg(log)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -229,6 +231,15 @@ pub fn server() -> OsString {
     std::env::var_os("TEST_REDIS").unwrap_or_else(|| "redis-server".into())
 }
 
+/// Is the server older than Redis 7? Its append-only log is one file in the working directory, and it has fewer settings.
+pub fn is_redis_6() -> bool {
+    static OLD: OnceLock<bool> = OnceLock::new();
+    *OLD.get_or_init(|| {
+        let version = Command::new(server()).arg("--version").output().expect("a server");
+        String::from_utf8_lossy(&version.stdout).contains(" v=6.")
+    })
+}
+
 /// A port that was free a moment ago.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -239,14 +250,23 @@ pub fn free_port() -> u16 {
 /// port was taken meanwhile).
 async fn launch(options: &RedisOptions, dir: &Path, port: u16) -> Option<Process> {
     let log = File::options().create(true).append(true).open(dir.join("log")).expect("a log file");
-    let mut words = options.within.iter().cloned().chain([server()]);
+    let mut words = options.within.clone();
+    let mut working = dir.to_owned();
+    if is_redis_6() {
+        // So that the log is in the same directory whatever the version, made where the server sees it.
+        working.push("appendonlydir");
+        words.extend(["sh", "-c", "mkdir -p \"$0\" && exec \"$@\""].map(OsString::from));
+        words.push(working.clone().into());
+    }
+    words.push(server());
+    let mut words = words.into_iter();
     let mut command = Command::new(words.next().expect("a program"));
     command
         .args(words)
         .envs(options.env.iter().map(|(name, value)| (name, value)))
         .args(["--save", "", "--bind", "127.0.0.1", "--daemonize", "no"])
         .args(["--port", &port.to_string(), "--dir"])
-        .arg(dir)
+        .arg(working)
         .args(["--appendonly", if options.appendonly { "yes" } else { "no" }]);
     if options.socket {
         command.arg("--unixsocket").arg(dir.join("redis.sock"));

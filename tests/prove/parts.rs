@@ -126,6 +126,18 @@ impl Proof {
         self.bugs = hunt_all("", Duration::from_secs(120), 2).await;
     }
 
+    /// The tests themselves, whole, on the servers beside the one that all else runs on.
+    pub async fn versions(&mut self) {
+        for engine in ["redis-6.2", "redis-8.2", "valkey-9"] {
+            self.say(&format!("the contract, the faults and the embedded Redis on {engine}"));
+            let mut tests = tokio::process::Command::new("tests/engines.sh");
+            match tests.args(["whole", engine]).status().await {
+                Ok(status) if status.success() => {}
+                outcome => self.failures.push(format!("versions: {engine}: {outcome:?}")),
+            }
+        }
+    }
+
     /// Takes what the fuzzing of HTTP found.
     pub fn take_http(&mut self, outcome: Result<Fuzzed, JoinError>) {
         match outcome {

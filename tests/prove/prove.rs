@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::parts::Proof;
 
 /// What can be asked for by name; all of it, in this order, where nothing is.
-const PARTS: [&str; 6] = ["numbers", "storm", "faults", "model", "bugs", "http"];
+const PARTS: [&str; 7] = ["numbers", "storm", "faults", "model", "bugs", "http", "versions"];
 
 fn main() -> ExitCode {
     // `cargo bench` adds `--bench`; what does not begin with a dash is ours.
@@ -51,6 +51,9 @@ fn main() -> ExitCode {
         }
         if let Some(http) = http {
             proof.take_http(http.await);
+        }
+        if wanted("versions") {
+            proof.versions().await;
         }
         proof
     });

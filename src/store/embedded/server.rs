@@ -58,6 +58,10 @@ pub(super) fn arguments(
     set("--appendonly", "yes".into());
     set("--appendfsync", appendfsync.into());
     set("--aof-load-truncated", "yes".into());
+    if !program.version.has_listpacks() {
+        // One file is all of its log: with a snapshot at its beginning a torn end could not be cut off (`torn`).
+        set("--aof-use-rdb-preamble", "no".into());
+    }
     // A busy queue writes its log many times over while little is left in it: rewriting it sooner, or packing it, would
     // take a core from those who wait.
     set("--auto-aof-rewrite-min-size", "256mb".into());

@@ -31,17 +31,20 @@ pub(super) fn mend(dir: &Path) -> io::Result<u64> {
     Ok(length - whole)
 }
 
-/// The part of the log that is written to: the last one that the manifest names. Before Redis 7 there is one file, which
-/// may begin with a snapshot; it is let alone.
+/// The part of the log that is written to: the last one that the manifest names. Before Redis 7 there is one file.
 fn last_part(dir: &Path) -> io::Result<Option<PathBuf>> {
     let parts = dir.join("appendonlydir");
     let manifest = match fs::read_to_string(parts.join("appendonly.aof.manifest")) {
         Ok(manifest) => manifest,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Some(dir.join("appendonly.aof")).filter(|path| path.exists()));
+        }
         Err(error) => return Err(error),
     };
-    // `file appendonly.aof.3.incr.aof seq 3 type i`
-    let last = manifest.lines().rfind(|line| line.ends_with("type i"));
+    // `file appendonly.aof.3.incr.aof seq 3 type i`; from Redis 8.2 on offsets follow.
+    let written =
+        |line: &&str| line.split(' ').skip_while(|word| *word != "type").nth(1) == Some("i");
+    let last = manifest.lines().rfind(written);
     let name = last.and_then(|line| line.split(' ').nth(1));
     Ok(name.map(|name| parts.join(name)).filter(|path| path.exists()))
 }
@@ -168,10 +171,14 @@ mod tests {
     fn only_the_part_that_is_written_to_is_cut() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(mend(dir.path()).unwrap(), 0, "no log at all");
+        let single = dir.path().join("appendonly.aof");
+        fs::write(&single, format!("{SET}{MULTI}{SET}")).unwrap();
+        assert_eq!(mend(dir.path()).unwrap(), (MULTI.len() + SET.len()) as u64);
+        assert_eq!(fs::read_to_string(&single).unwrap(), SET);
         let parts = dir.path().join("appendonlydir");
         fs::create_dir(&parts).unwrap();
         let manifest = "file appendonly.aof.2.base.rdb seq 2 type b\nfile appendonly.aof.4.incr.aof seq 4 type i\n\
-                        file appendonly.aof.5.incr.aof seq 5 type i\n";
+                        file appendonly.aof.5.incr.aof seq 5 type i startoffset 1117\n";
         fs::write(parts.join("appendonly.aof.manifest"), manifest).unwrap();
         for part in ["4", "5"] {
             let torn = format!("{SET}{MULTI}{SET}");

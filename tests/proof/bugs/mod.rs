@@ -9,6 +9,7 @@ pub mod hand;
 pub mod hunt;
 mod list;
 mod list_more;
+mod list_redis;
 pub mod patches;
 pub mod probes;
 pub mod scene;
@@ -53,5 +54,6 @@ pub struct Patch {
 pub fn all() -> Vec<Bug> {
     let mut all = list::bugs();
     all.extend(list_more::bugs());
+    all.extend(list_redis::bugs());
     all
 }

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
+use super::findings::Findings;
 use super::ground::{Run, ready, redis};
 use crate::harness::{Client, Dueq, Redis, eventually, text, topic};
 use crate::proof::actor::Fleet;
@@ -17,15 +18,15 @@ use crate::proof::stage::{Report, Setting};
 const LAG: Ms = 1_000;
 
 /// Two servers, and the address that leads to the primary.
-pub struct Pair {
-    pub primary: Redis,
-    pub replica: Redis,
-    pub address: Proxy,
+struct Pair {
+    primary: Redis,
+    replica: Redis,
+    address: Proxy,
 }
 
 impl Pair {
     /// A primary and a replica that has all of it.
-    pub async fn start(setting: &Setting) -> Pair {
+    async fn start(setting: &Setting) -> Pair {
         // A replica is served at once, not with others that might come.
         let at_once = ["--repl-diskless-sync-delay", "0"];
         let primary = redis(setting).args(at_once).start().await;
@@ -48,7 +49,7 @@ impl Pair {
     }
 
     /// Waits until the replica has all that the primary has by now.
-    pub async fn caught_up(&self) {
+    async fn caught_up(&self) {
         let wanted = self.primary.info("master_repl_offset").await;
         eventually("a replica that has it all", || async {
             (self.replica.info("slave_repl_offset").await >= wanted).then_some(())
@@ -57,17 +58,31 @@ impl Pair {
     }
 
     /// The replica hears no more of the primary: what that takes from now on will be lost.
-    pub async fn cut_off(&self) {
+    async fn cut_off(&self) {
         let _: String = self.replica.command(&["REPLICAOF", "NO", "ONE"]).await;
     }
 
     /// The replica, cut off before, takes over: the primary becomes its replica, and then the address leads to it.
-    pub async fn switch(&mut self) {
+    async fn switch(&mut self) {
         std::mem::swap(&mut self.primary, &mut self.replica);
         let port = self.primary.port().to_string();
         let _: String = self.replica.command(&["REPLICAOF", "127.0.0.1", &port]).await;
         self.address.lead_to(&self.primary);
         self.follow().await;
+    }
+
+    /// Does everybody go from the replica soon? Subscriptions apart: it passes on what is published at its primary.
+    async fn left_alone(&self) -> bool {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(10) {
+            let list: String = self.replica.command(&["CLIENT", "LIST", "TYPE", "normal"]).await;
+            // The one that asks.
+            if list.lines().count() == 1 {
+                return true;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        false
     }
 }
 
@@ -120,13 +135,27 @@ async fn over(run: &mut Run, pair: &mut Pair, from: Ms, clients: &[Client]) {
         ready(client).await;
     }
     run.fault(FaultKind::PowerLost(begin - from + LAG), begin);
-    eventually("nobody at the replica", || async { left_alone(&pair.replica).await.then_some(()) })
-        .await;
+    let left = pair.left_alone().await;
+    run.demand(left, "I12 liveness", || "lanes stay at the replica".into());
 }
 
-/// Has everybody but the caller gone from this server? Subscriptions apart: a replica passes on what is published at its
-/// primary.
-pub async fn left_alone(redis: &Redis) -> bool {
-    let list: String = redis.command(&["CLIENT", "LIST", "TYPE", "normal"]).await;
-    list.lines().count() == 1
+/// The same where nothing is asked meanwhile: lanes leave by themselves, so that the first requests find the primary.
+pub async fn failover_idle(setting: Setting) -> Report {
+    let mut findings = Findings::new("failover_idle", &setting);
+    let mut pair = Pair::start(&setting).await;
+    let dueq = Dueq::at(&pair.address.url()).bug(setting.bug).start().await;
+    let (client, topic) = (dueq.client(), topic("failover-idle"));
+    client.published(&topic, json!({"payload": 1})).await;
+    pair.caught_up().await;
+    pair.cut_off().await;
+    pair.switch().await;
+    let left = pair.left_alone().await;
+    findings.demand(left, "I12", || "idle lanes stay at the replica".into());
+    // Whichever lane takes these.
+    for _ in 0..10 {
+        let answer = client.publish(&topic, json!({"payload": 2})).await;
+        findings.demand(answer.status == 201, "I12", || format!("after a failover: {answer}"));
+    }
+    findings.tally().published += 11;
+    findings.report()
 }

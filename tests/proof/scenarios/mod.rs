@@ -16,6 +16,7 @@ pub mod client_gone;
 pub mod clock;
 pub mod connections;
 pub mod crew;
+pub mod descriptors;
 pub mod disk;
 pub mod failover;
 pub mod findings;
@@ -58,7 +59,7 @@ scenarios! {
     answers::answers_cut answers::answers_delayed answers::answers_lost burst::burst
     callbacks_killed::callbacks_killed calm::calm client_gone::client_gone clock::clock_back
     clock::clock_forward clock::clock_of_an_instance connections::connections_cut
-    connections::scripts_flushed disk::disk_full failover::failover herd::herd instance_killed::instance_killed
+    connections::scripts_flushed descriptors::descriptors_used_up disk::disk_full failover::failover herd::herd instance_killed::instance_killed
     instance_paused::instance_paused liveness::liveness memory::memory_full
     million_delayed::million_delayed order::order poison::poison power::power_lost
     memory_stays::memory_stays power::redis_killed snapshot::snapshot_restored stale_tokens::stale_tokens stall::redis_busy stall::redis_paused storm::storm
@@ -66,7 +67,7 @@ scenarios! {
 }
 
 /// The faults of the table, with what the table calls them.
-pub const FAULTS: [(&str, &str); 22] = [
+pub const FAULTS: [(&str, &str); 23] = [
     ("instance_killed", "an instance killed (−9) mid-request"),
     ("instance_paused", "an instance stopped for twice a lease"),
     ("client_gone", "clients gone in long polls"),
@@ -82,6 +83,7 @@ pub const FAULTS: [(&str, &str); 22] = [
     ("memory_stays", "memory that stays at the bound"),
     ("failover", "a replica promoted, and the old primary again"),
     ("snapshot_restored", "Redis restarted from an older snapshot"),
+    ("descriptors_used_up", "file descriptors used up"),
     ("disk_full", "the disk full under the log"),
     ("answers_lost", "answers of Redis lost"),
     ("answers_delayed", "answers of Redis late"),

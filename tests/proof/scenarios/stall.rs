@@ -100,7 +100,7 @@ pub async fn redis_paused(setting: Setting) -> Report {
 
 /// A script runs away for some seconds, and Redis answers BUSY.
 pub async fn redis_busy(setting: Setting) -> Report {
-    let redis = redis(&setting).args(["--busy-reply-threshold", "200"]).start().await;
+    let redis = redis(&setting).args(["--lua-time-limit", "200"]).start().await;
     let dueq = hasty(Dueq::on(&redis)).bug(setting.bug).start().await;
     let mut run = Run::begin("redis_busy", &setting, &only(dueq.client()));
     for round in 0..setting.rounds {
