@@ -13,25 +13,29 @@ macro_rules! short {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $scenario() {
             let setting = Setting::short(Durability::Memory, $rounds);
-            scenarios::$scenario::$scenario(setting).await.expect_clean();
+            scenarios::run(stringify!($scenario), setting).await.expect_clean();
         }
     )*};
 }
 
 short! {
+    adversary: 1,
     burst: 1,
     callbacks_killed: 3,
     calm: 1,
     client_gone: 3,
+    endurance: 1,
     herd: 1,
     instance_killed: 3,
     instance_paused: 1,
     liveness: 1,
+    lost_wakes: 3,
     million_delayed: 1,
     order: 1,
     poison: 1,
     stale_tokens: 1,
     ticks_killed: 2,
+    unread: 1,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

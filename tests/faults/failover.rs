@@ -1,24 +1,24 @@
 //! A primary and its replica behind one address, whose roles change, and a Redis that goes back to a snapshot.
 
 use crate::harness::{Dueq, Redis};
-use crate::proof::scenarios::{failover, snapshot};
+use crate::proof::scenarios::run;
 use crate::proof::stage::{Durability::Memory, Setting};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a token of a lost grant fits the next one"]
 async fn failover() {
-    failover::failover(Setting::short(Memory, 1)).await.expect_clean();
+    run("failover", Setting::short(Memory, 1)).await.expect_clean();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a revision that Redis lost is given out again"]
 async fn snapshot_restored() {
-    snapshot::snapshot_restored(Setting::short(Memory, 1)).await.expect_clean();
+    run("snapshot_restored", Setting::short(Memory, 1)).await.expect_clean();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failover_idle() {
-    failover::failover_idle(Setting::short(Memory, 1)).await.expect_clean();
+    run("failover_idle", Setting::short(Memory, 1)).await.expect_clean();
 }
 
 #[tokio::test]

@@ -24,3 +24,4 @@ mod redis_side;
 mod schedules;
 mod seeded;
 mod slots;
+mod watch;

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use super::client::Client;
 use super::process::{Process, code, temp_dir, text_of};
 use super::redis::Redis;
+use super::watch::{self, Instance};
 
 /// What tells a build with seeded bugs which one is on.
 const BUG: &str = "DUEQ_SEEDED_BUG";
@@ -146,8 +147,10 @@ impl Launch {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err);
+        let process = Process::start(&mut command);
         Dueq {
-            process: Process::start(&mut command),
+            watched: watch::instance(process.pid(), &self.dir),
+            process,
             addr_file,
             addr: String::new(),
             dir: self.dir,
@@ -197,6 +200,7 @@ impl Launch {
 pub struct Dueq {
     /// The process, for signals of any kind.
     pub process: Process,
+    watched: Option<Arc<Instance>>,
     addr: String,
     addr_file: PathBuf,
     dir: PathBuf,
@@ -255,6 +259,7 @@ impl Dueq {
 
     /// SIGKILL, and waits until it is gone.
     pub fn kill9(&mut self) {
+        self.ends();
         self.process.kill9();
     }
 
@@ -265,18 +270,30 @@ impl Dueq {
 
     /// SIGCONT.
     pub fn resume(&mut self) {
+        if let Some(watched) = &self.watched {
+            watched.stopped();
+        }
         self.process.signal(Signal::CONT);
     }
 
     /// SIGTERM, then its exit code; at most 20 s.
     pub async fn term(&mut self) -> i32 {
+        self.ends();
         self.process.signal(Signal::TERM);
         self.exit().await
     }
 
     /// Waits for its end, at most 20 s: the exit code, or 128 + the signal.
     pub async fn exit(&mut self) -> i32 {
+        self.ends();
         code(self.process.wait(Duration::from_secs(20)).await)
+    }
+
+    /// Tells the watch that its end is meant.
+    fn ends(&self) {
+        if let Some(watched) = &self.watched {
+            watched.killed();
+        }
     }
 
     /// Waits for the address file, then for a 200 of this path.
@@ -299,8 +316,14 @@ impl Dueq {
 
 impl Drop for Dueq {
     fn drop(&mut self) {
+        if let Some(watched) = &self.watched {
+            watched.over(self.process.ended().map(code));
+        }
         if std::thread::panicking() {
             eprintln!("--- dueq {} printed:\n{}---", self.addr, self.log());
+        } else if self.watched.is_none() {
+            let log = self.log();
+            assert!(!log.contains("panicked at"), "dueq panicked:\n{log}");
         }
     }
 }

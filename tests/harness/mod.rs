@@ -17,6 +17,7 @@ mod process;
 mod receiver;
 mod redis;
 mod topics;
+mod watch;
 mod wire;
 
 pub use self::answer::Answer;
@@ -27,6 +28,7 @@ pub use self::process::{Process, children, lives, temp_dir, text_of};
 pub use self::receiver::Receiver;
 pub use self::redis::{Redis, RedisOptions, free_port, is_redis_6, server};
 pub use self::topics::etag;
+pub use self::watch::{Script, Sights, memory_kib, watched};
 pub use self::wire::Wire;
 
 use std::future::Future;

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use deadpool_redis::redis::aio::MultiplexedConnection;
@@ -15,6 +15,7 @@ use deadpool_redis::redis::{self, FromRedisValue};
 use rustix::process::Signal;
 
 use super::process::{Process, temp_dir, text_of};
+use super::watch::{self, NOTED_MICROS, Server};
 
 /// How a [`Redis`] is to be started.
 #[derive(Clone, Default)]
@@ -71,7 +72,8 @@ impl RedisOptions {
         for _ in 0..5 {
             let port = if self.socket { 0 } else { free_port() };
             if let Some(process) = launch(&self, &dir, port).await {
-                return Redis { process, options: self, dir, port };
+                let watched = watch::server(process.pid(), &url(&self, &dir, port));
+                return Redis { process, watched, options: self, dir, port };
             }
         }
         panic!("no redis-server: {}", text_of(&dir.join("log")));
@@ -81,6 +83,7 @@ impl RedisOptions {
 /// A running redis-server.
 pub struct Redis {
     process: Process,
+    watched: Option<Arc<Server>>,
     options: RedisOptions,
     dir: PathBuf,
     port: u16,
@@ -124,6 +127,7 @@ impl Redis {
 
     /// SIGKILL, and waits until it is gone.
     pub fn kill9(&mut self) {
+        self.looked_at();
         self.process.kill9();
     }
 
@@ -134,6 +138,7 @@ impl Redis {
         let end = Instant::now() + Duration::from_secs(10);
         loop {
             if let Some(process) = launch(&self.options, &self.dir, self.port).await {
+                self.watched = watch::server(process.pid(), &self.url());
                 self.process = process;
                 return;
             }
@@ -166,12 +171,29 @@ impl Redis {
 
     /// SIGSTOP: it keeps its connections and answers nothing.
     pub fn pause(&mut self) {
+        self.stopped();
         self.process.stop();
     }
 
     /// SIGCONT.
     pub fn resume(&mut self) {
         self.process.signal(Signal::CONT);
+        self.stopped();
+    }
+
+    fn stopped(&self) {
+        if let Some(watched) = &self.watched {
+            watched.stopped();
+        }
+    }
+
+    /// The watch's last look, if it lives.
+    fn looked_at(&mut self) {
+        if let Some(watched) = self.watched.take()
+            && self.process.ended().is_none()
+        {
+            watched.look();
+        }
     }
 
     /// A new connection of the test's own.
@@ -207,6 +229,12 @@ impl Redis {
             .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
             .and_then(|value| value.trim().parse().ok())
             .unwrap_or_else(|| panic!("INFO has no number {field}"))
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.looked_at();
     }
 }
 
@@ -265,6 +293,7 @@ async fn launch(options: &RedisOptions, dir: &Path, port: u16) -> Option<Process
         .args(words)
         .envs(options.env.iter().map(|(name, value)| (name, value)))
         .args(["--save", "", "--bind", "127.0.0.1", "--daemonize", "no"])
+        .args(["--slowlog-log-slower-than", NOTED_MICROS])
         .args(["--port", &port.to_string(), "--dir"])
         .arg(working)
         .args(["--appendonly", if options.appendonly { "yes" } else { "no" }]);

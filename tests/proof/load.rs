@@ -11,7 +11,7 @@ use super::actor::{Actor, Fleet};
 use super::audit::{Audit, connect, conserved};
 use super::checker::{self, Violation};
 use super::clients::board::Board;
-use super::clients::{self, Mix, consumers, meddlers, publishers};
+use super::clients::{self, Mix, consumers, meddlers, publishers, quiet};
 use super::history::Outcome;
 use super::record::Recorder;
 use super::stage::{Durability, Report, Setting};
@@ -19,6 +19,8 @@ use crate::harness::{Client, Redis, topic};
 
 /// The drain's clients are numbered from here; the load's from 0.
 const DRAIN: u64 = 8_000;
+/// And those of the quiet topic from here.
+const QUIET: u64 = 7_000;
 
 /// A load that publishes nothing for so long is stuck.
 const STUCK: Duration = Duration::from_secs(60);
@@ -32,6 +34,8 @@ pub struct Load {
     durability: Durability,
     board: Arc<Board>,
     tasks: JoinSet<()>,
+    /// Clients of the quiet topic.
+    quiet: JoinSet<()>,
     /// What was found before the end.
     found: Arc<Mutex<Vec<String>>>,
 }
@@ -48,6 +52,7 @@ impl Load {
             durability: setting.durability,
             board: Arc::new(Board::new(recorder.seed, mix.clone())),
             tasks: JoinSet::new(),
+            quiet: JoinSet::new(),
             found: Arc::default(),
             recorder: Arc::new(recorder),
         };
@@ -72,9 +77,27 @@ impl Load {
             meddlers::watcher: mix.watchers;
             meddlers::pauser: mix.pausers;
         }
+        if mix.publishers > 0 {
+            load.whisper();
+        }
         let (gauge, board) = (load.actor(DRAIN - 1), load.board.clone());
         load.tasks.spawn(async move { board.gauge(gauge).await });
         load
+    }
+
+    /// Starts the clients of the quiet topic.
+    fn whisper(&mut self) {
+        let topic = self.quiet_topic();
+        let (recorder, fleet, board) = (&self.recorder, &self.fleet, &self.board);
+        let actor = |number| Actor::new(recorder, fleet, &topic, number);
+        self.quiet.spawn(quiet::publisher(actor(QUIET), board.clone()));
+        for number in 1..=2 {
+            self.quiet.spawn(quiet::waiter(actor(QUIET + number), board.clone()));
+        }
+    }
+
+    fn quiet_topic(&self) -> String {
+        format!("{}-quiet", self.topic)
     }
 
     /// Starts this many plain publishers and consumers.
@@ -84,7 +107,7 @@ impl Load {
     }
 
     /// A further client of the same run. Give it a number that no other has: the load's are below
-    /// 100, the drain's from 7,999 to 8,900.
+    /// 100, the quiet topic's from 7,000, the drain's from 7,999 to 8,900.
     pub fn actor(&self, number: u64) -> Actor {
         Actor::new(&self.recorder, &self.fleet, &self.topic, number)
     }
@@ -141,6 +164,11 @@ impl Load {
         while let Some(ended) = self.tasks.join_next().await {
             ended.unwrap_or_else(|error| self.find(clients::panic_of(error)));
         }
+        self.quiet.abort_all();
+        while let Some(ended) = self.quiet.join_next().await {
+            let failed = ended.err().filter(|error| !error.is_cancelled());
+            failed.into_iter().for_each(|error| self.find(clients::panic_of(error)));
+        }
     }
 
     /// Ends the load, drains the queue, and reports what was counted and what is wrong.
@@ -174,6 +202,8 @@ impl Load {
             found.iter().cloned().map(Violation::from).collect()
         };
         violations.extend(checker::violations(&history, &audit));
+        let quiet = self.recorder.history(&self.quiet_topic());
+        violations.extend(checker::deaf(&quiet));
         let (outcomes, slowest) = (self.recorder.outcomes(), self.recorder.slowest().0);
         eprintln!("{}: {outcomes:?}, slowest {slowest} ms", self.topic);
         let report = Report {

@@ -22,3 +22,4 @@ pub mod record;
 pub mod scenarios;
 pub mod shim;
 pub mod stage;
+pub mod watch;

@@ -66,6 +66,8 @@ pub struct Tally {
     pub instance_kills: u64,
     pub redis_kills: u64,
     pub power_losses: u64,
+    /// Redis's CPU that the longest script took, in µs; 0 where none was worth a note.
+    pub longest_script_us: u64,
 }
 
 impl Tally {
@@ -83,6 +85,7 @@ impl Tally {
         self.instance_kills += other.instance_kills;
         self.redis_kills += other.redis_kills;
         self.power_losses += other.power_losses;
+        self.longest_script_us = self.longest_script_us.max(other.longest_script_us);
     }
 }
 

@@ -66,6 +66,9 @@ impl Proof {
     pub async fn numbers(&mut self) {
         for (name, messages) in [
             ("liveness", 3_000),
+            ("endurance", 1),
+            ("unread", 1),
+            ("adversary", 51_000),
             ("poison", 100_000),
             ("million_delayed", 1_000_000),
             ("herd", 1),

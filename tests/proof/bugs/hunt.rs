@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::{Bug, all, patches};
 use crate::harness::{SEEDED, Seeded};
 use crate::proof::stage::{Durability, Setting};
+use crate::proof::watch::watched;
 
 /// What came of a hunt.
 #[derive(Clone, Debug)]
@@ -42,7 +43,7 @@ pub async fn hunt(bug: &Bug, limit: Duration) -> Hunted {
         let left = limit.saturating_sub(started.elapsed());
         let setting = Setting { bug: Some(name), ..Setting::short(Durability::Memory, 1) };
         // A task of its own: what the harness itself finds wrong ends it, and is no catch.
-        let mut run = tokio::spawn((bug.scenario.run)(setting));
+        let mut run = tokio::spawn(watched((bug.scenario.run)(setting)));
         match timeout(left, &mut run).await {
             Ok(Ok(report)) => {
                 let expected = |invariant: &str| bug.breaks.contains(&invariant);
@@ -83,7 +84,7 @@ pub async fn hunt_all(part: &str, limit: Duration, at_once: usize) -> Vec<Hunted
 /// The same scenario without the bug: what the checker says then, which should be nothing.
 pub async fn control(bug: &Bug) -> Vec<String> {
     let setting = Setting::short(Durability::Memory, 1);
-    match tokio::spawn((bug.scenario.run)(setting)).await {
+    match tokio::spawn(watched((bug.scenario.run)(setting))).await {
         Ok(report) => report.violations.iter().map(ToString::to_string).collect(),
         Err(failure) => vec![format!("the scenario failed: {failure}")],
     }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use deadpool_redis::redis;
 use serde_json::json;
 
 use super::{Bug, Patch, all};
@@ -30,17 +31,32 @@ pub fn scripts() -> Vec<(String, String)> {
     let source = read("src/store/scripts.rs".to_owned());
     let list = source.split("\nscripts! {").nth(1).expect("the list of scripts");
     let list = list.split("\n}").next().expect("its end");
+    let joined = |names: &str| -> String {
+        let names = names.split('"').skip(1).step_by(2);
+        names.map(|name| read(format!("migrations-lua/includes/{name}.lua"))).collect()
+    };
     let script = |entry: &str| {
         let (name, includes) = entry.split_once(':')?;
         let name = name.split('"').nth(1).expect("a script's name").to_owned();
-        // What stands after the arrow are functions of the includes.
-        let includes = includes.split("=>").next().unwrap().split('"').skip(1).step_by(2);
-        let mut text: String =
-            includes.map(|name| read(format!("migrations-lua/includes/{name}.lua"))).collect();
+        let (includes, rare) = includes.split_once(", rare").unwrap_or((includes, ""));
+        let mut text = joined(includes);
+        // What stands after the arrow are functions of the includes that stand before it.
+        if let Some((rare, functions)) = rare.split_once("=>") {
+            let functions = functions.split('"').skip(1).step_by(2);
+            let functions: String = functions.map(|name| format!(" {name} = {name},")).collect();
+            text +=
+                &format!("local function rare()\n{}return {{{functions} }}\nend\n", joined(rare));
+        }
         text += &read(format!("migrations-lua/scripts/{name}.lua"));
         Some((name, text))
     };
     list.split(';').filter_map(script).collect()
+}
+
+/// The name of the script with this digest.
+pub fn name_of(sha: &str) -> Option<String> {
+    let is = |(_, text): &(String, String)| redis::Script::new(text).get_hash() == sha;
+    scripts().into_iter().find(is).map(|(name, _)| name)
 }
 
 /// What is wrong with a bug's patches, one applied after the other; empty when each finds its place.

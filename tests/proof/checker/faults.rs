@@ -22,6 +22,8 @@ pub(super) struct Faults {
     pub losses: Vec<Loss>,
     /// When answers may have been lost without any request that shows it.
     pub disturbed: Windows,
+    /// When something was out of order that concerns everybody: an instance's end concerns only those who wait there.
+    shared: Windows,
 }
 
 impl Faults {
@@ -41,11 +43,20 @@ impl Faults {
             spans.iter().map(|(from, until)| (*from, until + GRACE)).collect();
         disturbed
             .extend(ops.iter().filter(|op| !op.was_answered()).map(|op| (op.sent, op.answered)));
+        let own =
+            |kind| matches!(kind, FaultKind::InstanceKilled(_) | FaultKind::InstancePaused(_));
+        let shared = harmful().filter(|fault| !own(fault.kind));
         Faults {
+            shared: Windows::new(shared.map(|fault| (fault.from, fault.until)).collect()),
             spans,
             losses: faults.iter().filter_map(loss).collect(),
             disturbed: Windows::new(disturbed),
         }
+    }
+
+    /// Is anything but an instance out of order between these instants?
+    pub fn during(&self, from: Ms, until: Ms) -> bool {
+        self.shared.touch(from, until)
     }
 
     /// Until when an op may take effect: its answer, or long enough where there was none.

@@ -83,7 +83,7 @@ fn latenesses(history: &History) -> Vec<(Ms, String)> {
 }
 
 /// From when until when this long poll waited for its first message, at least.
-fn waited(op: &Op) -> Option<(Ms, Ms)> {
+pub(super) fn waited(op: &Op) -> Option<(Ms, Ms)> {
     match &op.what {
         What::Lease { wait, outcome: Outcome::Ok(grants), .. } if *wait > 0 => {
             let granted = grants.iter().map(|grant| grant.granted_at).min();
@@ -99,7 +99,7 @@ fn waited(op: &Op) -> Option<(Ms, Ms)> {
 const ARRIVAL: Ms = 20;
 
 /// When the topic may have been paused.
-fn paused(ops: &[Op]) -> Windows {
+pub(super) fn paused(ops: &[Op]) -> Windows {
     let pauses = ops.iter().filter(|op| matches!(op.what, What::Pause { paused: true, .. }));
     let resumes: Vec<Ms> = ops
         .iter()

@@ -13,6 +13,7 @@ mod attempts;
 mod birth;
 mod clock;
 mod contract;
+mod deaf;
 mod due;
 mod ends;
 mod extends;
@@ -76,7 +77,7 @@ impl fmt::Display for Violation {
 }
 
 /// Everything that is wrong with one topic's run; empty when all promises held. Of how soon things
-/// happened it says nothing: that is for [`liveness`] and [`overdue`].
+/// happened it says only who was not told at all: the rest is for [`liveness`] and [`overdue`].
 pub fn violations(history: &History, audit: &Audit) -> Vec<Violation> {
     let run = Run::read(history, audit);
     let mut found = Found::default();
@@ -94,6 +95,7 @@ pub fn violations(history: &History, audit: &Audit) -> Vec<Violation> {
         losses::check,
         order::check,
         totals::check,
+        deaf::check,
     ];
     checks.iter().for_each(|check| check(&run, &mut found));
     found.told(&run)
@@ -110,5 +112,14 @@ pub fn order(history: &History) -> Vec<Violation> {
     let run = Run::read(history, &audit);
     let mut found = Found::default();
     order::check(&run, &mut found);
+    found.told(&run)
+}
+
+/// Lost wake-ups alone.
+pub fn deaf(history: &History) -> Vec<Violation> {
+    let audit = Audit::default();
+    let run = Run::read(history, &audit);
+    let mut found = Found::default();
+    deaf::check(&run, &mut found);
     found.told(&run)
 }

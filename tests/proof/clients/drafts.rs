@@ -1,5 +1,7 @@
 //! What a publish says, before it is sent: a draft can be sent again, word for word.
 
+use serde_json::json;
+
 use crate::proof::history::{Ms, OnDuplicate, Outcome, Publish};
 
 /// What a publish says beside its payload.
@@ -37,7 +39,7 @@ impl Draft {
                 body += &format!(r#","{name}":{value}"#);
             }
         };
-        let text = |text: &str| format!("\"{text}\""); // own names: nothing in them to escape
+        let text = |text: &str| json!(text).to_string();
         let key = &options.key;
         field("max_attempts", max_attempts.map(|n| n.to_string()));
         field("ttl_ms", ttl.map(|n| n.to_string()));
@@ -72,4 +74,12 @@ const SPELLINGS: [&str; 5] =
 pub fn payload(client: u64, number: u64, padding: usize) -> String {
     let spelling = SPELLINGS[number as usize % SPELLINGS.len()];
     format!(r#"{{"u" :"{client}-{number}", "x":{spelling}, "pad":"{}"}}"#, "p".repeat(padding))
+}
+
+/// A control character, each in its turn: NUL, those below the space, DEL, those of Latin-1. Whoever cuts a name off at one
+/// takes it for another's, since names differ behind it.
+pub fn control(number: u64) -> char {
+    let controls = (0..0x20).chain(0x7f..0xa0);
+    let mut all = controls.filter_map(char::from_u32).cycle();
+    all.nth(number as usize % 65).unwrap_or_default()
 }

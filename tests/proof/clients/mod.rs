@@ -15,6 +15,7 @@ pub mod meddlers;
 pub mod mix;
 pub mod publishers;
 pub mod publishing;
+pub mod quiet;
 mod wire;
 
 use tokio::task::JoinError;

@@ -6,9 +6,9 @@
 pub mod schema;
 pub mod wire;
 
+use crate::harness::memory_kib;
+
 /// Resident memory of a process, KiB.
 pub fn rss_kib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its VmRSS");
-    line.trim().trim_end_matches(" kB").parse().expect("a number of KiB")
+    memory_kib(pid).expect("a living process") as u64
 }

@@ -7,7 +7,9 @@ use std::future::Future;
 use std::pin::Pin;
 
 use super::stage::{Report, Setting};
+use super::watch::watched;
 
+pub mod adversary;
 pub mod answers;
 pub mod burst;
 pub mod callbacks_killed;
@@ -18,6 +20,7 @@ pub mod connections;
 pub mod crew;
 pub mod descriptors;
 pub mod disk;
+pub mod endurance;
 pub mod failover;
 pub mod findings;
 pub mod ground;
@@ -25,6 +28,7 @@ pub mod herd;
 pub mod instance_killed;
 pub mod instance_paused;
 pub mod liveness;
+pub mod lost_wakes;
 pub mod memory;
 pub mod memory_stays;
 pub mod million_delayed;
@@ -37,6 +41,7 @@ pub mod stale_tokens;
 pub mod stall;
 pub mod storm;
 pub mod ticks_killed;
+pub mod unread;
 
 /// A scenario, started.
 pub type Running = Pin<Box<dyn Future<Output = Report>>>;
@@ -48,7 +53,7 @@ macro_rules! scenarios {
         /// The scenario of this name.
         pub fn find(name: &str) -> Option<Scenario> {
             match name {
-                $(stringify!($name) => Some(|setting| Box::pin($module::$name(setting))),)*
+                $(stringify!($name) => Some(|setting| Box::pin(watched($module::$name(setting)))),)*
                 _ => None,
             }
         }
@@ -56,19 +61,30 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    answers::answers_cut answers::answers_delayed answers::answers_lost burst::burst
+    adversary::adversary answers::answers_cut answers::answers_delayed answers::answers_lost burst::burst
     callbacks_killed::callbacks_killed calm::calm client_gone::client_gone clock::clock_back
     clock::clock_forward clock::clock_of_an_instance connections::connections_cut
-    connections::scripts_flushed descriptors::descriptors_used_up disk::disk_full failover::failover herd::herd instance_killed::instance_killed
-    instance_paused::instance_paused liveness::liveness memory::memory_full
-    million_delayed::million_delayed order::order poison::poison power::power_lost
-    memory_stays::memory_stays power::redis_killed snapshot::snapshot_restored stale_tokens::stale_tokens stall::redis_busy stall::redis_paused storm::storm
-    ticks_killed::ticks_killed
+    connections::scripts_flushed descriptors::descriptors_used_up disk::disk_full endurance::endurance
+    failover::failover failover::failover_idle herd::herd instance_killed::instance_killed
+    instance_paused::instance_paused liveness::liveness lost_wakes::lost_wakes memory::memory_full
+    memory_stays::memory_stays million_delayed::million_delayed order::order poison::poison power::power_lost
+    power::redis_killed snapshot::snapshot_restored stale_tokens::stale_tokens stall::redis_busy stall::redis_paused
+    storm::storm ticks_killed::ticks_killed unread::unread
+}
+
+/// Runs the scenario of this name under watch.
+///
+/// # Panics
+/// When there is none.
+pub async fn run(name: &str, setting: Setting) -> Report {
+    let scenario = find(name).unwrap_or_else(|| panic!("there is no scenario {name}"));
+    scenario(setting).await
 }
 
 /// The faults of the table, with what the table calls them.
-pub const FAULTS: [(&str, &str); 23] = [
+pub const FAULTS: [(&str, &str); 26] = [
     ("instance_killed", "an instance killed (−9) mid-request"),
+    ("lost_wakes", "an instance killed (−9) between a script and its wake-up; wake-ups cut off"),
     ("instance_paused", "an instance stopped for twice a lease"),
     ("client_gone", "clients gone in long polls"),
     ("callbacks_killed", "an instance killed in the middle of a callback"),
@@ -88,6 +104,8 @@ pub const FAULTS: [(&str, &str); 23] = [
     ("answers_lost", "answers of Redis lost"),
     ("answers_delayed", "answers of Redis late"),
     ("answers_cut", "answers of Redis cut off in the middle"),
+    ("unread", "clients that never read, receivers that never end"),
+    ("adversary", "a client's settings as the adversary"),
     ("clock_forward", "Redis's clock an hour forward"),
     ("clock_back", "Redis's clock an hour back"),
     ("clock_of_an_instance", "an instance's clock an hour off"),

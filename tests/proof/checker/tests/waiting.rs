@@ -48,3 +48,47 @@ fn a_long_poll_that_is_answered_late_is_named() {
     op.answered = 1_800;
     assert_eq!(overdue(&Small::of([op]).history(), 500)[0].invariant, "I12");
 }
+
+/// Somebody waits from 1000 on for 8 s; A is published at 1100 and granted as late as that.
+fn untold(granted_at: Ms) -> Small {
+    let mut late = lease(grant(A, 1, 1_100, granted_at));
+    late.answered = granted_at + 2;
+    let waits = empty_lease(1_000, 8_000, Outcome::Ok(vec![]));
+    Small::of([publish(1_100, 0, &payload(A), Outcome::Ok(A)), waits, late]).there(A, "unack")
+}
+
+#[test]
+fn who_waits_and_is_not_told_is_named() {
+    untold(3_000).passes();
+    untold(3_200).names("I12");
+    let mut never = untold(3_200);
+    never.ops.pop();
+    never.names("I12");
+    never.ops[1].answered = 2_500; // nobody waited for so long
+    if let What::Lease { wait, .. } = &mut never.ops[1].what {
+        *wait = 1_500;
+    }
+    never.passes();
+}
+
+#[test]
+fn a_fault_excuses_what_it_meets_and_not_what_comes_after_it() {
+    untold(3_200).fault(FaultKind::RedisPaused, 1_050, 1_200).passes();
+    untold(3_200).fault(FaultKind::RedisPaused, 900, 1_050).names("I12");
+    untold(3_200).fault(FaultKind::InstanceKilled(3), 1_050, 3_000).names("I12");
+    untold(3_200).fault(FaultKind::InstancePaused(0), 1_050, 3_000).passes();
+    untold(3_200).fault(FaultKind::InstancePaused(1), 1_050, 3_000).names("I12");
+}
+
+#[test]
+fn what_may_have_been_taken_was_not_kept_from_anybody() {
+    let deaf = |op: Op| {
+        let mut run = untold(3_200);
+        run.ops.push(op);
+        run.found().iter().any(|what| what.starts_with("I12"))
+    };
+    assert!(deaf(op(900, What::Pause { paused: false, outcome: Outcome::Ok(()) })));
+    assert!(!deaf(op(1_200, What::Pause { paused: true, outcome: Outcome::Ok(()) })));
+    assert!(!deaf(delete(1_200, A, false, Outcome::Unknown)));
+    assert!(!deaf(empty_lease(1_200, 100, Outcome::Unknown)));
+}
