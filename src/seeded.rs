@@ -26,6 +26,16 @@ pub(crate) fn local_clock() -> i64 {
     since.map_or(0, |since| since.as_millis() as i64) - 2_000
 }
 
+/// What a bug never gives back.
+pub(crate) fn keep() {
+    if bug("memory kept") {
+        std::mem::forget(vec![1_u8; 16 * 1024]);
+    }
+    if bug("descriptor kept") {
+        std::mem::forget(std::fs::File::open("/dev/null"));
+    }
+}
+
 #[cfg(feature = "seeded-bugs")]
 pub(crate) use on::{bug, patched};
 

@@ -9,7 +9,7 @@ use super::{
         RedriveProblems,
     },
 };
-use crate::store::Which;
+use crate::{seeded, store::Which};
 use axum::{
     extract::State,
     http::StatusCode,
@@ -52,6 +52,7 @@ pub async fn get_message(
     query: Query,
 ) -> Result<Response, Problem> {
     query.none()?;
+    seeded::keep();
     let (topic, found) = state.store.get(&Which::Id(id)).await?;
     Ok(super::json(&Message::whole(&topic, &found)?).into_response())
 }

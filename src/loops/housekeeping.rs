@@ -5,6 +5,7 @@ use super::dead_letters::{WriteDeadLetter, tell_at_once, tell_of_deaths};
 use crate::{
     error::Error,
     model::{Millis, TopicName},
+    seeded,
     store::{Claim, Store},
 };
 use std::time::Duration;
@@ -46,6 +47,7 @@ async fn pass_on(store: &Store, deaths: &UnboundedSender<TopicName>) {
 
 async fn sweep(store: &Store, write: WriteDeadLetter) {
     loop {
+        assert!(!seeded::bug("panic in the background"), "a bug on purpose");
         match store.claim_sweeps().await {
             Ok((claims, next)) => {
                 let idle = claims.is_empty();

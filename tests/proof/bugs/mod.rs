@@ -3,7 +3,7 @@
 //!
 //! Most bugs are patches of the Lua scripts and stand here; the others have a line in the program
 //! (`src/seeded.rs` says how both get into it). Each names a scenario that meets it: mostly a probe
-//! ([`probes`]), a scenario of some seconds made for it, which is clean without the bug.
+//! ([`probes`]), a scenario of some seconds made for it, which is clean without the bug. All of them run under watch.
 
 pub mod hand;
 pub mod hunt;
@@ -13,6 +13,7 @@ mod list_redis;
 pub mod patches;
 pub mod probes;
 pub mod scene;
+mod watched;
 mod wire;
 
 use std::pin::Pin;
@@ -55,5 +56,6 @@ pub fn all() -> Vec<Bug> {
     let mut all = list::bugs();
     all.extend(list_more::bugs());
     all.extend(list_redis::bugs());
+    all.extend(watched::bugs());
     all
 }

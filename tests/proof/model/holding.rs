@@ -11,8 +11,7 @@ use crate::harness::{instant, instant_ms};
 /// How a nack ends the lease, in words, as the model has it.
 fn kind(how: &How) -> (Kind, Option<i64>, Option<String>) {
     let kind = [Kind::Failed, Kind::Released, Kind::Dead][usize::from(how.kind % 3)];
-    let reason = || format!("because é\0{}\n\r\t\u{1b}\u{7f}, and", how.kind);
-    (kind, how.delay, how.reason.then(reason))
+    (kind, how.delay, how.reason.then(|| format!("because é {}", how.kind)))
 }
 
 fn nack_body(body: &mut Value, how: &How) {

@@ -24,8 +24,8 @@ pub async fn endurance(setting: Setting) -> Report {
     let crew = Crew::start(&setting, 1).await;
     let (client, topic) = (crew.client(0), topic("endurance"));
     let turns = if setting.messages > 0 { 60 } else { 6 };
-    // An allocator keeps what it got; 1 KiB a request would be a hundred times as much in a long run.
-    let most_kib = if setting.messages > 0 { 16 * 1024 } else { 6 * 1024 };
+    // An allocator keeps what it got, and that is settled after the first turns; 1 KiB a request would be more.
+    let most_kib = if setting.messages > 0 { 16 * 1024 } else { 4 * 1024 };
     let pid = crew.instances[0].pid();
     let (mut requests, mut before) = (0, 0);
     for turn in 0..WARM + turns {

@@ -20,7 +20,7 @@ const CROWD: usize = 25;
 /// An answer that nobody reads for 30 s ends its connection; so does a request that stops half way.
 const ENDS: Duration = Duration::from_secs(45);
 /// What others may have to wait, beyond what they ask for.
-const MOST: Ms = 2_000;
+const MOST: Ms = 5_000;
 
 /// Crowds send half a request, or many requests whose answers they never read, and stay; and messages are called out to
 /// receivers that never answer, never end, or say `100 Continue` for ever. Others are served meanwhile, well receivers are
