@@ -10,7 +10,7 @@
 -- ARGV[7] dead topic: where deaths are told of, or ''
 -- returns: 'OK'; 'STALE' where a later topic of this name, or a later revision, is there; 'DELETED' where the topic is
 --   not any more
--- cost: HMGET, HDEL, HSET, HSET or HDEL, maybe HDEL and UNLINK
+-- cost: HMGET, HDEL, HSET, HSET or HDEL, PUBLISH, maybe HDEL and UNLINK
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules')
 local number, revision = tonumber(ARGV[1]), tonumber(ARGV[2])
 if meta[1] then
@@ -38,4 +38,6 @@ else
 end
 -- Without a TTL nobody keeps up when messages first fell due.
 if string.byte(ARGV[6]) == 44 then redis.call('UNLINK', KEYS[2]) end
+-- Consumers may wait for the topic before it exists, or under another configuration.
+announce(KEYS[1])
 return 'OK'

@@ -3,7 +3,7 @@
 -- ARGV[1] topic: number and revision
 -- ARGV[2] paused: 1 or 0
 -- returns: 'OK' or 'STALE'
--- cost: HMGET, HDEL, HSET
+-- cost: HMGET, HDEL, HSET, PUBLISH
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 -- A first write that removes, and misses: at maxmemory everything after it is let through.
@@ -14,4 +14,5 @@ if rules == '0,,,,,,' then
 else
   redis.call('HSET', KEYS[1], 'rules', rules)
 end
+if ARGV[2] == '0' then announce(KEYS[1]) end
 return 'OK'

@@ -10,7 +10,7 @@
 -- ARGV[5] revision that the caller worked from, 0 where there was no topic: with another one nothing is done; '' for any
 -- ARGV[6] push: 1 when dueq sends its messages itself
 -- returns: {created 0|1, 'number revision configuration'}, 'FULL', 'MISMATCH' or 'CHANGED'
--- cost: HGET, HINCRBY, HSET, SADD or SREM; HINCRBY, HSET, ZADD when it is new, otherwise HDEL
+-- cost: HGET, HINCRBY, HSET, SADD or SREM, PUBLISH; HINCRBY, HSET, ZADD when it is new, otherwise HDEL
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 local number, revision
 if entry then number, revision = string.match(entry, '^(%d+) (%d+)') end
@@ -36,4 +36,6 @@ if ARGV[6] == '1' then
 else
   redis.call('SREM', KEYS[4], ARGV[1])
 end
+-- Those who send what is pushed look at all settings again.
+announce(KEYS[1], '_pushed')
 return { created, entry }

@@ -19,9 +19,12 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
+
+/// Topics that a request looks at together, at most: a page must not crowd out what others ask for.
+const LOOKS: usize = 32;
 
 /// A topic: one consistent look.
 #[derive(Serialize, ToSchema)]
@@ -243,9 +246,13 @@ pub async fn list_topics(State(state): State<AppState>, query: Query) -> Result<
     let more = names.len() > limit;
     names.truncate(limit);
     let next_cursor = names.last().filter(|_| more).map(|last| list.seal(last));
-    let looks = join_all(names.iter().map(|name| state.store.topic(name))).await;
-    let mut items = Vec::with_capacity(names.len());
-    for (name, look) in names.into_iter().zip(looks) {
+    let looks = stream::iter(names).map(|name| {
+        let store = state.store.clone();
+        async move { (store.topic(&name).await, name) }
+    });
+    let mut looks = looks.buffered(LOOKS);
+    let mut items = Vec::new();
+    while let Some((look, name)) = looks.next().await {
         match look {
             Ok((_, snapshot)) => {
                 let paused = snapshot.paused;

@@ -3,7 +3,7 @@
 use super::{
     backend::Backend,
     call::{Context, Ticket, Verb},
-    inbox::Job,
+    job::Job,
     registry::Topic,
     reply::{CallError, Fields, malformed},
     scripts::{self, Script},

@@ -2,7 +2,7 @@
 
 use super::{
     call::{Call, Context},
-    inbox::Job,
+    job::Job,
     lanes::{Lanes, StoreMode},
     registry::Topic,
     reply::{CallError, malformed, word},
@@ -16,6 +16,8 @@ use tokio::sync::oneshot;
 pub(crate) trait Alone: Send + Sync + 'static {
     /// What it gets.
     type Answer: Send + 'static;
+    /// It looks at a whole topic, or operates on it: whoever publishes and consumes comes first.
+    const BEHIND: bool = false;
 
     /// The script.
     fn script() -> &'static Script;
@@ -57,6 +59,10 @@ impl<A: Alone> Call for AloneCall<A> {
     fn refuse(self: Box<Self>) {
         let _ = self.answer.send(Err(CallError::Unavailable));
     }
+
+    fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
+    }
 }
 
 impl Lanes {
@@ -71,6 +77,7 @@ impl Lanes {
         match self.mode {
             StoreMode::Ceiling => return Err(CallError::Unavailable),
             StoreMode::Direct => self.call_directly(call).await,
+            StoreMode::Group if A::BEHIND => self.inbox.put(Job::Behind(call, Instant::now())),
             StoreMode::Group => self.inbox.put(Job::Alone(call, Instant::now())),
         }
         // A lane that ended without an answer had sent the request, or may have.

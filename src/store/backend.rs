@@ -16,7 +16,7 @@ use deadpool_redis::{
 use std::{
     collections::HashMap,
     sync::{Arc, RwLock},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Version of the key schema that this program reads and writes.
@@ -176,8 +176,9 @@ impl Backend {
         }
         let run_id = line("run_id");
         // Ids carry Redis's time, so it must be known before the first message.
+        let sent = Instant::now();
         if let Value::Array(time) = ask(connection, &cmd("TIME")).await? {
-            self.clock.observe_time(&time);
+            self.clock.observe_time(&time, sent);
         }
         let _meeting = self.meeting.lock().await;
         if let Some(service) = self.service()

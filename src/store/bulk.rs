@@ -29,6 +29,7 @@ pub(crate) struct PurgeSome {
 
 impl Alone for PurgeSome {
     type Answer = PurgedSome;
+    const BEHIND: bool = true;
 
     fn script() -> &'static Script {
         &scripts::PURGE_TOPIC
@@ -49,7 +50,7 @@ impl Alone for PurgeSome {
         reply: Value,
     ) -> Result<PurgedSome, CallError> {
         let mut fields = Fields::of(reply)?;
-        context.backend.clock.observe(fields.int()?);
+        context.read_now(&mut fields)?;
         let (purged, left) = (fields.int()?, fields.int()?);
         topic.counters.purged.inc_by(purged as u64);
         Ok(PurgedSome { purged, left })
@@ -84,6 +85,7 @@ pub(crate) struct RedrivenSome {
 
 impl Alone for RedriveSome {
     type Answer = RedrivenSome;
+    const BEHIND: bool = true;
 
     fn script() -> &'static Script {
         &scripts::REDRIVE_TOPIC
@@ -126,6 +128,7 @@ pub struct Swept {
 
 impl Alone for Sweep {
     type Answer = Swept;
+    const BEHIND: bool = true;
 
     fn script() -> &'static Script {
         &scripts::SWEEP
@@ -143,7 +146,7 @@ impl Alone for Sweep {
         reply: Value,
     ) -> Result<Swept, CallError> {
         let mut fields = Fields::of(reply)?;
-        context.backend.clock.observe(fields.int()?);
+        context.read_now(&mut fields)?;
         let more = fields.int()? == 1;
         let next_at = Some(fields.int()?).filter(|at| *at > 0);
         let counters = &topic.counters;

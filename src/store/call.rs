@@ -23,9 +23,23 @@ pub(crate) struct Context<'a> {
     pub run: &'a Arc<Run>,
     /// Topics whose sleeping consumers a reply asked to wake.
     pub wakes: Vec<Arc<Topic>>,
+    /// When the call was sent.
+    pub sent: Instant,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// For calls that are sent now.
+    pub fn new(backend: &'a Backend, run: &'a Arc<Run>) -> Self {
+        Self { backend, run, wakes: Vec::new(), sent: Instant::now() }
+    }
+
+    /// Reads what nearly every script begins its reply with: Redis's time.
+    pub fn read_now(&self, fields: &mut Fields) -> Result<Millis, CallError> {
+        let now = fields.int()?;
+        self.backend.clock.observe(now, self.sent);
+        Ok(now)
+    }
+
     /// Reads what every script that makes messages due begins its reply with: Redis's time, and whether consumers of
     /// the topic must be woken. Returns the time.
     pub fn read_wake(
@@ -33,8 +47,7 @@ impl Context<'_> {
         topic: &Arc<Topic>,
         fields: &mut Fields,
     ) -> Result<Millis, CallError> {
-        let now = fields.int()?;
-        self.backend.clock.observe(now);
+        let now = self.read_now(fields)?;
         if fields.int()? == 1 {
             self.wakes.push(topic.clone());
         }
@@ -81,7 +94,23 @@ pub(crate) struct Ticket<V: Verb> {
     pub topic: Arc<Topic>,
     /// When it came: what waits too long is refused and not sent.
     pub since: Instant,
-    pub answer: oneshot::Sender<Result<V::Answer, CallError>>,
+    /// `None` where nobody wants to know.
+    pub answer: Option<oneshot::Sender<Result<V::Answer, CallError>>>,
+}
+
+impl<V: Verb> Ticket<V> {
+    /// Hands out the answer.
+    pub fn answer(self, answer: Result<V::Answer, CallError>) {
+        if let Some(caller) = self.answer {
+            // A caller that is gone drops the answer, which knows what to do then (see `Grants`).
+            let _ = caller.send(answer);
+        }
+    }
+
+    /// Has the caller gone, who wanted to know?
+    pub fn is_abandoned(&self) -> bool {
+        self.answer.as_ref().is_some_and(oneshot::Sender::is_closed)
+    }
 }
 
 /// Requests that go to Redis in one call.
@@ -126,6 +155,8 @@ pub(crate) trait Call: Send + Sync {
     fn finish(self: Box<Self>, context: &mut Context<'_>, result: Result<Value, CallError>);
     /// Answers all of its requests that nothing was sent.
     fn refuse(self: Box<Self>);
+    /// Has everybody gone who waited for its answers?
+    fn is_abandoned(&self) -> bool;
 }
 
 impl<V: Verb> Call for Group<V> {
@@ -149,15 +180,18 @@ impl<V: Verb> Call for Group<V> {
             answers.rotate_left(1);
         }
         for (ticket, answer) in self.tickets.into_iter().zip(answers) {
-            // A caller that is gone drops the answer, which knows what to do then (see `Grants`).
-            let _ = ticket.answer.send(answer);
+            ticket.answer(answer);
         }
     }
 
     fn refuse(self: Box<Self>) {
         for ticket in self.tickets {
-            let _ = ticket.answer.send(Err(CallError::Unavailable));
+            ticket.answer(Err(CallError::Unavailable));
         }
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.tickets.iter().all(Ticket::is_abandoned)
     }
 }
 
@@ -178,5 +212,9 @@ impl Call for Single {
 
     fn refuse(self: Box<Self>) {
         let _ = self.answer.send(Err(CallError::Unavailable));
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
     }
 }

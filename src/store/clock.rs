@@ -13,10 +13,12 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// A reply this far (ms) from what was expected means that Redis's clock was set.
+/// A reply this far (ms) from all that can be expected means that Redis's clock was set.
 const STEP_MS: u64 = 500;
 /// A better estimate is forgotten after this, so that clocks that drift apart are followed.
 const KEEP: Duration = Duration::from_secs(2);
+/// Not for a reply that was on its way for longer than this (µs): it says little.
+const PROMPT_US: i64 = 100_000;
 
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -51,30 +53,35 @@ impl Clock {
         Duration::from_micros(left.try_into().unwrap_or(0))
     }
 
-    /// Takes an instant that a reply just brought.
-    pub fn observe(&self, redis_now: Millis) {
-        let offset = redis_now.saturating_mul(1000).saturating_sub(self.elapsed_us());
+    /// Takes an instant that a reply just brought; the request was sent at `sent`, and Redis looked at its clock somewhere in
+    /// between. So a reply that comes late is no step of the clock.
+    pub fn observe(&self, redis_now: Millis, sent: Instant) {
+        let redis_us = redis_now.saturating_mul(1000);
+        let least = redis_us.saturating_sub(self.elapsed_us());
         let known = self.offset.load(Ordering::Relaxed);
-        if offset == known {
+        if least == known {
             return;
         }
+        let sent_us = sent.saturating_duration_since(self.base).as_micros() as i64;
+        let most = redis_us.saturating_add(999).saturating_sub(sent_us).max(least);
         let Ok(mut raised) = self.raised.lock() else { return };
-        let stepped = offset.abs_diff(known) > STEP_MS * 1000;
         // The reply that travelled fastest comes nearest to the truth: keep the greatest, for a while.
-        if offset > known || stepped || raised.elapsed() > KEEP {
+        let renewed = raised.elapsed() > KEEP && most.saturating_sub(least) < PROMPT_US;
+        let offset = if renewed { least } else { known.clamp(least, most) };
+        if renewed || offset != known {
             self.offset.store(offset, Ordering::Relaxed);
             *raised = Instant::now();
         }
-        if stepped {
+        if offset.abs_diff(known) > STEP_MS * 1000 {
             self.steps.send_replace(());
         }
     }
 
     /// Takes the reply to TIME: seconds, microseconds.
-    pub fn observe_time(&self, time: &[Value]) {
+    pub fn observe_time(&self, time: &[Value], sent: Instant) {
         let number = |at: usize| time.get(at).and_then(reply::word)?.parse::<Millis>().ok();
         if let (Some(seconds), Some(micros)) = (number(0), number(1)) {
-            self.observe(seconds.saturating_mul(1000).saturating_add(micros / 1000));
+            self.observe(seconds.saturating_mul(1000).saturating_add(micros / 1000), sent);
         }
     }
 
@@ -100,17 +107,38 @@ mod tests {
     fn the_estimate_is_never_ahead_and_follows_a_step() {
         let clock = Clock::new();
         let steps = clock.steps();
-        clock.observe(1_000_000);
+        let observe = |redis_now| clock.observe(redis_now, Instant::now());
+        observe(1_000_000);
         assert!((999_999..=1_000_050).contains(&clock.now()));
-        clock.observe(999_990);
+        clock.observe(999_990, Instant::now() - Duration::from_millis(50));
         assert!(clock.now() >= 1_000_000, "a slower reply does not pull the estimate back");
-        clock.observe(5_000_000);
+        observe(5_000_000);
         assert!(clock.now() >= 5_000_000);
-        clock.observe(1_000_000);
+        observe(1_000_000);
         assert!(clock.now() < 1_000_500);
         let left = clock.until(1_002_000);
         assert!((Duration::from_millis(1_500)..=Duration::from_millis(2_000)).contains(&left));
         assert_eq!(clock.until(999_000), Duration::ZERO);
+        assert!(steps.has_changed().unwrap());
+    }
+
+    #[test]
+    fn a_late_answer_is_no_step_and_a_step_told_late_is_one() {
+        let mut clock = Clock::new();
+        // As if dueq had been up for a minute.
+        clock.base -= Duration::from_secs(60);
+        clock.observe(1_000_000, Instant::now());
+        let mut steps = clock.steps();
+        steps.mark_unchanged();
+        for ms in [600, 5_000] {
+            // Redis looked at its clock as soon as it was asked, and the answer took so long.
+            let sent = Instant::now() - Duration::from_millis(ms);
+            clock.observe(1_000_000 - ms as i64, sent);
+            assert!(clock.now() >= 1_000_000, "the estimate after {ms} ms");
+        }
+        assert!(!steps.has_changed().unwrap());
+        clock.observe(997_000, Instant::now() - Duration::from_millis(600));
+        assert!(clock.now() < 999_000, "no answer is that late: the clock was set back");
         assert!(steps.has_changed().unwrap());
     }
 }

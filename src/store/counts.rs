@@ -58,6 +58,7 @@ pub(crate) struct CountTopic;
 
 impl Alone for CountTopic {
     type Answer = TopicSnapshot;
+    const BEHIND: bool = true;
 
     fn script() -> &'static Script {
         &scripts::COUNT_TOPIC
@@ -75,8 +76,7 @@ impl Alone for CountTopic {
         reply: Value,
     ) -> Result<TopicSnapshot, CallError> {
         let mut fields = Fields::of(reply)?;
-        let now = fields.int()?;
-        context.backend.clock.observe(now);
+        let now = context.read_now(&mut fields)?;
         let (more, paused) = (fields.int()? == 1, fields.int()? == 1);
         let (delayed, ready, leased) = (fields.int()?, fields.int()?, fields.int()?);
         let (dead, acked) = (fields.int()?, fields.int()?);
@@ -111,6 +111,7 @@ pub(crate) struct Forecast {
 impl Alone for Forecast {
     /// Where the first bucket begins, and the counts.
     type Answer = (Millis, Vec<i64>);
+    const BEHIND: bool = true;
 
     fn script() -> &'static Script {
         &scripts::FORECAST_TOPIC

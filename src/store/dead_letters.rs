@@ -131,6 +131,7 @@ impl Store {
 
 impl Alone for TakeDead {
     type Answer = Vec<Death>;
+    const BEHIND: bool = true;
 
     fn script() -> &'static Script {
         &scripts::TAKE_DEAD
@@ -148,7 +149,7 @@ impl Alone for TakeDead {
         reply: Value,
     ) -> Result<Vec<Death>, CallError> {
         let mut fields = Fields::of(reply)?;
-        context.backend.clock.observe(fields.int()?);
+        context.read_now(&mut fields)?;
         let mut deaths = Vec::with_capacity(fields.len() / 3);
         while !fields.is_empty() {
             let member: Member = fields.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;

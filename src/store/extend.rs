@@ -4,7 +4,7 @@ use super::{
     ack::{refused, write_holders},
     backend::Backend,
     call::{Context, Ticket, Verb},
-    inbox::Job,
+    job::Job,
     registry::Topic,
     reply::{CallError, Fields},
     scripts::{self, Script},
@@ -64,8 +64,7 @@ impl Verb for Extend {
         reply: Value,
     ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
-        let now = fields.int()?;
-        context.backend.clock.observe(now);
+        let now = context.read_now(&mut fields)?;
         let mut answers = Vec::with_capacity(group.len());
         for _ in group {
             let (code, deadline) = (fields.int()?, fields.int()?);

@@ -36,7 +36,7 @@ static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
 
 pub(super) fn context<T>(read: impl FnOnce(&mut Context<'_>) -> T) -> T {
     let run = Arc::new(Run { id: "run".to_owned(), hash: 7, generation: 1 });
-    read(&mut Context { backend: &BACKEND, run: &run, wakes: Vec::new() })
+    read(&mut Context::new(&BACKEND, &run))
 }
 
 /// A topic of these settings, whose hints go nowhere.
@@ -52,6 +52,7 @@ pub(super) fn topic(settings: TopicSettings) -> Arc<Topic> {
         word: "5 1".to_owned(),
         route,
         sweep_at: AtomicI64::new(0),
+        plenty: Default::default(),
         hints: mpsc::unbounded_channel().0,
     })
 }

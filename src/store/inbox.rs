@@ -2,163 +2,37 @@
 //! a group is as large as the load asks for: alone when the service is idle, hundreds when it is busy.
 //!
 //! One lane more is for what must not wait behind a busy topic: while the others are all at work it takes requests of
-//! topics that none of them is busy with.
+//! topics that none of them is busy with. What looks at whole topics or operates on them waits by itself: half of the lanes
+//! take some of it when there is nothing else to do, or once it has waited for a while.
 
-use super::{
-    ack::Ack,
-    call::{Call, Group, Single, Ticket, Verb},
-    extend::Extend,
-    lease::Lease,
-    nack::Nack,
-    publish::{Publish, PublishSpecial},
-    registry::Topic,
-    reply::CallError,
-};
+use super::job::{Job, TopicMark};
 use crate::seeded;
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 use tokio::sync::Notify;
 
-/// Messages of one topic that a lane takes at once, at most: a topic with much to do lets others in between.
+/// Messages of one topic that a lane takes at once, at most: a topic with much to do lets others in between. As many again may
+/// be granted.
 const TAKE_OF_TOPIC: usize = 128;
 /// Messages that a lane takes at once, about.
 const TAKE: usize = 1024;
 /// Bytes of bodies that a lane takes at once, about.
 const TAKE_BYTES: usize = 1024 * 1024;
-
-/// A request in the inbox.
-pub(crate) enum Job {
-    Ack(Ticket<Ack>),
-    Nack(Ticket<Nack>),
-    Extend(Ticket<Extend>),
-    Publish(Ticket<Publish>),
-    PublishSpecial(Ticket<PublishSpecial>),
-    Lease(Ticket<Lease>),
-    /// A call that is made for one request alone.
-    Alone(Box<dyn Call>, Instant),
-}
-
-impl Job {
-    /// When it came.
-    pub fn since(&self) -> Instant {
-        match self {
-            Self::Ack(ticket) => ticket.since,
-            Self::Nack(ticket) => ticket.since,
-            Self::Extend(ticket) => ticket.since,
-            Self::Publish(ticket) => ticket.since,
-            Self::PublishSpecial(ticket) => ticket.since,
-            Self::Lease(ticket) => ticket.since,
-            Self::Alone(_, since) => *since,
-        }
-    }
-
-    /// The topic that it works on, if it is one of those that go in groups; bytes and messages that it adds to a call.
-    fn load(&self) -> (Option<TopicMark>, usize, usize) {
-        fn load<V: Verb>(ticket: &Ticket<V>) -> (Option<TopicMark>, usize, usize) {
-            let topic = Arc::as_ptr(&ticket.topic).addr();
-            (Some(topic), ticket.verb.bytes(), ticket.verb.messages())
-        }
-        match self {
-            Self::Ack(ticket) => load(ticket),
-            Self::Nack(ticket) => load(ticket),
-            Self::Extend(ticket) => load(ticket),
-            Self::Publish(ticket) => load(ticket),
-            Self::PublishSpecial(ticket) => load(ticket),
-            Self::Lease(ticket) => load(ticket),
-            Self::Alone(..) => (None, 0, 1),
-        }
-    }
-
-    /// Answers a request that was never sent.
-    fn refuse(self) {
-        fn refuse<V: Verb>(ticket: Ticket<V>) {
-            let _ = ticket.answer.send(Err(CallError::Unavailable));
-        }
-        match self {
-            Self::Ack(ticket) => refuse(ticket),
-            Self::Nack(ticket) => refuse(ticket),
-            Self::Extend(ticket) => refuse(ticket),
-            Self::Publish(ticket) => refuse(ticket),
-            Self::PublishSpecial(ticket) => refuse(ticket),
-            Self::Lease(ticket) => refuse(ticket),
-            Self::Alone(call, _) => call.refuse(),
-        }
-    }
-}
-
-impl Job {
-    /// A seeded bug: a publish is answered that nothing was sent, and goes on waiting to be sent.
-    fn refuse_and_keep(&mut self) {
-        if let Self::Publish(ticket) = self {
-            let (nobody, _) = tokio::sync::oneshot::channel();
-            let answer = std::mem::replace(&mut ticket.answer, nobody);
-            let _ = answer.send(Err(CallError::Unavailable));
-        }
-    }
-}
-
-/// The requests of one verb, by topic.
-struct Groups<V: Verb> {
-    groups: Vec<Group<V>>,
-    open: HashMap<*const Topic, usize>,
-}
-
-impl<V: Verb> Groups<V> {
-    fn new() -> Self {
-        Self { groups: Vec::new(), open: HashMap::new() }
-    }
-
-    fn add(&mut self, ticket: Ticket<V>) {
-        let topic = Arc::as_ptr(&ticket.topic);
-        let ticket = match self.open.get(&topic) {
-            Some(&at) => match self.groups[at].add(ticket) {
-                Ok(()) => return,
-                Err(ticket) => ticket,
-            },
-            None => ticket,
-        };
-        self.open.insert(topic, self.groups.len());
-        self.groups.push(Group::new(ticket));
-    }
-
-    fn into_calls(self) -> impl Iterator<Item = Box<dyn Call>> {
-        self.groups.into_iter().map(|group| Box::new(group) as Box<dyn Call>)
-    }
-}
-
-/// Groups jobs into calls. What ends leases and what publishes goes before what grants, so that a request which acks
-/// and leases acks first, and a grant sees all that came with it.
-pub(crate) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
-    let (mut acks, mut nacks, mut extends) = (Groups::new(), Groups::new(), Groups::new());
-    let (mut publishes, mut specials) = (Groups::new(), Groups::new());
-    let mut leases = Groups::new();
-    let mut calls = Vec::new();
-    for job in jobs {
-        match job {
-            Job::Ack(ticket) => acks.add(ticket),
-            Job::Nack(ticket) => nacks.add(ticket),
-            Job::Extend(ticket) => extends.add(ticket),
-            Job::Publish(ticket) => publishes.add(ticket),
-            Job::PublishSpecial(ticket) => specials.add(ticket),
-            Job::Lease(ticket) => leases.add(ticket),
-            Job::Alone(call, _) => calls.push(call),
-        }
-    }
-    calls.extend(acks.into_calls());
-    calls.extend(nacks.into_calls());
-    calls.extend(extends.into_calls());
-    calls.extend(publishes.into_calls());
-    calls.extend(specials.into_calls());
-    calls.extend(leases.into_calls());
-    calls
-}
+/// Calls that look or operate and that a lane takes at once, at most: each may cost Redis milliseconds.
+const TAKE_BEHIND: usize = 32;
+/// After this time such a call no longer waits for a moment in which there is nothing else to do.
+const BEHIND_WAITS: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
+    /// What comes after all others.
+    behind: VecDeque<Job>,
+    /// How many lanes are at work on such.
+    operating: usize,
     closed: bool,
     /// How many lanes, the express one apart, wait for something to do.
     idle: usize,
@@ -167,9 +41,10 @@ struct Queue {
 }
 
 /// The inbox that all lanes share.
-#[derive(Default)]
 pub(crate) struct Inbox {
     queue: Mutex<Queue>,
+    /// How many lanes look and operate at once, at most.
+    operators: usize,
     filled: Notify,
     /// For the express lane.
     express: Notify,
@@ -180,10 +55,8 @@ pub(crate) struct Taken<'a> {
     pub jobs: Vec<Job>,
     inbox: &'a Inbox,
     topics: Vec<TopicMark>,
+    operates: bool,
 }
-
-/// Tells topics from each other, and holds nothing of them.
-type TopicMark = usize;
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
@@ -194,6 +67,12 @@ impl Drop for Taken<'_> {
                 if *lanes == 0 {
                     queue.busy.remove(topic);
                 }
+            }
+        }
+        if self.operates {
+            queue.operating -= 1;
+            if !queue.behind.is_empty() {
+                self.inbox.filled.notify_one();
             }
         }
     }
@@ -211,11 +90,36 @@ impl Drop for Idle<'_> {
 impl Queue {
     /// May this request pass those of busy topics?
     fn passes(&self, job: &Job) -> bool {
-        job.load().0.is_none_or(|topic| !self.busy.contains_key(&topic))
+        job.load().topic.is_none_or(|topic| !self.busy.contains_key(&topic))
+    }
+}
+
+/// What a lane takes of one topic.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    granted: usize,
+    other: usize,
+}
+
+impl Share {
+    /// Is there room? Nothing is granted while anything else of the topic is left: an ack or a publish never waits behind
+    /// leases, and a request that acks and leases acks first.
+    fn has_room(self, grants: bool) -> bool {
+        self.other < TAKE_OF_TOPIC && (!grants || self.granted < TAKE_OF_TOPIC)
     }
 }
 
 impl Inbox {
+    /// One for so many lanes, the express one apart.
+    pub fn new(lanes: usize) -> Self {
+        Self {
+            queue: Mutex::default(),
+            operators: (lanes / 2).max(1),
+            filled: Notify::new(),
+            express: Notify::new(),
+        }
+    }
+
     /// Puts a request in; refused at once when the lanes are gone.
     pub fn put(&self, job: Job) {
         self.put_all([job]);
@@ -230,7 +134,12 @@ impl Inbox {
             return;
         }
         let before = queue.jobs.len();
-        queue.jobs.extend(jobs);
+        for job in jobs {
+            match job {
+                Job::Behind(..) => queue.behind.push_back(job),
+                job => queue.jobs.push_back(job),
+            }
+        }
         // What came together is mostly of one topic.
         let pressing =
             queue.idle == 0 && queue.jobs.get(before).is_some_and(|job| queue.passes(job));
@@ -247,13 +156,16 @@ impl Inbox {
             let _idle = {
                 let mut queue = self.lock();
                 let found = match express {
-                    false => !queue.jobs.is_empty(),
+                    false => {
+                        let operates = queue.operating < self.operators;
+                        !queue.jobs.is_empty() || (operates && !queue.behind.is_empty())
+                    }
                     true => queue.idle == 0 && queue.jobs.iter().any(|job| queue.passes(job)),
                 };
                 if found {
                     return true;
                 }
-                if queue.closed && queue.jobs.is_empty() {
+                if queue.closed && queue.jobs.is_empty() && queue.behind.is_empty() {
                     // The other lanes sleep on the same bells.
                     self.filled.notify_one();
                     self.express.notify_one();
@@ -268,32 +180,41 @@ impl Inbox {
     }
 
     /// Takes what waits, oldest first, within the bounds: of each topic and of all. What was put in together is taken
-    /// together, and what is left of a topic stays in its order. The express lane takes nothing of a busy topic.
+    /// together, and what is left of a topic stays in its order. The express lane takes nothing of a busy topic. What nobody
+    /// waits for any more is dropped.
     pub fn take(&self, express: bool) -> Taken<'_> {
         let mut queue = self.lock();
         let mut jobs = Vec::with_capacity(queue.jobs.len().min(TAKE));
         let mut left = VecDeque::new();
-        let mut of_topics: HashMap<TopicMark, usize> = HashMap::new();
+        let mut shares: HashMap<TopicMark, Share> = HashMap::new();
         let (mut messages, mut bytes) = (0, 0);
         // When the job before came, and whether it was taken.
         let mut before: Option<(Instant, bool)> = None;
         while let Some(job) = queue.jobs.pop_front() {
+            if job.is_abandoned() {
+                continue;
+            }
             let together = before.filter(|(since, _)| *since == job.since());
             if together.is_none() && (messages >= TAKE || bytes >= TAKE_BYTES) {
                 left.push_back(job);
                 break;
             }
-            let (topic, its_bytes, its_messages) = job.load();
-            let of_topic = topic.and_then(|topic| of_topics.get(&topic).copied()).unwrap_or(0);
-            let fits = of_topic < TAKE_OF_TOPIC && (!express || queue.passes(&job));
+            let load = job.load();
+            let share = load.topic.and_then(|topic| shares.get(&topic).copied());
+            let mut share = share.unwrap_or_default();
+            let fits = share.has_room(load.grants) && (!express || queue.passes(&job));
             let take = together.map_or(fits, |(_, taken)| taken);
             before = Some((job.since(), take));
             if take {
-                if let Some(topic) = topic {
-                    of_topics.insert(topic, of_topic + its_messages);
+                match load.grants {
+                    true => share.granted += load.messages,
+                    false => share.other += load.messages,
                 }
-                messages += its_messages;
-                bytes += its_bytes;
+                if let Some(topic) = load.topic {
+                    shares.insert(topic, share);
+                }
+                messages += load.messages;
+                bytes += load.bytes;
                 jobs.push(job);
             } else {
                 left.push_back(job);
@@ -301,26 +222,51 @@ impl Inbox {
         }
         left.append(&mut queue.jobs);
         queue.jobs = left;
-        let topics: Vec<_> = of_topics.into_keys().collect();
+        let operates = !express && self.take_behind(&mut queue, &mut jobs);
+        let topics: Vec<_> = shares.into_keys().collect();
         for topic in &topics {
             *queue.busy.entry(*topic).or_default() += 1;
         }
-        if !queue.jobs.is_empty() {
+        if !queue.jobs.is_empty() || !queue.behind.is_empty() {
             self.filled.notify_one();
         }
-        Taken { jobs, inbox: self, topics }
+        Taken { jobs, inbox: self, topics, operates }
+    }
+
+    /// Takes some of what looks and operates, where it is its turn.
+    fn take_behind(&self, queue: &mut Queue, jobs: &mut Vec<Job>) -> bool {
+        let waited = queue.behind.front().is_some_and(|job| job.since().elapsed() >= BEHIND_WAITS);
+        if queue.operating >= self.operators || !(jobs.is_empty() || waited) {
+            return false;
+        }
+        let taken = jobs.len();
+        while jobs.len() < taken + TAKE_BEHIND {
+            match queue.behind.pop_front() {
+                Some(job) if job.is_abandoned() => {}
+                Some(job) => jobs.push(job),
+                None => break,
+            }
+        }
+        let operates = jobs.len() > taken;
+        queue.operating += usize::from(operates);
+        operates
     }
 
     /// Refuses what has waited longer than `limit`: it was not sent and will not be.
     pub fn refuse_older(&self, limit: Duration) {
         let late: Vec<_> = {
             let mut queue = self.lock();
-            let late = queue.jobs.iter().take_while(|job| job.since().elapsed() >= limit).count();
+            let late = |jobs: &VecDeque<Job>| {
+                jobs.iter().take_while(|job| job.since().elapsed() >= limit).count()
+            };
+            let (jobs, behind) = (late(&queue.jobs), late(&queue.behind));
             if seeded::bug("sent after 503") {
-                queue.jobs.iter_mut().take(late).for_each(Job::refuse_and_keep);
+                queue.jobs.iter_mut().take(jobs).for_each(Job::refuse_and_keep);
                 return;
             }
-            queue.jobs.drain(..late).collect()
+            let mut refused: Vec<_> = queue.jobs.drain(..jobs).collect();
+            refused.extend(queue.behind.drain(..behind));
+            refused
         };
         late.into_iter().for_each(Job::refuse);
     }
@@ -338,9 +284,5 @@ impl Inbox {
     }
 }
 
-impl Single {
-    /// A job of its own for one command.
-    pub fn job(self) -> Job {
-        Job::Alone(Box::new(self), Instant::now())
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -132,7 +132,7 @@ impl Alone for Get {
             return if word_of(&reply)? == "NONE" { Ok(None) } else { Err(malformed(&reply)) };
         }
         let mut fields = Fields::of(reply)?;
-        context.backend.clock.observe(fields.int()?);
+        context.read_now(&mut fields)?;
         read_snapshot(topic, &mut fields.fields()?).map(Some)
     }
 }

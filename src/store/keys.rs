@@ -31,7 +31,7 @@ pub(crate) struct GlobalKeys {
     pub secret: String,
     /// string: version of this schema
     pub schema: String,
-    /// channel: `<instance> <topic>` for each wake-up
+    /// channel: `- <topic>` for each wake-up
     pub wake_channel: String,
 }
 

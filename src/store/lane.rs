@@ -3,7 +3,7 @@
 
 use super::{
     backend::{Link, discard},
-    inbox::group,
+    job::group,
     lanes::Lanes,
     reply::is_replica,
 };
@@ -108,11 +108,12 @@ impl Lane {
         let Some(mut link) = self.link.take() else { return };
         let mut look = Pipeline::with_capacity(2);
         look.cmd("ROLE").cmd("TIME");
+        let sent = std::time::Instant::now();
         let asked = link.connection.req_packed_commands(&look, 0, 2);
         let keep = match timeout(self.lanes.timeout, asked).await {
             Ok(Ok(answers)) => {
                 if let Some(Value::Array(time)) = answers.get(1) {
-                    self.lanes.backend.clock.observe_time(time);
+                    self.lanes.backend.clock.observe_time(time, sent);
                 }
                 // An error reply is an answer too: Redis may be busy or loading.
                 let replica = answers.first().is_some_and(is_replica);

@@ -15,7 +15,7 @@ use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -53,8 +53,8 @@ pub(crate) struct Lanes {
     /// How long a request waits for Redis, from its coming to its answer.
     pub(super) timeout: Duration,
     pub(super) wakes: mpsc::UnboundedSender<Wake>,
-    /// Tells this instance's wake-ups from those of others.
-    name: String,
+    /// The wake-ups that scripts send out reach this instance.
+    pub(super) listening: AtomicBool,
     tasks: TaskTracker,
     /// Until when no lane tries to connect, and how long that pause is; nothing once one has a connection.
     down: Mutex<Option<(Instant, Duration)>>,
@@ -71,10 +71,9 @@ impl Lanes {
         mode: StoreMode,
         timeout: Duration,
         wakes: mpsc::UnboundedSender<Wake>,
-        name: String,
     ) -> Result<Arc<Self>, ConnectError> {
         let mut first = Some(backend.connect().await?);
-        let inbox = Inbox::default();
+        let inbox = Inbox::new(lanes);
         let tasks = TaskTracker::new();
         let (started, complained) = (Instant::now(), AtomicU64::new(0));
         let this = Arc::new(Self {
@@ -83,7 +82,7 @@ impl Lanes {
             mode,
             timeout,
             wakes,
-            name,
+            listening: AtomicBool::new(false),
             tasks,
             down: Mutex::default(),
             started,
@@ -122,14 +121,15 @@ impl Lanes {
         calls: Vec<Box<dyn Call>>,
         limit: Duration,
     ) -> bool {
-        let mut context = Context { backend: &self.backend, run: &link.run, wakes: Vec::new() };
-        let started = Instant::now();
+        let mut context = Context::new(&self.backend, &link.run);
         let lost = match self.send(&mut link.connection, &calls, &context, limit).await {
             Ok(replies) => {
-                self.backend.metrics.redis_seconds.observe(started.elapsed().as_secs_f64());
+                self.backend.metrics.redis_seconds.observe(context.sent.elapsed().as_secs_f64());
                 let forgotten = replies.iter().any(|reply| code(reply) == Some("NOSCRIPT"));
                 if forgotten {
-                    return Box::pin(self.load_and_repeat(link, calls, replies, limit)).await;
+                    let sent = context.sent;
+                    return Box::pin(self.load_and_repeat(link, calls, (replies, sent), limit))
+                        .await;
                 }
                 let demoted = replies.iter().any(|reply| code(reply) == Some("READONLY"));
                 for (call, reply) in calls.into_iter().zip(replies) {
@@ -185,10 +185,10 @@ impl Lanes {
         &self,
         link: &mut Link,
         calls: Vec<Box<dyn Call>>,
-        replies: Vec<Value>,
+        (replies, sent): (Vec<Value>, std::time::Instant),
         limit: Duration,
     ) -> bool {
-        let mut context = Context { backend: &self.backend, run: &link.run, wakes: Vec::new() };
+        let mut context = Context { sent, ..Context::new(&self.backend, &link.run) };
         let mut again = Vec::new();
         for (call, reply) in calls.into_iter().zip(replies) {
             if code(&reply) == Some("NOSCRIPT") {
@@ -251,11 +251,6 @@ impl Lanes {
     /// Notes what came of a lane's try to connect, for all of them.
     pub(super) fn set_down(&self, down: Option<(Instant, Duration)>) {
         *self.down.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = down;
-    }
-
-    /// This instance's name among those that share the Redis.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     fn count(&self, error: CallError) {

@@ -3,7 +3,7 @@
 use super::{
     backend::Backend,
     call::{Context, Single, Ticket, Verb},
-    inbox::Job,
+    job::Job,
     lanes::Lanes,
     nack::{How::Return, Nack},
     registry::Topic,
@@ -17,7 +17,7 @@ use crate::{
 };
 use bytes::Bytes;
 use deadpool_redis::redis::{Cmd, Value, cmd};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, atomic::Ordering};
 use tokio::sync::oneshot;
 
 /// Below this, a want's max_bytes makes the script look at every size; above, the bound of a reply is smaller anyway.
@@ -123,6 +123,15 @@ pub(crate) struct Leased {
     pub more: bool,
 }
 
+impl Lease {
+    /// Messages that it is granted, about. A batch consumer wants many more than it mostly gets, and must not keep others
+    /// out of its call for that; where it gets them all, those who came after it are better left for the next call.
+    pub fn expects(&self, topic: &Topic) -> usize {
+        let plenty = topic.plenty.load(Ordering::Relaxed);
+        if plenty { self.want.max_messages as usize } else { 1 }
+    }
+}
+
 impl Grouped for Lease {
     fn job(ticket: Ticket<Self>) -> Job {
         Job::Lease(ticket)
@@ -134,11 +143,6 @@ impl Verb for Lease {
 
     fn script() -> &'static Script {
         &scripts::LEASE
-    }
-
-    /// Wants that a call cannot meet together go in several, so that none comes back empty while messages are ready.
-    fn messages(&self) -> usize {
-        self.want.max_messages as usize
     }
 
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
@@ -174,8 +178,7 @@ impl Verb for Lease {
         reply: Value,
     ) -> Result<Vec<Result<Leased, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
-        let now = fields.int()?;
-        context.backend.clock.observe(now);
+        let now = context.read_now(&mut fields)?;
         let next_at = Some(fields.int()?).filter(|next| *next > 0);
         let more = fields.int()? == 1;
         topic.counters.lease_expired.inc_by(fields.int()? as u64);
@@ -192,6 +195,7 @@ impl Verb for Lease {
         let mut late = Vec::new();
         let mut answers = Vec::with_capacity(group.len());
         let mut first_end = None;
+        let mut plenty = true;
         for ticket in group {
             let lease_ends = now.saturating_add(topic.lease_ms(&ticket.verb.want));
             let count = if sized && !counts.is_empty() {
@@ -200,6 +204,7 @@ impl Verb for Lease {
                 left.min(ticket.verb.want.max_messages as usize)
             };
             left -= count.min(left);
+            plenty &= more || count as u64 == ticket.verb.want.max_messages;
             let mut messages = Vec::with_capacity(count.min(found.len()));
             for _ in 0..count {
                 let member: Member =
@@ -245,6 +250,7 @@ impl Verb for Lease {
             let home = (!messages.is_empty()).then(|| (ticket.verb.lanes.clone(), topic.clone()));
             answers.push(Ok(Leased { grants: Grants { messages, home }, next_at, more }));
         }
+        topic.plenty.store(plenty, Ordering::Relaxed);
         topic.sweep_by(first_end);
         context.backend.metrics.observe_lateness(&late);
         let granted: i64 =
@@ -285,8 +291,9 @@ fn record_late(messages: &[Granted], lanes: &Weak<Lanes>, topic: &Topic, generat
         add.arg(message.lease_expires_at * 2048 + Millis::from(generation));
         add.arg(&message.id.member()[..]);
     }
-    let (answer, _) = oneshot::channel();
+    let (answer, answered) = oneshot::channel();
     lanes.inbox.put(Single { command: add, answer }.job());
+    tokio::spawn(answered);
 }
 
 /// 200 bytes, as the bench publishes them.

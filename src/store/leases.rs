@@ -88,16 +88,18 @@ impl Store {
 
     /// Asks for consumers who wait, oldest first: one outcome for each want. Each gets what one call grants.
     ///
-    /// Errors: as for [`Store::lease`].
+    /// Errors: as for [`Store::lease`]; what some were granted is delivered even where others' answers were lost.
     pub async fn lease_waiting(
         &self,
         name: &TopicName,
         wants: &[Want],
-    ) -> Result<Vec<LeaseOutcome>, Error> {
+    ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
         let mut topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
         let mut patience = Patience::new(self);
         while patience.another().await {
-            let Some(known) = &topic else { break };
+            let Some(known) = &topic else {
+                return Ok(wants.iter().map(|_| Ok(LeaseOutcome::nothing(false))).collect());
+            };
             let lanes = Arc::downgrade(&self.lanes);
             let lease = |want: &Want| Lease {
                 want: *want,
@@ -114,23 +116,19 @@ impl Store {
                 topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
                 continue;
             }
-            // What some were granted is delivered even where others' answers were lost.
-            if let Some(Err(error)) = answers.iter().find(|_| answers.iter().all(Result::is_err)) {
-                return Err(failed(*error));
-            }
             let outcome = |answer: Result<Leased, CallError>| match answer {
-                Ok(Leased { grants, next_at, more }) => LeaseOutcome { grants, next_at, more },
-                Err(_) => LeaseOutcome::nothing(true),
+                Ok(Leased { grants, next_at, more }) => Ok(LeaseOutcome { grants, next_at, more }),
+                Err(error) => Err(failed(error)),
             };
             let mut answers = answers.into_iter();
             let each = |want: &Want| match known.refuses(want) {
-                None => answers.next().map_or_else(|| LeaseOutcome::nothing(false), outcome),
-                Some(_) => LeaseOutcome::nothing(false),
+                None => answers.next().map_or_else(|| Ok(LeaseOutcome::nothing(false)), outcome),
+                Some(_) => Ok(LeaseOutcome::nothing(false)),
             };
             return Ok(wants.iter().map(each).collect());
         }
-        // There is no such topic, or it changes all the time: then it is asked again.
-        Ok(wants.iter().map(|_| LeaseOutcome::nothing(topic.is_some())).collect())
+        // It changes all the time.
+        Err(failed(CallError::Stale))
     }
 
     /// Did something happen in the topic that consumers who sleep until `next` should have been woken for?

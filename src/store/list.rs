@@ -38,6 +38,7 @@ pub(crate) struct Listed {
 
 impl Alone for ListSome {
     type Answer = ListedSome;
+    const BEHIND: bool = true;
 
     fn script() -> &'static Script {
         &scripts::LIST_MESSAGES
@@ -60,7 +61,7 @@ impl Alone for ListSome {
         reply: Value,
     ) -> Result<ListedSome, CallError> {
         let mut fields = Fields::of(reply)?;
-        context.backend.clock.observe(fields.int()?);
+        context.read_now(&mut fields)?;
         let more = fields.int()? == 1;
         let topic_max = fields.int()?;
         let (mut places, mut extras) = (fields.fields()?, fields.fields()?);

@@ -20,6 +20,7 @@ mod holds;
 mod ids;
 mod inbox;
 mod inspect;
+mod job;
 mod keys;
 pub mod lab;
 mod lane;
@@ -108,10 +109,8 @@ impl Store {
         let prefix = &options.key_prefix;
         let backend = Backend::new(&options.url, prefix, connections, options.timeout, metrics)?;
         let (wakes, woken) = mpsc::unbounded_channel();
-        let name = hex::encode(random_bytes());
         let lanes =
-            Lanes::start(backend, options.lanes, options.mode, options.timeout, wakes, name)
-                .await?;
+            Lanes::start(backend, options.lanes, options.mode, options.timeout, wakes).await?;
         let (hints, hinted) = mpsc::unbounded_channel();
         let registry = Arc::new(Registry::new(prefix, hints));
         let hints = Arc::new(tokio::sync::Mutex::new(hinted));
@@ -150,7 +149,7 @@ fn failed(error: CallError) -> Error {
     }
 }
 
-/// Names this instance among those that share a Redis.
+/// Tells apart what is made under the same name.
 fn random_bytes() -> [u8; 16] {
     let mut bytes = [0; 16];
     if getrandom::fill(&mut bytes).is_err() {

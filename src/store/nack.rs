@@ -4,7 +4,7 @@ use super::{
     ack::{refused, write_call, write_holders},
     backend::Backend,
     call::{Context, Ticket, Verb},
-    inbox::Job,
+    job::Job,
     registry::Topic,
     reply::{CallError, Fields},
     scripts::{self, Script},

@@ -4,7 +4,7 @@
 use super::{
     backend::Backend,
     call::{Context, Ticket, Verb},
-    inbox::Job,
+    job::Job,
     registry::Topic,
     reply::{CallError, Fields},
     scripts::{self, Script},

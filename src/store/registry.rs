@@ -17,7 +17,10 @@ use crate::{
 use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::{
     collections::HashMap,
-    sync::{Arc, RwLock, atomic::AtomicI64},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicBool, AtomicI64},
+    },
 };
 use tokio::sync::mpsc;
 
@@ -38,6 +41,8 @@ pub struct Topic {
     pub(crate) counters: Arc<TopicCounters>,
     /// The earliest moment (ms) for which a sweep was asked and which has not passed; 0: none.
     pub(crate) sweep_at: AtomicI64,
+    /// The last lease found all that it wanted: the next one may as well.
+    pub(crate) plenty: AtomicBool,
     /// Where sweeps are asked for.
     pub(crate) hints: mpsc::UnboundedSender<Hint>,
 }
@@ -259,6 +264,7 @@ impl Registry {
             keys: PartitionKeys::new(&self.prefix, name, route.partition),
             counters: lanes.backend.metrics.topic(name),
             sweep_at: AtomicI64::new(0),
+            plenty: AtomicBool::new(false),
             hints: self.hints.clone(),
         });
         let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());

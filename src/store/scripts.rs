@@ -52,9 +52,9 @@ macro_rules! scripts {
 }
 
 scripts! {
-    PUBLISH = "publish": "now" "format" "due" "wake";
+    PUBLISH = "publish": "now" "format" "due" "announce" "wake";
     PUBLISH_SPECIAL = "publish_special": "partition" "now" "format" "due" "lease_score" "rank" "extra" "rules" "events"
-        "place" "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep" "settle" "room" "wake";
+        "place" "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep" "settle" "room" "announce" "wake";
     LEASE = "lease": "now" "format" "lease_score", rare "partition" "rank" "extra" "read_extras" "rules" "events" "place"
         "forget" "expiry" "end_lease" "drop_expired" "promote" "grant" "next_event" "payload_bytes" "take_by_size"
         => "partition" "parse_rules" "end_leases" "promote" "clear_head" "take_by_size" "rank_due" "read_extras"
@@ -63,18 +63,18 @@ scripts! {
         => "read_leases" "parse_rules" "holds" "open_seal" "pack_lease" "parse_extra" "free_key" "forget_all" "event"
         "add_events";
     NACK = "nack": "partition" "now" "lease_score" "rank" "extra" "read_extras" "rules" "events" "seal" "place" "forget"
-        "expiry" "wake" "backoff";
+        "expiry" "announce" "wake" "backoff";
     EXTEND = "extend": "now" "lease_score" "extra" "read_extras" "seal";
     GET = "get": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "forget" "expiry" "end_lease"
         "settle" "which" "snapshot";
     DELETE = "delete": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "forget" "expiry"
         "end_lease" "settle" "which";
     UPDATE = "update": "partition" "now" "format" "due" "lease_score" "rank" "extra" "rules" "events" "place" "forget"
-        "expiry" "end_lease" "settle" "which" "snapshot" "wake";
+        "expiry" "end_lease" "settle" "which" "snapshot" "announce" "wake";
     REDRIVE_MESSAGE = "redrive_message": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place"
-        "forget" "expiry" "end_lease" "settle" "redrive" "snapshot" "wake";
+        "forget" "expiry" "end_lease" "settle" "redrive" "snapshot" "announce" "wake";
     REDRIVE_TOPIC = "redrive_topic": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "promote"
-        "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep" "settle" "redrive" "wake";
+        "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep" "settle" "redrive" "announce" "wake";
     PURGE_TOPIC = "purge_topic": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "forget"
         "expiry" "end_lease";
     LIST_MESSAGES = "list_messages": "partition" "now" "format" "lease_score" "rank" "extra" "rules" "events" "place"
@@ -88,11 +88,11 @@ scripts! {
         "end_lease" "drop_expired" "note_over" "sweep" "next_sweep";
     TAKE_DEAD = "take_dead": "partition" "now" "lease_score" "rank" "extra" "rules" "expiry" "stands" "snapshot";
     FINISH_DEAD = "finish_dead": ;
-    PAUSE_TOPIC = "pause_topic": ;
+    PAUSE_TOPIC = "pause_topic": "announce";
     CREATE_TOPIC = "create_topic": "format";
-    PUT_TOPIC = "put_topic": "format";
+    PUT_TOPIC = "put_topic": "format" "announce";
     REMOVE_TOPIC = "remove_topic": ;
-    OPEN_PARTITION = "open_partition": ;
+    OPEN_PARTITION = "open_partition": "announce";
     CLOSE_PARTITION = "close_partition": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place"
         "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep";
     NOTE_SWEEPS = "note_sweeps": ;
@@ -112,7 +112,7 @@ scripts! {
     AUDIT_MESSAGES = "audit_messages": "partition" "owner" "extra" "stands" "examine";
     AUDIT_KEYS = "audit_keys": "partition" "owner" "extra" "stands" "holds_key";
     AUDIT_MEND = "audit_mend": "partition" "now" "owner" "rank" "extra" "place" "forget" "stands" "holds_key" "mend"
-        "wake";
+        "announce" "wake";
     AUDIT_TOTALS = "audit_totals": "partition" "owner";
     AUDIT_REGISTRY = "audit_registry": "format";
 }

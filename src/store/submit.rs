@@ -4,14 +4,17 @@
 use super::{
     backend::discard,
     call::{Call, Group, Single, Ticket, Verb},
-    inbox::Job,
+    job::Job,
     lanes::{Lanes, StoreMode, Wake},
     registry::Topic,
     reply::CallError,
 };
-use crate::model::TopicName;
-use deadpool_redis::redis::{Cmd, Value, cmd};
-use std::{sync::Arc, time::Instant};
+use crate::{model::TopicName, seeded};
+use deadpool_redis::redis::{Cmd, Value};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 use tokio::sync::oneshot;
 
 /// Verbs whose requests go in groups.
@@ -46,7 +49,7 @@ impl Lanes {
         let (tickets, answers): (Vec<_>, Vec<_>) = requests
             .map(|(topic, verb)| {
                 let (answer, answered) = oneshot::channel();
-                (V::job(Ticket { verb, topic, since, answer }), answered)
+                (V::job(Ticket { verb, topic, since, answer: Some(answer) }), answered)
             })
             .unzip();
         if tickets.is_empty() {
@@ -62,9 +65,8 @@ impl Lanes {
 
     /// Sends a request and lets nobody wait.
     pub fn submit_detached<V: Grouped>(&self, topic: &Arc<Topic>, verb: V) {
-        let (answer, _) = oneshot::channel();
-        let ticket = Ticket { verb, topic: topic.clone(), since: Instant::now(), answer };
-        self.inbox.put(V::job(ticket));
+        let (topic, since) = (topic.clone(), Instant::now());
+        self.inbox.put(V::job(Ticket { verb, topic, since, answer: None }));
     }
 
     async fn call<V: Verb>(
@@ -77,7 +79,8 @@ impl Lanes {
             return Ok(verb.canned(topic, &self.backend));
         }
         let (answer, answered) = oneshot::channel();
-        let ticket = Ticket { verb, topic: topic.clone(), since: Instant::now(), answer };
+        let (topic, since, answer) = (topic.clone(), Instant::now(), Some(answer));
+        let ticket = Ticket { verb, topic, since, answer };
         if self.mode == StoreMode::Direct {
             self.call_directly(Box::new(Group::new(ticket))).await;
         } else {
@@ -106,13 +109,11 @@ impl Lanes {
         answered.await.unwrap_or(Err(CallError::Unknown))
     }
 
-    /// Tells consumers of `topic`, here and at the other instances, to look again.
+    /// Wakes this instance's consumers of `topic` while the wake-up that the script sent does not reach them.
     pub fn wake(&self, topic: &TopicName) {
-        // Nobody listens while the instance stops.
-        let _ = self.wakes.send(Wake::Topic(topic.clone()));
-        let mut publish = cmd("PUBLISH");
-        publish.arg(&self.backend.keys.wake_channel).arg(format!("{} {topic}", self.name()));
-        let (answer, _) = oneshot::channel();
-        self.inbox.put(Single { command: publish, answer }.job());
+        if !self.listening.load(Ordering::Relaxed) || seeded::bug("wake-up left to the instance") {
+            // Nobody waits while the instance stops.
+            let _ = self.wakes.send(Wake::Topic(topic.clone()));
+        }
     }
 }

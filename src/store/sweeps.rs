@@ -21,6 +21,7 @@ use deadpool_redis::redis::cmd;
 use std::{
     collections::BTreeSet,
     sync::{Arc, atomic::Ordering},
+    time::Instant,
 };
 
 /// Sweeps come this much (ms) after their moment, so that what ends in one second takes one sweep.
@@ -110,10 +111,11 @@ impl Store {
         let mut claim = cmd("EVAL");
         claim.arg(scripts::CLAIM_SWEEPS.source).arg(1).arg(&self.lanes.backend.keys.sweeps);
         claim.arg(CLAIM).arg(HOLD);
+        let asked = Instant::now();
         let answer = self.lanes.command(claim).await.map_err(failed)?;
         let read = || -> Result<_, CallError> {
             let mut fields = Fields::of(answer)?;
-            self.lanes.backend.clock.observe(fields.int()?);
+            self.lanes.backend.clock.observe(fields.int()?, asked);
             let next = Some(fields.int()?).filter(|at| *at > 0);
             let mut claims = Vec::new();
             while !fields.is_empty() {

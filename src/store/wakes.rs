@@ -1,22 +1,63 @@
-//! Wake-ups from other instances: one subscription, kept alive and made again when it breaks. After every (re)opening
-//! all waiters look once more, since wake-ups may have been missed.
+//! Wake-ups: scripts send them over a channel, in the same step as what they tell of. So an instance that hears the channel
+//! misses none, its own included, whatever becomes of answers and of other instances. This keeps one subscription alive.
+//! Whenever it was lost, all waiters look at once, and again when it is back; in between they look often.
 
-use super::{Store, Wake};
+use super::{Store, Wake, backend::ConnectError};
 use crate::{model::TopicName, seeded};
-use deadpool_redis::redis::RedisResult;
+use deadpool_redis::redis::{
+    RedisError,
+    aio::{PubSubSink, PubSubStream},
+};
 use futures_util::StreamExt;
-use std::time::Duration;
+use std::{
+    future::Future,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
-/// A subscription over which nothing comes is asked this often whether it still lives.
-const PING_EVERY: Duration = Duration::from_secs(5);
+/// A subscription over which nothing came for this long is asked whether it still lives.
+const PING_EVERY: Duration = Duration::from_millis(250);
+/// It has this long to answer: a link that was cut silently must not cost a consumer a second.
+const PONG_WITHIN: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// Says that wake-ups arrive, until it is dropped.
+struct Listening<'a>(&'a AtomicBool);
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 impl Store {
-    /// Passes on wake-ups from other instances until the future is dropped.
+    /// Do wake-ups reach this instance?
+    pub fn hears_wakes(&self) -> bool {
+        self.lanes.listening.load(Ordering::Relaxed)
+    }
+
+    /// Passes on wake-ups until the future is dropped.
     pub async fn listen_for_wakes(&self, wakes: impl Fn(Wake)) {
+        // What fails again and again is logged once.
+        let mut logged = false;
         loop {
-            if let Err(error) = self.listen(&wakes).await {
-                tracing::warn!(%error, "the subscription to wake-ups broke; it is made again");
+            let error = match self.subscribe().await {
+                Ok(subscription) => {
+                    self.lanes.listening.store(true, Ordering::Relaxed);
+                    let listening = Listening(&self.lanes.listening);
+                    if std::mem::take(&mut logged) {
+                        tracing::info!("subscribed to wake-ups again");
+                    }
+                    wakes(Wake::All);
+                    let error = self.pass_on(subscription, &wakes).await;
+                    drop(listening);
+                    wakes(Wake::All);
+                    error
+                }
+                Err(error) => error,
+            };
+            if !std::mem::replace(&mut logged, true) {
+                tracing::warn!(%error, "no subscription to wake-ups; waiting consumers look often until there is one");
             }
             if seeded::bug("wake-ups not restored") {
                 return std::future::pending().await;
@@ -25,30 +66,57 @@ impl Store {
         }
     }
 
-    async fn listen(&self, wakes: &impl Fn(Wake)) -> RedisResult<()> {
-        let (mut sink, mut stream) = self.lanes.backend.client().get_async_pubsub().await?.split();
-        sink.subscribe(&self.lanes.backend.keys.wake_channel).await?;
-        wakes(Wake::All);
+    async fn subscribe(&self) -> Result<(PubSubSink, PubSubStream), ConnectError> {
+        let backend = &self.lanes.backend;
+        within(self.lanes.timeout, async {
+            let (mut sink, stream) = backend.client().get_async_pubsub().await?.split();
+            sink.subscribe(&backend.keys.wake_channel).await?;
+            Ok((sink, stream))
+        })
+        .await
+    }
+
+    /// Passes on what comes over a subscription, and says why it ended.
+    async fn pass_on(
+        &self,
+        (mut sink, mut stream): (PubSubSink, PubSubStream),
+        wakes: &impl Fn(Wake),
+    ) -> ConnectError {
+        let run = || self.lanes.backend.service().map(|service| service.run.id.clone());
+        let subscribed_in = run();
         loop {
             match tokio::time::timeout(PING_EVERY, stream.next()).await {
                 Ok(Some(message)) => {
-                    let text: String = message.get_payload()?;
-                    if let Some((sender, topic)) = text.split_once(' ')
-                        && sender != self.lanes.name()
+                    let text: String = message.get_payload().unwrap_or_default();
+                    // An older version names its instance before the topic.
+                    if let Some((_, topic)) = text.split_once(' ')
                         && let Ok(topic) = TopicName::parse(topic)
                     {
                         wakes(Wake::Topic(topic));
                     }
                 }
-                Ok(None) => return Ok(()),
+                Ok(None) => return ConnectError::Unreachable("the connection was closed".into()),
                 Err(_) => {
-                    let pong = tokio::time::timeout(PING_EVERY, sink.ping::<()>()).await;
-                    match pong {
-                        Ok(answer) => answer?,
-                        Err(_) => return Ok(()),
+                    if let Err(error) = within(PONG_WITHIN, sink.ping::<()>()).await {
+                        return error;
+                    }
+                    // The scripts run at another server now, which this subscription may not hear.
+                    if run() != subscribed_in {
+                        return ConnectError::Unreachable("Redis has changed".into());
                     }
                 }
             }
         }
+    }
+}
+
+/// The answer, if it comes in time.
+async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, RedisError>>,
+) -> Result<T, ConnectError> {
+    match tokio::time::timeout(limit, answer).await {
+        Ok(answer) => answer.map_err(|error| ConnectError::Unreachable(error.to_string())),
+        Err(_) => Err(ConnectError::Unreachable("it does not answer in time".into())),
     }
 }

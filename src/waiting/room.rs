@@ -2,6 +2,7 @@
 
 use super::{WaitingRooms, alarm, hall::Turn};
 use crate::{
+    error::Error,
     model::{Millis, TopicName},
     store::{LeaseOutcome, Want},
 };
@@ -10,6 +11,8 @@ use tokio::sync::Notify;
 
 /// Should a wake-up ever be lost, this is how long it goes unnoticed.
 const FALLBACK: Duration = Duration::from_secs(30);
+/// The same while this instance is known to hear none.
+const DEAF_FALLBACK: Duration = Duration::from_millis(500);
 /// Redis may say for a while that what should be due by the estimate is not: it is asked this often.
 const BLINK: Duration = Duration::from_millis(1);
 /// While Redis is away, it is asked this often.
@@ -30,22 +33,24 @@ impl WaitingRooms {
                 Turn::Closed => return,
             };
             let wants: Vec<_> = asked.iter().map(|(_, want)| *want).collect();
-            let sleep = match self.inner.store.lease_waiting(&topic, &wants).await {
-                Ok(outcomes) => match self.hand_out(&topic, &asked, outcomes) {
-                    Next::Ask => continue,
-                    Next::SleepUntil(next) => next,
-                },
+            let next = match self.inner.store.lease_waiting(&topic, &wants).await {
+                Ok(outcomes) => self.hand_out(&topic, &asked, outcomes),
                 Err(error) => {
                     self.give_up(&asked);
+                    Next::Retry(error)
+                }
+            };
+            match next {
+                Next::Ask => {}
+                Next::SleepUntil(next) => self.sleep(&topic, &bell, next).await,
+                Next::Retry(error) => {
                     tracing::debug!(%topic, %error, "waiting consumers cannot be served now");
                     tokio::select! {
                         () = tokio::time::sleep(RETRY) => {}
                         () = self.closed() => {}
                     }
-                    continue;
                 }
-            };
-            self.sleep(&topic, &bell, sleep).await;
+            }
         }
     }
 
@@ -54,13 +59,21 @@ impl WaitingRooms {
         &self,
         topic: &TopicName,
         asked: &[(u64, Want)],
-        outcomes: Vec<LeaseOutcome>,
+        outcomes: Vec<Result<LeaseOutcome, Error>>,
     ) -> Next {
         let mut next_at = None;
-        let (mut unmet, mut more) = (false, false);
+        let (mut unmet, mut more, mut failed) = (false, false, None);
         let mut gone = Vec::new();
         let mut hall = self.lock();
         for ((number, _), outcome) in asked.iter().zip(outcomes) {
+            let outcome = match outcome {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    failed = Some(error);
+                    hall.release(*number);
+                    continue;
+                }
+            };
             next_at = outcome.next_at.or(next_at);
             more |= outcome.more;
             if outcome.grants.messages().is_empty() {
@@ -71,13 +84,17 @@ impl WaitingRooms {
             }
         }
         let again = !unmet || more || hall.is_empty(topic);
-        if !again {
+        if !again && failed.is_none() {
             hall.settle(topic);
         }
         drop(hall);
         // Returned messages are for whoever still sits here: their nack rings the bell.
         drop(gone);
-        if again { Next::Ask } else { Next::SleepUntil(next_at) }
+        match failed {
+            Some(error) => Next::Retry(error),
+            None if again => Next::Ask,
+            None => Next::SleepUntil(next_at),
+        }
     }
 
     fn give_up(&self, asked: &[(u64, Want)]) {
@@ -88,17 +105,18 @@ impl WaitingRooms {
     /// Sleeps until `next` on Redis's clock, the bell, or the fallback finds that a wake-up was lost.
     async fn sleep(&self, topic: &TopicName, bell: &Notify, next: Option<Millis>) {
         loop {
+            let fallback = if self.inner.store.hears_wakes() { FALLBACK } else { DEAF_FALLBACK };
             let until = match next.map(|next| self.inner.store.until(next)) {
-                None => FALLBACK,
+                None => fallback,
                 Some(Duration::ZERO) => BLINK,
                 Some(until) => until,
             };
             tokio::select! {
                 () = bell.notified() => return,
                 () = self.closed() => return,
-                () = alarm::sleep(until.min(FALLBACK)) => {}
+                () = alarm::sleep(until.min(fallback)) => {}
             }
-            if until <= FALLBACK && next.is_some() {
+            if until <= fallback && next.is_some() {
                 return;
             }
             match self.inner.store.has_news(topic, next).await {
@@ -115,4 +133,6 @@ enum Next {
     Ask,
     /// Nothing before this instant, as far as Redis knows.
     SleepUntil(Option<Millis>),
+    /// Some could not be asked for.
+    Retry(Error),
 }

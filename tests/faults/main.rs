@@ -18,10 +18,12 @@ mod machinery;
 mod memory;
 mod model;
 mod monitor;
+mod overload;
 #[path = "../proof/mod.rs"]
 mod proof;
 mod redis_side;
 mod schedules;
 mod seeded;
 mod slots;
+mod waking;
 mod watch;

@@ -5,7 +5,7 @@
 //! stays silent and is closed once answers pass again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,6 +24,8 @@ pub enum Mode {
     Pass,
     /// They are lost.
     Swallow,
+    /// Over a connection that subscribes nothing comes any more, for good, and it stays open; the others pass.
+    DeafSubscriptions,
     /// They come so much later.
     Delay(Duration),
     /// Of whatever is answered next on a connection one half comes, then the connection is closed.
@@ -141,11 +143,29 @@ async fn listen(
 async fn carry(client: TcpStream, redis: u16, modes: watch::Receiver<Mode>, done: Arc<Done>) {
     let Ok(server) = TcpStream::connect(("127.0.0.1", redis)).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
-    let (mut requests, to_client) = client.into_split();
-    let (answers, mut to_server) = server.into_split();
+    let (requests, to_client) = client.into_split();
+    let (answers, to_server) = server.into_split();
+    let subscribes = AtomicBool::new(false);
     tokio::select! {
-        _ = tokio::io::copy(&mut requests, &mut to_server) => {}
-        () = hand_back(answers, to_client, modes, &done) => {}
+        () = pass_on(requests, to_server, &subscribes) => {}
+        () = hand_back(answers, to_client, modes, &done, &subscribes) => {}
+    }
+}
+
+/// Passes requests on, and notes when one is a subscription.
+async fn pass_on(
+    mut requests: OwnedReadHalf,
+    mut to_server: OwnedWriteHalf,
+    subscribes: &AtomicBool,
+) {
+    let (mut buffer, word) = (vec![0; 64 * 1024], b"SUBSCRIBE");
+    while let Ok(read @ 1..) = requests.read(&mut buffer).await {
+        if buffer[..read].windows(word.len()).any(|bytes| bytes == word) {
+            subscribes.store(true, Ordering::Relaxed);
+        }
+        if to_server.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
     }
 }
 
@@ -155,19 +175,23 @@ async fn hand_back(
     to_client: OwnedWriteHalf,
     mut modes: watch::Receiver<Mode>,
     done: &Done,
+    subscribes: &AtomicBool,
 ) {
     let (queue, late) = mpsc::unbounded_channel();
     let disturb = async move {
-        let (mut buffer, mut silent, mut passed) = (vec![0; 64 * 1024], false, 0);
+        let (mut buffer, mut silent, mut mute, mut passed) = (vec![0; 64 * 1024], false, false, 0);
         loop {
             let read = tokio::select! {
                 read = answers.read(&mut buffer) => read.unwrap_or(0),
-                _ = modes.wait_for(|mode| silent && *mode != Mode::Swallow) => return,
+                _ = modes.wait_for(|mode| silent && !mute && *mode != Mode::Swallow) => return,
             };
             let (mut keep, mut delay, mut last) = (read, Duration::ZERO, read == 0);
             let mode = *modes.borrow();
+            mute |= mode == Mode::DeafSubscriptions && subscribes.load(Ordering::Relaxed);
+            silent |= mute;
             match mode {
-                Mode::Pass | Mode::Refuse => {}
+                _ if mute => keep = 0,
+                Mode::Pass | Mode::Refuse | Mode::DeafSubscriptions => {}
                 Mode::Swallow => (keep, silent) = (0, true),
                 Mode::Delay(by) => delay = by,
                 Mode::CutInTheMiddle => (keep, last) = (read / 2, true),
@@ -183,7 +207,7 @@ async fn hand_back(
             let count = |counter: &AtomicU64, is: bool| {
                 counter.fetch_add(u64::from(is && read > 0), Ordering::Relaxed);
             };
-            count(&done.swallowed, mode == Mode::Swallow);
+            count(&done.swallowed, silent);
             count(&done.delayed, matches!(mode, Mode::Delay(_)));
             count(&done.cut, keep < read && !silent);
             if silent && read == 0 {

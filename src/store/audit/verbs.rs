@@ -91,6 +91,7 @@ pub(super) struct AuditMessages {
 
 impl Alone for AuditMessages {
     type Answer = Page;
+    const BEHIND: bool = true;
 
     fn script() -> &'static Script {
         &scripts::AUDIT_MESSAGES
@@ -118,6 +119,7 @@ pub(super) struct AuditKeys {
 
 impl Alone for AuditKeys {
     type Answer = Page;
+    const BEHIND: bool = true;
 
     fn script() -> &'static Script {
         &scripts::AUDIT_KEYS
@@ -144,6 +146,7 @@ pub(super) struct AuditMend {
 impl Alone for AuditMend {
     /// What became of each.
     type Answer = Vec<String>;
+    const BEHIND: bool = true;
 
     fn script() -> &'static Script {
         &scripts::AUDIT_MEND
@@ -192,6 +195,7 @@ pub(super) struct Counted {
 
 impl Alone for AuditTotals {
     type Answer = Counted;
+    const BEHIND: bool = true;
 
     fn script() -> &'static Script {
         &scripts::AUDIT_TOTALS

@@ -35,7 +35,7 @@ fn answers<V: Verb>(
 ) -> Result<Vec<V::Answer>, TestCaseError> {
     let topic = topic(settings);
     let ticket = |verb| {
-        let answer = oneshot::channel().0;
+        let answer = Some(oneshot::channel().0);
         Ticket { verb, topic: topic.clone(), since: Instant::now(), answer }
     };
     let group: Vec<_> = verbs.map(ticket).collect();

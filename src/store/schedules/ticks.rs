@@ -6,6 +6,7 @@ use crate::{
     model::{MAX_IDEMPOTENCY_WINDOW_MS, MessageId, Millis},
     store::{Idempotency, NewMessage, Store, failed, reply::Fields, scripts},
 };
+use std::time::Instant;
 
 /// Schedules that are claimed at once.
 const CLAIM: usize = 32;
@@ -65,9 +66,10 @@ impl Store {
             &[&keys.schedules, &keys.schedule_states, &keys.schedules_due],
         );
         claim.arg(CLAIM).arg(HOLD).arg(CLAIM_BYTES);
+        let asked = Instant::now();
         let answer = self.lanes.command(claim).await.map_err(failed)?;
         let mut fields = Fields::of(answer).map_err(failed)?;
-        self.lanes.backend.clock.observe(fields.int().map_err(failed)?);
+        self.lanes.backend.clock.observe(fields.int().map_err(failed)?, asked);
         let next = Some(fields.int().map_err(failed)?).filter(|at| *at > 0);
         Ok((read_all(fields)?, next))
     }

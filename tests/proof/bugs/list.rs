@@ -235,6 +235,13 @@ pub(super) fn bugs() -> Vec<Bug> {
             scenario: probe!(waits::waiting_consumers),
         },
         Bug {
+            name: "wake-up left to the instance",
+            does: "a publish wakes only who waits at the instance that it came through",
+            patches: &[Patch { script: "publish", find: "  announce(meta_key)\n", put: "" }],
+            breaks: &["I12"],
+            scenario: probe!(waits::waiting_consumers),
+        },
+        Bug {
             name: "wake-ups not restored",
             does: "an instance that lost its subscription to wake-ups never subscribes again",
             patches: &[],
