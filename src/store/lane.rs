@@ -78,8 +78,14 @@ impl Lane {
 
     /// Is there a connection? Tries to open one, unless that failed a moment ago.
     async fn connected(&mut self) -> bool {
-        if self.link.is_some() {
-            return true;
+        if let Some(link) = self.link.take() {
+            let present = self.lanes.backend.service();
+            if present.is_none_or(|service| service.run == link.run) {
+                self.link = Some(link);
+                return true;
+            }
+            // Another lane has met Redis anew: a connection from before leads nowhere, and a request must not find that out.
+            discard(link.connection);
         }
         let down = self.lanes.down();
         if down.is_some_and(|(until, _)| Instant::now() < until) {

@@ -2,7 +2,7 @@
 
 use super::{
     backend::Backend,
-    call::{Context, Single, Ticket, Verb},
+    call::{Context, GROUP_MESSAGES, Single, Ticket, Verb},
     job::Job,
     lanes::Lanes,
     nack::{How::Return, Nack},
@@ -128,7 +128,7 @@ impl Lease {
     /// out of its call for that; where it gets them all, those who came after it are better left for the next call.
     pub fn expects(&self, topic: &Topic) -> usize {
         let plenty = topic.plenty.load(Ordering::Relaxed);
-        if plenty { self.want.max_messages as usize } else { 1 }
+        if plenty { (self.want.max_messages as usize).min(GROUP_MESSAGES) } else { 1 }
     }
 }
 
