@@ -25,9 +25,10 @@ async fn higher_priority_goes_first() {
 async fn at_equal_priority_the_earlier_due_goes_first() {
     for priority in [0, 9] {
         let (client, topic) = (client().await, topic("order"));
+        let now = shared().await.redis.time_ms().await;
         let mut sent = Vec::new();
-        for delay in [300, 100, 200, 0] {
-            let message = json!({"payload": 1, "priority": priority, "delay_ms": delay});
+        for due in [900, 700, 800, 600].map(|ms| instant(now + ms)) {
+            let message = json!({"payload": 1, "priority": priority, "deliver_at": due});
             sent.push(client.published(&topic, message).await);
         }
         eventually("all due", || async {
