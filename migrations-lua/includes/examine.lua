@@ -5,7 +5,11 @@ end
 -- What is wrong with a message that has a body: a list of defect, detail, … Where one hides others, it stands alone.
 local function examine(k, member, stands, extra, expires, first_due)
   if #member ~= 11 then return { 'bad_id', '' } end
-  if #stands == 0 then return { 'no_place', '' } end
+  if #stands == 0 then
+    -- It has left, and its death is still to be told of elsewhere.
+    if redis.call('ZSCORE', k.dead_out, member) then return {} end
+    return { 'no_place', '' }
+  end
   if #stands > 2 then
     local names, sets = {}, { 'unack', 'last', 'ready', 'delayed_prio', 'delayed', 'dead', 'acked' }
     for i = 1, #stands, 2 do names[#names + 1] = sets[stands[i]] end

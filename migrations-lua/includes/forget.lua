@@ -4,19 +4,35 @@ local function free_key(k, member, rest)
   if key ~= '' and redis.call('HGET', k.keys, key) == member then redis.call('HDEL', k.keys, key) end
 end
 
--- Everything of these messages (at most 256) but their places is gone. `extras` holds their `extra`, by index.
+-- Of these messages those whose death is not still to be told of elsewhere.
+local function but_untold(k, members)
+  if redis.call('EXISTS', k.dead_out) == 0 then return members end
+  local free, untold = {}, redis.call('ZMSCORE', k.dead_out, unpack(members))
+  for i = 1, #members do
+    if not untold[i] then free[#free + 1] = members[i] end
+  end
+  return free
+end
+
+-- Everything of these messages (at most 256) but their places is gone. `extras` holds their `extra`, by index. What is
+-- told of a death outlives the message until then, though it has no place any more: finish_dead forgets it.
 local function forget_all(k, members, extras)
+  local died = false
   for i = 1, #members do
     if extras[i] then
+      died = true
       local _, _, _, _, rest = parse_extra(extras[i])
       free_key(k, members[i], rest)
     end
   end
+  redis.call('ZREM', k.expires, unpack(members))
+  redis.call('ZREM', k.first_due, unpack(members))
+  -- What has died has an `extra`.
+  if died then members = but_untold(k, members) end
+  if #members == 0 then return end
   redis.call('HDEL', k.messages, unpack(members))
   redis.call('HDEL', k.extra, unpack(members))
   redis.call('HDEL', k.events, unpack(members))
-  redis.call('ZREM', k.expires, unpack(members))
-  redis.call('ZREM', k.first_due, unpack(members))
 end
 
 -- Messages that wait or are dead (at most 256) leave, and are counted as `total`.

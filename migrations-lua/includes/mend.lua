@@ -11,6 +11,7 @@ local function mend(k, member, now, drop)
     forget_all(k, { member }, { sound_extra(extra) and extra })
     return 'dropped'
   end
+  if not stands[1] and redis.call('ZSCORE', k.dead_out, member) then return 'sound' end
   local became, new_due = 'sound', nil
   if not sound_extra(extra) then
     redis.call('HDEL', k.extra, member)

@@ -32,7 +32,7 @@ local function settle(k, member, now, rules)
       end
       local died = tonumber(redis.call('ZSCORE', k.dead, member))
       if died then
-        if died + rules.dead_ms <= now and not redis.call('ZSCORE', k.dead_out, member) then
+        if died + rules.dead_ms <= now then
           drop_all(k, { member }, 'expired')
           return false
         end

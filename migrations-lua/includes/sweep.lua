@@ -25,16 +25,6 @@ local function sweep_ttl(k, now, limit, ttl)
   return more
 end
 
--- Of these dead messages those that may leave: not while their death is still to be told of elsewhere.
-local function told(k, dead)
-  if #dead == 0 or redis.call('EXISTS', k.dead_out) == 0 then return dead end
-  local free, pending = {}, redis.call('ZMSCORE', k.dead_out, unpack(dead))
-  for i = 1, #dead do
-    if not pending[i] then free[#free + 1] = dead[i] end
-  end
-  return free
-end
-
 -- Carries out what time has brought to the partition, up to `limit` messages of each kind: leases, TTLs, retention,
 -- idempotency keys; and what has a priority and is due stands with the ready. Returns whether more may be left.
 local function sweep(k, now, limit, rules)
@@ -49,7 +39,6 @@ local function sweep(k, now, limit, rules)
     local excess = redis.call('ZCARD', k.dead) - rules.dead_max
     if excess > 0 then dead = redis.call('ZRANGE', k.dead, 0, math.min(excess, limit) - 1) end
   end
-  dead = told(k, dead)
   drop_all(k, dead, 'expired')
   more = more or #dead == limit
 

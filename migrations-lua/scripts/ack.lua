@@ -10,6 +10,7 @@
 -- KEYS[8] first_due
 -- KEYS[9] events
 -- KEYS[10] acked
+-- KEYS[11] dead_out
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: acks of different messages, at most 128
 -- ARGV[3] common: the seal that all have, or ''
@@ -79,7 +80,8 @@ for i = 1, n do
 end
 if #good > 0 then
   local notes = (ARGV[3] ~= '' and n or 2 * n) + 3
-  local k = { messages = KEYS[3], extra = KEYS[4], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8], events = KEYS[9] }
+  local k = { messages = KEYS[3], extra = KEYS[4], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8], events = KEYS[9],
+    dead_out = KEYS[11] }
   local removed = redis.call('ZREM', KEYS[1], unpack(good))
   if removed < #good then redis.call('ZREM', KEYS[2], unpack(good)) end
   if acked_ms > 0 then

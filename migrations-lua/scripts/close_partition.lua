@@ -4,8 +4,8 @@
 -- ARGV[2] number: the topic's
 -- ARGV[3] force: 1 to delete it with what is in it
 -- ARGV[4] how long the mark stays, ms
--- returns: 'OK', 'NOT_EMPTY' or 'STALE'
--- cost: HMGET, 7 ZCARD, UNLINK, HSET, PEXPIRE
+-- returns: 'OK', 'NOT_EMPTY', 'UNTOLD' where nothing is in it but deaths that are still to be told of elsewhere, or 'STALE'
+-- cost: HMGET, 6 ZCARD, EXISTS, UNLINK, HSET, PEXPIRE
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -17,6 +17,7 @@ if ARGV[3] ~= '1' then
     messages = messages + redis.call('ZCARD', key)
   end
   if messages > 0 then return 'NOT_EMPTY' end
+  if redis.call('EXISTS', k.dead_out) == 1 then return 'UNTOLD' end
 end
 for _, key in ipairs({
   k.unack, k.last, k.delayed, k.messages, k.meta, k.extra, k.delayed_prio, k.ready, k.dead, k.keys, k.expires,

@@ -1,14 +1,21 @@
--- finish_dead: these deaths have been told of, unless the message died once more meanwhile.
--- KEYS[1] dead_out
--- KEYS[2] meta
+-- finish_dead: these deaths have been told of, unless the message died once more meanwhile; those that had left by then
+-- are forgotten.
+-- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2..] for each, at most 64: member, instant of its death, ms
 -- returns: how many were left to be told of, or 'STALE'
--- cost: HGET, a ZSCORE for each, ZREM
-if redis.call('HGET', KEYS[2], 'topic') ~= ARGV[1] then return 'STALE' end
+-- cost: HGET, a ZSCORE for each, ZREM, 7 ZMSCORE; up to 7 calls where some had left
+local k = partition(KEYS)
+if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
 local told = {}
 for i = 2, #ARGV, 2 do
-  if redis.call('ZSCORE', KEYS[1], ARGV[i]) == ARGV[i + 1] then told[#told + 1] = ARGV[i] end
+  if redis.call('ZSCORE', k.dead_out, ARGV[i]) == ARGV[i + 1] then told[#told + 1] = ARGV[i] end
 end
-if #told > 0 then redis.call('ZREM', KEYS[1], unpack(told)) end
+if #told == 0 then return 0 end
+redis.call('ZREM', k.dead_out, unpack(told))
+local stands, left = stands_of(k, told), {}
+for i = 1, #told do
+  if not stands[i][1] then left[#left + 1] = told[i] end
+end
+if #left > 0 then forget_all(k, left, redis.call('HMGET', k.extra, unpack(left))) end
 return #told

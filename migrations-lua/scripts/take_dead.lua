@@ -18,8 +18,9 @@ local members = {}
 for i = 1, #list, 2 do members[#members + 1] = list[i] end
 local stands, extras = stands_of(k, members), redis.call('HMGET', k.extra, unpack(members))
 
--- It may have been redriven meanwhile.
-local function state_of(number, score)
+-- It may have been redriven meanwhile, or have left.
+local function state_of(number, score, died)
+  if not number then return 'dead', died end
   if number <= 2 then return 'leased', (unpack_lease(score)) end
   if number == 6 then return 'dead', score end
   if number == 7 then return 'acked', (unpack_lease(score)) end
@@ -30,10 +31,10 @@ local bytes, most = 0, tonumber(ARGV[3])
 for i = 1, #members do
   local member, found = members[i], ''
   local size = redis.call('HSTRLEN', k.messages, member)
-  if size > 0 and stands[i][1] then
+  if size > 0 then
     bytes = bytes + size + redis.call('HSTRLEN', k.events, member)
     if i > 1 and bytes > most then break end
-    local state, at = state_of(stands[i][1], stands[i][2])
+    local state, at = state_of(stands[i][1], stands[i][2], tonumber(list[2 * i]))
     found = snapshot(k, member, state, at, sound_extra(extras[i]) and extras[i], tonumber(meta[2]), ttl)
   end
   reply[3 * i - 1], reply[3 * i], reply[3 * i + 1] = member, tonumber(list[2 * i]), found

@@ -102,9 +102,9 @@ impl Verb for Ack {
 
     fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
         let keys = &topic.keys;
-        command.arg(10).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);
+        command.arg(11).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);
         command.arg(&keys.meta).arg(&keys.keys).arg(&keys.expires).arg(&keys.first_due);
-        command.arg(&keys.events).arg(&keys.acked);
+        command.arg(&keys.events).arg(&keys.acked).arg(&keys.dead_out);
         command.arg(&topic.word).arg(group.len());
         let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
         write_holders(holders, context, command);

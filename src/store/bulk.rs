@@ -194,9 +194,18 @@ pub(crate) struct Close {
     pub mark_ms: Millis,
 }
 
+/// What came of closing a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    Done,
+    /// There are messages.
+    NotEmpty,
+    /// There are none, but deaths that are still to be told of elsewhere.
+    Untold,
+}
+
 impl Alone for Close {
-    /// Whether it was done: not where there are messages.
-    type Answer = bool;
+    type Answer = Closed;
 
     fn script() -> &'static Script {
         &scripts::CLOSE_PARTITION
@@ -208,10 +217,11 @@ impl Alone for Close {
         command.arg(u8::from(self.force)).arg(self.mark_ms);
     }
 
-    fn read(&self, _: &Arc<Topic>, _: &mut Context<'_>, reply: Value) -> Result<bool, CallError> {
+    fn read(&self, _: &Arc<Topic>, _: &mut Context<'_>, reply: Value) -> Result<Closed, CallError> {
         match word_of(&reply)? {
-            "OK" => Ok(true),
-            "NOT_EMPTY" => Ok(false),
+            "OK" => Ok(Closed::Done),
+            "NOT_EMPTY" => Ok(Closed::NotEmpty),
+            "UNTOLD" => Ok(Closed::Untold),
             _ => Err(malformed(&reply)),
         }
     }

@@ -39,7 +39,7 @@ pub struct Death {
     pub id: MessageId,
     /// When.
     pub died_at: Millis,
-    /// The message as it stands; `None` where it is gone.
+    /// The message as it stands; `None` where it cannot be read.
     pub message: Option<MessageSnapshot>,
 }
 
@@ -176,7 +176,8 @@ impl Alone for FinishDead {
     }
 
     fn write(&self, topic: &Topic, command: &mut Cmd) {
-        command.arg(2).arg(&topic.keys.dead_out).arg(&topic.keys.meta).arg(&topic.word);
+        topic.keys.write_all(command);
+        command.arg(&topic.word);
         for (id, died_at) in self.0.iter() {
             command.arg(&id.member()[..]).arg(died_at);
         }

@@ -21,10 +21,14 @@ use crate::{
     model::{CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName},
 };
 use deadpool_redis::redis::{Cmd, cmd};
+use std::time::Duration;
 use stored::Definition;
 
 /// Bytes of definitions on a page, about.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Between two looks whether a schedule's ticks have been made.
+const TICKING: Duration = Duration::from_millis(20);
+
 /// What a schedule publishes, and when.
 #[derive(Clone, Debug)]
 pub struct ScheduleSpec {
@@ -61,6 +65,8 @@ pub struct Schedule {
     revision: i64,
     /// When somebody first claimed its present tick; 0: nobody has.
     claimed_at: Millis,
+    /// When this instance claimed it; 0: it has not.
+    held_at: Millis,
     generation: String,
 }
 
@@ -115,9 +121,18 @@ impl Store {
             put.arg(name.as_str());
             put.arg(present.as_ref().map(|seen| seen.revision.to_string()).unwrap_or_default());
             put.arg(serde_json::to_vec(&definition).map_err(|_| Error::Internal)?).arg(next);
-            if self.answers_ok(put).await? {
-                self.schedules_changed.notify_one();
-                return Ok(present.is_none());
+            let moved = present.as_ref().is_some_and(|seen| seen.spec.topic != spec.topic);
+            put.arg(u8::from(moved));
+            let answer = self.lanes.command(put).await.map_err(failed)?;
+            match word(&answer) {
+                Some("OK") => {
+                    self.schedules_changed.notify_one();
+                    return Ok(present.is_none());
+                }
+                // Whoever makes its ticks will have made them in a moment, or is followed by another.
+                Some("CLAIMED") => tokio::time::sleep(TICKING).await,
+                Some("CHANGED") => {}
+                _ => return Err(failed(malformed(&answer))),
             }
         }
         Err(failed(CallError::Stale))

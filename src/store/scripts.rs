@@ -87,7 +87,7 @@ scripts! {
     SWEEP = "sweep": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "promote" "forget" "expiry"
         "end_lease" "drop_expired" "note_over" "sweep" "next_sweep";
     TAKE_DEAD = "take_dead": "partition" "now" "lease_score" "rank" "extra" "rules" "expiry" "stands" "snapshot";
-    FINISH_DEAD = "finish_dead": ;
+    FINISH_DEAD = "finish_dead": "partition" "extra" "forget" "stands";
     PAUSE_TOPIC = "pause_topic": "announce";
     CREATE_TOPIC = "create_topic": "format";
     PUT_TOPIC = "put_topic": "format" "announce";
@@ -107,6 +107,7 @@ scripts! {
     PAUSE_SCHEDULE = "pause_schedule": "format" "schedule_state";
     TRIGGER_SCHEDULE = "trigger_schedule": "schedule_state";
     CLAIM_SCHEDULES = "claim_schedules": "now" "format" "schedule_state";
+    RELEASE_TICKS = "release_ticks": "now" "format";
     FINISH_SCHEDULE = "finish_schedule": "schedule_state";
     OPEN_RUN = "open_run": ;
     AUDIT_MESSAGES = "audit_messages": "partition" "owner" "extra" "stands" "examine";

@@ -75,10 +75,14 @@ impl Topic {
         self.counters.dead.inc_by(died as u64);
         if died > 0 && self.settings.dead_topic.is_some() {
             // Each time: whoever tells of deaths now may have looked already.
-            let hint =
-                Hint { name: self.name.clone(), at: now.saturating_add(LATER), deaths: true };
-            let _ = self.hints.send(hint);
+            self.tell_deaths(now);
         }
+    }
+
+    /// Sees to it that deaths here are told of elsewhere without delay.
+    pub(crate) fn tell_deaths(&self, now: Millis) {
+        let at = now.saturating_add(LATER);
+        let _ = self.hints.send(Hint { name: self.name.clone(), at, deaths: true });
     }
 }
 

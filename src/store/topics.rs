@@ -2,7 +2,7 @@
 
 use super::{
     Store,
-    bulk::{Close, Pause},
+    bulk::{Close, Closed, Pause},
     counts::{CountTopic, TopicSnapshot},
     failed,
     patience::Patience,
@@ -14,12 +14,14 @@ use crate::{
     model::{Millis, TopicName, TopicSettings},
 };
 use deadpool_redis::redis::{Value, cmd};
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 /// Looks at a topic of which time brings more than one look carries out, at most.
 pub(super) const LOOKS: usize = 64;
 /// How long nobody takes up a deleted topic again who does not know yet that it is: 1 h in ms.
 const MARK_MS: Millis = 3_600_000;
+/// Between two looks whether deaths have been told of.
+const TELLING: Duration = Duration::from_millis(20);
 /// The revision of a topic that does not exist.
 const NO_REVISION: i64 = 0;
 
@@ -142,18 +144,28 @@ impl Store {
         Err(failed(CallError::Stale))
     }
 
-    /// Deletes a topic; with `force` together with what is in it.
+    /// Deletes a topic; with `force` together with what is in it, else once deaths in it have been told of elsewhere.
     ///
     /// Errors: `TopicNotFound`, `TopicNotEmpty`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn delete_topic(&self, name: &TopicName, force: bool) -> Result<(), Error> {
         let close =
             async |topic| self.lanes.submit_alone(&topic, Close { force, mark_ms: MARK_MS }).await;
-        let (topic, closed) = self.of_topic(name, close).await?;
-        if !closed {
-            return Err(Error::TopicNotEmpty);
+        let mut patience = Patience::new(self);
+        while patience.another().await {
+            let (topic, closed) = self.of_topic(name, close).await?;
+            match closed {
+                Closed::Done => {
+                    let removed = self.registry.remove(&self.lanes, &topic).await;
+                    return removed.map_err(|error| failed(error).after_change());
+                }
+                Closed::NotEmpty => break,
+                Closed::Untold => {
+                    topic.tell_deaths(self.now());
+                    tokio::time::sleep(TELLING).await;
+                }
+            }
         }
-        let removed = self.registry.remove(&self.lanes, &topic).await;
-        removed.map_err(|error| failed(error).after_change())
+        Err(Error::TopicNotEmpty)
     }
 
     /// Stops (`paused`) or resumes granting, on every instance at once.

@@ -118,6 +118,7 @@ fn read_parts(name: &ScheduleName, state: &str, definition: &[u8]) -> Option<Sch
         last_error: (!last_error.is_empty()).then(|| last_error.to_owned()),
         revision,
         claimed_at,
+        held_at: 0,
         generation,
     })
 }

@@ -111,7 +111,7 @@ pub(super) fn bugs() -> Vec<Bug> {
                           local more = sweep(k, now, tonumber(ARGV[2]), rules)",
                 },
             ],
-            breaks: &["I7", "I8"],
+            breaks: &["I7", "I8", "I9"],
             scenario: probe!(deaths::deaths),
         },
         Bug {
