@@ -23,3 +23,11 @@ local function grant_key(k, member, extra)
   end
   return key
 end
+
+-- The key that a message holds until it is granted, or ''. What dueq sends itself may have to wait for a place once it
+-- is leased, and is granted when its call begins (start_call).
+local function call_key(extra)
+  local _, _, _, _, rest = parse_extra(extra)
+  local _, _, _, hold, key = parse_rest(rest)
+  return hold == 'g' and key or ''
+end

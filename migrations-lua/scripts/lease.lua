@@ -16,7 +16,8 @@
 --   call). Wants that follow each other with the same lease_ms are one, unless sized
 -- returns: {now, next event ms (0: none, or not asked), more 0|1, leases ended, of them dead, messages expired, topic's
 --   max_attempts, {member, due, …}, bodies, {attempt, attempts left, priority, key, …} (empty: all plain), granted for
---   each want (empty unless sized: in order)} without the last two where both are empty; or 'STALE'
+--   each want (empty unless sized: in order)} without the last two where both are empty; or 'STALE'. Where dueq sends the
+--   messages itself a key is only told of that is to be given up when the call begins
 -- cost: HMGET, ZREM, TIME, EXISTS, 2 ZRANGEBYSCORE, ZCOUNT, ZPOPMIN, HMGET, ZADD, HINCRBY a group; at most 128 messages
 --   and 256 KiB; 4 to 8 calls more where there are messages that are not plain; 4 ZRANGE and an HSET when it waits in vain
 local LIMIT, REPLY_BYTES = 128, 262144
@@ -124,7 +125,9 @@ if taken > 0 then
         attempts, counted, own_max, priority, rest = lib.parse_extra(extras[i])
         left = math.max((tonumber(own_max) or topic_max) - counted - 1, 0)
         if attempts > 0 and ARGV[3] < '2' then lib.add_events(k, members[i], lib.event('g', now, attempts + 1, '')) end
-        if rest ~= '' then key = lib.grant_key(k, members[i], extras[i]) end
+        if rest ~= '' then
+          key = ARGV[3] < '2' and lib.grant_key(k, members[i], extras[i]) or lib.call_key(extras[i])
+        end
       end
       facts[4 * i - 3], facts[4 * i - 2], facts[4 * i - 1], facts[4 * i] = attempts + 1, left, priority, key
       if left > 0 then

@@ -6,7 +6,7 @@
 //! hashed is spelled out here rather than derived from types.
 
 use super::syntax::{Text, end_of_string};
-use crate::model::{CallMethod, Content};
+use crate::model::{CallMethod, Content, OCTETS};
 use crate::store::{Due, KeyUntil, NewMessage, OnDuplicate};
 use siphasher::sip::SipHasher13;
 use std::{borrow::Cow, hash::Hasher};
@@ -19,10 +19,10 @@ pub(super) fn fingerprint(message: &NewMessage) -> u64 {
             sum.number(0);
             sum.number(Walk { text: json, at: 0 }.value());
         }
-        Content::Bytes { data, content_type } => {
+        content @ Content::Bytes { data, .. } => {
             sum.number(1);
             sum.text(data);
-            sum.text(content_type.as_bytes());
+            sum.text(content.content_type().unwrap_or(OCTETS).as_bytes());
         }
     }
     sum.number(message.body.headers.len() as u64);

@@ -6,8 +6,8 @@ use super::{
 use crate::{
     error::Error,
     model::{
-        Backoff, Body, CallReport, Content, Event, EventKind, MessageId, State as MessageState,
-        TopicName, masked,
+        Backoff, Body, CallReport, Content, Event, EventKind, MessageId, OCTETS,
+        State as MessageState, TopicName, masked,
     },
     store::{MessageSnapshot, Topic},
 };
@@ -224,10 +224,10 @@ impl<'a> RenderedContent<'a> {
                 let payload = serde_json::from_slice(json).map_err(|_| Error::Internal)?;
                 Ok(Self { payload: Some(payload), payload_base64: None, content_type: None })
             }
-            Content::Bytes { data, content_type } => Ok(Self {
+            Content::Bytes { data, .. } => Ok(Self {
                 payload: None,
                 payload_base64: Some(STANDARD.encode(data)),
-                content_type: Some(content_type),
+                content_type: Some(content.content_type().unwrap_or(OCTETS)),
             }),
         }
     }

@@ -30,14 +30,19 @@ pub enum Content {
 pub const OCTETS: &str = "application/octet-stream";
 
 impl Content {
-    /// What a callback has that was scheduled without a payload: bytes of no type, and none of them.
+    /// What a callback has that was scheduled without a payload: no bytes, and of no type.
     pub fn nothing() -> Self {
-        Self::Bytes { data: Bytes::new(), content_type: OCTETS.to_owned() }
+        Self::Bytes { data: Bytes::new(), content_type: String::new() }
     }
 
-    /// Is it what [`Content::nothing`] is?
-    pub fn is_nothing(&self) -> bool {
-        matches!(self, Self::Bytes { data, content_type } if data.is_empty() && content_type == OCTETS)
+    /// The media type; none of JSON, and of nothing.
+    pub fn content_type(&self) -> Option<&str> {
+        match self {
+            Self::Json(_) => None,
+            Self::Bytes { content_type, .. } => {
+                Some(content_type.as_str()).filter(|t| !t.is_empty())
+            }
+        }
     }
 
     /// The payload, JSON or not.

@@ -53,6 +53,11 @@ impl CallMethod {
         ("DELETE", Self::Delete),
     ];
 
+    /// May a request whose fate is not known be sent again (RFC 9110, 9.2.2)?
+    pub fn is_idempotent(self) -> bool {
+        matches!(self, Self::Put | Self::Get | Self::Delete)
+    }
+
     /// As HTTP spells it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -7,6 +7,7 @@ pub mod audit;
 mod backend;
 mod bulk;
 mod call;
+mod calls;
 mod clock;
 mod contents;
 mod counts;
@@ -46,6 +47,7 @@ mod wakes;
 
 pub use backend::{ConnectError, SCHEMA_VERSION};
 pub use bulk::Swept;
+pub use calls::InForce;
 pub use counts::{TOTALS, TopicSnapshot};
 pub use dead_letters::{DeadLetter, Death};
 pub use lanes::{StoreMode, Wake};

@@ -58,7 +58,7 @@ scripts! {
     LEASE = "lease": "now" "format" "lease_score", rare "partition" "rank" "extra" "read_extras" "rules" "events" "place"
         "forget" "expiry" "end_lease" "drop_expired" "promote" "grant" "next_event" "payload_bytes" "take_by_size"
         => "partition" "parse_rules" "end_leases" "promote" "clear_head" "take_by_size" "rank_due" "read_extras"
-        "remember_first_due" "parse_extra" "add_events" "event" "grant_key" "next_event";
+        "remember_first_due" "parse_extra" "add_events" "event" "grant_key" "call_key" "next_event";
     ACK = "ack": "now", rare "lease_score" "extra" "read_extras" "rules" "events" "seal" "forget"
         => "read_leases" "parse_rules" "holds" "open_seal" "pack_lease" "parse_extra" "free_key" "forget_all" "event"
         "add_events";
@@ -98,6 +98,8 @@ scripts! {
     NOTE_SWEEPS = "note_sweeps": ;
     CLAIM_SWEEPS = "claim_sweeps": "now" "format";
     TAKE_CALLS = "take_calls": "now" "format";
+    START_CALL = "start_call": "partition" "extra" "forget" "grant";
+    FETCH_PARKED = "fetch_parked": "partition" "now" "rank" "extra" "place" "announce" "wake";
     FINISH_SWEEP = "finish_sweep": ;
     CLAIM_WALK = "claim_walk": "now" "format";
     PUT_SCHEDULE = "put_schedule": "format" "schedule_state";

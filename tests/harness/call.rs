@@ -76,11 +76,12 @@ pub struct Reply {
 }
 
 /// How an answer is written, if at all.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Whole,
     Never,
     Drop,
+    Half,
     Trickle(usize, Duration),
 }
 
@@ -99,6 +100,11 @@ impl Reply {
     /// No answer: the connection is closed once the request has been read.
     pub fn dropped() -> Reply {
         Reply { kind: Kind::Drop, ..Reply::status(200) }
+    }
+
+    /// The beginning of an answer, and then the connection is closed.
+    pub fn half_a_head() -> Reply {
+        Reply { kind: Kind::Half, ..Reply::status(200) }
     }
 
     /// With this header.
@@ -191,6 +197,10 @@ async fn more(stream: &mut TcpStream, read: &mut Vec<u8>) -> Option<()> {
 /// Writes an answer; nothing when the other side closed.
 pub(super) async fn answer(stream: &mut TcpStream, reply: &Reply) -> Option<()> {
     let mut head = format!("HTTP/1.1 {} As-told\r\n", reply.status);
+    if reply.kind == Kind::Half {
+        stream.write_all(head.as_bytes()).await.ok()?;
+        return None;
+    }
     for (name, value) in &reply.headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }

@@ -51,6 +51,10 @@ async fn bytes_are_sent_with_their_content_type() {
     let call = receiver.wait_at("/plain").await;
     assert_eq!(call.body, [0, 1, 255, 128]);
     assert_eq!(call.header("content-type"), "application/octet-stream");
+    let no_bytes = json!({"payload_base64": "", "content_type": "application/octet-stream"});
+    scheduled(&client, &receiver.url("/none"), no_bytes).await;
+    let call = receiver.wait_at("/none").await;
+    assert_eq!((call.body.len(), call.header("content-type")), (0, "application/octet-stream"));
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ mod instances;
 mod limits;
 mod masking;
 mod metrics;
+mod places;
 mod pushed;
 mod receivers;
 mod retry_after;

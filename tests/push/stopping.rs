@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::facts::{a_while, alone, fixed, gone, pushed, pushed_with, scheduled};
+use crate::facts::{a_while, alone, becomes, called, fixed, gone, pushed, pushed_with, scheduled};
 use crate::harness::*;
 
 fn slow(ms: u64) -> Reply {
@@ -68,11 +68,11 @@ async fn messages_that_wait_for_a_place_are_given_back_at_once() {
 }
 
 #[tokio::test]
-async fn a_call_that_outlasts_the_drain_goes_back_and_is_sent_by_another() {
+async fn a_call_that_outlasts_the_drain_is_an_attempt_and_is_sent_again_by_another() {
     let (redis, mut stopped) = alone(&["--drain-timeout-ms", "500"]).await;
     let receiver = Receiver::start().await;
     receiver.answer_next("/", [Reply::never()]);
-    let more = json!({"payload": 1, "max_attempts": 1});
+    let more = json!({"payload": 1, "max_attempts": 2, "backoff": fixed(100)});
     let id = scheduled(&stopped.client(), &receiver.url("/"), more).await;
     receiver.wait_for(1).await;
     let start = Instant::now();
@@ -84,9 +84,51 @@ async fn a_call_that_outlasts_the_drain_goes_back_and_is_sent_by_another() {
     let call = receiver.wait_for(2).await.remove(1);
     let soon = call.at.saturating_duration_since(started);
     assert!(soon < Duration::from_secs(5), "{soon:?}: not after a lease of 30 s");
-    // Its end was not the message's fault: its only attempt is not used up.
-    assert_eq!(call.id(), id);
+    assert_eq!((call.id(), call.attempt()), (id.as_str(), 2));
     gone(&other.client(), &id).await;
+}
+
+#[tokio::test]
+async fn an_only_attempt_that_outlasts_the_drain_was_one() {
+    let (redis, mut stopped) = alone(&["--drain-timeout-ms", "100"]).await;
+    let receiver = Receiver::start().await;
+    receiver.answer(Reply::never());
+    let more = json!({"payload": 1, "max_attempts": 1});
+    let id = scheduled(&stopped.client(), &receiver.url("/"), more).await;
+    receiver.wait_for(1).await;
+    assert_eq!(stopped.term().await, 0, "{}", stopped.log());
+    let other = Dueq::calling(&redis).start().await;
+    let seen = becomes(&other.client(), &id, "dead", 1).await;
+    assert!(text(&called(&seen)[0], "error").contains("dueq stops"), "{seen}");
+    a_while(500).await;
+    assert_eq!(receiver.count(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_never_met_a_receiver_is_no_attempt() {
+    let (redis, mut stopped) = alone(&["--drain-timeout-ms", "100"]).await;
+    // Its queue of connections is full, so that the next one is neither taken nor refused.
+    let listener = tokio::net::TcpSocket::new_v4().unwrap();
+    listener.bind("127.1.1.1:0".parse().unwrap()).unwrap();
+    let listener = listener.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queue = Vec::new();
+    while let Ok(Ok(stream)) =
+        tokio::time::timeout(Duration::from_millis(200), tokio::net::TcpStream::connect(address))
+            .await
+    {
+        queue.push(stream);
+    }
+    let more = json!({"payload": 1, "max_attempts": 1});
+    let id = scheduled(&stopped.client(), &format!("http://{address}/"), more).await;
+    eventually("a call under way", || async {
+        (stopped.client().state(&id).await == "leased").then_some(())
+    })
+    .await;
+    assert_eq!(stopped.term().await, 0, "{}", stopped.log());
+    let other = Dueq::calling(&redis).args(["--no-dispatch"]).start().await;
+    let seen = becomes(&other.client(), &id, "ready", 0).await;
+    assert_eq!(seen["attempts_left"], 1, "{seen}");
 }
 
 #[tokio::test]

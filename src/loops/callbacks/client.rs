@@ -5,15 +5,19 @@ use super::{
     dial::{Connector, DialError, Dialler, for_people},
     outcome::{CallOutcome, Verdict, verdict},
     request::CallRequest,
+    wire::Heard,
 };
-use crate::model::{AddressGuard, CallReport, Millis};
+use crate::{
+    model::{AddressGuard, CallReport, Millis},
+    seeded,
+};
 use bytes::Bytes;
-use http::{Request, Response, Uri};
+use http::{Extensions, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnectorBuilder};
 use hyper_util::{
-    client::legacy,
+    client::legacy::{self, connect::capture_connection},
     rt::{TokioExecutor, TokioTimer},
 };
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
@@ -61,11 +65,12 @@ impl Caller {
         Ok(Self { http })
     }
 
-    /// Makes the call, or nothing where it is broken off before an answer has begun. It ends within its timeout, and then
-    /// nothing of it is left.
+    /// Makes the call, or nothing where it is broken off before there is a connection. It ends within its timeout, and
+    /// then nothing of it is left.
     ///
     /// The head of the answer decides. A receiver that said 200 has taken the message, whatever becomes of the rest of
-    /// its answer, which is read for a short while only.
+    /// its answer, which is read for a short while only. A receiver that had closed a kept connection is called over
+    /// another one where the method allows it, and has not been called before.
     pub async fn call(
         &self,
         request: CallRequest,
@@ -75,17 +80,31 @@ impl Caller {
         let began = Instant::now();
         let end = began + request.timeout;
         let now = request.now;
-        let timeout_ms = request.timeout.as_millis();
         let mut report = CallReport::default();
-        let answer = match into_http(request) {
-            Ok(request) => match tokio::select! {
-                head = timeout_at(end, self.http.request(request)) => head,
-                () = &mut broken_off => return None,
-            } {
+        let answer = loop {
+            let mut http = match to_http(&request) {
+                Ok(http) => http,
+                Err(error) => break Err((error, false)),
+            };
+            let connection = capture_connection(&mut http);
+            let head = tokio::select! {
+                head = timeout_at(end, self.http.request(http)) => head,
+                () = &mut broken_off => {
+                    let sent = connection.connection_metadata().is_some();
+                    if !sent || seeded::bug("broken off is no attempt") {
+                        return None;
+                    }
+                    // The receiver may have got it.
+                    break Err(("broken off, since dueq stops".to_owned(), false));
+                }
+            };
+            break match head {
+                Ok(Err(error)) if request.method.is_idempotent() && was_closed(&error) => continue,
                 Ok(answer) => answer.map_err(|error| failure(&error)),
-                Err(_) => Err((format!("timed out after {timeout_ms} ms"), false)),
-            },
-            Err(error) => Err((error, false)),
+                Err(_) => {
+                    Err((format!("timed out after {} ms", request.timeout.as_millis()), false))
+                }
+            };
         };
         let verdict = match answer {
             Ok(answer) => {
@@ -126,15 +145,15 @@ fn tls() -> Result<ClientConfig, rustls::Error> {
     Ok(config.with_no_client_auth())
 }
 
-fn into_http(request: CallRequest) -> Result<Request<Full<Bytes>>, String> {
+fn to_http(request: &CallRequest) -> Result<Request<Full<Bytes>>, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("the URL cannot be called: {error}");
     let mut url = request.url.url().map_err(|error| wrong(&error))?;
     url.set_fragment(None);
     let uri: Uri = url.as_str().parse().map_err(|error: http::uri::InvalidUri| wrong(&error))?;
     let method = request.method.as_str();
-    let built = Request::builder().method(method).uri(uri).body(Full::from(request.body));
+    let built = Request::builder().method(method).uri(uri).body(Full::from(request.body.clone()));
     let mut built = built.map_err(|error| wrong(&error))?;
-    *built.headers_mut() = request.headers;
+    *built.headers_mut() = request.headers.clone();
     Ok(built)
 }
 
@@ -145,6 +164,7 @@ async fn read(
     end: Instant,
     mut broken_off: Pin<&mut impl Future<Output = ()>>,
 ) -> Option<String> {
+    let heard = answer.extensions().get::<Heard>().cloned();
     let mut body = answer.into_body();
     let (mut kept, mut read) = (Vec::new(), 0);
     while read < READ_BYTES {
@@ -152,7 +172,12 @@ async fn read(
             frame = timeout_at(end, body.frame()) => frame,
             () = &mut broken_off => break,
         };
-        let Ok(Some(Ok(frame))) = frame else { break };
+        let Ok(Some(Ok(frame))) = frame else {
+            if matches!(frame, Ok(None)) {
+                heard.iter().for_each(Heard::answered);
+            }
+            break;
+        };
         let data = frame.into_data().unwrap_or_default();
         read += data.len();
         kept.extend_from_slice(&data[..data.len().min(KEPT_BYTES - kept.len())]);
@@ -171,6 +196,15 @@ async fn read(
         }
     }
     (!text.is_empty()).then_some(text)
+}
+
+/// Did the call meet a connection that was kept, and that the receiver had closed?
+fn was_closed(error: &legacy::Error) -> bool {
+    let mut extras = Extensions::new();
+    if let Some(connected) = error.connect_info() {
+        connected.get_extras(&mut extras);
+    }
+    extras.get().is_some_and(Heard::nothing_since)
 }
 
 /// Why there is no answer, for people, and whether the address was refused.

@@ -1,6 +1,7 @@
 //! From a URL's host to a connection. A name is looked up here, every address that it has goes past the guard, and the
 //! very address that was checked is dialled: whoever answers the name server cannot put another one in between.
 
+use super::wire::Wire;
 use crate::model::{AddressGuard, RefusedAddress};
 use hickory_resolver::{
     TokioResolver,
@@ -218,7 +219,7 @@ pub(super) fn for_people(error: &io::Error) -> String {
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Response = TokioIo<Wire<MaybeHttpsStream<TokioIo<TcpStream>>>>;
     type Error = DialError;
     type Future = Connecting<Self::Response>;
 
@@ -230,7 +231,7 @@ impl Service<Uri> for Connector {
         let connecting = self.0.call(uri);
         Box::pin(async move {
             match timeout(SECURE_TIMEOUT, connecting).await {
-                Ok(Ok(stream)) => Ok(stream),
+                Ok(Ok(stream)) => Ok(Wire::of(stream)),
                 Ok(Err(error)) => Err(match error.downcast::<DialError>() {
                     Ok(error) => *error,
                     Err(error) => DialError::Tls(innermost(&*error)),

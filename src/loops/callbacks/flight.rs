@@ -1,12 +1,18 @@
 //! One message on its way: the call, the lease that is kept while it lasts, and what the answer means for the message.
 
-use super::{Caller, Sending, Verdict, outcome::CallOutcome, places::HostKey, request};
+use super::{
+    Caller, Sending, Verdict,
+    course::{Course, Place},
+    outcome::CallOutcome,
+    parked::Parked,
+    places::HostKey,
+    request,
+};
 use crate::{
     error::Error,
-    metrics::CallMetrics,
-    model::{CallReport, Millis, Push, SigningSecret, TopicName},
+    model::{CallReport, Millis, SigningSecret, TopicName},
     seeded,
-    store::{Call, Granted, NackKind, NackRequest, Store},
+    store::{Call, Granted, InForce, NackKind, NackRequest, Store},
 };
 use std::{
     future::Future,
@@ -18,18 +24,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long a sender's leases last, ms; when an instance is killed its calls begin anew after this.
 pub(super) const LEASE_MS: u64 = 30_000;
-/// A lease is made longer this often while a call lasts.
-const EXTEND_EVERY: Duration = Duration::from_millis(LEASE_MS / 3);
+/// A lease of which no more than this is left is made longer, ms.
+const KEPT_MS: Millis = LEASE_MS as Millis * 2 / 3;
+/// What was granted so long ago (ms) is not called before it is known that its topic still says so.
+const FRESH_MS: Millis = 10;
 /// While Redis is away.
 const RETRY: Duration = Duration::from_millis(250);
-
-/// A call has ended.
-pub(super) struct Landed {
-    /// Where it went.
-    pub host: HostKey,
-    /// How long it took.
-    pub took: Duration,
-}
 
 /// All that is in the air, of all topics.
 #[derive(Clone)]
@@ -40,37 +40,6 @@ pub(super) struct Flights {
     tracker: TaskTracker,
     /// Calls are to be broken off.
     giving_up: CancellationToken,
-}
-
-/// A topic's part of what a flight needs.
-pub(super) struct Course {
-    pub topic: TopicName,
-    pub push: Push,
-    pub metrics: Arc<CallMetrics>,
-    pub landed: mpsc::UnboundedSender<Landed>,
-}
-
-/// A place that is taken; it is free again however the call ends.
-struct Place {
-    course: Arc<Course>,
-    host: HostKey,
-    began: Instant,
-}
-
-impl Place {
-    fn taken(course: &Arc<Course>, host: HostKey) -> Self {
-        course.metrics.in_flight.inc();
-        Self { course: course.clone(), host, began: Instant::now() }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.course.metrics.in_flight.dec();
-        let host = std::mem::take(&mut self.host);
-        // Nobody listens while the topic's sender stops.
-        let _ = self.course.landed.send(Landed { host, took: self.began.elapsed() });
-    }
 }
 
 impl Flights {
@@ -90,15 +59,15 @@ impl Flights {
     }
 
     /// Sends a message, and tells the course when its place is free.
-    pub fn begin(&self, course: Arc<Course>, host: HostKey, granted: Granted) {
+    pub fn begin(&self, course: Arc<Course>, host: HostKey, mut granted: Granted) {
         let flights = self.clone();
         self.spawn(async move {
-            let place = Place::taken(&course, host);
-            let (began, started_at) = (place.began, flights.store.now());
-            if granted.lease_expires_at <= started_at {
-                // It waited here while this instance was stopped, and is somebody else's by now.
+            let mut place = Place::taken(&course, host);
+            let Some(course) = flights.ready(course, &place.host, &mut granted).await else {
                 return;
-            }
+            };
+            let (began, started_at) = (Instant::now(), flights.store.now());
+            place.began = Some(began);
             let late = (started_at - granted.due_at).max(0) as f64 / 1000.0;
             course.metrics.lateness_seconds.observe(late);
             let outcome = flights.call(&course, &granted, started_at).await;
@@ -112,6 +81,74 @@ impl Flights {
                 None => flights.put_back(&granted, flights.store.now()).await,
             }
         });
+    }
+
+    /// Readies a message for its call: its lease is long enough, its key is free, and the course is what its topic says
+    /// now. Nothing where it is not to be called from here: then it goes back, or is somebody else's already.
+    async fn ready(
+        &self,
+        mut course: Arc<Course>,
+        host: &HostKey,
+        granted: &mut Granted,
+    ) -> Option<Arc<Course>> {
+        let now = self.store.now();
+        let left = granted.lease_expires_at - now;
+        if left <= 0 {
+            // It waited here while this instance was stopped.
+            return None;
+        }
+        let checked = async {
+            if left < KEPT_MS {
+                let held = (granted.id, granted.seal);
+                granted.lease_expires_at = self.store.extend_call(held, LEASE_MS).await?;
+            }
+            if now - granted.seal.granted_at > FRESH_MS && !seeded::bug("called as it was") {
+                let InForce { topic, paused } = self.store.topic_in_force(&course.topic).await?;
+                if topic.revision != course.revision {
+                    let push = topic.settings.push.clone().ok_or(Error::TopicNotPushed)?;
+                    let revision = topic.revision;
+                    course = Arc::new(Course { revision, push, ..(*course).clone() });
+                }
+                if paused || course.host(&granted.body) != *host {
+                    return Ok(false);
+                }
+            }
+            if granted.key.is_some() {
+                self.store.start_call(&course.topic, granted.id).await?;
+            }
+            Ok::<_, Error>(true)
+        };
+        match checked.await {
+            Ok(true) => return Some(course),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::debug!(id = %granted.id, %error, "a message is not called now");
+            }
+        }
+        self.put_back(granted, granted.due_at).await;
+        None
+    }
+
+    /// Gives back a message for which there is no place before `until`, and tells the course. Where its sender has
+    /// ended, nobody else would fetch it back before its time.
+    pub fn park(&self, course: Arc<Course>, granted: Granted, until: Millis) {
+        let flights = self.clone();
+        self.spawn(async move {
+            flights.put_back(&granted, until).await;
+            let parked = Parked { id: granted.id, until, due_at: granted.due_at };
+            let told = course.parked.send((course.host(&granted.body), parked));
+            if let Err(mpsc::error::SendError((_, parked))) = told {
+                flights.fetch(&course.topic, &[parked]).await;
+            }
+        });
+    }
+
+    /// Makes parked messages due again.
+    pub async fn fetch(&self, topic: &TopicName, parked: &[Parked]) {
+        let parked: Vec<_> = parked.iter().map(|one| (one.id, one.until, one.due_at)).collect();
+        if let Err(error) = self.store.fetch_parked(topic, &parked).await {
+            tracing::debug!(%topic, %error, "parked messages come back at their time");
+        }
     }
 
     /// Waits until all have ended; those that take longer than `drain` are broken off, and their messages go back.
@@ -160,11 +197,13 @@ impl Flights {
     /// Makes the lease longer and longer; ends when it is lost.
     async fn keep(&self, granted: &Granted) {
         let held = (granted.id, granted.seal);
-        let mut pause = EXTEND_EVERY;
+        // Whatever was left of it when the call began.
+        let until_kept = |ends: Millis| self.store.until(ends - KEPT_MS);
+        let mut pause = until_kept(granted.lease_expires_at);
         loop {
             sleep(pause).await;
             match self.store.extend_call(held, LEASE_MS).await {
-                Ok(_) => pause = EXTEND_EVERY,
+                Ok(ends) => pause = until_kept(ends),
                 Err(Error::LeaseLost | Error::MessageNotFound) => {
                     tracing::debug!(id = %granted.id, "a message was lost to another while it was called");
                     return;

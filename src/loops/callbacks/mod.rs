@@ -5,14 +5,17 @@
 //! who has its turn, `flight` sees one message through its call, `client` makes the call.
 
 mod client;
+mod course;
 mod dial;
 mod flight;
 #[cfg(test)]
 mod fuzz;
 mod outcome;
+mod parked;
 mod places;
 mod request;
 mod sender;
+mod wire;
 
 pub use client::Caller;
 pub use outcome::{CallOutcome, Verdict};

@@ -47,18 +47,19 @@ pub(super) fn verdict(status: StatusCode, headers: &HeaderMap, now: Millis) -> V
     }
 }
 
-/// `Retry-After` as a time from now. A date is taken relative to the answer's own, since it was made by the same clock.
+/// `Retry-After` as a time from now; none where it means at once, which is no reason to come sooner than otherwise. A date is taken relative to the answer's own, since it was made by the same clock.
 fn retry_after(headers: &HeaderMap, now: Millis) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+    let after = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         // More digits than fit are long enough.
-        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
-    }
-    let until = httpdate::parse_http_date(text).ok()?;
-    let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
-    let from = date.and_then(|date| httpdate::parse_http_date(date.trim()).ok());
-    let from = from.unwrap_or_else(|| instant(now));
-    Some(until.duration_since(from).unwrap_or_default())
+        Duration::from_secs(text.parse().unwrap_or(u64::MAX))
+    } else {
+        let until = httpdate::parse_http_date(text).ok()?;
+        let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
+        let from = date.and_then(|date| httpdate::parse_http_date(date.trim()).ok());
+        until.duration_since(from.unwrap_or_else(|| instant(now))).ok()?
+    };
+    Some(after).filter(|after| !after.is_zero())
 }
 
 fn instant(ms: Millis) -> SystemTime {
@@ -98,16 +99,17 @@ mod tests {
         let after = |text| of(429, &[("retry-after", text)]);
         let secs = |secs| Verdict::Retry { after: Some(Duration::from_secs(secs)) };
         assert_eq!(after("120"), secs(120));
-        assert_eq!(after("0"), secs(0));
+        let none = Verdict::Retry { after: None };
+        assert_eq!(after("0"), none);
         assert_eq!(after("99999999999999999999999"), secs(u64::MAX));
         assert_eq!(
             after("Fri, 21 Nov 2025 02:14:20 GMT"),
             Verdict::Retry { after: Some(Duration::from_millis(59_500)) }
         );
-        assert_eq!(after("Fri, 21 Nov 2025 02:13:00 GMT"), secs(0), "past");
-        assert_eq!(after("Friday, 21-Nov-25 02:13:00 GMT"), secs(0), "the old form");
+        assert_eq!(after("Fri, 21 Nov 2025 02:13:00 GMT"), none, "past");
+        assert_eq!(after("Friday, 21-Nov-25 02:13:00 GMT"), none, "the old form");
         for bad in ["", "-1", "1.5", "soon", "+5"] {
-            assert_eq!(after(bad), Verdict::Retry { after: None }, "{bad}");
+            assert_eq!(after(bad), none, "{bad}");
         }
         assert_eq!(of(503, &[("retry-after", "7")]), secs(7));
         assert_eq!(of(500, &[("retry-after", "7")]), Verdict::Retry { after: None });

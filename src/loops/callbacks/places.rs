@@ -198,15 +198,30 @@ impl<M> Places<M> {
         Seat::Waits
     }
 
-    /// A call to this host has ended.
-    pub fn land(&mut self, host: &str, took: Duration, now: Instant) {
-        self.takes = average(self.takes, took);
+    /// A call to this host has ended, or was not made.
+    pub fn land(&mut self, host: &str, took: Option<Duration>, now: Instant) {
+        self.takes = took.map_or(self.takes, |took| average(self.takes, took));
         self.in_flight -= 1;
         if let Some(host) = self.hosts.get_mut(host) {
-            host.takes = average(host.takes, took);
             host.in_flight -= 1;
-            host.progress_at = now;
+            if let Some(took) = took {
+                host.takes = average(host.takes, took);
+                host.progress_at = now;
+            }
         }
+    }
+
+    /// How many messages for this host could be called soon, were they here rather than parked. Those that are parked
+    /// next are no further ahead then.
+    pub fn vacancy(&mut self, host: &str, now: Instant, limits: Limits) -> usize {
+        let free = limits.in_flight.saturating_sub(self.in_flight);
+        let Some(host) = self.hosts.get_mut(host) else { return free.min(limits.per_host) };
+        let free = free.min(limits.per_host.saturating_sub(host.in_flight));
+        if free == 0 || !host.waiting.is_empty() {
+            return 0;
+        }
+        host.slot_at = now;
+        free + host.quota(now, limits)
     }
 
     /// The next message that waits and has a place by now, and its host.

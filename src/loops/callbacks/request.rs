@@ -53,8 +53,7 @@ pub fn build(
     let payload = body.content.payload();
     let content_type = match &body.content {
         Content::Json(_) => Some(HeaderValue::from_static("application/json")),
-        content if content.is_nothing() => None,
-        Content::Bytes { content_type, .. } => HeaderValue::from_str(content_type).ok(),
+        content => content.content_type().and_then(|text| HeaderValue::from_str(text).ok()),
     };
     if let Some(content_type) = content_type {
         headers.insert(header::CONTENT_TYPE, content_type);

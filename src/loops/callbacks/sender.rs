@@ -3,13 +3,15 @@
 
 use super::{
     Sending,
-    flight::{Course, Flights, LEASE_MS, Landed},
-    places::{Limits, Places, Seat},
+    course::{Course, Landed},
+    flight::{Flights, LEASE_MS},
+    parked::{Parked, Parking},
+    places::{HostKey, Limits, Places, Seat},
 };
 use crate::{
     error::Error,
     metrics::CallMetrics,
-    model::{CallUrl, Push, TopicName},
+    model::{Push, TopicName},
     store::{Granted, Grants, Want},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -46,7 +48,10 @@ pub(super) struct Sender {
     metrics: Arc<CallMetrics>,
     landed: mpsc::UnboundedSender<Landed>,
     landings: mpsc::UnboundedReceiver<Landed>,
-    places: Places<(Arc<Course>, Granted)>,
+    parked: mpsc::UnboundedSender<(HostKey, Parked)>,
+    parkings: mpsc::UnboundedReceiver<(HostKey, Parked)>,
+    places: Places<Granted>,
+    parking: Parking,
     course: Option<(i64, Arc<Course>)>,
     /// A configuration has changed somewhere.
     stale: bool,
@@ -56,9 +61,21 @@ impl Sender {
     pub fn new(sending: Sending, flights: Flights, name: TopicName) -> Self {
         let metrics = Arc::new(sending.metrics.calls(&name));
         let (landed, landings) = mpsc::unbounded_channel();
-        let places = Places::new();
-        let (course, stale) = (None, false);
-        Self { sending, flights, name, metrics, landed, landings, places, course, stale }
+        let (parked, parkings) = mpsc::unbounded_channel();
+        Self {
+            sending,
+            flights,
+            name,
+            metrics,
+            landed,
+            landings,
+            parked,
+            parkings,
+            places: Places::new(),
+            parking: Parking::default(),
+            course: None,
+            stale: false,
+        }
     }
 
     /// Sends until the topic is pushed no more, or dueq stops.
@@ -76,8 +93,8 @@ impl Sender {
             };
             let Some(course) = push else { break };
             let limits = limits_of(&course.push);
-            while let Some((host, (course, granted))) = self.places.begin(Instant::now(), limits) {
-                self.flights.begin(course, host, granted);
+            while let Some((host, granted)) = self.places.begin(Instant::now(), limits) {
+                self.flights.begin(course.clone(), host, granted);
             }
             let rate = course.push.rate_per_s;
             if look_rate != rate {
@@ -111,17 +128,41 @@ impl Sender {
                     }
                 }
                 Some(landed) = self.landings.recv() => self.land(&landed),
+                Some((host, parked)) = self.parkings.recv() => self.note_parked(host, parked),
                 _ = news.changed() => self.stale = true,
-                _ = tidy.tick(), if self.places.in_flight() > 0 => {
+                _ = tidy.tick(), if self.places.in_flight() > 0 || !self.parking.is_empty() => {
                     let overdue = self.places.overdue(Instant::now(), limits);
                     self.park(&course, overdue).await;
+                    let now = (Instant::now(), self.sending.store.now());
+                    let vacancy = |host: &str| self.places.vacancy(host, now.0, limits);
+                    let parked = self.parking.fetch(now, vacancy);
+                    self.fetch(parked);
                 }
             }
         }
         drop(look);
-        for (_, granted) in self.places.clear() {
+        for granted in self.places.clear() {
             let flights = self.flights.clone();
             self.flights.spawn(async move { flights.put_back(&granted, granted.due_at).await });
+        }
+        // Whoever comes after this sender need not wait for a place here.
+        self.parkings.close();
+        while let Ok((host, parked)) = self.parkings.try_recv() {
+            self.note_parked(host, parked);
+        }
+        let parked = self.parking.clear();
+        self.fetch(parked);
+    }
+
+    fn note_parked(&mut self, host: HostKey, parked: Parked) {
+        self.parking.park(host, parked, self.sending.store.now());
+    }
+
+    /// Makes parked messages due again.
+    fn fetch(&self, parked: Vec<Parked>) {
+        if !parked.is_empty() {
+            let (flights, topic) = (self.flights.clone(), self.name.clone());
+            self.flights.spawn(async move { flights.fetch(&topic, &parked).await });
         }
     }
 
@@ -146,8 +187,14 @@ impl Sender {
             None => self.name.is_callbacks().then(Push::of_callbacks),
         };
         let Some(push) = push else { return Ok(None) };
-        let (metrics, landed) = (self.metrics.clone(), self.landed.clone());
-        let course = Arc::new(Course { topic: self.name.clone(), push, metrics, landed });
+        let course = Arc::new(Course {
+            topic: self.name.clone(),
+            revision,
+            push,
+            metrics: self.metrics.clone(),
+            landed: self.landed.clone(),
+            parked: self.parked.clone(),
+        });
         self.course = Some((revision, course.clone()));
         Ok(Some(course))
     }
@@ -171,13 +218,10 @@ impl Sender {
         let now = Instant::now();
         let mut parked = Vec::new();
         for granted in grants.take() {
-            let callback = granted.body.callback.as_ref();
-            let url = callback.map(|callback| &callback.url).or(course.push.url.as_ref());
-            let host = url.map(CallUrl::host).unwrap_or_default();
-            let message = (course.clone(), granted);
-            let bytes = message.1.payload_bytes as usize;
-            match self.places.offer(host.clone(), bytes, message, now, limits) {
-                Seat::Begin((course, granted)) => self.flights.begin(course, host, granted),
+            let host = course.host(&granted.body);
+            let bytes = granted.payload_bytes as usize;
+            match self.places.offer(host.clone(), bytes, granted, now, limits) {
+                Seat::Begin(granted) => self.flights.begin(course.clone(), host, granted),
                 Seat::Waits => {}
                 Seat::Park(message, wait) => parked.push((message, wait)),
             }
@@ -186,7 +230,7 @@ impl Sender {
     }
 
     /// Gives back messages for which there is no place soon.
-    async fn park(&self, course: &Course, parked: Vec<((Arc<Course>, Granted), Duration)>) {
+    async fn park(&self, course: &Arc<Course>, parked: Vec<(Granted, Duration)>) {
         if let Some(rate) = course.push.rate_per_s
             && !parked.is_empty()
         {
@@ -197,10 +241,8 @@ impl Sender {
             }
         }
         let now = self.sending.store.now();
-        for ((_, granted), wait) in parked {
-            let flights = self.flights.clone();
-            let due_at = now + wait.as_millis() as i64;
-            self.flights.spawn(async move { flights.put_back(&granted, due_at).await });
+        for (granted, wait) in parked {
+            self.flights.park(course.clone(), granted, now + wait.as_millis() as i64);
         }
     }
 }

@@ -8,6 +8,7 @@
 pub mod hand;
 pub mod hunt;
 mod list;
+mod list_calls;
 mod list_more;
 mod list_redis;
 pub mod patches;
@@ -57,5 +58,6 @@ pub fn all() -> Vec<Bug> {
     all.extend(list_more::bugs());
     all.extend(list_redis::bugs());
     all.extend(watched::bugs());
+    all.extend(list_calls::bugs());
     all
 }

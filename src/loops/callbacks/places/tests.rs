@@ -16,7 +16,7 @@ fn a_host_that_never_answers_holds_its_places_and_others_pass_it() {
     assert_eq!(offer(&mut places, "dead", 3, now), Seat::Waits);
     assert_eq!(offer(&mut places, "alive", 4, now), Seat::Begin(4));
     assert_eq!(places.begin(now, LIMITS), None);
-    places.land("alive", Duration::from_millis(1), now);
+    places.land("alive", Some(Duration::from_millis(1)), now);
     assert_eq!(places.begin(now, LIMITS), None);
     // The longer nothing comes back, the fewer may wait for it.
     let later = now + Duration::from_millis(200);
@@ -36,11 +36,11 @@ fn whoever_waits_begins_when_a_place_of_its_host_comes_free_hosts_by_turns() {
         offer(&mut places, "b", 10 + message, now);
     }
     let took = Duration::from_millis(5);
-    places.land("b", took, now);
+    places.land("b", Some(took), now);
     assert_eq!(places.begin(now, LIMITS), Some(("b".to_owned(), 13)));
     assert_eq!(places.begin(now, LIMITS), None);
-    places.land("a", took, now);
-    places.land("b", took, now);
+    places.land("a", Some(took), now);
+    places.land("b", Some(took), now);
     assert_eq!(places.begin(now, LIMITS), Some(("a".to_owned(), 3)));
     assert_eq!(places.begin(now, LIMITS), Some(("b".to_owned(), 14)));
     assert_eq!(places.clear(), [4]);
@@ -94,7 +94,7 @@ fn as_much_is_leased_as_can_be_called_soon() {
     offer(&mut places, "b", 2, now);
     assert_eq!(places.room(now, LIMITS), 6 + 120 - 2);
     for _ in 0..200 {
-        places.land("a", Duration::from_secs(20), now);
+        places.land("a", Some(Duration::from_secs(20)), now);
         assert_eq!(offer(&mut places, "a", 3, now), Seat::Begin(3));
     }
     // Slow: none in advance.

@@ -75,11 +75,13 @@ fn a_message_goes_with_its_payload_type_topic_attempt_and_id() {
 }
 
 #[test]
-fn bytes_go_with_their_type_and_an_empty_body_without_one() {
+fn bytes_go_with_their_type_and_no_payload_without_one() {
     let request = of(&bytes(b"\xff", "image/png"), &push(), &[], 0);
     assert_eq!(&request.body[..], b"\xff");
     assert_eq!(request.headers["content-type"], "image/png");
     let request = of(&bytes(b"", "application/octet-stream"), &push(), &[], 0);
+    assert_eq!(request.headers["content-type"], "application/octet-stream");
+    let request = of(&Body::new(Content::nothing(), BTreeMap::new()), &push(), &[], 0);
     assert!(request.body.is_empty() && !request.headers.contains_key("content-type"));
 }
 

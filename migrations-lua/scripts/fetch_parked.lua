@@ -1,0 +1,26 @@
+-- fetch_parked: messages that were put back for want of a place are due again as they were before, unless something
+-- became of them meanwhile.
+-- KEYS[1..] all of the partition's
+-- ARGV[1] topic: number and revision
+-- ARGV[2..] for each, at most 128: member, until when it was put back, ms, and when it had been due, ms
+-- returns: {now, wake 0|1} or 'STALE'
+-- cost: HMGET, ZREM, TIME; a ZSCORE or two and up to 3 calls for each
+local k = partition(KEYS)
+local meta = redis.call('HMGET', k.meta, 'topic', 'sleep')
+if meta[1] ~= ARGV[1] then return 'STALE' end
+redis.call('ZREM', k.unack, '')
+local now, earliest = now_ms(), math.huge
+for i = 2, #ARGV, 3 do
+  local member, due = ARGV[i], tonumber(ARGV[i + 2])
+  local found = redis.call('ZSCORE', k.delayed, member) == ARGV[i + 1]
+  if found then
+    redis.call('ZADD', k.delayed, due, member)
+  elseif redis.call('ZSCORE', k.delayed_prio, member) == ARGV[i + 1] then
+    found = true
+    local _, _, _, priority = parse_extra(redis.call('HGET', k.extra, member))
+    redis.call('ZREM', k.delayed_prio, member)
+    place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+  end
+  if found and due < earliest then earliest = due end
+end
+return { now, wake(k.meta, meta[2], earliest) }

@@ -1,0 +1,14 @@
+-- start_call: the call of a leased message begins: a key that it holds until it is granted is free from now on.
+-- KEYS[1..] all of the partition's
+-- ARGV[1] topic: number and revision
+-- ARGV[2] member
+-- returns: 'OK' or 'STALE'
+-- cost: HGET, ZREM, 2 ZSCORE, HGET; 3 calls where it holds a key
+local k = partition(KEYS)
+if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
+redis.call('ZREM', k.unack, '')
+local member = ARGV[2]
+if redis.call('ZSCORE', k.unack, member) or redis.call('ZSCORE', k.last, member) then
+  grant_key(k, member, redis.call('HGET', k.extra, member))
+end
+return 'OK'

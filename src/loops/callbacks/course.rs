@@ -1,0 +1,65 @@
+//! What flights and the sender of their topic have in common: where messages go, and what is told of places.
+
+use super::{parked::Parked, places::HostKey};
+use crate::{
+    metrics::CallMetrics,
+    model::{Body, CallUrl, Push, TopicName},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::mpsc;
+
+/// A call has ended.
+pub(super) struct Landed {
+    /// Where it went.
+    pub host: HostKey,
+    /// How long it took; `None` where nothing was called.
+    pub took: Option<Duration>,
+}
+
+/// A topic's part of what a flight needs.
+#[derive(Clone)]
+pub(super) struct Course {
+    pub topic: TopicName,
+    /// Of the settings that `push` is of.
+    pub revision: i64,
+    pub push: Push,
+    pub metrics: Arc<CallMetrics>,
+    pub landed: mpsc::UnboundedSender<Landed>,
+    pub parked: mpsc::UnboundedSender<(HostKey, Parked)>,
+}
+
+impl Course {
+    /// The host that a message goes to.
+    pub fn host(&self, body: &Body) -> HostKey {
+        let url = body.callback.as_ref().map(|callback| &callback.url).or(self.push.url.as_ref());
+        url.map(CallUrl::host).unwrap_or_default()
+    }
+}
+
+/// A place that is taken; it is free again however the call ends.
+pub(super) struct Place {
+    course: Arc<Course>,
+    pub host: HostKey,
+    /// When its call began.
+    pub began: Option<Instant>,
+}
+
+impl Place {
+    pub fn taken(course: &Arc<Course>, host: HostKey) -> Self {
+        course.metrics.in_flight.inc();
+        Self { course: course.clone(), host, began: None }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.course.metrics.in_flight.dec();
+        let host = std::mem::take(&mut self.host);
+        // Nobody listens while the topic's sender stops.
+        let took = self.began.map(|began| began.elapsed());
+        let _ = self.course.landed.send(Landed { host, took });
+    }
+}

@@ -1,0 +1,124 @@
+//! start_call, fetch_parked, and whether a call may begin at all: what sending needs of a topic between lease and ack.
+
+use super::{
+    Store,
+    alone::Alone,
+    call::Context,
+    failed,
+    patience::Patience,
+    registry::Topic,
+    reply::{CallError, Fields, malformed, word},
+    scripts::{self, Script},
+};
+use crate::{
+    error::Error,
+    model::{MessageId, Millis, TopicName},
+};
+use deadpool_redis::redis::{Cmd, Value, cmd};
+use std::sync::Arc;
+
+/// Messages that one call fetches.
+const FETCH: usize = 128;
+
+/// A topic as Redis has it now, and whether it is paused.
+#[derive(Clone, Debug)]
+pub struct InForce {
+    /// The topic.
+    pub topic: Arc<Topic>,
+    /// Nothing is granted.
+    pub paused: bool,
+}
+
+impl Store {
+    /// A topic as Redis has it now.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn topic_in_force(&self, name: &TopicName) -> Result<InForce, Error> {
+        let mut patience = Patience::new(self);
+        while patience.another().await {
+            let topic = self.known_topic(name).await?.ok_or(Error::TopicNotFound)?;
+            let mut look = cmd("HMGET");
+            look.arg(&topic.keys.meta).arg("topic").arg("rules");
+            let mut found =
+                Fields::of(self.lanes.command(look).await.map_err(failed)?).map_err(failed)?;
+            let (owner, rules) = (found.value().map_err(failed)?, found.value().map_err(failed)?);
+            if word(&owner) == Some(topic.word.as_str()) {
+                let paused = word(&rules).is_some_and(|rules| rules.starts_with('1'));
+                return Ok(InForce { topic, paused });
+            }
+            self.refresh(&topic).await?;
+        }
+        Err(failed(CallError::Stale))
+    }
+
+    /// The call of a leased message begins: a key that it holds until then is free.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn start_call(&self, name: &TopicName, id: MessageId) -> Result<(), Error> {
+        let start = async |topic| self.lanes.submit_alone(&topic, StartCall(id)).await;
+        self.of_topic(name, start).await.map(|_| ())
+    }
+
+    /// Makes messages due as they were before they were parked: for each until when it was, and when it had been due.
+    /// What has become of one meanwhile stays.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn fetch_parked(
+        &self,
+        name: &TopicName,
+        parked: &[(MessageId, Millis, Millis)],
+    ) -> Result<(), Error> {
+        for some in parked.chunks(FETCH) {
+            let fetch =
+                async |topic| self.lanes.submit_alone(&topic, FetchParked(some.to_vec())).await;
+            self.of_topic(name, fetch).await?;
+        }
+        Ok(())
+    }
+}
+
+struct StartCall(MessageId);
+
+impl Alone for StartCall {
+    type Answer = ();
+
+    fn script() -> &'static Script {
+        &scripts::START_CALL
+    }
+
+    fn write(&self, topic: &Topic, command: &mut Cmd) {
+        topic.keys.write_all(command);
+        command.arg(&topic.word).arg(&self.0.member()[..]);
+    }
+
+    fn read(&self, _: &Arc<Topic>, _: &mut Context<'_>, reply: Value) -> Result<(), CallError> {
+        if word(&reply) == Some("OK") { Ok(()) } else { Err(malformed(&reply)) }
+    }
+}
+
+struct FetchParked(Vec<(MessageId, Millis, Millis)>);
+
+impl Alone for FetchParked {
+    type Answer = ();
+
+    fn script() -> &'static Script {
+        &scripts::FETCH_PARKED
+    }
+
+    fn write(&self, topic: &Topic, command: &mut Cmd) {
+        topic.keys.write_all(command);
+        command.arg(&topic.word);
+        for (id, until, due_at) in &self.0 {
+            command.arg(&id.member()[..]).arg(until).arg(due_at);
+        }
+    }
+
+    fn read(
+        &self,
+        topic: &Arc<Topic>,
+        context: &mut Context<'_>,
+        reply: Value,
+    ) -> Result<(), CallError> {
+        context.read_wake(topic, &mut Fields::of(reply)?).map(|_| ())
+    }
+}

@@ -1,0 +1,130 @@
+//! Callbacks that wait for a place or are broken off (I7, I10, I12, I14), and deaths that are told of elsewhere (I1).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::harness::{Client, Dueq, Launch, Receiver, Reply, eventually, text, topic};
+use crate::proof::bugs::scene::Scene;
+use crate::proof::stage::{Report, Setting};
+
+/// A scene of one instance that may call receivers, and a receiver that answers after so many ms.
+async fn calling(name: &'static str, setting: Setting, ms: u64) -> (Scene, Client, Receiver) {
+    let allowed = |launch: Launch| launch.args(["--callback-allow", "127.0.0.0/8"]);
+    let scene = Scene::with(name, setting, 1, allowed).await;
+    let (client, receiver) = (scene.dueq[0].client(), Receiver::start().await);
+    receiver.answer(Reply::status(200).after(Duration::from_millis(ms)));
+    (scene, client, receiver)
+}
+
+/// A pushed topic with so many messages, of which two are called at a time.
+async fn pushed(client: &Client, receiver: &Receiver, messages: usize) -> String {
+    let topic = topic("pushed");
+    let push = json!({"url": receiver.url("/"), "max_in_flight_per_host": 2});
+    client.new_topic(&topic, json!({"push": push})).await;
+    let messages: Vec<Value> = (0..messages).map(|n| json!({"payload": n})).collect();
+    client.fill(&topic, &messages).await;
+    topic
+}
+
+/// Messages that are deleted as soon as they are dead.
+pub async fn letters(setting: Setting) -> Report {
+    const DEAD: i64 = 30;
+    let mut scene = Scene::start("letters", setting, 1).await;
+    let client = scene.dueq[0].client();
+    let (here, there) = (topic("mortal"), topic("dead"));
+    client.new_topic(&there, json!({})).await;
+    client.new_topic(&here, json!({"dead_topic": there})).await;
+    for n in 0..DEAD {
+        client.published(&here, json!({"payload": n})).await;
+        let held = client.lease_one(&here).await;
+        client.nack_leased(&held, json!({"dead": true})).await.expect(200);
+        client.delete(text(&held, "id")).await.expect(204);
+    }
+    let mut told = 0;
+    for _ in 0..40 {
+        told = client.total(&there, "published").await;
+        if told == DEAD {
+            break;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    scene.demand(told == DEAD, "I1 no loss", || format!("{told} of {DEAD} deaths are told of"));
+    scene.end().await
+}
+
+/// A topic that is paused while messages wait for a place.
+pub async fn a_pause(setting: Setting) -> Report {
+    let (mut scene, client, receiver) = calling("a_pause", setting, 100).await;
+    let topic = pushed(&client, &receiver, 40).await;
+    receiver.wait_for(4).await;
+    client.pause_topic(&topic).await.expect(200);
+    sleep(Duration::from_millis(50)).await; // what had its place may arrive a moment later
+    let before = receiver.count();
+    sleep(Duration::from_millis(600)).await;
+    let calls = receiver.count() - before;
+    scene.demand(calls == 0, "I14 callbacks", || format!("{calls} calls of a paused topic"));
+    scene.end().await
+}
+
+/// A message that waits for a place while others of its key are published.
+pub async fn a_key_that_waits(setting: Setting) -> Report {
+    let (mut scene, client, receiver) = calling("a_key_that_waits", setting, 1_500).await;
+    let topic = pushed(&client, &receiver, 4).await;
+    receiver.wait_for(2).await;
+    let message = json!({"payload": 1, "key": "k", "key_until": "granted"});
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        ids.push(client.publish(&topic, message.clone()).await.text("id"));
+        sleep(Duration::from_millis(20)).await;
+    }
+    ids.dedup();
+    let messages = ids.len();
+    scene.demand(messages == 1, "I10 keys", || {
+        format!("{messages} live messages of one key, of which none has been called")
+    });
+    scene.end().await
+}
+
+/// An instance that ends during the only attempt of a call.
+pub async fn a_drain(setting: Setting) -> Report {
+    let drained = |launch: Launch| {
+        launch.args(["--callback-allow", "127.0.0.0/8", "--drain-timeout-ms", "100"])
+    };
+    let mut scene = Scene::with("a_drain", setting, 1, drained).await;
+    let (client, receiver) = (scene.dueq[0].client(), Receiver::start().await);
+    receiver.answer_next("/", [Reply::never()]);
+    let callback = json!({"url": receiver.url("/"), "max_attempts": 1});
+    client.post("/callbacks", &callback).await.expect(201);
+    receiver.wait_for(1).await;
+    scene.dueq[0].term().await;
+    scene.dueq[0] = Dueq::calling(&scene.redis).start().await;
+    sleep(Duration::from_millis(1_000)).await;
+    let calls = receiver.count();
+    scene.demand(calls == 1, "I7 attempts", || format!("{calls} calls of the only attempt"));
+    scene.end().await
+}
+
+/// A topic that is pushed no more while messages are parked.
+pub async fn a_pulled_topic(setting: Setting) -> Report {
+    let (mut scene, client, receiver) = calling("a_pulled_topic", setting, 20_000).await;
+    let topic = pushed(&client, &receiver, 12).await;
+    eventually("messages parked", || async {
+        (client.count(&topic, "delayed").await == 10).then_some(())
+    })
+    .await;
+    client.update_topic(&topic, json!({"push": null})).await.expect(200);
+    let mut ready = 0;
+    for _ in 0..30 {
+        ready = client.count(&topic, "ready").await;
+        if ready == 10 {
+            break;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    scene.demand(ready == 10, "I12 liveness", || {
+        format!("{ready} of 10 parked messages are ready 3 s after their topic is pulled")
+    });
+    scene.end().await
+}
