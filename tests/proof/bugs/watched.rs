@@ -29,6 +29,13 @@ pub(super) fn bugs() -> Vec<Bug> {
             scenario: probe!(waits::waiting_consumers),
         },
         Bug {
+            name: "loop that ends",
+            does: "schedules tick once and no more, and no request notices",
+            patches: &[],
+            breaks: &["I14"],
+            scenario: probe!(told::ticks),
+        },
+        Bug {
             name: "memory kept",
             does: "16 KiB of every look at a message are never freed",
             patches: &[],

@@ -57,6 +57,9 @@ pub async fn ticks(setting: Setting) -> Report {
         scene.demand(made == ticks, "I14 one message a tick", || {
             format!("{made} messages of {ticks} ticks of {name}")
         });
+        scene.demand(ticks > 1, "I14 one message a tick", || {
+            format!("{name} ticks every second, and has ticked {ticks} times in 3")
+        });
     }
     scene.end().await
 }
