@@ -31,7 +31,6 @@ short! {
     instance_killed: 3,
     instance_paused: 1,
     liveness: 1,
-    #[ignore = "wake-ups are lost"]
     lost_wakes: 3,
     million_delayed: 1,
     order: 1,
