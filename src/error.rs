@@ -52,6 +52,11 @@ pub enum Error {
     /// `***` stands for a value that is stored, and under this field nothing is.
     #[error("*** stands for a value that is stored, and none is")]
     NothingMasked(String),
+    /// The secret of this field belongs to another origin, or to a topic that is pushed no more.
+    #[error(
+        "what is stored belongs to where it was stored for, and that has changed: send the value itself"
+    )]
+    SecretRequired(String),
     /// With the values that `***` stands for these headers are larger than headers may be.
     #[error("with what *** stands for they are larger than {MAX_HEADERS_BYTES} bytes together")]
     HeadersTooLarge(String),
@@ -97,6 +102,7 @@ impl Error {
     pub fn of_unkept(unkept: Unkept, place: &str) -> Self {
         match unkept {
             Unkept::Nothing(name) => Self::NothingMasked(format!("{place}.{name}")),
+            Unkept::Elsewhere(name) => Self::SecretRequired(format!("{place}.{name}")),
             Unkept::TooLarge => Self::HeadersTooLarge(place.to_owned()),
         }
     }

@@ -7,11 +7,16 @@ use super::{
     problem::{FieldError, Problem},
 };
 use crate::model::{
-    CallMethod, CallUrl, Callback, MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS, Millis, is_own_header,
+    CallMethod, CallUrl, Callback, MASK, MAX_CALL_TIMEOUT_MS, MAX_HEADERS, MIN_CALL_TIMEOUT_MS,
+    Millis, InvalidSecret, SigningSecret, is_own_header,
 };
+use axum::http::HeaderName;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
+
+/// Characters of the name of a secret header, at most.
+const MAX_NAME: usize = 128;
 
 /// Where dueq sends a message, in place of its topic's URL.
 #[derive(ToSchema)]
@@ -27,6 +32,12 @@ pub struct CallbackRequest {
     /// How long the call may take, ms; the topic's otherwise.
     #[schema(minimum = 100, maximum = 1_800_000)]
     timeout_ms: Option<i64>,
+    /// Headers of the message whose values are never read back, beside `authorization` and `cookie`, at most 32.
+    #[schema(max_items = 32)]
+    secret_headers: Option<Vec<String>>,
+    /// What the call is signed with in place of the topic's secrets, per Standard Webhooks: `whsec_` and 24 to 64 bytes in
+    /// base64. Where a callback is put in place of another one, `***` keeps the secret that is stored.
+    secret: Option<String>,
 }
 
 /// Where dueq sends a message, in place of its topic's URL.
@@ -43,25 +54,69 @@ pub struct CallbackView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     timeout_ms: Option<i64>,
+    /// Headers of the message that show as `***`, beside `authorization` and `cookie`; absent: no others.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    #[schema(value_type = Vec<String>, required = false)]
+    secret_headers: &'a [String],
+    /// `***` where it has a signing secret of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    secret: Option<&'static str>,
 }
 
 impl<'a> From<&'a Callback> for CallbackView<'a> {
     fn from(callback: &'a Callback) -> Self {
-        let Callback { url, method, timeout_ms } = callback;
-        Self { url: url.as_str(), method: *method, timeout_ms: *timeout_ms }
+        let Callback { url, method, timeout_ms, secret_headers, secret } = callback;
+        Self {
+            url: url.as_str(),
+            method: *method,
+            timeout_ms: *timeout_ms,
+            secret_headers,
+            secret: secret.as_ref().map(|_| MASK),
+        }
     }
 }
 
 /// Reads the callback of this name.
 pub(super) fn read_callback(fields: &mut Fields<'_>, name: &str) -> Option<Callback> {
-    fields.object(name, read_call).flatten()
+    fields.object(name, |fields| read_call(fields, SigningSecret::parse)).flatten()
 }
 
-/// Reads the fields of a callback.
-pub(super) fn read_call(fields: &mut Fields<'_>) -> Option<Callback> {
+/// Reads the callback of this name that is put in place of another one, whose secret `***` keeps.
+pub(super) fn read_new_callback(fields: &mut Fields<'_>, name: &str) -> Option<Callback> {
+    let secret = |text: &str| match text {
+        MASK => Ok(SigningSecret::kept()),
+        text => SigningSecret::parse(text),
+    };
+    fields.object(name, |fields| read_call(fields, secret)).flatten()
+}
+
+/// Reads the fields of a callback, its secret by `parse`.
+pub(super) fn read_call(
+    fields: &mut Fields<'_>,
+    parse: impl Fn(&str) -> Result<SigningSecret, InvalidSecret>,
+) -> Option<Callback> {
     let (method, timeout_ms) = (read_method(fields), read_timeout(fields));
+    let secret_headers = read_secret_headers(fields);
+    let secret = match fields.string("secret", 0..=usize::MAX).map(|text| parse(&text)) {
+        Some(Err(error)) => {
+            fields.refuse("secret", error.to_string());
+            None
+        }
+        secret => secret.transpose().ok().flatten(),
+    };
     let url = read_url(fields);
-    Some(Callback { url: fields.required("url", url)?, method, timeout_ms })
+    let url = fields.required("url", url)?;
+    Some(Callback { url, method, timeout_ms, secret_headers, secret })
+}
+
+/// Reads `secret_headers`.
+pub(super) fn read_secret_headers(fields: &mut Fields<'_>) -> Vec<String> {
+    let read = |name: &str| match HeaderName::from_bytes(name.as_bytes()) {
+        Ok(_) if name.len() <= MAX_NAME => Ok(name.to_owned()),
+        _ => Err(format!("must be an HTTP header name of at most {MAX_NAME} characters")),
+    };
+    fields.strings("secret_headers", 0..=MAX_HEADERS, read).unwrap_or_default()
 }
 
 /// Reads `url`.
@@ -120,7 +175,7 @@ mod tests {
         let (callback, errors) = read(text, |fields| read_callback(fields, "v"));
         let url = CallUrl::parse("http://example.com/").unwrap();
         let (method, timeout_ms) = (Some(CallMethod::Put), Some(100));
-        assert_eq!((callback, errors), (Some(Callback { url, method, timeout_ms }), vec![]));
+        assert_eq!((callback, errors), (Some(Callback { method, timeout_ms, ..Callback::to(url) }), vec![]));
         for (text, field) in [
             ("1", "v"),
             ("{}", "v.url"),
@@ -129,6 +184,10 @@ mod tests {
             (r#"{"url":"http://example.com/","method":"get"}"#, "v.method"),
             (r#"{"url":"http://example.com/","timeout_ms":99}"#, "v.timeout_ms"),
             (r#"{"url":"http://example.com/","headers":{}}"#, "v.headers"),
+            (r#"{"url":"http://example.com/","secret_headers":"x"}"#, "v.secret_headers"),
+            (r#"{"url":"http://example.com/","secret_headers":["a b"]}"#, "v.secret_headers[0]"),
+            (r#"{"url":"http://example.com/","secret":"***"}"#, "v.secret"),
+            (r#"{"url":"http://example.com/","secret":7}"#, "v.secret"),
         ] {
             let (_, errors) = read(text, |fields| read_callback(fields, "v"));
             let named: Vec<_> = errors.iter().map(|(field, _)| field.as_str()).collect();

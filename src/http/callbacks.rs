@@ -13,7 +13,10 @@ use super::{
     publish::{KeyUntil, OnDuplicate, PublishedMessage, publish},
 };
 use crate::{
-    model::{Body, CallMethod, Callback, Content, DEFAULT_CALL_TIMEOUT_MS, Millis, TopicName},
+    model::{
+        Body, CallMethod, Callback, Content, DEFAULT_CALL_TIMEOUT_MS, Millis, SigningSecret,
+        TopicName,
+    },
     store::NewMessage,
 };
 use axum::{extract::State, response::Response};
@@ -36,6 +39,12 @@ pub struct ScheduleCallbackRequest {
     /// How long the call may take, ms.
     #[schema(minimum = 100, maximum = 1_800_000, default = 15_000)]
     timeout_ms: Option<i64>,
+    /// Headers whose values are never read back, beside `authorization` and `cookie`, at most 32.
+    #[schema(max_items = 32)]
+    secret_headers: Option<Vec<String>>,
+    /// What the call is signed with, per Standard Webhooks: `whsec_` and 24 to 64 bytes in base64. Without it the server's
+    /// secrets sign, if it has any. It is never read back.
+    secret: Option<String>,
     /// Any JSON value; it is sent byte for byte as it came. At most 262144 bytes.
     #[schema(value_type = super::openapi::AnyJson, required = false)]
     payload: Option<()>,
@@ -124,7 +133,7 @@ pub async fn schedule_callback(
 
 /// Reads a callback as the message that it becomes.
 pub(super) fn read(fields: &mut Fields<'_>, body: &Bytes, header: Option<String>) -> NewMessage {
-    let said = read_call(fields);
+    let said = read_call(fields, SigningSecret::parse);
     let content = read_content(fields, body).unwrap_or_else(Content::nothing);
     // In this topic the defaults are known, and a default that is said is the same request as one that is not.
     let plain = said.clone().map(|callback| Callback {

@@ -60,6 +60,14 @@ pub(super) fn fingerprint(message: &NewMessage) -> u64 {
         sum.text(callback.url.as_str().as_bytes());
         sum.text(callback.method.map_or("", CallMethod::as_str).as_bytes());
         sum.optional(callback.timeout_ms.map(|timeout| timeout as u64));
+        // What older versions did not know counts only where it is said.
+        for name in &callback.secret_headers {
+            sum.text(name.to_ascii_lowercase().as_bytes());
+        }
+        if let Some(secret) = &callback.secret {
+            sum.number(u64::MAX - 1);
+            sum.text(secret.reveal().as_bytes());
+        }
     }
     sum.finish()
 }
@@ -212,7 +220,7 @@ fn scalar(text: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Backoff, Body, CallUrl, Callback};
+    use crate::model::{Backoff, Body, CallUrl, Callback, SigningSecret};
     use crate::store::{MessageKey, MessageOptions};
     use bytes::Bytes;
 
@@ -305,7 +313,7 @@ mod tests {
         let key = |on_duplicate, until| Some(MessageKey { name: "k".into(), on_duplicate, until });
         let url = |text| CallUrl::parse(text).unwrap();
         let call = |method, timeout_ms| {
-            Some(Callback { url: url("http://example.com/"), method, timeout_ms })
+            Some(Callback { method, timeout_ms, ..Callback::to(url("http://example.com/")) })
         };
         let bytes = |data: &'static [u8], content_type: &str| Content::Bytes {
             data: Bytes::from_static(data),
@@ -328,6 +336,16 @@ mod tests {
             change(&|m| m.body.callback = call(None, None)),
             change(&|m| m.body.callback = call(Some(CallMethod::Post), None)),
             change(&|m| m.body.callback = call(None, Some(100))),
+            change(&|m| {
+                let callback = Callback::to(url("http://example.com/"));
+                let secret_headers = vec!["x-a".to_owned()];
+                m.body.callback = Some(Callback { secret_headers, ..callback });
+            }),
+            change(&|m| {
+                let callback = Callback::to(url("http://example.com/"));
+                let secret = SigningSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").ok();
+                m.body.callback = Some(Callback { secret, ..callback });
+            }),
             change(&|m| {
                 m.body.callback = call(None, None);
                 m.options.key = key(OnDuplicate::Return, KeyUntil::Done);

@@ -12,7 +12,7 @@ use crate::{
     error::Error,
     model::{
         DEFAULT_MAX_BYTES, LEASE_CAP_MS, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_WAIT_MS,
-        MIN_LEASE_MS, MessageId, TOKEN_MAX_CHARS, TopicName,
+        MIN_LEASE_MS, MessageId, TOKEN_MAX_CHARS, TopicName, masked,
     },
     store::{Granted, Grants, Store, Want},
 };
@@ -25,6 +25,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     pin::Pin,
     task::{Context, Poll},
@@ -98,8 +99,9 @@ pub struct LeasedMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     content_type: Option<&'a str>,
-    /// The publisher's headers.
-    headers: &'a BTreeMap<String, String>,
+    /// The publisher's headers; the values of those that were secrets while the topic was pushed show as `***`.
+    #[schema(value_type = BTreeMap<String, String>)]
+    headers: Cow<'a, BTreeMap<String, String>>,
     /// Its key, where it was published with one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -306,7 +308,10 @@ fn leased_message<'a>(
         payload: content.payload,
         payload_base64: content.payload_base64,
         content_type: content.content_type,
-        headers: &message.body.headers,
+        headers: match &message.body.secrets {
+            None => Cow::Borrowed(&message.body.headers),
+            Some(secrets) => Cow::Owned(masked(&message.body.headers, |name| secrets.has(name))),
+        },
         key: message.key.as_deref(),
         priority: message.priority,
         attempt: message.seal.attempt,

@@ -41,7 +41,7 @@ pub struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     content_type: Option<&'a str>,
-    /// The publisher's headers; in a pushed topic the values of `authorization` and `cookie` show as `***`.
+    /// The publisher's headers; the values of those that were secrets of a pushed topic show as `***`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BTreeMap<String, String>, required = false)]
     headers: Option<Cow<'a, BTreeMap<String, String>>>,
@@ -151,9 +151,10 @@ impl<'a> Message<'a> {
     pub(super) fn listed(topic: &'a Topic, found: &'a MessageSnapshot) -> Result<Self, Problem> {
         let body = found.body.as_ref();
         let content = body.map(|Body { content, .. }| RenderedContent::of(content));
-        let headers = body.map(|Body { headers, .. }| match topic.settings.push {
-            Some(_) => Cow::Owned(masked(headers)),
-            None => Cow::Borrowed(headers),
+        let pushed = |name: &str| topic.settings.push.as_ref().is_some_and(|p| p.is_secret(name));
+        let headers = body.map(|body| match (&body.secrets, &topic.settings.push) {
+            (None, None) => Cow::Borrowed(&body.headers),
+            _ => Cow::Owned(masked(&body.headers, |name| body.is_secret(name) || pushed(name))),
         });
         let content = content.transpose()?.unwrap_or_default();
         let due = matches!(found.state, MessageState::Delayed | MessageState::Ready);

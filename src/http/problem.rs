@@ -259,7 +259,8 @@ problem_responses! {
     413 "`payload_too_large`: the payload is larger than the topic's `max_payload_bytes`; `body_too_large`: the body is \
         larger than the server takes",
     422 "`invalid_input`: an unknown or repeated field or query parameter, or a value that is not allowed; `callback_url_missing`, \
-        `topic_not_pushed`, `callback_address_refused`: it would be sent to nowhere, or to where dueq may not",
+        `topic_not_pushed`, `callback_address_refused`: it would be sent to nowhere, or to where dueq may not; \
+        `secret_required`: a secret that is stored belongs to another origin than the message goes to now",
 }
 
 problem_responses! {
@@ -288,7 +289,8 @@ problem_responses! {
         neither loopback nor allowed",
     412 "`revision_mismatch`: the topic has none of the revisions of If-Match, or there is no such topic",
     422 "`invalid_input`: an unknown or repeated field or query parameter, or a value that is not allowed; \
-        `callback_address_refused`: dueq may not call this address",
+        `callback_address_refused`: dueq may not call this address; \
+        `secret_required`: a secret that is stored belongs to another origin than `push.url` has now",
 }
 
 problem_responses! {

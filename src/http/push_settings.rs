@@ -2,7 +2,9 @@
 //! headers hold, are never shown: `***` stands for each, and put back keeps what is stored.
 
 use super::{
-    callback_fields::{read_method, read_timeout, read_url, refuse_own_headers},
+    callback_fields::{
+        read_method, read_secret_headers, read_timeout, read_url, refuse_own_headers,
+    },
     fields::Fields,
     message_fields::read_headers,
 };
@@ -18,6 +20,8 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// How dueq sends a topic's messages itself; what is absent has its default, `secrets` apart, which stay as they are.
+/// Secrets and secret headers belong to the origin (scheme, host, port) of `url`: they are sent to no other, and to keep
+/// them while it changes is refused (`secret_required`).
 #[derive(ToSchema)]
 #[schema(example = json!({"url": "https://example.com/hooks/orders", "max_in_flight": 16}))]
 #[serde(deny_unknown_fields)]
@@ -29,8 +33,8 @@ pub struct PushRequest {
     url: Option<String>,
     /// By which method; POST unless given.
     method: Option<CallMethod>,
-    /// Headers of every call, as those of a message, whose headers win over these. `***` as the value of `authorization`
-    /// or `cookie` keeps what is stored. Not `host`, `content-length`, `content-type`, hop-by-hop ones, `webhook-*` and
+    /// Headers of every call, as those of a message, whose headers win over these. `***` as the value of a secret one keeps
+    /// what is stored. Secret ones are sent to the origin of `url` only, and without `url` not at all. Not `host`, `content-length`, `content-type`, hop-by-hop ones, `webhook-*` and
     /// `dueq-*`.
     headers: Option<BTreeMap<String, String>>,
     /// How long a call may take, ms.
@@ -49,6 +53,10 @@ pub struct PushRequest {
     /// Absent: those that are stored stay; each `***` keeps one of them, in order; `[]`: none.
     #[schema(max_items = 2)]
     secrets: Option<Vec<String>>,
+    /// Headers, of the push and of its messages, whose values are never read back, beside `authorization` and `cookie`; at
+    /// most 32.
+    #[schema(max_items = 32)]
+    secret_headers: Option<Vec<String>>,
 }
 
 /// How dueq sends a topic's messages itself.
@@ -61,7 +69,7 @@ pub struct PushView<'a> {
     url: Option<&'a str>,
     /// By which method.
     method: CallMethod,
-    /// Headers of every call; the values of `authorization` and `cookie` show as `***`.
+    /// Headers of every call; the values of secret ones show as `***`.
     headers: BTreeMap<String, String>,
     /// How long a call may take, ms.
     timeout_ms: i64,
@@ -78,6 +86,10 @@ pub struct PushView<'a> {
     /// `***` for each secret that calls are signed with.
     #[schema(value_type = Vec<String>)]
     secrets: Vec<&'static str>,
+    /// Headers that show as `***`, beside `authorization` and `cookie`; absent: no others.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    #[schema(value_type = Vec<String>, required = false)]
+    secret_headers: &'a [String],
 }
 
 impl<'a> From<&'a Push> for PushView<'a> {
@@ -85,12 +97,13 @@ impl<'a> From<&'a Push> for PushView<'a> {
         Self {
             url: push.url.as_ref().map(CallUrl::as_str),
             method: push.method,
-            headers: masked(&push.headers),
+            headers: masked(&push.headers, |name| push.is_secret(name)),
             timeout_ms: push.timeout_ms,
             max_in_flight: push.max_in_flight,
             max_in_flight_per_host: push.max_in_flight_per_host,
             rate_per_s: push.rate_per_s,
             secrets: vec![MASK; push.secrets.len()],
+            secret_headers: &push.secret_headers,
         }
     }
 }
@@ -123,7 +136,8 @@ pub(super) fn read_push(fields: &mut Fields<'_>, name: &str) -> Option<PushChang
             max_in_flight,
             max_in_flight_per_host: per_host,
             rate_per_s: fields.number("rate_per_s", RATE_PER_S),
-            secrets: Vec::new(),
+            secret_headers: read_secret_headers(fields),
+            ..default
         };
         let secrets = fields.strings("secrets", 0..=MAX_SECRETS, |text| match text {
             MASK => Ok(None),
@@ -141,17 +155,32 @@ impl PushChange {
 
     /// The push that `stored` becomes, which is none where the topic was not pushed before.
     ///
-    /// Errors: `NothingMasked`, `HeadersTooLarge`.
+    /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`.
     pub fn onto(&self, stored: Option<&Push>) -> Result<Push, Error> {
-        let (none, unsigned) = (BTreeMap::new(), Vec::new());
-        let headers = unmasked(&self.push.headers, stored.map_or(&none, |stored| &stored.headers));
-        let unkept = |unkept| Error::of_unkept(unkept, "push.headers");
-        let kept = stored.map_or(&unsigned, |stored| &stored.secrets);
-        let secrets = match &self.secrets {
-            None => kept.clone(),
-            Some(put) => with_kept(put, kept)?,
-        };
-        Ok(Push { headers: headers.map_err(unkept)?, secrets, ..self.push.clone() })
+        let unpushed = Push::default();
+        let kept = stored.unwrap_or(&unpushed);
+        let belongs_to = kept.origin();
+        // Without a URL the secrets stay with the origin that they were stored for.
+        let elsewhere = self.push.url.is_some() && self.push.origin() != belongs_to;
+        let is_secret = |name: &str| self.push.is_secret(name) || kept.is_secret(name);
+        let headers = unmasked(&self.push.headers, &kept.headers, is_secret, elsewhere);
+        let headers = headers.map_err(|unkept| Error::of_unkept(unkept, "push.headers"))?;
+        let absent = || vec![None; kept.secrets.len()];
+        let put = self.secrets.clone().unwrap_or_else(absent);
+        let secrets = with_kept(&put, &kept.secrets, elsewhere)?;
+        let keeps_secrets = put.contains(&None) || headers != self.push.headers;
+        let mut push = Push { headers, secrets, ..self.push.clone() };
+        push.secrets_for = belongs_to.filter(|_| push.url.is_none() && keeps_secrets);
+        // What was a secret stays one.
+        let mut still = kept.secret_headers.clone();
+        still.retain(|name| {
+            let is_kept = |(put, value): (&String, &String)| {
+                put.eq_ignore_ascii_case(name) && value == MASK
+            };
+            self.push.headers.iter().any(is_kept) && !self.push.is_secret(name)
+        });
+        push.secret_headers.append(&mut still);
+        Ok(push)
     }
 }
 
@@ -159,11 +188,19 @@ impl PushChange {
 fn with_kept(
     put: &[Option<SigningSecret>],
     kept: &[SigningSecret],
+    elsewhere: bool,
 ) -> Result<Vec<SigningSecret>, Error> {
     let mut kept = kept.iter();
     let secret = |(i, new): (usize, &Option<SigningSecret>)| {
-        let secret = new.as_ref().or_else(|| kept.next());
-        secret.cloned().ok_or_else(|| Error::NothingMasked(format!("push.secrets[{i}]")))
+        let place = || format!("push.secrets[{i}]");
+        match (new, elsewhere) {
+            (Some(new), _) => Ok(new.clone()),
+            (None, false) => kept.next().cloned().ok_or_else(|| Error::NothingMasked(place())),
+            (None, true) => Err(match kept.next() {
+                Some(_) => Error::SecretRequired(place()),
+                None => Error::NothingMasked(place()),
+            }),
+        }
     };
     put.iter().enumerate().map(secret).collect()
 }

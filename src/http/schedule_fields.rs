@@ -3,7 +3,7 @@
 use super::{
     AppState,
     backoff::BackoffRequest,
-    callback_fields::{CallbackRequest, read_callback},
+    callback_fields::{CallbackRequest, read_new_callback},
     fields::Fields,
     message_fields::{read_content, read_said},
     problem::Problem,
@@ -13,8 +13,8 @@ use crate::{
     error::Error,
     model::{
         Body, CatchUp, Content, CronTiming, DEFAULT_PAYLOAD_BYTES, MAX_CRON_CHARS, MAX_DELAY_MS,
-        MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Timing, TopicName,
-        parse_timezone, unmasked,
+        MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Push, Timing, TopicName,
+        is_credential, parse_timezone,
     },
     store::{NewMessage, Schedule, ScheduleSpec},
 };
@@ -91,8 +91,8 @@ pub struct ScheduledMessageRequest {
     /// How long it waits after a failure; the topic's otherwise.
     #[schema(value_type = Option<BackoffRequest>)]
     backoff: Option<()>,
-    /// Up to 32 headers of 8 KiB together: names are HTTP tokens, values legal in HTTP. `***` as the value of
-    /// `authorization` or `cookie` keeps what is stored.
+    /// Up to 32 headers of 8 KiB together: names are HTTP tokens, values legal in HTTP. `***` as the value of a secret one
+    /// keeps what is stored, as long as the schedule publishes to the same topic and origin.
     headers: Option<BTreeMap<String, String>>,
     /// Where dueq sends it; the topic's `push.url` otherwise. Only in a pushed topic.
     #[schema(value_type = Option<CallbackRequest>)]
@@ -170,12 +170,12 @@ fn read_target(fields: &mut Fields<'_>, body: &Bytes) -> Option<(TopicName, NewM
             if content.is_none() && !bytes {
                 fields.refuse("payload", "is required, or payload_base64 in its place");
             }
-            let callback = read_callback(fields, "callback");
+            let callback = read_new_callback(fields, "callback");
             read_told(fields, content.unwrap_or_else(Content::nothing), callback)
         });
         return Some((topic?, fields.required("message", message)?));
     }
-    let callback = read_callback(fields, "callback");
+    let callback = read_new_callback(fields, "callback");
     let message = fields.object("message", |fields| {
         let content = read_content(fields, body).unwrap_or_else(Content::nothing);
         read_told(fields, content, callback.clone())
@@ -201,18 +201,25 @@ fn read_told(
     read_said(fields, Body { callback, ..Body::new(content, BTreeMap::new()) })
 }
 
-/// The schedule as it is put in place of the present one, whose headers `***` stands for.
+/// The schedule as it is put in place of the present one, whose secrets `***` stands for. They are kept as long as it
+/// publishes to the same topic, and that sends it to the same origin; `push` says how its topic is pushed now.
 ///
-/// Errors: `NothingMasked`, `HeadersTooLarge`.
-pub(super) fn with_kept_headers(
+/// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`.
+pub(super) fn with_kept_secrets(
     mut spec: ScheduleSpec,
     present: Option<&Schedule>,
+    push: Option<&Push>,
 ) -> Result<ScheduleSpec, Error> {
-    let none = BTreeMap::new();
-    let stored = present.map_or(&none, |present| &present.spec.message.body.headers);
-    let headers = unmasked(&spec.message.body.headers, stored);
-    let unkept = |unkept| Error::of_unkept(unkept, "message.headers");
-    spec.message.body.headers = headers.map_err(unkept)?;
+    let nothing = Body::new(Content::nothing(), BTreeMap::new());
+    let stored = present.map_or(&nothing, |present| &present.spec.message.body);
+    let moved = present.is_some_and(|present| present.spec.topic != spec.topic);
+    let place = if spec.topic.is_callbacks() { "callback" } else { "message.callback" };
+    let is_secret = |name: &str| is_credential(name) || push.is_some_and(|push| push.is_secret(name));
+    let body = &mut spec.message.body;
+    let kept = body.keep_secret_of(stored, moved);
+    kept.map_err(|unkept| Error::of_unkept(unkept, place))?;
+    let kept = body.keep_headers_of(stored, push, is_secret, moved);
+    kept.map_err(|unkept| Error::of_unkept(unkept, "message.headers"))?;
     Ok(spec)
 }
 

@@ -9,7 +9,7 @@ use super::{
     publish::{KeyUntil, OnDuplicate},
 };
 use crate::{
-    model::{Backoff, CatchUp, MessageId, ScheduleName, Timing, TopicName, masked},
+    model::{Backoff, CatchUp, MessageId, ScheduleName, Timing, TopicName, is_credential, masked},
     store::{self, NewMessage},
 };
 use serde::Serialize;
@@ -85,7 +85,7 @@ pub struct ScheduledMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     content_type: Option<&'a str>,
-    /// Its headers; the values of `authorization` and `cookie` show as `***`.
+    /// Its headers; the values of `authorization`, `cookie` and other secret ones show as `***`.
     headers: BTreeMap<String, String>,
     /// Where dueq sends it, in a pushed topic; the topic's `push.url` where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,7 +158,7 @@ impl<'a> ScheduledMessage<'a> {
             payload: content.payload,
             payload_base64: content.payload_base64,
             content_type: content.content_type,
-            headers: masked(&body.headers),
+            headers: masked(&body.headers, |name| is_credential(name) || body.is_secret(name)),
             callback: body.callback.as_ref().map(CallbackView::from),
             key: key.map(|key| key.name.as_str()),
             on_duplicate: key.map(|key| key.on_duplicate),

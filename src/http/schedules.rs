@@ -5,7 +5,7 @@ use super::{
     cursor::{SchedulesCursor, read_cursor},
     extract::{Payload, Query, SchedulePath},
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems, problem_responses},
-    schedule_fields::{PutScheduleRequest, check_spec, read_schedule, with_kept_headers},
+    schedule_fields::{PutScheduleRequest, check_spec, read_schedule, with_kept_secrets},
     schedule_view::Schedule,
 };
 use crate::{
@@ -56,7 +56,8 @@ problem_responses! {
     413 "`payload_too_large`: no such topic takes payloads of this size; `body_too_large`: the body is larger than the \
         server takes",
     422 "`invalid_input`: an unknown or repeated field or query parameter, or a value that is not allowed; \
-        `callback_address_refused`: dueq may not call this address",
+        `callback_address_refused`: dueq may not call this address; \
+        `secret_required`: a secret that is stored belongs to another origin, or to another topic",
 }
 
 problem_responses! {
@@ -108,7 +109,8 @@ pub async fn put_schedule(
     // Where there is none, something was refused.
     let spec = spec.ok_or(Error::Internal)?;
     check_spec(&state, &spec)?;
-    let change = |present: Option<&_>| with_kept_headers(spec.clone(), present);
+    let pushed = state.store.push_of(&spec.topic).await?;
+    let change = |present: Option<&_>| with_kept_secrets(spec.clone(), present, pushed.as_ref());
     let created = state.store.put_schedule(&name, change).await?;
     let mut answer = answer_with_schedule(&state, &name, Error::after_change).await?;
     if created {

@@ -96,7 +96,7 @@ impl Changes {
     /// The configuration that `settings` become: the defaults, or what is stored. What is stored, if anything is, has the
     /// secrets that are kept.
     ///
-    /// Errors: `NothingMasked`, `HeadersTooLarge`.
+    /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`.
     pub fn onto(
         &self,
         settings: &TopicSettings,
@@ -111,8 +111,15 @@ impl Changes {
         let default = TopicSettings::default();
         let pushed = stored.and_then(|stored| stored.push.as_ref());
         let push = match &self.push {
-            None => settings.push.clone(),
-            Some(change) => change.as_ref().map(|change| change.onto(pushed)).transpose()?,
+            None => Ok(settings.push.clone()),
+            Some(change) => change.as_ref().map(|change| change.onto(pushed)).transpose(),
+        };
+        let push = match push {
+            // There was something until the topic was pushed no more.
+            Err(Error::NothingMasked(field)) if stored.is_some() && pushed.is_none() => {
+                return Err(Error::SecretRequired(field));
+            }
+            push => push?,
         };
         Ok(TopicSettings {
             lease_ms: changed(&self.lease_ms, &settings.lease_ms, default.lease_ms),

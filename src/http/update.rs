@@ -3,7 +3,7 @@
 use super::{
     AppState,
     backoff::{BackoffRequest, read_backoff},
-    callback_fields::{CallbackRequest, read_callback, refuse_own_headers},
+    callback_fields::{CallbackRequest, read_new_callback, refuse_own_headers},
     extract::{IdPath, Payload, Query},
     fields::Fields,
     message::Message,
@@ -48,8 +48,8 @@ pub struct UpdateMessageRequest {
     /// Media type of the bytes; only with `payload_base64`.
     #[schema(nullable = false, max_length = 255)]
     content_type: Option<String>,
-    /// New headers in place of all that it had. In a pushed topic `***` as the value of `authorization` or `cookie` keeps
-    /// what is stored.
+    /// New headers in place of all that it had. `***` as the value of a secret one keeps what is stored, as long as the
+    /// message goes to the same origin.
     #[schema(nullable = false)]
     headers: Option<BTreeMap<String, String>>,
     /// Never granted later than this after it fell due, ms; null: the topic's.
@@ -61,7 +61,8 @@ pub struct UpdateMessageRequest {
     /// How long it waits after a failure; null: the topic's.
     #[schema(value_type = Option<BackoffRequest>)]
     backoff: Option<()>,
-    /// Where dueq sends it, only in a pushed topic; null: the topic's `push.url`.
+    /// Where dueq sends it, only in a pushed topic; null: the topic's `push.url`. Another origin needs the values of the
+    /// message's secret headers anew.
     #[schema(value_type = Option<CallbackRequest>)]
     callback: Option<()>,
 }
@@ -115,7 +116,7 @@ pub(super) fn read_update(fields: &mut Fields<'_>, body: &Bytes) -> MessageUpdat
         "content_type",
         "headers",
     ]);
-    let callback = fields.or_null("callback", read_callback);
+    let callback = fields.or_null("callback", read_new_callback);
     let headers = read_headers(fields);
     if let (Some(Some(_)), Some(headers)) = (&callback, &headers) {
         refuse_own_headers(fields, headers);

@@ -4,7 +4,7 @@
 //! tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. One byte is what the common
 //! case pays; the payload's size can be told without reading it (`payload_bytes.lua`).
 
-use super::Callback;
+use super::{Callback, SecretHeaders};
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -63,6 +63,8 @@ pub struct Body {
     pub callback: Option<Callback>,
     /// It tells of another message's death; its own goes nowhere further.
     pub dead_letter: bool,
+    /// Which of the headers are secrets; marked where a pushed topic takes them.
+    pub secrets: Option<SecretHeaders>,
 }
 
 /// What was read from Redis is no body.
@@ -80,12 +82,14 @@ struct Header<'a> {
     callback: Option<Callback>,
     #[serde(rename = "d", default, skip_serializing_if = "std::ops::Not::not")]
     dead_letter: bool,
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    secrets: Option<SecretHeaders>,
 }
 
 impl Body {
     /// A body of nothing but this payload and these headers.
     pub fn new(content: Content, headers: BTreeMap<String, String>) -> Self {
-        Self { content, headers, callback: None, dead_letter: false }
+        Self { content, headers, callback: None, dead_letter: false, secrets: None }
     }
 
     /// The bytes that Redis keeps.
@@ -100,7 +104,8 @@ impl Body {
             out.put_u8(PLAIN);
         } else {
             let (headers, callback) = (self.headers.clone(), self.callback.clone());
-            let header = Header { content_type, headers, callback, dead_letter: self.dead_letter };
+            let (dead_letter, secrets) = (self.dead_letter, self.secrets.clone());
+            let header = Header { content_type, headers, callback, dead_letter, secrets };
             // A map of strings always serializes; 8 KiB of headers, each byte escaped, stay below 64 KiB.
             let header = serde_json::to_vec(&header).unwrap_or_default();
             out.put_u8(WITH_HEADER);
@@ -126,8 +131,8 @@ impl Body {
                         Content::Bytes { data: payload, content_type: content_type.into_owned() }
                     }
                 };
-                let Header { headers, callback, dead_letter, .. } = header;
-                Ok(Self { content, headers, callback, dead_letter })
+                let Header { headers, callback, dead_letter, secrets, .. } = header;
+                Ok(Self { content, headers, callback, dead_letter, secrets })
             }
             _ => Err(BrokenBody),
         }
@@ -137,7 +142,7 @@ impl Body {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::CallUrl;
+    use crate::model::{CallUrl, Push};
 
     #[test]
     fn bodies_come_back_as_they_were() {
@@ -156,8 +161,10 @@ mod tests {
             let body = Body::new(content, headers);
             assert_eq!(Body::decode(body.encode()).unwrap(), body);
             let url = CallUrl::parse("http://example.com/é").unwrap();
-            let callback = Some(Callback { url, method: None, timeout_ms: Some(5) });
-            let body = Body { callback, dead_letter: true, ..body };
+            let secret_headers = vec!["x-trace".to_owned()];
+            let callback = Callback { timeout_ms: Some(5), secret_headers, ..Callback::to(url) };
+            let mut body = Body { callback: Some(callback), dead_letter: true, ..body };
+            body.mark_secrets(&Push::default());
             assert_eq!(Body::decode(body.encode()).unwrap(), body);
         }
     }

@@ -191,7 +191,7 @@ pub(crate) fn url() -> impl Strategy<Value = CallUrl> {
 pub(crate) fn callback() -> impl Strategy<Value = Callback> {
     let method = prop::option::of(select(CallMethod::ALL.map(|(_, method)| method).to_vec()));
     (url(), method, prop::option::of(100..1_800_000_i64))
-        .prop_map(|(url, method, timeout_ms)| Callback { url, method, timeout_ms })
+        .prop_map(|(url, method, timeout_ms)| Callback { method, timeout_ms, ..Callback::to(url) })
 }
 
 /// A message's body as a publish may store it.
@@ -206,10 +206,9 @@ pub(crate) fn body() -> impl Strategy<Value = Body> {
     ];
     (content, headers(), prop::option::of(callback()), any::<bool>()).prop_map(
         |(content, headers, callback, dead_letter)| Body {
-            content,
-            headers,
             callback,
             dead_letter,
+            ..Body::new(content, headers)
         },
     )
 }

@@ -1,6 +1,9 @@
-//! Values that are never read back: they show as `***`, and `***` put back keeps what is stored.
+//! Values that are never read back: they show as `***`, and `***` put back keeps what is stored, as long as it goes where
+//! it was stored for.
 
-use std::collections::BTreeMap;
+use super::{Body, Push, SigningSecret};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is shown in place of a value that is not read back.
 pub const MASK: &str = "***";
@@ -8,22 +11,54 @@ pub const MASK: &str = "***";
 /// Bytes of the names and values of a message's headers, or of a push's, at most.
 pub const MAX_HEADERS_BYTES: usize = 8 * 1024;
 
+/// Headers that a message has, or names as secrets, at most.
+pub const MAX_HEADERS: usize = 32;
+
 /// Why headers cannot be kept as they were put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unkept {
     /// Nothing is stored for the header of this name.
     Nothing(String),
+    /// What is stored for the header of this name belongs to another origin.
+    Elsewhere(String),
     /// With what is stored they are larger than [`MAX_HEADERS_BYTES`]: each spelling of a name gets the value.
     TooLarge,
 }
 
-/// Is the value of this header a secret?
-fn is_secret(name: &str) -> bool {
+/// Which headers of a message are secrets, and whom they were stored for. A mark of the message's own: what becomes of
+/// its topic does not unmask it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretHeaders {
+    /// Their names, in lower case.
+    #[serde(rename = "n")]
+    pub names: BTreeSet<String>,
+    /// The only origin that they are sent to; `None`: there is none.
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+}
+
+impl SecretHeaders {
+    /// Is the header of this name one of them?
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains(&name.to_ascii_lowercase())
+    }
+}
+
+/// Is the value of this header a secret by its name alone?
+pub fn is_credential(name: &str) -> bool {
     name.eq_ignore_ascii_case("authorization") || name.eq_ignore_ascii_case("cookie")
 }
 
+/// Is one of these names, whatever the case, the header's?
+pub fn names_header(names: &[String], name: &str) -> bool {
+    names.iter().any(|secret| secret.eq_ignore_ascii_case(name))
+}
+
 /// Headers as they are shown.
-pub fn masked(headers: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub fn masked(
+    headers: &BTreeMap<String, String>,
+    is_secret: impl Fn(&str) -> bool,
+) -> BTreeMap<String, String> {
     let shown = |(name, value): (&String, &String)| {
         let value = if is_secret(name) { MASK } else { value };
         (name.clone(), value.to_owned())
@@ -31,10 +66,12 @@ pub fn masked(headers: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     headers.iter().map(shown).collect()
 }
 
-/// Headers as they were put, `***` replaced by what is stored.
+/// Headers as they were put, `***` replaced by what is stored. `elsewhere`: what is stored belongs to another origin.
 pub fn unmasked(
     put: &BTreeMap<String, String>,
     stored: &BTreeMap<String, String>,
+    is_secret: impl Fn(&str) -> bool,
+    elsewhere: bool,
 ) -> Result<BTreeMap<String, String>, Unkept> {
     let kept = |(name, value): (&String, &String)| {
         if !is_secret(name) || value != MASK {
@@ -44,28 +81,96 @@ pub fn unmasked(
         // A name may be there in several spellings, each with its own value.
         let same = stored.get_key_value(name).or_else(alike);
         let (_, value) = same.ok_or_else(|| Unkept::Nothing(name.clone()))?;
-        Ok((name.clone(), value.clone()))
+        if elsewhere { Err(Unkept::Elsewhere(name.clone())) } else { Ok((name.clone(), value.clone())) }
     };
     let all: BTreeMap<_, _> = put.iter().map(kept).collect::<Result<_, _>>()?;
     let bytes: usize = all.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes <= MAX_HEADERS_BYTES || all == *put { Ok(all) } else { Err(Unkept::TooLarge) }
 }
 
+impl Body {
+    /// The origin that it is sent to from a topic that is pushed so.
+    pub fn origin(&self, push: &Push) -> Option<String> {
+        self.callback.as_ref().map_or_else(|| push.origin(), |callback| callback.url.origin())
+    }
+
+    /// Is the value of this header a secret, whatever its topic says of it?
+    pub fn is_secret(&self, name: &str) -> bool {
+        let own = self.callback.as_ref().is_some_and(|own| names_header(&own.secret_headers, name));
+        own || self.secrets.as_ref().is_some_and(|secrets| secrets.has(name))
+    }
+
+    /// Marks its secret headers as those of a topic that is pushed so. What was marked before stays so, and whom it is
+    /// for too.
+    pub fn mark_secrets(&mut self, push: &Push) {
+        let secret = |name: &&String| push.is_secret(name) || self.is_secret(name);
+        let names: BTreeSet<String> =
+            self.headers.keys().filter(secret).map(|name| name.to_ascii_lowercase()).collect();
+        let origin = match self.secrets.take() {
+            Some(marked) => marked.origin,
+            None => self.origin(push),
+        };
+        self.secrets = (!names.is_empty()).then_some(SecretHeaders { names, origin });
+    }
+
+    /// This body takes the place of `stored`: puts what is stored in place of each `***`, and marks what is secret. `push`:
+    /// how its topic is pushed now; `moved`: it was stored for another topic.
+    pub fn keep_headers_of(
+        &mut self,
+        stored: &Self,
+        push: Option<&Push>,
+        is_secret: impl Fn(&str) -> bool,
+        moved: bool,
+    ) -> Result<(), Unkept> {
+        let origin = push.and_then(|push| self.origin(push));
+        let elsewhere = match (&stored.secrets, push) {
+            (Some(_), None) => true,
+            (Some(marked), Some(_)) => marked.origin != origin,
+            // What older versions stored has no mark.
+            (None, push) => push.and_then(|push| stored.origin(push)) != origin,
+        };
+        let is_secret = |name: &str| is_secret(name) || stored.is_secret(name) || self.is_secret(name);
+        self.headers = unmasked(&self.headers, &stored.headers, is_secret, elsewhere || moved)?;
+        let names = stored.secrets.as_ref().map(|marked| marked.names.clone());
+        self.secrets = names.map(|names| SecretHeaders { names, origin });
+        match push {
+            Some(push) => self.mark_secrets(push),
+            None => self.secrets = None,
+        }
+        Ok(())
+    }
+
+    /// The same with the signing secret of its callback.
+    pub fn keep_secret_of(&mut self, stored: &Self, moved: bool) -> Result<(), Unkept> {
+        let Some(callback) = &mut self.callback else { return Ok(()) };
+        if !callback.secret.as_ref().is_some_and(SigningSecret::is_kept) {
+            return Ok(());
+        }
+        let name = || "secret".to_owned();
+        let known = stored.callback.as_ref().filter(|known| known.secret.is_some());
+        let known = known.ok_or_else(|| Unkept::Nothing(name()))?;
+        if moved || known.url.origin() != callback.url.origin() {
+            return Err(Unkept::Elsewhere(name()));
+        }
+        callback.secret.clone_from(&known.secret);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    }
+
     #[test]
     fn secret_headers_are_shown_masked_and_kept_when_the_mask_comes_back() {
-        let map = |pairs: &[(&str, &str)]| {
-            pairs
-                .iter()
-                .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
-                .collect::<BTreeMap<_, _>>()
-        };
         let stored = map(&[("Authorization", "Bearer x"), ("COOKIE", "a=b"), ("x-a", "***")]);
         let shown = map(&[("Authorization", "***"), ("COOKIE", "***"), ("x-a", "***")]);
-        assert_eq!(masked(&stored), shown);
+        assert_eq!(masked(&stored, is_credential), shown);
+        let unmasked = |put: &_, stored: &_| unmasked(put, stored, is_credential, false);
         assert_eq!(unmasked(&shown, &stored), Ok(stored.clone()));
         assert_eq!(unmasked(&map(&[("cookie", "***")]), &stored), Ok(map(&[("cookie", "a=b")])));
         assert_eq!(unmasked(&map(&[("cookie", "new")]), &stored), Ok(map(&[("cookie", "new")])));
@@ -74,11 +179,22 @@ mod tests {
     }
 
     #[test]
+    fn what_belongs_to_another_origin_is_not_kept() {
+        let (stored, put) = (map(&[("cookie", "a=b")]), map(&[("Cookie", "***")]));
+        let refused = unmasked(&put, &stored, is_credential, true);
+        assert_eq!(refused, Err(Unkept::Elsewhere("Cookie".to_owned())));
+        let new = map(&[("cookie", "new"), ("x-a", "***")]);
+        assert_eq!(unmasked(&new, &stored, is_credential, true), Ok(new.clone()));
+    }
+
+    #[test]
     fn a_value_that_is_kept_under_many_names_is_not_kept_beyond_the_limit() {
         let value = |value: &str| value.to_owned();
         let stored = BTreeMap::from([(value("cookie"), "x".repeat(MAX_HEADERS_BYTES / 2))]);
         let stars = ["cookie", "Cookie"].map(|name| (value(name), value(MASK)));
-        assert_eq!(unmasked(&BTreeMap::from(stars.clone()), &stored), Err(Unkept::TooLarge));
-        assert_eq!(unmasked(&BTreeMap::from_iter(stars.into_iter().take(1)), &stored), Ok(stored));
+        let unmasked = |put: &_| unmasked(put, &stored, is_credential, false);
+        assert_eq!(unmasked(&BTreeMap::from(stars.clone())), Err(Unkept::TooLarge));
+        let one = BTreeMap::from_iter(stars.into_iter().take(1));
+        assert_eq!(unmasked(&one), Ok(stored.clone()));
     }
 }

@@ -22,7 +22,10 @@ pub use body::{Body, BrokenBody, Content, OCTETS};
 pub use event::{CallReport, Event, EventKind, MAX_EVENTS};
 pub use id::{InvalidMessageId, MEMBER_BYTES, Member, MessageId, Partition, Route, TopicNumber};
 pub use instant::{InvalidInstant, LAST, Millis, format_instant, parse_instant};
-pub use masking::{MASK, MAX_HEADERS_BYTES, Unkept, masked, unmasked};
+pub use masking::{
+    MASK, MAX_HEADERS, MAX_HEADERS_BYTES, SecretHeaders, Unkept, is_credential, masked,
+    names_header, unmasked,
+};
 pub use push::*;
 pub use schedule::*;
 pub use settings::*;

@@ -1,7 +1,7 @@
 //! Where dueq sends messages by itself: a topic's push settings, a message's own callback, and the parts of both. What is
 //! checked here is what can be told without asking the network; `AddressGuard` has the rest.
 
-use super::Millis;
+use super::{MASK, Millis, is_credential, names_header};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
@@ -133,6 +133,11 @@ impl CallUrl {
         format!("{}:{port}", url.host_str().unwrap_or_default())
     }
 
+    /// Scheme, host and port: whom secrets are stored for. `None` where what was stored is no URL.
+    pub fn origin(&self) -> Option<String> {
+        self.url().ok().map(|url| url.origin().ascii_serialization())
+    }
+
     /// The parsed URL. Errors: where what was stored is none (any more), which only a hand in Redis can bring about.
     pub fn url(&self) -> Result<Url, InvalidCallUrl> {
         Url::parse(&self.0).map_err(|_| InvalidCallUrl::Syntax)
@@ -151,6 +156,19 @@ pub struct Callback {
     /// How long the call may take, ms; the topic's otherwise.
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<Millis>,
+    /// Headers of the message whose values are secrets, beside `authorization` and `cookie`.
+    #[serde(rename = "h", default, skip_serializing_if = "Vec::is_empty")]
+    pub secret_headers: Vec<String>,
+    /// What its calls are signed with, in place of the topic's secrets.
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<SigningSecret>,
+}
+
+impl Callback {
+    /// One with nothing but a URL.
+    pub fn to(url: CallUrl) -> Self {
+        Self { url, method: None, timeout_ms: None, secret_headers: Vec::new(), secret: None }
+    }
 }
 
 /// What calls are signed with, as Standard Webhooks spells it: `whsec_` and 24 to 64 bytes in base64.
@@ -169,6 +187,21 @@ impl SigningSecret {
         let secret = Self(text.to_owned());
         let key = secret.key().ok_or(InvalidSecret)?;
         if (24..=64).contains(&key.len()) { Ok(secret) } else { Err(InvalidSecret) }
+    }
+
+    /// What stands for the secret that is stored, until it is put in its place.
+    pub fn kept() -> Self {
+        Self(MASK.to_owned())
+    }
+
+    /// Does it only stand for the one that is stored?
+    pub fn is_kept(&self) -> bool {
+        self.0 == MASK
+    }
+
+    /// The text, for what must tell one secret from another.
+    pub fn reveal(&self) -> &str {
+        &self.0
     }
 
     /// The key; nothing where what was stored is none.
@@ -235,6 +268,12 @@ pub struct Push {
     /// What calls are signed with; more than one while rotating.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SigningSecret>,
+    /// Headers whose values are secrets, beside `authorization` and `cookie`: the push's and those of its messages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secret_headers: Vec<String>,
+    /// Whom the secrets were stored for, where the URL that said so is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets_for: Option<String>,
 }
 
 impl Default for Push {
@@ -248,6 +287,8 @@ impl Default for Push {
             max_in_flight_per_host: DEFAULT_IN_FLIGHT_PER_HOST as u32,
             rate_per_s: None,
             secrets: Vec::new(),
+            secret_headers: Vec::new(),
+            secrets_for: None,
         }
     }
 }
@@ -257,6 +298,17 @@ impl Push {
     /// their few leave enough to the others.
     pub fn of_callbacks() -> Self {
         Self { max_in_flight: 1_024, ..Self::default() }
+    }
+
+    /// The origin that its secrets belong to. Without one its secret headers are sent to nobody, and its signing secrets
+    /// sign what its messages send wherever they say.
+    pub fn origin(&self) -> Option<String> {
+        self.url.as_ref().map_or_else(|| self.secrets_for.clone(), CallUrl::origin)
+    }
+
+    /// Is the value of this header a secret, of the push itself or of a message?
+    pub fn is_secret(&self, name: &str) -> bool {
+        is_credential(name) || names_header(&self.secret_headers, name)
     }
 }
 

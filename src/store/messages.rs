@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, DEFAULT_PAYLOAD_BYTES, MessageId, TopicName, unmasked},
+    model::{Body, DEFAULT_PAYLOAD_BYTES, MessageId, TopicName, masked},
     seeded,
 };
 use bytes::Bytes;
@@ -31,7 +31,6 @@ impl Store {
     /// Errors: `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`, `NothingMasked`,
     /// `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn publish(&self, name: &TopicName, message: NewMessage) -> Result<Published, Error> {
-        let body = message.body.encode();
         let size = message.body.content.payload().len() as i64;
         if message.body.callback.is_some() {
             self.check_callable(name).await?;
@@ -43,6 +42,7 @@ impl Store {
                 self.confirm(&topic, refusal).await?;
                 continue;
             }
+            let body = topic.encode(&message.body);
             let answer = if message.options.is_plain() && topic.settings.max_messages.is_none() {
                 self.lanes.submit(&topic, self.plain(&topic, &message, &body)).await
             } else {
@@ -84,7 +84,7 @@ impl Store {
             self.confirm(&topic, refusal).await?;
             takes(&*self.topic_for(name, size).await?)?;
         }
-        let bodies: Vec<_> = messages.iter().map(|message| message.body.encode()).collect();
+        let mut bodies: Vec<_> = messages.iter().map(|message| message.body.encode()).collect();
         let mut outcomes: Vec<Option<Outcome>> = vec![None; messages.len()];
         let mut begin = 0;
         while begin < messages.len() {
@@ -103,6 +103,9 @@ impl Store {
                         break;
                     }
                 };
+                if topic.settings.push.is_some() {
+                    left.iter().for_each(|at| bodies[*at] = topic.encode(&messages[*at].body));
+                }
                 let answers = self.publish_wave(&topic, &messages, &bodies, &left).await;
                 let mut stale = Vec::new();
                 for (at, answer) in answers {
@@ -190,7 +193,8 @@ impl Store {
     /// Changes a message in place that waits or is dead.
     ///
     /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `MessageLeased`, `MessageDead` for a due time,
-    /// `MessageAcked`, `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// `MessageAcked`, `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `NothingMasked`, `SecretRequired`,
+    /// `HeadersTooLarge`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn update(
         &self,
         which: &Which,
@@ -224,22 +228,24 @@ impl Store {
     ) -> Result<(Bytes, Bytes), Error> {
         let (topic, found) = self.get(which).await?;
         let seen = found.body.ok_or(Error::Internal)?;
-        let headers = match (&update.headers, &topic.settings.push) {
-            (None, _) => seen.headers.clone(),
-            (Some(put), None) => put.clone(),
-            (Some(put), Some(_)) => unmasked(put, &seen.headers)
-                .map_err(|unkept| Error::of_unkept(unkept, "headers"))?,
-        };
-        let body = Body {
+        let push = topic.settings.push.as_ref();
+        let mut body = Body {
             content: update.content.clone().unwrap_or_else(|| seen.content.clone()),
-            headers,
             callback: update.callback.clone().unwrap_or_else(|| seen.callback.clone()),
-            dead_letter: seen.dead_letter,
+            ..seen.clone()
         };
         if update.content.is_some() {
             self.topic_for(&topic.name, body.content.payload().len() as i64).await?;
         }
         if update.callback.is_some() || update.headers.is_some() {
+            let is_secret = |name: &str| push.is_some_and(|push| push.is_secret(name));
+            // Headers that stay are kept as those that are put back.
+            let stay = || masked(&seen.headers, |name| is_secret(name) || seen.is_secret(name));
+            body.headers = update.headers.clone().unwrap_or_else(stay);
+            let kept = body.keep_secret_of(&seen, false);
+            kept.map_err(|unkept| Error::of_unkept(unkept, "callback"))?;
+            let kept = body.keep_headers_of(&seen, push, is_secret, false);
+            kept.map_err(|unkept| Error::of_unkept(unkept, "headers"))?;
             topic.takes(&body)?;
         }
         Ok((seen.encode(), body.encode()))

@@ -16,8 +16,9 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, MessageId, Millis, TopicName, is_own_header, unmasked},
+    model::{Body, MessageId, Millis, Push, TopicName, is_own_header, unmasked},
 };
+use bytes::Bytes;
 use deadpool_redis::redis::{Value, cmd};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -34,11 +35,14 @@ impl Topic {
     /// May a message with this body be published here? Errors: `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`,
     /// `NothingMasked` for a secret that was not read back.
     pub(super) fn takes(&self, body: &Body) -> Result<(), Error> {
-        if self.settings.push.is_some() && !body.headers.is_empty() {
+        if let Some(push) = &self.settings.push
+            && !body.headers.is_empty()
+        {
             if let Some(name) = body.headers.keys().find(|name| is_own_header(name)) {
                 return Err(Error::HeaderReserved(format!("headers.{name}")));
             }
-            let masked = unmasked(&body.headers, &BTreeMap::new());
+            let is_secret = |name: &str| push.is_secret(name) || body.is_secret(name);
+            let masked = unmasked(&body.headers, &BTreeMap::new(), is_secret, false);
             masked.map_err(|unkept| Error::of_unkept(unkept, "headers"))?;
         }
         match &self.settings.push {
@@ -47,6 +51,18 @@ impl Topic {
             }
             None if body.callback.is_some() => Err(Error::TopicNotPushed),
             _ => Ok(()),
+        }
+    }
+
+    /// A body as it is stored here: a pushed topic marks which headers are secrets.
+    pub(super) fn encode(&self, body: &Body) -> Bytes {
+        match &self.settings.push {
+            Some(push) if !body.headers.is_empty() => {
+                let mut marked = body.clone();
+                marked.mark_secrets(push);
+                marked.encode()
+            }
+            _ => body.encode(),
         }
     }
 
@@ -94,6 +110,17 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// How the topic of this name is pushed, if it is.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn push_of(&self, name: &TopicName) -> Result<Option<Push>, Error> {
+        Ok(match self.fresh_topic(name).await? {
+            Some(topic) => topic.settings.push.clone(),
+            // dueq's own comes into being with its first message.
+            None => name.is_callbacks().then(Push::of_callbacks),
+        })
     }
 
     /// The topic of this name as this instance knows it, if there is one.

@@ -74,6 +74,7 @@ pub(in crate::http) const CODES: &[Codes] = &[
             "callback_url_missing",
             "callback_address_refused",
             "topic_not_pushed",
+            "secret_required",
         ],
     ),
     codes(429, &[], &["topic_full"]),

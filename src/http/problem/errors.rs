@@ -21,6 +21,7 @@ fn words_of(error: &Error) -> (StatusCode, &'static str) {
         Error::NothingMasked(_) | Error::HeaderReserved(_) | Error::HeadersTooLarge(_) => {
             (StatusCode::UNPROCESSABLE_ENTITY, "invalid_input")
         }
+        Error::SecretRequired(_) => (StatusCode::UNPROCESSABLE_ENTITY, "secret_required"),
         Error::OfMessage(_, error) => words_of(error),
         Error::TopicIsPushed => (StatusCode::CONFLICT, "topic_is_pushed"),
         Error::ScheduleNotFound => (StatusCode::NOT_FOUND, "schedule_not_found"),
@@ -53,14 +54,19 @@ impl From<Error> for Problem {
             }
             return problem;
         }
+        let (status, code) = words_of(&error);
         if let Error::NothingMasked(field)
+        | Error::SecretRequired(field)
         | Error::HeaderReserved(field)
         | Error::HeadersTooLarge(field) = &error
         {
             let reason = Cow::Owned(error.to_string());
-            return Self::invalid(vec![FieldError { field: field.clone(), reason }]);
+            let problem = Self::invalid(vec![FieldError { field: field.clone(), reason }]);
+            return match error {
+                Error::SecretRequired(_) => problem.named(code, error.to_string()),
+                _ => problem,
+            };
         }
-        let (status, code) = words_of(&error);
         let mut problem = Self::new(status, code, error.to_string());
         if matches!(error, Error::CallbackUrlMissing | Error::TopicNotPushed) {
             let reason = Cow::Owned(error.to_string());

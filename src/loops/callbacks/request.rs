@@ -32,8 +32,9 @@ pub struct CallRequest {
 #[error("callback_url_missing: neither the message nor its topic has a url")]
 pub struct NoUrl;
 
-/// The request of a message's attempt. `instance_secrets` sign where the topic has no secrets of its own; with none at
-/// all the request is not signed.
+/// The request of a message's attempt. Stored secrets go, and sign what goes, to no other origin than they were stored for.
+/// `instance_secrets` sign where neither the message nor the topic has secrets for this one; with none at all the request
+/// is not signed.
 pub fn build(
     id: &MessageId,
     topic: &TopicName,
@@ -47,9 +48,12 @@ pub fn build(
     let url = callback.map(|callback| &callback.url).or(push.url.as_ref()).ok_or(NoUrl)?.clone();
     let method = callback.and_then(|callback| callback.method).unwrap_or(push.method);
     let timeout_ms = callback.and_then(|callback| callback.timeout_ms).unwrap_or(push.timeout_ms);
+    let (origin, belongs_to) = (url.origin(), push.origin());
+    let of_push = belongs_to.is_some() && belongs_to == origin;
+    let of_body = body.secrets.as_ref().is_none_or(|secrets| secrets.origin == origin);
     let mut headers = HeaderMap::with_capacity(16);
-    add(&mut headers, &push.headers);
-    add(&mut headers, &body.headers);
+    add(&mut headers, &push.headers, |name| push.is_secret(name), of_push);
+    add(&mut headers, &body.headers, |name| push.is_secret(name) || body.is_secret(name), of_body);
     let payload = body.content.payload();
     let content_type = match &body.content {
         Content::Json(_) => Some(HeaderValue::from_static("application/json")),
@@ -68,7 +72,10 @@ pub fn build(
     // A user's own is as good a name for who calls.
     headers.entry(header::USER_AGENT).or_insert(agent);
     let (id, timestamp) = (id.to_string(), (now / 1_000).to_string());
-    let secrets = if push.secrets.is_empty() { instance_secrets } else { &push.secrets };
+    let own = callback.and_then(|callback| callback.secret.as_ref()).map(std::slice::from_ref);
+    // A topic without a URL signs what its messages send, wherever they say.
+    let signs = !push.secrets.is_empty() && (belongs_to.is_none() || of_push);
+    let secrets = own.unwrap_or(if signs { &push.secrets } else { instance_secrets });
     let signature = signature(secrets, &id, &timestamp, payload);
     for (name, value) in [
         ("webhook-id", id.as_str()),
@@ -86,15 +93,24 @@ pub fn build(
     Ok(CallRequest { url, method, timeout, headers, body: payload.clone(), now })
 }
 
-/// Adds a user's headers; those that were there under the same name go.
-fn add(headers: &mut HeaderMap, more: &BTreeMap<String, String>) {
+/// Adds a user's headers, secret ones only where they are `for_this` origin; those that were there under the same name go.
+fn add(
+    headers: &mut HeaderMap,
+    more: &BTreeMap<String, String>,
+    is_secret: impl Fn(&str) -> bool,
+    for_this: bool,
+) {
     for (name, value) in more {
+        let secret = is_secret(name);
+        if secret && !for_this {
+            continue;
+        }
         let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else { continue };
         let Ok(mut value) = HeaderValue::from_bytes(value.as_bytes()) else { continue };
         if is_own_header(name.as_str()) {
             continue;
         }
-        value.set_sensitive(name == header::AUTHORIZATION || name == header::COOKIE);
+        value.set_sensitive(secret);
         headers.insert(name, value);
     }
 }

@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_schedule_comes_back_as_it_was_put() {
         let url = crate::model::CallUrl::parse("http://example.com/").unwrap();
-        let callback = Some(Callback { url, method: None, timeout_ms: Some(100) });
+        let callback = Some(Callback { timeout_ms: Some(100), ..Callback::to(url) });
         let content = Content::Json(Bytes::from_static(b"{ \"a\": 1E400 }"));
         let body = Body { callback, ..Body::new(content, Default::default()) };
         let key = MessageKey {

@@ -87,12 +87,8 @@ fn bytes_go_with_their_type_and_no_payload_without_one() {
 
 #[test]
 fn the_message_s_callback_wins_over_its_topic_s_push() {
-    let whole = Callback {
-        url: url("https://example.org/"),
-        method: Some(CallMethod::Put),
-        timeout_ms: Some(100),
-    };
-    let part = Callback { url: url("https://example.org/"), method: None, timeout_ms: None };
+    let part = Callback::to(url("https://example.org/"));
+    let whole = Callback { method: Some(CallMethod::Put), timeout_ms: Some(100), ..part.clone() };
     let push = Push { method: CallMethod::Patch, timeout_ms: 900, ..push() };
     for (callback, method, ms) in [(whole, CallMethod::Put, 100), (part, CallMethod::Patch, 900)] {
         let request = of(&Body { callback: Some(callback), ..json() }, &push, &[], 0);
@@ -144,6 +140,49 @@ fn the_message_s_headers_win_whatever_their_case_and_what_is_dueq_s_stays_dueq_s
         ]
     );
     assert_eq!(request.headers["user-agent"], "me");
+}
+
+#[test]
+fn secrets_go_to_no_other_origin_than_they_were_stored_for() {
+    let named = headers(&[("Authorization", "push"), ("x-token", "push"), ("x-a", "push")]);
+    let secret_headers = vec!["X-Token".to_owned()];
+    let push = Push { headers: named, secrets: secrets(&[NEW]), secret_headers, ..push() };
+    let of = |body: &Body, push: &Push| of(body, push, &secrets(&[OLD]), now());
+    let signed_by = |request: &CallRequest, secret: &str| {
+        Webhook::new(secret).unwrap().verify(&request.body, &request.headers).is_ok()
+    };
+    let to = |text: &str| Some(Callback::to(url(text)));
+    for (callback, same) in [
+        (None, true),
+        (to("http://EXAMPLE.com:80/other"), true),
+        (to("https://example.com/hook"), false),
+        (to("http://example.com:81/hook"), false),
+        (to("http://example.org/hook"), false),
+    ] {
+        let said = format!("{callback:?}");
+        let request = of(&Body { callback, ..json() }, &push);
+        let has = |name: &str| request.headers.contains_key(name);
+        assert_eq!((has("authorization"), has("x-token"), has("x-a")), (same, same, true), "{said}");
+        assert_eq!((signed_by(&request, NEW), signed_by(&request, OLD)), (same, !same), "{said}");
+    }
+    // Those of a message stay with where it went when they were stored.
+    let mut body = json();
+    body.headers = headers(&[("cookie", "message"), ("X-TOKEN", "message"), ("x-b", "message")]);
+    body.mark_secrets(&push);
+    let moved = Push { url: Some(url("http://example.org/")), headers: headers(&[]), ..push.clone() };
+    for (push, same) in [(&push, true), (&moved, false)] {
+        let request = of(&body, push);
+        let has = |name: &str| request.headers.contains_key(name);
+        assert_eq!((has("cookie"), has("x-token"), has("x-b")), (same, same, true));
+    }
+    // Without a URL there is nobody whom secret headers are for; what signs signs for all.
+    let nowhere = Push { url: None, ..push };
+    let request = of(&Body { callback: to("http://example.com/"), ..json() }, &nowhere);
+    assert!(!request.headers.contains_key("authorization") && signed_by(&request, NEW));
+    let secret = SigningSecret::parse(OLD).ok();
+    let own = Callback { secret, ..Callback::to(url("http://example.com/")) };
+    let request = of(&Body { callback: Some(own), ..json() }, &nowhere);
+    assert!(signed_by(&request, OLD) && !signed_by(&request, NEW), "its own wins");
 }
 
 #[test]
