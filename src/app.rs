@@ -118,12 +118,18 @@ async fn serve(
     if let Err(reason) = store.health().await {
         tracing::error!(%reason, "not ready");
     }
+    if let Err(error) = store.upgrade_callbacks().await {
+        tracing::warn!(%error, "the topic of callbacks keeps what it delivered only after the next start");
+    }
     let rooms = WaitingRooms::open(store.clone(), metrics.clone(), woken);
     let drain = Duration::from_millis(config.drain_timeout_ms);
     let (stopping, is_stopping) = watch::channel(false);
     access.warn(config.listen);
-    let own = vec![listener.local_addr().map_err(|error| RunError::Listen(config.listen, error))?];
-    let addresses = Arc::new(AddressGuard::new(config.callback_allow.clone(), own));
+    let addresses = Arc::new(AddressGuard {
+        allowed: config.callback_allow.clone(),
+        only: config.callback_only.clone(),
+        denied: config.callback_deny.clone(),
+    });
     let router = http::router(
         access,
         addresses.clone(),
@@ -144,7 +150,8 @@ async fn serve(
     let no_more_calls = CancellationToken::new();
     let callbacks = caller.map(|caller| {
         let (store, rooms) = (store.clone(), rooms.clone());
-        let sending = Sending { store, rooms, metrics, caller, secrets, drain };
+        let longest = Duration::from_millis(config.callback_max_timeout_ms);
+        let sending = Sending { store, rooms, metrics, caller, secrets, longest, drain };
         tokio::spawn(send_callbacks(sending, no_more_calls.clone()))
     });
 

@@ -1,5 +1,6 @@
 //! What `dueq serve` can be told, each flag also by environment variable. The README's table of flags is this struct.
 
+use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
 use crate::store::{StoreMode, embedded::Fsync};
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use ipnet::IpNet;
@@ -42,6 +43,25 @@ pub struct Config {
         value_delimiter = ','
     )]
     pub callback_allow: Vec<IpNet>,
+    /// A network that callbacks must not go to, whatever else allows it, repeatable.
+    #[arg(
+        long = "callback-deny",
+        env = "DUEQ_CALLBACK_DENY",
+        value_name = "CIDR",
+        value_delimiter = ','
+    )]
+    pub callback_deny: Vec<IpNet>,
+    /// A network that callbacks may go to, public or not, and to no other, repeatable. --callback-allow counts for nothing then.
+    #[arg(
+        long = "callback-only",
+        env = "DUEQ_CALLBACK_ONLY",
+        value_name = "CIDR",
+        value_delimiter = ','
+    )]
+    pub callback_only: Vec<IpNet>,
+    /// How long a call may take, whatever its timeout_ms says, ms.
+    #[arg(long, env = "DUEQ_CALLBACK_MAX_TIMEOUT_MS", value_name = "MS", default_value_t = MAX_CALL_TIMEOUT_MS, value_parser = clap::value_parser!(u64).range(MIN_CALL_TIMEOUT_MS..=MAX_CALL_TIMEOUT_MS))]
+    pub callback_max_timeout_ms: u64,
     /// A name server that callbacks' hosts are looked up at, in place of the system's.
     #[arg(long, env = "DUEQ_CALLBACK_DNS", value_name = "ADDR")]
     pub callback_dns: Option<SocketAddr>,

@@ -44,6 +44,19 @@ local function drop_all(k, members, total)
   redis.call('HINCRBY', k.meta, total, #members)
 end
 
+-- Beyond as many acked messages as the topic retains the oldest are forgotten, at most `limit` (256). Returns whether more
+-- may be left.
+local function trim_acked(k, limit)
+  local held = redis.call('ZCARD', k.acked)
+  if held == 0 then return false end
+  local excess = held - tonumber(redis.call('HGET', k.meta, 'acked_max') or 100000)
+  if excess <= 0 then return false end
+  local acked = redis.call('ZRANGE', k.acked, 0, math.min(excess, limit) - 1)
+  redis.call('ZREM', k.acked, unpack(acked))
+  forget_all(k, acked, redis.call('HMGET', k.extra, unpack(acked)))
+  return excess > limit
+end
+
 -- A message dies: no key, no TTL, no place but among the dead; and it is noted where what dies is told of elsewhere.
 local function bury(k, member, rest, at)
   free_key(k, member, rest)

@@ -48,6 +48,7 @@ local function sweep(k, now, limit, rules)
     forget_all(k, acked, redis.call('HMGET', k.extra, unpack(acked)))
     more = more or #acked == limit
   end
+  more = trim_acked(k, limit) or more
 
   local idem = redis.call('ZRANGEBYSCORE', k.idem_due, '-inf', now, 'LIMIT', 0, limit)
   if #idem > 0 then

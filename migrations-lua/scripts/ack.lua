@@ -80,8 +80,8 @@ for i = 1, n do
 end
 if #good > 0 then
   local notes = (ARGV[3] ~= '' and n or 2 * n) + 3
-  local k = { messages = KEYS[3], extra = KEYS[4], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8], events = KEYS[9],
-    dead_out = KEYS[11] }
+  local k = { acked = KEYS[10], meta = KEYS[5], messages = KEYS[3], extra = KEYS[4], keys = KEYS[6], expires = KEYS[7],
+    first_due = KEYS[8], events = KEYS[9], dead_out = KEYS[11] }
   local removed = redis.call('ZREM', KEYS[1], unpack(good))
   if removed < #good then redis.call('ZREM', KEYS[2], unpack(good)) end
   if acked_ms > 0 then
@@ -98,6 +98,7 @@ if #good > 0 then
       local _, _, _, _, rest = lib.parse_extra(known[i])
       if rest ~= '' then lib.free_key(k, good[i], rest) end
     end
+    lib.trim_acked(k, 2 * #good)
   elseif extras[1] == nil and plain then
     redis.call('HDEL', KEYS[3], unpack(good))
   else

@@ -8,9 +8,10 @@
 -- ARGV[5] lease_ms
 -- ARGV[6] rules without their first part, as the include of that name reads them
 -- ARGV[7] dead topic: where deaths are told of, or ''
+-- ARGV[8] acked_max: how many acked messages are retained, or '' for the default
 -- returns: 'OK'; 'STALE' where a later topic of this name, or a later revision, is there; 'DELETED' where the topic is
 --   not any more
--- cost: HMGET, HDEL, HSET, HSET or HDEL, PUBLISH, maybe HDEL and UNLINK
+-- cost: HMGET, HDEL, HSET, three times HSET or HDEL, PUBLISH, maybe UNLINK
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules')
 local number, revision = tonumber(ARGV[1]), tonumber(ARGV[2])
 if meta[1] then
@@ -35,6 +36,11 @@ if ARGV[7] == '' then
   redis.call('HDEL', KEYS[1], 'dead_topic')
 else
   redis.call('HSET', KEYS[1], 'dead_topic', ARGV[7])
+end
+if ARGV[8] == '' then
+  redis.call('HDEL', KEYS[1], 'acked_max')
+else
+  redis.call('HSET', KEYS[1], 'acked_max', ARGV[8])
 end
 -- Without a TTL nobody keeps up when messages first fell due.
 if string.byte(ARGV[6]) == 44 then redis.call('UNLINK', KEYS[2]) end

@@ -7,8 +7,8 @@ use super::{
     problem::{FieldError, Problem},
 };
 use crate::model::{
-    CallMethod, CallUrl, Callback, MASK, MAX_CALL_TIMEOUT_MS, MAX_HEADERS, MIN_CALL_TIMEOUT_MS,
-    Millis, InvalidSecret, SigningSecret, is_own_header,
+    CallMethod, CallUrl, Callback, InvalidSecret, MASK, MAX_CALL_TIMEOUT_MS, MAX_HEADERS,
+    MIN_CALL_TIMEOUT_MS, Millis, SigningSecret, is_own_header,
 };
 use axum::http::HeaderName;
 use serde::Serialize;
@@ -175,7 +175,10 @@ mod tests {
         let (callback, errors) = read(text, |fields| read_callback(fields, "v"));
         let url = CallUrl::parse("http://example.com/").unwrap();
         let (method, timeout_ms) = (Some(CallMethod::Put), Some(100));
-        assert_eq!((callback, errors), (Some(Callback { method, timeout_ms, ..Callback::to(url) }), vec![]));
+        assert_eq!(
+            (callback, errors),
+            (Some(Callback { method, timeout_ms, ..Callback::to(url) }), vec![])
+        );
         for (text, field) in [
             ("1", "v"),
             ("{}", "v.url"),

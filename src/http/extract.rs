@@ -124,12 +124,26 @@ impl FromRequestParts<AppState> for PublicTopic {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
-        if topic.is_reserved() {
-            let detail = "topics whose names begin with _ are dueq's own";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "topic_reserved", detail));
-        }
-        Ok(Self(topic))
+        if topic.is_reserved() { Err(topic_reserved()) } else { Ok(Self(topic)) }
     }
+}
+
+/// The `{topic}` of the path, one whose configuration users may change.
+pub struct ChangeableTopic(pub TopicName);
+
+impl FromRequestParts<AppState> for ChangeableTopic {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
+        let reserved = topic.is_reserved() && !topic.is_callbacks();
+        if reserved { Err(topic_reserved()) } else { Ok(Self(topic)) }
+    }
+}
+
+fn topic_reserved() -> Problem {
+    let detail = "topics whose names begin with _ are dueq's own";
+    Problem::new(StatusCode::FORBIDDEN, "topic_reserved", detail)
 }
 
 impl FromRequestParts<AppState> for KeyPath {

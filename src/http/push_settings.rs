@@ -117,10 +117,9 @@ pub(super) struct PushChange {
     secrets: Option<Vec<Option<SigningSecret>>>,
 }
 
-/// Reads the push of this name.
-pub(super) fn read_push(fields: &mut Fields<'_>, name: &str) -> Option<PushChange> {
+/// Reads the push of this name; what is absent is as `default` has it.
+pub(super) fn read_push(fields: &mut Fields<'_>, name: &str, default: Push) -> Option<PushChange> {
     fields.object(name, |fields| {
-        let default = Push::default();
         let headers = read_headers(fields).unwrap_or_default();
         refuse_own_headers(fields, &headers);
         let mut bound = |name, default| {
@@ -174,9 +173,8 @@ impl PushChange {
         // What was a secret stays one.
         let mut still = kept.secret_headers.clone();
         still.retain(|name| {
-            let is_kept = |(put, value): (&String, &String)| {
-                put.eq_ignore_ascii_case(name) && value == MASK
-            };
+            let is_kept =
+                |(put, value): (&String, &String)| put.eq_ignore_ascii_case(name) && value == MASK;
             self.push.headers.iter().any(is_kept) && !self.push.is_secret(name)
         });
         push.secret_headers.append(&mut still);
@@ -213,7 +211,7 @@ mod tests {
     const NEW: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
     fn put(text: &str) -> PushChange {
-        let (change, errors) = read(text, |fields| read_push(fields, "v"));
+        let (change, errors) = read(text, |fields| read_push(fields, "v", Push::default()));
         assert_eq!(errors, [], "{text}");
         change.unwrap()
     }
@@ -258,7 +256,7 @@ mod tests {
             (r#"{"secrets":["***","***","***"]}"#, "v.secrets"),
             (r#"{"paused":true}"#, "v.paused"),
         ] {
-            let (_, errors) = read(text, |fields| read_push(fields, "v"));
+            let (_, errors) = read(text, |fields| read_push(fields, "v", Push::default()));
             let named: Vec<_> = errors.iter().map(|(field, _)| field.as_str()).collect();
             assert_eq!(named, [field], "{text}");
         }

@@ -214,7 +214,8 @@ pub(super) fn with_kept_secrets(
     let stored = present.map_or(&nothing, |present| &present.spec.message.body);
     let moved = present.is_some_and(|present| present.spec.topic != spec.topic);
     let place = if spec.topic.is_callbacks() { "callback" } else { "message.callback" };
-    let is_secret = |name: &str| is_credential(name) || push.is_some_and(|push| push.is_secret(name));
+    let is_secret =
+        |name: &str| is_credential(name) || push.is_some_and(|push| push.is_secret(name));
     let body = &mut spec.message.body;
     let kept = body.keep_secret_of(stored, moved);
     kept.map_err(|unkept| Error::of_unkept(unkept, place))?;

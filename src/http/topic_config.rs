@@ -3,7 +3,7 @@
 use super::{
     AppState,
     backoff::{BackoffPolicy, BackoffRequest},
-    extract::{Payload, PublicTopic, Query},
+    extract::{ChangeableTopic, Payload, PublicTopic, Query},
     if_match::{IfMatch, IfMatchParams},
     problem::{
         BodyProblems, CommonProblems, ConfigProblems, NewTopicProblems, Problem, RedisProblems,
@@ -110,6 +110,9 @@ pub struct RetentionRequest {
     /// How long acknowledged messages are kept, ms; 0: not at all.
     #[schema(minimum = 0, maximum = 315_360_000_000_i64, default = 0)]
     acked_ms: Option<i64>,
+    /// How many acknowledged messages are kept.
+    #[schema(minimum = 0, maximum = 1_000_000_000, default = 100_000)]
+    acked_max: Option<i64>,
     /// How long dead messages are kept, ms.
     #[schema(minimum = 0, maximum = 315_360_000_000_i64, default = 1_209_600_000)]
     dead_ms: Option<i64>,
@@ -124,6 +127,8 @@ pub struct RetentionRequest {
 pub struct RetentionPolicy {
     /// How long acknowledged messages are kept, ms; 0: not at all.
     acked_ms: i64,
+    /// How many acknowledged messages are kept.
+    acked_max: i64,
     /// How long dead messages are kept, ms.
     dead_ms: i64,
     /// How many dead messages are kept.
@@ -168,7 +173,7 @@ pub struct TopicConfig<'a> {
 
 impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
     fn from(settings: &'a TopicSettings) -> Self {
-        let Retention { acked_ms, dead_ms, dead_max } = settings.retention;
+        let Retention { acked_ms, acked_max, dead_ms, dead_max } = settings.retention;
         Self {
             lease_ms: settings.lease_ms,
             max_attempts: settings.max_attempts,
@@ -178,7 +183,7 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
             max_messages: settings.max_messages,
             on_full: settings.on_full,
             idempotency_window_ms: settings.idempotency_window_ms,
-            retention: RetentionPolicy { acked_ms, dead_ms, dead_max },
+            retention: RetentionPolicy { acked_ms, acked_max, dead_ms, dead_max },
             push: settings.push.as_ref().map(PushView::from),
             dead_topic: settings.dead_topic.as_ref(),
         }
@@ -211,7 +216,8 @@ pub async fn put_topic(
     let changes = read_changes(&mut fields, &name);
     fields.finish()?;
     state.check_url(changes.push_url(), || "push.url".to_owned())?;
-    let whole = |stored: Option<&TopicSettings>| changes.onto(&TopicSettings::default(), stored);
+    let default = TopicSettings::default();
+    let whole = |stored: Option<&TopicSettings>| changes.onto(&default, stored, &default);
     let created = match IfMatch::of(&payload.headers) {
         // Only what exists can match, so nothing comes into being.
         IfMatch::Any => {
@@ -231,7 +237,8 @@ pub async fn put_topic(
 
 /// Change a topic's configuration.
 ///
-/// What is absent stays, null sets it back to its default, nested objects are replaced whole.
+/// What is absent stays, null sets it back to its default, nested objects are replaced whole. Of dueq's own topic
+/// `_callbacks` these can be changed: `max_attempts`, `backoff`, `retention`, `dead_topic`, and `push` without `url`.
 #[utoipa::path(
     patch, path = "/topics/{topic}", operation_id = "updateTopic", tag = "topics",
     params(super::extract::TopicParams, IfMatchParams),
@@ -244,7 +251,7 @@ pub async fn put_topic(
 )]
 pub async fn update_topic(
     State(state): State<AppState>,
-    PublicTopic(name): PublicTopic,
+    ChangeableTopic(name): ChangeableTopic,
     query: Query,
     payload: Payload,
 ) -> Result<Response, Problem> {
@@ -253,8 +260,14 @@ pub async fn update_topic(
     let changes = read_changes(&mut fields, &name);
     fields.finish()?;
     state.check_url(changes.push_url(), || "push.url".to_owned())?;
-    let change = |stored: &TopicSettings| changes.onto(stored, Some(stored));
+    let default = TopicSettings::default_of(&name);
+    let change = |stored: &TopicSettings| changes.onto(stored, Some(stored), &default);
     match IfMatch::of(&payload.headers) {
+        // dueq's own comes into being with its first message, and can be told before.
+        IfMatch::None if name.is_callbacks() => {
+            let change = |stored: Option<&TopicSettings>| change(stored.unwrap_or(&default));
+            state.store.put_topic(&name, change, None).await?;
+        }
         IfMatch::None => state.store.update_topic(&name, change, None).await?,
         IfMatch::Any => state.store.update_topic(&name, change, None).await.map_err(no_match)?,
         IfMatch::OneOf(revisions) => {

@@ -32,9 +32,19 @@ pub(super) struct Changes {
     dead_topic: Option<Option<TopicName>>,
 }
 
+/// What cannot be changed of dueq's own topic.
+const OWN: [&str; 6] =
+    ["lease_ms", "ttl_ms", "max_payload_bytes", "max_messages", "on_full", "idempotency_window_ms"];
+
 /// Reads the fields of the configuration of the topic of this name.
 pub(super) fn read_changes(fields: &mut Fields<'_>, topic: &TopicName) -> Changes {
-    Changes {
+    let default = TopicSettings::default_of(topic);
+    for name in OWN.iter().filter(|_| topic.is_callbacks()) {
+        if fields.has(name) || fields.has_null(name) {
+            fields.refuse(name, "cannot be changed of a topic of dueq's own");
+        }
+    }
+    let changes = Changes {
         lease_ms: number(fields, "lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS),
         max_attempts: fields
             .or_null("max_attempts", read_max_attempts)
@@ -51,24 +61,32 @@ pub(super) fn read_changes(fields: &mut Fields<'_>, topic: &TopicName) -> Change
             "idempotency_window_ms",
             0..=MAX_IDEMPOTENCY_WINDOW_MS,
         ),
-        retention: fields.or_null("retention", |fields, name| fields.object(name, read_retention)),
-        push: fields.or_null("push", read_push),
+        retention: fields.or_null("retention", |fields, name| {
+            fields.object(name, |fields| read_retention(fields, &default.retention))
+        }),
+        push: fields.or_null("push", |fields, name| {
+            read_push(fields, name, default.push.clone().unwrap_or_default())
+        }),
         dead_topic: fields
             .or_null("dead_topic", |fields, name| read_dead_topic(fields, name, topic)),
+    };
+    if topic.is_callbacks() && changes.push_url().is_some() {
+        fields.refuse("push.url", "cannot be given: each callback names its own");
     }
+    changes
 }
 
 fn number(fields: &mut Fields<'_>, name: &str, range: RangeInclusive<u64>) -> Option<Option<i64>> {
     fields.or_null(name, |fields, name| fields.integer(name, range).map(|number| number as i64))
 }
 
-fn read_retention(fields: &mut Fields<'_>) -> Retention {
-    let default = Retention::default();
+fn read_retention(fields: &mut Fields<'_>, default: &Retention) -> Retention {
     let mut number = |name, most, default| {
         fields.integer(name, 0..=most).map_or(default, |number| number as i64)
     };
     Retention {
         acked_ms: number("acked_ms", MAX_DELAY_MS, default.acked_ms),
+        acked_max: number("acked_max", MAX_TOPIC_MESSAGES, default.acked_max),
         dead_ms: number("dead_ms", MAX_DELAY_MS, default.dead_ms),
         dead_max: number("dead_max", MAX_TOPIC_MESSAGES, default.dead_max),
     }
@@ -94,13 +112,14 @@ impl Changes {
     }
 
     /// The configuration that `settings` become: the defaults, or what is stored. What is stored, if anything is, has the
-    /// secrets that are kept.
+    /// secrets that are kept; `default` is what null sets back to.
     ///
     /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`.
     pub fn onto(
         &self,
         settings: &TopicSettings,
         stored: Option<&TopicSettings>,
+        default: &TopicSettings,
     ) -> Result<TopicSettings, Error> {
         fn changed<T: Clone>(change: &Option<Option<T>>, present: &T, default: T) -> T {
             match change {
@@ -108,7 +127,6 @@ impl Changes {
                 Some(value) => value.clone().unwrap_or(default),
             }
         }
-        let default = TopicSettings::default();
         let pushed = stored.and_then(|stored| stored.push.as_ref());
         let push = match &self.push {
             None => Ok(settings.push.clone()),
@@ -119,12 +137,12 @@ impl Changes {
             Err(Error::NothingMasked(field)) if stored.is_some() && pushed.is_none() => {
                 return Err(Error::SecretRequired(field));
             }
-            push => push?,
+            push => push?.or_else(|| default.push.clone()),
         };
         Ok(TopicSettings {
             lease_ms: changed(&self.lease_ms, &settings.lease_ms, default.lease_ms),
             max_attempts: changed(&self.max_attempts, &settings.max_attempts, default.max_attempts),
-            backoff: changed(&self.backoff, &settings.backoff, default.backoff),
+            backoff: changed(&self.backoff, &settings.backoff, default.backoff.clone()),
             ttl_ms: self.ttl_ms.unwrap_or(settings.ttl_ms),
             max_payload_bytes: changed(
                 &self.max_payload_bytes,
@@ -138,7 +156,7 @@ impl Changes {
                 &settings.idempotency_window_ms,
                 default.idempotency_window_ms,
             ),
-            retention: changed(&self.retention, &settings.retention, default.retention),
+            retention: changed(&self.retention, &settings.retention, default.retention.clone()),
             push,
             dead_topic: self.dead_topic.clone().unwrap_or_else(|| settings.dead_topic.clone()),
         })
@@ -169,10 +187,11 @@ mod tests {
             on_full: OnFull::DropOldest,
             push: Some(Push { timeout_ms: 5_000, ..Push::default() }),
             dead_topic: Some(TopicName::parse("other").unwrap()),
-            retention: Retention { acked_ms: 1, dead_ms: 2, dead_max: 3 },
+            retention: Retention { acked_ms: 1, acked_max: 4, dead_ms: 2, dead_max: 3 },
             ..TopicSettings::default()
         };
-        let onto = |text| read(text).unwrap().onto(&mine, Some(&mine)).unwrap();
+        let default = TopicSettings::default();
+        let onto = |text| read(text).unwrap().onto(&mine, Some(&mine), &default).unwrap();
         assert_eq!(onto("{}"), mine);
         let nulls = r#"{"lease_ms":null,"max_attempts":null,"backoff":null,"ttl_ms":null,
             "max_payload_bytes":null,"max_messages":null,"on_full":null,
@@ -196,6 +215,7 @@ mod tests {
             (r#"{"on_full":"drop"}"#, "on_full"),
             (r#"{"idempotency_window_ms":604800001}"#, "idempotency_window_ms"),
             (r#"{"retention":{"acked_ms":-1}}"#, "retention.acked_ms"),
+            (r#"{"retention":{"acked_max":-1}}"#, "retention.acked_max"),
             (r#"{"retention":{"days":1}}"#, "retention.days"),
             (r#"{"retention":[]}"#, "retention"),
             (r#"{"paused":true}"#, "paused"),

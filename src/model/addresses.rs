@@ -6,7 +6,10 @@
 
 use super::CallUrl;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
+    sync::OnceLock,
+};
 use url::Host;
 
 const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Ipv4Net {
@@ -54,11 +57,16 @@ const REFUSED_V6: [Ipv6Net; 5] = [
     v6(0x3fff, 0, 0, 20),     // documentation
 ];
 
-/// Decides about addresses: as literals when a URL is published, and about every address that is dialled.
+/// Decides about addresses: as literals when a URL is published, and about every address that is dialled. Without any
+/// networks it lets through what is public, this machine's own addresses apart.
 #[derive(Clone, Debug, Default)]
 pub struct AddressGuard {
-    allowed: Vec<IpNet>,
-    own: Vec<SocketAddr>,
+    /// What is let through beside that.
+    pub allowed: Vec<IpNet>,
+    /// Where there are any: what alone is let through, public or not.
+    pub only: Vec<IpNet>,
+    /// What is refused whatever else names it.
+    pub denied: Vec<IpNet>,
 }
 
 /// The address is not to be called.
@@ -67,20 +75,16 @@ pub struct AddressGuard {
 pub struct RefusedAddress(pub IpAddr);
 
 impl AddressGuard {
-    /// One that lets through what is public and what `allowed` names; `own` are dueq's listeners.
-    pub fn new(allowed: Vec<IpNet>, own: Vec<SocketAddr>) -> Self {
-        Self { allowed, own }
-    }
-
     /// May this address be dialled?
-    pub fn check(&self, address: SocketAddr) -> Result<(), RefusedAddress> {
-        let ip = address.ip();
-        let named = self.allowed.iter().any(|net| names(net, ip));
-        if named || (is_public(ip) && !self.own.iter().any(|own| is_own(*own, address))) {
-            Ok(())
-        } else {
-            Err(RefusedAddress(ip))
-        }
+    pub fn check(&self, ip: IpAddr) -> Result<(), RefusedAddress> {
+        let named = |nets: &[IpNet]| nets.iter().any(|net| names(net, ip));
+        let denied = named(&self.denied)
+            || embedded(ip).is_some_and(|ip| self.denied.iter().any(|net| names(net, ip.into())));
+        let lets = match self.only.is_empty() {
+            true => named(&self.allowed) || (is_public(ip) && !is_of_this_machine(ip)),
+            false => named(&self.only),
+        };
+        if lets && !denied { Ok(()) } else { Err(RefusedAddress(ip)) }
     }
 
     /// May this URL be published? A name always may: what it resolves to is checked when it is dialled.
@@ -92,7 +96,7 @@ impl AddressGuard {
             Some(Host::Ipv6(ip)) => IpAddr::V6(ip),
             Some(Host::Domain(_)) | None => return Ok(()),
         };
-        self.check(SocketAddr::new(ip, url.port_or_known_default().unwrap_or_default()))
+        self.check(ip)
     }
 }
 
@@ -118,14 +122,31 @@ fn is_public(ip: IpAddr) -> bool {
     }
 }
 
-fn is_own(own: SocketAddr, address: SocketAddr) -> bool {
-    let ip = address.ip().to_canonical();
-    own.port() == address.port()
-        && (own.ip().to_canonical() == ip || (own.ip().is_unspecified() && is_of_this_machine(ip)))
+/// The IPv4 address that a packet to this one ends at by NAT64 or 6to4.
+fn embedded(ip: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V6(ip) = ip else { return None };
+    let [a, b, c, d, e, f, g, h] = ip.segments();
+    let v4 = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        Some(Ipv4Addr::new(a, b, c, d))
+    };
+    match [a, b, c, d, e, f] {
+        [0x64, 0xff9b, 0, 0, 0, 0] => v4(g, h),
+        [0x2002, high, low, ..] => v4(high, low),
+        _ => None,
+    }
 }
 
-/// A socket that talks to an address of its own machine has that address itself. Nothing is sent.
+/// A socket can be bound to an address of its own machine, and to no other. Nothing is sent.
 fn is_of_this_machine(ip: IpAddr) -> bool {
+    // Where the system lets sockets be bound to any address (ip_nonlocal_bind), this tells nothing: what is left then is that
+    // a socket that talks to an address of its own machine mostly has that address itself.
+    static TELLS: OnceLock<bool> = OnceLock::new();
+    let bound = |ip: IpAddr| UdpSocket::bind((ip, 0)).is_ok();
+    let ip = ip.to_canonical();
+    if *TELLS.get_or_init(|| !bound(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)))) {
+        return bound(ip);
+    }
     let any: IpAddr =
         if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let talks = || {
@@ -140,18 +161,21 @@ fn is_of_this_machine(ip: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn guard(allowed: &[&str], own: &[&str]) -> AddressGuard {
-        let allowed = allowed.iter().map(|net| net.parse().unwrap()).collect();
-        AddressGuard::new(allowed, own.iter().map(|own| own.parse().unwrap()).collect())
+    fn nets(nets: &[&str]) -> Vec<IpNet> {
+        nets.iter().map(|net| net.parse().unwrap()).collect()
+    }
+
+    fn guard(allowed: &[&str]) -> AddressGuard {
+        AddressGuard { allowed: nets(allowed), ..AddressGuard::default() }
     }
 
     fn lets(guard: &AddressGuard, ip: &str) -> bool {
-        guard.check(SocketAddr::new(ip.parse().unwrap(), 80)).is_ok()
+        guard.check(ip.parse().unwrap()).is_ok()
     }
 
     #[test]
     fn the_first_and_last_address_of_every_refused_network_is_refused_and_its_neighbours_are_not() {
-        let all = guard(&[], &[]);
+        let all = guard(&[]);
         for (first, last, before, after) in [
             ("0.0.0.0", "0.255.255.255", "", "1.0.0.0"),
             ("10.0.0.0", "10.255.255.255", "9.255.255.255", "11.0.0.0"),
@@ -196,47 +220,51 @@ mod tests {
 
     #[test]
     fn an_allowed_network_names_its_addresses_and_those_mapped_to_ipv6() {
-        let v4 = guard(&["127.0.0.0/8"], &[]);
+        let v4 = guard(&["127.0.0.0/8"]);
         assert!(lets(&v4, "127.1.2.3") && lets(&v4, "::ffff:127.1.2.3"));
         for other in ["10.0.0.1", "::1", "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::127.0.0.1"] {
             assert!(!lets(&v4, other), "{other}");
         }
-        let mapped = guard(&["::ffff:10.0.0.0/104"], &[]);
+        let mapped = guard(&["::ffff:10.0.0.0/104"]);
         assert!(lets(&mapped, "10.1.2.3") && lets(&mapped, "::ffff:10.1.2.3"));
         assert!(!lets(&mapped, "192.168.0.1"));
-        let v6 = guard(&["::/0"], &[]);
+        let v6 = guard(&["::/0"]);
         assert!(lets(&v6, "::1") && lets(&v6, "fd00::1"));
         assert!(!lets(&v6, "127.0.0.1") && !lets(&v6, "::ffff:127.0.0.1"));
     }
 
     #[test]
-    fn dueq_s_own_listeners_are_refused_even_where_their_address_is_public() {
-        let own = guard(&[], &["8.8.8.8:80", "[2600::1]:80", "9.9.9.9:81"]);
-        for refused in ["8.8.8.8", "2600::1"] {
-            assert!(!lets(&own, refused), "{refused}");
+    fn deny_beats_only_and_only_beats_allow() {
+        let allowed = nets(&["127.0.0.0/8"]);
+        let only = nets(&["10.0.0.0/8", "64:ff9b::/96", "8.8.0.0/16"]);
+        let denied = nets(&["10.1.0.0/16", "8.8.8.8/32"]);
+        let no_only = AddressGuard { allowed, denied, ..AddressGuard::default() };
+        for let_in in ["127.0.0.1", "9.9.9.9", "8.8.4.4"] {
+            assert!(lets(&no_only, let_in), "{let_in}");
         }
-        assert!(lets(&own, "9.9.9.9"), "another port");
-        assert!(lets(&guard(&["8.8.8.8/32"], &["8.8.8.8:80"]), "8.8.8.8"), "named");
-        assert!(lets(&guard(&[], &["0.0.0.0:80"]), "8.8.8.8"), "not of this machine");
+        for refused in ["8.8.8.8", "::ffff:8.8.8.8", "10.1.0.1", "10.2.0.1"] {
+            assert!(!lets(&no_only, refused), "{refused}");
+        }
+        let guard = AddressGuard { only, ..no_only };
+        for let_in in ["10.2.0.1", "8.8.4.4", "64:ff9b::10.2.0.1"] {
+            assert!(lets(&guard, let_in), "{let_in}");
+        }
+        let denied = ["10.1.0.1", "::ffff:10.1.0.1", "64:ff9b::10.1.0.1", "64:ff9b::8.8.8.8"];
+        for refused in ["127.0.0.1", "9.9.9.9", "2600::1"].iter().chain(&denied) {
+            assert!(!lets(&guard, refused), "{refused}");
+        }
     }
 
     #[test]
-    fn what_a_wildcard_listener_serves_is_any_address_of_this_machine() {
+    fn every_address_of_this_machine_is_its_own() {
         let of = |ip: &str| is_of_this_machine(ip.parse().unwrap());
-        assert!(of("127.0.0.1") && !of("8.8.8.8") && !of("192.0.2.1"));
-        for (own, address) in [
-            ("0.0.0.0:80", "127.0.0.1:80"),
-            ("[::]:80", "127.0.0.1:80"),
-            ("[::]:80", "[::ffff:7f00:1]:80"),
-        ] {
-            assert!(is_own(own.parse().unwrap(), address.parse().unwrap()), "{own} {address}");
-        }
-        assert!(!is_own("0.0.0.0:80".parse().unwrap(), "127.0.0.1:81".parse().unwrap()));
+        assert!(of("127.0.0.1") && of("127.1.2.3") && of("::ffff:127.0.0.1"));
+        assert!(!of("8.8.8.8") && !of("192.0.2.1") && !of("2600::1"));
     }
 
     #[test]
     fn a_literal_in_any_spelling_is_checked_and_a_name_is_not() {
-        let guard = guard(&[], &[]);
+        let guard = guard(&[]);
         let check = |url: &str| guard.check_url(&CallUrl::parse(url).unwrap());
         let loopback = Err(RefusedAddress(Ipv4Addr::LOCALHOST.into()));
         for url in

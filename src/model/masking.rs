@@ -81,7 +81,11 @@ pub fn unmasked(
         // A name may be there in several spellings, each with its own value.
         let same = stored.get_key_value(name).or_else(alike);
         let (_, value) = same.ok_or_else(|| Unkept::Nothing(name.clone()))?;
-        if elsewhere { Err(Unkept::Elsewhere(name.clone())) } else { Ok((name.clone(), value.clone())) }
+        if elsewhere {
+            Err(Unkept::Elsewhere(name.clone()))
+        } else {
+            Ok((name.clone(), value.clone()))
+        }
     };
     let all: BTreeMap<_, _> = put.iter().map(kept).collect::<Result<_, _>>()?;
     let bytes: usize = all.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -129,7 +133,8 @@ impl Body {
             // What older versions stored has no mark.
             (None, push) => push.and_then(|push| stored.origin(push)) != origin,
         };
-        let is_secret = |name: &str| is_secret(name) || stored.is_secret(name) || self.is_secret(name);
+        let is_secret =
+            |name: &str| is_secret(name) || stored.is_secret(name) || self.is_secret(name);
         self.headers = unmasked(&self.headers, &stored.headers, is_secret, elsewhere || moved)?;
         let names = stored.secrets.as_ref().map(|marked| marked.names.clone());
         self.secrets = names.map(|names| SecretHeaders { names, origin });

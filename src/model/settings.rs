@@ -70,6 +70,8 @@ pub enum OnFull {
 pub struct Retention {
     /// How long acknowledged messages are kept, ms; 0: not at all.
     pub acked_ms: Millis,
+    /// How many acknowledged messages are kept.
+    pub acked_max: i64,
     /// How long dead messages are kept, ms.
     pub dead_ms: Millis,
     /// How many dead messages are kept.
@@ -78,7 +80,7 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { acked_ms: 0, dead_ms: 1_209_600_000, dead_max: 100_000 }
+        Self { acked_ms: 0, acked_max: 100_000, dead_ms: 1_209_600_000, dead_max: 100_000 }
     }
 }
 
@@ -128,5 +130,18 @@ impl Default for TopicSettings {
             push: None,
             dead_topic: None,
         }
+    }
+}
+
+impl TopicSettings {
+    /// What a topic of this name does unless told otherwise. dueq's own topic of callbacks keeps what was delivered for an
+    /// hour, so that it can be asked for.
+    pub fn default_of(name: &TopicName) -> Self {
+        if !name.is_callbacks() {
+            return Self::default();
+        }
+        let retention =
+            Retention { acked_ms: 3_600_000, acked_max: 10_000, ..Retention::default() };
+        Self { retention, push: Some(Push::of_callbacks()), ..Self::default() }
     }
 }

@@ -64,7 +64,12 @@ pub(super) fn settings() -> impl Strategy<Value = TopicSettings> {
         ttl_ms: (kind % 2 == 0).then_some(numbers[1]),
         max_messages: (kind % 3 == 0).then_some(numbers[2]),
         idempotency_window_ms: numbers[3],
-        retention: Retention { acked_ms: numbers[4], dead_ms: numbers[5], dead_max: 1 },
+        retention: Retention {
+            acked_ms: numbers[4],
+            acked_max: 2,
+            dead_ms: numbers[5],
+            dead_max: 1,
+        },
         push: (kind % 5 == 0).then(Push::default),
         dead_topic: (kind % 7 == 0).then(|| TopicName::parse("dead").unwrap()),
         ..TopicSettings::default()
@@ -206,8 +211,8 @@ proptest! {
     ) {
         let json = serde_json::to_string(&settings).unwrap();
         let entry = format!("{number} {revision} {json}");
-        prop_assert_eq!(parse_entry(&entry), Some((number, revision, settings)));
-        prop_assert_eq!(parse_entry(&format!("{number} {revision}")), Some((number, revision, TopicSettings::default())));
+        prop_assert_eq!(parse_entry(&entry), Some((number, revision, Some(settings))));
+        prop_assert_eq!(parse_entry(&format!("{number} {revision}")), Some((number, revision, None)));
         if let Some((number, revision, settings)) = parse_entry(&damaged) {
             let json = serde_json::to_string(&settings).unwrap();
             prop_assert_eq!(parse_entry(&format!("{number} {revision} {json}")), Some((number, revision, settings)));

@@ -9,14 +9,14 @@ use super::{
     lease::{Granted, Want},
     nack::{How, Nack},
     patience::Patience,
-    registry::Topic,
+    registry::{Topic, parse_entry},
     reply::{CallError, Fields, word},
     scripts,
     types::{Call, NackRequest, Nacked},
 };
 use crate::{
     error::Error,
-    model::{Body, MessageId, Millis, Push, TopicName, is_own_header, unmasked},
+    model::{Body, MessageId, Millis, Push, TopicName, TopicSettings, is_own_header, unmasked},
 };
 use bytes::Bytes;
 use deadpool_redis::redis::{Value, cmd};
@@ -110,6 +110,24 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Writes down the configuration of dueq's own topic where older versions made it without one: what it retains is its
+    /// partition's to know.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn upgrade_callbacks(&self) -> Result<(), Error> {
+        let name = TopicName::callbacks();
+        let mut get = cmd("HGET");
+        get.arg(&self.lanes.backend.keys.registry).arg(name.as_str());
+        let entry = self.lanes.command(get).await.map_err(failed)?;
+        match word(&entry).and_then(parse_entry) {
+            Some((_, _, None)) => {
+                let stored = |stored: &TopicSettings| Ok(stored.clone());
+                self.update_topic(&name, stored, None).await
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How the topic of this name is pushed, if it is.

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::Error,
     metrics::TopicCounters,
-    model::{Partition, Push, Route, TopicName, TopicNumber, TopicSettings},
+    model::{Partition, Push, Retention, Route, TopicName, TopicNumber, TopicSettings},
 };
 use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::{
@@ -228,6 +228,9 @@ impl Registry {
         open.arg(topic.route.topic.0).arg(topic.revision);
         open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms).arg(rules(&topic.settings));
         open.arg(dead_topic.as_ref().map_or("", TopicName::as_str));
+        let most = topic.settings.retention.acked_max;
+        let is_default = most == Retention::default().acked_max;
+        open.arg(if is_default { String::new() } else { most.to_string() });
         let answer = lanes.command(open).await?;
         match word(&answer) {
             Some("STALE") => self.forget(topic),
@@ -246,11 +249,12 @@ impl Registry {
         entry: Value,
     ) -> Result<Arc<Topic>, CallError> {
         let parsed = word(&entry).and_then(parse_entry);
-        let (number, revision, mut settings) = parsed.ok_or_else(|| {
+        let (number, revision, settings) = parsed.ok_or_else(|| {
             // The entry itself is not for the log: there may be secrets in it.
             tracing::error!(topic = %name, "a topic's configuration cannot be read");
             CallError::Internal
         })?;
+        let mut settings = settings.unwrap_or_else(|| TopicSettings::default_of(name));
         if name.is_callbacks() {
             settings.push.get_or_insert_with(Push::of_callbacks);
         }
@@ -296,11 +300,12 @@ impl Registry {
     }
 }
 
-/// Number, revision and configuration; nothing where they cannot be read.
-pub(super) fn parse_entry(entry: &str) -> Option<(u32, i64, TopicSettings)> {
+/// Number, revision and configuration, which is not there where it is the default; nothing where they cannot be read.
+pub(super) fn parse_entry(entry: &str) -> Option<(u32, i64, Option<TopicSettings>)> {
     let mut parts = entry.splitn(3, ' ');
     let (number, revision) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    Some((number, revision, serde_json::from_str(parts.next().unwrap_or("{}")).ok()?))
+    let settings = parts.next().map(serde_json::from_str).transpose();
+    Some((number, revision, settings.ok()?))
 }
 
 /// A call of a script that looks at the registry.

@@ -5,7 +5,7 @@ use crate::model::{OnFull, Retention, TopicSettings};
 /// What the include `rules.lua` reads, without its first part: empty parts for what is not so.
 pub(super) fn rules(settings: &TopicSettings) -> String {
     let defaults = Retention::default();
-    let Retention { acked_ms, dead_ms, dead_max } = settings.retention;
+    let Retention { acked_ms, dead_ms, dead_max, .. } = settings.retention;
     let unless = |number: i64, default: i64| {
         if number == default { String::new() } else { number.to_string() }
     };
@@ -37,7 +37,7 @@ mod tests {
             ttl_ms: Some(5),
             max_messages: Some(7),
             on_full: OnFull::DropOldest,
-            retention: Retention { acked_ms: 1, dead_ms: 2, dead_max: 3 },
+            retention: Retention { acked_ms: 1, acked_max: 4, dead_ms: 2, dead_max: 3 },
             ..TopicSettings::default()
         };
         assert_eq!(rules(&settings), "5,1,2,3,7,drop_oldest");

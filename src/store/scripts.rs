@@ -61,7 +61,7 @@ scripts! {
         "remember_first_due" "parse_extra" "add_events" "event" "grant_key" "call_key" "next_event";
     ACK = "ack": "now", rare "lease_score" "extra" "read_extras" "rules" "events" "seal" "forget"
         => "read_leases" "parse_rules" "holds" "open_seal" "pack_lease" "parse_extra" "free_key" "forget_all" "event"
-        "add_events";
+        "add_events" "trim_acked";
     NACK = "nack": "partition" "now" "lease_score" "rank" "extra" "read_extras" "rules" "events" "seal" "place" "forget"
         "expiry" "announce" "wake" "backoff";
     EXTEND = "extend": "now" "lease_score" "extra" "read_extras" "seal";

@@ -27,7 +27,7 @@ use http::HeaderMap;
 /// A client that may call what these networks name.
 fn caller(allowed: &[&str], dns: Option<SocketAddr>) -> Caller {
     let allowed = allowed.iter().map(|net| net.parse().unwrap()).collect();
-    Caller::new(Arc::new(AddressGuard::new(allowed, Vec::new())), dns).unwrap()
+    Caller::new(Arc::new(AddressGuard { allowed, ..AddressGuard::default() }), dns).unwrap()
 }
 
 /// A POST of three bytes.

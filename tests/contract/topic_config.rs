@@ -18,7 +18,7 @@ fn everything() -> Value {
         "max_messages": 100,
         "on_full": "drop_oldest",
         "idempotency_window_ms": 1000,
-        "retention": {"acked_ms": 60_000, "dead_ms": 120_000, "dead_max": 10},
+        "retention": {"acked_ms": 60_000, "acked_max": 20, "dead_ms": 120_000, "dead_max": 10},
     })
 }
 
@@ -33,7 +33,9 @@ fn defaults() -> Value {
         "max_payload_bytes": 262_144,
         "on_full": "reject",
         "idempotency_window_ms": 600_000,
-        "retention": {"acked_ms": 0, "dead_ms": 1_209_600_000, "dead_max": 100_000},
+        "retention": {
+            "acked_ms": 0, "acked_max": 100_000, "dead_ms": 1_209_600_000, "dead_max": 100_000,
+        },
     })
 }
 
@@ -188,7 +190,8 @@ async fn a_patch_replaces_nested_objects_whole() {
     client.new_topic(&topic, everything()).await;
     let changes = json!({"retention": {"dead_max": 7}, "backoff": {"kind": "exponential"}});
     let seen = client.update_topic(&topic, changes).await.expect(200).json();
-    let retention = json!({"acked_ms": 0, "dead_ms": 1_209_600_000, "dead_max": 7});
+    let mut retention = defaults()["retention"].clone();
+    retention["dead_max"] = json!(7);
     let changed = json!({"retention": retention, "backoff": defaults()["backoff"]});
     has_config(&seen, &with(everything(), &changed));
     let fixed = json!({"backoff": {"kind": "fixed", "base_ms": 3}});

@@ -165,3 +165,70 @@ async fn a_name_that_is_not_found_is_tried_again() {
     let seen = crate::facts::becomes(&client, &id, "delayed", 1).await;
     assert!(!text(&called(&seen)[0], "error").is_empty(), "{seen}");
 }
+
+#[tokio::test]
+async fn what_a_name_resolves_to_is_not_told() {
+    let (client, receiver) = (strict().await, Receiver::start().await);
+    let url = format!("http://localhost:{}/", receiver.addr().port());
+    let id = scheduled(&client, &url, json!({"backoff": patient()})).await;
+    let seen = crate::facts::becomes(&client, &id, "dead", 1).await;
+    let error = text(&seen, "last_error");
+    assert!(error.starts_with("callback_address_refused: localhost "), "{seen}");
+    assert!(!error.contains("127.0.0.1") && !error.contains("::1"), "{seen}");
+}
+
+#[tokio::test]
+async fn denied_networks_are_refused_and_only_those_named_are_called() {
+    let redis = Redis::start().await;
+    let (receiver, denied) = (Receiver::start().await, Receiver::start().await);
+    let ip = |receiver: &Receiver| format!("{}/32", receiver.addr().ip());
+    let args = ["--callback-only", "127.0.0.0/8", "--callback-deny", &ip(&denied)];
+    let dueq = Dueq::on(&redis).args(args).start().await;
+    let client = dueq.client();
+    scheduled(&client, &receiver.url("/"), json!({})).await;
+    receiver.wait_for(1).await;
+    for refused in [&denied.url("/"), "http://8.8.8.8/", "http://10.0.0.1/"] {
+        let answer = schedule(&client, refused, json!({"delay_ms": 600_000})).await;
+        answer.problem(422, "callback_address_refused");
+    }
+    // Deny beats allow too.
+    let args = ["--callback-allow", "127.0.0.0/8", "--callback-deny", &ip(&denied)];
+    let dueq = Dueq::on(&redis).args(args).start().await;
+    let answer = schedule(&dueq.client(), &denied.url("/"), json!({})).await;
+    answer.problem(422, "callback_address_refused");
+    assert_eq!(denied.connections(), 0);
+}
+
+/// Runs a script in a network of its own, where 8.8.4.4 is this machine's.
+async fn in_own_network(script: &str, args: [&std::path::Path; 2]) -> std::process::Output {
+    let script =
+        format!("ip link set lo up && ip address add 8.8.4.4/32 dev lo || exit 77\n{script}");
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-rn", "sh", "-c", &script]).args(args);
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn this_machines_own_public_addresses_are_not_called() {
+    let dir = temp_dir("own-address");
+    let args = [binary(), dir.as_path()];
+    if !in_own_network("exit 0", args).await.status.success() {
+        eprintln!("skipped: no network of its own can be made here");
+        return;
+    }
+    let script = "\"$0\" serve --listen 127.0.0.1:8099 --data-dir \"$1/data\" >\"$1/log\" 2>&1 &
+        dueq=$!
+        for _ in $(seq 200); do
+            \"$0\" healthcheck --server http://127.0.0.1:8099 >/dev/null 2>&1 && break
+            sleep 0.1
+        done
+        \"$0\" callback http://8.8.4.4:9/ --delay 1h --server http://127.0.0.1:8099
+        code=$?
+        kill $dueq
+        wait $dueq
+        exit $code";
+    let output = in_own_network(script, args).await;
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(told.contains("8.8.4.4 is not an address that callbacks may go to"), "{told}");
+}

@@ -193,3 +193,36 @@ async fn an_informational_answer_is_not_the_answer() {
     gone(&client, &id).await;
     server.abort();
 }
+
+#[tokio::test]
+async fn interim_answers_without_end_are_cut_off() {
+    let (client, _) = ready().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let flood = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let interim = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(100);
+                while stream.write_all(&interim).await.is_ok() {}
+            });
+        }
+    });
+    let more = json!({"timeout_ms": 20_000, "backoff": patient()});
+    let id = scheduled(&client, &url, more).await;
+    let seen = becomes(&client, &id, "delayed", 1).await;
+    assert!(text(&seen, "last_error").contains("too long"), "{seen}");
+    assert!(number(&called(&seen)[0], "duration_ms") < 10_000, "{seen}");
+    flood.abort();
+}
+
+#[tokio::test]
+async fn no_call_takes_longer_than_the_operator_lets_it() {
+    let (_redis, dueq) = crate::facts::alone(&["--callback-max-timeout-ms", "300"]).await;
+    let (client, receiver) = (dueq.client(), Receiver::start().await);
+    receiver.answer(Reply::never());
+    let more = json!({"timeout_ms": 1_800_000, "backoff": patient()});
+    let id = scheduled(&client, &receiver.url("/"), more).await;
+    let seen = becomes(&client, &id, "delayed", 1).await;
+    assert_eq!(seen["callback"]["timeout_ms"], 1_800_000);
+    assert!(text(&seen, "last_error").contains("after 300 ms"), "{seen}");
+}

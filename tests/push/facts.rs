@@ -70,10 +70,13 @@ pub fn patient() -> Value {
     fixed(600_000)
 }
 
-/// Waits until the message is not there any more.
+/// Waits until the message is acked: not there any more, or kept to be looked at.
 pub async fn gone(client: &Client, id: &str) {
-    eventually("the message gone", || async { (client.get(id).await.status == 404).then_some(()) })
-        .await;
+    eventually("the message gone", || async {
+        let seen = client.get(id).await;
+        (seen.status == 404 || seen.expect(200).json()["state"] == "acked").then_some(())
+    })
+    .await;
 }
 
 /// Waits until the message is in this state and has been called as often: getMessage.

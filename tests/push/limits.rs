@@ -214,3 +214,54 @@ async fn a_call_longer_than_the_topics_short_lease_keeps_its_message() {
     assert_eq!(receiver.count(), 1);
     assert_eq!(client.total(&topic, "lease_expired").await, 0);
 }
+
+/// So many ports that take connections and never answer, each at the address that `at` gives.
+async fn silent(n: u8, at: impl Fn(u8) -> [u8; 4]) -> Vec<tokio::net::TcpListener> {
+    let mut all = Vec::new();
+    for i in 0..n {
+        all.push(
+            tokio::net::TcpListener::bind(std::net::SocketAddr::from((at(i), 0))).await.unwrap(),
+        );
+    }
+    all
+}
+
+/// Eight messages to each of them, whose calls take a minute.
+fn to_silent(listeners: &[tokio::net::TcpListener]) -> Vec<serde_json::Value> {
+    let message = |listener: &tokio::net::TcpListener| {
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        json!({"payload": 1, "callback": {"url": url, "timeout_ms": 60_000}})
+    };
+    listeners.iter().flat_map(|listener| vec![message(listener); 8]).collect()
+}
+
+#[tokio::test]
+async fn calls_that_nobody_answers_leave_places_to_others() {
+    let (client, receiver) = ready().await;
+    let to_receiver = json!({"payload": 2, "callback": {"url": receiver.url("/")}});
+    let leased = async |topic: &str, least: i64| {
+        eventually("calls under way", || async {
+            let seen = client.topic(topic).await.expect(200).json();
+            (number(&seen["counts"], "leased") >= least).then_some(())
+        })
+        .await;
+    };
+    // One address with many ports.
+    let ports = silent(16, |_| [127, 90, 0, 1]).await;
+    let topic = pushed(&client, "silent", json!({})).await;
+    client.fill(&topic, &to_silent(&ports)).await;
+    leased(&topic, 16).await;
+    client.published(&topic, to_receiver.clone()).await;
+    receiver.wait_for(1).await;
+    // Many addresses: a host that answered before finds a place.
+    let hosts = silent(16, |n| [127, 90, 1, n]).await;
+    let topic = pushed(&client, "silent", json!({})).await;
+    client.published(&topic, to_receiver.clone()).await;
+    receiver.wait_for(2).await;
+    client.fill(&topic, &to_silent(&hosts)).await;
+    leased(&topic, 40).await;
+    for n in 3..6 {
+        client.published(&topic, to_receiver.clone()).await;
+        receiver.wait_for(n).await;
+    }
+}

@@ -22,7 +22,13 @@ use hyper_util::{
 };
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use std::{
-    error::Error as _, future::Future, io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration,
+    error::Error as _,
+    future::Future,
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -43,17 +49,19 @@ const IDLE_PER_HOST: usize = 64;
 #[derive(Clone)]
 pub struct Caller {
     http: legacy::Client<Connector, Full<Bytes>>,
+    dialler: Dialler,
 }
 
 impl Caller {
     /// One that calls what `guard` lets through and looks names up at `dns` alone, or as the system says. Within a Tokio
     /// runtime. Errors: TLS cannot be set up.
     pub fn new(guard: Arc<AddressGuard>, dns: Option<SocketAddr>) -> Result<Self, rustls::Error> {
+        let dialler = Dialler::new(guard, dns);
         let https = HttpsConnectorBuilder::new()
             .with_tls_config(tls()?)
             .https_or_http()
             .enable_http1()
-            .wrap_connector(Dialler::new(guard, dns));
+            .wrap_connector(dialler.clone());
         // A request that a closed connection never took goes over another one; one that may have been sent does not.
         let http = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -62,7 +70,12 @@ impl Caller {
             .http1_max_buf_size(BUFFER_BYTES)
             .retry_canceled_requests(true)
             .build(Connector(https));
-        Ok(Self { http })
+        Ok(Self { http, dialler })
+    }
+
+    /// Where this host (name and port) was last dialled, if it was not long ago.
+    pub fn address_of(&self, host: &str) -> Option<IpAddr> {
+        self.dialler.address_of(host)
     }
 
     /// Makes the call, or nothing where it is broken off before there is a connection. It ends within its timeout, and
@@ -213,7 +226,7 @@ fn failure(error: &legacy::Error) -> (String, bool) {
     let mut last = error.to_string();
     while let Some(inner) = cause {
         if let Some(dial) = inner.downcast_ref::<DialError>() {
-            return (dial.to_string(), matches!(dial, DialError::Refused { .. }));
+            return (dial.to_string(), matches!(dial, DialError::Refused(_)));
         }
         if let Some(io) = inner.downcast_ref::<io::Error>() {
             return (format!("the connection broke: {}", for_people(io)), false);

@@ -1,12 +1,19 @@
 //! What flights and the sender of their topic have in common: where messages go, and what is told of places.
 
-use super::{parked::Parked, places::HostKey};
+use super::{
+    parked::Parked,
+    places::HostKey,
+    request::{CallRequest, SIGNATURE},
+};
 use crate::{
     metrics::CallMetrics,
     model::{Body, CallUrl, Push, TopicName},
 };
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 use tokio::sync::mpsc;
@@ -17,6 +24,8 @@ pub(super) struct Landed {
     pub host: HostKey,
     /// How long it took; `None` where nothing was called.
     pub took: Option<Duration>,
+    /// Whether there was an answer.
+    pub answered: bool,
 }
 
 /// A topic's part of what a flight needs.
@@ -29,6 +38,8 @@ pub(super) struct Course {
     pub metrics: Arc<CallMetrics>,
     pub landed: mpsc::UnboundedSender<Landed>,
     pub parked: mpsc::UnboundedSender<(HostKey, Parked)>,
+    /// That calls go unsigned has been told.
+    pub unsigned: Arc<AtomicBool>,
 }
 
 impl Course {
@@ -36,6 +47,17 @@ impl Course {
     pub fn host(&self, body: &Body) -> HostKey {
         let url = body.callback.as_ref().map(|callback| &callback.url).or(self.push.url.as_ref());
         url.map(CallUrl::host).unwrap_or_default()
+    }
+
+    /// Tells, once, that nothing signs what is sent.
+    pub fn warn_unsigned(&self, request: &CallRequest) {
+        if !request.headers.contains_key(SIGNATURE) && !self.unsigned.swap(true, Relaxed) {
+            tracing::warn!(
+                topic = %self.topic,
+                "calls go unsigned, so receivers cannot tell them from forged ones: there is no secret of the callback, \
+                 no push.secrets for where it goes and no --signing-secret"
+            );
+        }
     }
 }
 
@@ -45,12 +67,14 @@ pub(super) struct Place {
     pub host: HostKey,
     /// When its call began.
     pub began: Option<Instant>,
+    /// Whether there was an answer.
+    pub answered: bool,
 }
 
 impl Place {
     pub fn taken(course: &Arc<Course>, host: HostKey) -> Self {
         course.metrics.in_flight.inc();
-        Self { course: course.clone(), host, began: None }
+        Self { course: course.clone(), host, began: None, answered: false }
     }
 }
 
@@ -60,6 +84,6 @@ impl Drop for Place {
         let host = std::mem::take(&mut self.host);
         // Nobody listens while the topic's sender stops.
         let took = self.began.map(|began| began.elapsed());
-        let _ = self.course.landed.send(Landed { host, took });
+        let _ = self.course.landed.send(Landed { host, took, answered: self.answered });
     }
 }

@@ -2,7 +2,7 @@
 //! very address that was checked is dialled: whoever answers the name server cannot put another one in between.
 
 use super::wire::Wire;
-use crate::model::{AddressGuard, RefusedAddress};
+use crate::{model::AddressGuard, seeded};
 use hickory_resolver::{
     TokioResolver,
     config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts},
@@ -13,11 +13,12 @@ use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::rt::TokioIo;
 use std::{
+    collections::HashMap,
     future::Future,
     io,
     net::{IpAddr, SocketAddr},
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -33,6 +34,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SECURE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Addresses of a name that are tried, at most.
 const MAX_ADDRESSES: usize = 8;
+/// Hosts of which it is known where they were dialled; whoever is under way has noted it by then.
+const MOST_DIALLED: usize = 16_384;
 /// For one name server to answer, where only one is given: two attempts fit in [`CONNECT_TIMEOUT`].
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// What a name resolved to is used again for so long at most, so that a receiver that moves is found.
@@ -40,24 +43,21 @@ const MAX_TTL: Duration = Duration::from_secs(60);
 /// That a name does not exist is believed for so long at most: the next attempt asks again.
 const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(5);
 
-/// Why there is no connection.
+/// Why there is no connection, as it is told to whoever may look at the message: of what lies behind dueq, such as the
+/// addresses of names, only the log tells more.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
-    /// None of the addresses may be called; this is one of them.
-    #[error("callback_address_refused: {}{address}", at(.name))]
-    Refused { name: Option<String>, address: RefusedAddress },
+    /// None of the addresses may be called.
+    #[error("callback_address_refused: {0} is at no address that callbacks may go to")]
+    Refused(String),
     #[error("no such host: {0}")]
     NoSuchHost(String),
     #[error("cannot look up {0}: {1}")]
-    Lookup(String, String),
+    Lookup(String, &'static str),
     #[error("cannot connect: {0}")]
     Connect(String),
     #[error("no TLS: {0}")]
     Tls(String),
-}
-
-fn at(name: &Option<String>) -> String {
-    name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default()
 }
 
 /// Makes the connections of the client: of [`Dialler`], with TLS where the URL has https.
@@ -72,6 +72,8 @@ struct Inner {
     guard: Arc<AddressGuard>,
     /// Or why there is none.
     resolver: Result<TokioResolver, String>,
+    /// Where hosts were last dialled.
+    dialled: Mutex<HashMap<String, IpAddr>>,
 }
 
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, DialError>> + Send>>;
@@ -81,7 +83,13 @@ impl Dialler {
     pub(super) fn new(guard: Arc<AddressGuard>, dns: Option<SocketAddr>) -> Self {
         // A system without name servers can still call addresses, so this is told when a name is called.
         let resolver = resolver(dns).map_err(|error| error.to_string());
-        Self(Arc::new(Inner { guard, resolver }))
+        Self(Arc::new(Inner { guard, resolver, dialled: Mutex::default() }))
+    }
+
+    /// Where this host (name and port) was last dialled, if it was not long ago.
+    pub(super) fn address_of(&self, host: &str) -> Option<IpAddr> {
+        let dialled = self.0.dialled.lock().unwrap_or_else(PoisonError::into_inner);
+        dialled.get(host).copied()
     }
 }
 
@@ -132,42 +140,82 @@ impl Inner {
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let secure = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let (name, found) = match host.parse::<IpAddr>() {
-            Ok(ip) => (None, vec![ip]),
+        let found = match host.parse::<IpAddr>() {
+            Ok(ip) => vec![ip],
             Err(_) => {
                 let found = timeout_at(until, self.look_up(host)).await;
-                let slow = |_| DialError::Lookup(host.to_owned(), "no answer in time".to_owned());
-                (Some(host), found.map_err(slow)??)
+                let slow = |_| DialError::Lookup(host.to_owned(), "no answer in time");
+                found.map_err(slow)??
             }
         };
-        let mut refused = None;
         let mut allowed = Vec::new();
-        for address in found.into_iter().map(|ip| SocketAddr::new(ip, port)) {
-            match self.guard.check(address) {
-                Ok(()) => allowed.push(address),
-                Err(error) => refused = Some(error),
+        let mut refused = false;
+        for ip in found {
+            match self.guard.check(ip) {
+                Ok(()) => allowed.push(SocketAddr::new(ip, port)),
+                Err(_) if seeded::bug("denied and dialled") => {
+                    allowed.push(SocketAddr::new(ip, port));
+                }
+                Err(error) => {
+                    refused = true;
+                    tracing::info!(host, %error, "an address was refused");
+                }
             }
         }
-        match refused {
-            Some(address) if allowed.is_empty() => {
-                Err(DialError::Refused { name: name.map(str::to_owned), address })
-            }
-            _ => connect(&allowed, until).await,
+        if refused && allowed.is_empty() {
+            return Err(DialError::Refused(host.to_owned()));
         }
+        self.connect(&format!("{}:{port}", uri.host().unwrap_or_default()), &allowed, until).await
+    }
+
+    /// The first of the addresses that takes a connection. Each has an even share of the time that is left.
+    async fn connect(
+        &self,
+        host: &str,
+        addresses: &[SocketAddr],
+        until: Instant,
+    ) -> Result<TcpStream, DialError> {
+        let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
+        let mut why = "the name has no address".to_owned();
+        for (tried, address) in addresses.iter().enumerate() {
+            let left = (addresses.len() - tried) as u32;
+            let share = until.saturating_duration_since(Instant::now()) / left;
+            self.note(host, address.ip());
+            why = match timeout(share, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    // Without it a small request can wait for the answer to the one before.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => for_people(&error),
+                Err(_) => "no answer in time".to_owned(),
+            };
+        }
+        Err(DialError::Connect(why))
+    }
+
+    fn note(&self, host: &str, address: IpAddr) {
+        let mut dialled = self.dialled.lock().unwrap_or_else(PoisonError::into_inner);
+        if dialled.len() >= MOST_DIALLED {
+            dialled.clear();
+        }
+        dialled.insert(host.to_owned(), address);
     }
 
     async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, DialError> {
-        let failed = |reason: String| DialError::Lookup(name.to_owned(), reason);
+        let failed = |error: &dyn std::fmt::Display, class| {
+            tracing::debug!(name, %error, "a name cannot be looked up");
+            DialError::Lookup(name.to_owned(), class)
+        };
         let resolver = self.resolver.as_ref();
-        let resolver =
-            resolver.map_err(|error| failed(format!("no name servers are known: {error}")))?;
+        let resolver = resolver.map_err(|error| failed(error, "no name servers are known"))?;
         let asked = parsed(name).ok_or_else(|| DialError::NoSuchHost(name.to_owned()))?;
         match resolver.lookup_ip(asked).await {
             Ok(found) => Ok(in_turn(found.iter())),
             Err(error) if error.is_no_records_found() => {
                 Err(DialError::NoSuchHost(name.to_owned()))
             }
-            Err(error) => Err(failed(error.to_string())),
+            Err(error) => Err(failed(&error, "the name servers cannot tell")),
         }
     }
 }
@@ -186,26 +234,6 @@ fn in_turn(found: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
     let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = found.partition(IpAddr::is_ipv4);
     let most = v4.len().max(v6.len());
     (0..most).flat_map(|i| [v4.get(i), v6.get(i)]).flatten().copied().collect()
-}
-
-/// The first of the addresses that takes a connection. Each has an even share of the time that is left.
-async fn connect(addresses: &[SocketAddr], until: Instant) -> Result<TcpStream, DialError> {
-    let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
-    let mut why = "the name has no address".to_owned();
-    for (tried, address) in addresses.iter().enumerate() {
-        let left = (addresses.len() - tried) as u32;
-        let share = until.saturating_duration_since(Instant::now()) / left;
-        why = match timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => {
-                // Without it a small request can wait for the answer to the one before.
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Ok(Err(error)) => for_people(&error),
-            Err(_) => format!("{} does not answer", address.ip()),
-        };
-    }
-    Err(DialError::Connect(why))
 }
 
 /// `connection refused` rather than `Connection refused (os error 111)`, where the kind says something.
@@ -234,7 +262,12 @@ impl Service<Uri> for Connector {
                 Ok(Ok(stream)) => Ok(Wire::of(stream)),
                 Ok(Err(error)) => Err(match error.downcast::<DialError>() {
                     Ok(error) => *error,
-                    Err(error) => DialError::Tls(innermost(&*error)),
+                    Err(error) => {
+                        let why = innermost(&*error);
+                        tracing::debug!(why, "no TLS");
+                        // What follows names the hosts that the certificate is for.
+                        DialError::Tls(why.split(';').next().unwrap_or_default().to_owned())
+                    }
                 }),
                 Err(_) => Err(DialError::Tls("the host does not shake hands".to_owned())),
             }
@@ -278,13 +311,8 @@ mod tests {
     fn errors_are_for_people() {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         assert_eq!(for_people(&refused), "connection refused");
-        let error = DialError::Refused {
-            name: Some("localhost".to_owned()),
-            address: RefusedAddress(IpAddr::from([127, 0, 0, 1])),
-        };
-        assert_eq!(
-            error.to_string(),
-            "callback_address_refused: localhost: 127.0.0.1 is not an address that callbacks may go to"
-        );
+        let error = DialError::Refused("a.test".to_owned()).to_string();
+        let wanted = "callback_address_refused: a.test is at no address that callbacks may go to";
+        assert_eq!(error, wanted);
     }
 }

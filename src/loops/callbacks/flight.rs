@@ -37,6 +37,7 @@ pub(super) struct Flights {
     store: Store,
     caller: Caller,
     secrets: Arc<[SigningSecret]>,
+    longest: Duration,
     tracker: TaskTracker,
     /// Calls are to be broken off.
     giving_up: CancellationToken,
@@ -48,6 +49,7 @@ impl Flights {
             store: sending.store.clone(),
             caller: sending.caller.clone(),
             secrets: sending.secrets.clone(),
+            longest: sending.longest,
             tracker: TaskTracker::new(),
             giving_up: CancellationToken::new(),
         }
@@ -71,6 +73,7 @@ impl Flights {
             let late = (started_at - granted.due_at).max(0) as f64 / 1000.0;
             course.metrics.lateness_seconds.observe(late);
             let outcome = flights.call(&course, &granted, started_at).await;
+            place.answered = outcome.as_ref().is_some_and(|it| it.report.status.is_some());
             // The place is free before Redis knows.
             drop(place);
             match outcome {
@@ -179,7 +182,11 @@ impl Flights {
             started_at,
         );
         let request = match request {
-            Ok(request) => request,
+            Ok(mut request) => {
+                request.timeout = request.timeout.min(self.longest);
+                course.warn_unsigned(&request);
+                request
+            }
             Err(error) => {
                 let report = CallReport { error: Some(error.to_string()), ..CallReport::default() };
                 return Some(CallOutcome { report, verdict: Verdict::Retry { after: None } });

@@ -51,6 +51,8 @@ pub struct Sending {
     pub caller: Caller,
     /// What signs where a topic has no secrets of its own.
     pub secrets: Arc<[SigningSecret]>,
+    /// How long a call may take, whatever it says itself.
+    pub longest: Duration,
     /// How long calls under way may take once dueq stops.
     pub drain: Duration,
 }

@@ -2,12 +2,19 @@
 //! few places, so one that is slow or dead holds few, and what is for other hosts passes it. A message for which there
 //! will be none soon is parked: it goes back to Redis until about when there is one.
 //!
+//! Whoever may publish can name any number of hosts, so hosts that do not answer share a part of the places, the fewer
+//! each the more they are; and places are counted by the dialled address too, whatever its names and ports.
+//!
 //! Nothing here knows Redis or HTTP; instants come from the caller.
+
+mod tally;
 
 use std::{
     collections::{HashMap, VecDeque},
+    net::IpAddr,
     time::Duration,
 };
+use tally::{Standing, Tally, literal};
 use tokio::time::Instant;
 
 /// A host, as the dialler sees it: name or address, and port.
@@ -52,6 +59,11 @@ pub(super) enum Seat<M> {
 
 struct Host<M> {
     in_flight: usize,
+    standing: Standing,
+    /// How long its last call took that was answered.
+    answered_in: Duration,
+    /// Since when there is no place for it although it has none.
+    blocked_since: Option<Instant>,
     /// Since when, how many bytes, what.
     waiting: VecDeque<(Instant, usize, M)>,
     /// How long its calls take, on the average of the last few.
@@ -67,16 +79,19 @@ pub(super) struct Places<M> {
     hosts: HashMap<HostKey, Host<M>>,
     /// Hosts with messages that wait, in the order in which they get their turn.
     turns: VecDeque<HostKey>,
-    in_flight: usize,
+    tally: Tally,
     waiting: usize,
     waiting_bytes: usize,
     takes: Duration,
 }
 
 impl<M> Host<M> {
-    fn new(now: Instant) -> Self {
+    fn new(key: &str, now: Instant) -> Self {
         Self {
             in_flight: 0,
+            standing: Standing { silent: true, address: literal(key) },
+            answered_in: Duration::ZERO,
+            blocked_since: None,
             waiting: VecDeque::new(),
             takes: FIRST_GUESS,
             progress_at: now,
@@ -84,19 +99,33 @@ impl<M> Host<M> {
         }
     }
 
-    fn begin(&mut self, now: Instant) {
+    fn may_begin(&self, tally: &Tally, limits: Limits) -> bool {
+        tally.has_room(self.standing, self.in_flight, limits)
+    }
+
+    fn begin(&mut self, tally: &mut Tally, now: Instant) {
         if self.in_flight == 0 {
             self.progress_at = now;
         }
+        self.blocked_since = None;
         self.in_flight += 1;
+        tally.take(self.standing, 1);
+    }
+
+    /// It is found to stand otherwise than was known.
+    fn stand(&mut self, tally: &mut Tally, standing: Standing) {
+        tally.give_back(self.standing, self.in_flight);
+        self.standing = standing;
+        tally.take(self.standing, self.in_flight);
     }
 
     /// How long its calls take, as far as that is known by now: not less than nothing has come back for.
     fn pace(&self, now: Instant) -> Duration {
-        match self.in_flight {
-            0 => self.takes,
-            _ => self.takes.max(now.saturating_duration_since(self.progress_at)),
-        }
+        let since = match self.in_flight {
+            0 => self.blocked_since.unwrap_or(now),
+            _ => self.progress_at,
+        };
+        self.takes.max(now.saturating_duration_since(since))
     }
 
     /// Messages that can wait for it here.
@@ -137,7 +166,7 @@ impl<M> Places<M> {
         Self {
             hosts: HashMap::new(),
             turns: VecDeque::new(),
-            in_flight: 0,
+            tally: Tally::default(),
             waiting: 0,
             waiting_bytes: 0,
             takes: FIRST_GUESS,
@@ -146,7 +175,7 @@ impl<M> Places<M> {
 
     /// Calls under way.
     pub fn in_flight(&self) -> usize {
-        self.in_flight
+        self.tally.in_flight
     }
 
     /// How many messages to lease now; 0: not yet. Few at a time would cost a call to Redis each.
@@ -159,7 +188,7 @@ impl<M> Places<M> {
             _ => limits.in_flight,
         };
         let most = places + ahead(places, self.takes);
-        let room = most.saturating_sub(self.in_flight + self.waiting);
+        let room = most.saturating_sub(self.tally.in_flight + self.waiting);
         if self.waiting_bytes > MOST_WAITING_BYTES {
             return 0;
         }
@@ -176,14 +205,19 @@ impl<M> Places<M> {
         limits: Limits,
     ) -> Seat<M> {
         if self.hosts.len() >= MOST_IDLE && !self.hosts.contains_key(&host) {
-            self.hosts.retain(|_, host| host.in_flight > 0 || !host.waiting.is_empty());
+            // Those who answer are remembered longer: any number of others can be named.
+            let many = self.hosts.len() >= 4 * MOST_IDLE;
+            let answers = |host: &Host<M>| !host.standing.silent && !many;
+            let busy = |host: &Host<M>| host.in_flight > 0 || !host.waiting.is_empty();
+            self.hosts.retain(|_, host| busy(host) || answers(host));
         }
-        let entry = self.hosts.entry(host.clone()).or_insert_with(|| Host::new(now));
-        let free = entry.in_flight < limits.per_host && self.in_flight < limits.in_flight;
-        if free && entry.waiting.is_empty() {
-            entry.begin(now);
-            self.in_flight += 1;
+        let entry = self.hosts.entry(host.clone()).or_insert_with(|| Host::new(&host, now));
+        if entry.waiting.is_empty() && entry.may_begin(&self.tally, limits) {
+            entry.begin(&mut self.tally, now);
             return Seat::Begin(message);
+        }
+        if entry.in_flight == 0 {
+            entry.blocked_since.get_or_insert(now);
         }
         let full = self.waiting >= MOST_WAITING || self.waiting_bytes + bytes > MOST_WAITING_BYTES;
         if full || entry.waiting.len() >= entry.quota(now, limits) {
@@ -198,15 +232,30 @@ impl<M> Places<M> {
         Seat::Waits
     }
 
-    /// A call to this host has ended, or was not made.
-    pub fn land(&mut self, host: &str, took: Option<Duration>, now: Instant) {
+    /// A call to this host has ended, and was answered or not; or it was not made.
+    pub fn land(&mut self, host: &str, took: Option<Duration>, answered: bool, now: Instant) {
         self.takes = took.map_or(self.takes, |took| average(self.takes, took));
-        self.in_flight -= 1;
         if let Some(host) = self.hosts.get_mut(host) {
             host.in_flight -= 1;
+            self.tally.give_back(host.standing, 1);
             if let Some(took) = took {
                 host.takes = average(host.takes, took);
                 host.progress_at = now;
+                host.answered_in = if answered { took } else { host.answered_in };
+                host.stand(&mut self.tally, Standing { silent: !answered, ..host.standing });
+            }
+        }
+    }
+
+    /// Looks once more how hosts stand: `address_of` tells where a host was dialled.
+    pub fn look(&mut self, now: Instant, address_of: impl Fn(&str) -> Option<IpAddr>) {
+        for (key, host) in self.hosts.iter_mut().filter(|(_, host)| host.in_flight > 0) {
+            // Twice as long as its last answer took, it gets on.
+            let hangs = host.progress_at + SLOW.max(2 * host.answered_in) < now;
+            let address = host.standing.address.or_else(|| address_of(key).map(tally::owner));
+            let standing = Standing { silent: host.standing.silent || hangs, address };
+            if standing != host.standing {
+                host.stand(&mut self.tally, standing);
             }
         }
     }
@@ -214,33 +263,35 @@ impl<M> Places<M> {
     /// How many messages for this host could be called soon, were they here rather than parked. Those that are parked
     /// next are no further ahead then.
     pub fn vacancy(&mut self, host: &str, now: Instant, limits: Limits) -> usize {
-        let free = limits.in_flight.saturating_sub(self.in_flight);
-        let Some(host) = self.hosts.get_mut(host) else { return free.min(limits.per_host) };
-        let free = free.min(limits.per_host.saturating_sub(host.in_flight));
-        if free == 0 || !host.waiting.is_empty() {
+        let free = limits.in_flight.saturating_sub(self.tally.in_flight).min(limits.per_host);
+        let Some(host) = self.hosts.get_mut(host) else {
+            let standing = Standing { silent: true, address: literal(host) };
+            return if self.tally.has_room(standing, 0, limits) { free } else { 0 };
+        };
+        if !host.waiting.is_empty() || !host.may_begin(&self.tally, limits) {
             return 0;
         }
         host.slot_at = now;
-        free + host.quota(now, limits)
+        if host.standing.silent {
+            // Its answer tells whether more can come.
+            return 1;
+        }
+        free.min(limits.per_host - host.in_flight) + host.quota(now, limits)
     }
 
     /// The next message that waits and has a place by now, and its host.
     pub fn begin(&mut self, now: Instant, limits: Limits) -> Option<(HostKey, M)> {
         for _ in 0..self.turns.len() {
-            if self.in_flight >= limits.in_flight {
-                return None;
-            }
             let key = self.turns.pop_front()?;
             let Some(host) = self.hosts.get_mut(&key) else { continue };
-            if host.in_flight >= limits.per_host {
+            if !host.may_begin(&self.tally, limits) {
                 self.turns.push_back(key);
                 continue;
             }
             let Some((_, bytes, message)) = host.waiting.pop_front() else { continue };
             self.waiting -= 1;
             self.waiting_bytes -= bytes;
-            host.begin(now);
-            self.in_flight += 1;
+            host.begin(&mut self.tally, now);
             if !host.waiting.is_empty() {
                 self.turns.push_back(key.clone());
             }

@@ -1,14 +1,20 @@
 //! A message as the request that carries it, signed per Standard Webhooks (<https://www.standardwebhooks.com>).
 
-use crate::model::{
-    Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, SigningSecret, TopicName,
-    is_own_header,
+use crate::{
+    model::{
+        Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, SigningSecret, TopicName,
+        is_own_header,
+    },
+    seeded,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ring::hmac;
 use std::{collections::BTreeMap, time::Duration};
+
+/// The header with what secrets sign.
+pub(super) const SIGNATURE: &str = "webhook-signature";
 
 /// A call that is to be made.
 #[derive(Clone, Debug)]
@@ -49,7 +55,8 @@ pub fn build(
     let method = callback.and_then(|callback| callback.method).unwrap_or(push.method);
     let timeout_ms = callback.and_then(|callback| callback.timeout_ms).unwrap_or(push.timeout_ms);
     let (origin, belongs_to) = (url.origin(), push.origin());
-    let of_push = belongs_to.is_some() && belongs_to == origin;
+    let of_push =
+        belongs_to.is_some() && belongs_to == origin || seeded::bug("secrets for strangers");
     let of_body = body.secrets.as_ref().is_none_or(|secrets| secrets.origin == origin);
     let mut headers = HeaderMap::with_capacity(16);
     add(&mut headers, &push.headers, |name| push.is_secret(name), of_push);
@@ -80,7 +87,7 @@ pub fn build(
     for (name, value) in [
         ("webhook-id", id.as_str()),
         ("webhook-timestamp", &timestamp),
-        ("webhook-signature", &signature),
+        (SIGNATURE, &signature),
         ("dueq-topic", topic.as_str()),
         ("dueq-attempt", &attempt.to_string()),
     ] {

@@ -131,7 +131,9 @@ impl Sender {
                 Some((host, parked)) = self.parkings.recv() => self.note_parked(host, parked),
                 _ = news.changed() => self.stale = true,
                 _ = tidy.tick(), if self.places.in_flight() > 0 || !self.parking.is_empty() => {
-                    let overdue = self.places.overdue(Instant::now(), limits);
+                    let now = Instant::now();
+                    self.places.look(now, |host| self.sending.caller.address_of(host));
+                    let overdue = self.places.overdue(now, limits);
                     self.park(&course, overdue).await;
                     let now = (Instant::now(), self.sending.store.now());
                     let vacancy = |host: &str| self.places.vacancy(host, now.0, limits);
@@ -194,6 +196,7 @@ impl Sender {
             metrics: self.metrics.clone(),
             landed: self.landed.clone(),
             parked: self.parked.clone(),
+            unsigned: Arc::default(),
         });
         self.course = Some((revision, course.clone()));
         Ok(Some(course))
@@ -201,9 +204,9 @@ impl Sender {
 
     fn land(&mut self, landed: &Landed) {
         let now = Instant::now();
-        self.places.land(&landed.host, landed.took, now);
+        self.places.land(&landed.host, landed.took, landed.answered, now);
         while let Ok(landed) = self.landings.try_recv() {
-            self.places.land(&landed.host, landed.took, now);
+            self.places.land(&landed.host, landed.took, landed.answered, now);
         }
     }
 

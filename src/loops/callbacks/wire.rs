@@ -1,4 +1,4 @@
-//! A connection that knows what was heard over it. A call over one that was kept since the call before, and that ends
+//! A connection that knows what was heard over it, and breaks where the other side goes on without end. A call over one that was kept since the call before, and that ends
 //! without a byte, met a receiver that had closed it in between: that says nothing about the message.
 
 use hyper_util::{
@@ -15,6 +15,10 @@ use std::{
     task::{Context, Poll},
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Bytes that the other side may send after the last that was written to it: more than the head of an answer and what is
+/// read of its body. Interim answers (`100 Continue`), which are dropped as they come, end with it.
+const MOST_BYTES: usize = 262_144;
 
 /// What was heard over a connection. Clones speak of the same one.
 #[derive(Clone, Debug, Default)]
@@ -44,12 +48,14 @@ impl Heard {
 pub(super) struct Wire<S> {
     stream: TokioIo<S>,
     heard: Heard,
+    /// Bytes read since something was written.
+    unasked: usize,
 }
 
 impl<S> Wire<S> {
     /// For hyper, which `stream` is made for as well: only Tokio's traits tell how much was read.
     pub fn of(stream: S) -> TokioIo<Self> {
-        TokioIo::new(Self { stream: TokioIo::new(stream), heard: Heard::default() })
+        TokioIo::new(Self { stream: TokioIo::new(stream), heard: Heard::default(), unasked: 0 })
     }
 }
 
@@ -70,7 +76,12 @@ where
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.heard.0.read.fetch_add((buffer.filled().len() - before) as u64, Relaxed);
+        let read = buffer.filled().len() - before;
+        self.heard.0.read.fetch_add(read as u64, Relaxed);
+        self.unasked += read;
+        if self.unasked > MOST_BYTES {
+            return Poll::Ready(Err(io::Error::other("the answer is too long")));
+        }
         polled
     }
 }
@@ -84,6 +95,7 @@ where
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.unasked = 0;
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -100,6 +112,7 @@ where
         cx: &mut Context<'_>,
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.unasked = 0;
         Pin::new(&mut self.stream).poll_write_vectored(cx, buffers)
     }
 

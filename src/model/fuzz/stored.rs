@@ -115,7 +115,12 @@ proptest! {
             lease_ms: numbers[0],
             ttl_ms: Some(numbers[1]).filter(|_| spoils % 2 == 0),
             max_messages: Some(numbers[2]).filter(|_| spoils % 3 == 0),
-            retention: Retention { acked_ms: numbers[3], dead_ms: numbers[4], dead_max: numbers[0] },
+            retention: Retention {
+                acked_ms: numbers[3],
+                acked_max: numbers[2],
+                dead_ms: numbers[4],
+                dead_max: numbers[0],
+            },
             push: push.then(|| Push { rate_per_s: rate, headers, ..Push::default() }),
             ..TopicSettings::default()
         };

@@ -63,6 +63,7 @@ const TABLE: &[Row] = &[
     (FIXED, "backoff.base_ms", NO_NUMBER),
     (SCHEDULE, "backoff.delays_ms", &["1", "\"x\"", "{}", "true", "[]"]),
     (RETENTION, "retention.acked_ms", NO_NUMBER),
+    (RETENTION, "retention.acked_max", NO_NUMBER),
     (RETENTION, "retention.dead_ms", NO_NUMBER),
     (RETENTION, "retention.dead_max", NO_NUMBER),
 ];

@@ -244,6 +244,20 @@ pub(super) fn bugs() -> Vec<Bug> {
             scenario: probe!(told::callbacks),
         },
         Bug {
+            name: "secrets for strangers",
+            does: "a topic's authorization goes wherever its messages go",
+            patches: &[],
+            breaks: &["I14"],
+            scenario: probe!(told::secrets),
+        },
+        Bug {
+            name: "denied and dialled",
+            does: "an address is called that --callback-deny names",
+            patches: &[],
+            breaks: &["I14"],
+            scenario: probe!(told::secrets),
+        },
+        Bug {
             name: "tick doubled",
             does: "two instances make the same tick of a schedule",
             patches: &[

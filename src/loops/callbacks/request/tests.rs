@@ -162,14 +162,19 @@ fn secrets_go_to_no_other_origin_than_they_were_stored_for() {
         let said = format!("{callback:?}");
         let request = of(&Body { callback, ..json() }, &push);
         let has = |name: &str| request.headers.contains_key(name);
-        assert_eq!((has("authorization"), has("x-token"), has("x-a")), (same, same, true), "{said}");
+        assert_eq!(
+            (has("authorization"), has("x-token"), has("x-a")),
+            (same, same, true),
+            "{said}"
+        );
         assert_eq!((signed_by(&request, NEW), signed_by(&request, OLD)), (same, !same), "{said}");
     }
     // Those of a message stay with where it went when they were stored.
     let mut body = json();
     body.headers = headers(&[("cookie", "message"), ("X-TOKEN", "message"), ("x-b", "message")]);
     body.mark_secrets(&push);
-    let moved = Push { url: Some(url("http://example.org/")), headers: headers(&[]), ..push.clone() };
+    let moved =
+        Push { url: Some(url("http://example.org/")), headers: headers(&[]), ..push.clone() };
     for (push, same) in [(&push, true), (&moved, false)] {
         let request = of(&body, push);
         let has = |name: &str| request.headers.contains_key(name);

@@ -18,7 +18,8 @@ pub async fn callbacks(setting: Setting) -> Report {
         let callback = json!({"url": receiver.url("/once"), "payload": n});
         let id = client.post("/callbacks", &callback).await.expect(201).text("id");
         eventually("the message is done", || async {
-            (client.get(&id).await.status == 404).then_some(())
+            // It is kept to be looked at.
+            (client.get(&id).await.expect(200).json()["state"] == "acked").then_some(())
         })
         .await;
     }
@@ -26,6 +27,31 @@ pub async fn callbacks(setting: Setting) -> Report {
     let calls = receiver.count();
     scene.demand(calls == 3, "I14 callbacks", || {
         format!("{calls} calls of 3 callbacks, though each was done after its first 200")
+    });
+    scene.end().await
+}
+
+/// A topic's secrets, and an address that the operator refuses.
+pub async fn secrets(setting: Setting) -> Report {
+    let (own, other) = (Receiver::start().await, Receiver::start().await);
+    let refused = Receiver::at(([127, 0, 0, 1], 0).into()).await;
+    let args = ["--callback-allow", "127.0.0.0/8", "--callback-deny", "127.0.0.1/32,::1/128"];
+    let mut scene = Scene::with("secrets", setting, 1, |launch| launch.args(args)).await;
+    let (client, topic) = (scene.dueq[0].client(), topic("secrets"));
+    let push = json!({"url": own.url("/"), "headers": {"authorization": "secret"}});
+    client.new_topic(&topic, json!({"push": push})).await;
+    let message =
+        |receiver: &Receiver| json!({"payload": 1, "callback": {"url": receiver.url("/")}});
+    client.published(&topic, message(&other)).await;
+    let call = other.wait_for(1).await.remove(0);
+    scene.demand(!call.has("authorization"), "I14 callbacks", || {
+        "the authorization of one origin was sent to another".to_owned()
+    });
+    let url = format!("http://localhost:{}/", refused.addr().port());
+    client.published(&topic, json!({"payload": 1, "callback": {"url": url}})).await;
+    sleep(Duration::from_millis(500)).await;
+    scene.demand(refused.connections() + refused.count() == 0, "I14 callbacks", || {
+        "a denied address was connected to".to_owned()
     });
     scene.end().await
 }

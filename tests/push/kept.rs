@@ -1,0 +1,143 @@
+//! dueq's own topic keeps what it delivered, so that it can be asked for, and takes changes of its configuration.
+
+use serde_json::{Value, json};
+
+use crate::facts::{alone, becomes, called, fixed, gone, pushed_with, ready, scheduled};
+use crate::harness::*;
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+#[tokio::test]
+async fn a_delivered_callback_can_be_asked_for() {
+    let (client, receiver) = ready().await;
+    receiver.answer(Reply::status(202).body("taken"));
+    let more =
+        json!({"payload": {"a": 1}, "headers": {"cookie": "very-secret"}, "key": topic("kept")});
+    let id = scheduled(&client, &receiver.url("/"), more.clone()).await;
+    let seen = becomes(&client, &id, "acked", 1).await;
+    assert_eq!((&seen["payload"], &seen["headers"]), (&json!({"a": 1}), &json!({"cookie": "***"})));
+    let call = &called(&seen)[0];
+    assert_eq!((&call["status"], &call["answer"]), (&json!(202), &json!("taken")));
+    let listed = client.list("_callbacks", "state=acked&limit=1000").await.expect(200).json();
+    let items = listed["items"].as_array().unwrap();
+    assert!(items.iter().any(|item| item["id"] == id), "{listed}");
+    let retention = &client.topic("_callbacks").await.expect(200).json()["config"]["retention"];
+    let whole = json!({"acked_ms": 3_600_000, "acked_max": 10_000, "dead_ms": 1_209_600_000, "dead_max": 100_000});
+    assert_eq!(*retention, whole);
+    // Its key is free again.
+    let again = scheduled(&client, &receiver.url("/"), more).await;
+    gone(&client, &again).await;
+    assert_ne!(again, id);
+}
+
+#[tokio::test]
+async fn of_what_was_delivered_as_many_are_kept_as_is_wished() {
+    let (client, receiver) = ready().await;
+    let more = json!({"retention": {"acked_ms": 600_000, "acked_max": 3}});
+    let topic = pushed_with(&client, "kept", json!({"url": receiver.url("/")}), more).await;
+    let messages: Vec<_> = (0..40).map(|n| json!({"payload": n, "key": n.to_string()})).collect();
+    client.fill(&topic, &messages).await;
+    receiver.wait_for(40).await;
+    let counts = eventually("three kept", || async {
+        let counts = client.topic(&topic).await.expect(200).json()["counts"].clone();
+        (counts["acked"] == 3 && counts["leased"] == 0).then_some(counts)
+    });
+    counts.await;
+    assert_eq!(client.listed(&topic, "state=acked").await.len(), 3);
+    let lower = json!({"retention": {"acked_ms": 600_000, "acked_max": 1}});
+    client.update_topic(&topic, lower).await.expect(200);
+    eventually("one kept", || async {
+        (client.listed(&topic, "state=acked").await.len() == 1).then_some(())
+    })
+    .await;
+    client.published(&topic, json!({"payload": 1, "key": "39"})).await;
+    receiver.wait_for(41).await;
+}
+
+/// An instance of the test's own: what is changed is everybody's.
+#[tokio::test]
+async fn the_topic_of_callbacks_takes_changes() {
+    let (_redis, dueq) = alone(&[]).await;
+    let (client, receiver) = (dueq.client(), Receiver::start().await);
+    let dead = topic("kept-dead");
+    let changes = json!({
+        "max_attempts": 2, "backoff": fixed(50), "dead_topic": dead,
+        "retention": {"acked_ms": 60_000, "acked_max": 5},
+        "push": {"headers": {"x-team": "a", "authorization": "very-secret"}, "secrets": [SECRET], "rate_per_s": 1000},
+    });
+    // Before there is a callback, and again.
+    for _ in 0..2 {
+        let config = client.update_topic("_callbacks", changes.clone()).await.expect(200).json();
+        let config = &config["config"];
+        assert_eq!((&config["max_attempts"], &config["dead_topic"]), (&json!(2), &json!(dead)));
+        assert_eq!(config["retention"]["acked_max"], 5);
+        let push = &config["push"];
+        assert_eq!((&push["max_in_flight"], &push["rate_per_s"]), (&json!(1024), &json!(1000.0)));
+        assert_eq!(push["headers"], json!({"x-team": "a", "authorization": "***"}));
+    }
+    let id = scheduled(&client, &receiver.url("/"), json!({"payload": 1})).await;
+    becomes(&client, &id, "acked", 1).await;
+    let call = receiver.wait_for(1).await.remove(0);
+    assert_eq!(call.header("x-team"), "a");
+    assert!(!call.has("authorization"), "it belongs to no origin: {call:?}");
+    standardwebhooks::Webhook::new(SECRET).unwrap().verify(&call.body, &call.header_map()).unwrap();
+    receiver.answer(Reply::status(500));
+    let id = scheduled(&client, &receiver.url("/dead"), json!({"payload": 2})).await;
+    becomes(&client, &id, "dead", 2).await;
+    let letter = client.lease(&dead, json!({"wait_ms": 10_000})).await.expect(200).json();
+    assert_eq!(letter["messages"][0]["payload"]["message"]["id"], id);
+    let reset = json!({"push": null, "retention": null, "max_attempts": null, "dead_topic": null});
+    let config =
+        client.update_topic("_callbacks", reset).await.expect(200).json()["config"].clone();
+    assert_eq!(
+        (&config["max_attempts"], &config["retention"]["acked_max"]),
+        (&json!(10), &json!(10_000))
+    );
+    assert_eq!(
+        (&config["push"]["max_in_flight"], &config["push"]["secrets"]),
+        (&json!(1024), &json!([]))
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_changed_of_it_is_refused_by_name() {
+    let (client, receiver) = ready().await;
+    scheduled(&client, &receiver.url("/"), json!({"delay_ms": 600_000})).await;
+    let before = client.topic("_callbacks").await.expect(200).json()["revision"].clone();
+    let url = json!({"url": receiver.url("/")});
+    for (name, value) in [
+        ("lease_ms", json!(5000)),
+        ("ttl_ms", json!(5)),
+        ("ttl_ms", json!(null)),
+        ("max_payload_bytes", json!(5)),
+        ("max_messages", json!(5)),
+        ("on_full", json!("reject")),
+        ("idempotency_window_ms", json!(5)),
+    ] {
+        let change = Value::from_iter([(name, value)]);
+        client.update_topic("_callbacks", change).await.problem(422, "invalid_input").field(name);
+    }
+    let answer = client.update_topic("_callbacks", json!({"push": url})).await;
+    answer.problem(422, "invalid_input").field("push.url");
+    client.put_topic("_callbacks", json!({})).await.problem(403, "topic_reserved");
+    client.update_topic("_other", json!({})).await.problem(403, "topic_reserved");
+    assert_eq!(client.topic("_callbacks").await.expect(200).json()["revision"], before);
+}
+
+/// Its partition, as older versions opened it, retains nothing.
+#[tokio::test]
+async fn the_topic_of_an_older_version_keeps_what_is_delivered_after_the_next_start() {
+    let redis = Redis::start().await;
+    let older = Dueq::calling(&redis).args(["--no-dispatch"]).start().await;
+    let receiver = Receiver::start().await;
+    let id = scheduled(&older.client(), &receiver.url("/"), json!({"payload": 1})).await;
+    let entry: String = redis.command(&["HGET", "dueq:{topics}:registry", "_callbacks"]).await;
+    let words: Vec<_> = entry.splitn(3, ' ').take(2).collect();
+    let bare = words.join(" ");
+    let _: () = redis.command(&["HSET", "dueq:{topics}:registry", "_callbacks", &bare]).await;
+    let fields = ["HDEL", "dueq:{_callbacks:0}:meta", "rules", "acked_max"];
+    let _: i64 = redis.command(&fields).await;
+    drop(older);
+    let dueq = Dueq::calling(&redis).start().await;
+    becomes(&dueq.client(), &id, "acked", 1).await;
+}
