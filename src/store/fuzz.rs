@@ -213,9 +213,9 @@ proptest! {
         let entry = format!("{number} {revision} {json}");
         prop_assert_eq!(parse_entry(&entry), Some((number, revision, Some(settings))));
         prop_assert_eq!(parse_entry(&format!("{number} {revision}")), Some((number, revision, None)));
-        if let Some((number, revision, settings)) = parse_entry(&damaged) {
+        if let Some((number, revision, Some(settings))) = parse_entry(&damaged) {
             let json = serde_json::to_string(&settings).unwrap();
-            prop_assert_eq!(parse_entry(&format!("{number} {revision} {json}")), Some((number, revision, settings)));
+            prop_assert_eq!(parse_entry(&format!("{number} {revision} {json}")), Some((number, revision, Some(settings))));
         }
     }
 
