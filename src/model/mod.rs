@@ -4,6 +4,7 @@
 mod addresses;
 mod backoff;
 mod body;
+mod call_url;
 mod event;
 #[cfg(test)]
 pub(crate) mod fuzz;
@@ -19,6 +20,7 @@ mod topic;
 pub use addresses::{AddressGuard, RefusedAddress};
 pub use backoff::Backoff;
 pub use body::{Body, BrokenBody, Content, OCTETS};
+pub use call_url::*;
 pub use event::{CallReport, Event, EventKind, MAX_EVENTS};
 pub use id::{InvalidMessageId, MEMBER_BYTES, Member, MessageId, Partition, Route, TopicNumber};
 pub use instant::{InvalidInstant, LAST, Millis, format_instant, parse_instant};

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, DEFAULT_PAYLOAD_BYTES, MessageId, TopicName, masked},
+    model::{Body, DEFAULT_PAYLOAD_BYTES, MessageId, TopicName},
     seeded,
 };
 use bytes::Bytes;
@@ -228,7 +228,6 @@ impl Store {
     ) -> Result<(Bytes, Bytes), Error> {
         let (topic, found) = self.get(which).await?;
         let seen = found.body.ok_or(Error::Internal)?;
-        let push = topic.settings.push.as_ref();
         let mut body = Body {
             content: update.content.clone().unwrap_or_else(|| seen.content.clone()),
             callback: update.callback.clone().unwrap_or_else(|| seen.callback.clone()),
@@ -238,14 +237,7 @@ impl Store {
             self.topic_for(&topic.name, body.content.payload().len() as i64).await?;
         }
         if update.callback.is_some() || update.headers.is_some() {
-            let is_secret = |name: &str| push.is_some_and(|push| push.is_secret(name));
-            // Headers that stay are kept as those that are put back.
-            let stay = || masked(&seen.headers, |name| is_secret(name) || seen.is_secret(name));
-            body.headers = update.headers.clone().unwrap_or_else(stay);
-            let kept = body.keep_secret_of(&seen, false);
-            kept.map_err(|unkept| Error::of_unkept(unkept, "callback"))?;
-            let kept = body.keep_headers_of(&seen, push, is_secret, false);
-            kept.map_err(|unkept| Error::of_unkept(unkept, "headers"))?;
+            topic.keep_secrets(&mut body, &seen, update.headers.as_ref())?;
             topic.takes(&body)?;
         }
         Ok((seen.encode(), body.encode()))

@@ -16,7 +16,9 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, MessageId, Millis, Push, TopicName, TopicSettings, is_own_header, unmasked},
+    model::{
+        Body, MessageId, Millis, Push, TopicName, TopicSettings, is_own_header, masked, unmasked,
+    },
 };
 use bytes::Bytes;
 use deadpool_redis::redis::{Value, cmd};
@@ -64,6 +66,26 @@ impl Topic {
             }
             _ => body.encode(),
         }
+    }
+
+    /// `body` takes the place of `seen`, with these headers or those that it had: keeps the secrets that `***` stands for.
+    ///
+    /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`.
+    pub(super) fn keep_secrets(
+        &self,
+        body: &mut Body,
+        seen: &Body,
+        headers: Option<&BTreeMap<String, String>>,
+    ) -> Result<(), Error> {
+        let push = self.settings.push.as_ref();
+        let is_secret = |name: &str| push.is_some_and(|push| push.is_secret(name));
+        // Headers that stay are kept as those that are put back.
+        let stay = || masked(&seen.headers, |name| is_secret(name) || seen.is_secret(name));
+        body.headers = headers.cloned().unwrap_or_else(stay);
+        let kept = body.keep_secret_of(seen, false);
+        kept.map_err(|unkept| Error::of_unkept(unkept, "callback"))?;
+        let kept = body.keep_headers_of(seen, push, is_secret, false);
+        kept.map_err(|unkept| Error::of_unkept(unkept, "headers"))
     }
 
     /// Why this want gets nothing here: what is pushed is dueq's own to lease, and only that.

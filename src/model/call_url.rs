@@ -1,0 +1,115 @@
+//! URLs that can be called, as far as that can be told without asking the network.
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+/// Characters of a callback's URL, at most.
+pub const MAX_URL_CHARS: usize = 2_048;
+
+/// A URL that can be called: http or https, a host, no user, no blanks or control characters. It is kept as it was given;
+/// [`CallUrl::url`] is what is dialled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallUrl(String);
+
+/// Why a text is no URL that can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidCallUrl {
+    /// Too long.
+    #[error("must have at most 2048 characters")]
+    TooLong,
+    /// A blank, a control character or a backslash, which readers of URLs take differently.
+    #[error("must be without spaces, control characters and backslashes")]
+    Character,
+    /// It cannot be parsed.
+    #[error("must be an absolute http or https URL with a host")]
+    Syntax,
+    /// A user or a password.
+    #[error("must be without user and password")]
+    Userinfo,
+}
+
+impl CallUrl {
+    /// Checks a text.
+    pub fn parse(text: &str) -> Result<Self, InvalidCallUrl> {
+        if text.chars().count() > MAX_URL_CHARS {
+            return Err(InvalidCallUrl::TooLong);
+        }
+        if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
+            return Err(InvalidCallUrl::Character);
+        }
+        let url = Url::parse(text).map_err(|_| InvalidCallUrl::Syntax)?;
+        // Hosts such as a`b are taken by the one standard and not by the other.
+        if url.as_str().parse::<http::Uri>().is_err() {
+            return Err(InvalidCallUrl::Syntax);
+        }
+        // The parser mends `http:example.com` and `http:///example.com`; nobody means those.
+        let authority = text.split_once("://").map(|(_, rest)| rest);
+        let begins = authority.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || !begins {
+            return Err(InvalidCallUrl::Syntax);
+        }
+        // An empty user (`http://@host/`) is one too.
+        let authority = authority.and_then(|rest| rest.split(['/', '?', '#']).next());
+        if authority.is_some_and(|authority| authority.contains('@')) {
+            return Err(InvalidCallUrl::Userinfo);
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whom it calls: name or address as it is dialled, and port; empty where what was stored is no URL.
+    pub fn host(&self) -> String {
+        let Ok(url) = self.url() else { return String::new() };
+        let port = url.port_or_known_default().unwrap_or(0);
+        format!("{}:{port}", url.host_str().unwrap_or_default())
+    }
+
+    /// Scheme, host and port: whom secrets are stored for. `None` where what was stored is no URL.
+    pub fn origin(&self) -> Option<String> {
+        self.url().ok().map(|url| url.origin().ascii_serialization())
+    }
+
+    /// The parsed URL. Errors: where what was stored is none (any more), which only a hand in Redis can bring about.
+    pub fn url(&self) -> Result<Url, InvalidCallUrl> {
+        Url::parse(&self.0).map_err(|_| InvalidCallUrl::Syntax)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_that_cannot_be_called_are_refused_with_their_reason() {
+        use InvalidCallUrl::{Character, Syntax, TooLong, Userinfo};
+        for good in
+            ["http://example.com", "HTTPS://Example.com:8443/a?b=c#d", "http://[2001:db8::1]/"]
+        {
+            assert_eq!(CallUrl::parse(good).unwrap().as_str(), good);
+        }
+        let long = format!("http://example.com/{}", "a".repeat(2_048));
+        for (bad, why) in [
+            ("", Syntax),
+            ("example.com", Syntax),
+            ("ftp://example.com", Syntax),
+            ("http:example.com", Syntax),
+            ("http:///example.com", Syntax),
+            ("http://", Syntax),
+            ("http://a`b/", Syntax),
+            ("http://user@example.com", Userinfo),
+            ("http://@example.com", Userinfo),
+            ("http://a:b@example.com/", Userinfo),
+            ("http://example.com/a b", Character),
+            ("http://exa\tmple.com/", Character),
+            ("http:\\\\example.com", Character),
+            (long.as_str(), TooLong),
+        ] {
+            assert_eq!(CallUrl::parse(bad), Err(why), "{bad}");
+        }
+    }
+}
