@@ -87,7 +87,10 @@ fn put(
 ) -> Result<Option<TopicSettings>, TestCaseError> {
     let topic = TopicName::parse("orders").unwrap();
     match read(body, |fields, _| read_changes(fields, &topic)) {
-        Ok(changes) => Ok(changes.onto(&TopicSettings::default(), stored).ok()),
+        Ok(changes) => {
+            let default = TopicSettings::default();
+            Ok(changes.onto(&default, stored, &default).ok())
+        }
         Err(problem) => by_the_book(problem).map(|()| None),
     }
 }
@@ -109,7 +112,7 @@ proptest! {
         let Some(settings) = put(&body, None)? else { return Ok(()) };
         let topic = TopicName::parse("orders").unwrap();
         let changes = read_changes(&mut Fields::none(), &topic);
-        prop_assert_eq!(changes.onto(&settings, Some(&settings)), Ok(settings));
+        prop_assert_eq!(changes.onto(&settings, Some(&settings), &settings), Ok(settings));
     }
 }
 
