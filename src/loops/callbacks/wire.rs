@@ -1,5 +1,6 @@
-//! A connection that knows what was heard over it, and breaks where the other side goes on without end. A call over one that was kept since the call before, and that ends
-//! without a byte, met a receiver that had closed it in between: that says nothing about the message.
+//! A connection that knows what was heard over it, and breaks where the other side goes on without end. A call over one
+//! that was kept since the call before, and that ends without a byte, met a receiver that had closed it in between: that
+//! says nothing about the message.
 
 use hyper_util::{
     client::legacy::connect::{Connected, Connection},
@@ -12,7 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -95,8 +96,9 @@ where
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
         self.unasked = 0;
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        Poll::Ready(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -112,8 +114,9 @@ where
         cx: &mut Context<'_>,
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, buffers));
         self.unasked = 0;
-        Pin::new(&mut self.stream).poll_write_vectored(cx, buffers)
+        Poll::Ready(written)
     }
 
     fn is_write_vectored(&self) -> bool {
