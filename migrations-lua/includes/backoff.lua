@@ -12,7 +12,9 @@ local function backoff(policy, failures, unit)
   local parts = policy_parts(policy)
   if parts[1] == 'fixed' then return tonumber(parts[2]) end
   if parts[1] == 'schedule' then return tonumber(parts[math.min(failures, #parts - 1) + 1]) end
-  local delay = math.min(tonumber(parts[2]) * tonumber(parts[3]) ^ (failures - 1), tonumber(parts[4]))
+  local base, factor, longest = tonumber(parts[2]), tonumber(parts[3]), tonumber(parts[4])
+  -- The power may be infinite, and 0 * infinite is no number.
+  local delay = math.min(base * math.min(factor ^ (failures - 1), longest), longest)
   return math.floor(delay * (1 + tonumber(parts[5]) * (2 * tonumber(unit) - 1)) + 0.5)
 end
 

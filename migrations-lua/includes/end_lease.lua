@@ -11,10 +11,11 @@ end
 local function end_lease(k, member, zset, deadline, now, ttl)
   local attempts, counted, max_attempts, priority, rest = parse_extra(redis.call('HGET', k.extra, member))
   local attempt = attempts + 1
-  redis.call('ZREM', zset, member)
   local meta = redis.call('HMGET', k.meta, 'max_attempts', 'lease_ms')
   local dead = counted + 1 >= (tonumber(max_attempts) or tonumber(meta[1]))
   local over = expiry(k, member, rest, deadline, ttl)
+  -- Nothing fails from here on.
+  redis.call('ZREM', zset, member)
   -- What died at its deadline has no time to live any more, however late anybody looks.
   if over and over <= (dead and deadline or now) then
     drop_all(k, { member }, 'expired')
@@ -37,22 +38,23 @@ local function end_lease(k, member, zset, deadline, now, ttl)
   return 'back'
 end
 
--- Ends up to `limit` leases of each kind whose deadline has passed. Returns how many ended, how many of them are dead
--- and gone now, and whether more may be left.
+-- Ends up to `limit` leases whose deadline has passed. Returns how many ended, how many of them are dead and gone now, and
+-- whether more may be left.
 local function end_leases(k, now, limit, ttl)
   local over = string.format('%d', now * 2048 + 2047)
-  local ended, died, gone, more = 0, 0, 0, false
+  local ended, died, gone, room = 0, 0, 0, EVENT_BYTES
   for _, key in ipairs({ k.unack, k.last }) do
-    local list = redis.call('ZRANGEBYSCORE', key, '-inf', over, 'WITHSCORES', 'LIMIT', 0, limit)
+    local list = redis.call('ZRANGEBYSCORE', key, '-inf', over, 'WITHSCORES', 'LIMIT', 0, limit - ended)
     for i = 1, #list, 2 do
+      if room <= 0 then break end
+      room = room_after(k, list[i], room)
       local deadline = unpack_lease(list[i + 1])
       local became = end_lease(k, list[i], key, deadline, now, ttl)
       ended = ended + 1
       if became == 'dead' then died = died + 1 end
       if became == 'gone' then gone = gone + 1 end
     end
-    more = more or #list == 2 * limit
   end
   if ended > 0 then redis.call('HINCRBY', k.meta, 'lease_expired', ended) end
-  return ended, died, gone, more
+  return ended, died, gone, ended == limit or room <= 0
 end

@@ -1,17 +1,25 @@
 -- One line of what happened to a message; `attempt` 0 for none, `reason` JSON or ''.
 local function event(kind, at, attempt, reason)
-  if reason == '' then return string.format('%s %d %d\n', kind, at, attempt) end
-  return string.format('%s %d %d %s\n', kind, at, attempt, reason)
+  return table.concat({ kind, string.format(' %d %d', at, attempt), reason == '' and '' or ' ', reason, '\n' })
 end
 
 -- Adds lines to what happened to a message; the last 20 are kept.
 local function add_events(k, member, lines)
-  local before = redis.call('HGET', k.events, member)
-  local text = table.concat({ before or '', lines })
-  local _, count = string.gsub(text, '\n', '')
-  while count > 20 do
-    text = string.sub(text, string.find(text, '\n', 1, true) + 1)
-    count = count - 1
+  local text = table.concat({ redis.call('HGET', k.events, member) or '', lines })
+  local ends, at = {}, string.find(text, '\n', 1, true)
+  while at do
+    ends[#ends + 1] = at
+    at = string.find(text, '\n', at + 1, true)
   end
+  if #ends > 20 then text = string.sub(text, ends[#ends - 20] + 1) end
   redis.call('HSET', k.events, member, text)
+  -- A grant adds to them, too: leases look at sizes from now on.
+  if #text > 4096 then redis.call('HSET', k.meta, 'large', '1') end
+end
+
+-- Events are written whole, up to 120 KB of a message. So a call counts those that it writes, ends after so many bytes,
+-- and says what is left. Returns what is left of `room` after this message.
+local EVENT_BYTES = 262144
+local function room_after(k, member, room)
+  return room - redis.call('HSTRLEN', k.events, member)
 end

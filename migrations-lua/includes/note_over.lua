@@ -17,6 +17,7 @@ local function note_over(k, now, members, ttl)
       gone[#gone + 1] = members[i]
     end
   end
-  drop_all(k, gone, 'expired')
+  -- What is too much for one call is found again.
+  drop_all(k, freeable(k, gone), 'expired')
   return #members
 end

@@ -13,7 +13,7 @@ local function page_after(zset, low, high, score, member, limit)
   local from = redis.call('ZCARD', zset) - redis.call('ZCOUNT', zset, low, '+inf')
   if score then
     local lowest = from
-    from = redis.call('ZCOUNT', zset, '-inf', string.format('(%s', score))
+    from = redis.call('ZCOUNT', zset, '-inf', table.concat({ '(', score }))
     local upto = from + redis.call('ZCOUNT', zset, score, score)
     while from < upto do
       local middle = math.floor((from + upto) / 2)

@@ -1,7 +1,7 @@
--- Moves up to `limit` messages with a priority that have fallen due into `ready`. Returns whether more are left.
+-- Moves up to `limit` messages with a priority that have fallen due into `ready`. Returns how many.
 local function promote(now, limit, delayed_prio, ready, extra_key)
   local due = redis.call('ZRANGEBYSCORE', delayed_prio, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
-  if #due == 0 then return false end
+  if #due == 0 then return 0 end
   local members, ranked = {}, {}
   for i = 1, #due, 2 do members[#members + 1] = due[i] end
   local extras = redis.call('HMGET', extra_key, unpack(members))
@@ -12,5 +12,5 @@ local function promote(now, limit, delayed_prio, ready, extra_key)
   end
   redis.call('ZREM', delayed_prio, unpack(members))
   redis.call('ZADD', ready, unpack(ranked))
-  return #members == limit
+  return #members
 end

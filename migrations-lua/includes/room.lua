@@ -8,20 +8,80 @@ local function count_live(k, now, ended)
   return count
 end
 
--- Drops the earliest due message that is not leased. Returns whether there was one.
-local function drop_oldest(k, now)
-  local oldest, earliest = nil, math.huge
+-- The messages that wait and are not leased, for whoever drops the earliest due of them. The earliest of each set and of each
+-- priority is looked up once, so a call costs a look for each priority, and not each drop. Returns three functions: one
+-- dooms the earliest and says whether there was one, the next drops the doomed, all at once, and the last notes a message
+-- that the same call puts where it waits.
+local function queue_of(k)
+  -- The first of each source, a set or a priority, and what this call has put there: members, and by index dues, sources,
+  -- and how many this call had put there before: of what is due at once the one that was published first goes first.
+  local members, dues, sources, orders, noted = {}, {}, {}, {}, 0
   for _, key in ipairs({ k.delayed, k.delayed_prio }) do
-    local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-    if first[1] and tonumber(first[2]) < earliest then oldest, earliest = first[1], tonumber(first[2]) end
+    local list, place = redis.call('ZRANGE', key, 0, 3, 'WITHSCORES'), #members + 1
+    if list[1] then
+      members[place], dues[place], orders[place] = list[1], tonumber(list[2]), 0
+      sources[place] = { key = key, list = list, at = 1, seen = #list / 2, round = 0 }
+    end
   end
   local first = redis.call('ZRANGE', k.ready, 0, 0, 'WITHSCORES')
   while first[1] do
-    local due = rank_due(first[2])
-    if due < earliest then oldest, earliest = first[1], due end
-    local next_priority = string.format('%d', tonumber(first[2]) - due + 35184372088832)
+    local due, place = rank_due(first[2]), #members + 1
+    local lowest = tonumber(first[2]) - due
+    members[place], dues[place], orders[place] = first[1], due, 0
+    sources[place] = { key = k.ready, lowest = lowest, list = first, at = 1, seen = 1, round = 0 }
+    local next_priority = string.format('%d', lowest + 35184372088832)
     first = redis.call('ZRANGEBYSCORE', k.ready, next_priority, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   end
-  if oldest then drop_all(k, { oldest }, 'expired') end
-  return oldest ~= nil
+
+  local due_of, gone, doomed, round = {}, {}, {}, 0
+  local function drop_doomed()
+    drop_all(k, doomed, 'expired')
+    doomed, round = {}, round + 1
+  end
+  -- Puts the next of a source in this place; false where there is none.
+  local function advance(zset, source, place)
+    source.at = source.at + 2
+    if not source.list[source.at] then
+      -- What was dropped since the last look is not there any more.
+      if source.round ~= round then source.round, source.seen = round, 0 end
+      local from, upto = '-inf', '+inf'
+      if source.lowest then
+        from = string.format('%d', source.lowest)
+        upto = string.format('(%d', source.lowest + 35184372088832)
+      end
+      source.list = redis.call('ZRANGEBYSCORE', zset, from, upto, 'WITHSCORES', 'LIMIT', source.seen, 4)
+      source.at, source.seen = 1, source.seen + #source.list / 2
+    end
+    local member, score = source.list[source.at], source.list[source.at + 1]
+    if not member then return false end
+    members[place], dues[place], sources[place] = member, source.lowest and rank_due(score) or tonumber(score), source
+    return true
+  end
+  local function doom_oldest()
+    while #members > 0 do
+      local place, due = 1, dues[1]
+      for i = 2, #members do
+        if dues[i] < due or (dues[i] == due and orders[i] < orders[place]) then place, due = i, dues[i] end
+      end
+      local member, source = members[place], sources[place]
+      if not source or not advance(source.key, source, place) then
+        local last = #members
+        members[place], dues[place], sources[place], orders[place] = members[last], dues[last], sources[last], orders[last]
+        members[last], dues[last], sources[last], orders[last] = nil, nil, nil, nil
+      end
+      if not gone[member] and (due_of[member] or due) == due then
+        gone[member] = true
+        doomed[#doomed + 1] = member
+        return true
+      end
+    end
+    return false
+  end
+  local function note(member, due)
+    due_of[member], noted = due, noted + 1
+    local place = #members + 1
+    members[place], dues[place], sources[place], orders[place] = member, due, false, noted
+  end
+
+  return doom_oldest, drop_doomed, note
 end

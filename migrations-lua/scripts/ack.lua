@@ -16,24 +16,27 @@
 -- ARGV[3] common: the seal that all have, or ''
 -- ARGV[4..] n members; n seals unless all have one; where calls are to be kept, for each when its call began (ms; '' for
 --   none) and its report
--- returns: n when all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again; or 'STALE'
+-- returns: n when all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again, 4 not looked at,
+--   since there is too much to write or to free; or 'STALE'
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; an HMGET more in a topic where some messages are
 --   not plain, 4 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key
-local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules')
+local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules', 'large')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
-local now = now_ms()
+local now, up = now_ms()
 local n = tonumber(ARGV[2])
 
 -- The usual group: first attempts of one run, all held, in a topic without a TTL that retains no acked messages.
 local plain = not meta[2] or string.find(meta[2], '^%d,,,')
+local most = n
+if meta[3] then most = #rare().freeable({ messages = KEYS[3] }, { unpack(ARGV, 4, n + 3) }) end
 local own, known = ARGV[3] == '', nil
-if plain and not own and redis.call('EXISTS', KEYS[4]) == 1 then
+if plain and not own and most == n and redis.call('EXISTS', KEYS[4]) == 1 then
   -- In a topic where something failed once, most of what is acked still is plain.
   known = redis.call('HMGET', KEYS[4], unpack(ARGV, 4, n + 3))
   for i = 1, n do own = own or known[i] end
 end
-if plain and not own then
+if plain and not own and most == n then
   -- The common seal: attempt * 4096 + generation * 2 + last.
   local seal = tonumber(ARGV[3])
   local last, generation = seal % 2, math.floor(seal / 2) % 2048
@@ -64,14 +67,23 @@ local lib = rare()
 local members, seals, scores, extras = lib.read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4], known)
 local acked_ms = lib.parse_rules(meta[2]).acked_ms
 local codes, good, known, kept, repeated = {}, {}, {}, {}, 0
+local notes = (ARGV[3] ~= '' and n or 2 * n) + 3
+local k = { messages = KEYS[3], extra = KEYS[4], meta = KEYS[5], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8],
+  events = KEYS[9], acked = KEYS[10], dead_out = KEYS[11] }
+-- Events are written only where acked messages are kept, and calls made them.
+local noted = acked_ms > 0 and #ARGV > notes
+local room = lib.EVENT_BYTES
 for i = 1, n do
   local member = members[i]
-  if lib.holds(seals[i], scores[i], extras[i], now) then
+  if room <= 0 or i > most then
+    codes[i] = 4
+  elseif lib.holds(seals[i], scores[i], extras[i], now) then
     codes[i] = 0
     good[#good + 1] = member
     known[#good] = extras[i]
     local _, generation = lib.open_seal(seals[i])
-    kept[2 * #good - 1], kept[2 * #good] = lib.pack_lease(now, generation), member
+    kept[2 * #good - 1], kept[2 * #good] = lib.pack_lease(up, generation), member
+    if noted then room = lib.room_after(k, member, room) end
   elseif acked_ms > 0 and lib.holds(seals[i], redis.call('ZSCORE', KEYS[10], member), extras[i], now - acked_ms) then
     codes[i], repeated = 3, repeated + 1
   else
@@ -79,13 +91,10 @@ for i = 1, n do
   end
 end
 if #good > 0 then
-  local notes = (ARGV[3] ~= '' and n or 2 * n) + 3
-  local k = { acked = KEYS[10], meta = KEYS[5], messages = KEYS[3], extra = KEYS[4], keys = KEYS[6], expires = KEYS[7],
-    first_due = KEYS[8], events = KEYS[9], dead_out = KEYS[11] }
   local removed = redis.call('ZREM', KEYS[1], unpack(good))
   if removed < #good then redis.call('ZREM', KEYS[2], unpack(good)) end
   if acked_ms > 0 then
-    for i = 1, #ARGV > notes and n or 0 do
+    for i = 1, noted and n or 0 do
       local at, report = ARGV[notes + 2 * i - 1], ARGV[notes + 2 * i]
       if codes[i] == 0 and at ~= '' then
         lib.add_events(k, members[i], lib.event('c', tonumber(at), lib.open_seal(seals[i]), report))
@@ -98,7 +107,7 @@ if #good > 0 then
       local _, _, _, _, rest = lib.parse_extra(known[i])
       if rest ~= '' then lib.free_key(k, good[i], rest) end
     end
-    lib.trim_acked(k, 2 * #good)
+    lib.trim_acked(k, #good + 16)
   elseif extras[1] == nil and plain then
     redis.call('HDEL', KEYS[3], unpack(good))
   else

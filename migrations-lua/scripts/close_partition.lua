@@ -4,19 +4,21 @@
 -- ARGV[2] number: the topic's
 -- ARGV[3] force: 1 to delete it with what is in it
 -- ARGV[4] how long the mark stays, ms
--- returns: 'OK', 'NOT_EMPTY', 'UNTOLD' where nothing is in it but deaths that are still to be told of elsewhere, or 'STALE'
+-- returns: 'OK', 'NOT_EMPTY', 'MORE' where time has brought more than was carried out, 'UNTOLD' where nothing is in it but
+--   deaths that are still to be told of elsewhere, or 'STALE'
 -- cost: HMGET, 6 ZCARD, EXISTS, UNLINK, HSET, PEXPIRE
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 if ARGV[3] ~= '1' then
   redis.call('ZREM', k.unack, '')
-  sweep(k, now_ms(), 128, parse_rules(meta[2]))
+  local now = now_ms()
+  local more = sweep(k, now, 128, parse_rules(meta[2]))
   local messages = 0
   for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.unack, k.last, k.dead }) do
     messages = messages + redis.call('ZCARD', key)
   end
-  if messages > 0 then return 'NOT_EMPTY' end
+  if messages > 0 then return more and 'MORE' or 'NOT_EMPTY' end
   if redis.call('EXISTS', k.dead_out) == 1 then return 'UNTOLD' end
 end
 for _, key in ipairs({

@@ -8,20 +8,20 @@
 -- ARGV[2] n: extensions of different messages, at most 128
 -- ARGV[3] common: the seal that all have, or ''
 -- ARGV[4..] n members; n seals unless all have one; n lease_ms, n caps (ms: the latest deadline that the lease may have)
--- returns: {now, code and deadline ms for each: 0 ok, 1 lease lost, 2 no such message} or 'STALE'
+-- returns: {now, now rounded up, code and deadline ms for each: 0 ok, 1 lease lost, 2 no such message} or 'STALE'
 -- cost: HGET, ZREM, TIME, ZMSCORE, EXISTS a group; one ZADD a message
 if redis.call('HGET', KEYS[5], 'topic') ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
-local now = now_ms()
+local now, up = now_ms()
 local n = tonumber(ARGV[2])
 local members, seals, scores, extras = read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4])
 local options = (ARGV[3] ~= '' and n or 2 * n) + 3
-local reply = { now }
+local reply = { now, up }
 for i = 1, n do
   local member, code = members[i], 0
   local deadline = holds(seals[i], scores[i], extras[i], now)
   if deadline then
-    local wanted = math.min(now + tonumber(ARGV[options + i]), tonumber(ARGV[options + n + i]))
+    local wanted = math.min(up + tonumber(ARGV[options + i]), tonumber(ARGV[options + n + i]))
     if wanted > deadline then
       local _, generation, last = open_seal(seals[i])
       deadline = wanted

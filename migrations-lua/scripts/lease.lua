@@ -14,18 +14,18 @@
 -- ARGV[4] sized: 1 when a want is bounded below what a reply holds, so that every size has to be looked at
 -- ARGV[5..] for each want max_messages, lease_ms; when sized also max_bytes, begun (1: it has messages from an earlier
 --   call). Wants that follow each other with the same lease_ms are one, unless sized
--- returns: {now, next event ms (0: none, or not asked), more 0|1, leases ended, of them dead, messages expired, topic's
+-- returns: {now, now rounded up, next event ms (0: none, or not asked), more 0|1, leases ended, messages that died, messages expired, topic's
 --   max_attempts, {member, due, …}, bodies, {attempt, attempts left, priority, key, …} (empty: all plain), granted for
 --   each want (empty unless sized: in order)} without the last two where both are empty; or 'STALE'. Where dueq sends the
 --   messages itself a key is only told of that is to be given up when the call begins
 -- cost: HMGET, ZREM, TIME, EXISTS, 2 ZRANGEBYSCORE, ZCOUNT, ZPOPMIN, HMGET, ZADD, HINCRBY a group; at most 128 messages
 --   and 256 KiB; 4 to 8 calls more where there are messages that are not plain; 4 ZRANGE and an HSET when it waits in vain
 local LIMIT, REPLY_BYTES = 128, 262144
-local meta = redis.call('HMGET', KEYS[5], 'topic', 'max_attempts', 'large', 'rules')
+local meta = redis.call('HMGET', KEYS[5], 'topic', 'max_attempts', 'large', 'rules', 'lowered')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 -- A first write that removes, and misses: at maxmemory everything after it is let through.
 redis.call('ZREM', KEYS[1], '')
-local now = now_ms()
+local now, up = now_ms()
 local ttl, k, lib
 if meta[4] then
   lib = rare()
@@ -33,7 +33,7 @@ if meta[4] then
   if rules.paused then
     -- Nothing that is published concerns those who sleep; a resume wakes them.
     redis.call('HSET', KEYS[5], 'sleep', '0')
-    return { now, 0, 0, 0, 0, 0, tonumber(meta[2]), {}, {} }
+    return { now, up, 0, 0, 0, 0, 0, tonumber(meta[2]), {}, {} }
   end
   ttl = rules.ttl
 end
@@ -43,25 +43,27 @@ local ended, died, expired, more = 0, 0, 0, false
 if special or redis.call('ZCOUNT', KEYS[1], '-inf', int(now * 2048 + 2047)) > 0 then
   lib = lib or rare()
   k = lib.partition(KEYS)
-  ended, died, expired, more = lib.end_leases(k, now, 128, ttl)
+  ended, died, expired, more = lib.end_leases(k, now, 32, ttl)
   -- What has just ended has an `extra` now.
   special = special or ended > 0
 end
 -- Order by priority holds only once all that is due stands in `ready`: grant nothing before.
-local unpromoted = special and lib.promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6])
+local unpromoted = special and lib.promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6]) == LIMIT
 
 local sized = ARGV[4] == '1'
 local step = sized and 4 or 2
 local wanted = 0
 for i = 5, #ARGV, step do wanted = wanted + tonumber(ARGV[i]) end
-local most = unpromoted and 0 or math.min(wanted, LIMIT)
+local most = unpromoted and 0 or math.min(wanted, LIMIT - 2 * ended)
 local capped = unpromoted
--- What has outlived its time to live is never granted.
-if special and most > 0 and (ttl or redis.call('EXISTS', k.expires) == 1) then
-  local dropped, clear = lib.clear_head(k, now, most, ttl)
-  expired = expired + dropped
-  if not clear then most, capped = 0, true end
+-- What has outlived its time to live, or used up attempts of which fewer are allowed now, is never granted.
+if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) == 1) then
+  local dropped, buried, clear = lib.clear_head(k, now, up, most, ttl, meta[5] and tonumber(meta[2]))
+  expired, died = expired + dropped, died + buried
+  -- What a call has done for others it grants less.
+  most = clear and math.max(math.min(most, LIMIT - 2 * ended - dropped - 2 * buried), 0) or 0
 end
+capped = capped or most < math.min(wanted, LIMIT)
 local ranked = special and most > 0 and math.min(most, redis.call('ZCARD', KEYS[8])) or 0
 
 -- found: member, due, …; its first `ranked` pairs come from `ready`.
@@ -69,7 +71,7 @@ local found, bodies, granted = {}, {}, {}
 if most > 0 and (sized or meta[3]) then
   local full
   lib = lib or rare()
-  found, bodies, granted, ranked, full = lib.take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4])
+  found, bodies, granted, ranked, full = lib.take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4], KEYS[13])
   capped = capped or full
 else
   if ranked > 0 then found = redis.call('ZPOPMIN', KEYS[8], ranked) end
@@ -96,7 +98,7 @@ if taken > 0 then
   local want = 5
   while at < taken do
     local upto = math.min(taken, at + (granted[(want - 5) / step + 1] or tonumber(ARGV[want])))
-    local score = pack_lease(now + tonumber(ARGV[want + 1]), generation)
+    local score = pack_lease(up + tonumber(ARGV[want + 1]), generation)
     for i = at + 1, upto do
       local member = found[2 * i - 1]
       members[i] = member
@@ -124,7 +126,7 @@ if taken > 0 then
         local counted, own_max, rest
         attempts, counted, own_max, priority, rest = lib.parse_extra(extras[i])
         left = math.max((tonumber(own_max) or topic_max) - counted - 1, 0)
-        if attempts > 0 and ARGV[3] < '2' then lib.add_events(k, members[i], lib.event('g', now, attempts + 1, '')) end
+        if attempts > 0 and ARGV[3] < '2' then lib.add_events(k, members[i], lib.event('g', up, attempts + 1, '')) end
         if rest ~= '' then
           key = ARGV[3] < '2' and lib.grant_key(k, members[i], extras[i]) or lib.call_key(extras[i])
         end
@@ -146,8 +148,8 @@ if (ARGV[3] == '1' or ARGV[3] == '3') and not capped then
   next_at = (lib or rare()).next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
   redis.call('HSET', KEYS[5], 'sleep', next_at == 0 and '9007199254740992' or int(next_at))
 end
-local reply = { now, next_at, (capped or more) and 1 or 0, ended, died, expired, tonumber(meta[2]), found, bodies }
+local reply = { now, up, next_at, (capped or more) and 1 or 0, ended, died, expired, tonumber(meta[2]), found, bodies }
 if #facts > 0 or #granted > 0 then
-  reply[10], reply[11] = facts, granted
+  reply[11], reply[12] = facts, granted
 end
 return reply

@@ -14,8 +14,8 @@ local meta = redis.call('HMGET', k.meta, 'topic', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now = now_ms()
-end_leases(k, now, 128, parse_rules(meta[3]).ttl)
-promote(now, 256, k.delayed_prio, k.ready, k.extra)
+end_leases(k, now, 32, parse_rules(meta[3]).ttl)
+promote(now, 128, k.delayed_prio, k.ready, k.extra)
 local state, limit = ARGV[2], tonumber(ARGV[3])
 local due, later = int(now), string.format('(%d', now)
 local leased = string.format('(%d', now * 2048 + 2047)
@@ -64,6 +64,10 @@ local room = tonumber(ARGV[7])
 if room > 0 then
   local bytes, at = 0, 0
   while at < #members do
+    if at > 0 and bytes >= room then
+      more = true
+      break
+    end
     local body = redis.call('HGET', k.messages, members[at + 1]) or ''
     bytes = bytes + #body
     if at > 0 and bytes > room then

@@ -6,18 +6,20 @@
 -- ARGV[2] limit
 -- ARGV[3] bytes of definitions, about; one comes whatever its size
 -- returns: {more 0|1, name, state, definition, …}
--- cost: ZRANGEBYLEX; 2 HGET for each
+-- cost: ZRANGEBYLEX, HMGET; HSTRLEN and HGET for each
 local limit, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local names = redis.call('ZRANGEBYLEX', KEYS[3], ARGV[1], '+', 'LIMIT', 0, limit + 1)
+local states = #names > 0 and redis.call('HMGET', KEYS[2], unpack(names))
 local reply, bytes = { #names > limit and 1 or 0 }, 0
 for i = 1, math.min(#names, limit) do
-  local state, entry = redis.call('HGET', KEYS[2], names[i]), redis.call('HGET', KEYS[1], names[i])
+  -- What does not come any more is not read: 1 MiB takes a millisecond.
+  bytes = bytes + redis.call('HSTRLEN', KEYS[1], names[i])
+  if bytes > most and #reply > 1 then
+    reply[1] = 1
+    break
+  end
+  local state, entry = states[i], redis.call('HGET', KEYS[1], names[i])
   if state and entry then
-    bytes = bytes + #entry
-    if bytes > most and #reply > 1 then
-      reply[1] = 1
-      break
-    end
     local n = #reply
     reply[n + 1], reply[n + 2], reply[n + 3] = names[i], state, entry
   end

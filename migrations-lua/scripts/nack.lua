@@ -9,45 +9,52 @@
 --   the due time itself), random unit for the backoff's jitter, instant of the grant, when the call began that failed
 --   (ms) or '', its report or else the reason (JSON) or ''
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
---   4 dead, 5 expired} or 'STALE'
+--   4 dead, 5 expired, 6 not looked at, since there is too much to write} or 'STALE'
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'backoff', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
-local now = now_ms()
+local now, up = now_ms()
 local n = tonumber(ARGV[2])
 local ttl = parse_rules(meta[5]).ttl
 local members, seals, scores, extras = read_leases(ARGV, n, k.unack, k.last, k.extra)
 local options = (ARGV[3] ~= '' and n or 2 * n) + 3
-local reply, earliest = { now, 0 }, math.huge
+local reply, earliest, room = { now, 0 }, math.huge, EVENT_BYTES
 local totals = { n = 0, d = 0, r = 0, u = 0, w = 0 }
 for i = 1, n do
   local member, code, due = members[i], nil, 0
   local at = options + 6 * (i - 1)
   local kind, delay, called, reason = ARGV[at + 1], ARGV[at + 2], ARGV[at + 5], ARGV[at + 6]
-  if not holds(seals[i], scores[i], extras[i], now) then
+  if room <= 0 then
+    code = 6
+  elseif not holds(seals[i], scores[i], extras[i], now) then
     code = redis.call('HEXISTS', k.messages, member) == 1 and 1 or 2
   else
     local attempts, counted, own_max, priority, rest = parse_extra(extras[i])
     local attempt = attempts + 1
     totals[kind] = totals[kind] + 1
     if kind == 'n' or kind == 'd' then counted = counted + 1 end
-    redis.call('ZREM', k.unack, member)
-    redis.call('ZREM', k.last, member)
     local _, _, own_policy = parse_rest(rest)
     local policy = own_policy ~= '' and own_policy or meta[4]
+    local after = 0
     if string.byte(delay) == 64 then
       due = tonumber(string.sub(delay, 2))
-    elseif string.byte(delay) == 60 then
-      due = now + math.min(tonumber(string.sub(delay, 2)), 10 * longest_delay(policy))
-    elseif delay ~= '' then
-      due = now + tonumber(delay)
-    elseif kind == 'n' then
-      due = now + backoff(policy, counted, ARGV[at + 3])
     else
-      due = now
+      if string.byte(delay) == 60 then
+        after = math.min(tonumber(string.sub(delay, 2)), 10 * longest_delay(policy))
+      elseif delay ~= '' then
+        after = tonumber(delay)
+      elseif kind == 'n' then
+        after = backoff(policy, counted, ARGV[at + 3])
+      end
+      due = after > 0 and up + after or now
     end
+    -- Taking a long policy apart costs as much as eight times its bytes.
+    room = room_after(k, member, room) - #reason - 8 * #own_policy
+    -- Where it goes is known: nothing fails from here on.
+    redis.call('ZREM', k.unack, member)
+    redis.call('ZREM', k.last, member)
 
     local over = kind ~= 'd' and expiry(k, member, rest, now, ttl)
     if over and over <= now then
@@ -61,15 +68,15 @@ for i = 1, n do
         if called ~= '' then
           lines = event('c', tonumber(called), attempt, reason)
         else
-          lines = event(kind == 'r' and 'r' or 'n', now, attempt, reason)
+          lines = event(kind == 'r' and 'r' or 'n', up, attempt, reason)
         end
         if attempts == 0 and called == '' then lines = table.concat({ event('g', tonumber(ARGV[at + 4]), attempt, ''), lines }) end
-        if dead then lines = table.concat({ lines, event('d', now, attempt, '') }) end
+        if dead then lines = table.concat({ lines, event('d', up, attempt, '') }) end
         add_events(k, member, lines)
       end
       if dead then
-        code, due = 4, now
-        bury(k, member, rest, now)
+        code, due = 4, up
+        bury(k, member, rest, up)
       else
         code = due > now and 0 or 3
         place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)

@@ -11,8 +11,8 @@
 -- ARGV[8] acked_max: how many acked messages are retained, or '' for the default
 -- returns: 'OK'; 'STALE' where a later topic of this name, or a later revision, is there; 'DELETED' where the topic is
 --   not any more
--- cost: HMGET, HDEL, HSET, three times HSET or HDEL, PUBLISH, maybe UNLINK
-local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules')
+-- cost: HMGET, HDEL, HSET, three times HSET or HDEL, PUBLISH, maybe HSET and UNLINK
+local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts')
 local number, revision = tonumber(ARGV[1]), tonumber(ARGV[2])
 if meta[1] then
   local gone, known, changed = string.match(meta[1], '^(%-?)(%d+) ?(%d*)$')
@@ -20,7 +20,7 @@ if meta[1] then
   if gone == '-' and known >= number then return 'DELETED' end
   if known > number or (known == number and changed > revision) then return 'STALE' end
   if known == number and changed == revision then return 'OK' end
-  if known ~= number then meta[2] = false end
+  if known ~= number then meta[2], meta[3] = false, false end
 end
 -- A first write that removes, and misses: what the registry says by now is told at maxmemory too.
 redis.call('HDEL', KEYS[1], '')
@@ -42,6 +42,8 @@ if ARGV[8] == '' then
 else
   redis.call('HSET', KEYS[1], 'acked_max', ARGV[8])
 end
+-- Messages may have failed more often than is allowed now: leases look at that from now on.
+if tonumber(ARGV[3]) < tonumber(meta[3] or 0) then redis.call('HSET', KEYS[1], 'lowered', '1') end
 -- Without a TTL nobody keeps up when messages first fell due.
 if string.byte(ARGV[6]) == 44 then redis.call('UNLINK', KEYS[2]) end
 -- Consumers may wait for the topic before it exists, or under another configuration.

@@ -6,11 +6,11 @@
 -- ARGV[2] n: messages, at most 128
 -- ARGV[3] large: 1 when a body is above 1 KiB, so that leases look at sizes from now on
 -- ARGV[4..] n pairs delay in ms ('@' before an instant), member; n pairs member, body
--- returns: {now ms, wake 0|1} or 'STALE'
+-- returns: {now ms, wake 0|1, now rounded up} or 'STALE'
 -- cost: HMGET, TIME, HSET, ZADD, HINCRBY a group
 local meta = redis.call('HMGET', KEYS[3], 'topic', 'sleep', 'large')
 if meta[1] ~= ARGV[1] then return 'STALE' end
-local now = now_ms()
+local now, up = now_ms()
 local n = tonumber(ARGV[2])
 
 local formatted, earliest = {}, math.huge
@@ -18,7 +18,7 @@ for i = 4, 2 * n + 2, 2 do
   local asked = ARGV[i]
   local score = formatted[asked]
   if not score then
-    local due = due_at(asked, now)
+    local due = due_at(asked, now, up)
     if due < earliest then earliest = due end
     score = int(due)
     formatted[asked] = score
@@ -33,4 +33,4 @@ if type(stored) == 'table' and stored.err then return stored end
 redis.call('ZADD', KEYS[2], unpack(ARGV, 4, 2 * n + 3))
 redis.call('HINCRBY', KEYS[3], 'published', n)
 if ARGV[3] == '1' and not meta[3] then redis.call('HSET', KEYS[3], 'large', '1') end
-return { now, wake(KEYS[3], meta[2], earliest) }
+return { now, wake(KEYS[3], meta[2], earliest), up }

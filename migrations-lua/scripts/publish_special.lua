@@ -7,34 +7,39 @@
 -- ARGV[4..] for each message member, delay in ms ('@' before an instant), body, priority, ttl ms or '', key or '',
 --   on_duplicate (of a copy, which comes in whatever the topic's bound, 'copy'), extra or '', idempotency key or '', its fingerprint, how long it answers, ms
 -- returns: {now, wake 0|1, messages that expired, then for each code, member, state, due or deadline}: code 0 stored,
---   1 a message answers for it, 2 replaced, 3 duplicate_key, 4 message_leased, 5 idempotency_key_reused, 6 topic_full; or
---   'STALE'
--- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 12 calls for each message that meets another of its key or has
---   an idempotency key; 8 more for each when the topic has a bound
+--   1 a message answers for it, 2 replaced, 3 duplicate_key, 4 message_leased, 5 idempotency_key_reused, 6 topic_full,
+--   7 not looked at, since there is too much to write; or 'STALE'
+-- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
+--   an idempotency key; 8 more for each when the topic has a bound; where it is full, a sweep of 32 steps, a range for
+--   each priority among the ready and 11 calls for each of 64 to 128 messages that are dropped
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 -- At maxmemory this first write is refused, and with it the whole group.
 local probe = redis.pcall('HSET', k.meta, 'topic', ARGV[1])
 if type(probe) == 'table' and probe.err then return probe end
-local now = now_ms()
+local now, up = now_ms()
 local rules = parse_rules(meta[4])
 local n = tonumber(ARGV[2])
 local published, replaced, expired, earliest, swept, room = 0, 0, 0, math.huge, false, nil
+local events_room = EVENT_BYTES
+-- What a full topic drops: see the include room.
+local doom_oldest, drop_doomed, note_waiting
+-- A bound that was lowered is reached by and by.
+local most_drops = math.max(math.floor(64 / n), 2)
 local reply = { now, 0, 0 }
 
 -- No key is in the call twice, so who holds them can be asked at once.
 local wanted = {}
 for i = 1, n do wanted[i] = ARGV[11 * i - 2] end
 local holders = redis.call('HMGET', k.keys, unpack(wanted))
--- New messages go to Redis together at the end; in a topic with a bound each at once, since the next one counts it.
+-- New messages go to Redis together at the end, or before something counts or drops them.
 local bodies, extras, held, expiring, waiting, later, ready = {}, {}, {}, {}, {}, {}, {}
 local function add(list, a, b)
   list[#list + 1] = a
   list[#list + 1] = b
 end
-local function flush()
-  if #bodies == 0 then return end
+local function store()
   redis.call('HSET', k.messages, unpack(bodies))
   if #extras > 0 then redis.call('HSET', k.extra, unpack(extras)) end
   if #held > 0 then redis.call('HSET', k.keys, unpack(held)) end
@@ -44,15 +49,20 @@ local function flush()
   if #expiring > 0 then redis.call('ZADD', k.expires, unpack(expiring)) end
   bodies, extras, held, expiring, waiting, later, ready = {}, {}, {}, {}, {}, {}, {}
 end
+local function flush()
+  if #bodies > 0 then store() end
+  if drop_doomed then drop_doomed() end
+end
 
 for i = 1, n do
   local at = 11 * i - 8
   local member, body, priority, ttl = ARGV[at + 1], ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]
   local key, on_duplicate, extra, idem, fingerprint = ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9], ARGV[at + 10]
-  local due = due_at(ARGV[at + 2], now)
+  local due = due_at(ARGV[at + 2], now, up)
   local code, state, repeated
+  if events_room <= 0 then code, state, due = 7, '', 0 end
 
-  local first = idem ~= '' and redis.call('HGET', k.idem, idem)
+  local first = not code and idem ~= '' and redis.call('HGET', k.idem, idem)
   if first then
     local until_ms, before, word, when, answered = string.match(first, '^(%d+),(%x+),(%a+),(%d+),(.*)$')
     if tonumber(until_ms) > now then
@@ -67,6 +77,8 @@ for i = 1, n do
 
   local holder = not code and key ~= '' and holders[i]
   if holder then
+    events_room = room_after(k, holder, events_room)
+    if drop_doomed then flush() end
     local where, when, known = settle(k, holder, now, rules)
     if where == 'delayed' or where == 'ready' or where == 'leased' then
       if on_duplicate == 'return' then
@@ -82,29 +94,36 @@ for i = 1, n do
         redis.call('ZREM', k.expires, holder)
         redis.call('ZREM', k.first_due, holder)
         redis.call('HSET', k.extra, holder, format_extra(attempts, counted, max_attempts, priority, rest))
-        add_events(k, holder, event('u', now, 0, ''))
+        add_events(k, holder, event('u', up, 0, ''))
         code, state, member = 2, due > now and 'delayed' or 'ready', holder
         replaced = replaced + 1
       end
     else
       room = nil
     end
+    -- It is due at another time now, or waits again.
+    if note_waiting and (where == 'delayed' or where == 'ready') then note_waiting(holder, code == 2 and due or when) end
   end
 
   if on_duplicate == 'copy' then
     -- The next one counts it.
     room = nil
   elseif not code and rules.max_messages then
+    if not room then flush() end
     room = room or rules.max_messages - count_live(k, now, swept)
     if room <= 0 and not swept then
-      sweep(k, now, 128, rules)
+      flush()
+      sweep(k, now, 32, rules)
       swept, room = true, rules.max_messages - count_live(k, now, true)
     end
     local drops = 0
-    while room <= 0 and rules.drops_oldest and drops < 64 and drop_oldest(k, now) do
-      room, drops, expired = room + 1, drops + 1, expired + 1
+    if room <= 0 and rules.drops_oldest then
+      if not doom_oldest then doom_oldest, drop_doomed, note_waiting = queue_of(k) end
+      while room <= 0 and drops < most_drops and doom_oldest() do
+        room, drops, expired = room + 1, drops + 1, expired + 1
+      end
     end
-    -- A bound that was lowered is reached by and by: what made room comes in.
+    -- What made room comes in.
     if room <= 0 and drops == 0 then
       code, state, due = 6, '', 0
     else
@@ -129,10 +148,10 @@ for i = 1, n do
     end
     if ttl ~= '' then add(expiring, int(due + tonumber(ttl)), member) end
     if due < earliest then earliest = due end
-    if code == 2 or rules.max_messages then flush() end
+    if note_waiting and code == 0 then note_waiting(member, due) end
   end
   if idem ~= '' and code <= 2 and not repeated then
-    local over = int(now + tonumber(ARGV[at + 11]))
+    local over = int(up + tonumber(ARGV[at + 11]))
     redis.call('HSET', k.idem, idem, table.concat({ over, ',', fingerprint, ',', state, ',', int(due), ',', member }))
     redis.call('ZADD', k.idem_due, over, idem)
   end

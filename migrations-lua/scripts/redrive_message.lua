@@ -8,13 +8,13 @@ local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
-local now = now_ms()
+local now, up = now_ms()
 local rules = parse_rules(meta[4])
 local member = ARGV[2]
 local state, _, extra = settle(k, member, now, rules)
 if not state then return 'NONE' end
 if state ~= 'dead' then return 'NOT_DEAD' end
-local fresh = revive(k, member, now, now, extra, rules)
+local fresh = revive(k, member, now, now, up, extra, rules)
 if not fresh then return 'DUPLICATE' end
 redis.call('HINCRBY', k.meta, 'redriven', 1)
 return { now, wake(k.meta, meta[2], now), snapshot(k, member, 'ready', now, fresh, tonumber(meta[3]), rules.ttl) }

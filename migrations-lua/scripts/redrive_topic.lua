@@ -3,31 +3,36 @@
 -- ARGV[1] topic: number and revision
 -- ARGV[2] limit: at most 128
 -- ARGV[3] skip: dead ones before that stay, since their key is taken
--- ARGV[4] base: instant from which on they fall due, ms; '' for now
+-- ARGV[4] base: instant from which on they fall due, ms, as the first call said; '' in that
 -- ARGV[5] index: of the first of them among all of the request
 -- ARGV[6] of: how many the request redrives in all; '' for as many as are dead, but at most ARGV[8]
--- ARGV[7] spread, ms: the i-th falls due at base + spread * i / of
+-- ARGV[7] spread, ms: the i-th falls due at base + spread * i / of, rounded up
 -- ARGV[8] most: messages that the request redrives
--- returns: {now, wake 0|1, redriven, skipped, dead left, of} or 'STALE'
+-- returns: {now, wake 0|1, redriven, skipped, dead left, of, base} or 'STALE'
 -- cost: HMGET, ZREM, TIME, ZRANGE, HMGET; up to 10 calls a message
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
-local now = now_ms()
+local now, up = now_ms()
 local rules = parse_rules(meta[3])
-if ARGV[6] == '' then sweep(k, now, 128, rules) end
+if ARGV[6] == '' then sweep(k, now, 64, rules) end
 local of = ARGV[6] == '' and math.min(redis.call('ZCARD', k.dead), tonumber(ARGV[8])) or tonumber(ARGV[6])
-local base = ARGV[4] == '' and now or tonumber(ARGV[4])
+local base = ARGV[4] == '' and up or tonumber(ARGV[4])
 local index, skip, spread = tonumber(ARGV[5]), tonumber(ARGV[3]), tonumber(ARGV[7])
 local want = math.min(tonumber(ARGV[2]), of - index)
-local redriven, skipped, earliest = 0, 0, math.huge
+local redriven, skipped, earliest, room = 0, 0, math.huge, EVENT_BYTES
 if want > 0 then
   local members = redis.call('ZRANGE', k.dead, skip, skip + want - 1)
   local extras = #members > 0 and redis.call('HMGET', k.extra, unpack(members)) or {}
   for i = 1, #members do
-    local due = math.max(now, base + math.floor(spread * (index + redriven) / of))
-    if revive(k, members[i], due, now, extras[i], rules) then
+    if room <= 0 then break end
+    room = room_after(k, members[i], room)
+    local delay = math.ceil(spread * (index + redriven) / of)
+    local due = delay > 0 and math.max(now, base + delay) or now
+    local fresh, seen = revive(k, members[i], due, now, up, extras[i], rules)
+    room = room - seen
+    if fresh then
       redriven = redriven + 1
       if due < earliest then earliest = due end
     else
@@ -36,4 +41,4 @@ if want > 0 then
   end
 end
 if redriven > 0 then redis.call('HINCRBY', k.meta, 'redriven', redriven) end
-return { now, wake(k.meta, meta[2], earliest), redriven, skipped, redis.call('ZCARD', k.dead), of }
+return { now, wake(k.meta, meta[2], earliest), redriven, skipped, redis.call('ZCARD', k.dead), of, base }

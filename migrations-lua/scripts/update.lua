@@ -8,31 +8,31 @@
 -- ARGV[6] ttl: ms, '' the topic's, '-' as it is
 -- ARGV[7] max_attempts: number, '' the topic's, '-' as it is
 -- ARGV[8] backoff: policy, '' the topic's, '-' as it is
--- ARGV[9] body that the caller saw, or '' where the body stays
--- ARGV[10] body in its place
--- returns: {now, wake 0|1, the message as the include snapshot has it}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' when
---   the body is another by now; or 'STALE'
--- cost: HMGET, HSET or ZREM, TIME, HGET, up to 8 ZSCORE; up to 12 writes
+-- ARGV[9] new body, or '' where it stays
+-- ARGV[10] events of the message that the caller made the new body of: whatever changes a body adds one
+-- returns: {now, wake 0|1, the message as the include snapshot has it, without a body where the caller gave one,
+--   1 where it has died of it}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' when the events are others by now; or 'STALE'
+-- cost: HMGET, HSTRLEN, HSET or ZREM, TIME, HGET, up to 8 ZSCORE; up to 12 writes
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
-if #ARGV[10] > #ARGV[9] then
+local member = which_member(k, ARGV[2], ARGV[3])
+if member and #ARGV[9] > redis.call('HSTRLEN', k.messages, member) then
   -- At maxmemory this first write is refused, and nothing has changed.
   local probe = redis.pcall('HSET', k.meta, 'topic', ARGV[1])
   if type(probe) == 'table' and probe.err then return probe end
 else
   redis.call('ZREM', k.unack, '')
 end
-local now = now_ms()
+local now, up = now_ms()
 local rules = parse_rules(meta[4])
-local member = which_member(k, ARGV[2], ARGV[3])
 local state, due, extra
 if member then state, due, extra = settle(k, member, now, rules) end
 if not state or (ARGV[2] == '' and which_member(k, '', ARGV[3]) ~= member) then return 'NONE' end
 if state == 'leased' then return 'LEASED' end
 if state == 'acked' then return 'ACKED' end
 if state == 'dead' and ARGV[4] ~= '' then return 'DEAD' end
-if ARGV[9] ~= '' and redis.call('HGET', k.messages, member) ~= ARGV[9] then return 'CHANGED' end
+if ARGV[9] ~= '' and (redis.call('HGET', k.events, member) or '') ~= ARGV[10] then return 'CHANGED' end
 
 local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
 local over, ttl, policy, hold, key = parse_rest(rest)
@@ -40,10 +40,11 @@ if ARGV[5] ~= '' then priority = tonumber(ARGV[5]) end
 if ARGV[7] ~= '-' then max_attempts = ARGV[7] end
 if ARGV[8] ~= '-' then policy = ARGV[8] end
 if ARGV[9] ~= '' then
-  redis.call('HSET', k.messages, member, ARGV[10])
-  if #ARGV[10] > 1024 then redis.call('HSET', k.meta, 'large', '1') end
+  redis.call('HSET', k.messages, member, ARGV[9])
+  if #ARGV[9] > 1024 then redis.call('HSET', k.meta, 'large', '1') end
 end
 
+local dies = false
 if state ~= 'dead' then
   -- When its time to live began: it goes on from there under a new TTL, and begins anew with a new due time.
   local began
@@ -53,7 +54,7 @@ if state ~= 'dead' then
     began = tonumber(redis.call('ZSCORE', k.first_due, member) or due)
   end
   if ARGV[4] ~= '' then
-    due = due_at(ARGV[4], now)
+    due = due_at(ARGV[4], now, up)
     began, over = due, ''
   end
   if ARGV[6] ~= '-' then ttl, over = ARGV[6], '' end
@@ -65,14 +66,22 @@ if state ~= 'dead' then
     redis.call('ZADD', k.first_due, int(began), member)
   end
   for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready }) do redis.call('ZREM', zset, member) end
-  place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+  dies = is_spent(counted, max_attempts, tonumber(meta[3]))
+  if not dies then place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready) end
   state = due > now and 'delayed' or 'ready'
 elseif ARGV[6] ~= '-' then
   ttl = ARGV[6]
 end
 extra = format_extra(attempts, counted, max_attempts, priority, format_rest(over, ttl, policy, hold, key))
 redis.call('HSET', k.extra, member, extra)
-add_events(k, member, event('u', now, 0, ''))
+add_events(k, member, event('u', up, 0, ''))
 local woken = 0
-if state ~= 'dead' then woken = wake(k.meta, meta[2], due) end
-return { now, woken, snapshot(k, member, state, due, extra, tonumber(meta[3]), rules.ttl) }
+if dies then
+  -- Fewer attempts are allowed than have failed.
+  add_events(k, member, event('d', up, attempts, ''))
+  state, due = 'dead', up
+  bury(k, member, format_rest(over, ttl, policy, hold, key), up)
+elseif state ~= 'dead' then
+  woken = wake(k.meta, meta[2], due)
+end
+return { now, woken, snapshot(k, member, state, due, extra, tonumber(meta[3]), rules.ttl, ARGV[9] ~= ''), dies and 1 or 0 }

@@ -141,8 +141,12 @@ impl Verb for Ack {
             if code == 0 {
                 topic.counters.acked.inc();
             }
-            // 3: it was acked before by the same token, and is retained.
-            answers.push(Ok(if matches!(code, 0 | 3) { Ok(()) } else { Err(refused(code)) }));
+            answers.push(match code {
+                // 3: it was acked before by the same token, and is retained.
+                0 | 3 => Ok(Ok(())),
+                4 => Err(CallError::Again),
+                code => Ok(Err(refused(code))),
+            });
         }
         Ok(answers)
     }

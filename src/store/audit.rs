@@ -196,7 +196,7 @@ impl TopicAudit<'_> {
 
     fn first_step(&self) -> Step {
         // Bodies may be large: a few at first, more when they turn out small.
-        Step { owner: self.owner.clone(), cursor: "0".to_owned(), count: 4 }
+        Step { owner: self.owner.clone(), cursor: "0".to_owned(), count: 1 }
     }
 }
 

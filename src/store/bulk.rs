@@ -76,7 +76,8 @@ pub(crate) struct RedriveSome {
 
 /// What one call redrove.
 pub(crate) struct RedrivenSome {
-    pub now: Millis,
+    /// From when on those of the request fall due.
+    pub base: Millis,
     pub redriven: i64,
     pub skipped: i64,
     pub left: i64,
@@ -105,10 +106,11 @@ impl Alone for RedriveSome {
         reply: Value,
     ) -> Result<RedrivenSome, CallError> {
         let mut fields = Fields::of(reply)?;
-        let now = context.read_wake(topic, &mut fields)?;
+        context.read_wake(topic, &mut fields)?;
         let (redriven, skipped) = (fields.int()?, fields.int()?);
         topic.counters.redriven.inc_by(redriven as u64);
-        Ok(RedrivenSome { now, redriven, skipped, left: fields.int()?, of: fields.int()? })
+        let (left, of, base) = (fields.int()?, fields.int()?, fields.int()?);
+        Ok(RedrivenSome { base, redriven, skipped, left, of })
     }
 }
 
@@ -200,6 +202,8 @@ pub(crate) enum Closed {
     Done,
     /// There are messages.
     NotEmpty,
+    /// There are messages, but some of them are over: ask again.
+    NotYet,
     /// There are none, but deaths that are still to be told of elsewhere.
     Untold,
 }
@@ -221,6 +225,7 @@ impl Alone for Close {
         match word_of(&reply)? {
             "OK" => Ok(Closed::Done),
             "NOT_EMPTY" => Ok(Closed::NotEmpty),
+            "MORE" => Ok(Closed::NotYet),
             "UNTOLD" => Ok(Closed::Untold),
             _ => Err(malformed(&reply)),
         }

@@ -3,9 +3,11 @@
 
 use super::{
     backend::{Backend, Run},
+    inbox::Job,
     registry::Topic,
     reply::{CallError, Fields},
     scripts::Script,
+    submit::Grouped,
 };
 use crate::{model::Millis, seeded};
 use deadpool_redis::redis::{Cmd, Value, cmd};
@@ -23,6 +25,8 @@ pub(crate) struct Context<'a> {
     pub run: &'a Arc<Run>,
     /// Topics whose sleeping consumers a reply asked to wake.
     pub wakes: Vec<Arc<Topic>>,
+    /// Requests that this call had no room for.
+    pub again: Vec<Job>,
     /// When the call was sent.
     pub sent: Instant,
 }
@@ -30,7 +34,7 @@ pub(crate) struct Context<'a> {
 impl<'a> Context<'a> {
     /// For calls that are sent now.
     pub fn new(backend: &'a Backend, run: &'a Arc<Run>) -> Self {
-        Self { backend, run, wakes: Vec::new(), sent: Instant::now() }
+        Self { backend, run, wakes: Vec::new(), again: Vec::new(), sent: Instant::now() }
     }
 
     /// Reads what nearly every script begins its reply with: Redis's time.
@@ -159,7 +163,7 @@ pub(crate) trait Call: Send + Sync {
     fn is_abandoned(&self) -> bool;
 }
 
-impl<V: Verb> Call for Group<V> {
+impl<V: Grouped> Call for Group<V> {
     fn command(&self, context: &Context<'_>) -> Cmd {
         let mut command = cmd("EVALSHA");
         command.arg(V::script().sha());
@@ -180,7 +184,10 @@ impl<V: Verb> Call for Group<V> {
             answers.rotate_left(1);
         }
         for (ticket, answer) in self.tickets.into_iter().zip(answers) {
-            ticket.answer(answer);
+            match answer {
+                Err(CallError::Again) => context.again.push(V::job(ticket)),
+                answer => ticket.answer(answer),
+            }
         }
     }
 

@@ -80,7 +80,7 @@ impl Store {
             })?;
             redriven += some.redriven;
             skip += some.skipped;
-            base.get_or_insert(some.now);
+            base.get_or_insert(some.base);
             of.get_or_insert(some.of);
             let over = some.redriven + some.skipped == 0 || redriven >= some.of;
             if over || some.left <= skip || started.elapsed() > LONGEST {

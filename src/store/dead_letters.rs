@@ -111,7 +111,7 @@ impl Store {
             ..MessageOptions::default()
         };
         let (id, body, due) = (self.next_id(topic), body.encode(), Due::After(0));
-        PublishSpecial { id, body, due, options, copy: true }
+        PublishSpecial { id, body, due, options, copy: true, bounded: false }
     }
 
     /// These deaths have been told of, or need not be.
@@ -158,7 +158,7 @@ impl Alone for TakeDead {
             // One that cannot be read is logged, and must not hold up the others.
             let message = match fields.value()? {
                 Value::Array(snapshot) => {
-                    read_snapshot(topic, &mut Fields::of(Value::Array(snapshot))?).ok()
+                    read_snapshot(topic, &mut Fields::of(Value::Array(snapshot))?, None).ok()
                 }
                 _ => None,
             };

@@ -64,12 +64,12 @@ impl Verb for Extend {
         reply: Value,
     ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
-        let now = context.read_now(&mut fields)?;
+        let (_, up) = (context.read_now(&mut fields)?, fields.int()?);
         let mut answers = Vec::with_capacity(group.len());
         for _ in group {
             let (code, deadline) = (fields.int()?, fields.int()?);
             answers.push(Ok(if code == 0 {
-                let lease_ms = deadline.saturating_sub(now);
+                let lease_ms = deadline.saturating_sub(up);
                 Ok(Extended { lease_ms, lease_expires_at: deadline })
             } else {
                 Err(refused(code))

@@ -150,6 +150,17 @@ impl Inbox {
         }
     }
 
+    /// Puts requests back that a call had no room for: they are next, in this order.
+    pub fn put_back(&self, jobs: Vec<Job>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let mut queue = self.lock();
+        jobs.into_iter().rev().for_each(|job| queue.jobs.push_front(job));
+        drop(queue);
+        self.filled.notify_one();
+    }
+
     /// Waits until there is something to take; false when the inbox is closed and empty.
     pub async fn wait(&self, express: bool) -> bool {
         loop {

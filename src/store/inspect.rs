@@ -30,15 +30,15 @@ pub(crate) struct Delete {
 pub(crate) struct Update {
     pub which: Which,
     pub update: MessageUpdate,
-    /// The body that was seen, and the one in its place, both encoded.
-    pub bodies: Option<(Bytes, Bytes)>,
+    /// The new body, encoded, and what was written of the message's events when it was made.
+    pub body: Option<(String, Bytes)>,
 }
 
 /// What an update came to.
 pub(crate) enum Updated {
     Done(Box<MessageSnapshot>),
     Refused(Error),
-    /// The body was changed since it was read.
+    /// The message was changed since it was read.
     Changed,
 }
 
@@ -50,10 +50,11 @@ fn write_which(which: &Which, command: &mut Cmd) {
     };
 }
 
-/// Reads what the include `snapshot.lua` wrote.
+/// Reads what the include `snapshot.lua` wrote. `body` is the message's where that left it out.
 pub(super) fn read_snapshot(
     topic: &Topic,
     fields: &mut Fields,
+    body: Option<&Bytes>,
 ) -> Result<MessageSnapshot, CallError> {
     let member: Member = fields.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;
     let id = MessageId::from_member(&member, topic.route);
@@ -61,9 +62,9 @@ pub(super) fn read_snapshot(
     let (at, attempts, attempts_left) = (fields.int()?, fields.int()?, fields.int()?);
     let extra = Extra::parse(&fields.text()?);
     let expires_at = Some(fields.int()?).filter(|at| *at > 0);
-    let written = Event::read_all(&fields.text()?);
-    let body = decode(fields.bytes()?, &id)?;
-    let events = all_events(topic, &id, state, at, attempts, written);
+    let (written, stored) = (fields.text()?, fields.bytes()?);
+    let body = decode(body.cloned().unwrap_or(stored), &id)?;
+    let events = all_events(topic, &id, state, at, attempts, Event::read_all(&written));
     Ok(MessageSnapshot {
         id,
         state,
@@ -77,6 +78,7 @@ pub(super) fn read_snapshot(
         max_attempts: extra.max_attempts,
         backoff: extra.backoff,
         body: Some(body),
+        written,
         events,
     })
 }
@@ -133,7 +135,7 @@ impl Alone for Get {
         }
         let mut fields = Fields::of(reply)?;
         context.read_now(&mut fields)?;
-        read_snapshot(topic, &mut fields.fields()?).map(Some)
+        read_snapshot(topic, &mut fields.fields()?, None).map(Some)
     }
 }
 
@@ -212,8 +214,8 @@ impl Alone for Update {
         command.arg(setting(ttl_ms)).arg(setting(max_attempts));
         let backoff = backoff.as_ref().map(|own| own.as_ref().map(|policy| policy.to_script()));
         command.arg(setting(&backoff));
-        match &self.bodies {
-            Some((seen, new)) => command.arg(&seen[..]).arg(&new[..]),
+        match &self.body {
+            Some((events, body)) => command.arg(&body[..]).arg(events),
             None => command.arg("").arg(""),
         };
     }
@@ -234,21 +236,25 @@ impl Alone for Update {
                 _ => return Err(malformed(&reply)),
             });
         }
-        read_changed(topic, context, reply).map(|snapshot| Updated::Done(Box::new(snapshot)))
+        let body = self.body.as_ref().map(|(_, body)| body);
+        let (snapshot, mut rest, now) = read_changed(topic, context, reply, body)?;
+        topic.saw_deaths(rest.int()?, now);
+        Ok(Updated::Done(Box::new(snapshot)))
     }
 }
 
-/// A changed message: now, wake, snapshot.
+/// A changed message: now, wake, snapshot. Also returns what comes after, and now.
 fn read_changed(
     topic: &Arc<Topic>,
     context: &mut Context<'_>,
     reply: Value,
-) -> Result<MessageSnapshot, CallError> {
+    body: Option<&Bytes>,
+) -> Result<(MessageSnapshot, Fields, Millis), CallError> {
     let mut fields = Fields::of(reply)?;
-    context.read_wake(topic, &mut fields)?;
-    let snapshot = read_snapshot(topic, &mut fields.fields()?)?;
+    let now = context.read_wake(topic, &mut fields)?;
+    let snapshot = read_snapshot(topic, &mut fields.fields()?, body)?;
     topic.sweep_by(snapshot.expires_at);
-    Ok(snapshot)
+    Ok((snapshot, fields, now))
 }
 
 impl Alone for RedriveMessage {
@@ -278,6 +284,6 @@ impl Alone for RedriveMessage {
             };
         }
         topic.counters.redriven.inc();
-        read_changed(topic, context, reply).map(Ok)
+        read_changed(topic, context, reply, None).map(|(snapshot, ..)| Ok(snapshot))
     }
 }

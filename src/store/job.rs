@@ -9,6 +9,7 @@ use super::{
     publish::{Publish, PublishSpecial},
     registry::Topic,
     reply::CallError,
+    submit::Grouped,
 };
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
@@ -117,12 +118,12 @@ impl Job {
 }
 
 /// The requests of one verb, by topic.
-struct Groups<V: Verb> {
+struct Groups<V: Grouped> {
     groups: Vec<Group<V>>,
     open: HashMap<*const Topic, usize>,
 }
 
-impl<V: Verb> Groups<V> {
+impl<V: Grouped> Groups<V> {
     fn new() -> Self {
         Self { groups: Vec::new(), open: HashMap::new() }
     }

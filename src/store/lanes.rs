@@ -150,6 +150,7 @@ impl Lanes {
         for topic in context.wakes {
             self.wake(&topic.name);
         }
+        self.inbox.put_back(context.again);
         lost
     }
 
@@ -200,6 +201,7 @@ impl Lanes {
         for topic in context.wakes {
             self.wake(&topic.name);
         }
+        self.inbox.put_back(context.again);
         let load = scripts::loading();
         let loading = link.connection.req_packed_commands(&load, 0, load.len());
         match tokio::time::timeout(limit, loading).await {

@@ -178,7 +178,7 @@ impl Verb for Lease {
         reply: Value,
     ) -> Result<Vec<Result<Leased, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
-        let now = context.read_now(&mut fields)?;
+        let (now, up) = (context.read_now(&mut fields)?, fields.int()?);
         let next_at = Some(fields.int()?).filter(|next| *next > 0);
         let more = fields.int()? == 1;
         topic.counters.lease_expired.inc_by(fields.int()? as u64);
@@ -197,7 +197,7 @@ impl Verb for Lease {
         let mut first_end = None;
         let mut plenty = true;
         for ticket in group {
-            let lease_ends = now.saturating_add(topic.lease_ms(&ticket.verb.want));
+            let lease_ends = up.saturating_add(topic.lease_ms(&ticket.verb.want));
             let count = if sized && !counts.is_empty() {
                 counts.int()? as usize
             } else {
@@ -222,7 +222,7 @@ impl Verb for Lease {
                 let seal = Seal {
                     attempt: attempt as u32,
                     run: context.run.hash,
-                    granted_at: now,
+                    granted_at: up,
                     last: attempts_left == 0,
                 };
                 // A place without a body: `dueq audit` finds it; here it is left out.

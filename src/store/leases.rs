@@ -11,7 +11,7 @@ use crate::{
     model::{Millis, TopicName},
 };
 use deadpool_redis::redis::{Value, cmd};
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 /// What `lease.lua` writes when consumers sleep for whatever comes.
 const FOREVER: Millis = 1 << 53;
@@ -34,7 +34,8 @@ impl LeaseOutcome {
 
 impl Store {
     /// Grants what is ready, as much as wanted. With `waits`, publishers will wake this instance when there is
-    /// something new before `next_at`. A topic that does not exist has nothing.
+    /// something new before `next_at`. A topic that does not exist has nothing. What takes many calls, since much has
+    /// expired, ends at `until` with what there is by then.
     ///
     /// Errors: `TopicIsPushed`, and where dueq itself asks `TopicNotPushed`; `RedisUnavailable`; `OutcomeUnknown` when
     /// messages may have been granted, which come back after their lease.
@@ -43,6 +44,7 @@ impl Store {
         name: &TopicName,
         want: Want,
         waits: bool,
+        until: Instant,
     ) -> Result<LeaseOutcome, Error> {
         let mut outcome = LeaseOutcome::nothing(false);
         let mut left = want;
@@ -80,7 +82,7 @@ impl Store {
             // A call is bounded, so a want may take several. One that has nothing yet was crowded out by those before it
             // in the same call; one that has something, and got no more, leaves the rest to others.
             let met = left.max_messages == 0 || left.max_bytes == 0;
-            if !leased.more || met || (begun && got == 0) {
+            if !leased.more || met || (begun && got == 0) || Instant::now() >= until {
                 return Ok(outcome);
             }
         }

@@ -106,6 +106,7 @@ impl Alone for ListSome {
                 max_attempts: extra.max_attempts,
                 backoff: extra.backoff,
                 body,
+                written: String::new(),
                 events: Vec::new(),
             };
             items.push(Listed { message, cursor: ListCursor { part, score, member }, bytes });

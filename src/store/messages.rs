@@ -156,7 +156,9 @@ impl Store {
 
     fn special(&self, topic: &Topic, message: &NewMessage, body: &Bytes) -> PublishSpecial {
         let (due, options) = (message.due, message.options.clone());
-        PublishSpecial { id: self.next_id(topic), body: body.clone(), due, options, copy: false }
+        let (id, body) = (self.next_id(topic), body.clone());
+        let bounded = topic.settings.max_messages.is_some();
+        PublishSpecial { id, body, due, options, copy: false, bounded }
     }
 
     pub(super) fn next_id(&self, topic: &Topic) -> MessageId {
@@ -202,13 +204,13 @@ impl Store {
     ) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
         let mut patience = Patience::new(self);
         while patience.another().await {
-            let bodies = match (&update.content, &update.headers, &update.callback) {
+            let body = match (&update.content, &update.headers, &update.callback) {
                 (None, None, None) => None,
                 _ => Some(self.new_body(which, &update).await?),
             };
             let change = async |topic| {
-                let (which, update, bodies) = (which.clone(), update.clone(), bodies.clone());
-                self.lanes.submit_alone(&topic, Update { which, update, bodies }).await
+                let (which, update, body) = (which.clone(), update.clone(), body.clone());
+                self.lanes.submit_alone(&topic, Update { which, update, body }).await
             };
             match self.of_which(which, change).await? {
                 (topic, Updated::Done(snapshot)) => return Ok((topic, *snapshot)),
@@ -220,12 +222,12 @@ impl Store {
         Err(Error::RedisUnavailable)
     }
 
-    /// The body as it is, and as the update wants it: payload and headers lie in one.
+    /// The events of the message as it is, and its body as the update wants it: payload and headers lie in one.
     async fn new_body(
         &self,
         which: &Which,
         update: &MessageUpdate,
-    ) -> Result<(Bytes, Bytes), Error> {
+    ) -> Result<(String, Bytes), Error> {
         let (topic, found) = self.get(which).await?;
         let seen = found.body.ok_or(Error::Internal)?;
         let mut body = Body {
@@ -240,7 +242,7 @@ impl Store {
             topic.keep_secrets(&mut body, &seen, update.headers.as_ref())?;
             topic.takes(&body)?;
         }
-        Ok((seen.encode(), body.encode()))
+        Ok((found.written, body.encode()))
     }
 
     /// Removes a message from any state but leased, with `force` from that too.

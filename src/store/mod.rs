@@ -146,7 +146,7 @@ fn failed(error: CallError) -> Error {
         CallError::Unavailable => Error::RedisUnavailable,
         CallError::Unknown => Error::OutcomeUnknown,
         // Read again and still stale: somebody deletes and makes the topic over and over; nothing was done.
-        CallError::Stale => Error::RedisUnavailable,
+        CallError::Stale | CallError::Again => Error::RedisUnavailable,
         CallError::Internal => Error::Internal,
     }
 }

@@ -9,7 +9,7 @@ use super::{
     reply::{CallError, Fields},
     scripts::{self, Script},
     submit::Grouped,
-    types::{NackKind, NackRequest, Nacked},
+    types::{NackKind, NackRequest, Nacked, json_bytes},
 };
 use crate::{
     error::Error,
@@ -52,10 +52,11 @@ impl Verb for Nack {
         &scripts::NACK
     }
 
-    /// What the call's answer said is the larger part of its end.
+    /// What is noted of it: the call's answer, or the reason.
     fn bytes(&self) -> usize {
         match &self.how {
             How::Asked(NackRequest { call: Some(call), .. }) => call.bytes(),
+            How::Asked(NackRequest { reason: Some(reason), .. }) => json_bytes(reason),
             _ => 0,
         }
     }
@@ -112,6 +113,10 @@ impl Verb for Nack {
                 3 => State::Ready,
                 4 => State::Dead,
                 5 => State::Expired,
+                6 => {
+                    answers.push(Err(CallError::Again));
+                    continue;
+                }
                 code => {
                     answers.push(Ok(Err(refused(code))));
                     continue;

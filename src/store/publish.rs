@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Member, MessageId, Millis, State},
+    model::{Backoff, Member, MessageId, Millis, State},
     seeded,
 };
 use bytes::Bytes;
@@ -43,6 +43,8 @@ pub(crate) struct PublishSpecial {
     pub options: MessageOptions,
     /// It comes in whatever the topic's bound; it has no key.
     pub copy: bool,
+    /// The topic has a bound.
+    pub bounded: bool,
 }
 
 /// What one message's publish gave.
@@ -105,8 +107,10 @@ impl Verb for Publish {
     ) -> Result<Vec<Result<Outcome, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
         let now = context.read_wake(topic, &mut fields)?;
+        let up = fields.int()?;
         topic.counters.published.inc_by(group.len() as u64);
-        let stored = |ticket: &Ticket<Self>| stored(ticket.verb.id, ticket.verb.due.from(now), now);
+        let stored =
+            |ticket: &Ticket<Self>| stored(ticket.verb.id, ticket.verb.due.from(now, up), now);
         if let Some(ttl) = topic.settings.ttl_ms {
             let due = group.iter().filter_map(|ticket| stored(ticket).due_at).min();
             topic.sweep_by(due.map(|due| due.saturating_add(ttl)));
@@ -116,7 +120,7 @@ impl Verb for Publish {
 
     fn canned(self, _: &Arc<Topic>, backend: &Backend) -> Outcome {
         let now = backend.clock.now();
-        Ok(stored(self.id, self.due.from(now), now))
+        Ok(stored(self.id, self.due.from(now, now), now))
     }
 }
 
@@ -157,12 +161,19 @@ impl Verb for PublishSpecial {
     }
 
     fn bytes(&self) -> usize {
-        self.body.len()
+        let MessageOptions { backoff, key, idempotency, .. } = &self.options;
+        let policy = match backoff {
+            // What a delay takes as text.
+            Some(Backoff::Schedule { delays_ms }) => 16 * delays_ms.len(),
+            _ => 0,
+        };
+        let key = key.as_ref().map_or(0, |key| key.name.len());
+        self.body.len() + policy + key + idempotency.as_ref().map_or(0, |it| it.key.len())
     }
 
-    /// Each costs Redis as much as several plain ones.
+    /// Each costs Redis as much as several plain ones, more so where it may have to make room.
     fn messages(&self) -> usize {
-        2
+        if self.bounded { 4 } else { 2 }
     }
 
     fn concerns(&self) -> [Option<u64>; 2] {
@@ -180,7 +191,7 @@ impl Verb for PublishSpecial {
         topic.keys.write_all(command);
         let large = group.iter().any(|ticket| ticket.verb.body.len() > LARGE_BODY);
         command.arg(&topic.word).arg(group.len()).arg(u8::from(large));
-        for Self { id, body, due, options, copy } in group.iter().map(|ticket| &ticket.verb) {
+        for Self { id, body, due, options, copy, .. } in group.iter().map(|ticket| &ticket.verb) {
             command.arg(&id.member()[..]).arg(due.to_script()).arg(&body[..]).arg(options.priority);
             match options.ttl_ms {
                 Some(ttl) => command.arg(ttl),
@@ -244,6 +255,10 @@ impl Verb for PublishSpecial {
                 4 => Err(Error::MessageLeased),
                 5 => Err(Error::IdempotencyKeyReused),
                 6 => Err(Error::TopicFull),
+                7 => {
+                    outcomes.push(Err(CallError::Again));
+                    continue;
+                }
                 _ => return Err(CallError::Internal),
             }));
         }
@@ -252,6 +267,6 @@ impl Verb for PublishSpecial {
 
     fn canned(self, _: &Arc<Topic>, backend: &Backend) -> Outcome {
         let now = backend.clock.now();
-        Ok(stored(self.id, self.due.from(now), now))
+        Ok(stored(self.id, self.due.from(now, now), now))
     }
 }

@@ -13,6 +13,8 @@ pub(crate) enum CallError {
     Unavailable,
     /// Sent, and no answer was read.
     Unknown,
+    /// Not looked at, since the call had enough to do with those before it: it goes into the next call.
+    Again,
     /// An answer that makes no sense.
     Internal,
 }
@@ -24,6 +26,7 @@ impl CallError {
             Self::Stale => "stale",
             Self::Unavailable => "unavailable",
             Self::Unknown => "unknown",
+            Self::Again => "again",
             Self::Internal => "internal",
         }
     }

@@ -24,8 +24,9 @@ use deadpool_redis::redis::{Cmd, cmd};
 use std::time::Duration;
 use stored::Definition;
 
-/// Bytes of definitions on a page, about.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of definitions in a call, about, and calls for a page.
+const CALL_BYTES: usize = 512 * 1024;
+const PAGE_CALLS: usize = 4;
 /// Between two looks whether a schedule's ticks have been made.
 const TICKING: Duration = Duration::from_millis(20);
 
@@ -96,7 +97,7 @@ impl Store {
                 Err(Error::ScheduleNotFound) => None,
                 Err(error) => return Err(error),
             };
-            let now = self.now();
+            let now = self.time_up().await?;
             let mut spec = change(present.as_ref())?;
             let before = present.as_ref().map(|present| &present.spec.timing);
             spec.timing = anchored(spec.timing, before, now);
@@ -138,6 +139,14 @@ impl Store {
         Err(failed(CallError::Stale))
     }
 
+    /// Redis's time, rounded up to the ms: what is counted from it is not cut short.
+    async fn time_up(&self) -> Result<Millis, Error> {
+        let answer = self.lanes.command(cmd("TIME")).await.map_err(failed)?;
+        let mut time = Fields::of(answer).map_err(failed)?;
+        let (seconds, micros) = (time.int().map_err(failed)?, time.int().map_err(failed)?);
+        Ok(seconds * 1000 + (micros + 999) / 1000)
+    }
+
     /// A schedule as it stands.
     ///
     /// Errors: `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
@@ -163,16 +172,21 @@ impl Store {
         limit: usize,
     ) -> Result<SchedulePage, Error> {
         let keys = &self.lanes.backend.keys;
-        let mut list = call(
-            &scripts::LIST_SCHEDULES,
-            &[&keys.schedules, &keys.schedule_states, &keys.schedules_index],
-        );
-        list.arg(after.map_or("-".to_owned(), |name| format!("({name}")));
-        list.arg(limit).arg(PAGE_BYTES);
-        let answer = self.lanes.command(list).await.map_err(failed)?;
-        let mut fields = Fields::of(answer).map_err(failed)?;
-        let more = fields.int().map_err(failed)? == 1;
-        let items = read_all(fields)?;
+        let keys = [&keys.schedules, &keys.schedule_states, &keys.schedules_index];
+        let (mut items, mut more) = (Vec::new(), true);
+        for _ in 0..PAGE_CALLS {
+            let mut list = call(&scripts::LIST_SCHEDULES, &keys);
+            let last = items.last().map(|last: &Schedule| &last.name).or(after);
+            list.arg(last.map_or("-".to_owned(), |name| format!("({name}")));
+            list.arg(limit - items.len()).arg(CALL_BYTES);
+            let answer = self.lanes.command(list).await.map_err(failed)?;
+            let mut fields = Fields::of(answer).map_err(failed)?;
+            more = fields.int().map_err(failed)? == 1;
+            items.extend(read_all(fields)?);
+            if !more || items.len() >= limit {
+                break;
+            }
+        }
         let next_after = items.last().map(|last| last.name.clone()).filter(|_| more);
         Ok(SchedulePage { items, next_after })
     }

@@ -56,12 +56,13 @@ scripts! {
     PUBLISH_SPECIAL = "publish_special": "partition" "now" "format" "due" "lease_score" "rank" "extra" "rules" "events"
         "place" "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep" "settle" "room" "announce" "wake";
     LEASE = "lease": "now" "format" "lease_score", rare "partition" "rank" "extra" "read_extras" "rules" "events" "place"
-        "forget" "expiry" "end_lease" "drop_expired" "promote" "grant" "next_event" "payload_bytes" "take_by_size"
+        "forget" "expiry" "end_lease" "spent" "drop_expired" "clear_head" "promote" "grant" "next_event" "payload_bytes"
+        "take_by_size"
         => "partition" "parse_rules" "end_leases" "promote" "clear_head" "take_by_size" "rank_due" "read_extras"
         "remember_first_due" "parse_extra" "add_events" "event" "grant_key" "call_key" "next_event";
     ACK = "ack": "now", rare "lease_score" "extra" "read_extras" "rules" "events" "seal" "forget"
         => "read_leases" "parse_rules" "holds" "open_seal" "pack_lease" "parse_extra" "free_key" "forget_all" "event"
-        "add_events" "trim_acked";
+        "add_events" "trim_acked" "room_after" "EVENT_BYTES" "freeable";
     NACK = "nack": "partition" "now" "lease_score" "rank" "extra" "read_extras" "rules" "events" "seal" "place" "forget"
         "expiry" "announce" "wake" "backoff";
     EXTEND = "extend": "now" "lease_score" "extra" "read_extras" "seal";
@@ -70,7 +71,7 @@ scripts! {
     DELETE = "delete": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "forget" "expiry"
         "end_lease" "settle" "which";
     UPDATE = "update": "partition" "now" "format" "due" "lease_score" "rank" "extra" "rules" "events" "place" "forget"
-        "expiry" "end_lease" "settle" "which" "snapshot" "announce" "wake";
+        "expiry" "end_lease" "spent" "settle" "which" "snapshot" "announce" "wake";
     REDRIVE_MESSAGE = "redrive_message": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place"
         "forget" "expiry" "end_lease" "settle" "redrive" "snapshot" "announce" "wake";
     REDRIVE_TOPIC = "redrive_topic": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place" "promote"

@@ -30,7 +30,19 @@ impl Lanes {
         topic: &Arc<Topic>,
         verb: V,
     ) -> Result<V::Answer, CallError> {
-        self.call(topic, verb, V::job).await
+        if self.mode == StoreMode::Ceiling {
+            return Ok(verb.canned(topic, &self.backend));
+        }
+        let (answer, answered) = oneshot::channel();
+        let (topic, since, answer) = (topic.clone(), Instant::now(), Some(answer));
+        let ticket = Ticket { verb, topic, since, answer };
+        if self.mode == StoreMode::Direct {
+            self.call_directly(Box::new(Group::new(ticket))).await;
+        } else {
+            self.inbox.put(V::job(ticket));
+        }
+        // A lane that ended without an answer had sent the request, or may have.
+        answered.await.unwrap_or(Err(CallError::Unknown))
     }
 
     /// Sends requests that go to Redis in this order, and waits for all answers.
@@ -67,27 +79,6 @@ impl Lanes {
     pub fn submit_detached<V: Grouped>(&self, topic: &Arc<Topic>, verb: V) {
         let (topic, since) = (topic.clone(), Instant::now());
         self.inbox.put(V::job(Ticket { verb, topic, since, answer: None }));
-    }
-
-    async fn call<V: Verb>(
-        &self,
-        topic: &Arc<Topic>,
-        verb: V,
-        job: impl FnOnce(Ticket<V>) -> Job,
-    ) -> Result<V::Answer, CallError> {
-        if self.mode == StoreMode::Ceiling {
-            return Ok(verb.canned(topic, &self.backend));
-        }
-        let (answer, answered) = oneshot::channel();
-        let (topic, since, answer) = (topic.clone(), Instant::now(), Some(answer));
-        let ticket = Ticket { verb, topic, since, answer };
-        if self.mode == StoreMode::Direct {
-            self.call_directly(Box::new(Group::new(ticket))).await;
-        } else {
-            self.inbox.put(job(ticket));
-        }
-        // A lane that ended without an answer had sent the request, or may have.
-        answered.await.unwrap_or(Err(CallError::Unknown))
     }
 
     pub(super) async fn call_directly(&self, call: Box<dyn Call>) {

@@ -17,7 +17,7 @@ use deadpool_redis::redis::{Value, cmd};
 use std::{future::Future, sync::Arc, time::Duration};
 
 /// Looks at a topic of which time brings more than one look carries out, at most.
-pub(super) const LOOKS: usize = 64;
+pub(super) const LOOKS: usize = 128;
 /// How long nobody takes up a deleted topic again who does not know yet that it is: 1 h in ms.
 const MARK_MS: Millis = 3_600_000;
 /// Between two looks whether deaths have been told of.
@@ -148,10 +148,11 @@ impl Store {
     ///
     /// Errors: `TopicNotFound`, `TopicNotEmpty`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn delete_topic(&self, name: &TopicName, force: bool) -> Result<(), Error> {
-        let close =
-            async |topic| self.lanes.submit_alone(&topic, Close { force, mark_ms: MARK_MS }).await;
         let mut patience = Patience::new(self);
         while patience.another().await {
+            let close = async |topic| {
+                self.lanes.submit_alone(&topic, Close { force, mark_ms: MARK_MS }).await
+            };
             let (topic, closed) = self.of_topic(name, close).await?;
             match closed {
                 Closed::Done => {
@@ -159,6 +160,7 @@ impl Store {
                     return removed.map_err(|error| failed(error).after_change());
                 }
                 Closed::NotEmpty => break,
+                Closed::NotYet => {}
                 Closed::Untold => {
                     topic.tell_deaths(self.now());
                     tokio::time::sleep(TELLING).await;

@@ -16,10 +16,11 @@ pub enum Due {
 }
 
 impl Due {
-    /// The due time when Redis's clock says `now`.
-    pub(crate) fn from(self, now: Millis) -> Millis {
+    /// The due time when Redis's clock says `now`, and `up` rounded up: no delay is shorter than asked for.
+    pub(crate) fn from(self, now: Millis, up: Millis) -> Millis {
         match self {
-            Self::After(delay) => now.saturating_add(delay),
+            Self::After(0) => now,
+            Self::After(delay) => up.saturating_add(delay),
             Self::At(instant) => instant.max(now),
         }
     }
@@ -200,6 +201,8 @@ pub struct MessageSnapshot {
     pub backoff: Option<Backoff>,
     /// Content and headers; `None` in lists without payloads.
     pub body: Option<Body>,
+    /// What stands there of what happened to it: another text after every change of the message. Empty in lists.
+    pub(crate) written: String,
     /// What happened to it, oldest first, `published` included; empty in lists.
     pub events: Vec<Event>,
 }
@@ -232,8 +235,19 @@ impl Call {
     /// Bytes that it is in Redis, about.
     pub(crate) fn bytes(&self) -> usize {
         let CallReport { error, answer, .. } = &self.report;
-        100 + error.as_ref().map_or(0, String::len) + answer.as_ref().map_or(0, String::len)
+        let noted = |text: &Option<String>| text.as_deref().map_or(0, json_bytes);
+        100 + noted(error) + noted(answer)
     }
+}
+
+/// Bytes of this text in JSON, which makes six of a control character.
+pub(crate) fn json_bytes(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        0..0x20 => 6,
+        b'"' | b'\\' => 2,
+        _ => 1,
+    };
+    2 + text.bytes().map(escaped).sum::<usize>()
 }
 
 /// How a lease is given back.

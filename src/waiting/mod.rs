@@ -24,6 +24,8 @@ use tokio::{
 
 /// A consumer whose want is with Redis when its time is over waits this much longer for what may have been granted.
 const LAST_CALL: Duration = Duration::from_millis(400);
+/// A first look that has not come to an end so long after its consumer's time is over ends.
+const LOOK: Duration = Duration::from_millis(250);
 /// Whoever looks at several topics in order spends this much, at most, on what those who wait for them already leave.
 const GLANCE: Duration = Duration::from_millis(250);
 
@@ -85,18 +87,19 @@ impl WaitingRooms {
     ) -> Result<Grants, Error> {
         let start = Instant::now();
         let end = start + wait;
+        let late = end + LOOK;
         for topic in topics {
             // After the last of them nothing is out of order.
             let thorough = (topics.last() != Some(topic)).then_some(start + GLANCE);
             if !wait.is_zero() && self.is_waited_for(topic, want.push, thorough).await {
                 continue;
             }
-            let outcome = self.inner.store.lease(topic, want, false).await?;
+            let outcome = self.inner.store.lease(topic, want, false, late.into_std()).await?;
             if !outcome.grants.messages().is_empty() {
                 return Ok(outcome.grants);
             }
-            // Many topics of a slow Redis.
-            if !wait.is_zero() && Instant::now() > end + LAST_CALL {
+            // Many topics, or a slow Redis, or much that has expired.
+            if Instant::now() >= late {
                 return Ok(Grants::default());
             }
         }

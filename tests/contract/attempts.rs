@@ -1,6 +1,6 @@
 //! Attempts: counted by every grant, and what happens when they are used up.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::facts::{fail_attempts, topic_in_balance};
 use crate::harness::*;
@@ -79,4 +79,50 @@ async fn attempts_are_each_messages_own() {
     seen.sort_unstable();
     assert_eq!(seen, [(2, 0), (2, 8), (2, 998)]);
     assert!(again.iter().any(|m| m["id"] == plain.as_str()));
+}
+
+/// Fails the one message of the topic so often, at once.
+async fn fail(client: &Client, topic: &str, times: usize) {
+    for _ in 0..times {
+        let held = client.lease_one(topic).await;
+        client.nack_leased(&held, json!({"delay_ms": 0})).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_message_whose_attempts_are_lowered_below_its_failures_dies_of_it() {
+    for priority in [0, 7] {
+        let (client, topic) = (client().await, topic("attempts"));
+        let id = client.published(&topic, json!({"payload": 1, "priority": priority})).await;
+        fail(&client, &topic, 3).await;
+        let more = client.update(&id, json!({"max_attempts": 4})).await.expect(200).json();
+        assert_eq!((&more["state"], &more["attempts_left"]), (&json!("ready"), &json!(1)));
+        let dead = client.update(&id, json!({"max_attempts": 3})).await.expect(200).json();
+        assert_eq!((&dead["state"], &dead["attempts_left"]), (&json!("dead"), &json!(0)));
+        assert_eq!(client.leased(&topic, json!({})).await, Vec::<Value>::new());
+        assert_eq!(client.total(&topic, "dead").await, 1);
+        let events = client.get(&id).await.expect(200).json()["events"].clone();
+        assert_eq!(events.as_array().unwrap().last().unwrap()["kind"], json!("dead"));
+        client.redrive(&id).await.expect(200);
+        assert_eq!(number(&client.lease_one(&topic).await, "attempts_left"), 2);
+        topic_in_balance(&client, &topic).await;
+    }
+}
+
+#[tokio::test]
+async fn a_topic_whose_attempts_are_lowered_grants_none_that_failed_as_often() {
+    for priority in [0, 7] {
+        let (client, topic) = (client().await, topic("attempts"));
+        let failed = json!({"payload": 1, "priority": priority});
+        let (spent, own) = (failed.clone(), json!({"payload": 2, "max_attempts": 9}));
+        let spent = client.published(&topic, spent).await;
+        fail(&client, &topic, 2).await;
+        client.update_topic(&topic, json!({"max_attempts": 2})).await.expect(200);
+        let own = client.published(&topic, own).await;
+        let held = client.leased(&topic, json!({"max_messages": 10, "wait_ms": 2000})).await;
+        assert_eq!(held.len(), 1, "{held:?}");
+        assert_eq!(held[0]["id"], json!(own));
+        assert_eq!(client.state(&spent).await, "dead");
+        topic_in_balance(&client, &topic).await;
+    }
 }

@@ -217,3 +217,44 @@ async fn a_lease_ends_by_the_max_attempts_now_in_force_whether_nacked_or_expired
         counted(&client, &topic, &[("totals", "dead", dead), ("totals", "nacked", 1)]).await;
     }
 }
+
+/// The include that computes a backoff, asked by itself.
+const BACKOFF: &str = concat!(
+    include_str!("../../migrations-lua/includes/backoff.lua"),
+    "return string.format('%.17g', backoff(ARGV[1], tonumber(ARGV[2]), ARGV[3]))",
+);
+
+#[tokio::test]
+async fn no_backoff_is_infinite_or_no_number_whatever_the_policy() {
+    let mut connection = shared().await.redis.connection().await;
+    for base in [0, 1, 315_360_000_000_i64] {
+        for (factor, max) in [(1.0, 0), (1.000_000_1, 1), (100.0, 0), (100.0, 315_360_000_000_i64)]
+        {
+            for (failures, jitter, unit) in [(1, 0, "0"), (156, 1, "0"), (1000, 1, "0.999999")] {
+                let policy = format!("exponential;{base};{factor};{max};{jitter}");
+                let mut ask = deadpool_redis::redis::cmd("EVAL");
+                ask.arg(BACKOFF).arg(0).arg(&policy).arg(failures).arg(unit);
+                let text: String = ask.query_async(&mut connection).await.unwrap();
+                let delay: f64 = text.parse().unwrap();
+                let most = (2 * max) as f64;
+                assert!((0.0..=most).contains(&delay), "{policy} after {failures}: {text}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_survives_a_backoff_of_nothing_times_whatever() {
+    let (client, topic) = (client().await, topic("backoff"));
+    let backoff = exponential(0, 100.0, 3_600_000, 0.0);
+    let message = json!({"payload": 1, "max_attempts": 1000, "backoff": backoff});
+    let id = client.published(&topic, message).await;
+    // 100^155 is infinite.
+    for attempt in 1..=160 {
+        let held = client.lease_one(&topic).await;
+        assert_eq!(number(&held, "attempt"), attempt);
+        let answer = client.nack_leased(&held, json!({})).await.expect(200);
+        assert_eq!(answer.text("state"), "ready");
+    }
+    assert_eq!(client.state(&id).await, "ready");
+}

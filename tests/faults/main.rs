@@ -25,5 +25,6 @@ mod redis_side;
 mod schedules;
 mod seeded;
 mod slots;
+mod steps;
 mod waking;
 mod watch;

@@ -295,6 +295,19 @@ fn no_number_becomes_text_by_itself() {
 }
 
 #[test]
+fn no_text_goes_through_a_format_that_ends_at_a_nul() {
+    let mut wrong = Vec::new();
+    for script in scripts().into_iter().chain(read("migrations-lua/includes")) {
+        for call in script.calls("string.format") {
+            if call[0].contains("%s") || call[0].contains("%q") {
+                wrong.push(format!("{}: string.format({})", script.path, call.join(", ")));
+            }
+        }
+    }
+    none(wrong);
+}
+
+#[test]
 fn time_is_read_in_one_place() {
     let reads = |script: &Script| script.calls("redis.call").iter().any(|call| call[0] == "'TIME'");
     let in_scripts: Vec<String> = scripts().into_iter().filter(reads).map(|s| s.path).collect();

@@ -65,11 +65,11 @@ proptest! {
     fn update_and_redrive(
         settings in settings(),
         reply in reply(prop_oneof![
-            3 => (num(), flag(), snapshot()).prop_map(|(now, wake, found)| array(vec![now, wake, found])),
+            3 => (num(), flag(), snapshot(), flag()).prop_map(|(now, wake, found, died)| array(vec![now, wake, found, died])),
             1 => words(),
         ]),
     ) {
-        let update = Update { which: Which::Id(id()), update: MessageUpdate::default(), bodies: None };
+        let update = Update { which: Which::Id(id()), update: MessageUpdate::default(), body: None };
         if let Some(Updated::Done(found)) = answer(&update, settings.clone(), reply.clone()) {
             sound(&found)?;
         }
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn bulks(settings in settings(), reply in reply(numbers(6))) {
+    fn bulks(settings in settings(), reply in reply(numbers(7))) {
         let states = vec![State::Ready];
         answer(&PurgeSome { states, limit: 1 }, settings.clone(), reply.clone());
         let redrive = RedriveSome { limit: 1, skip: 0, base: None, index: 0, of: None, spread_ms: 0, most: 1 };

@@ -72,7 +72,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn publish(settings in settings(), dues in vec(due(), 1..5), reply in reply((num(), flag()).prop_map(|(now, wake)| array(vec![now, wake])))) {
+    fn publish(settings in settings(), dues in vec(due(), 1..5), reply in reply((num(), flag(), num()).prop_map(|(now, wake, up)| array(vec![now, wake, up])))) {
         let verbs = ids(dues.len()).zip(dues).map(|(id, due)| Publish { id, body: body(), due });
         answers(verbs, settings, reply)?;
     }
@@ -83,20 +83,20 @@ proptest! {
         due in due(),
         ttl_ms in prop::option::of(1..=MAX_DELAY_MS as i64),
         count in 1..4_usize,
-        reply in reply((num(), flag(), num(), vec((code(7), member(), state(), num()), 1..4)).prop_map(|(now, wake, expired, each)| {
+        reply in reply((num(), flag(), num(), vec((code(8), member(), state(), num()), 1..4)).prop_map(|(now, wake, expired, each)| {
             flat(vec![now, wake, expired], each.into_iter().map(|(c, m, s, at)| vec![c, m, s, at]).collect())
         })),
     ) {
         let idempotency = Some(Idempotency::of_dueq("x", MAX_DELAY_MS as i64));
         let options = MessageOptions { ttl_ms, idempotency, ..MessageOptions::default() };
-        let verbs = ids(count).map(|id| PublishSpecial { id, body: body(), due, options: options.clone(), copy: false });
+        let verbs = ids(count).map(|id| PublishSpecial { id, body: body(), due, options: options.clone(), copy: false, bounded: false });
         answers(verbs, settings, reply)?;
     }
 
     #[test]
     fn ack(settings in settings(), count in 1..5_usize, reply in reply(prop_oneof![
         (0..5_i64).prop_map(Value::Int),
-        vec(code(4), 1..5).prop_map(array),
+        vec(code(5), 1..5).prop_map(array),
     ])) {
         answers(ids(count).map(|id| Ack { id, seal: seal(), call: None }), settings, reply)?;
     }
@@ -105,7 +105,7 @@ proptest! {
     fn nack(
         settings in settings(),
         kinds in vec(0..5_u8, 1..4),
-        reply in reply((num(), flag(), vec((code(6), num()), 1..4)).prop_map(|(now, wake, each)| {
+        reply in reply((num(), flag(), vec((code(7), num()), 1..4)).prop_map(|(now, wake, each)| {
             flat(vec![now, wake], each.into_iter().map(|(code, at)| vec![code, at]).collect())
         })),
     ) {
@@ -122,8 +122,8 @@ proptest! {
     fn extend(
         settings in settings(),
         count in 1..4_usize,
-        reply in reply((num(), vec((code(3), num()), 1..4)).prop_map(|(now, each)| {
-            flat(vec![now], each.into_iter().map(|(code, deadline)| vec![code, deadline]).collect())
+        reply in reply((num(), num(), vec((code(3), num()), 1..4)).prop_map(|(now, up, each)| {
+            flat(vec![now, up], each.into_iter().map(|(code, deadline)| vec![code, deadline]).collect())
         })),
     ) {
         answers(ids(count).map(|id| Extend { id, seal: seal(), lease_ms: 1_000 }), settings, reply)?;
@@ -134,7 +134,7 @@ proptest! {
         settings in settings(),
         wants in vec((1..4_u64, select(vec![1_u64, 1 << 30]), prop::option::of(1_000..43_200_000_u64)), 1..4),
         reply in reply((
-            vec(num(), 2),
+            vec(num(), 3),
             flag(),
             vec(num(), 4),
             vec((member(), num()), 0..6),

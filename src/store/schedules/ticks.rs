@@ -23,7 +23,7 @@ const CLAIM: usize = 32;
 /// For how long (ms) a claimed schedule is its claimer's.
 const HOLD: Millis = 1_000;
 /// Bytes of definitions that a claim takes, about.
-const CLAIM_BYTES: usize = 1024 * 1024;
+const CLAIM_BYTES: usize = 512 * 1024;
 /// A tick's idempotency key answers at least this long once the tick is noted, ms.
 const MIN_WINDOW_MS: Millis = 600_000;
 /// It answers for so many ticks then, so that a claimer that was stopped for long publishes nothing twice.

@@ -72,8 +72,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             does: "an update changes the payload and leaves a message ready that it delayed",
             patches: &[Patch {
                 script: "update",
-                find: "place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)\n  state =",
-                put: "place(member, priority, math.min(due, now), now, k.delayed, k.delayed_prio, k.ready)\n  state =",
+                find: "if not dies then place(member, priority, due, now,",
+                put: "if not dies then place(member, priority, math.min(due, now), now,",
             }],
             breaks: &["I3"],
             scenario: probe!(grants::changed_messages),
@@ -122,7 +122,7 @@ pub(super) fn bugs() -> Vec<Bug> {
             does: "a lease ends half a second before the deadline that its holder was told",
             patches: &[Patch {
                 script: "lease",
-                find: "pack_lease(now + tonumber(ARGV[want + 1]), generation)",
+                find: "pack_lease(up + tonumber(ARGV[want + 1]), generation)",
                 put: "pack_lease(now + tonumber(ARGV[want + 1]) - 500, generation)",
             }],
             breaks: &["I4"],
@@ -206,7 +206,7 @@ pub(super) fn bugs() -> Vec<Bug> {
             does: "a lease can be extended past 12 h from its grant",
             patches: &[Patch {
                 script: "extend",
-                find: "local wanted = math.min(now + tonumber(ARGV[options + i]), tonumber(ARGV[options + n + i]))",
+                find: "local wanted = math.min(up + tonumber(ARGV[options + i]), tonumber(ARGV[options + n + i]))",
                 put: "local wanted = now + tonumber(ARGV[options + i])",
             }],
             breaks: &["I6"],
@@ -217,8 +217,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             does: "consumers that wait are told a moment two seconds after the message falls due",
             patches: &[Patch {
                 script: "lease",
-                find: "local reply = { now, next_at,",
-                put: "local reply = { now, next_at == 0 and 0 or next_at + 2000,",
+                find: "local reply = { now, up, next_at,",
+                put: "local reply = { now, up, next_at == 0 and 0 or next_at + 2000,",
             }],
             breaks: &["I12"],
             scenario: probe!(waits::waiting_consumers),
@@ -253,7 +253,7 @@ pub(super) fn bugs() -> Vec<Bug> {
             does: "one call ends all leases that are over, however many there are",
             patches: &[Patch {
                 script: "lease",
-                find: "local list = redis.call('ZRANGEBYSCORE', key, '-inf', over, 'WITHSCORES', 'LIMIT', 0, limit)",
+                find: "local list = redis.call('ZRANGEBYSCORE', key, '-inf', over, 'WITHSCORES', 'LIMIT', 0, limit - ended)",
                 put: "local list = redis.call('ZRANGEBYSCORE', key, '-inf', over, 'WITHSCORES')",
             }],
             breaks: &["I12"],

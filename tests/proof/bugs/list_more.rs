@@ -188,7 +188,7 @@ pub(super) fn bugs() -> Vec<Bug> {
             does: "a publish that is repeated makes a second message",
             patches: &[Patch {
                 script: "publish_special",
-                find: "local first = idem ~= '' and redis.call('HGET', k.idem, idem)",
+                find: "local first = not code and idem ~= '' and redis.call('HGET', k.idem, idem)",
                 put: "local first = false",
             }],
             breaks: &["I10"],
@@ -268,7 +268,7 @@ pub(super) fn bugs() -> Vec<Bug> {
                 },
                 Patch {
                     script: "publish_special",
-                    find: "local first = idem ~= '' and redis.call('HGET', k.idem, idem)",
+                    find: "local first = not code and idem ~= '' and redis.call('HGET', k.idem, idem)",
                     put: "local first = idem ~= '' and string.byte(idem) ~= 255 and redis.call('HGET', k.idem, idem)",
                 },
             ],

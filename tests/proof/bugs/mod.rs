@@ -11,6 +11,7 @@ mod list;
 mod list_calls;
 mod list_more;
 mod list_redis;
+mod list_scripts;
 pub mod patches;
 pub mod probes;
 pub mod scene;
@@ -59,5 +60,6 @@ pub fn all() -> Vec<Bug> {
     all.extend(list_redis::bugs());
     all.extend(watched::bugs());
     all.extend(list_calls::bugs());
+    all.extend(list_scripts::bugs());
     all
 }

@@ -15,8 +15,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             does: "a lease takes tens of milliseconds of Redis's CPU",
             patches: &[Patch {
                 script: "lease",
-                find: "local now = now_ms()\n",
-                put: "local now = now_ms()\nfor i = 1, 4000000 do end\n",
+                find: "local now, up = now_ms()\n",
+                put: "local now, up = now_ms()\nfor i = 1, 4000000 do end\n",
             }],
             breaks: &["I12"],
             scenario: probe!(waits::waiting_consumers),

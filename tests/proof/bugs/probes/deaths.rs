@@ -54,3 +54,15 @@ pub async fn a_redrive(setting: Setting) -> Report {
     fail(&hand, 3).await;
     scene.end().await
 }
+
+/// A failure waits as its backoff says.
+pub async fn a_backoff(setting: Setting) -> Report {
+    let mut scene = Scene::start("a_backoff", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.publish_ok(Ask::attempts(3)).await;
+    for grant in hand.leased(1, 30_000, 1_000).await {
+        hand.nack(&grant, Back::Failed, None).await;
+    }
+    scene.look().await;
+    scene.end().await
+}

@@ -45,3 +45,20 @@ pub async fn repeated_publishes(setting: Setting) -> Report {
     hand.publish_ok(ask).await;
     scene.end().await
 }
+
+/// A key with a NUL, held by a message that fails once.
+pub async fn a_key_with_a_nul(setting: Setting) -> Report {
+    let mut scene = Scene::start("a_key_with_a_nul", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.publish_ok(Ask::key("a\0b")).await;
+    for grant in hand.leased(1, 30_000, 1_000).await {
+        hand.nack(&grant, Back::Failed, Some(0)).await;
+    }
+    scene.look().await;
+    hand.publish_ok(Ask::key("a\0b")).await; // answered by the first
+    for grant in hand.leased(1, 30_000, 1_000).await {
+        hand.ack(&grant).await;
+    }
+    hand.publish_ok(Ask::key("a\0b")).await;
+    scene.end().await
+}

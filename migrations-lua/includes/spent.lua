@@ -1,0 +1,24 @@
+-- Has a message used up its attempts? One that waits has if fewer are allowed now than when it failed last.
+local function is_spent(counted, max_attempts, topic_max)
+  return counted > 0 and counted >= (tonumber(max_attempts) or topic_max)
+end
+
+-- Buries those of these waiting messages (member, score, …) that have used up their attempts. Returns how many;
+-- a call buries so many at most.
+local function bury_spent(k, at, list, topic_max)
+  if #list == 0 then return 0 end
+  local members, died, room = {}, 0, EVENT_BYTES
+  for i = 1, #list, 2 do members[#members + 1] = list[i] end
+  local extras = redis.call('HMGET', k.extra, unpack(members))
+  for i = 1, #members do
+    local attempts, counted, max_attempts, _, rest = parse_extra(extras[i])
+    if died < 32 and room > 0 and is_spent(counted, max_attempts, topic_max) then
+      room = room_after(k, members[i], room)
+      for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready }) do redis.call('ZREM', zset, members[i]) end
+      add_events(k, members[i], event('d', at, attempts, ''))
+      bury(k, members[i], rest, at)
+      died = died + 1
+    end
+  end
+  return died
+end

@@ -1,0 +1,121 @@
+//! No script holds Redis for long, whatever clients send or configure: what each call does in Redis is counted, in
+//! commands and in bytes, so that a busy machine changes nothing. 1,000 commands take about 1.5 ms, and so do 500 KB.
+
+use serde_json::{Value, json};
+
+use crate::harness::*;
+use crate::monitor::{Call, MARKER, Monitor};
+
+/// Commands of one script call: with keys, dead letters and times to live some 2,200 in 128 nacks.
+const MOST_COMMANDS: usize = 2_500;
+/// Bytes that one script call gets and writes: a group's 256 KiB, events of 256 KiB and one message's more.
+const MOST_BYTES: usize = 1024 * 1024;
+
+fn bytes(call: &Call) -> usize {
+    let words = call.words.iter().chain(call.inner.iter().flatten());
+    // MONITOR shows a byte that is no ASCII as `\xff`.
+    words.map(|word| word.len() - 3 * word.matches("\\x").count()).sum()
+}
+
+/// What the scripts do while `work` is done, all within the bounds.
+async fn bounded(redis: &Redis, what: &str, work: impl Future<Output = ()>) {
+    let monitor = Monitor::start(redis.port()).await;
+    work.await;
+    let _: String = redis.command(&["ECHO", MARKER]).await;
+    let calls = monitor.calls().await;
+    let scripts: Vec<&Call> = calls.iter().filter(|call| !call.inner.is_empty()).collect();
+    assert!(!scripts.is_empty());
+    let commands = scripts.iter().map(|call| call.inner.len()).max().unwrap();
+    let most = scripts.iter().map(|call| bytes(call)).max().unwrap();
+    assert!(commands <= MOST_COMMANDS, "{what}: a call of {commands} commands");
+    assert!(most <= MOST_BYTES, "{what}: a call of {most} bytes");
+}
+
+fn of_every_priority(count: usize) -> Vec<Value> {
+    (0..count).map(|n| json!({"payload": n, "priority": n % 255 + 1})).collect()
+}
+
+#[tokio::test]
+async fn a_full_topic_of_every_priority_makes_room_in_bounded_steps() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let (client, topic) = (dueq.client(), "full");
+    let bound = |most: usize| json!({"max_messages": most, "on_full": "drop_oldest"});
+    client.new_topic(topic, bound(1500)).await;
+    client.fill(topic, &of_every_priority(1500)).await;
+    let batch = of_every_priority(100);
+    bounded(&redis, "at the bound", async { drop(client.fill(topic, &batch).await) }).await;
+    assert_eq!(client.total(topic, "expired").await, 100);
+    client.update_topic(topic, bound(10)).await.expect(200);
+    bounded(&redis, "below the bound", async {
+        client.fill(topic, &batch).await;
+        client.published(topic, json!({"payload": 1})).await;
+    })
+    .await;
+    // By and by the bound is reached.
+    for _ in 0..40 {
+        client.published(topic, json!({"payload": 1})).await;
+    }
+    assert_eq!(client.count(topic, "ready").await, 10);
+}
+
+#[tokio::test]
+async fn what_expires_in_every_priority_leaves_in_bounded_steps() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let (client, topic) = (dueq.client(), "expires");
+    client.fill(topic, &of_every_priority(4000)).await;
+    bounded(&redis, "a ttl over a backlog", async {
+        client.update_topic(topic, json!({"ttl_ms": 1})).await.expect(200);
+        eventually("all are gone", || async {
+            (client.total(topic, "expired").await == 4000).then_some(())
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn long_reasons_are_kept_in_bounded_steps() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let (client, topic) = (dueq.client(), "reasons");
+    client.new_topic(topic, json!({"max_attempts": 1000})).await;
+    let messages: Vec<Value> = (0..128).map(|n| json!({"payload": n})).collect();
+    client.fill(topic, &messages).await;
+    let fail = async |reason: String| {
+        let held = client.leased(topic, json!({"max_messages": 128, "wait_ms": 5000})).await;
+        assert_eq!(held.len(), 128);
+        let nack = |message: &Value| {
+            let (id, token) = (&message["id"], &message["lease_token"]);
+            json!({"id": id, "lease_token": token, "delay_ms": 0, "reason": reason})
+        };
+        let nacks: Vec<Value> = held.iter().map(nack).collect();
+        for outcome in client.held_batch("nack", &nacks).await {
+            assert_eq!(outcome["status"], json!("ok"), "{outcome}");
+        }
+    };
+    bounded(&redis, "reasons", async {
+        for reason in ["r", "\u{1}", "\u{1f980}", "r"] {
+            for _ in 0..2 {
+                fail(reason.repeat(1024)).await;
+            }
+        }
+        // Leases that end by themselves add to the same events.
+        let want = json!({"max_messages": 128, "wait_ms": 5000, "lease_ms": 1000});
+        assert_eq!(client.leased(topic, want).await.len(), 128);
+        let want = json!({"max_messages": 128, "wait_ms": 5000, "lease_ms": 60_000});
+        let mut again = 0;
+        while again < 128 {
+            again += client.leased(topic, want.clone()).await.len();
+        }
+    })
+    .await;
+    let listed = client.listed(topic, "state=leased").await;
+    for message in listed.iter().take(3) {
+        let events = client.get(text(message, "id")).await.expect(200).json()["events"].clone();
+        let reasons =
+            events.as_array().unwrap().iter().filter(|event| event.get("reason").is_some());
+        assert_eq!(reasons.count(), 8, "{events}");
+    }
+}
