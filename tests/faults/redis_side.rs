@@ -27,7 +27,7 @@ async fn power_lost_everysec() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn storm() {
-    run("storm", Setting { messages: 3_000, ..Setting::short(Always, 2) }).await.expect_clean();
+    run("storm", Setting { messages: 2_000, ..Setting::short(Always, 2) }).await.expect_clean();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
