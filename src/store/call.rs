@@ -3,7 +3,7 @@
 
 use super::{
     backend::{Backend, Run},
-    inbox::Job,
+    job::Job,
     registry::Topic,
     reply::{CallError, Fields},
     scripts::Script,
