@@ -113,6 +113,7 @@ async fn serve(
         lanes: config.lanes.into(),
         timeout: Duration::from_millis(config.redis_timeout_ms),
         mode: config.store_mode,
+        upgrade: true,
     };
     let (store, woken) = Store::connect(&options, metrics.clone()).await?;
     if let Err(reason) = store.health().await {

@@ -13,61 +13,60 @@
 -- KEYS[11] dead_out
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: acks of different messages, at most 128
--- ARGV[3] common: the seal that all have, or ''
--- ARGV[4..] n members; n seals unless all have one; where calls are to be kept, for each when its call began (ms; '' for
+-- ARGV[3] epochs: fields of meta with the numbers of those that the tokens name, between spaces
+-- ARGV[4] common: the seal that all have, or ''
+-- ARGV[5..] n members; n seals unless all have one; where calls are to be kept, for each when its call began (ms; '' for
 --   none) and its report
 -- returns: n when all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again, 4 not looked at,
 --   since there is too much to write or to free; or 'STALE'
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; an HMGET more in a topic where some messages are
---   not plain, 4 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key
-local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules', 'large')
+--   not plain, 5 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key
+local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules', 'large', ARGV[3])
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
 local now, up = now_ms()
 local n = tonumber(ARGV[2])
 
--- The usual group: first attempts of one run, all held, in a topic without a TTL that retains no acked messages.
+-- The usual group: first attempts of one epoch, all held, in a topic without a TTL that retains no acked messages.
 local plain = not meta[2] or string.find(meta[2], '^%d,,,')
 local most = n
-if meta[3] then most = #rare().freeable({ messages = KEYS[3] }, { unpack(ARGV, 4, n + 3) }) end
-local own, known = ARGV[3] == '', nil
+if meta[3] then most = #rare().freeable({ messages = KEYS[3] }, { unpack(ARGV, 5, n + 4) }) end
+local own, known = ARGV[4] == '' or not meta[4], nil
 if plain and not own and most == n and redis.call('EXISTS', KEYS[4]) == 1 then
   -- In a topic where something failed once, most of what is acked still is plain.
-  known = redis.call('HMGET', KEYS[4], unpack(ARGV, 4, n + 3))
+  known = redis.call('HMGET', KEYS[4], unpack(ARGV, 5, n + 4))
   for i = 1, n do own = own or known[i] end
 end
 if plain and not own and most == n then
-  -- The common seal: attempt * 4096 + generation * 2 + last.
-  local seal = tonumber(ARGV[3])
-  local last, generation = seal % 2, math.floor(seal / 2) % 2048
-  local zset = last == 1 and KEYS[2] or KEYS[1]
+  local seal, epoch = tonumber(ARGV[4]), meta[4] % 2048
+  local zset = seal % 2 == 1 and KEYS[2] or KEYS[1]
   local least, good, before = (now + 1) * 2048, math.floor(seal / 4096) == 1, nil
-  local scores = redis.call('ZMSCORE', zset, unpack(ARGV, 4, n + 3))
+  local scores = redis.call('ZMSCORE', zset, unpack(ARGV, 5, n + 4))
   for i = 1, n do
     local score = scores[i]
     -- Messages leased together have one score: most need no second look.
     if score ~= before then
       before = score
       local number = score and tonumber(score) or 0
-      if number < least or number % 2048 ~= generation then
+      if number < least or number % 2048 ~= epoch then
         good = false
         break
       end
     end
   end
   if good then
-    redis.call('ZREM', zset, unpack(ARGV, 4, n + 3))
-    redis.call('HDEL', KEYS[3], unpack(ARGV, 4, n + 3))
+    redis.call('ZREM', zset, unpack(ARGV, 5, n + 4))
+    redis.call('HDEL', KEYS[3], unpack(ARGV, 5, n + 4))
     redis.call('HINCRBY', KEYS[5], 'acked', n)
     return n
   end
 end
 
 local lib = rare()
-local members, seals, scores, extras = lib.read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4], known)
+local members, seals, scores, extras = lib.read_leases(ARGV, n, ARGV[3], KEYS[5], KEYS[1], KEYS[2], KEYS[4], known)
 local acked_ms = lib.parse_rules(meta[2]).acked_ms
 local codes, good, known, kept, repeated = {}, {}, {}, {}, 0
-local notes = (ARGV[3] ~= '' and n or 2 * n) + 3
+local notes = (ARGV[4] ~= '' and n or 2 * n) + 4
 local k = { messages = KEYS[3], extra = KEYS[4], meta = KEYS[5], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8],
   events = KEYS[9], acked = KEYS[10], dead_out = KEYS[11] }
 -- Events are written only where acked messages are kept, and calls made them.
@@ -81,8 +80,8 @@ for i = 1, n do
     codes[i] = 0
     good[#good + 1] = member
     known[#good] = extras[i]
-    local _, generation = lib.open_seal(seals[i])
-    kept[2 * #good - 1], kept[2 * #good] = lib.pack_lease(up, generation), member
+    local _, epoch = lib.open_seal(seals[i])
+    kept[2 * #good - 1], kept[2 * #good] = lib.pack_lease(up, epoch), member
     if noted then room = lib.room_after(k, member, room) end
   elseif acked_ms > 0 and lib.holds(seals[i], redis.call('ZSCORE', KEYS[10], member), extras[i], now - acked_ms) then
     codes[i], repeated = 3, repeated + 1

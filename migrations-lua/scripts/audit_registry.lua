@@ -7,8 +7,9 @@
 -- ARGV[3] count: about so many
 -- ARGV[4] repair: 1 to mend what is found
 -- returns: {cursor, {name, its entry or '', …}, {name, defect, detail, …}}
--- cost: HSCAN or ZSCAN, HMGET; up to 4 calls a topic; up to 5 more where it mends
+-- cost: TIME, HSCAN or ZSCAN, HMGET; up to 4 calls a topic; up to 5 more where it mends
 local repair = ARGV[4] == '1'
+local now = now_ms()
 if repair then redis.call('HDEL', KEYS[1], '') end
 local seen, found = {}, {}
 local function sound(name)
@@ -19,16 +20,13 @@ local function number_of(name)
   local entry = redis.call('HGET', KEYS[1], name)
   return entry and (string.match(entry, '^(%d+) %d+') or '')
 end
-local function next_of(counter)
-  return int(redis.call('HINCRBY', KEYS[2], counter, 1))
-end
 -- The topic is there, under this number or a new one, with a configuration of defaults.
 local function enter(name, number)
   while not number do
-    number = next_of('next')
+    number = int(redis.call('HINCRBY', KEYS[2], 'next', 1))
     if redis.call('HEXISTS', KEYS[2], number) == 1 then number = nil end
   end
-  redis.call('HSET', KEYS[1], name, table.concat({ number, ' ', next_of('revision') }))
+  redis.call('HSET', KEYS[1], name, table.concat({ number, ' ', next_revision(KEYS[2], 'revision', now) }))
   redis.call('HSET', KEYS[2], number, name)
   redis.call('ZADD', KEYS[3], 0, name)
 end

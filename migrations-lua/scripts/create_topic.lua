@@ -5,13 +5,12 @@
 -- ARGV[1] name
 -- ARGV[2] most: numbers that there are
 -- returns: {created 0|1, 'number revision'} or 'FULL'
--- cost: HGET; HINCRBY twice, HSET twice, ZADD when it is new
+-- cost: HGET; TIME, 2 HGET, HINCRBY, 3 HSET, ZADD when it is new
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 if entry then return { 0, entry } end
 if tonumber(redis.call('HGET', KEYS[2], 'next') or 0) >= tonumber(ARGV[2]) then return 'FULL' end
 local number = redis.call('HINCRBY', KEYS[2], 'next', 1)
-local revision = redis.call('HINCRBY', KEYS[2], 'revision', 1)
-entry = int(number) .. ' ' .. int(revision)
+entry = table.concat({ int(number), ' ', next_revision(KEYS[2], 'revision', now_ms()) })
 redis.call('HSET', KEYS[2], int(number), ARGV[1])
 redis.call('ZADD', KEYS[3], 0, ARGV[1])
 redis.call('HSET', KEYS[1], ARGV[1], entry)

@@ -6,16 +6,17 @@
 -- KEYS[5] meta
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: extensions of different messages, at most 128
--- ARGV[3] common: the seal that all have, or ''
--- ARGV[4..] n members; n seals unless all have one; n lease_ms, n caps (ms: the latest deadline that the lease may have)
+-- ARGV[3] epochs: fields of meta with the numbers of those that the tokens name, between spaces
+-- ARGV[4] common: the seal that all have, or ''
+-- ARGV[5..] n members; n seals unless all have one; n lease_ms, n caps (ms: the latest deadline that the lease may have)
 -- returns: {now, now rounded up, code and deadline ms for each: 0 ok, 1 lease lost, 2 no such message} or 'STALE'
--- cost: HGET, ZREM, TIME, ZMSCORE, EXISTS a group; one ZADD a message
+-- cost: HGET, HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; one ZADD a message
 if redis.call('HGET', KEYS[5], 'topic') ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
 local now, up = now_ms()
 local n = tonumber(ARGV[2])
-local members, seals, scores, extras = read_leases(ARGV, n, KEYS[1], KEYS[2], KEYS[4])
-local options = (ARGV[3] ~= '' and n or 2 * n) + 3
+local members, seals, scores, extras = read_leases(ARGV, n, ARGV[3], KEYS[5], KEYS[1], KEYS[2], KEYS[4])
+local options = (ARGV[4] ~= '' and n or 2 * n) + 4
 local reply = { now, up }
 for i = 1, n do
   local member, code = members[i], 0
@@ -23,9 +24,9 @@ for i = 1, n do
   if deadline then
     local wanted = math.min(up + tonumber(ARGV[options + i]), tonumber(ARGV[options + n + i]))
     if wanted > deadline then
-      local _, generation, last = open_seal(seals[i])
+      local _, epoch, last = open_seal(seals[i])
       deadline = wanted
-      redis.call('ZADD', last and KEYS[2] or KEYS[1], pack_lease(deadline, generation), member)
+      redis.call('ZADD', last and KEYS[2] or KEYS[1], pack_lease(deadline, epoch), member)
     end
   else
     code, deadline = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 2, 0

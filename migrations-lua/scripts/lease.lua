@@ -8,18 +8,20 @@
 -- KEYS[7] delayed_prio
 -- KEYS[8..] ready and the rest of the partition's
 -- ARGV[1] topic: number and revision
--- ARGV[2] generation: of this Redis run
+-- ARGV[2] epoch: what to go by where Redis shows no replication ID, 12 hex digits
 -- ARGV[3] waits: 1 when the caller will sleep for what it does not get; 2 more when dueq sends the messages itself,
 --   and then writes down the call rather than the grant
 -- ARGV[4] sized: 1 when a want is bounded below what a reply holds, so that every size has to be looked at
 -- ARGV[5..] for each want max_messages, lease_ms; when sized also max_bytes, begun (1: it has messages from an earlier
 --   call). Wants that follow each other with the same lease_ms are one, unless sized
 -- returns: {now, now rounded up, next event ms (0: none, or not asked), more 0|1, leases ended, messages that died, messages expired, topic's
---   max_attempts, {member, due, …}, bodies, {attempt, attempts left, priority, key, …} (empty: all plain), granted for
---   each want (empty unless sized: in order)} without the last two where both are empty; or 'STALE'. Where dueq sends the
---   messages itself a key is only told of that is to be given up when the call begins
--- cost: HMGET, ZREM, TIME, EXISTS, 2 ZRANGEBYSCORE, ZCOUNT, ZPOPMIN, HMGET, ZADD, HINCRBY a group; at most 128 messages
---   and 256 KiB; 4 to 8 calls more where there are messages that are not plain; 4 ZRANGE and an HSET when it waits in vain
+--   max_attempts, epoch ('' where nothing is granted), {member, due, …}, bodies, {attempt, attempts left, priority,
+--   key, …} (empty: all plain), granted for each want (empty unless sized: in order)} without the last two where both
+--   are empty; or 'STALE'. Where dueq sends the messages itself a key is only told of that is to be given up when the call
+--   begins
+-- cost: HMGET, ZREM, TIME, EXISTS, ZCOUNT, ZCOUNT a group, and INFO, HGET, ZPOPMIN, HMGET, ZADD, HINCRBY where something is
+--   due; at most 128 messages and 256 KiB; 4 to 8 calls more where there are messages that are not plain; 4 ZRANGE and
+--   an HSET when it waits in vain
 local LIMIT, REPLY_BYTES = 128, 262144
 local meta = redis.call('HMGET', KEYS[5], 'topic', 'max_attempts', 'large', 'rules', 'lowered')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -33,7 +35,7 @@ if meta[4] then
   if rules.paused then
     -- Nothing that is published concerns those who sleep; a resume wakes them.
     redis.call('HSET', KEYS[5], 'sleep', '0')
-    return { now, up, 0, 0, 0, 0, 0, tonumber(meta[2]), {}, {} }
+    return { now, up, 0, 0, 0, 0, 0, tonumber(meta[2]), '', {}, {} }
   end
   ttl = rules.ttl
 end
@@ -65,25 +67,25 @@ if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) =
 end
 capped = capped or most < math.min(wanted, LIMIT)
 local ranked = special and most > 0 and math.min(most, redis.call('ZCARD', KEYS[8])) or 0
+local due = most > ranked and math.min(most - ranked, redis.call('ZCOUNT', KEYS[3], '-inf', now)) or 0
+local epoch, number = '', 0
+if ranked + due > 0 then epoch, number = present_epoch(KEYS[5], ARGV[2]) end
 
 -- found: member, due, …; its first `ranked` pairs come from `ready`.
 local found, bodies, granted = {}, {}, {}
-if most > 0 and (sized or meta[3]) then
+if ranked + due > 0 and (sized or meta[3]) then
   local full
   lib = lib or rare()
   found, bodies, granted, ranked, full = lib.take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4], KEYS[13])
   capped = capped or full
 else
   if ranked > 0 then found = redis.call('ZPOPMIN', KEYS[8], ranked) end
-  if most > ranked then
-    local due = math.min(most - ranked, redis.call('ZCOUNT', KEYS[3], '-inf', now))
-    if due > 0 then
-      local plain = redis.call('ZPOPMIN', KEYS[3], due)
-      if ranked == 0 then
-        found = plain
-      else
-        for i = 1, #plain do found[2 * ranked + i] = plain[i] end
-      end
+  if due > 0 then
+    local plain = redis.call('ZPOPMIN', KEYS[3], due)
+    if ranked == 0 then
+      found = plain
+    else
+      for i = 1, #plain do found[2 * ranked + i] = plain[i] end
     end
   end
 end
@@ -93,12 +95,11 @@ if taken == LIMIT and wanted > LIMIT then capped = true end
 local facts = {}
 if taken > 0 then
   for i = 2, 2 * ranked, 2 do found[i] = int(lib.rank_due(found[i])) end
-  local generation = tonumber(ARGV[2])
   local leases, members, at = {}, {}, 0
   local want = 5
   while at < taken do
     local upto = math.min(taken, at + (granted[(want - 5) / step + 1] or tonumber(ARGV[want])))
-    local score = pack_lease(up + tonumber(ARGV[want + 1]), generation)
+    local score = pack_lease(up + tonumber(ARGV[want + 1]), number)
     for i = at + 1, upto do
       local member = found[2 * i - 1]
       members[i] = member
@@ -148,8 +149,8 @@ if (ARGV[3] == '1' or ARGV[3] == '3') and not capped then
   next_at = (lib or rare()).next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
   redis.call('HSET', KEYS[5], 'sleep', next_at == 0 and '9007199254740992' or int(next_at))
 end
-local reply = { now, up, next_at, (capped or more) and 1 or 0, ended, died, expired, tonumber(meta[2]), found, bodies }
+local reply = { now, up, next_at, (capped or more) and 1 or 0, ended, died, expired, tonumber(meta[2]), epoch, found, bodies }
 if #facts > 0 or #granted > 0 then
-  reply[11], reply[12] = facts, granted
+  reply[12], reply[13] = facts, granted
 end
 return reply

@@ -3,14 +3,15 @@
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: nacks of different messages, at most 128
--- ARGV[3] common: the seal that all have, or ''
--- ARGV[4..] n members; n seals unless all have one; for each kind ('n' failed, 'd' dead at once, 'r' released, 'w'
+-- ARGV[3] epochs: fields of meta with the numbers of those that the tokens name, between spaces
+-- ARGV[4] common: the seal that all have, or ''
+-- ARGV[5..] n members; n seals unless all have one; for each kind ('n' failed, 'd' dead at once, 'r' released, 'w'
 --   released for want of a place, which is no event, 'u' returned unseen), delay (ms; '' for the backoff policy's; after '<' at most ten times the longest of that; after '@'
 --   the due time itself), random unit for the backoff's jitter, instant of the grant, when the call began that failed
 --   (ms) or '', its report or else the reason (JSON) or ''
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
 --   4 dead, 5 expired, 6 not looked at, since there is too much to write} or 'STALE'
--- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
+-- cost: 2 HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'backoff', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -18,8 +19,8 @@ redis.call('ZREM', k.unack, '')
 local now, up = now_ms()
 local n = tonumber(ARGV[2])
 local ttl = parse_rules(meta[5]).ttl
-local members, seals, scores, extras = read_leases(ARGV, n, k.unack, k.last, k.extra)
-local options = (ARGV[3] ~= '' and n or 2 * n) + 3
+local members, seals, scores, extras = read_leases(ARGV, n, ARGV[3], k.meta, k.unack, k.last, k.extra)
+local options = (ARGV[4] ~= '' and n or 2 * n) + 4
 local reply, earliest, room = { now, 0 }, math.huge, EVENT_BYTES
 local totals = { n = 0, d = 0, r = 0, u = 0, w = 0 }
 for i = 1, n do

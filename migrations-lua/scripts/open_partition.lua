@@ -1,51 +1,53 @@
 -- open_partition: tell a partition the topic that it belongs to, and what its scripts need of the configuration.
 -- KEYS[1] meta
 -- KEYS[2] first_due
--- ARGV[1] number: the topic's
--- ARGV[2] revision
--- ARGV[3] max_attempts
--- ARGV[4] backoff policy, as the include of that name reads it
--- ARGV[5] lease_ms
--- ARGV[6] rules without their first part, as the include of that name reads them
--- ARGV[7] dead topic: where deaths are told of, or ''
--- ARGV[8] acked_max: how many acked messages are retained, or '' for the default
+-- ARGV[1] topic: number, revision and version of the schema
+-- ARGV[2] max_attempts
+-- ARGV[3] backoff policy, as the include of that name reads it
+-- ARGV[4] lease_ms
+-- ARGV[5] rules without their first part, as the include of that name reads them
+-- ARGV[6] dead topic: where deaths are told of, or ''
+-- ARGV[7] acked_max: how many acked messages are retained, or '' for the default
 -- returns: 'OK'; 'STALE' where a later topic of this name, or a later revision, is there; 'DELETED' where the topic is
---   not any more
+--   not any more; 'OLDER' or 'NEWER' where the partition's schema is another
 -- cost: HMGET, HDEL, HSET, three times HSET or HDEL, PUBLISH, maybe HSET and UNLINK
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts')
-local number, revision = tonumber(ARGV[1]), tonumber(ARGV[2])
 if meta[1] then
-  local gone, known, changed = string.match(meta[1], '^(%-?)(%d+) ?(%d*)$')
-  known, changed = tonumber(known), tonumber(changed) or 0
+  local number, revision, schema = string.match(ARGV[1], '^(%d+) (%d+) (%d+)$')
+  local gone, known, changed, its_schema = string.match(meta[1], '^(%-?)(%d+) ?(%d*) ?(%d*)$')
+  number, revision, schema = tonumber(number), tonumber(revision), tonumber(schema)
+  -- The first version did not write which it is.
+  known, changed, its_schema = tonumber(known), tonumber(changed) or 0, tonumber(its_schema) or 1
   if gone == '-' and known >= number then return 'DELETED' end
+  if gone == '' and its_schema ~= schema then return its_schema < schema and 'OLDER' or 'NEWER' end
   if known > number or (known == number and changed > revision) then return 'STALE' end
   if known == number and changed == revision then return 'OK' end
   if known ~= number then meta[2], meta[3] = false, false end
 end
 -- A first write that removes, and misses: what the registry says by now is told at maxmemory too.
 redis.call('HDEL', KEYS[1], '')
-local rules = table.concat({ string.sub(meta[2] or '0', 1, 1), ',', ARGV[6] })
-redis.call('HSET', KEYS[1], 'topic', table.concat({ ARGV[1], ' ', ARGV[2] }), 'max_attempts', ARGV[3], 'backoff', ARGV[4], 'lease_ms', ARGV[5])
+local rules = table.concat({ string.sub(meta[2] or '0', 1, 1), ',', ARGV[5] })
+redis.call('HSET', KEYS[1], 'topic', ARGV[1], 'max_attempts', ARGV[2], 'backoff', ARGV[3], 'lease_ms', ARGV[4])
 redis.call('PERSIST', KEYS[1])
 if rules == '0,,,,,,' then
   redis.call('HDEL', KEYS[1], 'rules')
 else
   redis.call('HSET', KEYS[1], 'rules', rules)
 end
-if ARGV[7] == '' then
+if ARGV[6] == '' then
   redis.call('HDEL', KEYS[1], 'dead_topic')
 else
-  redis.call('HSET', KEYS[1], 'dead_topic', ARGV[7])
+  redis.call('HSET', KEYS[1], 'dead_topic', ARGV[6])
 end
-if ARGV[8] == '' then
+if ARGV[7] == '' then
   redis.call('HDEL', KEYS[1], 'acked_max')
 else
-  redis.call('HSET', KEYS[1], 'acked_max', ARGV[8])
+  redis.call('HSET', KEYS[1], 'acked_max', ARGV[7])
 end
 -- Messages may have failed more often than is allowed now: leases look at that from now on.
-if tonumber(ARGV[3]) < tonumber(meta[3] or 0) then redis.call('HSET', KEYS[1], 'lowered', '1') end
+if tonumber(ARGV[2]) < tonumber(meta[3] or 0) then redis.call('HSET', KEYS[1], 'lowered', '1') end
 -- Without a TTL nobody keeps up when messages first fell due.
-if string.byte(ARGV[6]) == 44 then redis.call('UNLINK', KEYS[2]) end
+if string.byte(ARGV[5]) == 44 then redis.call('UNLINK', KEYS[2]) end
 -- Consumers may wait for the topic before it exists, or under another configuration.
 announce(KEYS[1])
 return 'OK'

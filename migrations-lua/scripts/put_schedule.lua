@@ -10,12 +10,12 @@
 -- ARGV[5] moved: 1 when it publishes in another topic than before
 -- returns: 'OK'; 'CHANGED' where it has another revision by now; 'CLAIMED' where ticks of it are being made that would be
 --   made once more in the other topic
--- cost: HGET, HINCRBY, HSET twice, up to two of ZADD and ZREM
+-- cost: TIME, 2 HGET, 3 HSET, up to two of ZADD and ZREM
 local state = redis.call('HGET', KEYS[2], ARGV[1])
 local revision, paused, next_at, claimed_at, last_at, last_id, last_error = parse_state(state)
 if (revision or '') ~= ARGV[2] then return 'CHANGED' end
 if ARGV[5] == '1' and ARGV[4] == '' and claimed_at ~= '0' then return 'CLAIMED' end
-revision = int(redis.call('HINCRBY', KEYS[2], ':revision', 1))
+revision = next_revision(KEYS[2], ':revision', now_ms())
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 if not paused then
   redis.call('ZADD', KEYS[4], 0, ARGV[1])

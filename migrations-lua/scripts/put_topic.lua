@@ -28,7 +28,7 @@ else
   redis.call('HSET', KEYS[2], number, ARGV[1])
   redis.call('ZADD', KEYS[3], 0, ARGV[1])
 end
-revision = int(redis.call('HINCRBY', KEYS[2], 'revision', 1))
+revision = next_revision(KEYS[2], 'revision', now_ms())
 entry = table.concat({ number, ' ', revision, ' ', ARGV[3] })
 redis.call('HSET', KEYS[1], ARGV[1], entry)
 if ARGV[6] == '1' then

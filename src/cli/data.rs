@@ -51,10 +51,11 @@ impl DataArgs {
         }
     }
 
-    /// Connects; starts the private Redis for as long as the data are open.
+    /// Connects; starts the private Redis for as long as the data are open. With `upgrade` brings older data to the present
+    /// schema, otherwise refuses them.
     ///
     /// Errors: why not, in one line.
-    pub async fn open(self) -> Result<Data, Box<dyn Error>> {
+    pub async fn open(self, upgrade: bool) -> Result<Data, Box<dyn Error>> {
         let Self { redis_url, data_dir, redis_bin, key_prefix } = self;
         let (url, embedded) = match redis_url {
             Some(url) => (url, None),
@@ -65,7 +66,7 @@ impl DataArgs {
             }
         };
         let mode = StoreMode::Group;
-        let options = StoreOptions { url, key_prefix, lanes: 1, timeout: TIMEOUT, mode };
+        let options = StoreOptions { url, key_prefix, lanes: 1, timeout: TIMEOUT, mode, upgrade };
         match Store::connect(&options, Arc::new(Metrics::new())).await {
             Ok((store, _)) => Ok(Data { store, embedded }),
             Err(error) => {

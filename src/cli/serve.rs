@@ -60,10 +60,9 @@ pub struct MigrateArgs {
     data: DataArgs,
 }
 
-/// Brings the data to the present schema. There is one version so far, so connecting, which checks it and marks an
-/// empty Redis, is all.
+/// Brings the data to the present schema, as `serve` does when it starts.
 pub async fn migrate(args: MigrateArgs) -> ExitCode {
-    match args.data.open().await {
+    match args.data.open(true).await {
         Ok(data) => {
             data.close().await;
             println!("the data are at schema version {SCHEMA_VERSION}");

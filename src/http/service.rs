@@ -21,6 +21,16 @@ pub struct Health {
     /// Always `ok`.
     #[schema(example = "ok")]
     status: &'static str,
+    /// What dueq cannot promise here, in words; absent where there is nothing to warn of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false, value_type = Vec<String>)]
+    warnings: Vec<&'static str>,
+}
+
+impl Health {
+    fn answer(warnings: Vec<&'static str>) -> Response {
+        super::json(&Self { status: "ok", warnings }).into_response()
+    }
 }
 
 /// Does the process live?
@@ -32,13 +42,13 @@ pub struct Health {
 )]
 pub async fn get_health(query: Query) -> Result<Response, Problem> {
     query.none()?;
-    Ok(super::json(&Health { status: "ok" }).into_response())
+    Ok(Health::answer(Vec::new()))
 }
 
 /// Can it serve?
 ///
-/// Only while Redis answers, is not loading, may be written and never evicts, and dueq is not stopping. Answers whoever
-/// asks, also without a key.
+/// Only while Redis answers, is not loading, may be written and never evicts, and dueq is not stopping. `warnings` tell of
+/// what Redis hides. Answers whoever asks, also without a key.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "getReadiness", tag = "service", security(()),
     responses(
@@ -58,8 +68,7 @@ pub async fn get_readiness(
     if *state.stopping.borrow() {
         return Err(not_ready("dueq is stopping".to_owned()));
     }
-    state.store.health().await.map_err(not_ready)?;
-    Ok(super::json(&Health { status: "ok" }).into_response())
+    Ok(Health::answer(state.store.health().await.map_err(not_ready)?))
 }
 
 /// Metrics for Prometheus.

@@ -4,22 +4,60 @@
 use super::{MessageId, Millis};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use siphasher::sip::SipHasher24;
-use std::hash::Hasher;
+use std::{fmt, hash::Hasher};
 
 /// The contract's bound on a token's text.
 pub const TOKEN_MAX_CHARS: usize = 64;
 
-const FACTS: usize = 4 + 4 + 6 + 1;
-const BYTES: usize = FACTS + 8;
+const FACTS: usize = 4 + 6 + 6 + 1;
+const TAG: usize = 8;
+/// Tokens of schema version 1 carried 32 bits of a hash of Redis's `run_id` in place of the epoch. A lease that outlived
+/// the upgrade knows them as an epoch whose upper 16 bits are 0.
+const FACTS_OF_VERSION_1: usize = FACTS - 2;
+
+/// The time between two restarts or promotions of Redis, by the first 48 bits of its replication ID; 0: Redis does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// The epoch that an ID begins with, in hex; `None` where it does not.
+    pub fn parse(id: &str) -> Option<Self> {
+        u64::from_str_radix(id.get(..12)?, 16).ok().map(Self)
+    }
+
+    /// What tokens of schema version 1 said of the run of Redis with this `run_id`.
+    pub fn of_run(run_id: &str) -> Self {
+        let mut hasher = SipHasher24::new();
+        hasher.write(run_id.as_bytes());
+        Self(hasher.finish() & 0xffff_ffff)
+    }
+
+    /// Does it say anything?
+    pub fn is_known(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Its bits, for an atomic.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// 12 hex digits.
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:012x}", self.0)
+    }
+}
 
 /// What a token says about the grant that it proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// Number of the grant, 1 for the first; never used twice for one message.
     pub attempt: u32,
-    /// Short hash of the `run_id` of the Redis process that granted it: after a power loss Redis may have forgotten a
-    /// grant and give the same attempt to somebody else, but never in the same run.
-    pub run: u32,
+    /// In which epoch of Redis it was granted: after a power loss or a failover Redis may have forgotten a grant and give
+    /// the same attempt to somebody else, but never in the same epoch.
+    pub epoch: Epoch,
     /// The grant's instant; an extended lease ends at most 12 h after it.
     pub granted_at: Millis,
     /// The grant that uses up the attempts; its lease is kept in a place of its own.
@@ -36,13 +74,13 @@ impl TokenKey {
         Self(secret)
     }
 
-    /// The token (31 characters) for a grant of `id`.
+    /// The token (34 characters) for a grant of `id`.
     pub fn seal(&self, id: &MessageId, seal: &Seal) -> String {
-        let mut bytes = [0; BYTES];
+        let mut bytes = [0; FACTS + TAG];
         bytes[..4].copy_from_slice(&seal.attempt.to_be_bytes());
-        bytes[4..8].copy_from_slice(&seal.run.to_be_bytes());
-        bytes[8..14].copy_from_slice(&seal.granted_at.to_be_bytes()[2..]);
-        bytes[14] = seal.last.into();
+        bytes[4..10].copy_from_slice(&seal.epoch.0.to_be_bytes()[2..]);
+        bytes[10..16].copy_from_slice(&seal.granted_at.to_be_bytes()[2..]);
+        bytes[16] = seal.last.into();
         let tag = self.tag(id, &bytes[..FACTS]);
         bytes[FACTS..].copy_from_slice(&tag.to_be_bytes());
         URL_SAFE_NO_PAD.encode(bytes)
@@ -50,23 +88,27 @@ impl TokenKey {
 
     /// What `token` says, if it was sealed for `id` with this key.
     pub fn open(&self, id: &MessageId, token: &str) -> Option<Seal> {
-        let mut bytes = [0; BYTES];
+        let mut bytes = [0; FACTS + TAG];
         let decoded = URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()?;
-        let (facts, tag) = bytes.split_at(FACTS);
+        let facts = decoded.checked_sub(TAG)?;
+        let epoch_bytes = match facts {
+            FACTS => 6,
+            FACTS_OF_VERSION_1 => 4,
+            _ => return None,
+        };
+        let (facts, tag) = bytes[..decoded].split_at(facts);
         // One comparison of two words: nothing for a clock to measure.
-        if decoded != BYTES || tag != self.tag(id, facts).to_be_bytes() {
+        if tag != self.tag(id, facts).to_be_bytes() {
             return None;
         }
-        let word = |at: usize| {
-            u32::from_be_bytes([facts[at], facts[at + 1], facts[at + 2], facts[at + 3]])
-        };
-        let mut granted_at = [0; 8];
-        granted_at[2..].copy_from_slice(&facts[8..14]);
+        let (attempt, rest) = facts.split_at(4);
+        let (epoch, rest) = rest.split_at(epoch_bytes);
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
         Some(Seal {
-            attempt: word(0),
-            run: word(4),
-            granted_at: Millis::from_be_bytes(granted_at),
-            last: facts[14] == 1,
+            attempt: number(attempt) as u32,
+            epoch: Epoch(number(epoch)),
+            granted_at: number(&rest[..6]) as Millis,
+            last: rest[6] == 1,
         })
     }
 
@@ -95,8 +137,12 @@ mod tests {
         MessageId::new(1_763_700_000_123, route, tail)
     }
 
-    const SEAL: Seal =
-        Seal { attempt: 70_000, run: 0xdead_beef, granted_at: 1_763_700_000_456, last: true };
+    const SEAL: Seal = Seal {
+        attempt: 70_000,
+        epoch: Epoch(0xdead_beef_cafe),
+        granted_at: 1_763_700_000_456,
+        last: true,
+    };
 
     #[test]
     fn a_token_opens_for_its_own_message_and_key_only() {
@@ -106,6 +152,32 @@ mod tests {
         assert_eq!(key.open(&id(1), &token), Some(SEAL));
         assert_eq!(key.open(&id(2), &token), None);
         assert_eq!(TokenKey::new([8; 16]).open(&id(1), &token), None);
+    }
+
+    #[test]
+    fn a_token_of_version_1_opens_as_one_of_the_epoch_that_its_run_became() {
+        let key = TokenKey::new([7; 16]);
+        let mut bytes = [&SEAL.attempt.to_be_bytes()[..], &0xdead_beef_u32.to_be_bytes()].concat();
+        bytes.extend_from_slice(&SEAL.granted_at.to_be_bytes()[2..]);
+        bytes.push(1);
+        bytes.extend_from_slice(&key.tag(&id(1), &bytes).to_be_bytes());
+        let token = URL_SAFE_NO_PAD.encode(bytes);
+        assert_eq!(token.len(), 31);
+        let epoch = Epoch(0xdead_beef);
+        assert_eq!(key.open(&id(1), &token), Some(Seal { epoch, ..SEAL }));
+        assert_eq!(key.open(&id(2), &token), None);
+    }
+
+    #[test]
+    fn an_epoch_is_what_an_id_begins_with() {
+        let epoch = Epoch::parse("90072ceeff115a0e4f6a5f0d2a6c4c3c2a1b0c9d").unwrap();
+        assert_eq!(epoch.to_string(), "90072ceeff11");
+        assert!(epoch.is_known());
+        assert!(!Epoch::parse(&"0".repeat(40)).unwrap().is_known());
+        for none in ["", "90072ceeff1", "90072ceeff1x", "é0072ceeff11"] {
+            assert_eq!(Epoch::parse(none), None, "{none}");
+        }
+        assert_eq!(Epoch::of_run("abc").to_string().get(..4), Some("0000"));
     }
 
     #[test]

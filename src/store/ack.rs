@@ -26,33 +26,33 @@ pub(crate) struct Ack {
     pub call: Option<Call>,
 }
 
-/// Writes what ack, nack and extend have in common: the common seal if there is one, members, seals.
+/// Writes what ack, nack and extend have in common: epochs, the common seal if there is one, members, seals. A seal names
+/// its epoch by its place among the epochs.
 pub(crate) fn write_holders<'a>(
     holders: impl Iterator<Item = (&'a MessageId, &'a Seal)> + Clone,
-    context: &Context<'_>,
     command: &mut Cmd,
 ) {
-    let service = context.backend.service();
-    let generation_of = |run| service.as_ref().and_then(|s| s.generations.get(&run).copied());
-    // A run that nobody knows any more: no lease has an attempt 0, so this holds none.
-    let pack = |seal: &Seal| {
-        generation_of(seal.run).map_or(0, |generation| {
-            u64::from(seal.attempt) << 12 | u64::from(generation) << 1 | u64::from(seal.last)
-        })
+    let mut epochs = Vec::new();
+    let pack = |(_, seal): (_, &Seal)| {
+        let at = epochs.iter().position(|epoch| *epoch == seal.epoch).unwrap_or_else(|| {
+            epochs.push(seal.epoch);
+            epochs.len() - 1
+        });
+        u64::from(seal.attempt) << 12 | (at as u64) << 1 | u64::from(seal.last)
     };
-    let mut seals = holders.clone().map(|(_, seal)| pack(seal));
-    let common = seals.next().filter(|first| seals.all(|seal| seal == *first));
+    let seals: Vec<u64> = holders.clone().map(pack).collect();
+    let fields: Vec<_> = epochs.iter().map(|epoch| format!("epoch:{epoch}")).collect();
+    command.arg(fields.join(" "));
+    let common = seals.first().filter(|first| seals.iter().all(|seal| seal == *first));
     match common {
         Some(seal) => command.arg(seal),
         None => command.arg(""),
     };
-    for (id, _) in holders.clone() {
+    for (id, _) in holders {
         command.arg(&id.member()[..]);
     }
     if common.is_none() {
-        for (_, seal) in holders {
-            command.arg(pack(seal));
-        }
+        command.arg(&seals);
     }
 }
 
@@ -100,14 +100,14 @@ impl Verb for Ack {
         [Some(self.id.hash()), None]
     }
 
-    fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
+    fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
         let keys = &topic.keys;
         command.arg(11).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);
         command.arg(&keys.meta).arg(&keys.keys).arg(&keys.expires).arg(&keys.first_due);
         command.arg(&keys.events).arg(&keys.acked).arg(&keys.dead_out);
         command.arg(&topic.word).arg(group.len());
         let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
-        write_holders(holders, context, command);
+        write_holders(holders, command);
         let calls = || group.iter().map(|ticket| &ticket.verb.call);
         if topic.settings.retention.acked_ms > 0 && calls().any(Option::is_some) {
             for call in calls() {

@@ -1,5 +1,5 @@
 //! The way to Redis: the deadpool pool, what is learnt when a connection meets a server, and the shared facts that
-//! come of it (the secret of the tokens, the runs of Redis, this instance's number).
+//! come of it (the secret of the tokens, Redis's epoch, this instance's number).
 
 use super::{
     clock::Clock,
@@ -7,20 +7,28 @@ use super::{
     keys::GlobalKeys,
     reply::{self, CallError, Fields},
     scripts,
+    server_info::{ServerInfo, epoch_of, is_of_replica},
+    upgrade::upgrade_service,
 };
-use crate::{metrics::Metrics, model::TokenKey};
+use crate::{
+    metrics::Metrics,
+    model::{Epoch, TokenKey},
+    seeded,
+};
 use deadpool_redis::{
     Connection, Manager, Pool, PoolConfig, Timeouts,
-    redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value, aio::ConnectionLike, cmd},
+    redis::{
+        AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value, aio::ConnectionLike, cmd,
+    },
 };
 use std::{
-    collections::HashMap,
     sync::{Arc, RwLock},
     time::{Duration, Instant},
 };
+use tokio::sync::watch;
 
 /// Version of the key schema that this program reads and writes.
-pub const SCHEMA_VERSION: i64 = 1;
+pub const SCHEMA_VERSION: i64 = 2;
 
 /// Why dueq cannot work on this Redis.
 #[derive(Debug, thiserror::Error)]
@@ -42,17 +50,14 @@ pub enum ConnectError {
         "the data in this Redis have schema version {0}, this dueq knows {SCHEMA_VERSION}: take a newer dueq"
     )]
     NewerSchema(i64),
-}
-
-/// One life of a Redis process, as leases and tokens name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    /// The server's `run_id`.
-    pub id: String,
-    /// Short hash of it, in the tokens.
-    pub hash: u32,
-    /// Its number modulo 2048, in the scores of leases.
-    pub generation: u16,
+    /// The data were written by an older dueq, and this command does not change them.
+    #[error(
+        "the data in this Redis have schema version {0}, this dueq uses {SCHEMA_VERSION}: run `dueq migrate` first"
+    )]
+    OlderSchema(i64),
+    /// They were written by an older dueq and could not be brought up to date; what is done stays done.
+    #[error("the data in this Redis could not be brought to schema version {SCHEMA_VERSION}: {0}")]
+    Upgrade(&'static str),
 }
 
 /// What is known of the Redis that this instance works on.
@@ -61,16 +66,14 @@ pub(crate) struct Service {
     /// Seals and opens lease tokens.
     pub token_key: TokenKey,
     secret: String,
-    /// The present run.
-    pub run: Arc<Run>,
-    /// Generation of each run whose leases may still be held, by the hash in their tokens.
-    pub generations: HashMap<u32, u16>,
+    /// The Redis that was met last.
+    pub server: ServerInfo,
 }
 
-/// A connection and the run that it was opened to.
+/// A connection and the epoch of the Redis that it leads to.
 pub(crate) struct Link {
     pub connection: Connection,
-    pub run: Arc<Run>,
+    pub epoch: Epoch,
 }
 
 pub(crate) struct Backend {
@@ -81,7 +84,11 @@ pub(crate) struct Backend {
     pub ids: IdMaker,
     pub metrics: Arc<Metrics>,
     service: RwLock<Option<Arc<Service>>>,
-    /// Held while a new run is met, so that two lanes do not both do it.
+    /// How many epochs were met: what was read of Redis in an earlier one it may have forgotten.
+    epochs: watch::Sender<u64>,
+    /// Bring older data up to date.
+    upgrade: bool,
+    /// Held while a new epoch is met, so that two lanes do not both do it.
     meeting: tokio::sync::Mutex<()>,
     connect_timeout: Duration,
 }
@@ -93,6 +100,7 @@ impl Backend {
         prefix: &str,
         connections: usize,
         timeout: Duration,
+        upgrade: bool,
         metrics: Arc<Metrics>,
     ) -> Result<Self, ConnectError> {
         let client = Client::open(url).map_err(ConnectError::Url)?;
@@ -117,6 +125,8 @@ impl Backend {
             ids: IdMaker::default(),
             metrics,
             service: RwLock::new(None),
+            epochs: watch::Sender::new(0),
+            upgrade,
             meeting: tokio::sync::Mutex::new(()),
             connect_timeout: timeout,
         })
@@ -127,12 +137,22 @@ impl Backend {
         self.service.read().ok()?.clone()
     }
 
+    /// How many epochs were met.
+    pub fn epochs(&self) -> u64 {
+        *self.epochs.borrow()
+    }
+
+    /// Changes whenever Redis was met in another epoch.
+    pub fn new_epochs(&self) -> watch::Receiver<u64> {
+        self.epochs.subscribe()
+    }
+
     /// A client for connections that are no part of the pool: the subscription.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Takes a connection from the pool and learns which run of Redis it leads to.
+    /// Takes a connection from the pool and learns in which epoch the Redis is that it leads to.
     pub async fn connect(&self) -> Result<Link, ConnectError> {
         let unreachable =
             |error: &dyn std::fmt::Display| ConnectError::Unreachable(error.to_string());
@@ -140,7 +160,7 @@ impl Backend {
         self.metrics.redis_connects.inc();
         let met = tokio::time::timeout(self.connect_timeout, self.meet(&mut connection)).await;
         match met {
-            Ok(Ok(run)) => Ok(Link { connection, run }),
+            Ok(Ok(epoch)) => Ok(Link { connection, epoch }),
             failed => {
                 discard(connection);
                 match failed {
@@ -154,51 +174,83 @@ impl Backend {
     /// A checkout for one call, of the mode that sends each request by itself.
     pub async fn checkout(&self) -> Result<Link, CallError> {
         let connection = self.pool.get().await.map_err(|_| CallError::Unavailable)?;
-        let run = self.service().ok_or(CallError::Unavailable)?.run.clone();
-        Ok(Link { connection, run })
+        let epoch = self.service().ok_or(CallError::Unavailable)?.server.epoch;
+        Ok(Link { connection, epoch })
+    }
+
+    /// Is the Redis behind `link` there, and a primary? It may be in another epoch by now, without the connection having broken: then it
+    /// is met anew.
+    pub async fn probe(&self, link: &mut Link) -> bool {
+        let mut look = Pipeline::with_capacity(2);
+        look.cmd("TIME");
+        match self.service() {
+            Some(service) if service.server.refused => look.cmd("ROLE"),
+            _ => look.cmd("INFO").arg("replication"),
+        };
+        let sent = Instant::now();
+        let asked = link.connection.req_packed_commands(&look, 0, 2);
+        let Ok(Ok(answers)) = tokio::time::timeout(self.connect_timeout, asked).await else {
+            return false;
+        };
+        if let Some(Value::Array(time)) = answers.first() {
+            self.clock.observe_time(time, sent);
+        }
+        // An error reply is an answer too: Redis may be busy or loading.
+        let info = answers.get(1).and_then(reply::word).unwrap_or_default();
+        let replica = answers.get(1).is_some_and(reply::is_replica) || is_of_replica(info);
+        if replica && !seeded::bug("lanes stay at a replica") {
+            return false;
+        }
+        let epoch = epoch_of(info, "master_replid");
+        if !epoch.is_known() || epoch == link.epoch {
+            return true;
+        }
+        let met = tokio::time::timeout(self.connect_timeout, self.meet(&mut link.connection)).await;
+        let Ok(Ok(epoch)) = met else { return false };
+        link.epoch = epoch;
+        true
     }
 
     /// Learns what must be known of the server behind `connection`.
-    async fn meet(&self, connection: &mut Connection) -> Result<Arc<Run>, ConnectError> {
-        let info = ask(connection, cmd("INFO").arg("server")).await?;
-        let info = reply::word(&info).unwrap_or_default().to_owned();
-        let line = |name: &str| {
-            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            value.unwrap_or_default().trim().to_owned()
-        };
-        let version = line("redis_version");
-        if !new_enough(&version) {
-            return Err(ConnectError::TooOld(version));
+    async fn meet(&self, connection: &mut Connection) -> Result<Epoch, ConnectError> {
+        let server = ServerInfo::ask(connection).await?;
+        if !new_enough(&server.version) {
+            return Err(ConnectError::TooOld(server.version));
         }
         let role = connection.req_packed_command(&cmd("ROLE")).await;
         if role.as_ref().is_ok_and(reply::is_replica) {
             return Err(ConnectError::Replica);
         }
-        let run_id = line("run_id");
         // Ids carry Redis's time, so it must be known before the first message.
         let sent = Instant::now();
         if let Value::Array(time) = ask(connection, &cmd("TIME")).await? {
             self.clock.observe_time(&time, sent);
         }
         let _meeting = self.meeting.lock().await;
+        let epoch = server.epoch;
+        // Of one that tells nothing every connection may be one to another epoch.
         if let Some(service) = self.service()
-            && service.run.id == run_id
+            && service.server.epoch == epoch
+            && epoch.is_known()
         {
-            return Ok(service.run.clone());
+            return Ok(epoch);
         }
-        let service = self.open_run(connection, run_id).await?;
-        let run = service.run.clone();
-        tracing::info!(%version, run_id = %run.id, generation = run.generation, "met Redis");
+        let service = self.open_service(connection, server).await?;
+        tracing::info!(version = service.server.version, %epoch, "met Redis");
+        for warning in &service.server.warnings {
+            tracing::warn!("{warning}");
+        }
         if let Ok(mut known) = self.service.write() {
             *known = Some(Arc::new(service));
         }
-        Ok(run)
+        self.epochs.send_modify(|epochs| *epochs += 1);
+        Ok(epoch)
     }
 
-    async fn open_run(
+    async fn open_service(
         &self,
         connection: &mut Connection,
-        run_id: String,
+        server: ServerInfo,
     ) -> Result<Service, ConnectError> {
         let load = scripts::loading();
         let loaded = connection.req_packed_commands(&load, 0, load.len()).await;
@@ -216,50 +268,28 @@ impl Backend {
             }
         };
         let mut open = cmd("EVALSHA");
-        open.arg(scripts::OPEN_RUN.sha()).arg(3);
-        open.arg(&self.keys.runs).arg(&self.keys.secret).arg(&self.keys.schema);
-        open.arg(&run_id).arg(secret).arg(SCHEMA_VERSION);
-        let answer = ask(connection, &open).await?;
+        open.arg(scripts::OPEN_SERVICE.sha()).arg(3);
+        open.arg(&self.keys.instances).arg(&self.keys.secret).arg(&self.keys.schema);
+        open.arg(secret).arg(SCHEMA_VERSION);
         let broken = |_| ConnectError::Unreachable("its state of dueq cannot be read".to_owned());
-        let mut fields = Fields::of(answer).map_err(broken)?;
-        let schema = fields.int().map_err(broken)?;
-        if schema > SCHEMA_VERSION {
-            return Err(ConnectError::NewerSchema(schema));
+        let mut fields = Fields::of(ask(connection, &open).await?).map_err(broken)?;
+        let mut schema = fields.int().map_err(broken)?;
+        if schema < SCHEMA_VERSION && self.upgrade {
+            ask(connection, &upgrade_service(&self.keys)).await?;
+            fields = Fields::of(ask(connection, &open).await?).map_err(broken)?;
+            schema = fields.int().map_err(broken)?;
+        }
+        match schema.cmp(&SCHEMA_VERSION) {
+            std::cmp::Ordering::Less => return Err(ConnectError::OlderSchema(schema)),
+            std::cmp::Ordering::Greater => return Err(ConnectError::NewerSchema(schema)),
+            std::cmp::Ordering::Equal => {}
         }
         self.ids.set_instance(fields.int().map_err(broken)? as u64);
         let secret = fields.text().map_err(broken)?;
-        let mut generations = HashMap::new();
-        let mut generation = 0;
-        let mut runs = fields.fields().map_err(broken)?;
-        while !runs.is_empty() {
-            let id = runs.text().map_err(broken)?;
-            let number = generation_of(runs.int().map_err(broken)?);
-            generations.insert(run_hash(&id), number);
-            if id == run_id {
-                generation = number;
-            }
-        }
         let mut key = [0; 16];
         hex::decode_to_slice(&secret, &mut key)
             .map_err(|_| ConnectError::Unreachable("its secret of dueq is damaged".to_owned()))?;
-        let run = Arc::new(Run { hash: run_hash(&run_id), id: run_id, generation });
-        Ok(Service { token_key: TokenKey::new(key), secret, run, generations })
-    }
-
-    /// Takes the runs as Redis lists them now: another instance may have met a newer one first.
-    pub fn learn_runs(&self, mut runs: Fields) -> Result<(), CallError> {
-        let Some(known) = self.service() else { return Err(CallError::Unavailable) };
-        let mut service = (*known).clone();
-        while !runs.is_empty() {
-            let (id, number) = (runs.text()?, runs.int()?);
-            if !id.starts_with(':') {
-                service.generations.insert(run_hash(&id), generation_of(number));
-            }
-        }
-        if let Ok(mut known) = self.service.write() {
-            *known = Some(Arc::new(service));
-        }
-        Ok(())
+        Ok(Service { token_key: TokenKey::new(key), secret, server })
     }
 }
 
@@ -273,18 +303,6 @@ async fn ask(connection: &mut Connection, command: &Cmd) -> Result<Value, Connec
     answer
         .and_then(|value| value.extract_error())
         .map_err(|error| ConnectError::Unreachable(error.to_string()))
-}
-
-fn generation_of(number: i64) -> u16 {
-    (number & 0x7ff) as u16
-}
-
-fn run_hash(run_id: &str) -> u32 {
-    use siphasher::sip::SipHasher24;
-    use std::hash::Hasher;
-    let mut hasher = SipHasher24::new();
-    hasher.write(run_id.as_bytes());
-    hasher.finish() as u32
 }
 
 fn new_enough(version: &str) -> bool {

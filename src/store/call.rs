@@ -2,14 +2,17 @@
 //! and how the reply is taken apart again; everything else about a call is the same for all verbs and lives here.
 
 use super::{
-    backend::{Backend, Run},
+    backend::Backend,
     job::Job,
     registry::Topic,
     reply::{CallError, Fields},
     scripts::Script,
     submit::Grouped,
 };
-use crate::{model::Millis, seeded};
+use crate::{
+    model::{Epoch, Millis},
+    seeded,
+};
 use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::{collections::HashSet, sync::Arc, time::Instant};
 use tokio::sync::oneshot;
@@ -22,7 +25,8 @@ pub(crate) const GROUP_BYTES: usize = 256 * 1024;
 /// What a call may use beside its own request.
 pub(crate) struct Context<'a> {
     pub backend: &'a Backend,
-    pub run: &'a Arc<Run>,
+    /// What grants go by where Redis shows scripts no replication ID.
+    pub epoch: Epoch,
     /// Topics whose sleeping consumers a reply asked to wake.
     pub wakes: Vec<Arc<Topic>>,
     /// Requests that this call had no room for.
@@ -33,8 +37,8 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// For calls that are sent now.
-    pub fn new(backend: &'a Backend, run: &'a Arc<Run>) -> Self {
-        Self { backend, run, wakes: Vec::new(), again: Vec::new(), sent: Instant::now() }
+    pub fn new(backend: &'a Backend, epoch: Epoch) -> Self {
+        Self { backend, epoch, wakes: Vec::new(), again: Vec::new(), sent: Instant::now() }
     }
 
     /// Reads what nearly every script begins its reply with: Redis's time.

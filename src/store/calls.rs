@@ -34,7 +34,7 @@ impl Store {
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn topic_in_force(&self, name: &TopicName) -> Result<InForce, Error> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let topic = self.known_topic(name).await?.ok_or(Error::TopicNotFound)?;
             let mut look = cmd("HMGET");

@@ -75,7 +75,7 @@ impl Store {
         letters: Vec<DeadLetter>,
     ) -> Result<(), Error> {
         let mut left = letters;
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while !left.is_empty() {
             if !patience.another().await {
                 return Err(failed(CallError::Stale));

@@ -5,7 +5,7 @@ mod alone;
 mod grouped;
 
 use super::{
-    backend::{Backend, Run},
+    backend::Backend,
     call::Context,
     keys::PartitionKeys,
     registry::{Topic, parse_entry},
@@ -15,7 +15,7 @@ use crate::{
     metrics::Metrics,
     model::fuzz::{body, cases, number, piece, spoilt, spoilt_text, text},
     model::{
-        Backoff, MEMBER_BYTES, Partition, Push, Retention, Route, TopicName, TopicNumber,
+        Backoff, Epoch, MEMBER_BYTES, Partition, Push, Retention, Route, TopicName, TopicNumber,
         TopicSettings,
     },
     store::{MessageKey, MessageOptions, OnDuplicate, extra::Extra, types::KeyUntil},
@@ -31,12 +31,11 @@ use tokio::sync::mpsc;
 /// A way to Redis that is never gone.
 static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
     let (url, metrics) = ("redis://127.0.0.1:1/", Arc::new(Metrics::new()));
-    Backend::new(url, "dueq:", 1, Duration::from_secs(1), metrics).unwrap()
+    Backend::new(url, "dueq:", 1, Duration::from_secs(1), true, metrics).unwrap()
 });
 
 pub(super) fn context<T>(read: impl FnOnce(&mut Context<'_>) -> T) -> T {
-    let run = Arc::new(Run { id: "run".to_owned(), hash: 7, generation: 1 });
-    read(&mut Context::new(&BACKEND, &run))
+    read(&mut Context::new(&BACKEND, Epoch::default()))
 }
 
 /// A topic of these settings, whose hints go nowhere.
@@ -49,7 +48,7 @@ pub(super) fn topic(settings: TopicSettings) -> Arc<Topic> {
         name,
         revision: 1,
         settings,
-        word: "5 1".to_owned(),
+        word: "5 1 2".to_owned(),
         route,
         sweep_at: AtomicI64::new(0),
         plenty: Default::default(),

@@ -7,7 +7,7 @@ use super::{
     failed,
     nack::{How, Nack},
     registry::Topic,
-    reply::{CallError, Fields},
+    reply::CallError,
     submit::Grouped,
     types::{Extended, NackRequest, Nacked},
 };
@@ -15,7 +15,6 @@ use crate::{
     error::Error,
     model::{MessageId, Seal},
 };
-use deadpool_redis::redis::cmd;
 use std::{collections::HashSet, sync::Arc};
 
 /// Who holds a lease, and what for: message, token, and what else the request says.
@@ -154,33 +153,18 @@ impl Store {
         outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(Error::Internal))).collect()
     }
 
-    /// What a token says, where that can be told without asking Redis.
+    /// What a token says, unless it is forged.
     fn open_known(&self, id: &MessageId, token: &str) -> Option<Seal> {
-        let service = self.lanes.backend.service()?;
-        let seal = service.token_key.open(id, token)?;
-        service.generations.contains_key(&seal.run).then_some(seal)
+        self.lanes.backend.service()?.token_key.open(id, token)
     }
 
     /// What a token says. A forged one never reaches a script: it is only looked whether there is such a message.
     async fn open(&self, id: MessageId, token: &str) -> Result<Seal, Error> {
-        let service = self.lanes.backend.service().ok_or(Error::RedisUnavailable)?;
-        match service.token_key.open(&id, token) {
-            Some(seal) if service.generations.contains_key(&seal.run) => Ok(seal),
-            Some(seal) => {
-                // Granted in a run of Redis that this instance has not met: another one may have.
-                self.learn_runs().await.map_err(failed)?;
-                Ok(seal)
-            }
+        match self.open_known(&id, token) {
+            Some(seal) => Ok(seal),
             None if self.exists(id).await? => Err(Error::LeaseLost),
             None => Err(Error::MessageNotFound),
         }
-    }
-
-    async fn learn_runs(&self) -> Result<(), CallError> {
-        let mut all = cmd("HGETALL");
-        all.arg(&self.lanes.backend.keys.runs);
-        let runs = Fields::of(self.lanes.command(all).await?)?;
-        self.lanes.backend.learn_runs(runs)
     }
 
     /// The token of a grant.

@@ -25,7 +25,9 @@ pub(crate) struct GlobalKeys {
     pub schedules_due: String,
     /// zset, all scores 0: schedules' names in order
     pub schedules_index: String,
-    /// hash: run_id → its number; and the counters `:next`, `:instances`
+    /// string: the number that was drawn last for an instance
+    pub instances: String,
+    /// hash, of schema version 1: run_id → its number; not there once all partitions are of the present version
     pub runs: String,
     /// string: what lease tokens are sealed with, hex
     pub secret: String,
@@ -47,6 +49,7 @@ impl GlobalKeys {
             schedule_states: format!("{prefix}{{schedules}}:states"),
             schedules_due: format!("{prefix}{{schedules}}:due"),
             schedules_index: format!("{prefix}{{schedules}}:index"),
+            instances: format!("{prefix}{{service}}:instances"),
             runs: format!("{prefix}{{service}}:runs"),
             secret: format!("{prefix}{{service}}:secret"),
             schema: format!("{prefix}{{service}}:schema"),

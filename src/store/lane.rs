@@ -5,15 +5,12 @@ use super::{
     backend::{Link, discard},
     job::group,
     lanes::Lanes,
-    reply::is_replica,
 };
-use crate::seeded;
-use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
 use std::{sync::Arc, time::Duration};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
-/// A lane with nothing to send looks this often whether its connection still leads to a primary, and what time it is
-/// there. Not only one that is idle throughout: what reads is answered by a replica too.
+/// A lane looks this often whether its connection still leads to a primary, what time it is there, and in which epoch. Not
+/// only one that is idle throughout: what reads is answered by a replica too, and a connection may live through a failover.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// After a connection that failed, requests that no lane has a connection for are refused at once for this long; twice as
 /// long each time.
@@ -43,10 +40,11 @@ impl Lane {
             match timeout_at(probe_at, lanes.inbox.wait(self.express)).await {
                 Ok(true) => self.serve().await,
                 Ok(false) => return,
-                Err(_) => {
-                    self.probe().await;
-                    probe_at = Instant::now() + PROBE_EVERY;
-                }
+                Err(_) => {}
+            }
+            if Instant::now() >= probe_at {
+                self.probe().await;
+                probe_at = Instant::now() + PROBE_EVERY;
             }
         }
     }
@@ -80,7 +78,7 @@ impl Lane {
     async fn connected(&mut self) -> bool {
         if let Some(link) = self.link.take() {
             let present = self.lanes.backend.service();
-            if present.is_none_or(|service| service.run == link.run) {
+            if present.is_none_or(|service| service.server.epoch == link.epoch) {
                 self.link = Some(link);
                 return true;
             }
@@ -112,22 +110,7 @@ impl Lane {
             return;
         }
         let Some(mut link) = self.link.take() else { return };
-        let mut look = Pipeline::with_capacity(2);
-        look.cmd("ROLE").cmd("TIME");
-        let sent = std::time::Instant::now();
-        let asked = link.connection.req_packed_commands(&look, 0, 2);
-        let keep = match timeout(self.lanes.timeout, asked).await {
-            Ok(Ok(answers)) => {
-                if let Some(Value::Array(time)) = answers.get(1) {
-                    self.lanes.backend.clock.observe_time(time, sent);
-                }
-                // An error reply is an answer too: Redis may be busy or loading.
-                let replica = answers.first().is_some_and(is_replica);
-                !replica || seeded::bug("lanes stay at a replica")
-            }
-            _ => false,
-        };
-        if keep {
+        if self.lanes.backend.probe(&mut link).await {
             self.link = Some(link);
         } else {
             discard(link.connection);

@@ -121,7 +121,7 @@ impl Lanes {
         calls: Vec<Box<dyn Call>>,
         limit: Duration,
     ) -> bool {
-        let mut context = Context::new(&self.backend, &link.run);
+        let mut context = Context::new(&self.backend, link.epoch);
         let lost = match self.send(&mut link.connection, &calls, &context, limit).await {
             Ok(replies) => {
                 self.backend.metrics.redis_seconds.observe(context.sent.elapsed().as_secs_f64());
@@ -189,7 +189,7 @@ impl Lanes {
         (replies, sent): (Vec<Value>, std::time::Instant),
         limit: Duration,
     ) -> bool {
-        let mut context = Context { sent, ..Context::new(&self.backend, &link.run) };
+        let mut context = Context { sent, ..Context::new(&self.backend, link.epoch) };
         let mut again = Vec::new();
         for (call, reply) in calls.into_iter().zip(replies) {
             if code(&reply) == Some("NOSCRIPT") {

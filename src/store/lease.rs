@@ -3,16 +3,16 @@
 use super::{
     backend::Backend,
     call::{Context, GROUP_MESSAGES, Single, Ticket, Verb},
+    grants::{Granted, Grants, Home},
     job::Job,
     lanes::Lanes,
-    nack::{How::Return, Nack},
     registry::Topic,
     reply::{CallError, Fields, bytes},
     scripts::{self, Script},
     submit::Grouped,
 };
 use crate::{
-    model::{Body, Content, Member, MessageId, Millis, Seal},
+    model::{Body, Content, Epoch, Member, MessageId, Millis, Seal},
     seeded,
 };
 use bytes::Bytes;
@@ -36,82 +36,12 @@ pub struct Want {
     pub push: bool,
 }
 
-/// A leased message.
-#[derive(Clone, Debug)]
-pub struct Granted {
-    /// Its id.
-    pub id: MessageId,
-    /// The due time that was in force.
-    pub due_at: Millis,
-    /// What the token says.
-    pub seal: Seal,
-    /// Counted grants that are left after this one.
-    pub attempts_left: i64,
-    /// Content and headers.
-    pub body: Body,
-    /// 0…255.
-    pub priority: u8,
-    /// The key that it was published with.
-    pub key: Option<String>,
-    /// When the lease ends.
-    pub lease_expires_at: Millis,
-    /// Bytes of payload.
-    pub payload_bytes: u64,
-}
-
-/// Messages on their way to a consumer. Dropped before somebody took them over, they go back at once.
-#[derive(Default)]
-pub struct Grants {
-    messages: Vec<Granted>,
-    home: Option<(Weak<Lanes>, Arc<Topic>)>,
-}
-
-impl Grants {
-    /// The messages.
-    pub fn messages(&self) -> &[Granted] {
-        &self.messages
-    }
-
-    /// Adds those of a later call for the same want.
-    pub fn append(&mut self, mut more: Self) {
-        self.messages.append(&mut more.messages);
-        self.home = self.home.take().or(more.home.take());
-    }
-
-    /// The messages, which are the caller's to give back from now on.
-    pub fn take(mut self) -> Vec<Granted> {
-        self.home = None;
-        std::mem::take(&mut self.messages)
-    }
-
-    /// The consumer has them: from here on only its lease ends.
-    pub fn deliver(&mut self) {
-        self.home = None;
-    }
-
-    /// The topic's name.
-    pub fn topic(&self) -> Option<&crate::model::TopicName> {
-        self.home.as_ref().map(|(_, topic)| &topic.name)
-    }
-}
-
-impl Drop for Grants {
-    fn drop(&mut self) {
-        let Some((lanes, topic)) = self.home.take() else { return };
-        let Some(lanes) = lanes.upgrade() else { return };
-        for message in &self.messages {
-            let nack = Nack { id: message.id, seal: message.seal, how: Return(message.due_at) };
-            lanes.submit_detached(&topic, nack);
-        }
-    }
-}
-
 /// A want, and whether the consumer has messages for it from an earlier call, or will sleep for them.
 pub(crate) struct Lease {
     pub want: Want,
     pub begun: bool,
     pub waits: bool,
-    pub lanes: Weak<Lanes>,
+    pub home: Home,
 }
 
 /// What one want got.
@@ -154,7 +84,7 @@ impl Verb for Lease {
         }
         let waits = group.iter().any(|ticket| ticket.verb.waits);
         let sized = group.iter().any(|ticket| ticket.verb.want.max_bytes < SIZED_BELOW);
-        command.arg(&topic.word).arg(context.run.generation);
+        command.arg(&topic.word).arg(context.epoch.to_string());
         let push = topic.settings.push.is_some();
         command.arg(u8::from(waits) + 2 * u8::from(push)).arg(u8::from(sized));
         if sized {
@@ -185,6 +115,7 @@ impl Verb for Lease {
         topic.saw_deaths(fields.int()?, now);
         topic.counters.expired.inc_by(fields.int()? as u64);
         let max_attempts = fields.int()?;
+        let epoch = Epoch::parse(&fields.text()?).unwrap_or_default();
         let (mut found, mut bodies) = (fields.fields()?, fields.fields()?);
         let mut rest = || if fields.is_empty() { Ok(Fields::none()) } else { fields.fields() };
         let (mut facts, mut counts) = (rest()?, rest()?);
@@ -221,7 +152,7 @@ impl Verb for Lease {
                 let id = MessageId::from_member(&member, topic.route);
                 let seal = Seal {
                     attempt: attempt as u32,
-                    run: context.run.hash,
+                    epoch,
                     granted_at: up,
                     last: attempts_left == 0,
                 };
@@ -245,9 +176,9 @@ impl Verb for Lease {
                 first_end = first_end.into_iter().chain([lease_ends]).min();
             }
             if seeded::bug("pop before record") {
-                record_late(&messages, &ticket.verb.lanes, topic, context.run.generation);
+                record_late(&messages, &ticket.verb.home.lanes, topic);
             }
-            let home = (!messages.is_empty()).then(|| (ticket.verb.lanes.clone(), topic.clone()));
+            let home = (!messages.is_empty()).then(|| (ticket.verb.home.clone(), topic.clone()));
             answers.push(Ok(Leased { grants: Grants { messages, home }, next_at, more }));
         }
         topic.plenty.store(plenty, Ordering::Relaxed);
@@ -261,15 +192,12 @@ impl Verb for Lease {
 
     fn canned(self, topic: &Arc<Topic>, backend: &Backend) -> Leased {
         let now = backend.clock.now();
-        // A run that is known: for any other one every ack would ask Redis.
-        let known = backend.service();
-        let run = known.and_then(|s| s.generations.keys().next().copied()).unwrap_or(0);
         let content = Content::Json(Bytes::from_static(CANNED_PAYLOAD));
         let body = Body::new(content, Default::default());
         let message = Granted {
             id: backend.ids.next(now, topic.route),
             due_at: now,
-            seal: Seal { attempt: 1, run, granted_at: now, last: false },
+            seal: Seal { attempt: 1, epoch: Epoch::default(), granted_at: now, last: false },
             attempts_left: 9,
             payload_bytes: body.content.payload().len() as u64,
             body,
@@ -283,13 +211,17 @@ impl Verb for Lease {
 }
 
 /// A seeded bug: what the script took is noted as leased by a command of its own.
-fn record_late(messages: &[Granted], lanes: &Weak<Lanes>, topic: &Topic, generation: u16) {
-    let (Some(lanes), false) = (lanes.upgrade(), messages.is_empty()) else { return };
-    let mut add = cmd("ZADD");
-    add.arg(&topic.keys.unack);
+fn record_late(messages: &[Granted], lanes: &Weak<Lanes>, topic: &Topic) {
+    let (Some(lanes), Some(first)) = (lanes.upgrade(), messages.first()) else { return };
+    let mut add = cmd("EVAL");
+    add.arg(
+        "local number = redis.call('HGET', KEYS[2], ARGV[1]) % 2048
+        for i = 2, #ARGV, 2 do redis.call('ZADD', KEYS[1], ARGV[i] * 2048 + number, ARGV[i + 1]) end",
+    );
+    add.arg(2).arg(&topic.keys.unack).arg(&topic.keys.meta);
+    add.arg(format!("epoch:{}", first.seal.epoch));
     for message in messages {
-        add.arg(message.lease_expires_at * 2048 + Millis::from(generation));
-        add.arg(&message.id.member()[..]);
+        add.arg(message.lease_expires_at).arg(&message.id.member()[..]);
     }
     let (answer, answered) = oneshot::channel();
     lanes.inbox.put(Single { command: add, answer }.job());

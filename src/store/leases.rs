@@ -2,7 +2,8 @@
 
 use super::{
     Store, failed,
-    lease::{Grants, Lease, Leased, Want},
+    grants::{Grants, Home},
+    lease::{Lease, Leased, Want},
     patience::Patience,
     reply::{CallError, int},
 };
@@ -33,6 +34,10 @@ impl LeaseOutcome {
 }
 
 impl Store {
+    fn home(&self) -> Home {
+        Home { lanes: Arc::downgrade(&self.lanes), registry: Arc::downgrade(&self.registry) }
+    }
+
     /// Grants what is ready, as much as wanted. With `waits`, publishers will wake this instance when there is
     /// something new before `next_at`. A topic that does not exist has nothing. What takes many calls, since much has
     /// expired, ends at `until` with what there is by then.
@@ -48,7 +53,7 @@ impl Store {
     ) -> Result<LeaseOutcome, Error> {
         let mut outcome = LeaseOutcome::nothing(false);
         let mut left = want;
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         loop {
             let topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
             let Some(topic) = topic else { return Ok(outcome) };
@@ -61,7 +66,7 @@ impl Store {
                 continue;
             }
             let begun = !outcome.grants.messages().is_empty();
-            let lease = Lease { want: left, begun, waits, lanes: Arc::downgrade(&self.lanes) };
+            let lease = Lease { want: left, begun, waits, home: self.home() };
             let leased = match self.lanes.submit(&topic, lease).await {
                 Ok(leased) => leased,
                 Err(CallError::Stale) if patience.another().await => {
@@ -97,18 +102,14 @@ impl Store {
         wants: &[Want],
     ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
         let mut topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let Some(known) = &topic else {
                 return Ok(wants.iter().map(|_| Ok(LeaseOutcome::nothing(false))).collect());
             };
-            let lanes = Arc::downgrade(&self.lanes);
-            let lease = |want: &Want| Lease {
-                want: *want,
-                begun: false,
-                waits: true,
-                lanes: lanes.clone(),
-            };
+            let home = self.home();
+            let lease =
+                |want: &Want| Lease { want: *want, begun: false, waits: true, home: home.clone() };
             // It may have become pushed, or is it no more, while they waited: then there is nothing here for them.
             let fits = |want: &&Want| known.refuses(want).is_none();
             let fitting = wants.iter().filter(fits).map(|want| (known.clone(), lease(want)));

@@ -35,7 +35,7 @@ impl Store {
         if message.body.callback.is_some() {
             self.check_callable(name).await?;
         }
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let topic = self.topic_for(name, size).await?;
             if let Err(refusal) = topic.takes(&message.body) {
@@ -90,7 +90,7 @@ impl Store {
         while begin < messages.len() {
             let end = begin + wave(&messages[begin..], &bodies[begin..]);
             let mut left: Vec<usize> = (begin..end).collect();
-            let mut patience = Patience::new(self);
+            let mut patience = Patience::new(self.lanes.timeout);
             while patience.another().await {
                 // Refused only by a configuration that was changed meanwhile: what is stored by then stays.
                 let takes = |topic: Arc<Topic>| {
@@ -202,7 +202,7 @@ impl Store {
         which: &Which,
         update: MessageUpdate,
     ) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let body = match (&update.content, &update.headers, &update.callback) {
                 (None, None, None) => None,
@@ -301,7 +301,7 @@ impl Store {
     where
         F: Future<Output = Result<T, CallError>>,
     {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let topic = self.topic_of(id).await?;
             match operation(topic.clone()).await {

@@ -17,6 +17,7 @@ mod extend;
 mod extra;
 #[cfg(test)]
 mod fuzz;
+mod grants;
 mod holds;
 mod ids;
 mod inbox;
@@ -31,6 +32,7 @@ mod leases;
 mod list;
 mod messages;
 mod nack;
+mod opening;
 mod patience;
 mod publish;
 mod push;
@@ -39,10 +41,12 @@ mod reply;
 mod rules;
 mod schedules;
 mod scripts;
+mod server_info;
 mod submit;
 mod sweeps;
 mod topics;
 mod types;
+mod upgrade;
 mod wakes;
 
 pub use backend::{ConnectError, SCHEMA_VERSION};
@@ -50,8 +54,9 @@ pub use bulk::Swept;
 pub use calls::InForce;
 pub use counts::{TOTALS, TopicSnapshot};
 pub use dead_letters::{DeadLetter, Death};
+pub use grants::{Granted, Grants};
 pub use lanes::{StoreMode, Wake};
-pub use lease::{Granted, Grants, Want};
+pub use lease::Want;
 pub use leases::LeaseOutcome;
 pub use push::Allowance;
 pub use registry::Topic;
@@ -81,6 +86,8 @@ pub struct StoreOptions {
     pub timeout: Duration,
     /// How requests reach it.
     pub mode: StoreMode,
+    /// Bring older data to the present schema; otherwise they are refused.
+    pub upgrade: bool,
 }
 
 /// The queue in Redis. Cheap to clone.
@@ -109,14 +116,19 @@ impl Store {
             _ => options.lanes + 2,
         };
         let prefix = &options.key_prefix;
-        let backend = Backend::new(&options.url, prefix, connections, options.timeout, metrics)?;
+        let StoreOptions { timeout, upgrade, .. } = *options;
+        let backend = Backend::new(&options.url, prefix, connections, timeout, upgrade, metrics)?;
         let (wakes, woken) = mpsc::unbounded_channel();
         let lanes =
             Lanes::start(backend, options.lanes, options.mode, options.timeout, wakes).await?;
         let (hints, hinted) = mpsc::unbounded_channel();
         let registry = Arc::new(Registry::new(prefix, hints));
         let hints = Arc::new(tokio::sync::Mutex::new(hinted));
-        Ok((Self { lanes, registry, hints, schedules_changed: Arc::default() }, woken))
+        let this = Self { lanes, registry, hints, schedules_changed: Arc::default() };
+        if upgrade {
+            this.upgrade().await.map_err(|error| ConnectError::Upgrade(error.kind()))?;
+        }
+        Ok((this, woken))
     }
 
     /// Redis's time as this instance knows it; some ms behind at most.
@@ -132,6 +144,11 @@ impl Store {
     /// Changes whenever Redis's clock was set.
     pub fn clock_steps(&self) -> watch::Receiver<()> {
         self.lanes.backend.clock.steps()
+    }
+
+    /// Changes whenever Redis may have forgotten what it said before: after its restarts and failovers.
+    pub fn new_epochs(&self) -> watch::Receiver<u64> {
+        self.lanes.backend.new_epochs()
     }
 
     /// Serves what waits and ends the connections; requests are refused from now on.

@@ -65,11 +65,11 @@ impl Verb for Nack {
         [Some(self.id.hash()), None]
     }
 
-    fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
+    fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
         topic.keys.write_all(command);
         command.arg(&topic.word).arg(group.len());
         let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
-        write_holders(holders, context, command);
+        write_holders(holders, command);
         for Self { seal, how, .. } in group.iter().map(|ticket| &ticket.verb) {
             match how {
                 How::Asked(request) => {

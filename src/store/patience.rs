@@ -1,7 +1,6 @@
 //! How long an operation starts over. A script that answers STALE did nothing, and says that somebody else has changed
 //! the topic: the registry is read again and the operation repeated, for as long as a request may wait for Redis.
 
-use super::Store;
 use std::time::{Duration, Instant};
 
 /// Tries that follow each other at once; later ones leave a moment to whoever changes the topic.
@@ -15,9 +14,9 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// For an operation that begins now.
-    pub fn new(store: &Store) -> Self {
-        Self { until: Instant::now() + store.lanes.timeout, tries: 0 }
+    /// For an operation that begins now and may take this long.
+    pub fn new(limit: Duration) -> Self {
+        Self { until: Instant::now() + limit, tries: 0 }
     }
 
     /// Waits for the next try, the first among them; false when the time is over.

@@ -6,7 +6,8 @@ use super::{
     ack::Ack,
     extend::Extend,
     failed,
-    lease::{Granted, Want},
+    grants::Granted,
+    lease::Want,
     nack::{How, Nack},
     patience::Patience,
     registry::{Topic, parse_entry},
@@ -238,7 +239,7 @@ impl Store {
         rate_per_s: f64,
         most: i64,
     ) -> Result<Allowance, Error> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let Some(topic) = self.known_topic(name).await? else { break };
             let mut take = cmd("EVAL");

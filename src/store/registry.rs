@@ -2,17 +2,17 @@
 //! script answers that a partition belongs to another topic by now.
 
 use super::{
+    backend::SCHEMA_VERSION,
     keys::PartitionKeys,
     lanes::Lanes,
     reply::{CallError, Fields, word},
-    rules::rules,
     scripts::{self, Script},
     sweeps::Hint,
 };
 use crate::{
     error::Error,
     metrics::TopicCounters,
-    model::{Partition, Push, Retention, Route, TopicName, TopicNumber, TopicSettings},
+    model::{Partition, Push, Route, TopicName, TopicNumber, TopicSettings},
 };
 use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::{
@@ -33,8 +33,8 @@ pub struct Topic {
     pub revision: i64,
     /// How its messages are treated.
     pub settings: TopicSettings,
-    /// Number and revision, as scripts compare them with what the partition knows: whoever works from a configuration
-    /// that is not in force any more is told so.
+    /// Number, revision and version of the schema, as scripts compare them with what the partition knows: whoever works
+    /// from a configuration that is not in force any more, or is older than the data, is told so.
     pub(crate) word: String,
     pub(crate) route: Route,
     pub(crate) keys: PartitionKeys,
@@ -49,6 +49,8 @@ pub struct Topic {
 
 #[derive(Default)]
 struct Known {
+    /// In which of the epochs that were met it was learnt: a Redis that restarts or is replaced may have gone back.
+    epochs: u64,
     by_name: HashMap<TopicName, Arc<Topic>>,
     by_number: HashMap<TopicNumber, Arc<Topic>>,
 }
@@ -91,10 +93,10 @@ impl Registry {
         lanes: &Lanes,
         name: &TopicName,
     ) -> Result<Option<Arc<Topic>>, CallError> {
-        if let Some(topic) = self.read().by_name.get(name) {
-            return Ok(Some(topic.clone()));
+        match self.known(lanes, |known| known.by_name.get(name).cloned()) {
+            Some(topic) => Ok(Some(topic)),
+            None => self.look_up(lanes, name).await,
         }
-        self.look_up(lanes, name).await
     }
 
     /// The topic of this name as Redis has it now.
@@ -103,11 +105,12 @@ impl Registry {
         lanes: &Lanes,
         name: &TopicName,
     ) -> Result<Option<Arc<Topic>>, CallError> {
+        let epochs = lanes.backend.epochs();
         let mut get = cmd("HGET");
         get.arg(&lanes.backend.keys.registry).arg(name.as_str());
         match lanes.command(get).await? {
             Value::Nil => Ok(None),
-            entry => self.remember(lanes, name, entry).map(Some),
+            entry => self.remember(lanes, name, entry, epochs).map(Some),
         }
     }
 
@@ -117,8 +120,8 @@ impl Registry {
         lanes: &Lanes,
         number: TopicNumber,
     ) -> Result<Option<Arc<Topic>>, CallError> {
-        if let Some(topic) = self.read().by_number.get(&number) {
-            return Ok(Some(topic.clone()));
+        if let Some(topic) = self.known(lanes, |known| known.by_number.get(&number).cloned()) {
+            return Ok(Some(topic));
         }
         let mut get = cmd("HGET");
         get.arg(&lanes.backend.keys.names).arg(number.0);
@@ -137,9 +140,10 @@ impl Registry {
         lanes: &Lanes,
         name: &TopicName,
     ) -> Result<Result<Arc<Topic>, Error>, CallError> {
-        if let Some(topic) = self.read().by_name.get(name) {
-            return Ok(Ok(topic.clone()));
+        if let Some(topic) = self.known(lanes, |known| known.by_name.get(name).cloned()) {
+            return Ok(Ok(topic));
         }
+        let epochs = lanes.backend.epochs();
         let mut create = registry_call(&scripts::CREATE_TOPIC, lanes);
         create.arg(name.as_str()).arg(TopicNumber::MOST);
         let answer = lanes.command(create).await?;
@@ -148,7 +152,7 @@ impl Registry {
         }
         let mut fields = Fields::of(answer)?;
         let created = fields.int()? == 1;
-        let topic = self.remember(lanes, name, fields.value()?)?;
+        let topic = self.remember(lanes, name, fields.value()?, epochs)?;
         if created {
             self.open_partition(lanes, &topic).await?;
             // Consumers may wait for a topic before it exists.
@@ -165,6 +169,7 @@ impl Registry {
         settings: &TopicSettings,
         conditions: Conditions<'_>,
     ) -> Result<Put, CallError> {
+        let epochs = lanes.backend.epochs();
         let push = settings.push.is_some();
         let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
         let mut put = changing_call(&scripts::PUT_TOPIC, lanes);
@@ -187,9 +192,13 @@ impl Registry {
         }
         let mut fields = Fields::of(answer)?;
         let created = fields.int()? == 1;
-        let topic = self.remember(lanes, name, fields.value()?)?;
+        let topic = self.remember(lanes, name, fields.value()?, epochs)?;
         // From here on everybody who works from an older configuration is told so.
-        self.open_partition(lanes, &topic).await.map_err(|_| CallError::Unknown)?;
+        let opened = self.open_partition(lanes, &topic).await.map_err(|_| CallError::Unknown)?;
+        if !opened {
+            // Whoever deleted it died half way; that is done to its end now, and the topic can be made anew.
+            return Ok(Put::Changed);
+        }
         // Consumers may wait for it before it exists, or under another configuration.
         lanes.wake(name);
         // Those who send what is pushed look at all settings again.
@@ -210,43 +219,14 @@ impl Registry {
         Ok(())
     }
 
-    /// A script answered STALE: the registry is read again, and the partition told what stands there, in case whoever
-    /// changed the topic died in between.
-    pub async fn refresh(&self, lanes: &Lanes, stale: &Topic) -> Result<(), CallError> {
-        self.forget(stale);
-        if let Some(topic) = self.look_up(lanes, &stale.name).await? {
-            self.open_partition(lanes, &topic).await?;
-        }
-        Ok(())
-    }
-
-    async fn open_partition(&self, lanes: &Lanes, topic: &Topic) -> Result<(), CallError> {
-        let TopicSettings { max_attempts, backoff, lease_ms, dead_topic, .. } = &topic.settings;
-        let mut open = cmd("EVAL");
-        open.arg(scripts::OPEN_PARTITION.source).arg(2);
-        open.arg(&topic.keys.meta).arg(&topic.keys.first_due);
-        open.arg(topic.route.topic.0).arg(topic.revision);
-        open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms).arg(rules(&topic.settings));
-        open.arg(dead_topic.as_ref().map_or("", TopicName::as_str));
-        let most = topic.settings.retention.acked_max;
-        let is_default = most == Retention::default().acked_max;
-        open.arg(if is_default { String::new() } else { most.to_string() });
-        let answer = lanes.command(open).await?;
-        match word(&answer) {
-            Some("STALE") => self.forget(topic),
-            // Whoever deleted it died before the registry knew.
-            Some("DELETED") => self.remove(lanes, topic).await?,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// An entry of the registry: "number revision", and the configuration where it is not the default.
+    /// An entry of the registry: "number revision", and the configuration where it is not the default. `epochs`: how many
+    /// had been met before it was read.
     fn remember(
         &self,
         lanes: &Lanes,
         name: &TopicName,
         entry: Value,
+        epochs: u64,
     ) -> Result<Arc<Topic>, CallError> {
         let parsed = word(&entry).and_then(parse_entry);
         let (number, revision, settings) = parsed.ok_or_else(|| {
@@ -263,7 +243,7 @@ impl Registry {
             name: name.clone(),
             revision,
             settings,
-            word: format!("{number} {revision}"),
+            word: format!("{number} {revision} {SCHEMA_VERSION}"),
             route,
             keys: PartitionKeys::new(&self.prefix, name, route.partition),
             counters: lanes.backend.metrics.topic(name),
@@ -272,9 +252,17 @@ impl Registry {
             hints: self.hints.clone(),
         });
         let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if epochs < known.epochs {
+            // Read before others learnt that Redis may have gone back.
+            return Ok(topic);
+        }
+        if epochs > known.epochs {
+            *known = Known { epochs, ..Known::default() };
+        }
         // Two requests may have read it at once: one entry, so that their messages share groups.
         if let Some(other) = known.by_number.get(&route.topic)
             && other.revision >= revision
+            && other.name == *name
         {
             return Ok(other.clone());
         }
@@ -284,7 +272,7 @@ impl Registry {
     }
 
     /// Forgets this revision of a topic; a later one, learnt meanwhile, stays.
-    fn forget(&self, topic: &Topic) {
+    pub(super) fn forget(&self, topic: &Topic) {
         let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let same = |other: &Arc<Topic>| other.word == topic.word;
         if known.by_number.get(&topic.route.topic).is_some_and(same) {
@@ -295,8 +283,10 @@ impl Registry {
         }
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// What is known, unless Redis may have gone back since it was learnt.
+    fn known<T>(&self, lanes: &Lanes, look: impl Fn(&Known) -> Option<T>) -> Option<T> {
+        let known = self.known.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        (known.epochs == lanes.backend.epochs()).then(|| look(&known)).flatten()
     }
 }
 

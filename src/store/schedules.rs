@@ -90,7 +90,7 @@ impl Store {
         name: &ScheduleName,
         change: impl Fn(Option<&Schedule>) -> Result<ScheduleSpec, Error>,
     ) -> Result<bool, Error> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let present = match self.get_schedule(name).await {
                 Ok(schedule) => Some(schedule),
@@ -219,7 +219,7 @@ impl Store {
     }
 
     async fn set_schedule_paused(&self, name: &ScheduleName, paused: bool) -> Result<(), Error> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let schedule = self.get_schedule(name).await?;
             if schedule.paused == paused {

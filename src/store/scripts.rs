@@ -55,7 +55,7 @@ scripts! {
     PUBLISH = "publish": "now" "format" "due" "announce" "wake";
     PUBLISH_SPECIAL = "publish_special": "partition" "now" "format" "due" "lease_score" "rank" "extra" "rules" "events"
         "place" "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep" "settle" "room" "announce" "wake";
-    LEASE = "lease": "now" "format" "lease_score", rare "partition" "rank" "extra" "read_extras" "rules" "events" "place"
+    LEASE = "lease": "now" "format" "lease_score" "epoch", rare "partition" "rank" "extra" "read_extras" "rules" "events" "place"
         "forget" "expiry" "end_lease" "spent" "drop_expired" "clear_head" "promote" "grant" "next_event" "payload_bytes"
         "take_by_size"
         => "partition" "parse_rules" "end_leases" "promote" "clear_head" "take_by_size" "rank_due" "read_extras"
@@ -90,8 +90,8 @@ scripts! {
     TAKE_DEAD = "take_dead": "partition" "now" "lease_score" "rank" "extra" "rules" "expiry" "stands" "snapshot";
     FINISH_DEAD = "finish_dead": "partition" "extra" "forget" "stands";
     PAUSE_TOPIC = "pause_topic": "announce";
-    CREATE_TOPIC = "create_topic": "format";
-    PUT_TOPIC = "put_topic": "format" "announce";
+    CREATE_TOPIC = "create_topic": "now" "format" "revision";
+    PUT_TOPIC = "put_topic": "now" "format" "revision" "announce";
     REMOVE_TOPIC = "remove_topic": ;
     OPEN_PARTITION = "open_partition": "announce";
     CLOSE_PARTITION = "close_partition": "partition" "now" "lease_score" "rank" "extra" "rules" "events" "place"
@@ -103,22 +103,22 @@ scripts! {
     FETCH_PARKED = "fetch_parked": "partition" "now" "rank" "extra" "place" "announce" "wake";
     FINISH_SWEEP = "finish_sweep": ;
     CLAIM_WALK = "claim_walk": "now" "format";
-    PUT_SCHEDULE = "put_schedule": "format" "schedule_state";
+    PUT_SCHEDULE = "put_schedule": "now" "format" "revision" "schedule_state";
     GET_SCHEDULE = "get_schedule": ;
     LIST_SCHEDULES = "list_schedules": ;
     DELETE_SCHEDULE = "delete_schedule": ;
-    PAUSE_SCHEDULE = "pause_schedule": "format" "schedule_state";
+    PAUSE_SCHEDULE = "pause_schedule": "now" "format" "revision" "schedule_state";
     TRIGGER_SCHEDULE = "trigger_schedule": "schedule_state";
     CLAIM_SCHEDULES = "claim_schedules": "now" "format" "schedule_state";
     RELEASE_TICKS = "release_ticks": "now" "format";
     FINISH_SCHEDULE = "finish_schedule": "schedule_state";
-    OPEN_RUN = "open_run": ;
+    OPEN_SERVICE = "open_service": ;
     AUDIT_MESSAGES = "audit_messages": "partition" "owner" "extra" "stands" "examine";
     AUDIT_KEYS = "audit_keys": "partition" "owner" "extra" "stands" "holds_key";
     AUDIT_MEND = "audit_mend": "partition" "now" "owner" "rank" "extra" "place" "forget" "stands" "holds_key" "mend"
         "announce" "wake";
     AUDIT_TOTALS = "audit_totals": "partition" "owner";
-    AUDIT_REGISTRY = "audit_registry": "format";
+    AUDIT_REGISTRY = "audit_registry": "now" "format" "revision";
 }
 
 /// The commands that make all scripts known to a Redis.

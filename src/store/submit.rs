@@ -57,6 +57,18 @@ impl Lanes {
             }
             return answers;
         }
+        let mut outcomes = Vec::new();
+        for answered in self.send_many(requests) {
+            outcomes.push(answered.await.unwrap_or(Err(CallError::Unknown)));
+        }
+        outcomes
+    }
+
+    /// Sends requests that go to Redis in this order; where their answers arrive.
+    pub fn send_many<V: Grouped>(
+        &self,
+        requests: impl Iterator<Item = (Arc<Topic>, V)>,
+    ) -> Vec<oneshot::Receiver<Result<V::Answer, CallError>>> {
         let since = Instant::now();
         let (tickets, answers): (Vec<_>, Vec<_>) = requests
             .map(|(topic, verb)| {
@@ -64,21 +76,10 @@ impl Lanes {
                 (V::job(Ticket { verb, topic, since, answer: Some(answer) }), answered)
             })
             .unzip();
-        if tickets.is_empty() {
-            return Vec::new();
+        if !tickets.is_empty() {
+            self.inbox.put_all(tickets);
         }
-        self.inbox.put_all(tickets);
-        let mut outcomes = Vec::with_capacity(answers.len());
-        for answered in answers {
-            outcomes.push(answered.await.unwrap_or(Err(CallError::Unknown)));
-        }
-        outcomes
-    }
-
-    /// Sends a request and lets nobody wait.
-    pub fn submit_detached<V: Grouped>(&self, topic: &Arc<Topic>, verb: V) {
-        let (topic, since) = (topic.clone(), Instant::now());
-        self.inbox.put(V::job(Ticket { verb, topic, since, answer: None }));
+        answers
     }
 
     pub(super) async fn call_directly(&self, call: Box<dyn Call>) {

@@ -35,7 +35,7 @@ impl Store {
     where
         F: Future<Output = Result<T, CallError>>,
     {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let topic = self.registry.find(&self.lanes, name).await.map_err(failed)?;
             let topic = topic.ok_or(Error::TopicNotFound)?;
@@ -99,7 +99,7 @@ impl Store {
         change: impl Fn(Option<&TopicSettings>) -> Result<TopicSettings, Error>,
         if_match: Option<&[i64]>,
     ) -> Result<bool, Error> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let topic = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
             let worked_from = topic.as_ref().map_or(NO_REVISION, |topic| topic.revision);
@@ -125,7 +125,7 @@ impl Store {
         change: impl Fn(&TopicSettings) -> Result<TopicSettings, Error>,
         if_match: Option<&[i64]>,
     ) -> Result<(), Error> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let topic = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
             let topic = topic.ok_or(match if_match {
@@ -148,7 +148,7 @@ impl Store {
     ///
     /// Errors: `TopicNotFound`, `TopicNotEmpty`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn delete_topic(&self, name: &TopicName, force: bool) -> Result<(), Error> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.lanes.timeout);
         while patience.another().await {
             let close = async |topic| {
                 self.lanes.submit_alone(&topic, Close { force, mark_ms: MARK_MS }).await
@@ -192,19 +192,25 @@ impl Store {
         self.set_paused(name, false).await
     }
 
-    /// Does Redis answer, take writes and never evict? The reason where it does not.
-    pub async fn health(&self) -> Result<(), String> {
+    /// Does Redis answer, take writes and never evict? What to warn of where it does, the reason where it does not.
+    pub async fn health(&self) -> Result<Vec<&'static str>, String> {
         let unavailable = |_| "Redis does not answer".to_owned();
         // A write that changes nothing: refused by a replica, at a full disk, while Redis loads or is busy.
         let mut write = cmd("ZREM");
         write.arg(&self.lanes.backend.keys.index).arg("");
         self.lanes.command(write).await.map_err(|_| "Redis cannot be written to".to_owned())?;
+        let service = self.lanes.backend.service();
+        let server = service.map(|service| service.server.clone());
+        let warnings = server.as_ref().map(|server| server.warnings.clone()).unwrap_or_default();
+        if server.is_some_and(|server| server.refused) {
+            return Ok(warnings);
+        }
         let info =
             self.lanes.command(cmd("INFO").arg("memory").to_owned()).await.map_err(unavailable)?;
         let policy = word(&info)
             .and_then(|info| info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:")));
         match policy.map(str::trim) {
-            Some("noeviction") | None => Ok(()),
+            Some("noeviction") | None => Ok(warnings),
             Some(policy) => Err(format!(
                 "Redis may evict messages: its maxmemory-policy is {policy}, noeviction is needed"
             )),

@@ -82,8 +82,8 @@ impl Store {
         (mut sink, mut stream): (PubSubSink, PubSubStream),
         wakes: &impl Fn(Wake),
     ) -> ConnectError {
-        let run = || self.lanes.backend.service().map(|service| service.run.id.clone());
-        let subscribed_in = run();
+        let epoch = || self.lanes.backend.service().map(|service| service.server.epoch);
+        let subscribed_in = epoch();
         loop {
             match tokio::time::timeout(PING_EVERY, stream.next()).await {
                 Ok(Some(message)) => {
@@ -101,7 +101,7 @@ impl Store {
                         return error;
                     }
                     // The scripts run at another server now, which this subscription may not hear.
-                    if run() != subscribed_in {
+                    if epoch() != subscribed_in {
                         return ConnectError::Unreachable("Redis has changed".into());
                     }
                 }

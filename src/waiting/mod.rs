@@ -67,9 +67,11 @@ impl WaitingRooms {
         let remote = this.clone();
         tokio::spawn(async move {
             let mut steps = remote.inner.store.clock_steps();
+            let mut epochs = remote.inner.store.new_epochs();
             tokio::select! {
                 () = remote.inner.store.listen_for_wakes(|wake| remote.wake(&wake)) => {}
                 () = async { while steps.changed().await.is_ok() { remote.wake(&Wake::All) } } => {}
+                () = async { while epochs.changed().await.is_ok() { remote.wake(&Wake::All) } } => {}
                 () = remote.closed() => {}
             }
         });

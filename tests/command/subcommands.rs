@@ -66,7 +66,7 @@ async fn migrate_ends_with_0_on_a_redis_of_the_present_schema() {
         let finished = Launch::command(["migrate", "--redis-url", &redis.url()]).finish().await;
         assert_eq!(finished.code, 0, "{finished:?}");
         let schema: String = redis.command(&["GET", "dueq:{service}:schema"]).await;
-        assert_eq!(schema, "1");
+        assert_eq!(schema, "2");
     }
 }
 

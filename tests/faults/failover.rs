@@ -5,13 +5,11 @@ use crate::proof::scenarios::run;
 use crate::proof::stage::{Durability::Memory, Setting};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a token of a lost grant fits the next one"]
 async fn failover() {
     run("failover", Setting::short(Memory, 1)).await.expect_clean();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a revision that Redis lost is given out again"]
 async fn snapshot_restored() {
     run("snapshot_restored", Setting::short(Memory, 1)).await.expect_clean();
 }

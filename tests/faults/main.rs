@@ -7,9 +7,11 @@
 
 mod behaviour;
 mod dead_topic;
+mod epochs;
 mod failover;
 mod fuzz_wire;
 mod groups;
+mod half_done;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod load;
@@ -26,5 +28,6 @@ mod schedules;
 mod seeded;
 mod slots;
 mod steps;
+mod upgrade;
 mod waking;
 mod watch;

@@ -152,11 +152,12 @@ proptest! {
         secret in any::<[u8; 16]>(),
         (id, other) in (id(), id()),
         attempt in any::<u32>(),
-        run in any::<u32>(),
+        id_of_epoch in "[0-9a-f]{40}",
         granted_at in 0..1_i64 << 48,
         last in any::<bool>(),
     ) {
-        let (key, seal) = (TokenKey::new(secret), Seal { attempt, run, granted_at, last });
+        let epoch = Epoch::parse(&id_of_epoch).unwrap();
+        let (key, seal) = (TokenKey::new(secret), Seal { attempt, epoch, granted_at, last });
         let token = key.seal(&id, &seal);
         prop_assert!(token.len() <= TOKEN_MAX_CHARS);
         prop_assert_eq!(key.open(&id, &token), Some(seal));
@@ -168,7 +169,7 @@ proptest! {
     fn a_forged_token_does_not_open(id in id(), forged in spoilt_text(Just("AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv")), spoils in any::<u64>()) {
         let key = TokenKey::new(*b"sixteen bytes of");
         prop_assert_eq!(key.open(&id, &forged), None);
-        let seal = Seal { attempt: 1, run: 2, granted_at: 3, last: false };
+        let seal = Seal { attempt: 1, epoch: Epoch::of_run("2"), granted_at: 3, last: false };
         let mut token = key.seal(&id, &seal).into_bytes();
         let at = spoils as usize % token.len();
         token[at] = if token[at] == b'A' { b'B' } else { b'A' };

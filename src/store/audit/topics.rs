@@ -47,8 +47,10 @@ fn knows(said: Option<&str>, number: i64, revision: i64) -> Knows {
             Err(_) => Knows::Nonsense,
         };
     }
-    let parsed = said.split_once(' ').and_then(|(n, r)| Some((n.parse().ok()?, r.parse().ok()?)));
-    match parsed {
+    // Behind them stands the version of the schema, from the second on.
+    let mut parts = said.split(' ').map(|part| part.parse::<i64>().ok());
+    let parsed = parts.next().flatten().zip(parts.next().flatten());
+    match parsed.filter(|_| parts.all(|schema| schema.is_some())) {
         Some(known) if known <= (number, revision) => Knows::Enough,
         Some(_) => Knows::More,
         None => Knows::Nonsense,
@@ -260,6 +262,9 @@ mod tests {
         for (said, is) in [
             (None, Knows::Enough),
             (Some("7 20"), Knows::Enough),
+            (Some("7 20 2"), Knows::Enough),
+            (Some("7 21 2"), Knows::More),
+            (Some("7 20 x"), Knows::Nonsense),
             (Some("7 19"), Knows::Enough),
             (Some("6 19"), Knows::Enough),
             (Some("-6"), Knows::Enough),

@@ -2,19 +2,20 @@
 
 use super::*;
 use crate::{
-    model::{Body, Content, MAX_DELAY_MS, MessageId, Seal},
+    model::{Body, Content, Epoch, MAX_DELAY_MS, MessageId, Seal},
     store::{
         NackKind, NackRequest, Want,
         ack::Ack,
         call::{Ticket, Verb},
         extend::Extend,
+        grants::Home,
         lease::Lease,
         nack::{How, Nack},
         publish::{Publish, PublishSpecial},
         types::{Due, Idempotency},
     },
 };
-use std::{sync::Weak, time::Instant};
+use std::time::Instant;
 use tokio::sync::oneshot;
 
 const ROUTE: Route = Route { topic: TopicNumber(5), partition: Partition(0) };
@@ -24,7 +25,7 @@ fn ids(count: usize) -> impl Iterator<Item = MessageId> {
 }
 
 fn seal() -> Seal {
-    Seal { attempt: 1, run: 7, granted_at: 1_800_000_000_000, last: false }
+    Seal { attempt: 1, epoch: Epoch::default(), granted_at: 1_800_000_000_000, last: false }
 }
 
 /// Reads a reply for a group of these requests.
@@ -137,13 +138,15 @@ proptest! {
             vec(num(), 3),
             flag(),
             vec(num(), 4),
+            prop_oneof![3 => Just(bulk("90072ceeff11")), 1 => text().prop_map(bulk)],
             vec((member(), num()), 0..6),
             vec(stored_body(), 6),
             prop::option::of((vec((num(), num(), num(), text()), 6), vec(prop_oneof![3 => code(2), 1 => num()], 0..4))),
-        ).prop_map(|(times, more, counts, found, bodies, special)| {
+        ).prop_map(|(times, more, counts, epoch, found, bodies, special)| {
             let mut reply = times;
             reply.push(more);
             reply.extend(counts);
+            reply.push(epoch);
             let length = found.len();
             reply.push(array(found.into_iter().flat_map(|(member, due)| [member, due]).collect()));
             reply.push(array(bodies.into_iter().take(length).collect()));
@@ -159,7 +162,7 @@ proptest! {
             want: Want { max_messages, max_bytes, lease_ms, push: false },
             begun: false,
             waits: true,
-            lanes: Weak::new(),
+            home: Home::default(),
         };
         let leased = answers(wants.into_iter().map(want), settings, reply)?;
         let granted: usize = leased.iter().map(|leased| leased.grants.messages().len()).sum();

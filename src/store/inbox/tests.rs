@@ -1,17 +1,18 @@
 use super::*;
 use crate::{
-    model::{Member, MessageId, Seal},
+    model::{Epoch, Member, MessageId, Seal},
     store::{
         ack::Ack,
         call::{Call, Context, Ticket},
         fuzz::topic,
+        grants::Home,
         lease::{Lease, Want},
         registry::Topic,
         reply::CallError,
     },
 };
 use deadpool_redis::redis::{Cmd, Value};
-use std::sync::{Arc, Weak, atomic::Ordering};
+use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::oneshot;
 
 /// A request that looks at a whole topic.
@@ -37,14 +38,17 @@ fn look() -> Job {
 
 fn lease(topic: &Arc<Topic>) -> Job {
     let want = Want { max_messages: 1_000, max_bytes: 1 << 22, lease_ms: None, push: false };
-    let verb = Lease { want, begun: false, waits: false, lanes: Weak::new() };
+    let verb = Lease { want, begun: false, waits: false, home: Home::default() };
     Job::Lease(Ticket { verb, topic: topic.clone(), since: Instant::now(), answer: None })
 }
 
 fn ack(topic: &Arc<Topic>) -> Job {
     let id = MessageId::from_member(&Member::default(), topic.route);
-    let verb =
-        Ack { id, seal: Seal { attempt: 1, run: 7, granted_at: 0, last: false }, call: None };
+    let verb = Ack {
+        id,
+        seal: Seal { attempt: 1, epoch: Epoch::default(), granted_at: 0, last: false },
+        call: None,
+    };
     Job::Ack(Ticket { verb, topic: topic.clone(), since: Instant::now(), answer: None })
 }
 

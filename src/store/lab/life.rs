@@ -6,9 +6,10 @@ use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 use deadpool_redis::redis::{self, Cmd, Pipeline, RedisError};
 
 use super::LabError;
-use crate::model::{Partition, TopicName};
+use crate::model::{Epoch, Partition, TopicName};
 use crate::store::keys::PartitionKeys;
 use crate::store::scripts::{self, Script};
+use crate::store::server_info::epoch_of;
 
 /// How the commands reach Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,10 +22,10 @@ pub enum Way {
 
 /// The number that the scripts are told the topic has.
 const TOPIC: u32 = 1;
-/// Generation of the Redis run in the leases' scores.
-const GENERATION: u64 = 1;
-/// A seal of the first attempt and that generation, as the scripts read it.
-const SEAL: u64 = 1 << 12 | GENERATION << 1;
+/// Number of the epoch in the leases' scores.
+const EPOCH: u64 = 1;
+/// A seal of the first attempt and the epoch that is named first, as the scripts read it.
+const SEAL: u64 = 1 << 12;
 /// Some instant in 2026; what is due then is due now.
 const DUE_MS: u64 = 1_780_000_000_000;
 const LEASE_MS: u64 = 30_000;
@@ -35,6 +36,8 @@ pub(super) struct Flow {
     keys: PartitionKeys,
     group: usize,
     body: Vec<u8>,
+    /// Redis's, by which the leases' holders go.
+    epoch: Epoch,
 }
 
 /// Makes the scripts known, so that EVALSHA finds them.
@@ -56,18 +59,21 @@ impl Flow {
         // The first byte of a stored body says that it is JSON without headers.
         let mut body = vec![b'x'; body + 1];
         body[0] = 0;
-        Self { way, keys, group, body }
+        Self { way, keys, group, body, epoch: Epoch::default() }
     }
 
     /// Lets `rounds` groups live, and leaves nothing behind.
     pub async fn run(
-        self,
+        mut self,
         mut connection: MultiplexedConnection,
         rounds: usize,
     ) -> Result<(), LabError> {
         let mut open = redis::cmd("HSET");
         open.arg(&self.keys.meta).arg("topic").arg(TOPIC).arg("max_attempts").arg(10);
         open.exec_async(&mut connection).await?;
+        let info: String =
+            redis::cmd("INFO").arg("replication").query_async(&mut connection).await?;
+        self.epoch = epoch_of(&info, "master_replid");
         for round in 0..rounds {
             // As long as the store's members, and never the same again.
             let member = |index| format!("{:011}", round * self.group + index);
@@ -149,7 +155,7 @@ impl Flow {
         if self.way == Way::Scripts {
             let mut call = call(&scripts::LEASE);
             let keys = &keys.all()[..15];
-            call.arg(keys.len()).arg(keys).arg(TOPIC).arg(GENERATION).arg(0).arg(0);
+            call.arg(keys.len()).arg(keys).arg(TOPIC).arg(self.epoch.to_string()).arg(0).arg(0);
             call.arg(members.len()).arg(LEASE_MS);
             return vec![call];
         }
@@ -157,7 +163,7 @@ impl Flow {
         let now = (DUE_MS + 1).to_string();
         let mut zadd = on("ZADD", &keys.unack);
         for member in members {
-            zadd.arg((DUE_MS + LEASE_MS) * 2048 + GENERATION).arg(member);
+            zadd.arg((DUE_MS + LEASE_MS) * 2048 + EPOCH).arg(member);
         }
         vec![
             with(on("HMGET", &keys.meta), &["topic", "max_attempts", "large", "rules"]),
@@ -166,6 +172,8 @@ impl Flow {
             with(on("EXISTS", &keys.last), &[&keys.extra, &keys.delayed_prio, &keys.ready]),
             with(on("ZCOUNT", &keys.unack), &["-inf", &over]),
             with(on("ZCOUNT", &keys.delayed), &["-inf", &now]),
+            redis::cmd("INFO").arg("replication").to_owned(),
+            with(on("HGET", &keys.meta), &[format!("epoch:{}", self.epoch)]),
             with(on("ZPOPMIN", &keys.delayed), &[members.len().to_string()]),
             with(on("HMGET", &keys.messages), members),
             zadd,
@@ -180,11 +188,11 @@ impl Flow {
             call.arg(10).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);
             call.arg(&keys.meta).arg(&keys.keys).arg(&keys.expires).arg(&keys.first_due);
             call.arg(&keys.events).arg(&keys.acked).arg(TOPIC).arg(members.len());
-            call.arg(SEAL).arg(members);
+            call.arg(format!("epoch:{}", self.epoch)).arg(SEAL).arg(members);
             return vec![call];
         }
         vec![
-            with(on("HMGET", &keys.meta), &["topic", "rules"]),
+            with(on("HMGET", &keys.meta), &["topic", "rules", "epoch"]),
             with(on("ZREM", &keys.unack), &[""]),
             redis::cmd("TIME"),
             with(on("ZMSCORE", &keys.unack), members),

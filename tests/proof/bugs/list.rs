@@ -122,8 +122,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             does: "a lease ends half a second before the deadline that its holder was told",
             patches: &[Patch {
                 script: "lease",
-                find: "pack_lease(up + tonumber(ARGV[want + 1]), generation)",
-                put: "pack_lease(now + tonumber(ARGV[want + 1]) - 500, generation)",
+                find: "pack_lease(up + tonumber(ARGV[want + 1]), number)",
+                put: "pack_lease(now + tonumber(ARGV[want + 1]) - 500, number)",
             }],
             breaks: &["I4"],
             scenario: probe!(leases::leases_that_run_out),
@@ -144,8 +144,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             does: "a token holds its lease as long as nobody else was granted the message",
             patches: &[Patch {
                 script: "*",
-                find: "if deadline <= now or of_lease ~= generation then return false end",
-                put: "if of_lease ~= generation then return false end",
+                find: "if deadline <= now or of_lease ~= epoch then return false end",
+                put: "if of_lease ~= epoch then return false end",
             }],
             breaks: &["I5", "I6"],
             scenario: probe!(leases::late_nacks),
@@ -178,12 +178,12 @@ pub(super) fn bugs() -> Vec<Bug> {
             patches: &[
                 Patch {
                     script: "*",
-                    find: "if deadline <= now or of_lease ~= generation then return false end",
+                    find: "if deadline <= now or of_lease ~= epoch then return false end",
                     put: "if deadline <= now then return false end",
                 },
                 Patch {
                     script: "ack",
-                    find: "if number < least or number % 2048 ~= generation then",
+                    find: "if number < least or number % 2048 ~= epoch then",
                     put: "if number < least then",
                 },
             ],

@@ -1,0 +1,74 @@
+//! Brings data of schema version 1 up to the present one. The service is marked first, so that no older dueq begins to
+//! work on the data; each partition follows with its first request, and all of them in a walk before dueq serves. An
+//! older dueq that still runs finds each partition changed, and writes nothing more.
+
+use super::{
+    Store,
+    keys::GlobalKeys,
+    lanes::Lanes,
+    registry::Topic,
+    reply::{CallError, Fields},
+};
+use crate::model::{Epoch, TopicName};
+use deadpool_redis::redis::{Cmd, cmd};
+
+const SERVICE: &str = include_str!("../../migrations-lua/versions/2_service.lua");
+const PARTITION: &str = include_str!("../../migrations-lua/versions/2_partition.lua");
+/// Topics of one step of the walk.
+const TOPICS: usize = 256;
+
+/// The command that marks data of version 1 as those of version 2.
+pub(super) fn upgrade_service(keys: &GlobalKeys) -> Cmd {
+    let mut call = cmd("EVAL");
+    call.arg(SERVICE).arg(3).arg(&keys.runs).arg(&keys.instances).arg(&keys.schema);
+    call
+}
+
+/// Brings a partition to version 2.
+pub(super) async fn upgrade_partition(lanes: &Lanes, topic: &Topic) -> Result<(), CallError> {
+    let mut call = cmd("EVAL");
+    call.arg(PARTITION).arg(4);
+    call.arg(&topic.keys.meta).arg(&topic.keys.unack).arg(&topic.keys.last).arg(&topic.keys.acked);
+    let mut all = cmd("HGETALL");
+    all.arg(&lanes.backend.keys.runs);
+    let mut runs = Fields::of(lanes.command(all).await?)?;
+    while !runs.is_empty() {
+        let (id, number) = (runs.text()?, runs.int()?);
+        // The others are counters.
+        if !id.starts_with(':') {
+            call.arg(format!("epoch:{}", Epoch::of_run(&id))).arg(number);
+        }
+    }
+    lanes.command(call).await.map(|_| ())
+}
+
+impl Store {
+    /// Brings all partitions to the present version, if that was not done to the end before.
+    pub(super) async fn upgrade(&self) -> Result<(), CallError> {
+        let keys = &self.lanes.backend.keys;
+        let mut exists = cmd("EXISTS");
+        exists.arg(&keys.runs);
+        if super::reply::int(self.lanes.command(exists).await?)? == 0 {
+            return Ok(());
+        }
+        let (mut topics, mut after) = (0, None::<TopicName>);
+        loop {
+            let after_name = after.as_ref().map(TopicName::as_str);
+            let names = self.topic_names("", after_name, TOPICS).await;
+            let names = names.map_err(|_| CallError::Unavailable)?;
+            for name in &names {
+                self.registry.open(&self.lanes, name).await?;
+            }
+            topics += names.len();
+            after = match names.last() {
+                Some(last) => Some(last.clone()),
+                None => break,
+            };
+        }
+        let mut unlink = cmd("UNLINK");
+        unlink.arg(&keys.runs);
+        self.lanes.command(unlink).await?;
+        tracing::info!(topics, "the data were brought to schema version 2");
+        Ok(())
+    }
+}

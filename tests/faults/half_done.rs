@@ -1,0 +1,139 @@
+//! Whoever dies half way leaves something that the next one finishes; what comes in between is not lost.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Dueq, Redis, Wire, etag, eventually, text, topic, waiters};
+use crate::proof::proxy::{Mode, Proxy};
+
+/// What the registry says of a topic, to be put back as if its DELETE had died before it took the topic out.
+struct Entry {
+    name: String,
+    entry: String,
+    number: String,
+}
+
+impl Entry {
+    async fn of(redis: &Redis, name: &str) -> Entry {
+        let entry: String = redis.command(&["HGET", "dueq:{topics}:registry", name]).await;
+        let number = entry.split(' ').next().unwrap().to_owned();
+        Entry { name: name.to_owned(), entry, number }
+    }
+
+    async fn put_back(&self, redis: &Redis) {
+        for words in [
+            ["HSET", "dueq:{topics}:registry", &self.name, &self.entry],
+            ["HSET", "dueq:{topics}:names", &self.number, &self.name],
+            ["ZADD", "dueq:{topics}:index", "0", &self.name],
+        ] {
+            let _: i64 = redis.command(&words).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_put_after_a_delete_that_died_half_way_makes_the_topic_anew() {
+    let redis = Redis::start().await;
+    let (dueq, second) = (Dueq::on(&redis).start().await, Dueq::on(&redis).start().await);
+    let (client, name) = (dueq.client(), &topic("half"));
+    for client in [&client, &second.client()] {
+        let made = client.put_topic(name, json!({"lease_ms": 2000})).await.expect(201).json();
+        let entry = Entry::of(&redis, name).await;
+        client.send("DELETE", &format!("/topics/{name}"), &[], None).await.expect(204);
+        entry.put_back(&redis).await;
+        let put = client.put_topic(name, json!({"lease_ms": 5000})).await.expect(201).json();
+        assert_eq!(put["config"]["lease_ms"], 5000);
+        assert_ne!(put["revision"], made["revision"]);
+        let seen = client.topic(name).await.expect(200).json();
+        assert_eq!(seen["config"]["lease_ms"], 5000);
+        client.published(name, json!({"payload": 1})).await;
+        let leased = client.lease_one(name).await;
+        client.ack_leased(&leased).await.expect(204);
+
+        let entry = Entry::of(&redis, name).await;
+        client.send("DELETE", &format!("/topics/{name}"), &[], None).await.expect(204);
+        let config = json!({"lease_ms": 7000});
+        entry.put_back(&redis).await;
+        let guarded = client.topic_if("PUT", name, Some(&etag(&put)), &config).await;
+        guarded.problem(412, "revision_mismatch");
+        entry.put_back(&redis).await;
+        client.update_topic(name, config).await.problem(404, "topic_not_found");
+        client.topic(name).await.problem(404, "topic_not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_whose_writer_died_half_way_holds_nothing_up_at_maxmemory() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let (client, name) = (dueq.client(), &topic("half"));
+    client.put_topic(name, json!({"lease_ms": 60_000})).await.expect(201);
+    for n in 0..2 {
+        client.published(name, json!({"payload": n})).await;
+    }
+    let held = client.lease_one(name).await;
+    let Entry { entry, .. } = Entry::of(&redis, name).await;
+    let mut parts = entry.splitn(3, ' ');
+    let (number, revision) = (parts.next().unwrap(), parts.next().unwrap());
+    let later = revision.parse::<i64>().unwrap() + 1;
+    let later = format!("{number} {later} {}", json!({"lease_ms": 90_000}));
+    let _: i64 = redis.command(&["HSET", "dueq:{topics}:registry", name, &later]).await;
+    let _: () = redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    // A new one knows what the registry says, and finds the partition behind it.
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
+    client.ack_leased(&held).await.expect(204);
+    let held = client.lease_one(name).await;
+    assert!(held["lease_ms"].as_i64().unwrap() > 80_000, "{held}");
+    client.ack_leased(&held).await.expect(204);
+}
+
+#[tokio::test]
+async fn the_walk_goes_on_after_the_clock_was_ahead_for_a_while() {
+    let redis = Redis::start().await;
+    let ahead = redis.time_ms().await + 86_400_000;
+    let walk_at = ahead.to_string();
+    let _: i64 = redis.command(&["HSET", "dueq:{topics}:names", "walk_at", &walk_at]).await;
+    let _dueq = Dueq::on(&redis).start().await;
+    eventually("a step of the walk", || async {
+        let at: i64 = redis.command(&["HGET", "dueq:{topics}:names", "walk_at"]).await;
+        (at < ahead).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_goes_back_whose_client_is_gone_and_whose_topic_has_changed() {
+    let redis = Redis::start().await;
+    let proxy = Proxy::of(&redis).await;
+    let far = Dueq::at(&proxy.url()).start().await;
+    let near = Dueq::on(&redis).start().await;
+    let (client, name) = (near.client(), &topic("gone"));
+    client.put_topic(name, json!({"lease_ms": 600_000})).await.expect(201);
+    let mut wire = Wire::connect(far.addr()).await;
+    let body = "{\"wait_ms\":30000}";
+    let head = format!(
+        "POST /topics/{name}/lease HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
+         content-length: {}",
+        far.addr(),
+        body.len()
+    );
+    assert!(wire.request(&head, body.as_bytes()).await);
+    waiters(&far.client(), 1).await;
+    // The grant is made, and on its way while the topic changes and the client goes.
+    proxy.set(Mode::Delay(Duration::from_millis(1500)));
+    let id = client.published(name, json!({"payload": 1})).await;
+    let unack = format!("dueq:{{{name}:0}}:unack");
+    eventually("the grant", || async {
+        let leased: i64 = redis.command(&["ZCARD", &unack]).await;
+        (leased == 1).then_some(())
+    })
+    .await;
+    client.update_topic(name, json!({"max_attempts": 7})).await.expect(200);
+    drop(wire);
+    proxy.set(Mode::Pass);
+    let mut again: Value = client.lease_one(name).await;
+    assert_eq!(text(&again, "id"), id);
+    assert_eq!(again["attempts_left"].take(), 6, "a grant that nobody saw does not count");
+}
