@@ -3,12 +3,16 @@ local function is_spent(counted, max_attempts, topic_max)
   return counted > 0 and counted >= (tonumber(max_attempts) or topic_max)
 end
 
--- Buries those of these waiting messages (member, score, …) that have used up their attempts. Returns how many;
--- a call buries so many at most.
-local function bury_spent(k, at, list, topic_max)
-  if #list == 0 then return 0 end
+-- Of the first `most` of these waiting messages (member, score, … of `ready` and then of `plain`) buries those that have
+-- used up their attempts. Returns how many; a call buries so many at most.
+local function bury_spent(k, at, ready, plain, most, topic_max)
   local members, died, room = {}, 0, EVENT_BYTES
-  for i = 1, #list, 2 do members[#members + 1] = list[i] end
+  for _, list in ipairs({ ready, plain }) do
+    for i = 1, #list, 2 do
+      if #members < most then members[#members + 1] = list[i] end
+    end
+  end
+  if #members == 0 then return 0 end
   local extras = redis.call('HMGET', k.extra, unpack(members))
   for i = 1, #members do
     local attempts, counted, max_attempts, _, rest = parse_extra(extras[i])

@@ -13,7 +13,7 @@
 --   an idempotency key; 8 more for each when the topic has a bound; where it is full, a sweep of 32 steps, a range for
 --   each priority among the ready and 11 calls for each of 64 to 128 messages that are dropped
 local k = partition(KEYS)
-local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules')
+local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 -- At maxmemory this first write is refused, and with it the whole group.
 local probe = redis.pcall('HSET', k.meta, 'topic', ARGV[1])
@@ -96,6 +96,8 @@ for i = 1, n do
         redis.call('HSET', k.extra, holder, format_extra(attempts, counted, max_attempts, priority, rest))
         add_events(k, holder, event('u', up, 0, ''))
         code, state, member = 2, due > now and 'delayed' or 'ready', holder
+        -- It may have failed more often than it may now: leases look at that from now on.
+        if is_spent(counted, max_attempts, tonumber(meta[5])) then redis.call('HSET', k.meta, 'lowered', '1') end
         replaced = replaced + 1
       end
     else

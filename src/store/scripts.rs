@@ -54,7 +54,8 @@ macro_rules! scripts {
 scripts! {
     PUBLISH = "publish": "now" "format" "due" "announce" "wake";
     PUBLISH_SPECIAL = "publish_special": "partition" "now" "format" "due" "lease_score" "rank" "extra" "rules" "events"
-        "place" "promote" "forget" "expiry" "end_lease" "drop_expired" "note_over" "sweep" "settle" "room" "announce" "wake";
+        "place" "promote" "forget" "expiry" "end_lease" "spent" "drop_expired" "note_over" "sweep" "settle" "room"
+        "announce" "wake";
     LEASE = "lease": "now" "format" "lease_score" "epoch", rare "partition" "rank" "extra" "read_extras" "rules" "events" "place"
         "forget" "expiry" "end_lease" "spent" "drop_expired" "clear_head" "promote" "grant" "next_event" "payload_bytes"
         "take_by_size"

@@ -62,6 +62,9 @@ impl World {
             m.headers.clone_from(headers);
         }
         m.note("updated", 0);
+        if self.is_spent(n) {
+            self.bury(n, now);
+        }
         "ok"
     }
 

@@ -43,6 +43,28 @@ fn goes_before(a: (usize, &Message), b: (usize, &Message)) -> bool {
 }
 
 impl World {
+    /// A lease of so many comes by those that have failed as often as is allowed by now: they die of it. Returns whether
+    /// any are ready.
+    pub fn bury_spent(&mut self, at: usize, most: i64) -> bool {
+        let mut ready = self.in_state(at, "ready");
+        ready.sort_by_key(|n| {
+            let m = &self.messages[*n];
+            (-m.priority, m.due(), m.published_at, *n)
+        });
+        let mut good = 0;
+        for n in ready {
+            if good == most {
+                break;
+            }
+            if self.is_spent(n) {
+                self.bury(n, self.now);
+            } else {
+                good += 1;
+            }
+        }
+        good > 0
+    }
+
     /// These were granted for `lease_ms`, and nothing else.
     pub fn lease(
         &mut self,

@@ -171,6 +171,13 @@ impl World {
         self.messages[message].place = Place::Gone;
     }
 
+    /// Does it wait, having failed as often as is allowed by now?
+    pub fn is_spent(&self, message: usize) -> bool {
+        let m = &self.messages[message];
+        let config = self.topics[m.topic].as_ref().map(|topic| &topic.config);
+        m.due().is_some() && m.counted > 0 && config.is_some_and(|config| m.left(config) == 0)
+    }
+
     /// A message dies.
     pub fn bury(&mut self, message: usize, at: i64) {
         self.topic_of(message).add("dead");
