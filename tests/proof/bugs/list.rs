@@ -99,8 +99,8 @@ pub(super) fn bugs() -> Vec<Bug> {
                 },
                 Patch {
                     script: "*",
-                    find: "note_over(k, now, over, rules.ttl) == limit",
-                    put: "false",
+                    find: "count = note_over(k, now, over, rules.ttl)\n",
+                    put: "count = 0\n",
                 },
             ],
             breaks: &["the contract"],

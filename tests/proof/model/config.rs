@@ -130,7 +130,7 @@ impl Config {
             "backoff": self.backoff.json(),
             "on_full": if self.drop_oldest { "drop_oldest" } else { "reject" },
             "idempotency_window_ms": self.window,
-            "retention": {"acked_ms": self.acked_ms, "dead_ms": self.dead_ms, "dead_max": 100_000},
+            "retention": {"acked_ms": self.acked_ms, "acked_max": 100_000, "dead_ms": self.dead_ms, "dead_max": 100_000},
             "max_payload_bytes": 262_144,
         });
         if let Some(ttl) = self.ttl {
