@@ -80,3 +80,53 @@ async fn schedules_survive_a_restart_of_the_embedded_redis() {
     })
     .await;
 }
+
+/// As if so much time had passed for what a topic knows of idempotency keys.
+async fn age(redis: &Redis, topic: &str, ms: i64) {
+    const AGE: &str = "
+        local all = redis.call('HGETALL', KEYS[1])
+        for i = 1, #all, 2 do
+            local over, rest = string.match(all[i + 1], '^(%d+)(,.*)$')
+            over = string.format('%d', over - ARGV[1])
+            redis.call('HSET', KEYS[1], all[i], over .. rest)
+            redis.call('ZADD', KEYS[2], over, all[i])
+        end
+        return #all / 2";
+    let (idem, due) = (format!("dueq:{{{topic}:0}}:idem"), format!("dueq:{{{topic}:0}}:idem_due"));
+    let aged: i64 = redis.command(&["EVAL", AGE, "2", &idem, &due, &ms.to_string()]).await;
+    assert!(aged > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ticks_of_a_claimer_that_died_are_made_once_however_long_nobody_was_there() {
+    const TICKS: i64 = 1_000;
+    let redis = Redis::start().await;
+    let mut dueq = Dueq::on(&redis).start().await;
+    let schedule = json!({"cron": "* * * * * *", "topic": "ticks", "catch_up": "all",
+        "message": {"payload": "x".repeat(30_000)}});
+    dueq.client().send_json("PUT", "/schedules/ticks", &schedule).await.expect(201);
+    // Its last ticks are to be made, by one claim, which takes a while.
+    let states = "dueq:{schedules}:states";
+    let state: String = redis.command(&["HGET", states, "ticks"]).await;
+    let mut words: Vec<String> = state.splitn(7, ' ').map(str::to_owned).collect();
+    let now = redis.time_ms().await / 1_000 * 1_000;
+    words[2] = (now - 2 * TICKS * 1_000).to_string();
+    redis.command::<i64>(&["HSET", states, "ticks", &words.join(" ")]).await;
+    redis.command::<i64>(&["ZADD", "dueq:{schedules}:due", "1", "ticks"]).await;
+    let client = dueq.client();
+    eventually("some ticks", || async { (published(&client, "ticks").await >= 64).then_some(()) })
+        .await;
+    dueq.kill9();
+    // Longer than ticks are found by their repetition once they are noted.
+    age(&redis, "ticks", 3_600_000).await;
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
+    eventually("it ticks on", || async { get(&client, "ticks").await.get("last_at").map(|_| ()) })
+        .await;
+    client.post("/schedules/ticks/pause", &json!({})).await.expect(200);
+    let last = instant_ms(text(&get(&client, "ticks").await, "last_at"));
+    let made = published(&client, "ticks").await;
+    // Ticks up to the claim, and those after it.
+    let after = (last - now) / 1_000;
+    assert!((made - TICKS).abs() <= after + 2, "{made} messages of {TICKS} ticks and {after} more");
+}

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 /// Messages that are remembered, at most; others come back at their time.
 const MOST: usize = 65_536;
-/// Messages that are fetched back for a host are on their way for this long, about: as many as can be called meanwhile
-/// come at once (see `places::AHEAD`).
+/// Messages that are fetched back are on their way for this long, about: as many as can be called meanwhile come at once
+/// (see `places::AHEAD`).
 const ON_THEIR_WAY: Duration = Duration::from_millis(200);
 
 /// A parked message.
@@ -26,17 +26,12 @@ pub(super) struct Parked {
     pub due_at: Millis,
 }
 
-#[derive(Default)]
-struct Queue {
-    parked: VecDeque<Parked>,
-    fetched_at: Option<Instant>,
-}
-
 /// All of a sender, by host.
 #[derive(Default)]
 pub(super) struct Parking {
-    hosts: HashMap<HostKey, Queue>,
+    hosts: HashMap<HostKey, VecDeque<Parked>>,
     count: usize,
+    fetched_at: Option<Instant>,
 }
 
 impl Parking {
@@ -48,44 +43,48 @@ impl Parking {
     /// A message has been parked at `now`.
     pub fn park(&mut self, host: HostKey, parked: Parked, now: Millis) {
         let queue = self.hosts.entry(host).or_default();
-        while queue.parked.front().is_some_and(|first| first.until <= now) {
-            queue.parked.pop_front();
+        while queue.front().is_some_and(|first| first.until <= now) {
+            queue.pop_front();
             self.count -= 1;
         }
         if self.count < MOST {
-            queue.parked.push_back(parked);
+            queue.push_back(parked);
             self.count += 1;
         }
     }
 
-    /// Takes those for which there is a place before their time; `vacancy` says how many can be called at a host.
+    /// Takes up to `most` for which there is a place before their time; `vacancy` says how many can be called at a host.
     pub fn fetch(
         &mut self,
         now: (Instant, Millis),
+        mut most: usize,
         mut vacancy: impl FnMut(&str) -> usize,
     ) -> Vec<Parked> {
         let mut fetched = Vec::new();
-        for (host, queue) in &mut self.hosts {
-            let before = queue.parked.len();
-            queue.parked.retain(|parked| parked.until > now.1);
-            let on_their_way = queue.fetched_at.is_some_and(|at| now.0 < at + ON_THEIR_WAY);
-            if !on_their_way && !queue.parked.is_empty() {
-                let most = vacancy(host).min(queue.parked.len());
-                if most > 0 {
-                    queue.fetched_at = Some(now.0);
-                    fetched.extend(queue.parked.drain(..most));
-                }
-            }
-            self.count -= before - queue.parked.len();
+        if self.fetched_at.is_some_and(|at| now.0 < at + ON_THEIR_WAY) {
+            return fetched;
         }
-        self.hosts.retain(|_, queue| !queue.parked.is_empty());
+        self.hosts.retain(|host, queue| {
+            let before = queue.len();
+            queue.retain(|parked| parked.until > now.1);
+            if most > 0 && !queue.is_empty() {
+                let places = vacancy(host).min(queue.len()).min(most);
+                most -= places;
+                fetched.extend(queue.drain(..places));
+            }
+            self.count -= before - queue.len();
+            !queue.is_empty()
+        });
+        if !fetched.is_empty() {
+            self.fetched_at = Some(now.0);
+        }
         fetched
     }
 
     /// Takes all of them.
     pub fn clear(&mut self) -> Vec<Parked> {
         self.count = 0;
-        self.hosts.drain().flat_map(|(_, queue)| queue.parked).collect()
+        self.hosts.drain().flat_map(|(_, queue)| queue).collect()
     }
 }
 
@@ -105,12 +104,12 @@ mod tests {
         for n in 0..10 {
             parking.park("a".to_owned(), parked(n, 100), 0);
         }
-        assert!(parking.fetch((now, 1), |_| 0).is_empty());
-        let first = parking.fetch((now, 1), |_| 3);
+        assert!(parking.fetch((now, 1), 9, |_| 0).is_empty());
+        let first = parking.fetch((now, 1), 9, |_| 3);
         assert_eq!(first, [0, 1, 2].map(|n| parked(n, 100)));
-        assert!(parking.fetch((now, 1), |_| 3).is_empty());
-        assert_eq!(parking.fetch((now + ON_THEIR_WAY, 2), |_| 3).len(), 3);
-        assert_eq!(parking.clear().len(), 4);
+        assert!(parking.fetch((now, 1), 9, |_| 3).is_empty());
+        assert_eq!(parking.fetch((now + ON_THEIR_WAY, 2), 2, |_| 3).len(), 2);
+        assert_eq!(parking.clear().len(), 5);
         assert!(parking.is_empty());
     }
 
@@ -121,7 +120,7 @@ mod tests {
         parking.park("a".to_owned(), parked(2, 20), 15);
         parking.park("b".to_owned(), parked(3, 20), 15);
         assert_eq!(parking.count, 2);
-        assert!(parking.fetch((now, 20), |_| 9).is_empty());
+        assert!(parking.fetch((now, 20), 9, |_| 9).is_empty());
         assert!(parking.is_empty() && parking.hosts.is_empty());
     }
 }

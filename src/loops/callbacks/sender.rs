@@ -136,8 +136,9 @@ impl Sender {
                     let overdue = self.places.overdue(now, limits);
                     self.park(&course, overdue).await;
                     let now = (Instant::now(), self.sending.store.now());
+                    let most = self.places.room(now.0, limits);
                     let vacancy = |host: &str| self.places.vacancy(host, now.0, limits);
-                    let parked = self.parking.fetch(now, vacancy);
+                    let parked = self.parking.fetch(now, most, vacancy);
                     self.fetch(parked);
                 }
             }
