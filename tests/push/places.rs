@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::facts::{a_while, alone, becomes, fixed, gone, pushed, pushed_with, ready};
+use crate::facts::{a_while, alone, becomes, fixed, gone, patient, pushed, pushed_with, ready};
 use crate::harness::*;
 
 fn numbered(n: usize) -> Vec<Value> {
@@ -162,7 +162,9 @@ async fn what_was_parked_is_ready_when_its_instance_has_stopped() {
     let receiver = Receiver::start().await;
     receiver.answer(Reply::never());
     let push = json!({"url": receiver.url("/"), "max_in_flight_per_host": 2});
-    let topic = pushed(&stopped.client(), "stopped", push).await;
+    // The calls that the stop breaks off wait for long.
+    let topic =
+        pushed_with(&stopped.client(), "stopped", push, json!({"backoff": patient()})).await;
     stopped.client().fill(&topic, &numbered(40)).await;
     a_while(2_500).await;
     assert_eq!(stopped.term().await, 0, "{}", stopped.log());

@@ -23,7 +23,7 @@ async fn a_call_under_way_is_finished_before_it_stops() {
     stopped.process.signal(Signal::TERM);
     let other = Dueq::calling(&redis).start().await;
     assert_eq!(stopped.exit().await, 0, "{}", stopped.log());
-    other.client().get(&id).await.problem(404, "message_not_found");
+    gone(&other.client(), &id).await;
     let seen = other.client().topic("_callbacks").await.expect(200).json();
     let totals = &seen["totals"];
     assert_eq!((&totals["acked"], &totals["granted"]), (&json!(1), &json!(1)), "{seen}");
