@@ -20,7 +20,6 @@ macro_rules! short {
 }
 
 short! {
-    #[ignore = "scripts hold Redis for too long"]
     adversary: 1,
     burst: 1,
     callbacks_killed: 3,

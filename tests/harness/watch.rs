@@ -74,6 +74,9 @@ struct End(Arc<Watch>);
 impl Drop for End {
     fn drop(&mut self) {
         self.0.over.store(true, Ordering::Relaxed);
+        if std::thread::panicking() {
+            eprintln!("--- until then: {:?}", self.0.sights());
+        }
     }
 }
 

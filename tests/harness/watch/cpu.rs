@@ -16,8 +16,8 @@ use deadpool_redis::redis::{self, Connection, Value};
 pub const NOTED_MICROS: &str = "2000";
 /// A test of Redis's clock moves it by more than a script can take (µs).
 const CLOCK_MOVED: i64 = 60_000_000;
-/// A Redis that does not answer is asked again later.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// A Redis that does not answer for so long is asked again later.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A script call that Redis noted.
 #[derive(Clone, Debug)]
@@ -82,17 +82,20 @@ impl Server {
     pub fn look(&self) {
         let mut seen = self.lock();
         let stops = self.stops.load(Ordering::SeqCst);
+        if !stops.is_multiple_of(2) {
+            return;
+        }
         let Some(now) = self.spent() else { return };
         let Ok(entries) = self.slow_log(&mut seen) else {
             seen.connection = None;
             return;
         };
         let Some(after) = self.spent() else { return };
-        let stood_still = !stops.is_multiple_of(2) || self.stops.load(Ordering::SeqCst) != stops;
+        let stopped = self.stops.load(Ordering::SeqCst) != stops;
         let before = seen.before.replace((now, stops));
         let new = entries.iter().filter(|entry| entry.0 >= seen.next);
         let scripts: Vec<Script> = match before {
-            Some((before, then)) if then == stops && !stood_still => {
+            Some((before, then)) if then == stops && !stopped => {
                 let (ran, waited) = (after.ran - before.ran, after.waited - before.waited);
                 new.filter_map(|entry| script(entry, ran, waited)).collect()
             }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::drafts::control;
 use super::wire::{ExtendedWire, HoldResult, Leases, NackedWire, Results, Status, outcome_of};
 use crate::proof::actor::{Actor, read};
 use crate::proof::history::{Back, Grant, Ms, Nacked, Outcome, What, now};
@@ -244,6 +245,10 @@ impl Give {
         }
         if let Some(delay) = self.delay {
             fields["delay_ms"] = json!(delay);
+        }
+        if self.grant.attempt % 2 == 0 {
+            let number = self.grant.attempt.unsigned_abs() / 2;
+            fields["reason"] = json!(format!("why{}not, {number}", control(number)));
         }
         fields
     }

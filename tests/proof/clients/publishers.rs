@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::board::Board;
 use super::dice::pick;
-use super::drafts::{Draft, Options};
+use super::drafts::{Draft, Options, control};
 use super::mix::Mix;
 use crate::proof::actor::Actor;
 use crate::proof::history::{OnDuplicate, Outcome, Published};
@@ -83,7 +83,7 @@ pub async fn idempotent_publisher(mut actor: Actor, board: Arc<Board>) {
         for _ in 0..size {
             let (number, n) = (actor.number, actor.payloads);
             let mut dice = board.dice(("publish", number, n));
-            let idempotency_key = Some(format!("idempotent-{number}-{n}"));
+            let idempotency_key = Some(format!("idempotent{}{number}-{n}", control(n)));
             let options = Options { idempotency_key, ..Options::any(&mut dice, &board.mix) };
             open.push(actor.draft(options));
         }
@@ -114,6 +114,12 @@ async fn send_all(actor: &mut Actor, drafts: &[Draft]) -> Vec<Outcome<Published>
     }
 }
 
+/// One of the keys: every other has a NUL in it.
+fn key(number: u32) -> String {
+    let number = u64::from(number);
+    format!("key{}{number}", control(if number.is_multiple_of(2) { 0 } else { number }))
+}
+
 /// Messages that fight over a few keys.
 pub async fn key_publisher(mut actor: Actor, board: Arc<Board>) {
     while !board.over() {
@@ -121,7 +127,7 @@ pub async fn key_publisher(mut actor: Actor, board: Arc<Board>) {
         let mut dice = board.dice(("publish", actor.number, actor.payloads));
         let words = [(OnDuplicate::Return, 3), (OnDuplicate::Reject, 3), (OnDuplicate::Replace, 4)];
         let options = Options {
-            key: Some(format!("key-{}", dice.random_range(0..KEYS))),
+            key: Some(key(dice.random_range(0..KEYS))),
             on_duplicate: pick(&mut dice, &words),
             key_until_granted: dice.random_bool(0.3),
             ..Options::any(&mut dice, &board.mix)

@@ -11,7 +11,8 @@ use crate::harness::{instant, instant_ms};
 /// How a nack ends the lease, in words, as the model has it.
 fn kind(how: &How) -> (Kind, Option<i64>, Option<String>) {
     let kind = [Kind::Failed, Kind::Released, Kind::Dead][usize::from(how.kind % 3)];
-    (kind, how.delay, how.reason.then(|| format!("because é {}", how.kind)))
+    let reason = || format!("because é\0{}\n\r\t\u{1b}\u{7f}, and", how.kind);
+    (kind, how.delay, how.reason.then(reason))
 }
 
 fn nack_body(body: &mut Value, how: &How) {

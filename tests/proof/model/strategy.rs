@@ -16,7 +16,12 @@ fn time() -> impl Strategy<Value = i64> {
 }
 
 fn backoff() -> impl Strategy<Value = Backoff> {
-    let exponential = (1..5000i64, 1..4i64, 1..100_000i64, any::<bool>())
+    // A year: many of them still fit into a lease's score.
+    let longest = 31_536_000_000i64;
+    let base = prop_oneof![1 => Just(0i64), 8 => 1..5000i64, 1 => Just(longest)];
+    let factor = prop_oneof![6 => 1..4i64, 1 => Just(100i64)];
+    let max = prop_oneof![6 => 1..100_000i64, 1 => Just(longest)];
+    let exponential = (base, factor, max, any::<bool>())
         .prop_map(|(base, factor, max, jitter)| Backoff::exponential(base, factor, max, jitter));
     prop_oneof![
         time().prop_map(Backoff::Fixed),
@@ -54,7 +59,7 @@ fn publish() -> impl Strategy<Value = Publish> {
         option::weighted(0.4, backoff()),
         prop_oneof![3 => Just(0u8), 1 => 1..4u8],
     );
-    let priority = prop_oneof![4 => Just(0i64), 3 => 1..4i64, 1 => Just(255i64)];
+    let priority = prop_oneof![4 => Just(0i64), 3 => 1..4i64, 1 => 0..256i64];
     (due(), priority, options, any::<bool>(), prop::bool::weighted(0.1), content()).prop_map(
         |(
             due,

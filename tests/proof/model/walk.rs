@@ -214,7 +214,9 @@ impl<'a> Walk<'a> {
             self.talk.send(via, "POST", &path, "\r\ncontent-type: text/x", Some(&body)).await?
         } else {
             let (header, body) = match (&sent.idem, step.header) {
-                (Some(idem), true) => (format!("\r\nidempotency-key: {idem}"), sent.body.clone()),
+                (Some(idem), true) if !idem.contains(char::is_control) => {
+                    (format!("\r\nidempotency-key: {idem}"), sent.body.clone())
+                }
                 _ => (String::new(), with_key(&sent)),
             };
             self.talk.send(via, "POST", &base, &header, Some(&body)).await?

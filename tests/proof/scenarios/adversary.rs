@@ -26,7 +26,7 @@ pub async fn adversary(setting: Setting) -> Report {
     let crew = Crew::start(&setting, 2).await;
     let client = crew.client(0);
     // So many messages of each priority.
-    let deep = if setting.messages > 0 { setting.messages / PRIORITIES } else { 12 };
+    let deep = if setting.messages > 0 { setting.messages / PRIORITIES } else { 8 };
     let begin = Instant::now();
     let mut topics = Vec::new();
     macro_rules! parts {
@@ -111,7 +111,7 @@ async fn short_lives(findings: &mut Findings, client: &Client, deep: usize) -> S
 /// As many failures at once as there can be, each with the longest reason, until all are dead.
 async fn long_reasons(findings: &mut Findings, client: &Client) -> String {
     let topic = topic("adversary-reasons");
-    let (count, attempts) = (256, 6);
+    let (count, attempts) = (256, 3);
     client
         .configure(
             &topic,
