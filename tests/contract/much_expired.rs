@@ -38,7 +38,7 @@ async fn a_lease_is_answered_in_time_however_much_has_expired() {
         // 0.35 s by design; without a bound this takes 4 s and more.
         assert!(took < Duration::from_millis(1500), "answered after {took:?}");
     }
-    client.published(topic, json!({"payload": 1})).await;
+    client.published(topic, json!({"payload": 1, "ttl_ms": 600_000})).await;
     let held = client.leased(topic, json!({"wait_ms": 60_000})).await;
     assert_eq!(held.len(), 1, "what is behind the heap is granted at last");
 }
