@@ -19,7 +19,16 @@ use crate::{
     },
     waiting::WaitingRooms,
 };
-use std::{future::Future, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use rustix::process::{Resource, getrlimit};
+use std::{
+    fs::{self, File},
+    future::{Future, pending},
+    io::{self, Write as _},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     net::TcpListener,
     sync::{oneshot, watch},
@@ -38,6 +47,9 @@ pub enum RunError {
     /// The embedded Redis does not start.
     #[error(transparent)]
     Embedded(#[from] StartError),
+    /// What keeps the embedded Redis running has ended: a defect. Whoever started dueq may start it again.
+    #[error("the embedded Redis is not looked after any more")]
+    Lost,
     /// Redis cannot be used.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -69,21 +81,37 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
     let secrets = signing_secrets(&config)?;
     let listener = TcpListener::bind(config.listen).await;
     let listener = listener.map_err(|error| RunError::Listen(config.listen, error))?;
-    let (url, embedded) = match &config.redis_url {
+    let (url, mut embedded) = match &config.redis_url {
         Some(url) => (url.clone(), None),
         None => {
             let redis = EmbeddedRedis::start(Options {
                 data_dir: config.data_dir.clone(),
                 redis_bin: config.redis_bin.clone(),
                 fsync: config.fsync,
+                maxmemory: config.redis_maxmemory,
             })
             .await?;
             (redis.url(), Some(redis))
         }
     };
+    let mut lost = false;
+    let shutdown = async {
+        let redis_lost = async {
+            match &mut embedded {
+                Some(redis) => redis.lost().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = shutdown => {}
+            () = redis_lost => lost = true,
+        }
+    };
     let served = serve(&config, access, secrets, url, listener, shutdown).await;
-    if let Some(redis) = embedded {
-        redis.stop().await;
+    match embedded {
+        Some(_) if lost => return Err(RunError::Lost),
+        Some(redis) => redis.stop().await,
+        None => {}
     }
     served
 }
@@ -122,7 +150,7 @@ async fn serve(
     if let Err(error) = store.upgrade_callbacks().await {
         tracing::warn!(%error, "the topic of callbacks keeps what it delivered only after the next start");
     }
-    let rooms = WaitingRooms::open(store.clone(), metrics.clone(), woken);
+    let rooms = WaitingRooms::open(store.clone(), metrics.clone(), woken).await;
     let drain = Duration::from_millis(config.drain_timeout_ms);
     let (stopping, is_stopping) = watch::channel(false);
     access.warn(config.listen);
@@ -131,13 +159,15 @@ async fn serve(
         only: config.callback_only.clone(),
         denied: config.callback_deny.clone(),
     });
+    let inflight = usize::try_from(config.max_inflight_bytes).unwrap_or(usize::MAX);
+    let sizes = http::Sizes { body: config.max_body_bytes, inflight };
     let router = http::router(
         access,
         addresses.clone(),
         store.clone(),
         rooms.clone(),
         metrics.clone(),
-        config.max_body_bytes,
+        sizes,
         is_stopping,
     )?;
     let caller = match config.no_dispatch {
@@ -146,20 +176,32 @@ async fn serve(
     };
     announce(config, &listener)?;
     // Nothing fails from here on: what begins now is stopped in order.
-    let house = tokio::spawn(keep_house(store.clone(), http::dead_letter));
-    let schedules = tokio::spawn(tick_schedules(store.clone()));
+    let background = metrics.background.clone();
+    let house = {
+        let (background, store) = (background.clone(), store.clone());
+        let part = move || keep_house(store.clone(), http::dead_letter);
+        tokio::spawn(async move { background.keep("housekeeping", part).await })
+    };
+    let schedules = {
+        let (background, store) = (background.clone(), store.clone());
+        let part = move || tick_schedules(store.clone());
+        tokio::spawn(async move { background.keep("schedules", part).await })
+    };
     let no_more_calls = CancellationToken::new();
     let callbacks = caller.map(|caller| {
         let (store, rooms) = (store.clone(), rooms.clone());
         let longest = Duration::from_millis(config.callback_max_timeout_ms);
         let sending = Sending { store, rooms, metrics, caller, secrets, longest, drain };
-        tokio::spawn(send_callbacks(sending, no_more_calls.clone()))
+        let stopping = no_more_calls.clone();
+        let part = move || send_callbacks(sending.clone(), stopping.clone());
+        tokio::spawn(async move { background.keep("callbacks", part).await })
     });
 
     let (stop_serving, told_to_stop) = oneshot::channel::<()>();
+    let most = most_connections(config);
     let server = async {
         let stop = async { drop(told_to_stop.await) };
-        server::serve(listener, router, stop, drain).await;
+        server::serve(listener, router, most, stop, drain).await;
     };
     let conductor = async {
         shutdown.await;
@@ -184,16 +226,38 @@ async fn serve(
     Ok(())
 }
 
+/// How many connections of clients there may be.
+fn most_connections(config: &Config) -> usize {
+    let wanted = config.max_connections as usize;
+    let files = getrlimit(Resource::Nofile).current;
+    let most = http::most_connections(wanted, files);
+    if most < wanted {
+        tracing::info!(most, files, "fewer connections than asked for: each is an open file");
+    }
+    most
+}
+
 /// Tells where the service is reached.
 fn announce(config: &Config, listener: &TcpListener) -> Result<(), RunError> {
     let bound = listener.local_addr().map_err(|error| RunError::Listen(config.listen, error))?;
     tracing::info!("serving http://{bound}");
     if let Some(path) = &config.addr_file {
-        // Whoever waits for the file must never read half an address.
-        let partial = path.with_extension("partial");
-        std::fs::write(&partial, bound.to_string())
-            .and_then(|()| std::fs::rename(&partial, path))
+        write_whole(path, &bound.to_string())
             .map_err(|source| RunError::AddrFile { path: path.clone(), source })?;
     }
     Ok(())
+}
+
+/// Writes a file that whoever waits for it never sees half of. Where somebody has put a link in its place, or in that of
+/// the file that it is until it is whole, the link goes and not what it leads to.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let mut partial = path.to_owned().into_os_string();
+    partial.push(".partial");
+    match fs::remove_file(&partial) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::create_new(&partial)?;
+    file.write_all(text.as_bytes())?;
+    fs::rename(&partial, path)
 }

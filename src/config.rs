@@ -92,6 +92,10 @@ pub struct Config {
     /// When the private Redis syncs its log to disk: once a second, or before every answer.
     #[arg(long, env = "DUEQ_FSYNC", value_enum, default_value = "everysec")]
     pub fsync: Fsync,
+    /// The most memory of the private Redis, as 512mb or 2gb; half of the machine's (or the container's) unless told, 0 for
+    /// no limit. Publishing to a full one is answered 503.
+    #[arg(long, env = "DUEQ_REDIS_MAXMEMORY", value_name = "BYTES", value_parser = memory_size)]
+    pub redis_maxmemory: Option<u64>,
     /// What every key in Redis begins with; no braces.
     #[arg(long, env = "DUEQ_KEY_PREFIX", value_name = "TEXT", default_value = "dueq:", value_parser = key_prefix)]
     pub key_prefix: String,
@@ -107,6 +111,12 @@ pub struct Config {
     /// The largest request body that is read, bytes.
     #[arg(long, env = "DUEQ_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = 16_777_216)]
     pub max_body_bytes: usize,
+    /// The most bytes that all request bodies and answers in flight may take together; more is answered 503.
+    #[arg(long, env = "DUEQ_MAX_INFLIGHT_BYTES", value_name = "BYTES", default_value_t = 268_435_456, value_parser = clap::value_parser!(u64).range(1_048_576..=1_099_511_627_776))]
+    pub max_inflight_bytes: u64,
+    /// The most connections of clients at a time; fewer where the system allows too few open files.
+    #[arg(long, env = "DUEQ_MAX_CONNECTIONS", value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_connections: u32,
     /// How log lines look.
     #[arg(long, env = "DUEQ_LOG_FORMAT", value_enum, default_value = "text")]
     pub log_format: LogFormat,
@@ -161,9 +171,41 @@ fn key_prefix(text: &str) -> Result<String, String> {
     }
 }
 
+/// Bytes, or with a unit as Redis has them: `k` and `kb` are 1000 and 1024 bytes, and so on.
+fn memory_size(text: &str) -> Result<u64, String> {
+    let text = text.to_ascii_lowercase();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "b" => Some(1),
+        "k" => Some(1_000),
+        "kb" => Some(1 << 10),
+        "m" => Some(1_000_000),
+        "mb" => Some(1 << 20),
+        "g" => Some(1_000_000_000),
+        "gb" => Some(1 << 30),
+        _ => None,
+    };
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = digits.parse::<u64>().ok().filter(|_| is_number);
+    let size = unit.and_then(|unit: u64| number?.checked_mul(unit));
+    size.ok_or_else(|| "a number of bytes, or one with kb, mb or gb behind it".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_told_as_to_redis() {
+        for (text, bytes) in
+            [("0", 0), ("1048576", 1 << 20), ("512mb", 512 << 20), ("2GB", 2 << 30), ("5k", 5000)]
+        {
+            assert_eq!(memory_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "mb", "-1", "+1", "1.5gb", "1 gb", "1tb", "99999999999gb"] {
+            assert!(memory_size(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_configuration_can_be_printed_without_its_keys() {

@@ -1,11 +1,12 @@
 //! dueq: a delay queue over HTTP on Redis.
 //!
 //! Modules import in one direction:
-//! `seeded ← model ← error ← metrics ← store ← waiting ← {http, loops} ← app ← cli ← main`.
+//! `seeded ← model ← error ← background ← metrics ← store ← waiting ← {http, loops} ← app ← cli ← main`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod app;
+pub mod background;
 pub mod cli;
 pub mod config;
 pub mod error;

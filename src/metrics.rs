@@ -2,14 +2,15 @@
 //! user can multiply are topic names, and those are bounded.
 
 mod calls;
+mod topics;
 
 pub use calls::CallMetrics;
+pub use topics::{Counters, TopicCounters};
 
-use crate::model::TopicName;
+use crate::{background::Background, model::TopicName};
 use calls::Calls;
 use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, text::encode},
+    encoding::{EncodeLabelSet, text::encode},
     metrics::{
         counter::Counter,
         family::Family,
@@ -18,15 +19,8 @@ use prometheus_client::{
     },
     registry::Registry,
 };
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, RwLock},
-};
-
-/// Topics that get a label of their own; all later ones share `_other`.
-const MAX_TOPIC_LABELS: usize = 200;
-const OTHER: &str = "_other";
+use std::{fmt, sync::Arc};
+use topics::{TopicCollector, Topics};
 
 /// Labels of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -58,63 +52,12 @@ pub struct ErrorLabels {
     pub kind: &'static str,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TopicLabels {
-    topic: String,
-}
-
-/// What is counted for each topic.
-#[derive(Debug, Default)]
-pub struct TopicCounters {
-    /// Messages stored.
-    pub published: Counter,
-    /// Leases given.
-    pub granted: Counter,
-    /// Messages acknowledged.
-    pub acked: Counter,
-    /// Leases given back by their holder as failed.
-    pub nacked: Counter,
-    /// Grants taken back because the client was gone.
-    pub returned: Counter,
-    /// Leases that ended by themselves.
-    pub lease_expired: Counter,
-    /// Messages whose attempts are used up.
-    pub dead: Counter,
-    /// Leases given back unworked.
-    pub released: Counter,
-    /// Messages whose time was over.
-    pub expired: Counter,
-    /// Messages deleted.
-    pub deleted: Counter,
-    /// Messages purged.
-    pub purged: Counter,
-    /// Dead messages made ready again.
-    pub redriven: Counter,
-    /// Messages replaced in place.
-    pub replaced: Counter,
-}
-
-type CounterOf = fn(&TopicCounters) -> &Counter;
-const TOPIC_COUNTERS: [(&str, &str, CounterOf); 13] = [
-    ("published", "Messages stored", |t| &t.published),
-    ("granted", "Leases given", |t| &t.granted),
-    ("acked", "Messages acknowledged", |t| &t.acked),
-    ("nacked", "Leases given back as failed", |t| &t.nacked),
-    ("returned", "Grants taken back because the client was gone", |t| &t.returned),
-    ("lease_expired", "Leases that ended by themselves", |t| &t.lease_expired),
-    ("dead", "Messages whose attempts are used up", |t| &t.dead),
-    ("released", "Leases given back unworked", |t| &t.released),
-    ("expired", "Messages whose time was over", |t| &t.expired),
-    ("deleted", "Messages deleted", |t| &t.deleted),
-    ("purged", "Messages purged", |t| &t.purged),
-    ("redriven", "Dead messages made ready again", |t| &t.redriven),
-    ("replaced", "Messages replaced in place", |t| &t.replaced),
-];
-
 /// All metrics of one instance.
 pub struct Metrics {
     registry: Registry,
     topics: Arc<Topics>,
+    /// What runs by itself, and whether it does.
+    pub background: Background,
     /// Requests answered.
     pub requests: Family<RequestLabels, Counter>,
     /// Time from a request's head to its answer's, s.
@@ -131,7 +74,6 @@ pub struct Metrics {
     pub redis_errors: Family<ErrorLabels, Counter>,
     /// Connections to Redis that were opened.
     pub redis_connects: Counter,
-    calls: Calls,
 }
 
 impl Default for Metrics {
@@ -144,7 +86,6 @@ impl Metrics {
     /// Fresh metrics, all zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("dueq");
-        let topics = Arc::new(Topics::default());
         let requests = Family::default();
         registry.register("http_requests", "Requests answered", requests.clone());
         let request_seconds = Family::new_with_constructor(seconds as fn() -> Histogram);
@@ -172,11 +113,12 @@ impl Metrics {
         );
         let redis_connects = Counter::default();
         registry.register("redis_connects", "Connections opened to Redis", redis_connects.clone());
-        let calls = Calls::new(&mut registry);
+        let topics = Arc::new(Topics::new(Calls::new(&mut registry)));
         registry.register_collector(Box::new(TopicCollector(topics.clone())));
         Self {
             registry,
             topics,
+            background: Background::default(),
             requests,
             request_seconds,
             lateness_seconds,
@@ -185,18 +127,22 @@ impl Metrics {
             redis_seconds,
             redis_errors,
             redis_connects,
-            calls,
         }
     }
 
-    /// The counters of a topic, to be kept by whoever counts often; those of `_other` once there are many topics.
-    pub fn topic(&self, name: &TopicName) -> Arc<TopicCounters> {
-        self.topics.get(name)
+    /// The counters of a topic, to be kept by whoever counts often; those of `_other` where many topics are counted.
+    pub fn topic(&self, name: &TopicName) -> Counters {
+        Counters::new(&self.topics, name)
     }
 
-    /// What is measured of a topic's calls; of `_other` once there are many topics.
+    /// What is measured of a topic's calls; of `_other` where many topics are counted.
     pub fn calls(&self, name: &TopicName) -> CallMetrics {
-        self.calls.of(self.topics.label(name))
+        self.topics.calls(name)
+    }
+
+    /// There is no topic of this name any more: its label is another's to have.
+    pub fn forget_topic(&self, name: &TopicName) {
+        self.topics.forget(name);
     }
 
     /// Counts a group that went to Redis in one call of `script`.
@@ -233,83 +179,8 @@ fn sizes() -> Histogram {
     Histogram::new(exponential_buckets(1.0, 2.0, 9))
 }
 
-#[derive(Debug, Default)]
-struct Topics {
-    named: RwLock<HashMap<TopicName, Arc<TopicCounters>>>,
-    other: Arc<TopicCounters>,
-}
-
-impl Topics {
-    /// The label of a topic.
-    fn label(&self, name: &TopicName) -> String {
-        // Those of `_other` share one set of counters.
-        let own = !Arc::ptr_eq(&self.get(name), &self.other);
-        if own { name.to_string() } else { OTHER.to_owned() }
-    }
-
-    fn get(&self, name: &TopicName) -> Arc<TopicCounters> {
-        let Ok(mut named) = self.named.write() else { return self.other.clone() };
-        if let Some(counters) = named.get(name) {
-            return counters.clone();
-        }
-        if named.len() >= MAX_TOPIC_LABELS {
-            return self.other.clone();
-        }
-        named.entry(name.clone()).or_default().clone()
-    }
-}
-
-/// Renders the counters of the topics, with the topic as label.
-#[derive(Debug)]
-struct TopicCollector(Arc<Topics>);
-
-impl Collector for TopicCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Ok(named) = self.0.named.read() else { return Ok(()) };
-        let mut topics: Vec<_> = named.iter().map(|(name, t)| (name.to_string(), t)).collect();
-        topics.sort_by(|a, b| a.0.cmp(&b.0));
-        topics.push((OTHER.to_owned(), &self.0.other));
-        for (name, help, counter_of) in TOPIC_COUNTERS {
-            let name = format!("messages_{name}");
-            let family = Family::<TopicLabels, Counter>::default();
-            for (topic, counters) in &topics {
-                let count = counter_of(counters).get();
-                family.get_or_create(&TopicLabels { topic: topic.clone() }).inc_by(count);
-            }
-            let metric = encoder.encode_descriptor(
-                &name,
-                help,
-                None,
-                prometheus_client::metrics::MetricType::Counter,
-            )?;
-            prometheus_client::encoding::EncodeMetric::encode(&family, metric)?;
-        }
-        Ok(())
-    }
-}
-
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Metrics")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn topics_beyond_the_bound_share_one_label() {
-        let metrics = Metrics::new();
-        for i in 0..MAX_TOPIC_LABELS + 50 {
-            let name = TopicName::parse(&format!("t{i}")).unwrap();
-            metrics.topic(&name).published.inc();
-        }
-        let text = metrics.render().unwrap();
-        let line = "dueq_messages_published_total{topic=\"_other\"} 50";
-        assert!(text.lines().any(|l| l == line), "{text}");
-        assert!(text.contains("dueq_messages_published_total{topic=\"t7\"} 1"));
-        let labels = text.lines().filter(|l| l.starts_with("dueq_messages_published_total"));
-        assert_eq!(labels.count(), MAX_TOPIC_LABELS + 1);
     }
 }

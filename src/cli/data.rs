@@ -60,7 +60,8 @@ impl DataArgs {
         let (url, embedded) = match redis_url {
             Some(url) => (url, None),
             None => {
-                let options = Options { data_dir, redis_bin, fsync: Fsync::Always };
+                let options =
+                    Options { data_dir, redis_bin, fsync: Fsync::Always, maxmemory: Some(0) };
                 let redis = EmbeddedRedis::start(options).await?;
                 (redis.url(), Some(redis))
             }

@@ -11,6 +11,7 @@ mod serve;
 
 use crate::{config::Config, http};
 use clap::{CommandFactory as _, Parser, Subcommand};
+use rustix::{fs::Mode, process::umask};
 use std::process::ExitCode;
 
 /// A delay queue over HTTP on Redis.
@@ -53,6 +54,8 @@ struct OpenapiArgs {
 /// Runs the command that the program's arguments name.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    // Whatever is written, by dueq or by its Redis, may hold messages and secrets.
+    umask(Mode::from_raw_mode(0o077));
     // This one replaces the process: no runtime, no other threads.
     if let Command::ExecRedis(args) = &cli.command {
         return fail(&exec_redis::run(args));

@@ -8,7 +8,10 @@ use crate::{
 };
 use clap::Args;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use std::{io::IsTerminal, process::ExitCode};
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -26,15 +29,18 @@ pub async fn run(config: Config) -> ExitCode {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
-    let (mut terminate, mut interrupt) =
-        match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-            (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-            (Err(error), _) | (_, Err(error)) => return super::fail(&error),
-        };
+    let signals =
+        [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+    let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = signals else {
+        return super::fail(&io::Error::other("signals cannot be received"));
+    };
     let shutdown = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return,
+                _ = interrupt.recv() => return,
+                _ = hangup.recv() => tracing::info!("SIGHUP: there is nothing to read again"),
+            }
         }
     };
     raise_file_limit();

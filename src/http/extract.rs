@@ -1,17 +1,21 @@
 //! What handlers take from a request: a checked path, the query, the body. Whatever cannot be taken leaves as a
 //! [`Problem`], like every other refusal.
 
-use super::{AppState, fields::Fields, problem::Problem};
+use super::{
+    AppState,
+    budget::{self, Hold},
+    connections::Life,
+    fields::Fields,
+    problem::Problem,
+};
 use crate::model::{InvalidScheduleName, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
 use crate::store::Which;
 use axum::{
-    body::Body,
     extract::{FromRequest, FromRequestParts, Path, Request},
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// How long a client may take to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -82,6 +86,8 @@ pub struct Payload {
     pub headers: HeaderMap,
     /// The body.
     pub bytes: Bytes,
+    /// Counts the body for as long as the request is worked on.
+    pub(super) _hold: Hold,
 }
 
 impl FromRequestParts<AppState> for TopicPath {
@@ -204,12 +210,28 @@ impl FromRequest<AppState> for Payload {
         let (parts, body) = request.into_parts();
         let limit = state.max_body_bytes;
         let length = parts.headers.get(header::CONTENT_LENGTH);
-        let length = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if length.is_some_and(|length| length > limit as u64) {
-            return Err(body_too_large(limit));
-        }
-        Ok(Self { headers: parts.headers, bytes: read(body, limit).await? })
+        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+        let mut hold = state.budget.hold();
+        let life = parts.extensions.get::<Arc<Life>>();
+        life.inspect(|life| life.waits());
+        let read = match length {
+            Some(length) if length > limit => Err(budget::too_large(limit)),
+            _ => in_time(budget::read(body, limit, length, &mut hold)).await,
+        };
+        life.inspect(|life| match &read {
+            Ok(_) => life.works(),
+            Err(_) => life.refuse_body(),
+        });
+        Ok(Self { headers: parts.headers, bytes: read?, _hold: hold })
     }
+}
+
+/// A client may take so long to send a body.
+async fn in_time(read: impl Future<Output = Result<Bytes, Problem>>) -> Result<Bytes, Problem> {
+    tokio::time::timeout(BODY_TIMEOUT, read).await.unwrap_or_else(|_| {
+        let detail = "the body was not sent in time";
+        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", detail))
+    })
 }
 
 impl Payload {
@@ -252,27 +274,6 @@ fn is_json(media_type: &str) -> bool {
         Some(("charset", charset)) => matches!(charset.trim_matches('"'), "utf-8" | "utf8"),
         _ => true,
     })
-}
-
-async fn read(body: Body, limit: usize) -> Result<Bytes, Problem> {
-    let reading = Limited::new(body, limit).collect();
-    match tokio::time::timeout(BODY_TIMEOUT, reading).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(body_too_large(limit)),
-        Ok(Err(error)) => {
-            Err(Problem::malformed("malformed_body", format!("the body cannot be read: {error}")))
-        }
-        Err(_) => Err(Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "request_timeout",
-            "the body was not sent in time",
-        )),
-    }
-}
-
-fn body_too_large(limit: usize) -> Problem {
-    let detail = format!("the body is larger than {limit} bytes");
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! What stands around every route: the request's id, who may send it, the limits on its head, the form of its refusal, its
 //! metrics.
 
-use super::{AppState, problem::Problem};
+use super::{AppState, budget, problem::Problem};
 use crate::metrics::{OperationLabels, RequestLabels};
 use axum::{
     body::Body,
     extract::{MatchedPath, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header},
     middleware::Next,
+    response::IntoResponse,
 };
 use std::{
     collections::HashMap,
@@ -22,6 +23,11 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_URI: usize = 8 * 1024;
 const MAX_HEADERS: usize = 99;
 const MAX_HEADERS_BYTES: usize = 16 * 1024;
+/// Below this path are pages and their assets.
+const PAGES: &str = "/docs";
+/// A page takes everything from here, and stands in nobody's frame. Its styles are partly in its markup.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /// What requests that match no route are counted as.
 const NO_OPERATION: &str = "none";
 
@@ -67,10 +73,15 @@ pub(super) async fn guard(
     let operation = operation_of(&state, &request);
     let refused = state.access.refuse(&request).or_else(|| refuse_head(&request));
     let method = request.method().clone();
+    let is_page = request.uri().path().starts_with(PAGES);
     let mut response = match refused {
-        Some(problem) => axum::response::IntoResponse::into_response(problem),
+        Some(problem) => problem.into_response(),
         None => next.run(request).await,
     };
+    if let Err(problem) = budget::count(&state.budget, &method, operation, &mut response) {
+        response = problem.into_response();
+    }
+    protect(response.headers_mut(), is_page);
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
         put_into_words(&mut response, &id, operation, &method);
@@ -105,6 +116,19 @@ fn refuse_head(request: &Request) -> Option<Problem> {
         return Some(Problem::new(status, "headers_too_large", detail));
     }
     None
+}
+
+/// Says to browsers and caches on the way what they may do with an answer.
+fn protect(headers: &mut HeaderMap, is_page: bool) {
+    let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    if is_page {
+        set(header::CONTENT_SECURITY_POLICY, PAGE_POLICY);
+        set(header::X_FRAME_OPTIONS, "DENY");
+        set(header::REFERRER_POLICY, "no-referrer");
+    } else {
+        set(header::CACHE_CONTROL, "no-store");
+    }
 }
 
 /// Gives a refusal its body, whoever refused, and logs it.

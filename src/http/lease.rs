@@ -4,6 +4,7 @@ use super::{
     AppState,
     extract::{Payload, Query, TopicPath},
     fields::Fields,
+    grants_body::GrantsBody,
     instant::Instant,
     message::RenderedContent,
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems, problem_responses},
@@ -14,6 +15,7 @@ use crate::{
         DEFAULT_MAX_BYTES, LEASE_CAP_MS, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_WAIT_MS,
         MIN_LEASE_MS, MessageId, TOKEN_MAX_CHARS, TopicName, masked,
     },
+    seeded,
     store::{Granted, Grants, Store, Want},
 };
 use axum::{
@@ -21,16 +23,9 @@ use axum::{
     extract::State,
     http::{HeaderValue, Response, header},
 };
-use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 use utoipa::ToSchema;
 
 /// What a consumer asks for; every field may be left out.
@@ -249,7 +244,7 @@ pub(super) async fn serve(
     };
     // All from one topic, whose name grants know that can still go back.
     let topic = grants.topic().unwrap_or(&topics[0]).clone();
-    respond(&state.store, &topic, grants, outcomes)
+    respond(state, &topic, grants, outcomes)
 }
 
 fn read_want(fields: &mut Fields<'_>) -> (Want, Duration) {
@@ -276,11 +271,24 @@ pub(super) fn read_token(fields: &mut Fields<'_>) -> Option<String> {
 }
 
 fn respond(
-    store: &Store,
+    state: &AppState,
     topic: &TopicName,
-    grants: Grants,
+    mut grants: Grants,
     acks: Vec<AckOutcome>,
 ) -> Result<Response<Body>, Problem> {
+    let (store, mut hold) = (&state.store, state.budget.hold());
+    let payloads: u64 = grants.messages().iter().map(|message| message.payload_bytes).sum();
+    match hold.grow_to(payloads as usize) {
+        Ok(()) => {}
+        // What was granted goes back at once; the acks were done, which must be told.
+        Err(_) if !acks.is_empty() => grants = Grants::default(),
+        Err(overloaded) => {
+            if seeded::bug("refused grants kept") {
+                grants.deliver();
+            }
+            return Err(overloaded);
+        }
+    }
     let now = store.now();
     let mut messages = Vec::with_capacity(grants.messages().len());
     for message in grants.messages() {
@@ -292,6 +300,7 @@ fn respond(
     let mut response = Response::new(body);
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response.extensions_mut().insert(Arc::new(hold));
     Ok(response)
 }
 
@@ -322,27 +331,4 @@ fn leased_message<'a>(
         lease_ms: (message.lease_expires_at - now.max(message.seal.granted_at)).max(0),
         lease_expires_at: Instant(message.lease_expires_at),
     })
-}
-
-/// The answer with the grants in it: if the connection is gone before a byte was taken, they go back at once.
-struct GrantsBody {
-    bytes: Option<Bytes>,
-    grants: Grants,
-}
-
-impl http_body::Body for GrantsBody {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
-        self.grants.deliver();
-        Poll::Ready(self.bytes.take().map(|bytes| Ok(http_body::Frame::data(bytes))))
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        http_body::SizeHint::with_exact(self.bytes.as_ref().map_or(0, Bytes::len) as u64)
-    }
 }

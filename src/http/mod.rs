@@ -3,9 +3,11 @@
 pub mod access;
 mod backoff;
 mod batch;
+mod budget;
 mod by_key;
 mod callback_fields;
 mod callbacks;
+mod connections;
 mod cursor;
 mod dead_letter;
 mod extract;
@@ -13,6 +15,7 @@ mod fields;
 mod fingerprint;
 #[cfg(test)]
 mod fuzz;
+mod grants_body;
 mod guard;
 mod hold;
 mod hold_batch;
@@ -34,6 +37,7 @@ mod schedule_view;
 mod schedules;
 pub mod server;
 mod service;
+mod stream;
 mod syntax;
 mod topic_actions;
 mod topic_config;
@@ -43,6 +47,7 @@ mod update;
 mod values;
 
 use crate::{metrics::Metrics, model::AddressGuard, store::Store, waiting::WaitingRooms};
+pub use connections::most as most_connections;
 pub use dead_letter::dead_letter;
 
 use access::Access;
@@ -52,8 +57,10 @@ use axum::{
     http::{HeaderValue, Method, Response, header},
     middleware,
 };
+use budget::Budget;
 use guard::{Operations, RequestIds};
 use serde::Serialize;
+use service::Look;
 use std::{ops::Deref, sync::Arc};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -72,10 +79,20 @@ pub struct Inner {
     rooms: WaitingRooms,
     metrics: Arc<Metrics>,
     max_body_bytes: usize,
+    budget: Arc<Budget>,
     stopping: watch::Receiver<bool>,
+    look: Look,
     request_ids: RequestIds,
     operations: Operations,
     documents: Documents,
+}
+
+/// How many bytes requests may have.
+pub struct Sizes {
+    /// One body.
+    pub body: usize,
+    /// All bodies and answers together.
+    pub inflight: usize,
 }
 
 /// The document in each version, as text.
@@ -160,18 +177,22 @@ pub fn router(
     store: Store,
     rooms: WaitingRooms,
     metrics: Arc<Metrics>,
-    max_body_bytes: usize,
+    sizes: Sizes,
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, serde_json::Error> {
     let (routes, document) = routes_and_document();
+    let budget = Budget::new(sizes.inflight);
     let state = AppState(Arc::new(Inner {
         access,
         addresses,
         store,
         rooms,
         metrics,
-        max_body_bytes,
+        // What never finds room is too large.
+        max_body_bytes: sizes.body.min(budget.largest()),
+        budget,
         stopping,
+        look: Look::default(),
         request_ids: RequestIds::new(),
         operations: operations(&document),
         documents: Documents {

@@ -37,7 +37,7 @@ pub struct Problem {
 }
 
 /// Why a request was refused or failed (RFC 9457). `code` says what a program can go by. With
-/// `topic_full`, `redis_unavailable` and `outcome_unknown` the header `Retry-After` says after how many seconds to try
+/// `topic_full`, `overloaded`, `redis_unavailable` and `outcome_unknown` the header `Retry-After` says after how many seconds to try
 /// again.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
@@ -90,6 +90,11 @@ impl Problem {
     pub fn named(mut self, code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         (self.code, self.detail) = (code, detail.into());
         self
+    }
+
+    /// With a header that says after how many seconds to try again.
+    pub fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after_s: Some(seconds), ..self }
     }
 
     /// Input that cannot be parsed (400).
@@ -192,7 +197,8 @@ problem_responses! {
 problem_responses! {
     /// What routes can answer that ask Redis.
     RedisProblems:
-    503 "`redis_unavailable`: nothing happened; `outcome_unknown`: it may have happened",
+    503 "`redis_unavailable`: nothing happened; `outcome_unknown`: it may have happened; `overloaded`: requests and \
+        answers in flight take all the memory that they may, and nothing happened",
 }
 
 problem_responses! {

@@ -1,12 +1,21 @@
 //! Accepting connections: with the limits that axum's own loop does not set, and an end that comes in time.
 
-use axum::Router;
+use super::{
+    connections::{Connections, Life},
+    stream::Stream,
+};
+use axum::{Router, extract::Request};
+use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::net::{TcpListener, TcpStream};
 
 /// A request's head must be there this long after the connection is ready for it; then the connection is closed.
@@ -16,48 +25,88 @@ const HEAD_BUFFER: usize = 128 * 1024;
 const HEAD_FIELDS: usize = 512;
 /// After an accept that failed, for lack of file descriptors say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// What goes wrong for every connection is logged for some.
+const WARN_EVERY: Duration = Duration::from_secs(1);
 
-/// Serves `router` until `stop`, then finishes the requests under way, for at most `drain`.
+/// Serves `router` on at most so many connections until `stop`, then finishes the requests under way, for at most `drain`.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
+    most: usize,
     stop: impl Future<Output = ()>,
     drain: Duration,
 ) {
-    let connections = GracefulShutdown::new();
-    tokio::pin!(stop);
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => connect(stream, router.clone(), &connections),
+    let graceful = GracefulShutdown::new();
+    let connections = Connections::new(most);
+    let accepting = async {
+        let mut warned: Option<Instant> = None;
+        let mut may_warn = || {
+            let may = warned.is_none_or(|at| at.elapsed() >= WARN_EVERY);
+            if may {
+                warned = Some(Instant::now());
+            }
+            may
+        };
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    if connections.are_full() {
+                        if may_warn() {
+                            tracing::warn!(most, "there are as many connections as there may be");
+                        }
+                        connections.place().await;
+                    }
+                    connections.spawn(|life| connection(stream, router.clone(), life, &graceful));
+                }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    if may_warn() {
+                        tracing::warn!(%error, "a connection could not be accepted");
+                    }
+                    connections.make_room();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
-            },
-            () = &mut stop => break,
+            }
         }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = stop => {}
     }
     drop(listener);
-    let open = connections.count();
-    if tokio::time::timeout(drain, connections.shutdown()).await.is_err() {
+    let open = graceful.count();
+    if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
         tracing::warn!(open, "requests were still under way when the time to drain was over");
     }
 }
 
-fn connect(stream: TcpStream, router: Router, connections: &GracefulShutdown) {
-    // Answers are small and awaited: they must not wait for more to send.
-    let _ = stream.set_nodelay(true);
+fn connection(
+    stream: TcpStream,
+    router: Router,
+    life: Arc<Life>,
+    graceful: &GracefulShutdown,
+) -> impl Future<Output = ()> + use<> {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BUFFER)
         .max_headers(HEAD_FIELDS);
-    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let connection = connections.watch(connection);
-    tokio::spawn(async move {
+    let stream = TokioIo::new(Stream::new(stream, life.clone()));
+    let router = TowerToHyperService::new(router);
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        life.works();
+        request.extensions_mut().insert(life.clone());
+        let answer = hyper::service::Service::call(&router, request);
+        let life = life.clone();
+        async move {
+            let answer = answer.await;
+            life.waits();
+            answer
+        }
+    });
+    let connection = graceful.watch(http.serve_connection(stream, service));
+    async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection ended");
         }
-    });
+    }
 }

@@ -6,14 +6,41 @@ use super::{
     openapi::OpenapiDocument,
     problem::{CommonProblems, Problem, ProblemBody},
 };
-use crate::error::Error;
+use crate::{error::Error, store::Store};
 use axum::{
     extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
 use utoipa::ToSchema;
+
+/// A look at Redis answers everybody who asks within this time.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The newest look at Redis, and when it was.
+#[derive(Default)]
+pub(super) struct Look(Mutex<Option<(Instant, Seen)>>);
+
+/// What to warn of where Redis can serve, or why it cannot.
+type Seen = Result<Vec<&'static str>, String>;
+
+impl Look {
+    /// What a look of the last second has seen. Whoever asks meanwhile waits for the same look.
+    async fn health(&self, store: &Store) -> Seen {
+        let mut newest = self.0.lock().await;
+        match &*newest {
+            Some((at, seen)) if at.elapsed() < LOOK_EVERY => seen.clone(),
+            _ => {
+                let seen = store.health().await;
+                *newest = Some((Instant::now(), seen.clone()));
+                seen
+            }
+        }
+    }
+}
 
 /// That all is well.
 #[derive(Serialize, ToSchema)]
@@ -47,8 +74,9 @@ pub async fn get_health(query: Query) -> Result<Response, Problem> {
 
 /// Can it serve?
 ///
-/// Only while Redis answers, is not loading, may be written and never evicts, and dueq is not stopping. `warnings` tell of
-/// what Redis hides. Answers whoever asks, also without a key.
+/// Only while Redis answers, is not loading, may be written and never evicts, all parts of dueq run, and it is not
+/// stopping. The look at Redis is a second old at most. `warnings` tell of what Redis hides. Answers whoever asks, also
+/// without a key.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "getReadiness", tag = "service", security(()),
     responses(
@@ -68,7 +96,10 @@ pub async fn get_readiness(
     if *state.stopping.borrow() {
         return Err(not_ready("dueq is stopping".to_owned()));
     }
-    Ok(Health::answer(state.store.health().await.map_err(not_ready)?))
+    if let Some(part) = state.metrics.background.broken() {
+        return Err(not_ready(format!("a part of dueq broke and is begun again: {part}")));
+    }
+    Ok(Health::answer(state.look.health(&state.store).await.map_err(not_ready)?))
 }
 
 /// Metrics for Prometheus.

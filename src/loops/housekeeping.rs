@@ -8,33 +8,36 @@ use crate::{
     seeded,
     store::{Claim, Store},
 };
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 use tokio::{
     sync::mpsc::{UnboundedSender, unbounded_channel},
-    time::sleep,
+    time::{Instant, sleep},
 };
 
 /// Moments that other instances have noted are seen this late, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A step of the walk over all topics is offered this often; the instances take turns.
 const WALK_EVERY: Duration = Duration::from_secs(5);
+/// Topics that nobody has used for so long are forgotten here, those that the walk looked at among them.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// Between two sweeps, so that house-keeping after an outage leaves Redis to those who wait for it.
 const BREATH: Duration = Duration::from_millis(5);
 /// While Redis is away.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Keeps house until the future is dropped. `write`: how a death is told of.
-pub async fn keep_house(store: Store, write: WriteDeadLetter) {
+pub async fn keep_house(store: Store, write: WriteDeadLetter) -> Infallible {
     let (seen, deaths) = unbounded_channel();
-    tokio::join!(
+    let (never, ..) = tokio::join!(
         pass_on(&store, &seen),
         sweep(&store, write),
         walk(&store),
         tell_at_once(&store, deaths, write)
     );
+    never
 }
 
-async fn pass_on(store: &Store, deaths: &UnboundedSender<TopicName>) {
+async fn pass_on(store: &Store, deaths: &UnboundedSender<TopicName>) -> Infallible {
     loop {
         for topic in store.pass_on_hints().await {
             // Both ends are here.
@@ -45,7 +48,7 @@ async fn pass_on(store: &Store, deaths: &UnboundedSender<TopicName>) {
     }
 }
 
-async fn sweep(store: &Store, write: WriteDeadLetter) {
+async fn sweep(store: &Store, write: WriteDeadLetter) -> Infallible {
     loop {
         assert!(!seeded::bug("panic in the background"), "a bug on purpose");
         match store.claim_sweeps().await {
@@ -90,10 +93,15 @@ async fn sweep_one(store: &Store, claim: &Claim, write: WriteDeadLetter) {
     }
 }
 
-async fn walk(store: &Store) {
+async fn walk(store: &Store) -> Infallible {
+    let mut tidied = Instant::now();
     loop {
         if let Err(error) = store.walk().await {
             tracing::debug!(%error, "a step of the walk over all topics was left out");
+        }
+        if tidied.elapsed() >= TIDY_EVERY {
+            tidied = Instant::now();
+            store.forget_unused_topics();
         }
         sleep(WALK_EVERY).await;
     }

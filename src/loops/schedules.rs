@@ -8,7 +8,7 @@ use crate::{
     store::{Schedule, Store, Ticked},
 };
 use futures_util::future::join_all;
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 use tokio::time::{sleep, timeout};
 
 /// Schedules that were put through other instances are seen this late, at most.
@@ -23,7 +23,7 @@ const TICKS: usize = 100;
 const TICKS_BYTES: usize = 1024 * 1024;
 
 /// Publishes what schedules say until the future is dropped.
-pub async fn tick_schedules(store: Store) {
+pub async fn tick_schedules(store: Store) -> Infallible {
     loop {
         match store.claim_schedules().await {
             Ok((claimed, next)) if claimed.is_empty() => {
@@ -33,7 +33,7 @@ pub async fn tick_schedules(store: Store) {
             Ok((claimed, _)) => {
                 join_all(claimed.iter().map(|schedule| tick(&store, schedule))).await;
                 if seeded::bug("loop that ends") {
-                    return;
+                    return std::future::pending().await;
                 }
             }
             Err(_) => sleep(RETRY).await,

@@ -1,11 +1,16 @@
 //! What is measured of the calls that dueq makes itself, by topic.
 
-use super::{TopicLabels, seconds};
+use super::{
+    seconds,
+    topics::{TopicCounters, TopicLabels},
+};
+use crate::model::TopicName;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
@@ -13,7 +18,11 @@ struct CallLabels {
     outcome: &'static str,
 }
 
+/// How calls end.
+const OUTCOMES: [&str; 3] = ["delivered", "failed", "dead"];
+
 /// The calls of all topics.
+#[derive(Debug)]
 pub(super) struct Calls {
     ended: Family<CallLabels, Counter>,
     seconds: Family<TopicLabels, Histogram, fn() -> Histogram>,
@@ -31,6 +40,8 @@ pub struct CallMetrics {
     pub lateness_seconds: Histogram,
     /// Calls under way.
     pub in_flight: Gauge,
+    /// Whoever measures calls keeps the topic's label.
+    _counters: Arc<TopicCounters>,
 }
 
 impl Calls {
@@ -49,8 +60,8 @@ impl Calls {
         Self { ended, seconds: durations, lateness_seconds, in_flight }
     }
 
-    /// Those of the topic with this label.
-    pub fn of(&self, topic: String) -> CallMetrics {
+    /// Those of the topic with this label and these counters.
+    pub fn of(&self, topic: String, counters: Arc<TopicCounters>) -> CallMetrics {
         let labels = TopicLabels { topic: topic.clone() };
         CallMetrics {
             topic,
@@ -58,7 +69,19 @@ impl Calls {
             seconds: self.seconds.get_or_create(&labels).clone(),
             lateness_seconds: self.lateness_seconds.get_or_create(&labels).clone(),
             in_flight: self.in_flight.get_or_create(&labels).clone(),
+            _counters: counters,
         }
+    }
+
+    /// Gives back the labels of this topic.
+    pub fn forget(&self, topic: &TopicName) {
+        let labels = TopicLabels { topic: topic.to_string() };
+        for outcome in OUTCOMES {
+            self.ended.remove(&CallLabels { topic: topic.to_string(), outcome });
+        }
+        self.seconds.remove(&labels);
+        self.lateness_seconds.remove(&labels);
+        self.in_flight.remove(&labels);
     }
 }
 

@@ -149,7 +149,8 @@ impl std::str::FromStr for SigningSecret {
     }
 }
 
-/// Headers that dueq sets itself on what it calls: users' of these names are refused.
+/// Headers that dueq sets itself on what it calls: users' of these names are refused. So are those that differ in `_` for
+/// `-` only, which many receivers (CGI, WSGI, PHP) take for the same.
 pub fn is_own_header(name: &str) -> bool {
     const OWN: [&str; 9] = [
         "connection",
@@ -162,7 +163,7 @@ pub fn is_own_header(name: &str) -> bool {
         "transfer-encoding",
         "upgrade",
     ];
-    let name = name.to_ascii_lowercase();
+    let name = name.to_ascii_lowercase().replace('_', "-");
     let begins = |prefix: &&str| name.starts_with(*prefix);
     OWN.contains(&name.as_str()) || ["proxy-", "webhook-", "dueq-"].iter().any(begins)
 }

@@ -151,9 +151,14 @@ impl Alone for Sweep {
         context.read_now(&mut fields)?;
         let more = fields.int()? == 1;
         let next_at = Some(fields.int()?).filter(|at| *at > 0);
-        let counters = &topic.counters;
-        for counter in [&counters.expired, &counters.dead, &counters.lease_expired] {
-            counter.inc_by(fields.int()?.max(0) as u64);
+        let ended = [fields.int()?, fields.int()?, fields.int()?].map(|ended| ended.max(0) as u64);
+        // What is only looked at takes no label.
+        if ended != [0; 3] {
+            let counters = &topic.counters;
+            let of = [&counters.expired, &counters.dead, &counters.lease_expired];
+            for (counter, ended) in of.into_iter().zip(ended) {
+                counter.inc_by(ended);
+            }
         }
         Ok(Swept { more, next_at, deaths: fields.int()? == 1 })
     }

@@ -6,6 +6,7 @@
 //! That thread also holds the data directory's lock, and so gives it back only when the server is gone.
 
 mod files;
+mod memory;
 mod program;
 mod server;
 mod supervisor;
@@ -29,6 +30,8 @@ pub struct Options {
     pub redis_bin: Option<PathBuf>,
     /// When its log goes to disk.
     pub fsync: Fsync,
+    /// Its most memory, bytes; 0: no limit; `None`: a share of the machine's.
+    pub maxmemory: Option<u64>,
 }
 
 /// When the append-only file is synced to disk.
@@ -74,6 +77,19 @@ pub enum StartError {
         dir: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// Others could read what is in the data directory, and it is not this user's to be closed.
+    #[error(
+        "the data directory {} is open to others ({mode:04o}) and {reason}: give it to the user that dueq runs as, with mode 0700, or name another with --data-dir DIR",
+        .dir.display()
+    )]
+    Open {
+        /// The directory.
+        dir: PathBuf,
+        /// Its mode.
+        mode: u32,
+        /// Why dueq does not close it.
+        reason: &'static str,
     },
     /// Another dueq works in the data directory.
     #[error("the data directory {} is in use by another dueq{}; stop that one, or name another with --data-dir DIR", .dir.display(), process(.holder))]
@@ -149,7 +165,12 @@ impl EmbeddedRedis {
         url_of(&self.socket)
     }
 
-    /// Ends the server, waits until it is gone, and gives the data directory back.
+    /// Returns where the thread that keeps the server running has ended, and the server with it: a defect.
+    pub async fn lost(&mut self) {
+        let _ = (&mut self.ended).await;
+    }
+
+    /// Ends the server, waits until it is gone, and gives the data directory back. Not after [`EmbeddedRedis::lost`].
     pub async fn stop(self) {
         // Either end of these channels may be gone already: then the server is too.
         let _ = self.stop.send(());

@@ -23,7 +23,10 @@ use crate::{
 use deadpool_redis::redis::Value;
 use proptest::{collection::vec, prelude::*, sample::Index, sample::select};
 use std::{
-    sync::{Arc, LazyLock, atomic::AtomicI64},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicBool, AtomicI64},
+    },
     time::Duration,
 };
 use tokio::sync::mpsc;
@@ -52,6 +55,7 @@ pub(super) fn topic(settings: TopicSettings) -> Arc<Topic> {
         route,
         sweep_at: AtomicI64::new(0),
         plenty: Default::default(),
+        used: AtomicBool::new(true),
         hints: mpsc::unbounded_channel().0,
     })
 }

@@ -10,7 +10,7 @@ use super::{
     reply::{self, CallError, refusal},
     scripts,
 };
-use crate::seeded;
+use crate::{background::Background, seeded};
 use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
 use std::{
     sync::{
@@ -89,22 +89,35 @@ impl Lanes {
             complained,
         });
         for _ in 0..lanes {
-            let lane = Lane::new(this.clone(), first.take(), false);
-            this.tasks.spawn(lane.run());
+            this.spawn_lane(first.take(), false);
         }
         if mode == StoreMode::Group {
-            this.tasks.spawn(Lane::new(this.clone(), None, true).run());
+            this.spawn_lane(None, true);
         }
-        let watched = Arc::downgrade(&this);
-        tokio::spawn(async move {
-            // Local and cheap: a look at the oldest request, ten times a second.
-            while let Some(lanes) = watched.upgrade() {
-                lanes.inbox.refuse_older(lanes.timeout);
-                drop(lanes);
-                tokio::time::sleep(LOOK_EVERY).await;
+        let (watched, background) = (Arc::downgrade(&this), this.background());
+        let watch = move || {
+            let watched = watched.clone();
+            async move {
+                // Local and cheap: a look at the oldest request, ten times a second.
+                while let Some(lanes) = watched.upgrade() {
+                    lanes.inbox.refuse_older(lanes.timeout);
+                    drop(lanes);
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
             }
-        });
+        };
+        tokio::spawn(async move { background.keep("time-outs", watch).await });
         Ok(this)
+    }
+
+    fn spawn_lane(self: &Arc<Self>, mut link: Option<Link>, express: bool) {
+        let (this, background) = (self.clone(), self.background());
+        let lane = move || Lane::new(this.clone(), link.take(), express).run();
+        self.tasks.spawn(async move { background.keep("lanes to Redis", lane).await });
+    }
+
+    fn background(&self) -> Background {
+        self.backend.metrics.background.clone()
     }
 
     /// Serves what waits, refuses what comes from now on, and ends.

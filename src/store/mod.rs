@@ -24,6 +24,7 @@ mod inbox;
 mod inspect;
 mod job;
 mod keys;
+mod known;
 pub mod lab;
 mod lane;
 mod lanes;

@@ -4,6 +4,7 @@
 use super::{
     backend::SCHEMA_VERSION,
     keys::PartitionKeys,
+    known::Known,
     lanes::Lanes,
     reply::{CallError, Fields, word},
     scripts::{self, Script},
@@ -11,16 +12,13 @@ use super::{
 };
 use crate::{
     error::Error,
-    metrics::TopicCounters,
+    metrics::Counters,
     model::{Partition, Push, Route, TopicName, TopicNumber, TopicSettings},
 };
 use deadpool_redis::redis::{Cmd, Value, cmd};
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, RwLock,
-        atomic::{AtomicBool, AtomicI64},
-    },
+use std::sync::{
+    Arc, RwLock,
+    atomic::{AtomicBool, AtomicI64},
 };
 use tokio::sync::mpsc;
 
@@ -38,21 +36,15 @@ pub struct Topic {
     pub(crate) word: String,
     pub(crate) route: Route,
     pub(crate) keys: PartitionKeys,
-    pub(crate) counters: Arc<TopicCounters>,
+    pub(crate) counters: Counters,
     /// The earliest moment (ms) for which a sweep was asked and which has not passed; 0: none.
     pub(crate) sweep_at: AtomicI64,
     /// The last lease found all that it wanted: the next one may as well.
     pub(crate) plenty: AtomicBool,
+    /// Somebody has looked for it since the cache was last tidied.
+    pub(crate) used: AtomicBool,
     /// Where sweeps are asked for.
     pub(crate) hints: mpsc::UnboundedSender<Hint>,
-}
-
-#[derive(Default)]
-struct Known {
-    /// In which of the epochs that were met it was learnt: a Redis that restarts or is replaced may have gone back.
-    epochs: u64,
-    by_name: HashMap<TopicName, Arc<Topic>>,
-    by_number: HashMap<TopicNumber, Arc<Topic>>,
 }
 
 /// The registry as this instance knows it.
@@ -93,7 +85,7 @@ impl Registry {
         lanes: &Lanes,
         name: &TopicName,
     ) -> Result<Option<Arc<Topic>>, CallError> {
-        match self.known(lanes, |known| known.by_name.get(name).cloned()) {
+        match self.known(lanes, |known| known.by_name.get(name).map(Topic::used)) {
             Some(topic) => Ok(Some(topic)),
             None => self.look_up(lanes, name).await,
         }
@@ -109,7 +101,10 @@ impl Registry {
         let mut get = cmd("HGET");
         get.arg(&lanes.backend.keys.registry).arg(name.as_str());
         match lanes.command(get).await? {
-            Value::Nil => Ok(None),
+            Value::Nil => {
+                lanes.backend.metrics.forget_topic(name);
+                Ok(None)
+            }
             entry => self.remember(lanes, name, entry, epochs).map(Some),
         }
     }
@@ -120,7 +115,9 @@ impl Registry {
         lanes: &Lanes,
         number: TopicNumber,
     ) -> Result<Option<Arc<Topic>>, CallError> {
-        if let Some(topic) = self.known(lanes, |known| known.by_number.get(&number).cloned()) {
+        if let Some(topic) =
+            self.known(lanes, |known| known.by_number.get(&number).map(Topic::used))
+        {
             return Ok(Some(topic));
         }
         let mut get = cmd("HGET");
@@ -140,7 +137,7 @@ impl Registry {
         lanes: &Lanes,
         name: &TopicName,
     ) -> Result<Result<Arc<Topic>, Error>, CallError> {
-        if let Some(topic) = self.known(lanes, |known| known.by_name.get(name).cloned()) {
+        if let Some(topic) = self.known(lanes, |known| known.by_name.get(name).map(Topic::used)) {
             return Ok(Ok(topic));
         }
         let epochs = lanes.backend.epochs();
@@ -216,6 +213,7 @@ impl Registry {
         remove.arg(topic.name.as_str()).arg(topic.route.topic.0);
         lanes.command(remove).await?;
         self.forget(topic);
+        lanes.backend.metrics.forget_topic(&topic.name);
         Ok(())
     }
 
@@ -249,6 +247,7 @@ impl Registry {
             counters: lanes.backend.metrics.topic(name),
             sweep_at: AtomicI64::new(0),
             plenty: AtomicBool::new(false),
+            used: AtomicBool::new(true),
             hints: self.hints.clone(),
         });
         let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -287,6 +286,11 @@ impl Registry {
     fn known<T>(&self, lanes: &Lanes, look: impl Fn(&Known) -> Option<T>) -> Option<T> {
         let known = self.known.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         (known.epochs == lanes.backend.epochs()).then(|| look(&known)).flatten()
+    }
+
+    /// Forgets the topics that nobody has looked for since this was last called.
+    pub fn forget_unused(&self) {
+        self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner()).forget_unused();
     }
 }
 

@@ -180,6 +180,11 @@ impl Store {
         Ok(())
     }
 
+    /// Forgets what is known here of topics that nobody has used of late.
+    pub fn forget_unused_topics(&self) {
+        self.registry.forget_unused();
+    }
+
     /// One call's worth of sweeping; `None` where there is no such topic.
     pub(super) async fn sweep_topic(&self, name: &TopicName) -> Result<Option<Swept>, Error> {
         let sweep = async |topic: Arc<Topic>| {

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 /// How much is left to the exact timer: more than tokio's are late by, and little, for each wakes a thread.
 const LAST_STRETCH: Duration = Duration::from_millis(3);
+/// After this, an exact timer is not waited for.
+const LATE: Duration = Duration::from_millis(10);
 /// What falls due so soon is not worth an exact timer: with messages this close upon each other it is cheaper to take
 /// some together.
 const SOON: Duration = Duration::from_millis(1);
@@ -18,7 +20,16 @@ pub(super) async fn sleep(length: Duration) {
     if let Some(most) = length.checked_sub(LAST_STRETCH) {
         tokio::time::sleep(most).await;
     }
-    async_io::Timer::at(end).await;
+    tokio::select! {
+        _ = async_io::Timer::at(end) => {}
+        // Should the exact timers' own thread have ended, nobody may wait for it.
+        () = tokio::time::sleep_until((end + LATE).into()) => {}
+    }
+}
+
+/// Starts what the exact timers need, while there are files to be had: they are made once, at the first use.
+pub(super) async fn start() {
+    sleep(2 * SOON).await;
 }
 
 #[cfg(test)]

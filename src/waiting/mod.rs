@@ -45,11 +45,13 @@ struct Inner {
 
 impl WaitingRooms {
     /// Rooms over `store`, and the task that passes wake-ups on to them.
-    pub fn open(
+    pub async fn open(
         store: Store,
         metrics: Arc<Metrics>,
         mut woken: mpsc::UnboundedReceiver<Wake>,
     ) -> Self {
+        alarm::start().await;
+        let background = metrics.background.clone();
         let inner = Arc::new(Inner {
             store,
             metrics,
@@ -65,17 +67,20 @@ impl WaitingRooms {
             }
         });
         let remote = this.clone();
-        tokio::spawn(async move {
-            let mut steps = remote.inner.store.clock_steps();
-            let mut epochs = remote.inner.store.new_epochs();
-            tokio::select! {
-                () = remote.inner.store.listen_for_wakes(|wake| remote.wake(&wake)) => {}
-                () = async { while steps.changed().await.is_ok() { remote.wake(&Wake::All) } } => {}
-                () = async { while epochs.changed().await.is_ok() { remote.wake(&Wake::All) } } => {}
-                () = remote.closed() => {}
-            }
-        });
+        tokio::spawn(async move { background.keep("wake-ups", || remote.pass_on_wakes()).await });
         this
+    }
+
+    /// Passes on wake-ups from elsewhere until the rooms close.
+    async fn pass_on_wakes(&self) {
+        let mut steps = self.inner.store.clock_steps();
+        let mut epochs = self.inner.store.new_epochs();
+        tokio::select! {
+            () = self.inner.store.listen_for_wakes(|wake| self.wake(&wake)) => {}
+            () = async { while steps.changed().await.is_ok() { self.wake(&Wake::All) } } => {}
+            () = async { while epochs.changed().await.is_ok() { self.wake(&Wake::All) } } => {}
+            () = self.closed() => {}
+        }
     }
 
     /// Leases what is ready in the first of these topics that has something, or waits up to `wait` until one has.
@@ -173,7 +178,9 @@ impl WaitingRooms {
         let (grants, granted) = oneshot::channel();
         let (number, opened) = self.lock().sit_down(topics, want, grants);
         for (topic, bell) in opened {
-            tokio::spawn(self.clone().serve(topic, bell));
+            let (this, background) = (self.clone(), self.inner.metrics.background.clone());
+            let room = move || this.clone().serve(topic.clone(), bell.clone());
+            tokio::spawn(async move { background.keep("long polls", room).await });
         }
         (number, granted)
     }

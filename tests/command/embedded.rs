@@ -69,6 +69,53 @@ async fn it_is_durable_private_and_never_evicts() {
 }
 
 #[tokio::test]
+async fn its_redis_has_half_of_the_machines_memory_or_what_it_is_told() {
+    let memory = |data: &Path| {
+        let data = data.to_owned();
+        async move { ask(&data, &["CONFIG", "GET", "maxmemory"]).await[1].parse::<u64>().unwrap() }
+    };
+    let data = temp_dir("data");
+    let _dueq = Dueq::embedded(&data).start().await;
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let kib = info.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
+    let machine = kib.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024;
+    let share = memory(&data).await;
+    assert!(share > 0 && share <= machine / 2, "{share} of {machine}");
+    for (told, bytes) in [("64mb", 64 << 20), ("0", 0)] {
+        let data = temp_dir("data");
+        let _dueq = Dueq::embedded(&data).args(["--redis-maxmemory", told]).start().await;
+        assert_eq!(memory(&data).await, bytes);
+    }
+    for bad in ["", "half", "-1", "1tb", "1.5gb"] {
+        let told = format!("--redis-maxmemory={bad}");
+        let finished = Dueq::embedded(&temp_dir("data")).args([&told]).finish().await;
+        assert_eq!(finished.code, 2, "{finished:?}");
+        assert!(finished.stderr.contains("--redis-maxmemory"), "{finished:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_is_an_answer_and_acks_make_room_again() {
+    let data = temp_dir("data");
+    let dueq = Dueq::embedded(&data).args(["--redis-maxmemory", "8mb"]).start().await;
+    let (client, topic) = (dueq.client(), topic("full"));
+    let message = json!({"payload": "x".repeat(200_000)});
+    let full = eventually("it is full", || async {
+        let answer = client.publish(&topic, message.clone()).await;
+        (answer.status != 201).then_some(answer)
+    })
+    .await;
+    assert!(full.problem(503, "redis_unavailable").header("retry-after").parse::<u32>().is_ok());
+    for _ in 0..5 {
+        client.ack_leased(&client.lease_one(&topic).await).await.expect(204);
+    }
+    eventually("room again", || async {
+        (client.publish(&topic, message.clone()).await.status == 201).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_second_start_on_the_same_directory_is_refused() {
     let data = temp_dir("data");
     let mut dueq = Dueq::embedded(&data).start().await;

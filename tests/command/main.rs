@@ -7,6 +7,7 @@ mod harness;
 
 mod access;
 mod audit;
+mod descriptors;
 mod embedded;
 mod people;
 mod people_callback;
@@ -14,6 +15,7 @@ mod people_new;
 mod people_schedules;
 mod people_tail;
 mod people_tls;
+mod private;
 mod refusals;
 mod settings;
 mod stopping;

@@ -232,3 +232,17 @@ async fn a_signing_secret_that_is_none_is_refused_and_not_printed() {
     let good = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     one_line(&serve(&["--signing-secret", &[good; 3].join(",")]).await, &["at most 2"]);
 }
+
+#[tokio::test]
+async fn limits_that_are_none() {
+    for (flag, values) in [
+        ("--max-connections", &["0", "-1", "x", "1000001", ""][..]),
+        ("--max-inflight-bytes", &["0", "1048575", "x", "1099511627777", ""]),
+    ] {
+        for value in values {
+            let finished = serve(&[&format!("{flag}={value}")]).await;
+            assert_eq!(finished.code, 2, "{finished:?}");
+            assert!(finished.stderr.contains(flag), "{finished:?}");
+        }
+    }
+}

@@ -20,6 +20,17 @@ async fn sigterm_and_ctrl_c_end_with_0() {
 }
 
 #[tokio::test]
+async fn sighup_ends_nothing() {
+    let mut dueq = instance().await;
+    for _ in 0..3 {
+        dueq.process.signal(Signal::HUP);
+    }
+    eventually("a line in the log", || async { dueq.log().contains("SIGHUP").then_some(()) }).await;
+    dueq.client().published(&topic("stop"), json!({"payload": 1})).await;
+    assert_eq!(dueq.term().await, 0, "{}", dueq.log());
+}
+
+#[tokio::test]
 async fn idle_connections_do_not_hold_it_up() {
     let mut dueq = instance().await;
     let mut idle = Vec::new();

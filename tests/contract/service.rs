@@ -240,6 +240,43 @@ async fn the_docs_page_needs_nothing_from_elsewhere() {
 }
 
 #[tokio::test]
+async fn every_answer_says_what_browsers_and_caches_may_do_with_it() {
+    let client = client().await;
+    let topic = topic("service");
+    client.published(&topic, json!({"payload": 1})).await;
+    for path in ["/topics", "/healthz", "/readyz", "/metrics", "/openapi.json", "/nowhere"] {
+        let answer = client.get_path(path).await;
+        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(answer.header("cache-control"), "no-store", "{path}");
+    }
+    let leased = client.lease(&topic, json!({})).await.expect(200);
+    assert_eq!(leased.header("cache-control"), "no-store");
+    for path in ["/docs", "/docs/", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"] {
+        let answer = client.get_path(path).await;
+        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
+        let policy = answer.header("content-security-policy");
+        for rule in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"] {
+            assert!(policy.contains(rule), "{path}: {policy}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn readyz_looks_at_redis_once_a_second_however_often_it_is_asked() {
+    let (redis, dueq) = pair().await;
+    let client = dueq.client();
+    let before = redis.info("total_commands_processed").await;
+    let start = Instant::now();
+    let asks = (0..200).map(|_| client.get_path("/readyz"));
+    for answer in futures_util::future::join_all(asks).await {
+        answer.expect(200);
+    }
+    let commands = redis.info("total_commands_processed").await - before;
+    let most = 60 + 60 * start.elapsed().as_secs() as i64;
+    assert!(commands < most, "{commands} commands in {:?}", start.elapsed());
+}
+
+#[tokio::test]
 async fn a_request_id_is_taken_and_returned() {
     let client = client().await;
     for id in ["x", "abc-123/~!", &"i".repeat(128)] {

@@ -4,8 +4,19 @@ use crate::{files, none};
 
 /// Each module of the crate may name itself and those before it.
 const ORDER: &[&str] = &[
-    "seeded", "model", "error", "metrics", "store", "waiting", "http", "loops", "config", "app",
-    "cli", "main",
+    "seeded",
+    "model",
+    "error",
+    "background",
+    "metrics",
+    "store",
+    "waiting",
+    "http",
+    "loops",
+    "config",
+    "app",
+    "cli",
+    "main",
 ];
 
 /// Beside the order: these two stand side by side.

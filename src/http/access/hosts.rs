@@ -5,7 +5,10 @@
 //! allocates: it stands before every request.
 
 use super::AccessError;
-use axum::{extract::Request, http::header};
+use axum::{
+    extract::Request,
+    http::{HeaderName, header},
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const NO_HOST: &str = "the request names no Host; without API keys dueq answers only to loopback names and \
@@ -14,6 +17,12 @@ const HOST: &str =
     "the request's Host is neither loopback nor named by --allow-host, and there are no API keys";
 const ORIGIN: &str =
     "the request's Origin is neither loopback nor named by --allow-host, and there are no API keys";
+
+const FORWARDED: &str = "the request came through a proxy, which makes every Host a local one, and there are no API keys: \
+    name the hosts that may be asked for with --allow-host";
+/// What proxies add.
+const PROXIED: [HeaderName; 3] =
+    [header::FORWARDED, header::VIA, HeaderName::from_static("x-forwarded-for")];
 
 /// A host without its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +53,9 @@ impl Hosts {
     /// is no danger, but none that a client of today needs either.
     pub fn refuse(&self, request: &Request) -> Option<&'static str> {
         let headers = request.headers();
+        if self.allowed.is_empty() && PROXIED.iter().any(|name| headers.contains_key(name)) {
+            return Some(FORWARDED);
+        }
         let authority = request.uri().authority();
         let mut hosts = headers.get_all(header::HOST).iter().peekable();
         if authority.is_none() && hosts.peek().is_none() {

@@ -2,6 +2,7 @@
 
 use super::{Known, by_the_book, object};
 use crate::http::{
+    budget::Budget,
     cursor::{MAX_CURSOR, MessagesCursor, SchedulesCursor, TopicsCursor},
     extract::Payload,
     if_match::IfMatch,
@@ -31,7 +32,8 @@ proptest! {
     ) {
         let Ok(value) = HeaderValue::from_bytes(&kind) else { return Ok(()) };
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, value)]);
-        let payload = Payload { headers, bytes: body.into_bytes().into() };
+        let _hold = Budget::new(0).hold();
+        let payload = Payload { headers, bytes: body.into_bytes().into(), _hold };
         let json = kind.to_ascii_lowercase().starts_with(b"application/") && kind.to_ascii_lowercase().windows(4).any(|w| w == b"json");
         for read in [payload.json(), payload.json_or_none()] {
             match read {

@@ -80,7 +80,7 @@ pub(in crate::http) const CODES: &[Codes] = &[
     codes(429, &[], &["topic_full"]),
     codes(431, &["headers_too_large"], &[]),
     codes(500, &["internal"], &[]),
-    codes(503, &[], &["redis_unavailable", "outcome_unknown", "not_ready"]),
+    codes(503, &[], &["redis_unavailable", "outcome_unknown", "overloaded", "not_ready"]),
     codes(507, &[], &["topics_exhausted"]),
 ];
 

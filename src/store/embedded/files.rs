@@ -1,12 +1,13 @@
 //! The data directory: made, locked, tidied of what a crash left, and where in it (or beside it) the socket goes.
 
 use super::StartError;
+use rustix::process::geteuid;
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
     os::unix::{
         ffi::OsStrExt as _,
-        fs::{DirBuilderExt as _, symlink},
+        fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, symlink},
     },
     path::{Path, PathBuf},
 };
@@ -35,6 +36,7 @@ impl DataDir {
             .create(dir)
             .and_then(|()| dir.canonicalize())
             .map_err(unwritable)?;
+        close_to_others(&path).map_err(unwritable)??;
         let mut lock = OpenOptions::new()
             .create(true)
             .read(true)
@@ -142,6 +144,27 @@ impl Drop for Socket {
     }
 }
 
+/// Lets nobody else into the directory: messages, and secrets among them, are in its files.
+fn close_to_others(path: &Path) -> io::Result<Result<(), StartError>> {
+    let dir = File::open(path)?;
+    let found = dir.metadata()?;
+    let mode = found.mode() & 0o7777;
+    let open = |reason| Ok(Err(StartError::Open { dir: path.to_owned(), mode, reason }));
+    if mode & 0o077 == 0 {
+        return Ok(Ok(()));
+    }
+    if found.uid() != geteuid().as_raw() {
+        return open("belongs to another user");
+    }
+    // As /tmp has it: meant for everybody.
+    if mode & 0o1000 != 0 {
+        return open("is shared by all users");
+    }
+    dir.set_permissions(Permissions::from_mode(0o700))?;
+    tracing::info!(dir = %path.display(), "the data directory was open to others; its mode is 0700 now");
+    Ok(Ok(()))
+}
+
 /// So that a second dueq can say who holds the directory.
 fn note_holder(lock: &mut File) -> io::Result<()> {
     lock.set_len(0)?;
@@ -171,7 +194,6 @@ fn private_temp_dir() -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_directory_is_made_for_its_user_alone_and_held_once() {

@@ -31,6 +31,7 @@ pub(super) fn arguments(
     dir: &DataDir,
     socket: &Path,
     fsync: Fsync,
+    maxmemory: u64,
 ) -> Vec<OsString> {
     // Skip lists from the first entry on: a third cheaper than packed lists for the moves of short queues.
     let packed = if program.version.has_listpacks() {
@@ -67,6 +68,7 @@ pub(super) fn arguments(
     set("--auto-aof-rewrite-min-size", "256mb".into());
     set("--rdbcompression", "no".into());
     set("--save", "".into());
+    set("--maxmemory", maxmemory.to_string().into());
     set("--maxmemory-policy", "noeviction".into());
     set(packed, "0".into());
     arguments
@@ -232,7 +234,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();
         let program = Program { path: "/usr/bin/redis-server".into(), version };
-        let given = arguments(&program, &dir, Path::new("/s/redis.sock"), fsync);
+        let given = arguments(&program, &dir, Path::new("/s/redis.sock"), fsync, 1 << 30);
         given.into_iter().map(|argument| argument.into_string().unwrap()).collect()
     }
 
@@ -248,6 +250,7 @@ mod tests {
             ("--unixsocket", "/s/redis.sock"),
             ("--appendonly", "yes"),
             ("--appendfsync", "always"),
+            ("--maxmemory", "1073741824"),
             ("--maxmemory-policy", "noeviction"),
             ("--save", ""),
             ("--daemonize", "no"),

@@ -4,6 +4,7 @@
 use super::{
     Options, StartError,
     files::{DataDir, Socket},
+    memory,
     program::Program,
     server, torn,
 };
@@ -92,7 +93,8 @@ async fn start(options: Options) -> Result<(Supervised, Child), StartError> {
     let unwritable = |source| StartError::Unwritable { dir: dir.path().to_owned(), source };
     dir.rotate_log().map_err(unwritable)?;
     let socket = dir.fresh_socket().map_err(unwritable)?;
-    let arguments = server::arguments(&program, &dir, &socket.path, options.fsync);
+    let maxmemory = options.maxmemory.or_else(memory::share).unwrap_or(0);
+    let arguments = server::arguments(&program, &dir, &socket.path, options.fsync, maxmemory);
     let log = dir.log_file();
     let log_start = log.metadata().map_or(0, |log| log.len());
     let supervised = Supervised { program, arguments, socket, dir, log, log_start };

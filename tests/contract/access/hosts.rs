@@ -142,3 +142,22 @@ async fn hosts_that_are_allowed_are_answered_beside_loopback() {
         status(dueq.addr(), &head, 403).await;
     }
 }
+
+#[tokio::test]
+async fn behind_a_proxy_no_host_is_a_local_one_unless_hosts_are_named() {
+    let redis = &shared().await.redis;
+    let named = Dueq::on(redis).args(["--allow-host", "queue.example"]).start().await;
+    let keyed = Dueq::on(redis).args(["--api-key", "a-key-of-the-tests"]).start().await;
+    for header in ["forwarded: for=10.1.1.1", "X-Forwarded-For: 10.1.1.1", "via: 1.1 proxy"] {
+        let proxied = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{header}");
+        let addr = shared().await.dueq.addr();
+        status(addr, &proxied("/topics"), 403).await;
+        status(addr, &proxied("/docs/"), 403).await;
+        for path in OPEN {
+            status(addr, &proxied(path), 200).await;
+        }
+        status(named.addr(), &proxied("/topics"), 200).await;
+        let key = "authorization: Bearer a-key-of-the-tests";
+        status(keyed.addr(), &format!("{}\r\n{key}", proxied("/topics")), 200).await;
+    }
+}

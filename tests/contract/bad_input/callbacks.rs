@@ -45,6 +45,11 @@ const OWN: &[&str] = &[
     "Webhook-Signature",
     "dueq-topic",
     "Dueq-Anything",
+    // To many receivers these are the same names.
+    "webhook_id",
+    "Dueq_Topic",
+    "Content_Type",
+    "proxy_authorization",
 ];
 
 /// A text around the fields of a callback, and where errors say that they stand.

@@ -8,6 +8,7 @@
 pub mod hand;
 pub mod hunt;
 mod list;
+mod list_bounds;
 mod list_calls;
 mod list_more;
 mod list_redis;
@@ -61,5 +62,6 @@ pub fn all() -> Vec<Bug> {
     all.extend(watched::bugs());
     all.extend(list_calls::bugs());
     all.extend(list_scripts::bugs());
+    all.extend(list_bounds::bugs());
     all
 }

@@ -1,6 +1,7 @@
 //! Short scenarios, each made to meet one kind of bug within seconds. Without a bug all of them are
 //! clean.
 
+pub mod bounds;
 pub mod calls;
 pub mod counts;
 pub mod deaths;

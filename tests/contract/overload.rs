@@ -1,0 +1,103 @@
+//! More bytes than dueq may hold: what comes then is refused at once, with nothing done, and small requests pass.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::*;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// The least budget: 1 MiB, of which an eighth is for what is small.
+async fn narrow() -> Dueq {
+    let redis = &shared().await.redis;
+    Dueq::on(redis).args(["--max-inflight-bytes", "1048576"]).start().await
+}
+
+/// A publish that says it has so many bytes and has sent these.
+async fn half(dueq: &Dueq, topic: &str, declared: usize, sent: usize) -> Wire {
+    let mut wire = Wire::connect(dueq.addr()).await;
+    let head = format!(
+        "POST /topics/{topic}/messages/raw HTTP/1.1\r\nhost: localhost\r\ncontent-length: {declared}"
+    );
+    assert!(wire.request(&head, &vec![b'x'; sent]).await);
+    wire
+}
+
+#[tokio::test]
+async fn bodies_beyond_the_budget_are_refused_and_small_ones_pass() {
+    let dueq = narrow().await;
+    let (client, topic) = (dueq.client(), topic("overload"));
+    let first = half(&dueq, &topic, 600_000, 500_000).await;
+    let answer = eventually("the budget is used", || async {
+        let mut second = half(&dueq, &topic, 600_000, 599_000).await;
+        // Where the first is not read yet, this one waits for its end.
+        tokio::time::timeout(Duration::from_secs(3), second.answer("half", SOON)).await.ok()?
+    })
+    .await;
+    let answer = answer.check().problem(503, "overloaded");
+    assert_eq!(answer.header("retry-after"), "1");
+    for n in 0..20 {
+        client.published(&topic, json!({"payload": n})).await;
+        client.ack_leased(&client.lease_one(&topic).await).await.expect(204);
+    }
+    drop(first);
+    eventually("room again", || async {
+        let body = vec![b'x'; 600_000];
+        let answer = client.publish_raw(&topic, "", None, &body).await;
+        // Read, and then refused by the topic.
+        (answer.status == 413).then(|| answer.problem(413, "payload_too_large"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_declared_and_not_sent_takes_no_room() {
+    let dueq = narrow().await;
+    let (client, topic) = (dueq.client(), topic("overload"));
+    let mut waiting = Vec::new();
+    for _ in 0..50 {
+        waiting.push(half(&dueq, &topic, 900_000, 10).await);
+    }
+    let answer = client.publish_raw(&topic, "", None, &vec![b'x'; 600_000]).await;
+    answer.problem(413, "payload_too_large");
+}
+
+#[tokio::test]
+async fn a_body_that_never_finds_room_is_too_large() {
+    let dueq = narrow().await;
+    let body = vec![b'x'; 1_000_000];
+    let answer = dueq.client().publish_raw(&topic("overload"), "", None, &body).await;
+    answer.problem(413, "body_too_large");
+}
+
+#[tokio::test]
+async fn what_is_granted_and_finds_no_room_in_the_answer_goes_back_at_once() {
+    let dueq = narrow().await;
+    let (client, topic) = (dueq.client(), topic("overload"));
+    let large = "x".repeat(200_000);
+    for _ in 0..6 {
+        client.published(&topic, json!({"payload": large, "max_attempts": 1})).await;
+    }
+    let all = json!({"max_messages": 6});
+    for _ in 0..3 {
+        let answer = client.lease(&topic, all.clone()).await.problem(503, "overloaded");
+        assert_eq!(answer.header("retry-after"), "1");
+    }
+    client
+        .get_path(&format!("/topics/{topic}/messages?state=ready&payload=true"))
+        .await
+        .problem(503, "overloaded");
+    let held = client.lease_one_with(&topic, json!({"max_messages": 1})).await;
+    let acks = json!([{"id": held["id"], "lease_token": held["lease_token"]}]);
+    let both = json!({"max_messages": 6, "max_bytes": 16_777_216, "acks": acks});
+    let answer = client.lease(&topic, both).await.expect(200).json();
+    assert_eq!(answer["acks"][0]["status"], "ok", "what was done is told");
+    assert_eq!(answer["messages"], json!([]));
+    for _ in 0..5 {
+        let message = client.lease_one(&topic).await;
+        assert_eq!(message["attempts_left"], 0, "a grant that nobody saw does not count");
+        client.ack_leased(&message).await.expect(204);
+    }
+    assert_eq!(client.total(&topic, "acked").await, 6);
+}

@@ -1,0 +1,64 @@
+//! What bounds the service: memory, connections, and what a refusal for lack of either may cost.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use crate::harness::Wire;
+use crate::proof::bugs::hand::Ask;
+use crate::proof::bugs::scene::Scene;
+use crate::proof::stage::{Report, Setting};
+
+/// The least budget of bytes.
+const LEAST: [&str; 2] = ["--max-inflight-bytes", "1048576"];
+
+/// Two bodies come in half that do not find room together.
+pub async fn half_bodies(setting: Setting) -> Report {
+    let mut scene = Scene::with("half_bodies", setting, 1, |launch| launch.args(LEAST)).await;
+    let mut wires = Vec::new();
+    for _ in 0..2 {
+        let mut wire = Wire::connect(scene.dueq[0].addr()).await;
+        let head = format!(
+            "POST /topics/{}/messages/raw HTTP/1.1\r\nhost: localhost\r\ncontent-length: 800000",
+            scene.topic
+        );
+        wire.request(&head, &vec![b'x'; 790_000]).await;
+        wires.push(wire);
+    }
+    let mut refused = 0;
+    for wire in &mut wires {
+        let answer = wire.answer("half a body", Duration::from_secs(60));
+        if let Ok(Some(answer)) = timeout(Duration::from_secs(3), answer).await {
+            refused += u32::from(answer.status == 503);
+        }
+    }
+    scene.demand(refused > 0, "I15 bounds", || {
+        "1.6 MB of bodies are held, where 1 MiB is allowed".to_owned()
+    });
+    scene.end().await
+}
+
+/// More is granted than the answer has room for.
+pub async fn grants_without_room(setting: Setting) -> Report {
+    let mut scene =
+        Scene::with("grants_without_room", setting, 1, |launch| launch.args(LEAST)).await;
+    let hand = scene.hand(0);
+    let client = scene.dueq[0].client();
+    for n in 0..6 {
+        hand.publish_ok(Ask::default()).await;
+        let large = json!({"payload": "x".repeat(200_000), "priority": n});
+        client.publish(&format!("{}-large", scene.topic), large).await;
+    }
+    let large = format!("{}-large", scene.topic);
+    client.lease(&large, json!({"max_messages": 6})).await.problem(503, "overloaded");
+    sleep(Duration::from_millis(300)).await;
+    let ready = client.count(&large, "ready").await;
+    scene.demand(ready == 6, "I12 liveness", || {
+        format!("{ready} of 6 messages are ready after their grant was refused for lack of room")
+    });
+    for grant in hand.leased(6, 30_000, 0).await {
+        hand.ack(&grant).await;
+    }
+    scene.end().await
+}

@@ -1,0 +1,100 @@
+//! The image, as far as it can be known without building it: apt says what the last stage installs on an empty system,
+//! and the program that makes the file of certificates is run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::root;
+
+/// Where the image's system keeps the authorities, and dueq looks for them.
+const CERTIFICATES: &str = "ca-certificates.crt";
+
+/// The words of `apt-get install` in the last stage, without quotes.
+fn installed() -> Vec<String> {
+    let text = std::fs::read_to_string(root().join("docker/Dockerfile")).unwrap();
+    let last_stage = text.rsplit("\nFROM ").next().unwrap();
+    assert!(last_stage.starts_with("debian:bookworm-slim\n"), "another image: {last_stage}");
+    let lines = last_stage.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let joined = lines.collect::<Vec<_>>().join("\n").replace("\\\n", " ");
+    let install = joined.split("apt-get install").nth(1).expect("apt-get install");
+    let words = install.split("&&").next().unwrap().lines().next().unwrap();
+    words.split_whitespace().map(|word| word.trim_matches('\'').to_owned()).collect()
+}
+
+/// apt-get on a system where nothing is installed, with these options before the words.
+fn apt(options: &[String], words: &[&str]) -> Output {
+    Command::new("apt-get")
+        .args(["-o", "Dir::State::status=/dev/null", "-o", "Debug::NoLocking=1"])
+        .args(options)
+        .args(words)
+        .output()
+        .expect("apt-get")
+}
+
+/// The image's own lists of packages, fetched once, for a machine that has none or those of another release.
+fn own_lists() -> Vec<String> {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("bookworm");
+    std::fs::create_dir_all(dir.join("lists/partial")).unwrap();
+    std::fs::create_dir_all(dir.join("archives/partial")).unwrap();
+    // What is only simulated need not be signed: the machine may lack Debian's keys.
+    let source = "deb [trusted=yes] http://deb.debian.org/debian bookworm main\n";
+    std::fs::write(dir.join("sources.list"), source).unwrap();
+    let set = |name: &str, path: &Path| ["-o".to_owned(), format!("{name}={}", path.display())];
+    let options = [
+        set("Dir::Etc::SourceList", &dir.join("sources.list")),
+        set("Dir::Etc::SourceParts", Path::new("/dev/null")),
+        set("Dir::State::Lists", &dir.join("lists")),
+        set("Dir::Cache", &dir),
+    ]
+    .concat();
+    if std::fs::read_dir(dir.join("lists")).unwrap().count() < 2 {
+        let fetched = apt(&options, &["update"]);
+        assert!(fetched.status.success(), "{fetched:?}");
+    }
+    options
+}
+
+#[test]
+fn the_image_has_a_redis_of_its_own_and_what_https_needs() {
+    let packages = installed();
+    let mut words = vec!["install", "--simulate"];
+    words.extend(packages.iter().map(String::as_str));
+    let mut simulated = apt(&[], &words);
+    if !simulated.status.success() {
+        simulated = apt(&own_lists(), &words);
+    }
+    let said = String::from_utf8_lossy(&simulated.stdout);
+    assert!(simulated.status.success(), "{simulated:?}");
+    let has = |line: &str| said.lines().any(|said| said.starts_with(line));
+    assert!(has("Inst redis-server (5:7.0."), "{said}");
+    // It is set up, so its last step is run: that makes the file, with openssl.
+    assert!(has("Conf ca-certificates ("), "no https without authorities:\n{said}");
+    assert!(has("Inst openssl ("), "{said}");
+}
+
+#[test]
+fn what_sets_up_certificates_makes_the_file_that_dueq_reads() {
+    let postinst = "/var/lib/dpkg/info/ca-certificates.postinst";
+    let Ok(postinst) = std::fs::read_to_string(postinst) else {
+        // A machine without the package cannot tell; the other test has said that the image has it.
+        return;
+    };
+    assert!(postinst.contains("update-ca-certificates"), "{postinst}");
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("certificates");
+    let _ = std::fs::remove_dir_all(&dir);
+    for part in ["etc", "none"] {
+        std::fs::create_dir_all(dir.join(part)).unwrap();
+    }
+    let made = Command::new("update-ca-certificates")
+        .args(["--certsdir", "/usr/share/ca-certificates", "--etccertsdir"])
+        .arg(dir.join("etc"))
+        .arg("--localcertsdir")
+        .arg(dir.join("none"))
+        .arg("--hooksdir")
+        .arg(dir.join("none"))
+        .output()
+        .expect("update-ca-certificates");
+    assert!(made.status.success(), "{made:?}");
+    let file = std::fs::read_to_string(dir.join("etc").join(CERTIFICATES)).unwrap();
+    assert!(file.matches("BEGIN CERTIFICATE").count() > 50, "{} bytes", file.len());
+}
