@@ -307,7 +307,7 @@ fn with_key(sent: &Sent) -> String {
         Some(idem) => {
             let body = sent.body.trim_end_matches('}');
             let closing = &sent.body[body.len()..];
-            format!("{body}{},\"idempotency_key\":\"{idem}\"}}", &closing[1..])
+            format!("{body}{},\"idempotency_key\":{}}}", &closing[1..], Value::from(idem.as_str()))
         }
         None => sent.body.clone(),
     }
