@@ -10,6 +10,7 @@ mod callbacks;
 mod connections;
 mod cursor;
 mod dead_letter;
+mod departure;
 mod extract;
 mod fields;
 mod fingerprint;

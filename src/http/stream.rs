@@ -1,7 +1,7 @@
 //! A client's connection as hyper reads and writes it, with two bounds that hyper does not set: a client that does not
 //! read its answer is given up, and reads are short, so that a connection's buffer stays small however much is sent.
 
-use super::connections::Life;
+use super::{connections::Life, departure::Departure};
 use std::{
     io,
     pin::Pin,
@@ -33,6 +33,7 @@ pub(super) struct Stream {
     unread: Option<Unread>,
     /// While the client may still send what was refused.
     lingering: Option<Pin<Box<Sleep>>>,
+    departure: Departure,
 }
 
 struct Unread {
@@ -45,7 +46,13 @@ impl Stream {
     pub fn new(tcp: TcpStream, life: Arc<Life>) -> Self {
         // Answers are small and awaited: they must not wait for more to send.
         let _ = tcp.set_nodelay(true);
-        Self { tcp: tcp.take(READ), life, unread: None, lingering: None }
+        Self {
+            tcp: tcp.take(READ),
+            life,
+            unread: None,
+            lingering: None,
+            departure: Departure::default(),
+        }
     }
 
     fn watch(
@@ -86,6 +93,7 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        self.departure.reads();
         self.tcp.set_limit(READ);
         Pin::new(&mut self.tcp).poll_read(cx, buf)
     }
@@ -114,10 +122,14 @@ impl AsyncWrite for Stream {
         self.tcp.get_ref().is_write_vectored()
     }
 
-    /// hyper flushes once it has written all that it has.
+    /// hyper flushes once it has written all that it has, and whenever it looks after a connection whose answer is not ready.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.unread = None;
-        Pin::new(self.tcp.get_mut()).poll_flush(cx)
+        let this = &mut *self;
+        if this.departure.poll(this.tcp.get_ref(), cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        Pin::new(this.tcp.get_mut()).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -35,6 +35,26 @@ async fn a_client_that_goes_away_leaves_the_room() {
 }
 
 #[tokio::test]
+async fn a_client_that_has_sent_more_than_its_request_is_missed_all_the_same() {
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("gone"));
+    let next = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", client.addr());
+    for behind in [["\r\n", ""], [next.as_str(), ""], [next.as_str(), next.as_str()]] {
+        let mut wire = poll_by_hand(&client, &topic).await;
+        for bytes in behind {
+            assert!(wire.write(bytes.as_bytes()).await);
+            waiters(&client, 1).await;
+        }
+        drop(wire);
+        waiters(&client, 0).await;
+        client.published(&topic, json!({"payload": 1})).await;
+        let message = client.lease_one(&topic).await;
+        assert_eq!(message["attempt"], 1, "nobody had it meanwhile");
+        client.ack_leased(&message).await.expect(204);
+    }
+}
+
+#[tokio::test]
 async fn a_message_granted_to_a_client_that_is_gone_is_ready_again_at_once() {
     let dueq = instance().await;
     let (client, topic) = (dueq.client(), topic("poll"));
