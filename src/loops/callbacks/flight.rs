@@ -210,7 +210,7 @@ impl Flights {
         loop {
             sleep(pause).await;
             match self.store.extend_call(held, LEASE_MS).await {
-                Ok(ends) => pause = until_kept(ends),
+                Ok(ends) => pause = until_kept(ends).max(RETRY),
                 Err(Error::LeaseLost | Error::MessageNotFound) => {
                     tracing::debug!(id = %granted.id, "a message was lost to another while it was called");
                     return;
