@@ -50,6 +50,9 @@ impl Store {
                     }
                     wakes(Wake::All);
                     let error = self.pass_on(subscription, &wakes).await;
+                    if seeded::bug("wake-ups not restored") {
+                        return std::future::pending().await;
+                    }
                     drop(listening);
                     wakes(Wake::All);
                     error
@@ -58,9 +61,6 @@ impl Store {
             };
             if !std::mem::replace(&mut logged, true) {
                 tracing::warn!(%error, "no subscription to wake-ups; waiting consumers look often until there is one");
-            }
-            if seeded::bug("wake-ups not restored") {
-                return std::future::pending().await;
             }
             tokio::time::sleep(PAUSE).await;
         }

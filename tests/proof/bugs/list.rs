@@ -243,7 +243,7 @@ pub(super) fn bugs() -> Vec<Bug> {
         },
         Bug {
             name: "wake-ups not restored",
-            does: "an instance that lost its subscription to wake-ups never subscribes again",
+            does: "an instance that lost its subscription to wake-ups never notices",
             patches: &[],
             breaks: &["I12"],
             scenario: probe!(waits::waiting_after_a_restart),
