@@ -152,7 +152,8 @@ async fn visit_pushed(one: &Client) {
         "retention": {"acked_ms": 60_000}});
     send(one, "PUT", &format!("/topics/{here}"), config).await.expect(201);
     for payload in 0..4 {
-        one.published(here, json!({"payload": payload})).await;
+        let key = payload.to_string();
+        one.published(here, json!({"payload": payload, "key": key, "key_until": "granted"})).await;
     }
     receiver.wait_for(6).await;
 }
