@@ -61,10 +61,10 @@ local function trim_acked(k, limit)
   if held == 0 then return false, 0 end
   local excess = held - tonumber(redis.call('HGET', k.meta, 'acked_max') or 100000)
   if excess <= 0 or limit <= 0 then return excess > 0, 0 end
-  local acked = freeable(k, redis.call('ZRANGE', k.acked, 0, math.min(excess, limit) - 1))
-  redis.call('ZREM', k.acked, unpack(acked))
-  forget_all(k, acked, redis.call('HMGET', k.extra, unpack(acked)))
-  return excess > #acked, #acked
+  local oldest = freeable(k, redis.call('ZRANGE', k.acked, 0, math.min(excess, limit) - 1))
+  redis.call('ZREM', k.acked, unpack(oldest))
+  forget_all(k, oldest, redis.call('HMGET', k.extra, unpack(oldest)))
+  return excess > #oldest, #oldest
 end
 
 -- A message dies: no key, no TTL, no place but among the dead; and it is noted where what dies is told of elsewhere.

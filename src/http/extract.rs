@@ -15,7 +15,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
 use bytes::Bytes;
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// How long a client may take to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -130,7 +130,7 @@ impl FromRequestParts<AppState> for PublicTopic {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
-        if topic.is_reserved() { Err(topic_reserved()) } else { Ok(Self(topic)) }
+        if topic.is_reserved() { Err(Problem::topic_reserved(OWN)) } else { Ok(Self(topic)) }
     }
 }
 
@@ -143,13 +143,18 @@ impl FromRequestParts<AppState> for ChangeableTopic {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
         let reserved = topic.is_reserved() && !topic.is_callbacks();
-        if reserved { Err(topic_reserved()) } else { Ok(Self(topic)) }
+        if reserved { Err(Problem::topic_reserved(OWN)) } else { Ok(Self(topic)) }
     }
 }
 
-fn topic_reserved() -> Problem {
-    let detail = "topics whose names begin with _ are dueq's own";
-    Problem::new(StatusCode::FORBIDDEN, "topic_reserved", detail)
+/// Why they are not for users.
+const OWN: &str = "topics whose names begin with _ are dueq's own";
+
+impl Problem {
+    /// 403 for what is dueq's own to do.
+    pub(super) fn topic_reserved(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "topic_reserved", detail)
+    }
 }
 
 impl FromRequestParts<AppState> for KeyPath {

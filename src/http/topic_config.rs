@@ -260,6 +260,12 @@ pub async fn update_topic(
     let changes = read_changes(&mut fields, &name);
     fields.finish()?;
     state.check_url(changes.push_url(), || "push.url".to_owned())?;
+    if name.is_callbacks()
+        && let Some(setting) = changes.reserved()
+    {
+        let detail = format!("{setting} of the topic of callbacks is dueq's own");
+        return Err(Problem::topic_reserved(detail));
+    }
     let default = TopicSettings::default_of(&name);
     let change = |stored: &TopicSettings| changes.onto(stored, Some(stored), &default);
     match IfMatch::of(&payload.headers) {

@@ -32,19 +32,10 @@ pub(super) struct Changes {
     dead_topic: Option<Option<TopicName>>,
 }
 
-/// What cannot be changed of dueq's own topic.
-const OWN: [&str; 6] =
-    ["lease_ms", "ttl_ms", "max_payload_bytes", "max_messages", "on_full", "idempotency_window_ms"];
-
 /// Reads the fields of the configuration of the topic of this name.
 pub(super) fn read_changes(fields: &mut Fields<'_>, topic: &TopicName) -> Changes {
     let default = TopicSettings::default_of(topic);
-    for name in OWN.iter().filter(|_| topic.is_callbacks()) {
-        if fields.has(name) || fields.has_null(name) {
-            fields.refuse(name, "cannot be changed of a topic of dueq's own");
-        }
-    }
-    let changes = Changes {
+    Changes {
         lease_ms: number(fields, "lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS),
         max_attempts: fields
             .or_null("max_attempts", read_max_attempts)
@@ -69,11 +60,7 @@ pub(super) fn read_changes(fields: &mut Fields<'_>, topic: &TopicName) -> Change
         }),
         dead_topic: fields
             .or_null("dead_topic", |fields, name| read_dead_topic(fields, name, topic)),
-    };
-    if topic.is_callbacks() && changes.push_url().is_some() {
-        fields.refuse("push.url", "cannot be given: each callback names its own");
     }
-    changes
 }
 
 fn number(fields: &mut Fields<'_>, name: &str, range: RangeInclusive<u64>) -> Option<Option<i64>> {
@@ -106,6 +93,20 @@ fn read_dead_topic(fields: &mut Fields<'_>, name: &str, topic: &TopicName) -> Op
 }
 
 impl Changes {
+    /// A setting among them that dueq's own topic does not take.
+    pub fn reserved(&self) -> Option<&'static str> {
+        let settings = [
+            ("lease_ms", self.lease_ms.is_some()),
+            ("ttl_ms", self.ttl_ms.is_some()),
+            ("max_payload_bytes", self.max_payload_bytes.is_some()),
+            ("max_messages", self.max_messages.is_some()),
+            ("on_full", self.on_full.is_some()),
+            ("idempotency_window_ms", self.idempotency_window_ms.is_some()),
+            ("push.url", self.push_url().is_some()),
+        ];
+        settings.into_iter().find(|(_, put)| *put).map(|(name, _)| name)
+    }
+
     /// The `push.url` that is put.
     pub fn push_url(&self) -> Option<&CallUrl> {
         self.push.as_ref()?.as_ref()?.url()

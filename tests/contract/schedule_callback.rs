@@ -117,11 +117,11 @@ async fn a_callback_is_changed_and_deleted_by_its_id() {
     let client = client().await;
     let id = scheduled(&client, later(json!({"headers": {"cookie": "a"}}))).await;
     let change = json!({
-        "callback": {"url": "http://other.invalid/"}, "headers": {"cookie": "***"},
+        "callback": {"url": "http://hooks.invalid/b"}, "headers": {"cookie": "***"},
         "payload": 2, "delay_ms": 700_000,
     });
     let changed = client.update(&id, change).await.expect(200).json();
-    assert_eq!(changed["callback"], json!({"url": "http://other.invalid/"}));
+    assert_eq!(changed["callback"], json!({"url": "http://hooks.invalid/b"}));
     assert_eq!((&changed["headers"], &changed["payload"]), (&json!({"cookie": "***"}), &json!(2)));
     client.redrive(&id).await.problem(409, "message_not_dead");
     client.delete(&id).await.expect(204);

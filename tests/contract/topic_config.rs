@@ -221,7 +221,10 @@ async fn names_of_dueq_itself_are_reserved() {
         let path = format!("/topics/{name}");
         for config in [json!({}), json!({"lease_ms": 1000}), json!({"nope": 1})] {
             client.put_topic(name, config.clone()).await.problem(403, "topic_reserved");
-            client.update_topic(name, config).await.problem(403, "topic_reserved");
+            // Of some settings the topic of callbacks takes changes.
+            if name != "_callbacks" || config.get("lease_ms").is_some() {
+                client.update_topic(name, config).await.problem(403, "topic_reserved");
+            }
         }
         client.delete_topic(name, "").await.problem(403, "topic_reserved");
         client.delete_topic(name, "?force=true").await.problem(403, "topic_reserved");

@@ -100,7 +100,7 @@ async fn the_topic_of_callbacks_takes_changes() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_changed_of_it_is_refused_by_name() {
+async fn what_cannot_be_changed_of_it_is_reserved() {
     let (client, receiver) = ready().await;
     scheduled(&client, &receiver.url("/"), json!({"delay_ms": 600_000})).await;
     let before = client.topic("_callbacks").await.expect(200).json()["revision"].clone();
@@ -115,10 +115,17 @@ async fn what_cannot_be_changed_of_it_is_refused_by_name() {
         ("idempotency_window_ms", json!(5)),
     ] {
         let change = Value::from_iter([(name, value)]);
-        client.update_topic("_callbacks", change).await.problem(422, "invalid_input").field(name);
+        client.update_topic("_callbacks", change).await.problem(403, "topic_reserved");
     }
     let answer = client.update_topic("_callbacks", json!({"push": url})).await;
-    answer.problem(422, "invalid_input").field("push.url");
+    answer.problem(403, "topic_reserved");
+    for (body, field) in [
+        (json!({"nope": 1}), "nope"),
+        (json!({"retention": {"acked_max": -1}}), "retention.acked_max"),
+        (json!({"push": {"secret_headers": ["a b"]}}), "push.secret_headers[0]"),
+    ] {
+        client.update_topic("_callbacks", body).await.problem(422, "invalid_input").field(field);
+    }
     client.put_topic("_callbacks", json!({})).await.problem(403, "topic_reserved");
     client.update_topic("_other", json!({})).await.problem(403, "topic_reserved");
     assert_eq!(client.topic("_callbacks").await.expect(200).json()["revision"], before);

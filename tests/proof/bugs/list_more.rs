@@ -42,8 +42,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             does: "an acked message counts as expired when its retention ends",
             patches: &[Patch {
                 script: "*",
-                find: "redis.call('ZREM', k.acked, unpack(acked))",
-                put: "redis.call('ZREM', k.acked, unpack(acked)) redis.call('HINCRBY', k.meta, 'expired', #acked)",
+                find: "redis.call('ZREM', k.acked, unpack(gone))",
+                put: "redis.call('ZREM', k.acked, unpack(gone)) redis.call('HINCRBY', k.meta, 'expired', #gone)",
             }],
             breaks: &["I9"],
             scenario: probe!(counts::retained_messages),
