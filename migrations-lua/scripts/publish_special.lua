@@ -120,7 +120,11 @@ for i = 1, n do
     end
     local drops = 0
     if room <= 0 and rules.drops_oldest then
-      if not doom_oldest then doom_oldest, drop_doomed, note_waiting = queue_of(k) end
+      if not doom_oldest then
+        -- What this call has put there so far is seen there.
+        flush()
+        doom_oldest, drop_doomed, note_waiting = queue_of(k)
+      end
       while room <= 0 and drops < most_drops and doom_oldest() do
         room, drops, expired = room + 1, drops + 1, expired + 1
       end

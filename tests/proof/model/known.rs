@@ -35,7 +35,12 @@ pub fn sequences() -> Vec<(&'static str, Vec<Step>)> {
             Op::Forecast { bucket: 2, buckets: 2 },
         ])
     });
-    vec![bound, forecast]
+    let full = ("a call that fills the room which time has made drops what it has just stored", {
+        let short = Settings { ttl: Field::Set(1_000), bound: Field::Set((2, true)), ..same() };
+        let some = |count: i64| Op::PublishBatch((0..count).map(|_| due_in(0)).collect());
+        steps([Op::Put(short, Guard::None), some(2), Op::Advance(Leap::Ms(1_001)), some(5)])
+    });
+    vec![bound, forecast, full]
 }
 
 /// On the first topic, through the first instance, no time between them.
