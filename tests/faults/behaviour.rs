@@ -40,7 +40,6 @@ short! {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a part that wakes waiters ends for good"]
 async fn descriptors_used_up() {
     let setting = Setting::short(Durability::Memory, 1);
     scenarios::run("descriptors_used_up", setting).await.expect_clean();
