@@ -22,8 +22,9 @@ const ENOUGH: usize = 64 * 1024;
 /// What a client still sends that was refused is read for so long: closed at once, the connection would be reset, and the
 /// client might never see the answer (RFC 9112, 9.6).
 const LINGER: Duration = Duration::from_secs(2);
-/// hyper doubles its buffer, up to what a head may have, whenever a read has filled it.
-const READ: u64 = 8 * 1024;
+/// hyper begins with a buffer of 8 KiB and doubles it, up to what a head may have, whenever a read has filled it: so none
+/// does.
+const READ: u64 = 8 * 1024 - 1;
 
 /// The connection.
 pub(super) struct Stream {

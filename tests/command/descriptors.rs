@@ -13,7 +13,7 @@ async fn eighty_connections_that_read_nothing_do_not_lock_out_anybody_of_64_file
     let redis = &shared().await.redis;
     let launch = Dueq::on(redis).within(["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"]);
     let dueq = launch.start().await;
-    let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(500);
+    let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(20);
     let mut held = Vec::new();
     for _ in 0..80 {
         if let Ok(mut stream) = TcpStream::connect(dueq.addr()).await {
