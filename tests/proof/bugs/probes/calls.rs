@@ -110,6 +110,8 @@ pub async fn a_drain(setting: Setting) -> Report {
 pub async fn a_pulled_topic(setting: Setting) -> Report {
     let (mut scene, client, receiver) = calling("a_pulled_topic", setting, 20_000).await;
     let topic = pushed(&client, &receiver, 12).await;
+    // The longer nothing comes of the calls, the longer messages are parked: by then for longer than is waited below.
+    sleep(Duration::from_millis(3_500)).await;
     eventually("messages parked", || async {
         (client.count(&topic, "delayed").await == 10).then_some(())
     })

@@ -59,6 +59,8 @@ pub async fn a_key_with_a_nul(setting: Setting) -> Report {
     for grant in hand.leased(1, 30_000, 1_000).await {
         hand.ack(&grant).await;
     }
+    // Whoever publishes next mends what was left of the first.
+    scene.look().await;
     hand.publish_ok(Ask::key("a\0b")).await;
     scene.end().await
 }
