@@ -70,7 +70,7 @@ pub async fn a_pause(setting: Setting) -> Report {
 
 /// A message that waits for a place while others of its key are published.
 pub async fn a_key_that_waits(setting: Setting) -> Report {
-    let (mut scene, client, receiver) = calling("a_key_that_waits", setting, 1_500).await;
+    let (mut scene, client, receiver) = calling("a_key_that_waits", setting, 20_000).await;
     let topic = pushed(&client, &receiver, 4).await;
     receiver.wait_for(2).await;
     let message = json!({"payload": 1, "key": "k", "key_until": "granted"});
