@@ -125,7 +125,8 @@ impl Verb for Ack {
         let size = group.len();
         let acked_ms = topic.settings.retention.acked_ms;
         if acked_ms > 0 {
-            topic.sweep_by(Some(context.backend.clock.now().saturating_add(acked_ms)));
+            let now = context.backend.clock.now();
+            topic.sweep_by(now, Some(now.saturating_add(acked_ms)));
         }
         if let Value::Int(good) = reply {
             if good as usize != size {

@@ -253,7 +253,7 @@ fn read_changed(
     let mut fields = Fields::of(reply)?;
     let now = context.read_wake(topic, &mut fields)?;
     let snapshot = read_snapshot(topic, &mut fields.fields()?, body)?;
-    topic.sweep_by(snapshot.expires_at);
+    topic.sweep_by(now, snapshot.expires_at);
     Ok((snapshot, fields, now))
 }
 

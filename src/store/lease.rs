@@ -182,7 +182,7 @@ impl Verb for Lease {
             answers.push(Ok(Leased { grants: Grants { messages, home }, next_at, more }));
         }
         topic.plenty.store(plenty, Ordering::Relaxed);
-        topic.sweep_by(first_end);
+        topic.sweep_by(now, first_end);
         context.backend.metrics.observe_lateness(&late);
         let granted: i64 =
             answers.iter().flatten().map(|a: &Leased| a.grants.messages.len() as i64).sum();

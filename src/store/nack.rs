@@ -135,7 +135,7 @@ impl Verb for Nack {
                 State::Dead => {
                     died += 1;
                     let soon = topic.settings.retention.dead_ms.min(DEAD_SOON);
-                    topic.sweep_by(Some(at.saturating_add(soon)));
+                    topic.sweep_by(now, Some(at.saturating_add(soon)));
                 }
                 State::Expired => {
                     topic.counters.expired.inc();

@@ -113,7 +113,7 @@ impl Verb for Publish {
             |ticket: &Ticket<Self>| stored(ticket.verb.id, ticket.verb.due.from(now, up), now);
         if let Some(ttl) = topic.settings.ttl_ms {
             let due = group.iter().filter_map(|ticket| stored(ticket).due_at).min();
-            topic.sweep_by(due.map(|due| due.saturating_add(ttl)));
+            topic.sweep_by(now, due.map(|due| due.saturating_add(ttl)));
         }
         Ok(group.iter().map(|ticket| Ok(Ok(stored(ticket)))).collect())
     }
@@ -242,11 +242,11 @@ impl Verb for PublishSpecial {
                     let options = &ticket.verb.options;
                     if code != 1 {
                         let ttl = options.ttl_ms.or(topic.settings.ttl_ms);
-                        topic.sweep_by(ttl.map(|ttl| at.saturating_add(ttl)));
+                        topic.sweep_by(now, ttl.map(|ttl| at.saturating_add(ttl)));
                     }
                     if let Some(idempotency) = &options.idempotency {
                         let window = idempotency.window_in(&topic.settings);
-                        topic.sweep_by(Some(now.saturating_add(window)));
+                        topic.sweep_by(now, Some(now.saturating_add(window)));
                     }
                     let due_at = (state != State::Leased).then_some(at);
                     Ok(Published { id, state, due_at, duplicate: code != 0 })

@@ -202,7 +202,8 @@ impl Registry {
         lanes.wake(&TopicName::pushed());
         if !created {
             // A new TTL or retention may concern what is there.
-            topic.sweep_by(Some(lanes.backend.clock.now()));
+            let now = lanes.backend.clock.now();
+            topic.sweep_by(now, Some(now));
         }
         Ok(Put::Done(created))
     }

@@ -56,13 +56,13 @@ pub struct Claim {
 }
 
 impl Topic {
-    /// Something ends at `at`: sees to it that the topic is swept then.
-    pub(crate) fn sweep_by(&self, at: Option<Millis>) {
+    /// Something ends at `at`: sees to it that the topic is swept then. `now`: Redis's time.
+    pub(crate) fn sweep_by(&self, now: Millis, at: Option<Millis>) {
         let Some(at) = at else { return };
         let at = at.saturating_add(LATER);
         let known = self.sweep_at.load(Ordering::Relaxed);
-        // A moment that has passed was swept, or will be; the next hint is for a later one.
-        if known == 0 || at < known || known < at.saturating_sub(HOLD) {
+        // A moment that has passed may have been swept, by any instance, before this was there to be seen.
+        if known == 0 || at < known || known <= now {
             self.sweep_at.store(at, Ordering::Relaxed);
             // Nobody listens while the instance stops.
             let _ = self.hints.send(Hint { name: self.name.clone(), at, deaths: false });
@@ -174,7 +174,7 @@ impl Store {
             let Ok(name) = TopicName::parse(&name) else { continue };
             if let Some(Swept { next_at: Some(at), .. }) = self.sweep_topic(&name).await? {
                 let topic = self.registry.find(&self.lanes, &name).await.map_err(failed)?;
-                topic.iter().for_each(|topic| topic.sweep_by(Some(at)));
+                topic.iter().for_each(|topic| topic.sweep_by(self.now(), Some(at)));
             }
         }
         Ok(())

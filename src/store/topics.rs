@@ -58,7 +58,7 @@ impl Store {
             let (topic, snapshot) = self.of_topic(name, look).await?;
             looks += 1;
             if !snapshot.more || looks == LOOKS {
-                topic.sweep_by(snapshot.more.then(|| self.now()));
+                topic.sweep_by(self.now(), snapshot.more.then(|| self.now()));
                 return Ok((topic, snapshot));
             }
         }

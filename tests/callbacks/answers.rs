@@ -58,7 +58,7 @@ async fn the_status_decides() {
         (
             // The instant of the call is 2025-11-21T04:40:00Z.
             Answer::of(503, "retry-after: Fri, 21 Nov 2025 03:00:00 GMT\r\n", "ok"),
-            Verdict::Retry { after: Some(Duration::ZERO) },
+            LATER,
         ),
         (
             Answer::of(

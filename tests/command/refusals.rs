@@ -189,7 +189,7 @@ async fn a_schema_newer_than_it_knows() {
     let redis = Redis::start().await;
     Dueq::on(&redis).start().await;
     let schema: String = redis.command(&["GET", "dueq:{service}:schema"]).await;
-    assert_eq!(schema, "1");
+    assert_eq!(schema, "2");
     let _: () = redis.command(&["SET", "dueq:{service}:schema", "99"]).await;
     one_line(&serve(&["--redis-url", &redis.url()]).await, &["99"]);
 }

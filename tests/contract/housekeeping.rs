@@ -193,3 +193,22 @@ async fn a_thousand_idle_topics_cost_redis_next_to_nothing() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn what_is_over_goes_whichever_instance_swept_before() {
+    let redis = Redis::start().await;
+    let (publisher, _other) = (Dueq::on(&redis).start().await, Dueq::on(&redis).start().await);
+    let client = publisher.client();
+    let topics: Vec<String> = (0..12).map(|_| topic("keep")).collect();
+    for round in 1..=2 {
+        for topic in &topics {
+            client.published(topic, json!({"payload": 1, "ttl_ms": 200})).await;
+            // Their moments lie apart, so that the instances share the sweeps.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        for topic in &topics {
+            let want = json!({"totals": {"expired": round}});
+            becomes_after(&client, topic, 0, want).await;
+        }
+    }
+}

@@ -170,7 +170,8 @@ impl Alone for ReleaseTicks {
         context: &mut Context<'_>,
         _: Value,
     ) -> Result<(), CallError> {
-        topic.sweep_by(Some(context.backend.clock.now() + self.window_ms));
+        let now = context.backend.clock.now();
+        topic.sweep_by(now, Some(now + self.window_ms));
         Ok(())
     }
 }
