@@ -15,7 +15,7 @@ use crate::proof::stage::{Report, Setting};
 const WARM: usize = 3;
 /// Requests of each kind at once, and so many times in a turn.
 const AT_ONCE: usize = 12;
-const TIMES: usize = 12;
+const TIMES: usize = 6;
 
 /// Clients publish, lease, ack, nack, look, leave long polls, ask for what is not there and send what is refused, in turns;
 /// memory does not grow from turn to turn. Descriptors are looked at by the watch.
