@@ -14,12 +14,12 @@ end
 -- that the same call puts where it waits.
 local function queue_of(k)
   -- The first of each source, a set or a priority, and what this call has put there: members, and by index dues, sources,
-  -- and how many this call had put there before: of what is due at once the one that was published first goes first.
+  -- and an order of what is due at once: without a priority first, then higher ones first, then as published.
   local members, dues, sources, orders, noted = {}, {}, {}, {}, 0
-  for _, key in ipairs({ k.delayed, k.delayed_prio }) do
+  for class, key in ipairs({ k.delayed, k.delayed_prio }) do
     local list, place = redis.call('ZRANGE', key, 0, 3, 'WITHSCORES'), #members + 1
     if list[1] then
-      members[place], dues[place], orders[place] = list[1], tonumber(list[2]), 0
+      members[place], dues[place], orders[place] = list[1], tonumber(list[2]), class * 1000
       sources[place] = { key = key, list = list, at = 1, seen = #list / 2, round = 0 }
     end
   end
@@ -27,7 +27,7 @@ local function queue_of(k)
   while first[1] do
     local due, place = rank_due(first[2]), #members + 1
     local lowest = tonumber(first[2]) - due
-    members[place], dues[place], orders[place] = first[1], due, 0
+    members[place], dues[place], orders[place] = first[1], due, (3 + lowest / 35184372088832) * 1000
     sources[place] = { key = k.ready, lowest = lowest, list = first, at = 1, seen = 1, round = 0 }
     local next_priority = string.format('%d', lowest + 35184372088832)
     first = redis.call('ZRANGEBYSCORE', k.ready, next_priority, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -77,10 +77,11 @@ local function queue_of(k)
     end
     return false
   end
-  local function note(member, due)
+  local function note(member, due, priority, waits)
     due_of[member], noted = due, noted + 1
     local place = #members + 1
-    members[place], dues[place], sources[place], orders[place] = member, due, false, noted
+    local class = priority == 0 and 1 or (waits and 2 or 3 + 255 - priority)
+    members[place], dues[place], sources[place], orders[place] = member, due, false, class * 1000 + noted
   end
 
   return doom_oldest, drop_doomed, note

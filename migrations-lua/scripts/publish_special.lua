@@ -104,7 +104,11 @@ for i = 1, n do
       room = nil
     end
     -- It is due at another time now, or waits again.
-    if note_waiting and (where == 'delayed' or where == 'ready') then note_waiting(holder, code == 2 and due or when) end
+    if note_waiting and (where == 'delayed' or where == 'ready') then
+      local _, _, _, before = parse_extra(known)
+      local its, at = code == 2 and priority or before, code == 2 and due or when
+      note_waiting(holder, at, its, at > now)
+    end
   end
 
   if on_duplicate == 'copy' then
@@ -154,7 +158,7 @@ for i = 1, n do
     end
     if ttl ~= '' then add(expiring, int(due + tonumber(ttl)), member) end
     if due < earliest then earliest = due end
-    if note_waiting and code == 0 then note_waiting(member, due) end
+    if note_waiting and code == 0 then note_waiting(member, due, priority, due > now) end
   end
   if idem ~= '' and code <= 2 and not repeated then
     local over = int(up + tonumber(ARGV[at + 11]))
