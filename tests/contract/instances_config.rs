@@ -161,7 +161,7 @@ async fn changes_of_different_settings_at_the_same_moment_all_stay() {
             json!({"max_payload_bytes": 1000 + round}),
             json!({"max_messages": 100 + round}),
             json!({"idempotency_window_ms": 10_000 + round}),
-            json!({"retention": {"acked_ms": round, "dead_ms": 1_000_000, "dead_max": 10}}),
+            json!({"retention": {"acked_ms": round, "acked_max": 7, "dead_ms": 1_000_000, "dead_max": 10}}),
             json!({"backoff": {"kind": "fixed", "base_ms": round}}),
         ];
         let sends = changes.iter().enumerate().map(|(n, change)| {

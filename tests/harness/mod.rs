@@ -77,6 +77,15 @@ pub async fn waiters(client: &Client, n: u32) {
     .await;
 }
 
+/// Waits until requests are answered from Redis again: `/readyz` alone may be a second old.
+pub async fn works_again(client: &Client) {
+    eventually("it works again", || async {
+        let listed = client.get_path("/topics?limit=1").await.status == 200;
+        (listed && client.get_path("/readyz").await.status == 200).then_some(())
+    })
+    .await;
+}
+
 /// A topic name that nobody else uses: `name-<process>-<n>`.
 pub fn topic(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -7,8 +7,8 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::findings::Findings;
-use super::ground::{Run, ready, redis};
-use crate::harness::{Client, Dueq, Redis, eventually, text, topic};
+use super::ground::{Run, redis};
+use crate::harness::{Client, Dueq, Redis, eventually, text, topic, works_again};
 use crate::proof::actor::Fleet;
 use crate::proof::history::{FaultKind, Ms, now};
 use crate::proof::proxy::Proxy;

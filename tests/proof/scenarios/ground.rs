@@ -142,14 +142,6 @@ impl Run {
     }
 }
 
-/// Waits until this instance is ready again.
-pub async fn ready(client: &Client) {
-    eventually("readyz 200", || async {
-        (client.get_path("/readyz").await.status == 200).then_some(())
-    })
-    .await;
-}
-
 /// The reports of two loads of one scenario as one.
 pub fn both(mut one: Report, other: Report) -> Report {
     one.tally.add(&other.tally);

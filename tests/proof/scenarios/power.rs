@@ -7,8 +7,8 @@ use rand::{Rng, SeedableRng};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use super::ground::{Run, ready, redis};
-use crate::harness::{Client, Dueq, Redis};
+use super::ground::{Run, redis};
+use crate::harness::{Client, Dueq, Redis, works_again};
 use crate::proof::actor::Fleet;
 use crate::proof::history::{FaultKind, Ms, now};
 use crate::proof::load::only;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::ground::{Run, ready};
-use crate::harness::{Client, Dueq, Redis, etag, eventually, number, text, topic};
+use super::ground::Run;
+use crate::harness::{Client, Dueq, Redis, etag, eventually, number, text, topic, works_again};
 use crate::proof::actor::Fleet;
 use crate::proof::history::{FaultKind, now};
 use crate::proof::stage::{Report, Setting};

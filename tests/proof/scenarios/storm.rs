@@ -6,8 +6,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::time::sleep;
 
-use super::ground::{ready, redis};
-use crate::harness::{Dueq, Launch, Redis};
+use super::ground::redis;
+use crate::harness::{Dueq, Launch, Redis, works_again};
 use crate::proof::actor::Fleet;
 use crate::proof::clients::Mix;
 use crate::proof::history::{FaultKind, now};
@@ -48,7 +48,7 @@ pub async fn storm(setting: Setting) -> Report {
         redis.restart().await;
         load.recorder.fault(kind, from);
         for instance in &instances {
-            ready(&instance.client()).await;
+            works_again(&instance.client()).await;
         }
     }
     load.published(setting.messages).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use tokio::time::sleep;
 
-use crate::harness::{Redis, eventually, waiters};
+use crate::harness::{Redis, waiters, works_again};
 use crate::proof::bugs::hand::{Ask, Hand};
 use crate::proof::bugs::scene::{Scene, until};
 use crate::proof::history::{FaultKind, now};
@@ -44,11 +44,7 @@ pub async fn waiting_after_a_restart(mut setting: Setting) -> Report {
     scene.redis.restart().await;
     scene.recorder.fault(FaultKind::RedisKilled, from);
     for dueq in &scene.dueq {
-        let client = dueq.client();
-        eventually("ready again", || async {
-            (client.get_path("/readyz").await.status == 200).then_some(())
-        })
-        .await;
+        works_again(&dueq.client()).await;
     }
     one.publish_ok(Ask::default()).await;
     consume(&other, 1_000).await;
