@@ -133,7 +133,7 @@ async fn over(run: &mut Run, pair: &mut Pair, from: Ms, clients: &[Client]) {
     let begin = now();
     pair.switch().await;
     for client in clients {
-        ready(client).await;
+        works_again(client).await;
     }
     run.fault(FaultKind::PowerLost(begin - from + LAG), begin);
     let left = pair.left_alone().await;

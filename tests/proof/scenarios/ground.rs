@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use crate::harness::{Client, Launch, Redis, RedisOptions, eventually};
+use crate::harness::{Launch, Redis, RedisOptions};
 use crate::proof::actor::{Fleet, Options};
 use crate::proof::checker::Violation;
 use crate::proof::clients::Mix;

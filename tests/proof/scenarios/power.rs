@@ -114,7 +114,7 @@ pub async fn power_lost(setting: Setting) -> Report {
             eprintln!("power loss {round}: {cut:?}");
         }
         for client in &clients {
-            ready(client).await;
+            works_again(client).await;
         }
         for grant in held.ok().into_iter().flatten() {
             late.ack(grant).await;

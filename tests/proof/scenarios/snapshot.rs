@@ -36,7 +36,7 @@ pub async fn snapshot_restored(setting: Setting) -> Report {
         let from = now();
         redis.restart().await;
         for client in &clients {
-            ready(client).await;
+            works_again(client).await;
         }
         run.fault(FaultKind::PowerLost(from - saved + 100), from);
         scene.demand(&mut run, &clients, &lost).await;
