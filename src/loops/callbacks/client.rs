@@ -8,11 +8,11 @@ use super::{
     wire::Heard,
 };
 use crate::{
-    model::{AddressGuard, CallReport, Millis},
+    model::{AddressGuard, CallReport, MASK, Millis},
     seeded,
 };
 use bytes::Bytes;
-use http::{Extensions, Request, Response, Uri};
+use http::{Extensions, HeaderMap, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnectorBuilder};
@@ -34,6 +34,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// Bytes of an answer that are kept.
 const KEPT_BYTES: usize = 1_024;
+/// Bytes of a secret, at least, for it to be looked for in an answer.
+const LEAST_SECRET: usize = 4;
 /// Bytes of an answer that are read, so that the connection can be used again; a longer one ends it.
 const READ_BYTES: usize = 65_536;
 /// How long an answer is read once it has begun: what it says beyond its status is only noted.
@@ -125,7 +127,7 @@ impl Caller {
                 let verdict = verdict(answer.status(), answer.headers(), now);
                 report.status = Some(answer.status().as_u16());
                 let end = end.min(Instant::now() + READ_TIMEOUT);
-                report.answer = read(answer, end, broken_off).await;
+                report.answer = read(answer, end, &secrets_of(&request.headers), broken_off).await;
                 verdict
             }
             Err((error, refused)) => {
@@ -170,15 +172,49 @@ fn to_http(request: &CallRequest) -> Result<Request<Full<Bytes>>, String> {
     Ok(built)
 }
 
+/// What must not be told of an answer: the values of secret headers, which a receiver may say back, also without the
+/// scheme before them. Shorter ones than [`LEAST_SECRET`] would blank out anything.
+fn secrets_of(headers: &HeaderMap) -> Vec<&[u8]> {
+    let values = headers.values().filter(|value| value.is_sensitive());
+    let parts = values.flat_map(|value| {
+        let whole = value.as_bytes().trim_ascii();
+        let blank = whole.iter().position(u8::is_ascii_whitespace);
+        [Some(whole), blank.map(|at| whole[at..].trim_ascii())]
+    });
+    parts.flatten().filter(|part| part.len() >= LEAST_SECRET).collect()
+}
+
+/// What may be told of the first [`KEPT_BYTES`] of an answer: `***` in place of each secret that begins there. Those that
+/// overlap are hidden both.
+fn without(secrets: &[&[u8]], answer: &[u8]) -> Vec<u8> {
+    let (mut told, mut hidden) = (Vec::with_capacity(KEPT_BYTES), 0);
+    for (at, byte) in answer.iter().enumerate().take(KEPT_BYTES) {
+        let said = |secret: &&&[u8]| answer[at..].starts_with(secret);
+        if let Some(longest) = secrets.iter().filter(said).map(|secret| secret.len()).max() {
+            if at >= hidden {
+                told.extend_from_slice(MASK.as_bytes());
+            }
+            hidden = hidden.max(at + longest);
+        }
+        if at >= hidden {
+            told.push(*byte);
+        }
+    }
+    told
+}
+
 /// Reads an answer up to the cap, the end of the time, or until it is broken off; the beginning of it as text, without
-/// the control characters that would blow it up where it is kept.
+/// the request's secrets, and the control characters that would blow it up where it is kept.
 async fn read(
     answer: Response<Incoming>,
     end: Instant,
+    secrets: &[&[u8]],
     mut broken_off: Pin<&mut impl Future<Output = ()>>,
 ) -> Option<String> {
     let heard = answer.extensions().get::<Heard>().cloned();
     let mut body = answer.into_body();
+    // Enough for a secret that begins within what is kept.
+    let most = KEPT_BYTES + secrets.iter().map(|secret| secret.len()).max().unwrap_or(0);
     let (mut kept, mut read) = (Vec::new(), 0);
     while read < READ_BYTES {
         let frame = tokio::select! {
@@ -193,18 +229,19 @@ async fn read(
         };
         let data = frame.into_data().unwrap_or_default();
         read += data.len();
-        kept.extend_from_slice(&data[..data.len().min(KEPT_BYTES - kept.len())]);
+        kept.extend_from_slice(&data[..data.len().min(most - kept.len())]);
     }
     let plain = |c: char| {
         if c.is_control() && !c.is_whitespace() { char::REPLACEMENT_CHARACTER } else { c }
     };
-    let mut text: String = String::from_utf8_lossy(&kept).chars().map(plain).collect();
-    if read > kept.len() || text.len() > KEPT_BYTES {
+    let told = without(secrets, &kept);
+    let mut text: String = String::from_utf8_lossy(&told).chars().map(plain).collect();
+    if read > KEPT_BYTES || text.len() > KEPT_BYTES {
         // A character that was cut through is left out.
         let fits = |at: &usize| text.is_char_boundary(*at);
         let whole = (0..=KEPT_BYTES.min(text.len())).rev().find(fits).unwrap_or(0);
         text.truncate(whole);
-        if read > kept.len() && text.ends_with(char::REPLACEMENT_CHARACTER) {
+        if read > KEPT_BYTES && text.ends_with(char::REPLACEMENT_CHARACTER) {
             text.pop();
         }
     }
@@ -246,4 +283,33 @@ fn failure(error: &legacy::Error) -> (String, bool) {
         cause = inner.source();
     }
     (last, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn whatever_a_receiver_says_back_of_a_secret_is_hidden() {
+        let mut headers = HeaderMap::new();
+        for (name, value, secret) in [
+            ("authorization", "Bearer  sesame", true),
+            ("x-token", " sesame-street ", true),
+            ("x-short", "abc", true),
+            ("x-open", "open", false),
+        ] {
+            let mut value = HeaderValue::from_static(value);
+            value.set_sensitive(secret);
+            headers.insert(name, value);
+        }
+        let secrets = secrets_of(&headers);
+        let told = |answer: &str| String::from_utf8(without(&secrets, answer.as_bytes())).unwrap();
+        assert_eq!(told("open abc: Bearer  sesame, sesame."), "open abc: ***, ***.");
+        assert_eq!(told("Bearer  sesame-street sesam"), "*** sesam", "they overlap");
+        assert_eq!(told("sesamesesame"), "******");
+        let cut = |before: usize| told(&format!("{}sesame-street", "x".repeat(before)));
+        assert_eq!(cut(KEPT_BYTES - 1), format!("{}***", "x".repeat(KEPT_BYTES - 1)));
+        assert_eq!(cut(KEPT_BYTES), "x".repeat(KEPT_BYTES));
+    }
 }
