@@ -6,8 +6,10 @@
 
 use super::CallUrl;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use rustix::io::Errno;
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     sync::OnceLock,
 };
 use url::Host;
@@ -75,16 +77,20 @@ pub struct AddressGuard {
 pub struct RefusedAddress(pub IpAddr);
 
 impl AddressGuard {
-    /// May this address be dialled?
-    pub fn check(&self, ip: IpAddr) -> Result<(), RefusedAddress> {
+    /// May this address be dialled? Errors: the system cannot tell now whose it is, so it may not.
+    pub fn lets(&self, ip: IpAddr) -> io::Result<bool> {
         let named = |nets: &[IpNet]| nets.iter().any(|net| names(net, ip));
         let denied = named(&self.denied)
             || embedded(ip).is_some_and(|ip| self.denied.iter().any(|net| names(net, ip.into())));
-        let lets = match self.only.is_empty() {
-            true => named(&self.allowed) || (is_public(ip) && !is_of_this_machine(ip)),
-            false => named(&self.only),
-        };
-        if lets && !denied { Ok(()) } else { Err(RefusedAddress(ip)) }
+        if denied || !self.only.is_empty() {
+            return Ok(!denied && named(&self.only));
+        }
+        Ok(named(&self.allowed) || (is_public(ip) && !is_of_this_machine(ip)?))
+    }
+
+    /// May this address be published? What cannot be told now is asked again when it is dialled.
+    pub fn check(&self, ip: IpAddr) -> Result<(), RefusedAddress> {
+        if self.lets(ip).unwrap_or(true) { Ok(()) } else { Err(RefusedAddress(ip)) }
     }
 
     /// May this URL be published? A name always may: what it resolves to is checked when it is dialled.
@@ -137,24 +143,45 @@ fn embedded(ip: IpAddr) -> Option<Ipv4Addr> {
     }
 }
 
-/// A socket can be bound to an address of its own machine, and to no other. Nothing is sent.
-fn is_of_this_machine(ip: IpAddr) -> bool {
+/// A socket can be bound to an address of its own machine, and to no other. Nothing is sent. Errors: there is no socket
+/// to try it with, or no port.
+fn is_of_this_machine(ip: IpAddr) -> io::Result<bool> {
     // Where the system lets sockets be bound to any address (ip_nonlocal_bind), this tells nothing: what is left then is that
     // a socket that talks to an address of its own machine mostly has that address itself.
     static TELLS: OnceLock<bool> = OnceLock::new();
-    let bound = |ip: IpAddr| UdpSocket::bind((ip, 0)).is_ok();
+    let bound = |ip: IpAddr| is_own(UdpSocket::bind((ip, 0)));
     let ip = ip.to_canonical();
-    if *TELLS.get_or_init(|| !bound(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)))) {
+    let tells = match TELLS.get() {
+        Some(tells) => *tells,
+        None => {
+            let tells = !bound(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)))?;
+            *TELLS.get_or_init(|| tells)
+        }
+    };
+    if tells {
         return bound(ip);
     }
     let any: IpAddr =
         if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    // What cannot be reached is nobody's.
     let talks = || {
-        let socket = UdpSocket::bind((any, 0))?;
         socket.connect((ip, 9))?;
         socket.local_addr()
     };
-    talks().is_ok_and(|local| local.ip() == ip)
+    Ok(talks().is_ok_and(|local: SocketAddr| local.ip() == ip))
+}
+
+/// Whether the address that a socket was to be bound to is this machine's own.
+fn is_own<T>(bound: io::Result<T>) -> io::Result<bool> {
+    const STRANGE: [Errno; 2] = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT];
+    match bound {
+        Ok(_) => Ok(true),
+        Err(error) if STRANGE.iter().any(|errno| Errno::from_io_error(&error) == Some(*errno)) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -257,9 +284,20 @@ mod tests {
 
     #[test]
     fn every_address_of_this_machine_is_its_own() {
-        let of = |ip: &str| is_of_this_machine(ip.parse().unwrap());
+        let of = |ip: &str| is_of_this_machine(ip.parse().unwrap()).unwrap();
         assert!(of("127.0.0.1") && of("127.1.2.3") && of("::ffff:127.0.0.1"));
         assert!(!of("8.8.8.8") && !of("192.0.2.1") && !of("2600::1"));
+    }
+
+    #[test]
+    fn an_address_of_which_the_system_cannot_tell_whose_it_is_counts_as_neither() {
+        let failed = |errno: Errno| is_own::<()>(Err(errno.into()));
+        for errno in [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT] {
+            assert!(!failed(errno).unwrap(), "{errno}");
+        }
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::ADDRINUSE, Errno::NOBUFS, Errno::PERM] {
+            assert!(failed(errno).is_err(), "{errno}");
+        }
     }
 
     #[test]

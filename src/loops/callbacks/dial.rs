@@ -149,18 +149,27 @@ impl Inner {
             }
         };
         let mut allowed = Vec::new();
-        let mut refused = false;
+        let (mut refused, mut untold) = (false, false);
         for ip in found {
-            match self.guard.check(ip) {
-                Ok(()) => allowed.push(SocketAddr::new(ip, port)),
-                Err(_) if seeded::bug("denied and dialled") => {
+            match self.guard.lets(ip) {
+                Ok(true) => allowed.push(SocketAddr::new(ip, port)),
+                _ if seeded::bug("denied and dialled") => {
                     allowed.push(SocketAddr::new(ip, port));
                 }
-                Err(error) => {
+                Ok(false) => {
                     refused = true;
-                    tracing::info!(host, %error, "an address was refused");
+                    tracing::info!(host, %ip, "an address was refused");
+                }
+                Err(error) => {
+                    untold = true;
+                    tracing::warn!(host, %ip, %error, "whose address it is cannot be told");
                 }
             }
+        }
+        if untold && allowed.is_empty() {
+            return Err(DialError::Connect(
+                "whether it may be called cannot be told now".to_owned(),
+            ));
         }
         if refused && allowed.is_empty() {
             return Err(DialError::Refused(host.to_owned()));
