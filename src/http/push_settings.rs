@@ -11,8 +11,8 @@ use super::{
 use crate::{
     error::Error,
     model::{
-        CallMethod, CallUrl, MASK, MAX_IN_FLIGHT, MAX_SECRETS, Push, RATE_PER_S, SigningSecret,
-        masked, unmasked,
+        CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Push, RATE_PER_S,
+        SigningSecret, masked, names_header, unmasked,
     },
 };
 use serde::Serialize;
@@ -154,7 +154,7 @@ impl PushChange {
 
     /// The push that `stored` becomes, which is none where the topic was not pushed before.
     ///
-    /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`.
+    /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`, `TooManySecretHeaders`.
     pub fn onto(&self, stored: Option<&Push>) -> Result<Push, Error> {
         let unpushed = Push::default();
         let kept = stored.unwrap_or(&unpushed);
@@ -171,13 +171,21 @@ impl PushChange {
         let mut push = Push { headers, secrets, ..self.push.clone() };
         push.secrets_for = belongs_to.filter(|_| push.url.is_none() && keeps_secrets);
         // What was a secret stays one.
-        let mut still = kept.secret_headers.clone();
-        still.retain(|name| {
-            let is_kept =
+        let is_kept = |name: &String| {
+            let same =
                 |(put, value): (&String, &String)| put.eq_ignore_ascii_case(name) && value == MASK;
-            self.push.headers.iter().any(is_kept) && !self.push.is_secret(name)
-        });
-        push.secret_headers.append(&mut still);
+            self.push.headers.iter().any(same)
+        };
+        push.secret_headers.clear();
+        let still = kept.secret_headers.iter().filter(|name| is_kept(name));
+        for name in self.push.secret_headers.iter().chain(still) {
+            if !names_header(&push.secret_headers, name) {
+                push.secret_headers.push(name.clone());
+            }
+        }
+        if push.secret_headers.len() > MAX_HEADERS {
+            return Err(Error::TooManySecretHeaders("push.secret_headers".to_owned()));
+        }
         Ok(push)
     }
 }

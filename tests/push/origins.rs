@@ -328,3 +328,44 @@ async fn a_dead_callback_shows_its_secrets_as_stars() {
     let seen = becomes(&client, &id, "dead", 1).await;
     assert_eq!(seen["headers"], shown());
 }
+
+#[tokio::test]
+async fn what_a_receiver_says_back_of_secret_headers_is_not_told() {
+    let (client, own) = ready().await;
+    let dead = topic("origins-dead");
+    let more = json!({"dead_topic": dead, "backoff": patient()});
+    let topic = pushed_with(&client, "origins", secretive(&own.url("/")), more).await;
+    // The last one begins within what is kept, and ends beyond it.
+    let echo = format!("got {BEARER}, that is \"very-secret\"; open {}", "x".repeat(960));
+    let echo = format!("{echo}{}{BEARER} and more", "x".repeat(1020 - echo.len()));
+    own.answer_at("/echo", Reply::status(410).body(echo));
+    let message = json!({"payload": 1, "callback": {"url": own.url("/echo")}});
+    let id = client.published(&topic, message).await;
+    let seen = becomes(&client, &id, "dead", 1).await;
+    assert_eq!(own.calls()[0].header("authorization"), BEARER);
+    let answer = text(&crate::facts::called(&seen)[0], "answer").to_owned();
+    assert!(answer.starts_with("got ***, that is \"***\"; open x"), "{answer}");
+    assert!(answer.ends_with("x***"), "{answer}");
+    clean(&client.get(&id).await.expect(200));
+    let letter = client.lease(&dead, json!({"wait_ms": 10_000})).await.expect(200);
+    clean(&letter);
+    assert!(!String::from_utf8_lossy(&letter.body).contains("Bear"), "{letter}");
+}
+
+#[tokio::test]
+async fn secret_headers_that_are_kept_do_not_heap_up() {
+    let (client, own) = ready().await;
+    let named = |letter: &str| (0..32).map(|i| format!("x-{letter}{i}")).collect::<Vec<_>>();
+    let push = |headers: Value, names: &[String]| json!({"push": {"url": own.url("/"), "headers": headers, "secret_headers": names}});
+    let topic = topic("origins");
+    let twice = ["x-a0", "X-A0"].map(str::to_owned);
+    client.new_topic(&topic, push(json!({"x-a0": "very-secret"}), &twice)).await;
+    let stars = json!({"x-a0": "***"});
+    let put = |names: Vec<String>| client.update_topic(&topic, push(stars.clone(), &names));
+    put(named("b")).await.problem(422, "invalid_input").field("push.secret_headers");
+    let kept = put(named("b").split_off(1)).await.expect(200);
+    clean(&kept);
+    let names = kept.json()["config"]["push"]["secret_headers"].clone();
+    assert_eq!(names.as_array().map(Vec::len), Some(32), "{names}");
+    assert_eq!(kept.json()["config"]["push"]["headers"], stars);
+}

@@ -18,9 +18,10 @@ fn words_of(error: &Error) -> (StatusCode, &'static str) {
         Error::DuplicateKey => (StatusCode::CONFLICT, "duplicate_key"),
         Error::CallbackUrlMissing => (StatusCode::UNPROCESSABLE_ENTITY, "callback_url_missing"),
         Error::TopicNotPushed => (StatusCode::UNPROCESSABLE_ENTITY, "topic_not_pushed"),
-        Error::NothingMasked(_) | Error::HeaderReserved(_) | Error::HeadersTooLarge(_) => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "invalid_input")
-        }
+        Error::NothingMasked(_)
+        | Error::HeaderReserved(_)
+        | Error::HeadersTooLarge(_)
+        | Error::TooManySecretHeaders(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_input"),
         Error::SecretRequired(_) => (StatusCode::UNPROCESSABLE_ENTITY, "secret_required"),
         Error::OfMessage(_, error) => words_of(error),
         Error::TopicIsPushed => (StatusCode::CONFLICT, "topic_is_pushed"),
@@ -58,7 +59,8 @@ impl From<Error> for Problem {
         if let Error::NothingMasked(field)
         | Error::SecretRequired(field)
         | Error::HeaderReserved(field)
-        | Error::HeadersTooLarge(field) = &error
+        | Error::HeadersTooLarge(field)
+        | Error::TooManySecretHeaders(field) = &error
         {
             let reason = Cow::Owned(error.to_string());
             let problem = Self::invalid(vec![FieldError { field: field.clone(), reason }]);
