@@ -16,6 +16,8 @@ const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(640);
+/// A stop waits this long for a connection.
+const LAST_CONNECT: Duration = Duration::from_millis(250);
 /// A call gets at least this part of the time-out, however long its requests have waited to be sent.
 const LEAST_SHARE: u32 = 4;
 
@@ -89,7 +91,12 @@ impl Lane {
         if down.is_some_and(|(until, _)| Instant::now() < until) {
             return false;
         }
-        match self.lanes.backend.connect().await {
+        let connected = tokio::select! {
+            connected = self.lanes.backend.connect() => connected,
+            // A stop does not wait for a Redis that hangs.
+            () = self.lanes.stopped_for(LAST_CONNECT) => return false,
+        };
+        match connected {
             Ok(link) => {
                 self.link = Some(link);
                 self.lanes.set_down(None);

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 use tokio::{sync::mpsc, time::Instant};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How often somebody looks for requests that have waited too long while all lanes were held up.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -56,6 +56,7 @@ pub(crate) struct Lanes {
     /// The wake-ups that scripts send out reach this instance.
     pub(super) listening: AtomicBool,
     tasks: TaskTracker,
+    stopping: CancellationToken,
     /// Until when no lane tries to connect, and how long that pause is; nothing once one has a connection.
     down: Mutex<Option<(Instant, Duration)>>,
     started: Instant,
@@ -84,6 +85,7 @@ impl Lanes {
             wakes,
             listening: AtomicBool::new(false),
             tasks,
+            stopping: CancellationToken::new(),
             down: Mutex::default(),
             started,
             complained,
@@ -123,8 +125,15 @@ impl Lanes {
     /// Serves what waits, refuses what comes from now on, and ends.
     pub async fn stop(&self) {
         self.inbox.close();
+        self.stopping.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+    }
+
+    /// Ends so long after the lanes were told to stop.
+    pub(super) async fn stopped_for(&self, time: Duration) {
+        self.stopping.cancelled().await;
+        tokio::time::sleep(time).await;
     }
 
     /// Sends `calls` and hands out the answers. Returns whether the connection must not be used again.

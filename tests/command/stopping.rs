@@ -140,7 +140,7 @@ async fn a_redis_that_hangs_does_not_hold_it_up() {
     redis.pause();
     let start = Instant::now();
     assert_eq!(dueq.term().await, 0, "{}", dueq.log());
-    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     waiting.abort();
 }
 

@@ -76,7 +76,7 @@ async fn instance_of_caller() -> Dueq {
 #[tokio::test]
 async fn a_message_that_waits_for_a_place_holds_its_key() {
     let (client, receiver) = ready().await;
-    receiver.answer(slow(1_000));
+    receiver.answer(slow(2_500));
     let push = json!({"url": receiver.url("/"), "max_in_flight_per_host": 1});
     let topic = pushed(&client, "keys", push).await;
     client.fill(&topic, &numbered(3)).await;
