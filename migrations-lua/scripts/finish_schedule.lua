@@ -1,18 +1,20 @@
 -- finish_schedule: note what became of a claimed schedule's ticks, and when it ticks next, unless somebody did so before
--- or has changed when it ticks.
+-- or has changed when it ticks. The claim stays until it is over, so that whoever takes over sees what is left to do: with
+-- a next tick beyond the claim there is nothing to publish.
 -- KEYS[1] entries
 -- KEYS[2] states
 -- KEYS[3] due
 -- ARGV[1] name
--- ARGV[2] first tick of the claim, ms
+-- ARGV[2] first tick of the claim, ms; when it ticks next, where that is noted
 -- ARGV[3] when it was claimed first, ms
 -- ARGV[4] when it ticks next, ms; 0 for never
 -- ARGV[5] last tick, ms; 0 where none was made
 -- ARGV[6] id of the message that was published last, or '-'
 -- ARGV[7] why the last tick published nothing, or ''
 -- ARGV[8] generation of the schedule
+-- ARGV[9] over: 1 when nothing is left to do
 -- returns: 'OK' or 'LOST'
--- cost: ZREM, 2 HGET, HSET, ZADD or ZREM
+-- cost: ZREM, 2 HGET, HSET, maybe ZADD or ZREM
 redis.call('ZREM', KEYS[3], '')
 local entry, state = redis.call('HGET', KEYS[1], ARGV[1]), redis.call('HGET', KEYS[2], ARGV[1])
 -- Another schedule may have the name by now.
@@ -24,9 +26,13 @@ if tonumber(ARGV[5]) >= tonumber(last_at) then
   if ARGV[6] ~= '-' then last_id = ARGV[6] end
 end
 local lost = next_at ~= ARGV[2] or claimed_at ~= ARGV[3]
-if not lost then next_at, claimed_at = ARGV[4], '0' end
+if not lost then
+  next_at = ARGV[4]
+  if ARGV[9] == '1' then claimed_at = '0' end
+end
 redis.call('HSET', KEYS[2], ARGV[1], format_state(revision, paused, next_at, claimed_at, last_at, last_id, last_error))
 if lost then return 'LOST' end
+if claimed_at ~= '0' then return 'OK' end
 if ARGV[4] == '0' then
   redis.call('ZREM', KEYS[3], ARGV[1])
 else

@@ -46,14 +46,14 @@ fn until(store: &Store, next: Option<Millis>) -> Duration {
 }
 
 async fn tick(store: &Store, schedule: &Schedule) {
-    // Where the outcome is not known, the claim ends by itself and somebody makes the ticks again.
+    // Where the outcome is not known, the claim is soon anybody's, and somebody makes the ticks again.
     let Some(ticked) = publish(store, schedule).await else { return };
     if let Err(error) = store.finish_schedule(schedule, &ticked).await {
-        tracing::debug!(name = %schedule.name, %error, "a tick was made and will be made again");
+        tracing::debug!(name = %schedule.name, %error, "a tick was made and is still to be noted");
     }
 }
 
-/// Publishes the ticks of a claimed schedule; `None` where that is not known of all.
+/// Publishes the ticks of a claimed schedule; `None` where that is not known of all, or the claim is too old.
 async fn publish(store: &Store, schedule: &Schedule) -> Option<Ticked> {
     let spec = &schedule.spec;
     let bytes = spec.message.body.content.payload().len();
@@ -61,6 +61,10 @@ async fn publish(store: &Store, schedule: &Schedule) -> Option<Ticked> {
     let ticks = schedule.ticks();
     let mut ticked = Ticked { last_at: ticks.last().copied(), ..Ticked::default() };
     for ticks in ticks.chunks(together) {
+        // This process was stopped, and by now a repetition may find nothing.
+        if schedule.is_stale(store.now()) {
+            return None;
+        }
         let messages = ticks.iter().map(|tick| schedule.message_of(*tick)).collect();
         let outcomes = match store.publish_batch(&spec.topic, messages).await {
             Ok(outcomes) => outcomes,

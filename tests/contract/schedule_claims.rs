@@ -29,6 +29,13 @@ async fn claimed(name: &str, tick: i64, claimed_at: i64, held_until: i64) {
     redis.command::<i64>(&["ZADD", DUE, &held_until.to_string(), name]).await;
 }
 
+/// The words of its state, once nobody has claimed it.
+async fn unclaimed(name: &str) -> Option<Vec<String>> {
+    let state: String = shared().await.redis.command(&["HGET", STATES, name]).await;
+    let words: Vec<String> = state.splitn(7, ' ').map(str::to_owned).collect();
+    (words[3] == "0").then_some(words)
+}
+
 async fn published(client: &Client, topic: &str) -> i64 {
     let answer = client.topic(topic).await;
     if answer.status == 404 { 0 } else { number(&answer.json()["totals"], "published") }
@@ -110,6 +117,42 @@ async fn a_tick_is_found_by_its_repetition_until_it_is_noted_and_a_while_longer(
     })
     .await;
     assert!(until > now + 6 * 24 * HOUR, "a thousand ticks, a week at most: {}", until - now);
+    client.delete_schedule(&name).await.expect(204);
+}
+
+#[tokio::test]
+async fn whoever_takes_over_a_claim_that_is_noted_releases_its_ticks_and_publishes_nothing() {
+    let (client, name) = (client().await, topic("claimed"));
+    let yearly = json!({"cron": "0 0 1 1 *", "topic": name, "message": {"payload": 1}});
+    client.put_schedule(&name, &yearly).await.expect(201);
+    let redis = &shared().await.redis;
+    let now = redis.time_ms().await;
+    claimed(&name, now - 370 * 24 * HOUR, 0, now).await;
+    finished(&client, &name).await;
+    let due = format!("dueq:{{{name}:0}}:idem_due");
+    let released = || async {
+        let year = (now + 365 * 24 * HOUR).to_string();
+        (redis.command::<i64>(&["ZCOUNT", &due, &year, "+inf"]).await == 0).then_some(())
+    };
+    eventually("the tick released", released).await;
+    let before = eventually("the end of the claim", || async { unclaimed(&name).await }).await;
+    // As its claimer leaves it that dies after noting the tick.
+    const STRETCH: &str = "
+        local all = redis.call('HGETALL', KEYS[1])
+        for i = 1, #all, 2 do
+            local over = string.format('%d', ARGV[1])
+            redis.call('HSET', KEYS[1], all[i], (string.gsub(all[i + 1], '^%d+', over)))
+            redis.call('ZADD', KEYS[2], over, all[i])
+        end
+        return #all / 2";
+    let (idem, years) = (format!("dueq:{{{name}:0}}:idem"), (now + 87_600 * HOUR).to_string());
+    let ticks: i64 = redis.command(&["EVAL", STRETCH, "2", &idem, &due, &years]).await;
+    assert_eq!(ticks, 1);
+    let next: i64 = before[2].parse().unwrap();
+    claimed(&name, next, now - 50, now).await;
+    let after = eventually("the end of the claim", || async { unclaimed(&name).await }).await;
+    eventually("the tick released", released).await;
+    assert_eq!((&after, published(&client, &name).await), (&before, 1));
     client.delete_schedule(&name).await.expect(204);
 }
 

@@ -81,6 +81,28 @@ async fn schedules_survive_a_restart_of_the_embedded_redis() {
     .await;
 }
 
+const STATES: &str = "dueq:{schedules}:states";
+
+/// A schedule's state: `revision paused next claimed_at …` (`migrations-lua/README.md`).
+async fn state(redis: &Redis, name: &str) -> Vec<String> {
+    let state: String = redis.command(&["HGET", STATES, name]).await;
+    state.splitn(7, ' ').map(str::to_owned).collect()
+}
+
+/// As if nobody had been there since that tick.
+async fn ticks_from(redis: &Redis, name: &str, tick: i64) {
+    let mut words = state(redis, name).await;
+    words[2] = tick.to_string();
+    redis.command::<i64>(&["HSET", STATES, name, &words.join(" ")]).await;
+    redis.command::<i64>(&["ZADD", "dueq:{schedules}:due", &tick.to_string(), name]).await;
+}
+
+/// How many ticks are still found by their repetition in a month.
+async fn found_for_long(redis: &Redis, topic: &str) -> i64 {
+    let month = (redis.time_ms().await + 30 * 86_400_000).to_string();
+    redis.command(&["ZCOUNT", &format!("dueq:{{{topic}:0}}:idem_due"), &month, "+inf"]).await
+}
+
 /// As if so much time had passed for what a topic knows of idempotency keys.
 async fn age(redis: &Redis, topic: &str, ms: i64) {
     const AGE: &str = "
@@ -106,13 +128,8 @@ async fn ticks_of_a_claimer_that_died_are_made_once_however_long_nobody_was_ther
         "message": {"payload": "x".repeat(30_000)}});
     dueq.client().send_json("PUT", "/schedules/ticks", &schedule).await.expect(201);
     // Its last ticks are to be made, by one claim, which takes a while.
-    let states = "dueq:{schedules}:states";
-    let state: String = redis.command(&["HGET", states, "ticks"]).await;
-    let mut words: Vec<String> = state.splitn(7, ' ').map(str::to_owned).collect();
     let now = redis.time_ms().await / 1_000 * 1_000;
-    words[2] = (now - 2 * TICKS * 1_000).to_string();
-    redis.command::<i64>(&["HSET", states, "ticks", &words.join(" ")]).await;
-    redis.command::<i64>(&["ZADD", "dueq:{schedules}:due", "1", "ticks"]).await;
+    ticks_from(&redis, "ticks", now - 2 * TICKS * 1_000).await;
     let client = dueq.client();
     eventually("some ticks", || async { (published(&client, "ticks").await >= 64).then_some(()) })
         .await;
@@ -129,4 +146,72 @@ async fn ticks_of_a_claimer_that_died_are_made_once_however_long_nobody_was_ther
     // Ticks up to the claim, and those after it.
     let after = (last - now) / 1_000;
     assert!((made - TICKS).abs() <= after + 2, "{made} messages of {TICKS} ticks and {after} more");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ticks_of_a_claimer_that_died_after_noting_them_are_released_by_the_next() {
+    const TICKS: i64 = 1_000;
+    let redis = Redis::start().await;
+    let mut dueq = Dueq::on(&redis).start().await;
+    put(&dueq.client(), "noted", json!({"cron": "* * * * *", "catch_up": "all"})).await;
+    let now = redis.time_ms().await / 60_000 * 60_000;
+    ticks_from(&redis, "noted", now - 2 * TICKS * 60_000).await;
+    let mut connection = redis.connection().await;
+    let mut look = deadpool_redis::redis::cmd("HGET");
+    look.arg(STATES).arg("noted");
+    // No pause between two looks: the next calls to Redis release the ticks.
+    let noted = async {
+        loop {
+            let state: String = look.query_async(&mut connection).await.unwrap();
+            if state.split(' ').nth(2).unwrap().parse::<i64>().unwrap() > now {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), noted).await.expect("ticks that are noted");
+    dueq.kill9();
+    let left = found_for_long(&redis, "noted").await;
+    let made = state(&redis, "noted").await;
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
+    eventually(&format!("{left} ticks released"), || async {
+        (found_for_long(&redis, "noted").await == 0).then_some(())
+    })
+    .await;
+    eventually("the end of the claim", || async {
+        (state(&redis, "noted").await[3] == "0").then_some(())
+    })
+    .await;
+    let after = state(&redis, "noted").await;
+    let next_at = |words: &[String]| words[2].parse::<i64>().unwrap();
+    let passed = (next_at(&after) - next_at(&made)) / 60_000;
+    assert_eq!(published(&client, "noted").await, TICKS + passed, "{made:?} {after:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tick_that_was_never_noted_and_comes_too_late_by_now_is_not_kept_for_years() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
+    put(&client, "late", json!({"every_ms": 3_600_000, "catch_up": "none"})).await;
+    // What notes a tick removes first, and a publish does not.
+    let _: () = redis.command(&["ACL", "SETUSER", "default", "-zrem"]).await;
+    let tick = redis.time_ms().await + 200;
+    ticks_from(&redis, "late", tick).await;
+    eventually("the tick", || async {
+        let made: Option<i64> = redis.command(&["HGET", "dueq:{late:0}:meta", "published"]).await;
+        (made == Some(1)).then_some(())
+    })
+    .await;
+    eventually("it is too late for the tick", || async {
+        (redis.time_ms().await > tick + 2_100).then_some(())
+    })
+    .await;
+    let _: () = redis.command(&["ACL", "SETUSER", "default", "+zrem"]).await;
+    eventually("the end of the claim", || async {
+        (state(&redis, "late").await[3] == "0").then_some(())
+    })
+    .await;
+    assert_eq!(published(&client, "late").await, 1);
+    assert_eq!(found_for_long(&redis, "late").await, 0);
 }

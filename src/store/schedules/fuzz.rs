@@ -69,7 +69,30 @@ proptest! {
         for tick in ticks.into_iter().take(2) {
             prop_assert!(read.message_of(tick).options.idempotency.is_some());
         }
+        prop_assert!(read.claimed_ticks().len() <= crate::model::MAX_CATCH_UP);
         read.next_after_claim();
+    }
+
+    #[test]
+    fn what_is_claimed_is_released_before_and_after_it_is_noted(spec in spec(), now in now()) {
+        let first = spec.timing.next_after(now).unwrap();
+        let state = |next: i64| format!("1 0 {next} {first} 0 - ");
+        let claimed = stored::read(name(), &state(first), &definition(&spec)).unwrap();
+        prop_assert_eq!(claimed.ticks(), [first]);
+        prop_assert_eq!(claimed.claimed_ticks(), [first]);
+        let next = claimed.next_after_claim().unwrap();
+        let noted = stored::read(name(), &state(next), &definition(&spec)).unwrap();
+        prop_assert!(noted.ticks().is_empty());
+        prop_assert!(noted.claimed_ticks().contains(&first));
+        prop_assert_eq!(noted.next_after_claim(), Some(next));
+    }
+
+    #[test]
+    fn whoever_was_stopped_gives_up_before_its_ticks_are_forgotten(spec in spec(), now in now()) {
+        let mut claimed = stored::read(name(), "1 0 5 5 0 - ", &definition(&spec)).unwrap();
+        claimed.held_at = now;
+        prop_assert!(!claimed.is_stale(now + 60_000));
+        prop_assert!(claimed.is_stale(now + 599_000));
     }
 
     #[test]

@@ -24,11 +24,11 @@ const CLAIM: usize = 32;
 const HOLD: Millis = 1_000;
 /// Bytes of definitions that a claim takes, about.
 const CLAIM_BYTES: usize = 512 * 1024;
-/// A tick's idempotency key answers at least this long once the tick is noted, ms.
+/// A tick's idempotency key answers at least this long once it is released, ms.
 const MIN_WINDOW_MS: Millis = 600_000;
 /// It answers for so many ticks then, so that a claimer that was stopped for long publishes nothing twice.
 const WINDOW_TICKS: Millis = 1_000;
-/// Before, it answers for as long as it may take until somebody is there to note it, ms.
+/// Before, where missed ticks are made up for, it answers however long nobody is there, ms.
 const UNNOTED_MS: Millis = MAX_DELAY_MS as Millis;
 /// Ticks of one call.
 const RELEASE: usize = 128;
@@ -67,7 +67,19 @@ impl Schedule {
         message
     }
 
-    /// How long ticks answer once they are noted, ms.
+    /// The ticks that anybody may have published under this claim, whatever `catch_up` said. Where they are noted
+    /// already, `next_at` is beyond the claim and no longer says which was the first.
+    pub(super) fn claimed_ticks(&self) -> Vec<Millis> {
+        let first = self.next_at.filter(|next| *next <= self.claimed_at).unwrap_or(0);
+        self.spec.timing.ticks(first, self.claimed_at, CatchUp::All)
+    }
+
+    /// Whether it was claimed so long ago that another may have made its ticks, and what they were found by may be over.
+    pub fn is_stale(&self, now: Millis) -> bool {
+        now - self.held_at > MIN_WINDOW_MS / 2
+    }
+
+    /// How long ticks answer once they are released, ms.
     fn window(&self) -> Millis {
         let first = self.next_at.unwrap_or_default();
         let next = self.spec.timing.next_after(first).unwrap_or(first);
@@ -76,12 +88,19 @@ impl Schedule {
     }
 
     fn idempotency_of(&self, tick: Millis) -> Idempotency {
-        Idempotency::of_dueq(&format!("tick {} {tick}", self.generation), UNNOTED_MS)
+        let window_ms = match self.spec.catch_up {
+            // Nobody makes it again when it is late.
+            CatchUp::None => self.window(),
+            CatchUp::One | CatchUp::All => UNNOTED_MS,
+        };
+        Idempotency::of_dueq(&format!("tick {} {tick}", self.generation), window_ms)
     }
 
     /// The first tick after those of the claim.
     pub(super) fn next_after_claim(&self) -> Option<Millis> {
-        self.spec.timing.next_after(self.until().max(self.next_at.unwrap_or_default()))
+        let until = self.until();
+        let noted = self.next_at.filter(|next| *next > until);
+        noted.or_else(|| self.spec.timing.next_after(until))
     }
 }
 
@@ -108,24 +127,46 @@ impl Store {
         Ok((claimed, next))
     }
 
-    /// Notes what became of a claimed schedule's ticks, which need not be found by a repetition for long then.
+    /// Notes what became of a claimed schedule's ticks, which need not be found by a repetition for long then. The
+    /// claim ends once they are released: whoever takes over before releases them.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn finish_schedule(&self, claimed: &Schedule, ticked: &Ticked) -> Result<(), Error> {
+        let next = claimed.next_after_claim();
+        let ours = self.note_ticks(claimed, claimed.next_at, next, ticked, false).await?;
+        self.release_ticks(claimed).await?;
+        // Where it is not, somebody else has done it, or changed the schedule.
+        if ours {
+            self.note_ticks(claimed, next, next, ticked, true).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes ticks of a claim that goes from `first` to before `next`; `over`: the claim ends.
+    async fn note_ticks(
+        &self,
+        claimed: &Schedule,
+        first: Option<Millis>,
+        next: Option<Millis>,
+        ticked: &Ticked,
+        over: bool,
+    ) -> Result<bool, Error> {
         let keys = &self.lanes.backend.keys;
         let mut finish = call(
             &scripts::FINISH_SCHEDULE,
             &[&keys.schedules, &keys.schedule_states, &keys.schedules_due],
         );
-        finish.arg(claimed.name.as_str()).arg(claimed.next_at.unwrap_or(0)).arg(claimed.claimed_at);
-        finish.arg(claimed.next_after_claim().unwrap_or(0)).arg(ticked.last_at.unwrap_or(0));
+        finish.arg(claimed.name.as_str()).arg(first.unwrap_or(0)).arg(claimed.claimed_at);
+        finish.arg(next.unwrap_or(0)).arg(ticked.last_at.unwrap_or(0));
         let id = ticked.last_message_id.map(|id| id.to_string());
         finish.arg(id.as_deref().unwrap_or(NO_ID));
         finish.arg(ticked.last_error.as_deref().unwrap_or_default()).arg(&claimed.generation);
-        // Where it is not, somebody else has done it, or changed the schedule.
-        self.answers_ok(finish).await?;
-        let keys: Vec<_> =
-            claimed.ticks().into_iter().map(|tick| claimed.idempotency_of(tick).key).collect();
+        self.answers_ok(finish.arg(u8::from(over)).to_owned()).await
+    }
+
+    async fn release_ticks(&self, claimed: &Schedule) -> Result<(), Error> {
+        let ticks = claimed.claimed_ticks();
+        let keys: Vec<_> = ticks.into_iter().map(|tick| claimed.idempotency_of(tick).key).collect();
         let window_ms = claimed.window();
         for keys in keys.chunks(RELEASE) {
             let release = async |topic| {
