@@ -1,6 +1,10 @@
--- The parts of a policy: 'exponential;base_ms;factor;max_ms;jitter', 'fixed;base_ms' or 'schedule;delay;…'.
+-- The parts of a policy: 'exponential;base_ms;factor;max_ms;jitter', 'fixed;base_ms' or 'schedule;delay;…'. Most messages
+-- of a call have the topic's, which is taken apart once.
+local parsed = {}
 local function policy_parts(policy)
+  if parsed[policy] then return parsed[policy] end
   local parts = {}
+  parsed[policy] = parts
   for part in string.gmatch(policy, '[^;]+') do parts[#parts + 1] = part end
   return parts
 end

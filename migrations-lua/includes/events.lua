@@ -23,3 +23,14 @@ local EVENT_BYTES = 262144
 local function room_after(k, member, room)
   return room - redis.call('HSTRLEN', k.events, member)
 end
+
+-- What it costs to free a message's body, in bytes of events that are written: 24 MiB take as long as 256 KiB.
+local function to_free(k, member)
+  return math.ceil(redis.call('HSTRLEN', k.messages, member) / 96)
+end
+
+-- What one call may do for others, however many steps it takes: events written (bytes), bodies freed (bytes; 1 MiB takes
+-- some 50 to 100 µs), deaths of waiting messages. `short`: something was left for the next call.
+local function new_budget()
+  return { events = EVENT_BYTES, bytes = 25165824, deaths = 32, freed = false, short = false }
+end

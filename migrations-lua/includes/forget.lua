@@ -14,12 +14,15 @@ local function but_untold(k, members)
   return free
 end
 
--- As many of these messages, from the first on and one at least, as one call may forget: to free 1 MiB takes some 50 µs.
-local function freeable(k, members)
-  local bytes = 0
+-- As many of these messages, from the first on, as the call's budget lets it forget; the first of a call always.
+local function freeable(k, members, budget)
   for i = 1, #members do
-    bytes = bytes + redis.call('HSTRLEN', k.messages, members[i])
-    if bytes > 25165824 and i > 1 then return { unpack(members, 1, i - 1) } end
+    local bytes = redis.call('HSTRLEN', k.messages, members[i])
+    if bytes > budget.bytes and budget.freed then
+      budget.bytes, budget.short = 0, true
+      return { unpack(members, 1, i - 1) }
+    end
+    budget.bytes, budget.freed = budget.bytes - bytes, true
   end
   return members
 end
@@ -56,12 +59,13 @@ end
 
 -- Beyond as many acked messages as the topic retains the oldest are forgotten, at most `limit` (256). Returns whether more
 -- may be left, and how many there were.
-local function trim_acked(k, limit)
+local function trim_acked(k, limit, budget)
   local held = redis.call('ZCARD', k.acked)
   if held == 0 then return false, 0 end
   local excess = held - tonumber(redis.call('HGET', k.meta, 'acked_max') or 100000)
   if excess <= 0 or limit <= 0 then return excess > 0, 0 end
-  local oldest = freeable(k, redis.call('ZRANGE', k.acked, 0, math.min(excess, limit) - 1))
+  local oldest = freeable(k, redis.call('ZRANGE', k.acked, 0, math.min(excess, limit) - 1), budget)
+  if #oldest == 0 then return true, 0 end
   redis.call('ZREM', k.acked, unpack(oldest))
   forget_all(k, oldest, redis.call('HMGET', k.extra, unpack(oldest)))
   return excess > #oldest, #oldest

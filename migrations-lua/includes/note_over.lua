@@ -1,6 +1,6 @@
 -- The time to live of these messages is over: those that wait leave, of those that are leased it is noted, so that they
 -- leave when their lease ends. Returns how many there were.
-local function note_over(k, now, members, ttl)
+local function note_over(k, now, members, ttl, budget)
   if #members == 0 then return 0 end
   local extras = redis.call('HMGET', k.extra, unpack(members))
   local leased, last = redis.call('ZMSCORE', k.unack, unpack(members)), redis.call('ZMSCORE', k.last, unpack(members))
@@ -18,6 +18,6 @@ local function note_over(k, now, members, ttl)
     end
   end
   -- What is too much for one call is found again.
-  drop_all(k, freeable(k, gone), 'expired')
+  drop_all(k, freeable(k, gone, budget), 'expired')
   return #members
 end

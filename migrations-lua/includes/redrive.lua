@@ -1,5 +1,5 @@
 -- Makes a dead message live again, due at `due`, with a fresh budget of attempts and of time. Returns its new `extra`, or
--- false when another live message has its key; and the bytes of events of that other that it may have written.
+-- false when another live message has its key; and what that other may have cost, in bytes of events that are written.
 local function revive(k, member, due, now, up, extra, rules)
   local attempts, _, max_attempts, priority, rest = parse_extra(extra)
   local _, ttl, policy, hold, key = parse_rest(rest)
@@ -7,7 +7,7 @@ local function revive(k, member, due, now, up, extra, rules)
   if key ~= '' and hold ~= 'f' then
     local holder = redis.call('HGET', k.keys, key)
     if holder and holder ~= member then
-      seen = redis.call('HSTRLEN', k.events, holder)
+      seen = redis.call('HSTRLEN', k.events, holder) + to_free(k, holder)
       local state = settle(k, holder, now, rules)
       if state == 'delayed' or state == 'ready' or state == 'leased' then return false, seen end
     end

@@ -9,9 +9,9 @@ local function count_live(k, now, ended)
 end
 
 -- The messages that wait and are not leased, for whoever drops the earliest due of them. The earliest of each set and of each
--- priority is looked up once, so a call costs a look for each priority, and not each drop. Returns three functions: one
--- dooms the earliest and says whether there was one, the next drops the doomed, all at once, and the last notes a message
--- that the same call puts where it waits.
+-- priority is looked up once, so a call costs a look for each priority, and not each drop. Returns four functions: one
+-- dooms the earliest and returns it, or false where there is none; the next drops the doomed, all at once; the third notes
+-- a message that the same call puts where it waits, and the last one that has left meanwhile.
 local function queue_of(k)
   -- The first of each source, a set or a priority, and what this call has put there: members, and by index dues, sources,
   -- and an order of what is due at once: without a priority first, then higher ones first, then as published.
@@ -72,7 +72,7 @@ local function queue_of(k)
       if not gone[member] and (due_of[member] or due) == due then
         gone[member] = true
         doomed[#doomed + 1] = member
-        return true
+        return member
       end
     end
     return false
@@ -84,5 +84,7 @@ local function queue_of(k)
     members[place], dues[place], sources[place], orders[place] = member, due, false, class * 1000 + noted
   end
 
-  return doom_oldest, drop_doomed, note
+  local function forget(member) gone[member] = true end
+
+  return doom_oldest, drop_doomed, note, forget
 end

@@ -1,15 +1,15 @@
 -- Drops what waits and has outlived the topic's TTL, and looks at up to `limit` messages for it; those with a TTL of their
 -- own are others' matter. Returns how many it looked at, and whether more may be left.
-local function sweep_ttl(k, now, limit, ttl)
+local function sweep_ttl(k, now, limit, ttl, budget)
   local horizon = string.format('%d', now - ttl)
   -- Those that came back after a grant: due later than when their time began.
   local returned = redis.call('ZRANGEBYSCORE', k.first_due, '-inf', horizon, 'LIMIT', 0, math.ceil(limit / 2))
-  local seen = note_over(k, now, returned, ttl)
+  local seen = note_over(k, now, returned, ttl, budget)
   local dropped = seen
   local function look(k, key, from, upto, share, ranked)
     local list = redis.call('ZRANGEBYSCORE', key, from, upto, 'WITHSCORES', 'LIMIT', 0, math.ceil((limit - seen) / share))
     seen = seen + #list / 2
-    dropped = dropped + drop_expired(k, now, list, ranked, ttl)
+    dropped = dropped + drop_expired(k, now, list, ranked, ttl, budget)
   end
   for _, key in ipairs({ k.delayed, k.delayed_prio }) do look(k, key, '-inf', horizon, 2, false) end
   -- Among the ready the first of each priority is its oldest. Where one has too many to look at, the others' turn comes:
@@ -34,7 +34,8 @@ end
 -- idempotency keys; and what has a priority and is due stands with the ready. Each kind may take half of what those before
 -- it left, so that none waits for ever. Returns whether more may be left.
 local function sweep(k, now, limit, rules)
-  local ended, _, _, more = end_leases(k, now, math.ceil(limit / 4), rules.ttl)
+  local budget = new_budget()
+  local ended, _, _, more = end_leases(k, now, math.ceil(limit / 4), rules.ttl, budget)
   local left = limit - 2 * ended
   local share = math.ceil(left / 2)
   local count = promote(now, share, k.delayed_prio, k.ready, k.extra)
@@ -42,10 +43,10 @@ local function sweep(k, now, limit, rules)
 
   share = math.ceil(left / 2)
   local over = redis.call('ZRANGEBYSCORE', k.expires, '-inf', now, 'LIMIT', 0, share)
-  count = note_over(k, now, over, rules.ttl)
+  count = note_over(k, now, over, rules.ttl, budget)
   left, more = left - count, more or count == share
   if rules.ttl then
-    local seen, unseen = sweep_ttl(k, now, math.ceil(left / 2), rules.ttl)
+    local seen, unseen = sweep_ttl(k, now, math.ceil(left / 2), rules.ttl, budget)
     left, more = left - seen, more or unseen
   end
 
@@ -55,19 +56,21 @@ local function sweep(k, now, limit, rules)
     local excess = redis.call('ZCARD', k.dead) - rules.dead_max
     if excess > 0 then dead = redis.call('ZRANGE', k.dead, 0, math.min(excess, share) - 1) end
   end
-  local gone = freeable(k, dead)
+  local gone = freeable(k, dead, budget)
   drop_all(k, gone, 'expired')
-  left, more = left - #gone, more or #dead == share or #gone < #dead
+  left, more = left - #gone, more or #dead == share
 
   share = math.ceil(left / 2)
   local acked = redis.call('ZRANGEBYSCORE', k.acked, '-inf', string.format('%d', (now - rules.acked_ms) * 2048 + 2047), 'LIMIT', 0, share)
   if #acked > 0 then
-    gone = freeable(k, acked)
-    redis.call('ZREM', k.acked, unpack(gone))
-    forget_all(k, gone, redis.call('HMGET', k.extra, unpack(gone)))
-    left, more = left - #gone, more or #acked == share or #gone < #acked
+    gone = freeable(k, acked, budget)
+    if #gone > 0 then
+      redis.call('ZREM', k.acked, unpack(gone))
+      forget_all(k, gone, redis.call('HMGET', k.extra, unpack(gone)))
+    end
+    left, more = left - #gone, more or #acked == share
   end
-  local surplus, trimmed = trim_acked(k, math.ceil(left / 2))
+  local surplus, trimmed = trim_acked(k, math.ceil(left / 2), budget)
   left, more = left - trimmed, more or surplus
 
   local idem = redis.call('ZRANGEBYSCORE', k.idem_due, '-inf', now, 'LIMIT', 0, left)
@@ -76,5 +79,5 @@ local function sweep(k, now, limit, rules)
     redis.call('HDEL', k.idem, unpack(idem))
     more = more or #idem == left
   end
-  return more
+  return more or budget.short
 end

@@ -30,7 +30,10 @@ local n = tonumber(ARGV[2])
 -- The usual group: first attempts of one epoch, all held, in a topic without a TTL that retains no acked messages.
 local plain = not meta[2] or string.find(meta[2], '^%d,,,')
 local most = n
-if meta[3] then most = #rare().freeable({ messages = KEYS[3] }, { unpack(ARGV, 5, n + 4) }) end
+if meta[3] then
+  local rare = rare()
+  most = #rare.freeable({ messages = KEYS[3] }, { unpack(ARGV, 5, n + 4) }, rare.new_budget())
+end
 local own, known = ARGV[4] == '' or not meta[4], nil
 if plain and not own and most == n and redis.call('EXISTS', KEYS[4]) == 1 then
   -- In a topic where something failed once, most of what is acked still is plain.
@@ -106,7 +109,7 @@ if #good > 0 then
       local _, _, _, _, rest = lib.parse_extra(known[i])
       if rest ~= '' then lib.free_key(k, good[i], rest) end
     end
-    lib.trim_acked(k, #good + 16)
+    lib.trim_acked(k, #good + 16, lib.new_budget())
   elseif extras[1] == nil and plain then
     redis.call('HDEL', KEYS[3], unpack(good))
   else

@@ -28,7 +28,7 @@ if meta[1] ~= ARGV[1] then return 'STALE' end
 -- A first write that removes, and misses: at maxmemory everything after it is let through.
 redis.call('ZREM', KEYS[1], '')
 local now, up = now_ms()
-local ttl, k, lib
+local ttl, k, lib, budget
 if meta[4] then
   lib = rare()
   local rules = lib.parse_rules(meta[4])
@@ -45,7 +45,8 @@ local ended, died, expired, more = 0, 0, 0, false
 if special or redis.call('ZCOUNT', KEYS[1], '-inf', int(now * 2048 + 2047)) > 0 then
   lib = lib or rare()
   k = lib.partition(KEYS)
-  ended, died, expired, more = lib.end_leases(k, now, 32, ttl)
+  budget = lib.new_budget()
+  ended, died, expired, more = lib.end_leases(k, now, 32, ttl, budget)
   -- What has just ended has an `extra` now.
   special = special or ended > 0
 end
@@ -60,7 +61,7 @@ local most = unpromoted and 0 or math.min(wanted, LIMIT - 2 * ended)
 local capped = unpromoted
 -- What has outlived its time to live, or used up attempts of which fewer are allowed now, is never granted.
 if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) == 1) then
-  local dropped, buried, clear = lib.clear_head(k, now, up, most, ttl, meta[5] and tonumber(meta[2]))
+  local dropped, buried, clear = lib.clear_head(k, now, up, most, ttl, meta[5] and tonumber(meta[2]), budget)
   expired, died = expired + dropped, died + buried
   -- What a call has done for others it grants less.
   most = clear and math.max(math.min(most, LIMIT - 2 * ended - dropped - 2 * buried), 0) or 0

@@ -14,7 +14,7 @@ local meta = redis.call('HMGET', k.meta, 'topic', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now = now_ms()
-end_leases(k, now, 32, parse_rules(meta[3]).ttl)
+end_leases(k, now, 32, parse_rules(meta[3]).ttl, new_budget())
 promote(now, 128, k.delayed_prio, k.ready, k.extra)
 local state, limit = ARGV[2], tonumber(ARGV[3])
 local due, later = int(now), string.format('(%d', now)

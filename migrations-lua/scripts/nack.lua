@@ -10,7 +10,7 @@
 --   the due time itself), random unit for the backoff's jitter, instant of the grant, when the call began that failed
 --   (ms) or '', its report or else the reason (JSON) or ''
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
---   4 dead, 5 expired, 6 not looked at, since there is too much to write} or 'STALE'
+--   4 dead, 5 expired, 6 not looked at, since there is too much to write or to free} or 'STALE'
 -- cost: 2 HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'backoff', 'rules')
@@ -59,7 +59,7 @@ for i = 1, n do
 
     local over = kind ~= 'd' and expiry(k, member, rest, now, ttl)
     if over and over <= now then
-      code, due = 5, now
+      code, due, room = 5, now, room - to_free(k, member)
       drop_all(k, { member }, 'expired')
     else
       redis.call('HSET', k.extra, member, format_extra(attempt, counted, own_max, priority, rest))

@@ -8,10 +8,10 @@
 --   on_duplicate (of a copy, which comes in whatever the topic's bound, 'copy'), extra or '', idempotency key or '', its fingerprint, how long it answers, ms
 -- returns: {now, wake 0|1, messages that expired, then for each code, member, state, due or deadline}: code 0 stored,
 --   1 a message answers for it, 2 replaced, 3 duplicate_key, 4 message_leased, 5 idempotency_key_reused, 6 topic_full,
---   7 not looked at, since there is too much to write; or 'STALE'
+--   7 not looked at, since there is too much to write or to free; or 'STALE'
 -- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
 --   an idempotency key; 8 more for each when the topic has a bound; where it is full, a sweep of 32 steps, a range for
---   each priority among the ready and 11 calls for each of 64 to 128 messages that are dropped
+--   each priority among the ready and 11 calls for each of 64 to 128 messages that are dropped; an HSTRLEN for each that leaves where bodies are large
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -24,7 +24,7 @@ local n = tonumber(ARGV[2])
 local published, replaced, expired, earliest, swept, room = 0, 0, 0, math.huge, false, nil
 local events_room = EVENT_BYTES
 -- What a full topic drops: see the include room.
-local doom_oldest, drop_doomed, note_waiting
+local doom_oldest, drop_doomed, note_waiting, forget
 -- A bound that was lowered is reached by and by.
 local most_drops = math.max(math.floor(64 / n), 2)
 local reply = { now, 0, 0 }
@@ -77,7 +77,7 @@ for i = 1, n do
 
   local holder = not code and key ~= '' and holders[i]
   if holder then
-    events_room = room_after(k, holder, events_room)
+    events_room = room_after(k, holder, events_room) - (meta[3] and to_free(k, holder) or 0)
     if drop_doomed then flush() end
     local where, when, known = settle(k, holder, now, rules)
     if where == 'delayed' or where == 'ready' or where == 'leased' then
@@ -102,6 +102,8 @@ for i = 1, n do
       end
     else
       room = nil
+      -- What time has dropped makes no room a second time.
+      if forget then forget(holder) end
     end
     -- It is due at another time now, or waits again.
     if note_waiting and (where == 'delayed' or where == 'ready') then
@@ -127,10 +129,13 @@ for i = 1, n do
       if not doom_oldest then
         -- What this call has put there so far is seen there.
         flush()
-        doom_oldest, drop_doomed, note_waiting = queue_of(k)
+        doom_oldest, drop_doomed, note_waiting, forget = queue_of(k)
       end
-      while room <= 0 and drops < most_drops and doom_oldest() do
+      while room <= 0 and drops < most_drops and (drops == 0 or events_room > 0) do
+        local oldest = doom_oldest()
+        if not oldest then break end
         room, drops, expired = room + 1, drops + 1, expired + 1
+        if meta[3] then events_room = events_room - to_free(k, oldest) end
       end
     end
     -- What made room comes in.

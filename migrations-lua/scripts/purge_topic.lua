@@ -13,14 +13,15 @@ if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now = now_ms()
 local limit = tonumber(ARGV[2])
-end_leases(k, now, 32, parse_rules(meta[2]).ttl)
+local budget = new_budget()
+end_leases(k, now, 32, parse_rules(meta[2]).ttl, budget)
 local later, purged, left = string.format('(%d', now), 0, 0
 
 -- Removes what fits into the call of one set, and counts the rest.
 local function purge(zset, from, upto)
   if purged < limit then
     local members = redis.call('ZRANGEBYSCORE', zset, from, upto, 'LIMIT', 0, limit - purged)
-    members = freeable(k, members)
+    members = freeable(k, members, budget)
     drop_all(k, members, 'purged')
     purged = purged + #members
   end

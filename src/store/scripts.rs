@@ -60,10 +60,10 @@ scripts! {
         "forget" "expiry" "end_lease" "spent" "drop_expired" "clear_head" "promote" "grant" "next_event" "payload_bytes"
         "take_by_size"
         => "partition" "parse_rules" "end_leases" "promote" "clear_head" "take_by_size" "rank_due" "read_extras"
-        "remember_first_due" "parse_extra" "add_events" "event" "grant_key" "call_key" "next_event";
+        "remember_first_due" "parse_extra" "add_events" "event" "grant_key" "call_key" "next_event" "new_budget";
     ACK = "ack": "now", rare "lease_score" "extra" "read_extras" "rules" "events" "seal" "forget"
         => "read_leases" "parse_rules" "holds" "open_seal" "pack_lease" "parse_extra" "free_key" "forget_all" "event"
-        "add_events" "trim_acked" "room_after" "EVENT_BYTES" "freeable";
+        "add_events" "trim_acked" "room_after" "EVENT_BYTES" "freeable" "new_budget";
     NACK = "nack": "partition" "now" "lease_score" "rank" "extra" "read_extras" "rules" "events" "seal" "place" "forget"
         "expiry" "announce" "wake" "backoff";
     EXTEND = "extend": "now" "lease_score" "extra" "read_extras" "seal";

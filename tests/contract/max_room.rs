@@ -111,3 +111,23 @@ async fn a_batch_larger_than_the_limit_keeps_its_last_where_the_oldest_go() {
     let payloads: Vec<&Value> = granted.iter().map(|message| &message["payload"]).collect();
     assert_eq!(payloads, [597, 598, 599]);
 }
+
+#[tokio::test]
+async fn what_time_drops_while_a_full_topic_drops_is_counted_once() {
+    let (client, topic) = (client().await, topic("room"));
+    client.new_topic(&topic, json!({"max_messages": 20, "on_full": "drop_oldest"})).await;
+    let mut messages =
+        vec![json!({"payload": 1}), json!({"payload": 2, "key": "k", "ttl_ms": 3_700_000})];
+    messages.extend(alike(18, json!({"payload": 3, "ttl_ms": 3_600_000})));
+    client.fill(&topic, &messages).await;
+    // Their time is over, and no sweep is near. The one with the key is the last that a sweep would come to.
+    let end = "for i, m in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], i, m) end return 1";
+    let expires = format!("dueq:{{{topic}:0}}:expires");
+    let _: i64 = shared().await.redis.command(&["EVAL", end, "1", &expires]).await;
+    let mut messages = alike(17, json!({"payload": 4}));
+    messages.push(json!({"payload": 5, "key": "k"}));
+    messages.extend(alike(6, json!({"payload": 6})));
+    client.fill(&topic, &messages).await;
+    let facts = json!({"counts": {"ready": 20}, "totals": {"published": 44, "expired": 24}});
+    topic_has(&client, &topic, facts).await;
+}

@@ -105,6 +105,10 @@ async fn a_redis_with_data_of_version_1_is_served_and_its_leases_live() {
         let word: String =
             redis.command(&["HGET", &format!("dueq:{{{name}:0}}:meta"), "topic"]).await;
         assert!(word.ends_with(" 2"), "{name}: {word}");
+        // Version 1 did not note it: leases look at who has failed more often than is allowed now.
+        let lowered: Option<String> =
+            redis.command(&["HGET", &format!("dueq:{{{name}:0}}:meta"), "lowered"]).await;
+        assert_eq!(lowered.as_deref(), Some("1"), "{name}");
     }
     its_leases_live(&dueq[1].client()).await;
 }

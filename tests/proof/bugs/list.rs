@@ -99,7 +99,7 @@ pub(super) fn bugs() -> Vec<Bug> {
                 },
                 Patch {
                     script: "*",
-                    find: "count = note_over(k, now, over, rules.ttl)\n",
+                    find: "count = note_over(k, now, over, rules.ttl, budget)\n",
                     put: "count = 0\n",
                 },
             ],
