@@ -1,6 +1,6 @@
 //! Why an operation of the queue was not done. Knows nothing of HTTP: `http::problem` says how each looks there.
 
-use crate::model::{MAX_HEADERS, MAX_HEADERS_BYTES, Unkept};
+use crate::model::{MAX_HEADERS, MAX_HEADERS_BYTES, MAX_ONCE_SECRET, Unkept};
 
 /// An operation's refusal or failure.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -60,8 +60,10 @@ pub enum Error {
     /// With the values that `***` stands for these headers are larger than headers may be.
     #[error("with what *** stands for they are larger than {MAX_HEADERS_BYTES} bytes together")]
     HeadersTooLarge(String),
-    /// With those whose values `***` keeps these are more secret headers than there may be.
-    #[error("with those that *** keeps they are more than {MAX_HEADERS}")]
+    /// With those that were secrets before these are more secret headers than there may be.
+    #[error(
+        "with those that stay secret they are more than there may be: {MAX_HEADERS}, and {MAX_ONCE_SECRET} ever"
+    )]
     TooManySecretHeaders(String),
     /// What is wrong with this message of a batch, counted from 0.
     #[error("{1}")]

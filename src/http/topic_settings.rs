@@ -160,6 +160,7 @@ impl Changes {
             retention: changed(&self.retention, &settings.retention, default.retention.clone()),
             push,
             dead_topic: self.dead_topic.clone().unwrap_or_else(|| settings.dead_topic.clone()),
+            once_secret: settings.once_secret.clone(),
         })
     }
 }

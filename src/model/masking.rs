@@ -1,7 +1,7 @@
 //! Values that are never read back: they show as `***`, and `***` put back keeps what is stored, as long as it goes where
 //! it was stored for.
 
-use super::{Body, Push, SigningSecret};
+use super::{Body, Millis, Push, SigningSecret};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,9 +44,24 @@ impl SecretHeaders {
     }
 }
 
+/// What a topic remembers of a header that was a secret by its push, which is another by now, for the sake of messages
+/// that have no mark: they were published while nothing told that it is one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnceSecret {
+    /// The only origin that it is sent to; `None`: there is none, or there were several.
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// It is one of messages that were published before this instant.
+    #[serde(rename = "u")]
+    pub until: Millis,
+}
+
+/// Headers whose values are secrets by their names alone.
+pub const CREDENTIALS: [&str; 2] = ["authorization", "cookie"];
+
 /// Is the value of this header a secret by its name alone?
 pub fn is_credential(name: &str) -> bool {
-    name.eq_ignore_ascii_case("authorization") || name.eq_ignore_ascii_case("cookie")
+    CREDENTIALS.iter().any(|credential| name.eq_ignore_ascii_case(credential))
 }
 
 /// Is one of these names, whatever the case, the header's?
@@ -115,6 +130,26 @@ impl Body {
             None => self.origin(push),
         };
         self.secrets = (!names.is_empty()).then_some(SecretHeaders { names, origin });
+    }
+
+    /// Marks those of its headers that were secrets `once`, after it was published. A body without a mark was for where its
+    /// callback goes, or where its topic went when they became secrets.
+    pub fn recall(&mut self, published: Millis, once: &BTreeMap<String, OnceSecret>) {
+        if once.is_empty() {
+            return;
+        }
+        let found = |name: &String| {
+            let known = once.get_key_value(&name.to_ascii_lowercase());
+            known.filter(|(_, once)| published < once.until)
+        };
+        let found: BTreeMap<_, _> = self.headers.keys().filter_map(found).collect();
+        let mut origins = found.values().map(|once| &once.origin);
+        let Some(first) = origins.next() else { return };
+        let of_topic = first.clone().filter(|_| origins.all(|origin| origin == first));
+        let own = self.callback.as_ref().map(|callback| callback.url.origin());
+        let unmarked = || SecretHeaders { names: BTreeSet::new(), origin: own.unwrap_or(of_topic) };
+        let marked = self.secrets.get_or_insert_with(unmarked);
+        marked.names.extend(found.into_keys().cloned());
     }
 
     /// This body takes the place of `stored`: puts what is stored in place of each `***`, and marks what is secret. `push`:
@@ -190,6 +225,28 @@ mod tests {
         assert_eq!(refused, Err(Unkept::Elsewhere("Cookie".to_owned())));
         let new = map(&[("cookie", "new"), ("x-a", "***")]);
         assert_eq!(unmasked(&new, &stored, is_credential, true), Ok(new.clone()));
+    }
+
+    #[test]
+    fn what_became_a_secret_later_is_for_where_it_became_one() {
+        let once =
+            |origin: Option<&str>| OnceSecret { origin: origin.map(str::to_owned), until: 9 };
+        let known = |x_a: Option<&str>| {
+            let names = [("cookie", once(Some("http://o"))), ("x-a", once(x_a))];
+            names.map(|(name, once)| (name.to_owned(), once)).into()
+        };
+        let of = |headers: &[(&str, &str)], published, known: &BTreeMap<_, _>| {
+            let mut body = Body::new(crate::model::Content::nothing(), map(headers));
+            body.recall(published, known);
+            body.secrets.map(|marked| (Vec::from_iter(marked.names), marked.origin))
+        };
+        let (same, other) = (known(Some("http://o")), known(None));
+        let both = [("Cookie", "1"), ("X-A", "2"), ("x-b", "3")];
+        let names = vec!["cookie".to_owned(), "x-a".to_owned()];
+        assert_eq!(of(&both, 8, &same), Some((names.clone(), Some("http://o".to_owned()))));
+        assert_eq!(of(&both, 8, &other), Some((names, None)), "they are for different ones");
+        assert_eq!(of(&both, 9, &same), None, "published after that");
+        assert_eq!(of(&[("x-b", "3")], 8, &same), None);
     }
 
     #[test]

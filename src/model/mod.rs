@@ -25,8 +25,8 @@ pub use event::{CallReport, Event, EventKind, MAX_EVENTS};
 pub use id::{InvalidMessageId, MEMBER_BYTES, Member, MessageId, Partition, Route, TopicNumber};
 pub use instant::{InvalidInstant, LAST, Millis, format_instant, parse_instant};
 pub use masking::{
-    MASK, MAX_HEADERS, MAX_HEADERS_BYTES, SecretHeaders, Unkept, is_credential, masked,
-    names_header, unmasked,
+    CREDENTIALS, MASK, MAX_HEADERS, MAX_HEADERS_BYTES, OnceSecret, SecretHeaders, Unkept,
+    is_credential, masked, names_header, unmasked,
 };
 pub use push::*;
 pub use schedule::*;

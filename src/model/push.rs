@@ -1,7 +1,7 @@
 //! Where dueq sends messages by itself: a topic's push settings, a message's own callback, and the parts of both. What is
 //! checked here is what can be told without asking the network; `AddressGuard` has the rest.
 
-use super::{CallUrl, MASK, Millis, is_credential, names_header};
+use super::{CREDENTIALS, CallUrl, MASK, Millis, is_credential, names_header};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
@@ -228,6 +228,12 @@ impl Push {
     /// sign what its messages send wherever they say.
     pub fn origin(&self) -> Option<String> {
         self.url.as_ref().map_or_else(|| self.secrets_for.clone(), CallUrl::origin)
+    }
+
+    /// The names of headers that are secrets, in lower case.
+    pub fn secret_names(&self) -> impl Iterator<Item = String> + '_ {
+        let named = self.secret_headers.iter().map(|name| name.to_ascii_lowercase());
+        CREDENTIALS.into_iter().map(str::to_owned).chain(named)
     }
 
     /// Is the value of this header a secret, of the push itself or of a message?

@@ -1,7 +1,8 @@
 //! A topic's settings and the limits of the contract, each number in one place.
 
-use super::{Backoff, Millis, Push, TopicName};
+use super::{Backoff, Millis, OnceSecret, Push, TopicName};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a lease lasts unless told otherwise, ms.
 pub const DEFAULT_LEASE_MS: u64 = 30_000;
@@ -51,6 +52,12 @@ pub const MAX_BUCKETS: u64 = 1_000;
 pub const DEFAULT_PAGE: u64 = 100;
 /// Items on a page, at most.
 pub const MAX_PAGE: u64 = 1_000;
+
+/// Names of headers that a topic ever takes for secrets, at most.
+pub const MAX_ONCE_SECRET: usize = 64;
+/// What is published within so long, ms, after a header is a secret no more still counts as published before: clocks of
+/// instances differ a little.
+const CLOCKS_DIFFER_MS: Millis = 1_000;
 
 /// What happens to a publish into a topic that holds as many messages as it may. `reject`: it is refused (429
 /// `topic_full`). `drop_oldest`: the earliest due message that is not leased makes room for it.
@@ -113,6 +120,9 @@ pub struct TopicSettings {
     /// Where what dies here is published too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_topic: Option<TopicName>,
+    /// Headers that were secrets by a push that is another by now, in lower case. Only the topic's end takes one away.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub once_secret: BTreeMap<String, OnceSecret>,
 }
 
 impl Default for TopicSettings {
@@ -129,6 +139,7 @@ impl Default for TopicSettings {
             retention: Retention::default(),
             push: None,
             dead_topic: None,
+            once_secret: BTreeMap::new(),
         }
     }
 }
@@ -143,5 +154,32 @@ impl TopicSettings {
         let retention =
             Retention { acked_ms: 3_600_000, acked_max: 10_000, ..Retention::default() };
         Self { retention, push: Some(Push::of_callbacks()), ..Self::default() }
+    }
+
+    /// These settings, which take the place of those `before`, with what those remember: a header that was a secret until
+    /// now stays one of messages that are there. `None`: they are too many.
+    pub fn remembering(mut self, before: Option<&Self>, now: Millis) -> Option<Self> {
+        let Some(before) = before else { return Some(self) };
+        self.once_secret.clone_from(&before.once_secret);
+        if let Some(was) = &before.push {
+            let origin = was.origin();
+            let same = self.push.as_ref().filter(|push| push.origin() == origin);
+            let gone = |name: &String| !same.is_some_and(|push| push.is_secret(name));
+            let until = now.saturating_add(CLOCKS_DIFFER_MS);
+            for name in was.secret_names().filter(gone) {
+                let new = OnceSecret { origin: origin.clone(), until };
+                let once = self.once_secret.entry(name).or_insert_with(|| new);
+                once.until = until;
+                once.origin.take_if(|known| Some(&*known) != origin.as_ref());
+            }
+        }
+        let (known, names) = (before.secret_names(), self.secret_names());
+        (names.len() <= MAX_ONCE_SECRET || names.is_subset(&known)).then_some(self)
+    }
+
+    /// Headers that are secrets, or once were.
+    fn secret_names(&self) -> BTreeSet<String> {
+        let now = self.push.iter().flat_map(Push::secret_names);
+        self.once_secret.keys().cloned().chain(now).collect()
     }
 }

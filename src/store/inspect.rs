@@ -63,7 +63,7 @@ pub(super) fn read_snapshot(
     let extra = Extra::parse(&fields.text()?);
     let expires_at = Some(fields.int()?).filter(|at| *at > 0);
     let (written, stored) = (fields.text()?, fields.bytes()?);
-    let body = decode(body.cloned().unwrap_or(stored), &id)?;
+    let body = decode(body.cloned().unwrap_or(stored), &id, topic)?;
     let events = all_events(topic, &id, state, at, attempts, Event::read_all(&written));
     Ok(MessageSnapshot {
         id,

@@ -157,7 +157,7 @@ impl Verb for Lease {
                     last: attempts_left == 0,
                 };
                 // A place without a body: `dueq audit` finds it; here it is left out.
-                let Ok(body) = bytes(bodies.value()?).and_then(|b| decode(b, &id)) else {
+                let Ok(body) = bytes(bodies.value()?).and_then(|b| decode(b, &id, topic)) else {
                     continue;
                 };
                 messages.push(Granted {
@@ -243,10 +243,12 @@ impl Topic {
     }
 }
 
-/// Reads a stored body; a broken one is logged with its id.
-pub(crate) fn decode(stored: Bytes, id: &MessageId) -> Result<Body, CallError> {
-    Body::decode(stored).map_err(|error| {
+/// Reads a stored body, and marks what its topic took for a secret since it was stored; a broken one is logged with its id.
+pub(crate) fn decode(stored: Bytes, id: &MessageId, topic: &Topic) -> Result<Body, CallError> {
+    let mut body = Body::decode(stored).map_err(|error| {
         tracing::error!(%id, %error, "a stored message cannot be read");
         CallError::Internal
-    })
+    })?;
+    body.recall(id.published(), &topic.settings.once_secret);
+    Ok(body)
 }

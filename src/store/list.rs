@@ -79,7 +79,7 @@ impl Alone for ListSome {
                     let stored = bodies.bytes()?;
                     bytes = stored.len();
                     // A place without a body is `dueq audit`'s to find; it is no message.
-                    match decode(stored, &id) {
+                    match decode(stored, &id, topic) {
                         Ok(body) => Some(body),
                         Err(_) => continue,
                     }

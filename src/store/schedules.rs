@@ -21,7 +21,7 @@ use crate::{
     model::{CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName},
 };
 use deadpool_redis::redis::{Cmd, cmd};
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 use stored::Definition;
 
 /// Bytes of definitions in a call, about, and calls for a page.
@@ -160,7 +160,30 @@ impl Store {
         }
         let mut fields = Fields::of(answer).map_err(failed)?;
         let (state, definition) = (fields.text().map_err(failed)?, fields.bytes().map_err(failed)?);
-        stored::read(name.clone(), &state, &definition)
+        let mut schedule = stored::read(name.clone(), &state, &definition)?;
+        self.mark_schedules(std::slice::from_mut(&mut schedule)).await?;
+        Ok(schedule)
+    }
+
+    /// Marks which headers of what these publish are secrets by now, and whose: as their topic is pushed, or once was.
+    /// Not as it is known here: with an older configuration nothing might be marked, and published as it is.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    async fn mark_schedules(&self, schedules: &mut [Schedule]) -> Result<(), Error> {
+        let mut topics = HashMap::new();
+        for ScheduleSpec { topic: name, message, .. } in schedules.iter_mut().map(|s| &mut s.spec) {
+            if message.body.headers.is_empty() {
+                continue;
+            }
+            if !topics.contains_key(name) {
+                topics.insert(name.clone(), self.fresh_topic(name).await?);
+            }
+            if let Some(Some(topic)) = topics.get(name) {
+                message.body.recall(Millis::MIN, &topic.settings.once_secret);
+                topic.settings.push.iter().for_each(|push| message.body.mark_secrets(push));
+            }
+        }
+        Ok(())
     }
 
     /// Schedules by name that come after `after`, at most `limit`, fewer where they are large.
@@ -187,6 +210,7 @@ impl Store {
                 break;
             }
         }
+        self.mark_schedules(&mut items).await?;
         let next_after = items.last().map(|last| last.name.clone()).filter(|_| more);
         Ok(SchedulePage { items, next_after })
     }

@@ -104,7 +104,8 @@ impl Store {
             let topic = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
             let worked_from = topic.as_ref().map_or(NO_REVISION, |topic| topic.revision);
             let conditions = Conditions { if_match, worked_from: Some(worked_from) };
-            let settings = change(topic.as_ref().map(|topic| &topic.settings))?;
+            let before = topic.as_ref().map(|topic| &topic.settings);
+            let settings = self.remembering(change(before)?, before)?;
             let put = self.registry.put(&self.lanes, name, &settings, conditions).await;
             match put.map_err(failed)? {
                 Put::Done(created) => return Ok(created),
@@ -113,6 +114,15 @@ impl Store {
             }
         }
         Err(failed(CallError::Stale))
+    }
+
+    fn remembering(
+        &self,
+        settings: TopicSettings,
+        before: Option<&TopicSettings>,
+    ) -> Result<TopicSettings, Error> {
+        let too_many = || Error::TooManySecretHeaders("push.secret_headers".to_owned());
+        settings.remembering(before, self.now()).ok_or_else(too_many)
     }
 
     /// Changes a topic's configuration; `change` makes the new one of the present one.
@@ -133,7 +143,7 @@ impl Store {
                 Some(_) => Error::RevisionMismatch,
             })?;
             let conditions = Conditions { if_match, worked_from: Some(topic.revision) };
-            let settings = change(&topic.settings)?;
+            let settings = self.remembering(change(&topic.settings)?, Some(&topic.settings))?;
             let put = self.registry.put(&self.lanes, name, &settings, conditions).await;
             match put.map_err(failed)? {
                 Put::Done(_) => return Ok(()),

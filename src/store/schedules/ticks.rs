@@ -123,6 +123,7 @@ impl Store {
         self.lanes.backend.clock.observe(now, asked);
         let next = Some(fields.int().map_err(failed)?).filter(|at| *at > 0);
         let mut claimed = read_all(fields)?;
+        self.mark_schedules(&mut claimed).await?;
         claimed.iter_mut().for_each(|schedule| schedule.held_at = now);
         Ok((claimed, next))
     }
