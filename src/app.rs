@@ -79,8 +79,8 @@ pub enum RunError {
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
     let access = Access::new(&config)?;
     let secrets = signing_secrets(&config)?;
-    let listener = TcpListener::bind(config.listen).await;
-    let listener = listener.map_err(|error| RunError::Listen(config.listen, error))?;
+    let listener =
+        server::listen(config.listen).map_err(|error| RunError::Listen(config.listen, error))?;
     let (url, mut embedded) = match &config.redis_url {
         Some(url) => (url.clone(), None),
         None => {

@@ -112,7 +112,7 @@ pub struct Config {
     #[arg(long, env = "DUEQ_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = 16_777_216)]
     pub max_body_bytes: usize,
     /// The most bytes that all request bodies and answers in flight may take together; more is answered 503.
-    #[arg(long, env = "DUEQ_MAX_INFLIGHT_BYTES", value_name = "BYTES", default_value_t = 268_435_456, value_parser = clap::value_parser!(u64).range(1_048_576..=1_099_511_627_776))]
+    #[arg(long, env = "DUEQ_MAX_INFLIGHT_BYTES", value_name = "BYTES", default_value_t = 268_435_456, value_parser = clap::value_parser!(u64).range(2_097_152..=1_099_511_627_776))]
     pub max_inflight_bytes: u64,
     /// The most connections of clients at a time; fewer where the system allows too few open files.
     #[arg(long, env = "DUEQ_MAX_CONNECTIONS", value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -18,12 +18,16 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
+    time::Duration,
 };
+use tokio::time::{Instant, timeout_at};
 
 /// What is no larger than this may use the whole budget…
 const SMALL: usize = 64 * 1024;
 /// …and what is larger all but this part of it.
 const RESERVE: usize = 8;
+/// A client that sends so much of its body has as much time again for the next such piece.
+const PIECE: usize = 64 * 1024;
 /// Answers up to this size are not counted: the bound on connections bounds them too.
 const TINY: usize = 1024;
 /// Operations whose answers are never refused: who watches over dueq needs them most when it has no room, and they are
@@ -51,6 +55,11 @@ impl Budget {
     /// The most that a single body can hold.
     pub fn largest(&self) -> usize {
         self.all - self.all / RESERVE
+    }
+
+    /// The most that one answer may ask for where it can be made smaller: beside it there is room for others.
+    pub fn largest_answer(&self) -> usize {
+        self.largest() / 2
     }
 
     /// A hold on nothing yet.
@@ -97,16 +106,19 @@ fn overloaded() -> Problem {
 
 /// Reads a body whole. `declared`: its length, where the client says it.
 ///
-/// Errors: 413 above `limit`, 503 `overloaded`, 400 where it cannot be read.
+/// Errors: 413 above `limit`, 503 `overloaded`, 400 where it cannot be read, 408 where nothing of it, or less than a
+/// good piece, comes within `patience`.
 pub(super) async fn read(
     mut body: Body,
     limit: usize,
     declared: Option<usize>,
+    patience: Duration,
     hold: &mut Hold,
 ) -> Result<Bytes, Problem> {
     let longest = declared.unwrap_or(limit).min(limit);
     let mut whole: Vec<u8> = Vec::new();
-    while let Some(frame) = body.frame().await {
+    let (mut deadline, mut due) = (Instant::now() + patience, PIECE);
+    while let Some(frame) = timeout_at(deadline, body.frame()).await.map_err(|_| too_slow())? {
         let frame = frame.map_err(|error| {
             Problem::malformed("malformed_body", format!("the body cannot be read: {error}"))
         })?;
@@ -126,6 +138,9 @@ pub(super) async fn read(
             whole.reserve_exact(capacity - whole.len());
         }
         whole.extend_from_slice(&data);
+        if length >= due {
+            (deadline, due) = (Instant::now() + patience, length + PIECE);
+        }
     }
     Ok(whole.into())
 }
@@ -134,6 +149,11 @@ pub(super) async fn read(
 pub(super) fn too_large(limit: usize) -> Problem {
     let detail = format!("the body is larger than {limit} bytes");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+}
+
+fn too_slow() -> Problem {
+    let detail = "the body was not sent in time";
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", detail)
 }
 
 /// Counts an answer until its client has taken it. Errors: 503 `overloaded` where there is no room for it and nothing
@@ -207,6 +227,8 @@ impl http_body::Body for Held {
 mod tests {
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(60);
+
     fn used(budget: &Budget) -> usize {
         budget.used.load(Ordering::Relaxed)
     }
@@ -271,11 +293,28 @@ mod tests {
             [(&[3, 4][..], Some(7), 7), (&[1000, 1000, 1], None, 4002), (&[5], Some(5), 5)]
         {
             let mut hold = budget.hold();
-            let body = read(pieces(sizes), 100_000, declared, &mut hold).await.unwrap();
+            let body = read(pieces(sizes), 100_000, declared, PATIENCE, &mut hold).await.unwrap();
             assert_eq!(body.len(), sizes.iter().sum::<usize>());
             assert_eq!(used(&budget), held, "{sizes:?}");
         }
-        let large = read(pieces(&[60_000, 60_000]), 100_000, None, &mut budget.hold()).await;
+        let large =
+            read(pieces(&[60_000, 60_000]), 100_000, None, PATIENCE, &mut budget.hold()).await;
         assert_eq!(large, Err(too_large(100_000)));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_comes_steadily_may_take_longer_than_one_piece_of_it() {
+        let pieces = |size: usize| {
+            let pieces = futures_util::stream::unfold(0, move |n| async move {
+                tokio::time::sleep(Duration::from_millis(150)).await;
+                (n < 8).then(|| (Ok::<_, std::io::Error>(vec![b'x'; size]), n + 1))
+            });
+            Body::from_stream(pieces)
+        };
+        let (budget, patience) = (Budget::new(8 << 20), Duration::from_secs(1));
+        let steady = read(pieces(PIECE), 1 << 20, None, patience, &mut budget.hold()).await;
+        assert_eq!(steady.unwrap().len(), 8 * PIECE);
+        let trickle = read(pieces(100), 1 << 20, None, patience, &mut budget.hold()).await;
+        assert_eq!(trickle, Err(too_slow()));
     }
 }

@@ -17,7 +17,7 @@ use axum::{
 use bytes::Bytes;
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-/// How long a client may take to send a body.
+/// How long a client may take to send a body, or a good piece of it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How the document describes the `{topic}` of a path.
@@ -86,6 +86,8 @@ pub struct Payload {
     pub headers: HeaderMap,
     /// The body.
     pub bytes: Bytes,
+    /// The connection that it came by.
+    pub(super) life: Option<Arc<Life>>,
     /// Counts the body for as long as the request is worked on.
     pub(super) _hold: Hold,
 }
@@ -221,22 +223,13 @@ impl FromRequest<AppState> for Payload {
         life.inspect(|life| life.waits());
         let read = match length {
             Some(length) if length > limit => Err(budget::too_large(limit)),
-            _ => in_time(budget::read(body, limit, length, &mut hold)).await,
+            _ => budget::read(body, limit, length, BODY_TIMEOUT, &mut hold).await,
         };
-        life.inspect(|life| match &read {
-            Ok(_) => life.works(),
-            Err(_) => life.refuse_body(),
-        });
-        Ok(Self { headers: parts.headers, bytes: read?, _hold: hold })
+        let bytes = read?;
+        life.inspect(|life| life.has_read_body());
+        let life = life.cloned();
+        Ok(Self { headers: parts.headers, bytes, life, _hold: hold })
     }
-}
-
-/// A client may take so long to send a body.
-async fn in_time(read: impl Future<Output = Result<Bytes, Problem>>) -> Result<Bytes, Problem> {
-    tokio::time::timeout(BODY_TIMEOUT, read).await.unwrap_or_else(|_| {
-        let detail = "the body was not sent in time";
-        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", detail))
-    })
 }
 
 impl Payload {

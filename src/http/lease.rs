@@ -25,7 +25,7 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 use utoipa::ToSchema;
 
 /// What a consumer asks for; every field may be left out.
@@ -196,7 +196,7 @@ pub async fn lease_messages(
     let mut fields = payload.json_or_none()?;
     let asked = Asked::read(&mut fields);
     fields.finish()?;
-    serve(&state, &[topic], asked).await
+    serve(&state, &[topic], asked, payload).await
 }
 
 /// What a consumer asks for, whatever the topics.
@@ -215,12 +215,17 @@ impl Asked {
     }
 }
 
-/// Acks and leases.
+/// Acks and leases, as was read from `payload`.
 pub(super) async fn serve(
     state: &AppState,
     topics: &[TopicName],
-    Asked { want, wait, acks }: Asked,
+    Asked { mut want, wait, acks }: Asked,
+    payload: Payload,
 ) -> Result<Response<Body>, Problem> {
+    // A long poll would hold the body's memory for a minute.
+    let life = payload.life.clone();
+    drop(payload);
+    want.max_bytes = want.max_bytes.min(state.budget.largest_answer() as u64);
     // Also where no callback has come yet, and so there is no such topic.
     if topics.iter().any(TopicName::is_callbacks) {
         return Err(Error::TopicIsPushed.into());
@@ -231,7 +236,15 @@ pub(super) async fn serve(
     }
     // Put in first, so sent first.
     let acked = state.store.ack_batch(&acks);
-    let (acked, grants) = tokio::join!(acked, state.rooms.lease(topics, want, wait));
+    let mut is_cut = false;
+    let cut = async {
+        match &life {
+            Some(life) => life.polls_until_cut().await,
+            None => pending().await,
+        }
+        is_cut = true;
+    };
+    let (acked, grants) = tokio::join!(acked, state.rooms.lease_until(topics, want, wait, cut));
     let outcomes = acks
         .iter()
         .zip(acked)
@@ -244,7 +257,12 @@ pub(super) async fn serve(
     };
     // All from one topic, whose name grants know that can still go back.
     let topic = grants.topic().unwrap_or(&topics[0]).clone();
-    respond(state, &topic, grants, outcomes)
+    let mut response = respond(state, &topic, grants, outcomes)?;
+    if is_cut {
+        // The place is somebody else's now.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
 }
 
 fn read_want(fields: &mut Fields<'_>) -> (Want, Duration) {

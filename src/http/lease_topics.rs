@@ -60,7 +60,7 @@ pub async fn lease_from_topics(
     let topics = read_topics(&mut fields);
     let asked = Asked::read(&mut fields);
     fields.finish()?;
-    serve(&state, &topics, asked).await
+    serve(&state, &topics, asked, payload).await
 }
 
 /// The names; what is wrong with them is noted in `fields`.

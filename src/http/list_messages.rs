@@ -15,6 +15,9 @@ use axum::{
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
+/// Bytes of bodies on a page.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
 /// A state that messages are listed by: `delayed`, not due yet; `ready`, due; `leased`, held by consumers; `dead`, their
 /// attempts used up; `acked`, kept after their ack.
 #[derive(ToSchema)]
@@ -95,7 +98,8 @@ pub async fn list_messages(
     let list = MessagesCursor(&name, listed);
     let after = read_cursor(&mut fields, |cursor| list.open(cursor));
     fields.finish()?;
-    let listing = state.store.list_messages(&name, listed, after.as_ref(), limit, payload);
+    let bytes = payload.then(|| PAGE_BYTES.min(state.budget.largest_answer()));
+    let listing = state.store.list_messages(&name, listed, after.as_ref(), limit, bytes);
     let (topic, page) = listing.await?;
     let items = page.items.iter().map(|found| Message::listed(&topic, found));
     let items = items.collect::<Result<_, _>>()?;

@@ -5,7 +5,7 @@ use super::{
     stream::Stream,
 };
 use axum::{Router, extract::Request};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
@@ -13,10 +13,12 @@ use hyper_util::{
 };
 use std::{
     future::Future,
+    io,
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// A request's head must be there this long after the connection is ready for it; then the connection is closed.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(25);
@@ -27,6 +29,23 @@ const HEAD_FIELDS: usize = 512;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What goes wrong for every connection is logged for some.
 const WARN_EVERY: Duration = Duration::from_secs(1);
+
+/// What the system may hold of an answer that its client has not taken yet; Linux doubles it. Left to itself it takes 4 MB
+/// in: it could not be seen that the client reads, and no budget counts it.
+const SEND_BUFFER: u32 = 128 * 1024;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// Listens on this address. Errors: the system's.
+pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As a restart must not wait for connections of before that are still closing.
+    socket.set_reuseaddr(true)?;
+    // Connections that are accepted inherit it.
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG)
+}
 
 /// Serves `router` on at most so many connections until `stop`, then finishes the requests under way, for at most `drain`.
 pub async fn serve(
@@ -93,13 +112,13 @@ fn connection(
     let stream = TokioIo::new(Stream::new(stream, life.clone()));
     let router = TowerToHyperService::new(router);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        life.works();
+        life.begins(!request.body().is_end_stream());
         request.extensions_mut().insert(life.clone());
         let answer = hyper::service::Service::call(&router, request);
         let life = life.clone();
         async move {
             let answer = answer.await;
-            life.waits();
+            life.answers();
             answer
         }
     });

@@ -19,6 +19,8 @@ use tokio::{
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// …and so is one that takes less than this of it in that time.
 const ENOUGH: usize = 64 * 1024;
+/// Of a client that sends or takes so much, it is noted that it does.
+const PROGRESS: usize = 8 * 1024;
 /// What a client still sends that was refused is read for so long: closed at once, the connection would be reset, and the
 /// client might never see the answer (RFC 9112, 9.6).
 const LINGER: Duration = Duration::from_secs(2);
@@ -30,6 +32,8 @@ const READ: u64 = 8 * 1024 - 1;
 pub(super) struct Stream {
     tcp: Take<TcpStream>,
     life: Arc<Life>,
+    /// Bytes read and written since progress was noted last.
+    moved: usize,
     /// While the client does not read.
     unread: Option<Unread>,
     /// While the client may still send what was refused.
@@ -50,9 +54,18 @@ impl Stream {
         Self {
             tcp: tcp.take(READ),
             life,
+            moved: 0,
             unread: None,
             lingering: None,
             departure: Departure::default(),
+        }
+    }
+
+    fn moves(&mut self, bytes: usize) {
+        self.moved += bytes;
+        if self.moved >= PROGRESS {
+            self.moved = 0;
+            self.life.progresses();
         }
     }
 
@@ -75,12 +88,12 @@ impl Stream {
             }
             Poll::Ready(Ok(bytes)) => {
                 if let Some(unread) = &mut self.unread {
-                    self.life.waits();
                     unread.taken += bytes;
                     if unread.taken >= ENOUGH {
                         self.unread = None;
                     }
                 }
+                self.moves(*bytes);
             }
             Poll::Ready(Err(_)) => {}
         }
@@ -96,7 +109,10 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         self.departure.reads();
         self.tcp.set_limit(READ);
-        Pin::new(&mut self.tcp).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.tcp).poll_read(cx, buf);
+        self.moves(buf.filled().len() - before);
+        read
     }
 }
 
@@ -126,6 +142,7 @@ impl AsyncWrite for Stream {
     /// hyper flushes once it has written all that it has, and whenever it looks after a connection whose answer is not ready.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.unread = None;
+        self.life.wrote_all();
         let this = &mut *self;
         if this.departure.poll(this.tcp.get_ref(), cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
@@ -135,7 +152,7 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(self.tcp.get_mut()).poll_shutdown(cx))?;
-        if !self.life.refused_body() {
+        if self.lingering.is_none() && !self.life.owes_body(LINGER) {
             return Poll::Ready(Ok(()));
         }
         let end = self.lingering.get_or_insert_with(|| Box::pin(sleep(LINGER)));

@@ -26,8 +26,6 @@ const LIST_MESSAGES: u64 = 256;
 const FORECAST_BUCKETS: u64 = 128;
 /// Bytes of bodies in one call that lists.
 const LIST_BYTES: usize = 256 * 1024;
-/// Bytes of bodies on a page.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// A request that works through many messages ends after this long, and says what remains.
 const LONGEST: Duration = Duration::from_secs(20);
 
@@ -89,7 +87,7 @@ impl Store {
         }
     }
 
-    /// A page of the messages of one state, at most `limit`; with payloads it ends before 4 MiB of them, but never
+    /// A page of the messages of one state, at most `limit`; with payloads it ends before so many bytes of them, but never
     /// without a message where there is one.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
@@ -99,7 +97,7 @@ impl Store {
         state: State,
         after: Option<&ListCursor>,
         limit: u64,
-        payload: bool,
+        payload_bytes: Option<usize>,
     ) -> Result<(Arc<Topic>, MessagePage), Error> {
         // What time has brought is carried out before the first page, so that it stands where it belongs.
         if after.is_none() {
@@ -111,6 +109,7 @@ impl Store {
             }
         }
         let mut last = after.cloned();
+        let most_bytes = payload_bytes.unwrap_or(usize::MAX);
         let (mut items, mut bytes) = (Vec::new(), 0);
         loop {
             let list = async |topic| {
@@ -118,14 +117,14 @@ impl Store {
                     state,
                     limit: LIST_MESSAGES.min(limit - items.len() as u64),
                     after: last.clone(),
-                    body_bytes: payload.then(|| LIST_BYTES.min(PAGE_BYTES - bytes)),
+                    body_bytes: payload_bytes.map(|most| LIST_BYTES.min(most - bytes)),
                 };
                 self.lanes.submit_alone(&topic, some).await
             };
             let (topic, some) = self.of_topic(name, list).await?;
             let (mut more, before) = (some.more, items.len());
             for Listed { message, cursor, bytes: size } in some.items {
-                if !items.is_empty() && bytes + size > PAGE_BYTES {
+                if !items.is_empty() && bytes + size > most_bytes {
                     more = true;
                     break;
                 }
@@ -133,7 +132,7 @@ impl Store {
                 items.push(message);
                 last = Some(cursor);
             }
-            let full = items.len() as u64 >= limit || bytes >= PAGE_BYTES;
+            let full = items.len() as u64 >= limit || bytes >= most_bytes;
             if !more || full || items.len() == before {
                 let next = last.filter(|_| more && !items.is_empty());
                 return Ok((topic, MessagePage { items, next }));

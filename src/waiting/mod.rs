@@ -14,6 +14,7 @@ use crate::{
 };
 use hall::Hall;
 use std::{
+    future::pending,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -92,6 +93,17 @@ impl WaitingRooms {
         want: Want,
         wait: Duration,
     ) -> Result<Grants, Error> {
+        self.lease_until(topics, want, wait, pending()).await
+    }
+
+    /// As [`WaitingRooms::lease`]; the wait also ends with `cut`, which begins with it.
+    pub async fn lease_until(
+        &self,
+        topics: &[TopicName],
+        want: Want,
+        wait: Duration,
+        cut: impl Future<Output = ()>,
+    ) -> Result<Grants, Error> {
         let start = Instant::now();
         let end = start + wait;
         let late = end + LOOK;
@@ -119,6 +131,7 @@ impl WaitingRooms {
             grants = &mut granted => return Ok(grants.unwrap_or_default()),
             () = tokio::time::sleep_until(end) => {}
             () = self.closed() => {}
+            () = cut => {}
         }
         if seats.stand_up() {
             return Ok(Grants::default());

@@ -99,3 +99,110 @@ async fn who_waits_for_dueq_keeps_its_connection_while_others_are_closed() {
     let answer = poll.answer("the poll", SOON).await.expect("an answer").expect(200);
     assert_eq!(answer.json()["messages"].as_array().unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn who_goes_on_sending_keeps_its_connection_while_others_keep_silent() {
+    let dueq = Dueq::on(&shared().await.redis).args(["--max-connections", "4"]).start().await;
+    let topic = topic("crowd");
+    let mut upload = Wire::connect(dueq.addr()).await;
+    let head = format!(
+        "POST /topics/{topic}/messages/raw HTTP/1.1\r\nhost: localhost\r\ncontent-length: 200000"
+    );
+    assert!(upload.request(&head, b"").await);
+    let mut silent = Vec::new();
+    for _ in 0..25 {
+        for _ in 0..2 {
+            silent.push(Wire::connect(dueq.addr()).await);
+        }
+        assert!(upload.write(&[b'x'; 8_000]).await, "closed after {} others", silent.len());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    upload.answer("the upload", SOON).await.expect("an answer").expect(201);
+}
+
+#[tokio::test]
+async fn where_all_places_are_long_polls_the_oldest_ends_for_whoever_comes() {
+    let dueq = Dueq::on(&shared().await.redis).args(["--max-connections", "3"]).start().await;
+    let topic = topic("crowd");
+    let body = "{\"wait_ms\":60000}";
+    let head = format!(
+        "POST /topics/{topic}/lease HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}",
+        body.len()
+    );
+    let mut polls = Vec::new();
+    for _ in 0..3 {
+        let mut poll = Wire::connect(dueq.addr()).await;
+        assert!(poll.request(&head, body.as_bytes()).await);
+        polls.push(poll);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let start = Instant::now();
+    dueq.client().get_path("/healthz").await.expect(200);
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    let answer = polls[0].answer("the oldest", SOON).await.expect("an answer").expect(200);
+    assert_eq!(answer.json()["messages"], json!([]));
+    assert_eq!(answer.header("connection"), "close");
+    let others = polls[2].closes_within(Duration::from_millis(300)).await;
+    assert!(!others, "one place was wanted");
+}
+
+#[tokio::test]
+async fn a_refusal_is_seen_by_who_sends_its_whole_body_first() {
+    let redis = &shared().await.redis;
+    let open = Dueq::on(redis).start().await;
+    let closed =
+        Dueq::on(redis).args(["--api-key", "a-key-of-thirty-two-characters-ab"]).start().await;
+    let body = vec![b' '; 8_000_000];
+    for (dueq, request, more, status) in [
+        (&closed, "POST /topics/t/messages", "", 401),
+        (&open, "POST /topics/t/messages", "\r\norigin: http://elsewhere", 403),
+        (&open, "POST /topics/_t/messages", "", 403),
+        (&open, "POST /nothing", "", 404),
+        (&open, "PUT /topics/t/messages", "", 405),
+        (&open, "POST /topics/a..b/messages", "", 400),
+    ] {
+        let mut wire = Wire::connect(dueq.addr()).await;
+        let head = format!(
+            "{request} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {}{more}",
+            body.len()
+        );
+        assert!(wire.request(&head, &body).await, "{status} {request}: closed meanwhile");
+        let answer = wire.answer(request, SOON).await.expect("an answer");
+        assert_eq!(answer.status, status, "{request}: {answer}");
+    }
+}
+
+/// Bytes that the system holds of what was written to this client.
+fn unread(dueq: &Dueq, client: &TcpStream) -> u64 {
+    let hex = |port: &str| format!(":{:04X}", port.parse::<u16>().unwrap());
+    let local = hex(dueq.addr().rsplit(':').next().unwrap());
+    let remote = hex(&client.local_addr().unwrap().port().to_string());
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let fields = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut held = fields.filter(|f| f[1].ends_with(&local) && f[2].ends_with(&remote));
+    held.next().map_or(0, |f| u64::from_str_radix(f[4].split(':').next().unwrap(), 16).unwrap())
+}
+
+#[tokio::test]
+async fn the_system_holds_little_of_an_answer_so_that_reading_it_is_seen() {
+    let dueq = Dueq::on(&shared().await.redis).start().await;
+    let (client, topic) = (dueq.client(), topic("unread"));
+    let large = "x".repeat(250_000);
+    for _ in 0..16 {
+        client.published(&topic, json!({"payload": large})).await;
+    }
+    let mut stream = narrow(dueq.addr()).await;
+    let path = format!("/topics/{topic}/messages?state=ready&payload=true");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let held = eventually("the answer stands still", || async {
+        let before = unread(&dueq, &stream);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let now = unread(&dueq, &stream);
+        (now > 0 && now == before).then_some(now)
+    })
+    .await;
+    assert!(held <= 300 * 1024, "{held}");
+}

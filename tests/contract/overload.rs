@@ -8,10 +8,10 @@ use crate::harness::*;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// The least budget: 1 MiB, of which an eighth is for what is small.
+/// The least budget: 2 MiB, of which an eighth is for what is small.
 async fn narrow() -> Dueq {
     let redis = &shared().await.redis;
-    Dueq::on(redis).args(["--max-inflight-bytes", "1048576"]).start().await
+    Dueq::on(redis).args(["--max-inflight-bytes", "2097152"]).start().await
 }
 
 /// A publish that says it has so many bytes and has sent these.
@@ -28,9 +28,9 @@ async fn half(dueq: &Dueq, topic: &str, declared: usize, sent: usize) -> Wire {
 async fn bodies_beyond_the_budget_are_refused_and_small_ones_pass() {
     let dueq = narrow().await;
     let (client, topic) = (dueq.client(), topic("overload"));
-    let first = half(&dueq, &topic, 600_000, 500_000).await;
+    let first = half(&dueq, &topic, 1_000_000, 900_000).await;
     let answer = eventually("the budget is used", || async {
-        let mut second = half(&dueq, &topic, 600_000, 599_000).await;
+        let mut second = half(&dueq, &topic, 1_000_000, 999_000).await;
         // Where the first is not read yet, this one waits for its end.
         tokio::time::timeout(Duration::from_secs(3), second.answer("half", SOON)).await.ok()?
     })
@@ -43,7 +43,7 @@ async fn bodies_beyond_the_budget_are_refused_and_small_ones_pass() {
     }
     drop(first);
     eventually("room again", || async {
-        let body = vec![b'x'; 600_000];
+        let body = vec![b'x'; 1_000_000];
         let answer = client.publish_raw(&topic, "", None, &body).await;
         // Read, and then refused by the topic.
         (answer.status == 413).then(|| answer.problem(413, "payload_too_large"))
@@ -66,7 +66,7 @@ async fn what_is_declared_and_not_sent_takes_no_room() {
 #[tokio::test]
 async fn a_body_that_never_finds_room_is_too_large() {
     let dueq = narrow().await;
-    let body = vec![b'x'; 1_000_000];
+    let body = vec![b'x'; 2_000_000];
     let answer = dueq.client().publish_raw(&topic("overload"), "", None, &body).await;
     answer.problem(413, "body_too_large");
 }
@@ -79,15 +79,19 @@ async fn what_is_granted_and_finds_no_room_in_the_answer_goes_back_at_once() {
     for _ in 0..6 {
         client.published(&topic, json!({"payload": large, "max_attempts": 1})).await;
     }
+    let _body = half(&dueq, &topic, 1_600_000, 1_590_000).await;
+    let page = format!("/topics/{topic}/messages?state=ready&payload=true");
+    let refused = eventually("the budget is used", || async {
+        let answer = client.get_path(&page).await;
+        (answer.status != 200).then_some(answer)
+    })
+    .await;
+    refused.problem(503, "overloaded");
     let all = json!({"max_messages": 6});
     for _ in 0..3 {
         let answer = client.lease(&topic, all.clone()).await.problem(503, "overloaded");
         assert_eq!(answer.header("retry-after"), "1");
     }
-    client
-        .get_path(&format!("/topics/{topic}/messages?state=ready&payload=true"))
-        .await
-        .problem(503, "overloaded");
     let held = client.lease_one_with(&topic, json!({"max_messages": 1})).await;
     let acks = json!([{"id": held["id"], "lease_token": held["lease_token"]}]);
     let both = json!({"max_messages": 6, "max_bytes": 16_777_216, "acks": acks});
@@ -100,4 +104,59 @@ async fn what_is_granted_and_finds_no_room_in_the_answer_goes_back_at_once() {
         client.ack_leased(&message).await.expect(204);
     }
     assert_eq!(client.total(&topic, "acked").await, 6);
+}
+
+#[tokio::test]
+async fn no_lease_and_no_page_wants_more_than_the_budget_has() {
+    let dueq = narrow().await;
+    let (client, topic) = (dueq.client(), topic("overload"));
+    let large = "x".repeat(250_000);
+    for _ in 0..10 {
+        client.published(&topic, json!({"payload": large})).await;
+    }
+    let page = format!("/topics/{topic}/messages?state=ready&payload=true");
+    let page = client.get_path(&page).await.expect(200).json();
+    assert_eq!(page["items"].as_array().unwrap().len(), 3, "of 250 kB each");
+    assert!(page["next_cursor"].is_string());
+    let mut leased = 0;
+    while leased < 10 {
+        let all = json!({"max_messages": 10, "max_bytes": 16_777_216});
+        let answer = client.lease(&topic, all).await.expect(200).json();
+        let some = answer["messages"].as_array().unwrap().len();
+        assert!(some > 0);
+        leased += some;
+    }
+}
+
+#[tokio::test]
+async fn the_largest_message_is_leased_with_the_least_budget() {
+    let dueq = narrow().await;
+    let (client, topic) = (dueq.client(), topic("overload"));
+    client.configure(&topic, json!({"max_payload_bytes": 1_048_576})).await;
+    client.publish_raw(&topic, "", None, &vec![b'x'; 1_048_576]).await.expect(201);
+    client.lease_one(&topic).await;
+}
+
+#[tokio::test]
+async fn a_long_poll_holds_no_room_for_the_body_that_it_began_with() {
+    let dueq = narrow().await;
+    let (client, topic) = (dueq.client(), topic("overload"));
+    let mut polls = Vec::new();
+    for (path, body) in [
+        (format!("/topics/{topic}/lease"), "{\"wait_ms\":30000".to_owned()),
+        ("/lease".to_owned(), format!("{{\"wait_ms\":30000,\"topics\":[\"{topic}\",\"{topic}2\"]")),
+    ] {
+        let mut wire = Wire::connect(dueq.addr()).await;
+        let body = format!("{body}{}}}", " ".repeat(1_500_000));
+        let length = body.len();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {length}"
+        );
+        assert!(wire.request(&head, body.as_bytes()).await);
+        polls.push(wire);
+        waiters(&client, polls.len() as u32).await;
+    }
+    let answer = client.publish_raw(&topic, "", None, &vec![b'x'; 1_500_000]).await;
+    answer.problem(413, "payload_too_large");
 }

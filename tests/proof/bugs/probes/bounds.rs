@@ -11,7 +11,7 @@ use crate::proof::bugs::scene::Scene;
 use crate::proof::stage::{Report, Setting};
 
 /// The least budget of bytes.
-const LEAST: [&str; 2] = ["--max-inflight-bytes", "1048576"];
+const LEAST: [&str; 2] = ["--max-inflight-bytes", "2097152"];
 
 /// Two bodies come in half that do not find room together.
 pub async fn half_bodies(setting: Setting) -> Report {
@@ -20,10 +20,10 @@ pub async fn half_bodies(setting: Setting) -> Report {
     for _ in 0..2 {
         let mut wire = Wire::connect(scene.dueq[0].addr()).await;
         let head = format!(
-            "POST /topics/{}/messages/raw HTTP/1.1\r\nhost: localhost\r\ncontent-length: 800000",
+            "POST /topics/{}/messages/raw HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1200000",
             scene.topic
         );
-        wire.request(&head, &vec![b'x'; 790_000]).await;
+        wire.request(&head, &vec![b'x'; 1_190_000]).await;
         wires.push(wire);
     }
     let mut refused = 0;
@@ -34,7 +34,7 @@ pub async fn half_bodies(setting: Setting) -> Report {
         }
     }
     scene.demand(refused > 0, "I15 bounds", || {
-        "1.6 MB of bodies are held, where 1 MiB is allowed".to_owned()
+        "2.4 MB of bodies are held, where 2 MiB is allowed".to_owned()
     });
     scene.end().await
 }
@@ -51,7 +51,14 @@ pub async fn grants_without_room(setting: Setting) -> Report {
         client.publish(&format!("{}-large", scene.topic), large).await;
     }
     let large = format!("{}-large", scene.topic);
+    let mut body = Wire::connect(scene.dueq[0].addr()).await;
+    let head = format!(
+        "POST /topics/{large}/messages/raw HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1600000"
+    );
+    body.request(&head, &vec![b'x'; 1_590_000]).await;
+    sleep(Duration::from_millis(500)).await;
     client.lease(&large, json!({"max_messages": 6})).await.problem(503, "overloaded");
+    drop(body);
     sleep(Duration::from_millis(300)).await;
     let ready = client.count(&large, "ready").await;
     scene.demand(ready == 6, "I12 liveness", || {
