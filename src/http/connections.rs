@@ -213,13 +213,14 @@ impl Connections {
                 life.cut.notify_waiters();
             }
         }
-        waiting.retain(|(ms, ..)| *ms >= GRACE_MS);
+        let goes_on =
+            |ms: u64, life: &Life| ms < STALLED_MS && life.phase.load(Ordering::Relaxed) != IDLE;
+        // Whoever goes on with a request stays as long as there is anybody else, who may have to come of age first.
+        let others = waiting.iter().any(|(ms, life, _)| !goes_on(*ms, life));
+        waiting.retain(|(ms, life, _)| *ms >= GRACE_MS && !(others && goes_on(*ms, life)));
         let some = (self.most / PART).max(1);
         if waiting.len() > some {
-            waiting.select_nth_unstable_by_key(some, |(ms, life, _)| {
-                let goes_on = *ms < STALLED_MS && life.phase.load(Ordering::Relaxed) != IDLE;
-                (goes_on, Reverse(*ms))
-            });
+            waiting.select_nth_unstable_by_key(some, |(ms, ..)| Reverse(*ms));
         }
         waiting.iter().take(some).for_each(|(.., task)| task.abort());
     }
