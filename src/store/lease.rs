@@ -51,6 +51,8 @@ pub(crate) struct Leased {
     pub next_at: Option<Millis>,
     /// The call reached its bounds: ask again at once.
     pub more: bool,
+    /// It removed what had expired, which may go on for long.
+    pub cleared: bool,
 }
 
 impl Lease {
@@ -113,7 +115,8 @@ impl Verb for Lease {
         let more = fields.int()? == 1;
         topic.counters.lease_expired.inc_by(fields.int()? as u64);
         topic.saw_deaths(fields.int()?, now);
-        topic.counters.expired.inc_by(fields.int()? as u64);
+        let expired = fields.int()? as u64;
+        topic.counters.expired.inc_by(expired);
         let max_attempts = fields.int()?;
         let epoch = Epoch::parse(&fields.text()?).unwrap_or_default();
         let (mut found, mut bodies) = (fields.fields()?, fields.fields()?);
@@ -179,7 +182,12 @@ impl Verb for Lease {
                 record_late(&messages, &ticket.verb.home.lanes, topic);
             }
             let home = (!messages.is_empty()).then(|| (ticket.verb.home.clone(), topic.clone()));
-            answers.push(Ok(Leased { grants: Grants { messages, home }, next_at, more }));
+            answers.push(Ok(Leased {
+                grants: Grants { messages, home },
+                next_at,
+                more,
+                cleared: expired > 0,
+            }));
         }
         topic.plenty.store(plenty, Ordering::Relaxed);
         topic.sweep_by(now, first_end);
@@ -206,7 +214,8 @@ impl Verb for Lease {
             lease_expires_at: now + topic.lease_ms(&self.want),
         };
         let messages = vec![message; self.want.max_messages as usize];
-        Leased { grants: Grants { messages, home: None }, next_at: None, more: false }
+        let grants = Grants { messages, home: None };
+        Leased { grants, next_at: None, more: false, cleared: false }
     }
 }
 

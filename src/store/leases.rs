@@ -87,7 +87,8 @@ impl Store {
             // A call is bounded, so a want may take several. One that has nothing yet was crowded out by those before it
             // in the same call; one that has something, and got no more, leaves the rest to others.
             let met = left.max_messages == 0 || left.max_bytes == 0;
-            if !leased.more || met || (begun && got == 0) || Instant::now() >= until {
+            let late = (got == 0 || leased.cleared) && Instant::now() >= until;
+            if !leased.more || met || (begun && got == 0) || late {
                 return Ok(outcome);
             }
         }
@@ -120,7 +121,9 @@ impl Store {
                 continue;
             }
             let outcome = |answer: Result<Leased, CallError>| match answer {
-                Ok(Leased { grants, next_at, more }) => Ok(LeaseOutcome { grants, next_at, more }),
+                Ok(Leased { grants, next_at, more, .. }) => {
+                    Ok(LeaseOutcome { grants, next_at, more })
+                }
                 Err(error) => Err(failed(error)),
             };
             let mut answers = answers.into_iter();

@@ -1,3 +1,5 @@
+//! What a lane takes of what waits, and in which order.
+
 use super::*;
 use crate::{
     model::{Epoch, Member, MessageId, Seal},
