@@ -18,6 +18,7 @@ mod events;
 mod faults;
 mod instances;
 mod kept;
+mod later;
 mod limits;
 mod masking;
 mod metrics;
