@@ -223,8 +223,7 @@ pub(super) async fn serve(
     payload: Payload,
 ) -> Result<Response<Body>, Problem> {
     // A long poll would hold the body's memory for a minute.
-    let life = payload.life.clone();
-    drop(payload);
+    let life = { payload }.life;
     want.max_bytes = want.max_bytes.min(state.budget.largest_answer() as u64);
     // Also where no callback has come yet, and so there is no such topic.
     if topics.iter().any(TopicName::is_callbacks) {
@@ -259,7 +258,6 @@ pub(super) async fn serve(
     let topic = grants.topic().unwrap_or(&topics[0]).clone();
     let mut response = respond(state, &topic, grants, outcomes)?;
     if is_cut {
-        // The place is somebody else's now.
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)
