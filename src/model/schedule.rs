@@ -168,7 +168,7 @@ impl Timing {
         match self {
             Self::Cron(cron) => cron.next_after(at),
             Self::Every { every_ms, anchor_ms } => {
-                let passed = (at - anchor_ms).div_euclid(*every_ms).max(0);
+                let passed = at.saturating_sub(*anchor_ms).div_euclid(*every_ms).max(0);
                 passed.checked_add(1)?.checked_mul(*every_ms)?.checked_add(*anchor_ms)
             }
         }
@@ -195,7 +195,7 @@ impl Timing {
         let mut ticks: Vec<_> = match self {
             Self::Cron(cron) => cron.back_from(now).take(most).take_while(since).collect(),
             Self::Every { every_ms, anchor_ms } => {
-                let last = now - (now - anchor_ms).rem_euclid(*every_ms);
+                let last = now - now.saturating_sub(*anchor_ms).rem_euclid(*every_ms);
                 let back = (0..most as Millis).map(|back| last - back * every_ms);
                 back.take_while(since).collect()
             }

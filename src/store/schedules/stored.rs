@@ -117,7 +117,7 @@ fn read_parts(name: &ScheduleName, state: &str, definition: &[u8]) -> Option<Sch
         last_message_id: MessageId::parse(last_id).ok(),
         last_error: (!last_error.is_empty()).then(|| last_error.to_owned()),
         revision,
-        claimed_at,
+        claimed_at: claimed_at.max(0),
         held_at: 0,
         generation,
     })
