@@ -96,6 +96,7 @@ async fn a_message_that_waits_for_a_place_holds_its_key() {
     let next = client.publish(&topic, message).await.expect(201).text("id");
     assert_ne!(next, first);
     gone(&client, &next).await;
+    receiver.wait_for(5).await;
     assert!(receiver.count() == 5 && at < 5, "{}", receiver.count());
 }
 
