@@ -113,7 +113,8 @@ async fn a_host_that_never_answers_does_not_make_another_late() {
     let mut late: Vec<i64> = calls.iter().map(late).collect();
     late.sort();
     assert!(late[0] >= 0, "early: {late:?}");
-    assert!(late[50] < 200 && late[98] < 1000, "late: {late:?}");
+    // Behind the other host's calls they would be late by its time-out; a busy machine is late by less.
+    assert!(late[50] < 1_000 && late[98] < 2_500, "late: {late:?}");
     assert!(stuck.most_under_way() <= 8, "{}", stuck.most_under_way());
     client.delete_topic(&topic, "?force=true").await.expect(204);
 }

@@ -27,23 +27,28 @@ pub async fn endurance(setting: Setting) -> Report {
     // An allocator keeps what it got, and that is settled after the first turns; 1 KiB a request would be more.
     let most_kib = if setting.messages > 0 { 16 * 1024 } else { 4 * 1024 };
     let pid = crew.instances[0].pid();
-    let (mut requests, mut before) = (0, 0);
-    for turn in 0..WARM + turns {
-        if turn == WARM {
-            before = memory_kib(pid).unwrap_or(0);
-            requests = 0;
-        }
-        for _ in 0..TIMES {
+    for _ in 0..WARM * TIMES {
+        work(&client, &topic).await;
+    }
+    // What is kept for ever grows each time. What the allocator took once, because a busy machine did more at once, does not.
+    let mut grown = usize::MAX;
+    for _ in 0..3 {
+        let before = memory_kib(pid).unwrap_or(0);
+        let mut requests = 0;
+        for _ in 0..turns * TIMES {
             requests += work(&client, &topic).await;
         }
+        sleep(Duration::from_millis(300)).await;
+        let after = memory_kib(pid).unwrap_or(0);
+        findings.tell(format!("{requests} requests, memory {before} → {after} KiB"));
+        findings.demand(before > 0 && requests > 1_000, BITE, || format!("{requests} requests"));
+        grown = grown.min(after.saturating_sub(before));
+        if grown < most_kib {
+            break;
+        }
     }
-    sleep(Duration::from_millis(300)).await;
-    let after = memory_kib(pid).unwrap_or(0);
-    let grown = after.saturating_sub(before);
-    findings.tell(format!("{requests} requests, memory {before} → {after} KiB"));
-    findings.demand(before > 0 && requests > 1_000, BITE, || format!("{requests} requests"));
     findings.demand(grown < most_kib, "no growth", || {
-        format!("{grown} KiB more after {requests} requests that leave nothing behind")
+        format!("{grown} KiB more, three times, after requests that leave nothing behind")
     });
     findings.tally().published += client.total(&topic, "published").await as u64;
     findings.audit(&crew.redis, &client, &topic).await;
