@@ -9,26 +9,48 @@ local function count_live(k, now, ended)
 end
 
 -- The messages that wait and are not leased, for whoever drops the earliest due of them. The earliest of each set and of each
--- priority is looked up once, so a call costs a look for each priority, and not each drop. Returns four functions: one
--- dooms the earliest and returns it, or false where there is none; the next drops the doomed, all at once; the third notes
--- a message that the same call puts where it waits, and the last one that has left meanwhile.
+-- priority is looked up once and kept in a heap, so a call costs a look for each priority, and not each drop. Returns four
+-- functions: one dooms the earliest and returns it, or false where there is none; the next drops the doomed, all at once; the
+-- third notes a message that the same call puts where it waits, and the last one that has left meanwhile.
 local function queue_of(k)
-  -- The first of each source, a set or a priority, and what this call has put there: members, and by index dues, sources,
-  -- and an order of what is due at once: without a priority first, then higher ones first, then as published.
-  local members, dues, sources, orders, noted = {}, {}, {}, {}, 0
+  -- The first of each source, a set or a priority, and what this call has put there: { member, due, order, source }. The
+  -- order is that of what is due at once: without a priority first, then higher ones first, then as published.
+  local heap, size, noted = {}, 0, 0
+  local function before(a, b) return a[2] < b[2] or (a[2] == b[2] and a[3] < b[3]) end
+  local function sift_down(entry)
+    local at = 1
+    while 2 * at <= size do
+      local child = 2 * at
+      if child < size and before(heap[child + 1], heap[child]) then child = child + 1 end
+      if not before(heap[child], entry) then break end
+      heap[at], at = heap[child], child
+    end
+    heap[at] = entry
+  end
+  local function push(entry)
+    size = size + 1
+    local at = size
+    while at > 1 do
+      local parent = math.floor(at / 2)
+      if not before(entry, heap[parent]) then break end
+      heap[at], at = heap[parent], parent
+    end
+    heap[at] = entry
+  end
+
   for class, key in ipairs({ k.delayed, k.delayed_prio }) do
-    local list, place = redis.call('ZRANGE', key, 0, 3, 'WITHSCORES'), #members + 1
+    local list = redis.call('ZRANGE', key, 0, 3, 'WITHSCORES')
     if list[1] then
-      members[place], dues[place], orders[place] = list[1], tonumber(list[2]), class * 1000
-      sources[place] = { key = key, list = list, at = 1, seen = #list / 2, round = 0 }
+      local source = { key = key, list = list, at = 1, seen = #list / 2, round = 0 }
+      push({ list[1], tonumber(list[2]), class * 1000, source })
     end
   end
   local first = redis.call('ZRANGE', k.ready, 0, 0, 'WITHSCORES')
   while first[1] do
-    local due, place = rank_due(first[2]), #members + 1
+    local due = rank_due(first[2])
     local lowest = tonumber(first[2]) - due
-    members[place], dues[place], orders[place] = first[1], due, (3 + lowest / 35184372088832) * 1000
-    sources[place] = { key = k.ready, lowest = lowest, list = first, at = 1, seen = 1, round = 0 }
+    local source = { key = k.ready, lowest = lowest, list = first, at = 1, seen = 1, round = 0 }
+    push({ first[1], due, (3 + lowest / 35184372088832) * 1000, source })
     local next_priority = string.format('%d', lowest + 35184372088832)
     first = redis.call('ZRANGEBYSCORE', k.ready, next_priority, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   end
@@ -38,8 +60,8 @@ local function queue_of(k)
     drop_all(k, doomed, 'expired')
     doomed, round = {}, round + 1
   end
-  -- Puts the next of a source in this place; false where there is none.
-  local function advance(zset, source, place)
+  -- The next of this source, in place of the entry before it; false where there is none.
+  local function advance(zset, source, order)
     source.at = source.at + 2
     if not source.list[source.at] then
       -- What was dropped since the last look is not there any more.
@@ -54,21 +76,16 @@ local function queue_of(k)
     end
     local member, score = source.list[source.at], source.list[source.at + 1]
     if not member then return false end
-    members[place], dues[place], sources[place] = member, source.lowest and rank_due(score) or tonumber(score), source
-    return true
+    return { member, source.lowest and rank_due(score) or tonumber(score), order, source }
   end
   local function doom_oldest()
-    while #members > 0 do
-      local place, due = 1, dues[1]
-      for i = 2, #members do
-        if dues[i] < due or (dues[i] == due and orders[i] < orders[place]) then place, due = i, dues[i] end
+    while size > 0 do
+      local member, due, order, source = unpack(heap[1])
+      local entry = source and advance(source.key, source, order)
+      if not entry then
+        entry, heap[size], size = heap[size], nil, size - 1
       end
-      local member, source = members[place], sources[place]
-      if not source or not advance(source.key, source, place) then
-        local last = #members
-        members[place], dues[place], sources[place], orders[place] = members[last], dues[last], sources[last], orders[last]
-        members[last], dues[last], sources[last], orders[last] = nil, nil, nil, nil
-      end
+      if size > 0 then sift_down(entry) end
       if not gone[member] and (due_of[member] or due) == due then
         gone[member] = true
         doomed[#doomed + 1] = member
@@ -79,9 +96,8 @@ local function queue_of(k)
   end
   local function note(member, due, priority, waits)
     due_of[member], noted = due, noted + 1
-    local place = #members + 1
     local class = priority == 0 and 1 or (waits and 2 or 3 + 255 - priority)
-    members[place], dues[place], sources[place], orders[place] = member, due, false, class * 1000 + noted
+    push({ member, due, class * 1000 + noted, false })
   end
 
   local function forget(member) gone[member] = true end

@@ -11,7 +11,7 @@
 --   7 not looked at, since there is too much to write or to free; or 'STALE'
 -- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
 --   an idempotency key; 8 more for each when the topic has a bound; where it is full, a sweep of 32 steps, a range for
---   each priority among the ready and 11 calls for each of 64 to 128 messages that are dropped; an HSTRLEN for each that leaves where bodies are large
+--   each priority among the ready and a few calls for each of 64 to 80 messages that are dropped; an HSTRLEN for each that leaves where bodies are large
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -25,8 +25,8 @@ local published, replaced, expired, earliest, swept, room = 0, 0, 0, math.huge, 
 local events_room = EVENT_BYTES
 -- What a full topic drops: see the include room.
 local doom_oldest, drop_doomed, note_waiting, forget
--- A bound that was lowered is reached by and by.
-local most_drops = math.max(math.floor(64 / n), 2)
+-- Drops beyond one for each message: a bound that was lowered is reached by and by.
+local more_drops = math.max(64 - n, 16)
 local reply = { now, 0, 0 }
 
 -- No key is in the call twice, so who holds them can be asked at once.
@@ -131,9 +131,10 @@ for i = 1, n do
         flush()
         doom_oldest, drop_doomed, note_waiting, forget = queue_of(k)
       end
-      while room <= 0 and drops < most_drops and (drops == 0 or events_room > 0) do
+      while room <= 0 and (drops == 0 or (more_drops > 0 and events_room > 0)) do
         local oldest = doom_oldest()
         if not oldest then break end
+        if drops > 0 then more_drops = more_drops - 1 end
         room, drops, expired = room + 1, drops + 1, expired + 1
         if meta[3] then events_room = events_room - to_free(k, oldest) end
       end

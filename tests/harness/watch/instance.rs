@@ -15,6 +15,9 @@ const GROWN_KIB: usize = 96 * 1024;
 /// Connections to Redis and to receivers, and the like.
 const GROWN_FILES: usize = 100;
 
+/// What an instance has to let go of at the end is gone after so long.
+const SETTLES: Duration = Duration::from_secs(3);
+
 /// An instance that runs, or ran.
 pub struct Instance {
     pid: u32,
@@ -70,8 +73,17 @@ impl Instance {
 
     /// The run is over, and with it this instance, which lives if it has no exit code yet.
     pub fn over(&self, code: Option<i32>) {
-        if code.is_none() {
+        // Connections of clients that have just left are closed one by one.
+        let end = Instant::now() + SETTLES;
+        while code.is_none() {
             self.look();
+            let seen = self.lock();
+            let (Some(first), Some(last)) = (seen.first, seen.last) else { break };
+            if grown(first, last).is_none() || Instant::now() >= end {
+                break;
+            }
+            drop(seen);
+            std::thread::sleep(Duration::from_millis(50));
         }
         let how = code.map_or(How::AtTheEnd, How::ByItself);
         self.lock().ended.get_or_insert(how);

@@ -134,8 +134,8 @@ impl<'a> Run<'a> {
             What::Lease { outcome: Outcome::Ok(grants), .. } => {
                 for grant in grants {
                     let (least, most) = self.clock.machine(grant.granted_at, op.sent, op.answered);
-                    // Instants are whole ms, rounded down: it may have been later in that one.
-                    let at = (least, most + 1);
+                    // A grant's instant is rounded up: it was in the millisecond before.
+                    let at = (least - 1, most);
                     let forgotten = self.faults.forgotten(at.0, op.answered);
                     self.life(&grant.id).hold(grant, op.into(), at, forgotten);
                 }
