@@ -19,6 +19,7 @@ run() {
 failed=0
 for engine in "$@"; do
   export TEST_REDIS=$engines/$engine
+  [ -x "$TEST_REDIS" ] || { echo "engines: $TEST_REDIS is missing: tests/setup.sh engines" >&2; exit 2; }
   echo "engines: $extent on $("$TEST_REDIS" --version | cut -d ' ' -f 1-3)"
   case $extent in
     slice)

@@ -20,17 +20,6 @@ pub(super) fn bugs() -> Vec<Bug> {
             scenario: MEMORY_STAYS,
         },
         Bug {
-            name: "claims refused at maxmemory",
-            does: "housekeeping cannot claim a topic on a full Redis, so what has expired stays",
-            patches: &[Patch {
-                script: "claim_sweeps",
-                find: "redis.call('ZREM', KEYS[1], '')\n",
-                put: "",
-            }],
-            breaks: &["the contract"],
-            scenario: MEMORY_STAYS,
-        },
-        Bug {
             name: "epochs by run_id",
             does: "leases are fenced by the process that granted them, which lives through a demotion and a promotion",
             patches: &[Patch {
@@ -60,7 +49,7 @@ pub(super) fn bugs() -> Vec<Bug> {
         },
         Bug {
             name: "lanes stay at a replica",
-            does: "an idle lane does not mind that its server has become a replica",
+            does: "a lane does not mind that its server has become a replica",
             patches: &[],
             breaks: &["I12"],
             scenario: Scenario {
