@@ -31,6 +31,8 @@ for engine in "$@"; do
       # Valkey 9.1 counts time by the processor and looks at the machine's clock now and then: one that a test sets or stops
       # is not at once its own.
       skipped=()
+      # Redis 6.2 cannot read a log of several files, as Redis 7 writes it.
+      [ "$engine" != redis-6.2 ] || skipped=(--skip a_data_directory_of_version_1)
       [ "$engine" != valkey-9 ] || skipped=(--skip model:: --skip a_clock_goes_forward_and_back_while_redis_runs)
       run contract || failed=1
       run faults "${skipped[@]}" || failed=1
