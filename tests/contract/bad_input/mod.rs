@@ -35,7 +35,7 @@ impl Ground {
     async fn new() -> Ground {
         let (client, topic) = (client().await, topic("bad"));
         client.published(&topic, json!({"payload": 1})).await;
-        let held = client.lease_one(&topic).await;
+        let held = client.lease_one_with(&topic, json!({"lease_ms": 600_000})).await;
         let id = text(&held, "id");
         let token = &held["lease_token"];
         let route = |name, path, good| Route { name, path, good };

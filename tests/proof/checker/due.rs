@@ -171,8 +171,9 @@ fn outlived(run: &Run, life: &Life, at: usize, found: &mut Found) {
     let Some(birth) = life.birth.filter(|_| life.births.len() == 1) else { return };
     let ttl = life.births.first().and_then(|at| run.publish(*at)).and_then(|publish| publish.ttl);
     let Some(ttl) = ttl else { return };
+    // A grant at the last moment shows this instant, rounded up.
     let expires = birth.due + ttl;
-    for held in life.held.iter().filter(|held| held.grant.granted_at >= expires) {
+    for held in life.held.iter().filter(|held| held.grant.granted_at > expires) {
         let restarted = !movers(run, life).is_empty()
             || life.may_be_redriven(run, birth.sent, held.at.1)
             || life.may_be_replaced_unseen(run, birth.sent, held.at.1);

@@ -92,7 +92,7 @@ fn a_message_expires_by_its_own_time_to_live_only() {
         vec![published(1000, A), granted(A, 1, 9, 1100), nacked(at, 1, A, Back::Failed, "expired")]
     };
     ttl(expired(1600)).passes();
-    ttl(vec![published(1000, A), granted(A, 1, 9, 1500)]).names("the contract");
+    ttl(vec![published(1000, A), granted(A, 1, 9, 1501)]).names("the contract");
 }
 
 #[test]
