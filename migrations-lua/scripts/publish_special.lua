@@ -11,7 +11,7 @@
 --   7 not looked at, since there is too much to write or to free; or 'STALE'
 -- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
 --   an idempotency key; 8 more for each when the topic has a bound; where it is full, a sweep of 32 steps, a range for
---   each priority among the ready and a few calls for each of 64 to 80 messages that are dropped; an HSTRLEN for each that leaves where bodies are large
+--   each priority among the ready and a few calls for each of 40 to 72 messages that are dropped; an HSTRLEN for each that leaves where bodies are large
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -26,7 +26,7 @@ local events_room = EVENT_BYTES
 -- What a full topic drops: see the include room.
 local doom_oldest, drop_doomed, note_waiting, forget
 -- Drops beyond one for each message: a bound that was lowered is reached by and by.
-local more_drops = math.max(64 - n, 16)
+local more_drops = math.max(40 - n, 8)
 local reply = { now, 0, 0 }
 
 -- No key is in the call twice, so who holds them can be asked at once.

@@ -60,7 +60,7 @@ async fn a_full_topic_of_every_priority_makes_room_in_bounded_steps() {
     })
     .await;
     // By and by the bound is reached.
-    for _ in 0..40 {
+    for _ in 0..50 {
         client.published(topic, json!({"payload": 1})).await;
     }
     assert_eq!(client.count(topic, "ready").await, 10);

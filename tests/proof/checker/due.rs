@@ -139,6 +139,11 @@ fn binds(run: &Run, life: &Life, due: &Due, index: usize, movers: &[Mover]) -> b
         return false;
     }
     let op = &run.ops[due.at];
+    // A grant meanwhile was held against it; what came back from that has another due time.
+    let since = index.checked_sub(1).map(|before| life.held[before].at.1);
+    if due.before_attempt.is_none() && since.is_some_and(|granted| granted >= op.sent) {
+        return false;
+    }
     let before = op.answered <= held.at.0
         // Attempts count from anew where a loss took some: then a later nack says nothing of them.
         || due
