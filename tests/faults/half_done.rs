@@ -107,7 +107,7 @@ async fn the_walk_goes_on_after_the_clock_was_ahead_for_a_while() {
 async fn a_grant_goes_back_whose_client_is_gone_and_whose_topic_has_changed() {
     let redis = Redis::start().await;
     let proxy = Proxy::of(&redis).await;
-    let far = Dueq::at(&proxy.url()).start().await;
+    let far = Dueq::at(&proxy.url()).args(["--redis-timeout-ms", "30000"]).start().await;
     let near = Dueq::on(&redis).start().await;
     let (client, name) = (near.client(), &topic("gone"));
     client.put_topic(name, json!({"lease_ms": 600_000})).await.expect(201);
@@ -122,7 +122,7 @@ async fn a_grant_goes_back_whose_client_is_gone_and_whose_topic_has_changed() {
     assert!(wire.request(&head, body.as_bytes()).await);
     waiters(&far.client(), 1).await;
     // The grant is made, and on its way while the topic changes and the client goes.
-    proxy.set(Mode::Delay(Duration::from_millis(1500)));
+    proxy.set(Mode::Delay(Duration::from_secs(4)));
     let id = client.published(name, json!({"payload": 1})).await;
     let unack = format!("dueq:{{{name}:0}}:unack");
     eventually("the grant", || async {
