@@ -8,9 +8,9 @@ use crate::harness::{self, Script, Sights};
 
 /// The promise (I12): the most of its CPU, in µs, for which one script may hold Redis.
 pub const PROMISED_MICROS: i64 = 5_000;
-/// What a run may take: beside others, which share caches and cores, the same script costs up to half as much again. `make
-/// prove` holds the longest script of all against the promise itself.
-const ALLOWED_MICROS: i64 = PROMISED_MICROS * 3 / 2;
+/// What a run may take: beside others, which share caches and cores, the same script has cost twice as much. What the watch
+/// is for costs tens of milliseconds. `make prove` holds the longest script of all against the promise itself.
+const ALLOWED_MICROS: i64 = PROMISED_MICROS * 3;
 
 /// Runs a scenario under watch.
 pub async fn watched(run: impl Future<Output = Report>) -> Report {
