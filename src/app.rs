@@ -140,7 +140,6 @@ async fn serve(
         key_prefix: config.key_prefix.clone(),
         lanes: config.lanes.into(),
         timeout: Duration::from_millis(config.redis_timeout_ms),
-        mode: config.store_mode,
         upgrade: true,
     };
     let (store, woken) = Store::connect(&options, metrics.clone()).await?;

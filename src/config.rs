@@ -1,7 +1,7 @@
 //! What `dueq serve` can be told, each flag also by environment variable. The README's table of flags is this struct.
 
 use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
-use crate::store::{StoreMode, embedded::Fsync};
+use crate::store::embedded::Fsync;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use ipnet::IpNet;
 use std::{fmt, net::SocketAddr, path::PathBuf};
@@ -123,9 +123,6 @@ pub struct Config {
     /// What is logged, as `level` or `module=level,…`.
     #[arg(long, env = "DUEQ_LOG", value_name = "FILTER", default_value = "info")]
     pub log: String,
-    /// How requests reach Redis; other than `group` only for `dueq bench` to compare with.
-    #[arg(long, env = "DUEQ_STORE_MODE", value_enum, default_value = "group", hide = true)]
-    pub store_mode: StoreMode,
 }
 
 /// A secret of the command line as it was given: an API key, or what callbacks are signed with. Whatever prints the

@@ -3,7 +3,7 @@
 use crate::{
     metrics::Metrics,
     store::{
-        Store, StoreMode, StoreOptions,
+        Store, StoreOptions,
         embedded::{EmbeddedRedis, Fsync, Options},
     },
 };
@@ -66,8 +66,7 @@ impl DataArgs {
                 (redis.url(), Some(redis))
             }
         };
-        let mode = StoreMode::Group;
-        let options = StoreOptions { url, key_prefix, lanes: 1, timeout: TIMEOUT, mode, upgrade };
+        let options = StoreOptions { url, key_prefix, lanes: 1, timeout: TIMEOUT, upgrade };
         match Store::connect(&options, Arc::new(Metrics::new())).await {
             Ok((store, _)) => Ok(Data { store, embedded }),
             Err(error) => {

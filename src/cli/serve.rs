@@ -51,7 +51,7 @@ pub async fn run(config: Config) -> ExitCode {
 }
 
 /// Every connection is a file: clients, and calls under way. As many as the system lets us have, quietly.
-fn raise_file_limit() {
+pub(super) fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {

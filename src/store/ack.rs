@@ -1,7 +1,6 @@
 //! ack: forgets messages whose lease the token holds.
 
 use super::{
-    backend::Backend,
     call::{Context, Ticket, Verb},
     job::Job,
     registry::Topic,
@@ -150,9 +149,5 @@ impl Verb for Ack {
             });
         }
         Ok(answers)
-    }
-
-    fn canned(self, _: &Arc<Topic>, _: &Backend) -> Self::Answer {
-        Ok(())
     }
 }

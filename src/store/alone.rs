@@ -3,7 +3,7 @@
 use super::{
     call::{Call, Context},
     job::Job,
-    lanes::{Lanes, StoreMode},
+    lanes::Lanes,
     registry::Topic,
     reply::{CallError, malformed, word},
     scripts::Script,
@@ -74,12 +74,8 @@ impl Lanes {
     ) -> Result<A::Answer, CallError> {
         let (answer, answered) = oneshot::channel();
         let call = Box::new(AloneCall { verb, topic: topic.clone(), answer });
-        match self.mode {
-            StoreMode::Ceiling => return Err(CallError::Unavailable),
-            StoreMode::Direct => self.call_directly(call).await,
-            StoreMode::Group if A::BEHIND => self.inbox.put(Job::Behind(call, Instant::now())),
-            StoreMode::Group => self.inbox.put(Job::Alone(call, Instant::now())),
-        }
+        let job = if A::BEHIND { Job::Behind } else { Job::Alone };
+        self.inbox.put(job(call, Instant::now()));
         // A lane that ended without an answer had sent the request, or may have.
         answered.await.unwrap_or(Err(CallError::Unknown))
     }

@@ -5,7 +5,7 @@ use super::{
     clock::Clock,
     ids::IdMaker,
     keys::GlobalKeys,
-    reply::{self, CallError, Fields},
+    reply::{self, Fields},
     scripts,
     server_info::{ServerInfo, epoch_of, is_of_replica},
     upgrade::upgrade_service,
@@ -169,13 +169,6 @@ impl Backend {
                 }
             }
         }
-    }
-
-    /// A checkout for one call, of the mode that sends each request by itself.
-    pub async fn checkout(&self) -> Result<Link, CallError> {
-        let connection = self.pool.get().await.map_err(|_| CallError::Unavailable)?;
-        let epoch = self.service().ok_or(CallError::Unavailable)?.server.epoch;
-        Ok(Link { connection, epoch })
     }
 
     /// Is the Redis behind `link` there, and a primary? It may be in another epoch by now, without the connection having broken: then it

@@ -92,8 +92,6 @@ pub(crate) trait Verb: Sized + Send + Sync + 'static {
         context: &mut Context<'_>,
         reply: Value,
     ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError>;
-    /// An answer made up without Redis, for the ceiling of `dueq bench`.
-    fn canned(self, topic: &Arc<Topic>, backend: &Backend) -> Self::Answer;
 }
 
 /// One request on its way to Redis.

@@ -2,7 +2,6 @@
 
 use super::{
     ack::{refused, write_holders},
-    backend::Backend,
     call::{Context, Ticket, Verb},
     job::Job,
     registry::Topic,
@@ -76,10 +75,5 @@ impl Verb for Extend {
             }));
         }
         Ok(answers)
-    }
-
-    fn canned(self, _: &Arc<Topic>, backend: &Backend) -> Self::Answer {
-        let lease_ms = self.lease_ms as Millis;
-        Ok(Extended { lease_ms, lease_expires_at: backend.clock.now() + lease_ms })
     }
 }

@@ -25,17 +25,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// How often somebody looks for requests that have waited too long while all lanes were held up.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How requests reach Redis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum StoreMode {
-    /// In groups over a few connections.
-    Group,
-    /// One script call a request, each with a checkout from the pool: what group commit is measured against.
-    Direct,
-    /// Not at all, every answer made up: what HTTP and JSON alone would reach.
-    Ceiling,
-}
-
 /// A topic whose consumers should look again.
 #[derive(Clone, Debug)]
 pub enum Wake {
@@ -49,7 +38,6 @@ pub enum Wake {
 pub(crate) struct Lanes {
     pub backend: Backend,
     pub(super) inbox: Inbox,
-    pub(super) mode: StoreMode,
     /// How long a request waits for Redis, from its coming to its answer.
     pub(super) timeout: Duration,
     pub(super) wakes: mpsc::UnboundedSender<Wake>,
@@ -69,7 +57,6 @@ impl Lanes {
     pub async fn start(
         backend: Backend,
         lanes: usize,
-        mode: StoreMode,
         timeout: Duration,
         wakes: mpsc::UnboundedSender<Wake>,
     ) -> Result<Arc<Self>, ConnectError> {
@@ -80,7 +67,6 @@ impl Lanes {
         let this = Arc::new(Self {
             backend,
             inbox,
-            mode,
             timeout,
             wakes,
             listening: AtomicBool::new(false),
@@ -93,9 +79,7 @@ impl Lanes {
         for _ in 0..lanes {
             this.spawn_lane(first.take(), false);
         }
-        if mode == StoreMode::Group {
-            this.spawn_lane(None, true);
-        }
+        this.spawn_lane(None, true);
         let (watched, background) = (Arc::downgrade(&this), this.background());
         let watch = move || {
             let watched = watched.clone();

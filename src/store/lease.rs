@@ -1,7 +1,6 @@
 //! lease: grants for a group of wants, and what becomes of a grant whose consumer is gone.
 
 use super::{
-    backend::Backend,
     call::{Context, GROUP_MESSAGES, Single, Ticket, Verb},
     grants::{Granted, Grants, Home},
     job::Job,
@@ -12,7 +11,7 @@ use super::{
     submit::Grouped,
 };
 use crate::{
-    model::{Body, Content, Epoch, Member, MessageId, Millis, Seal},
+    model::{Body, Epoch, Member, MessageId, Millis, Seal},
     seeded,
 };
 use bytes::Bytes;
@@ -197,26 +196,6 @@ impl Verb for Lease {
         topic.counters.granted.inc_by(granted as u64);
         Ok(answers)
     }
-
-    fn canned(self, topic: &Arc<Topic>, backend: &Backend) -> Leased {
-        let now = backend.clock.now();
-        let content = Content::Json(Bytes::from_static(CANNED_PAYLOAD));
-        let body = Body::new(content, Default::default());
-        let message = Granted {
-            id: backend.ids.next(now, topic.route),
-            due_at: now,
-            seal: Seal { attempt: 1, epoch: Epoch::default(), granted_at: now, last: false },
-            attempts_left: 9,
-            payload_bytes: body.content.payload().len() as u64,
-            body,
-            priority: 0,
-            key: None,
-            lease_expires_at: now + topic.lease_ms(&self.want),
-        };
-        let messages = vec![message; self.want.max_messages as usize];
-        let grants = Grants { messages, home: None };
-        Leased { grants, next_at: None, more: false, cleared: false }
-    }
 }
 
 /// A seeded bug: what the script took is noted as leased by a command of its own.
@@ -236,14 +215,6 @@ fn record_late(messages: &[Granted], lanes: &Weak<Lanes>, topic: &Topic) {
     lanes.inbox.put(Single { command: add, answer }.job());
     tokio::spawn(answered);
 }
-
-/// 200 bytes, as the bench publishes them.
-const CANNED_PAYLOAD: &[u8; 200] = &{
-    let mut payload = [b'x'; 200];
-    payload[0] = b'"';
-    payload[199] = b'"';
-    payload
-};
 
 impl Topic {
     /// How long a lease lasts that is wanted so, ms.

@@ -25,7 +25,6 @@ mod inspect;
 mod job;
 mod keys;
 mod known;
-pub mod lab;
 mod lane;
 mod lanes;
 mod lease;
@@ -35,6 +34,7 @@ mod messages;
 mod nack;
 mod opening;
 mod patience;
+mod probe;
 mod publish;
 mod push;
 mod registry;
@@ -56,9 +56,10 @@ pub use calls::InForce;
 pub use counts::{TOTALS, TopicSnapshot};
 pub use dead_letters::{DeadLetter, Death};
 pub use grants::{Granted, Grants};
-pub use lanes::{StoreMode, Wake};
+pub use lanes::Wake;
 pub use lease::Want;
 pub use leases::LeaseOutcome;
+pub use probe::RedisProbe;
 pub use push::Allowance;
 pub use registry::Topic;
 pub use schedules::*;
@@ -85,8 +86,6 @@ pub struct StoreOptions {
     pub lanes: usize,
     /// How long a request waits for Redis.
     pub timeout: Duration,
-    /// How requests reach it.
-    pub mode: StoreMode,
     /// Bring older data to the present schema; otherwise they are refused.
     pub upgrade: bool,
 }
@@ -110,18 +109,13 @@ impl Store {
         options: &StoreOptions,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Wake>), ConnectError> {
-        // In direct mode every request wants a connection; the default of deadpool's examples.
-        let connections = match options.mode {
-            StoreMode::Direct => 16,
-            // The express lane's, and one to spare.
-            _ => options.lanes + 2,
-        };
+        // The express lane's, and one to spare.
+        let connections = options.lanes + 2;
         let prefix = &options.key_prefix;
         let StoreOptions { timeout, upgrade, .. } = *options;
         let backend = Backend::new(&options.url, prefix, connections, timeout, upgrade, metrics)?;
         let (wakes, woken) = mpsc::unbounded_channel();
-        let lanes =
-            Lanes::start(backend, options.lanes, options.mode, options.timeout, wakes).await?;
+        let lanes = Lanes::start(backend, options.lanes, options.timeout, wakes).await?;
         let (hints, hinted) = mpsc::unbounded_channel();
         let registry = Arc::new(Registry::new(prefix, hints));
         let hints = Arc::new(tokio::sync::Mutex::new(hinted));

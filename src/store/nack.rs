@@ -2,7 +2,6 @@
 
 use super::{
     ack::{refused, write_call, write_holders},
-    backend::Backend,
     call::{Context, Ticket, Verb},
     job::Job,
     registry::Topic,
@@ -147,11 +146,6 @@ impl Verb for Nack {
         }
         topic.saw_deaths(died, now);
         Ok(answers)
-    }
-
-    fn canned(self, _: &Arc<Topic>, backend: &Backend) -> Self::Answer {
-        let due_at = Some(backend.clock.now());
-        Ok(Nacked { state: State::Ready, due_at, attempt: self.seal.attempt })
     }
 }
 

@@ -2,7 +2,6 @@
 //! by a script that does no more than that needs; all others by one that takes them one after another.
 
 use super::{
-    backend::Backend,
     call::{Context, Ticket, Verb},
     job::Job,
     registry::Topic,
@@ -116,11 +115,6 @@ impl Verb for Publish {
             topic.sweep_by(now, due.map(|due| due.saturating_add(ttl)));
         }
         Ok(group.iter().map(|ticket| Ok(Ok(stored(ticket)))).collect())
-    }
-
-    fn canned(self, _: &Arc<Topic>, backend: &Backend) -> Outcome {
-        let now = backend.clock.now();
-        Ok(stored(self.id, self.due.from(now, now), now))
     }
 }
 
@@ -263,10 +257,5 @@ impl Verb for PublishSpecial {
             }));
         }
         Ok(outcomes)
-    }
-
-    fn canned(self, _: &Arc<Topic>, backend: &Backend) -> Outcome {
-        let now = backend.clock.now();
-        Ok(stored(self.id, self.due.from(now, now), now))
     }
 }

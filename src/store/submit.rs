@@ -1,11 +1,9 @@
-//! How requests get into the lanes: with others of their kind, in a call of their own, or past them, for the modes that
-//! `dueq bench` compares with.
+//! How requests get into the lanes.
 
 use super::{
-    backend::discard,
-    call::{Call, Group, Single, Ticket, Verb},
+    call::{Single, Ticket, Verb},
     job::Job,
-    lanes::{Lanes, StoreMode, Wake},
+    lanes::{Lanes, Wake},
     registry::Topic,
     reply::CallError,
 };
@@ -30,17 +28,10 @@ impl Lanes {
         topic: &Arc<Topic>,
         verb: V,
     ) -> Result<V::Answer, CallError> {
-        if self.mode == StoreMode::Ceiling {
-            return Ok(verb.canned(topic, &self.backend));
-        }
         let (answer, answered) = oneshot::channel();
         let (topic, since, answer) = (topic.clone(), Instant::now(), Some(answer));
         let ticket = Ticket { verb, topic, since, answer };
-        if self.mode == StoreMode::Direct {
-            self.call_directly(Box::new(Group::new(ticket))).await;
-        } else {
-            self.inbox.put(V::job(ticket));
-        }
+        self.inbox.put(V::job(ticket));
         // A lane that ended without an answer had sent the request, or may have.
         answered.await.unwrap_or(Err(CallError::Unknown))
     }
@@ -50,13 +41,6 @@ impl Lanes {
         &self,
         requests: impl Iterator<Item = (Arc<Topic>, V)>,
     ) -> Vec<Result<V::Answer, CallError>> {
-        if self.mode != StoreMode::Group {
-            let mut answers = Vec::new();
-            for (topic, verb) in requests {
-                answers.push(self.submit(&topic, verb).await);
-            }
-            return answers;
-        }
         let mut outcomes = Vec::new();
         for answered in self.send_many(requests) {
             outcomes.push(answered.await.unwrap_or(Err(CallError::Unknown)));
@@ -80,18 +64,6 @@ impl Lanes {
             self.inbox.put_all(tickets);
         }
         answers
-    }
-
-    pub(super) async fn call_directly(&self, call: Box<dyn Call>) {
-        match self.backend.checkout().await {
-            Ok(mut link) => {
-                let lost = self.exchange(&mut link, vec![call], self.timeout).await;
-                if lost {
-                    discard(link.connection);
-                }
-            }
-            Err(_) => call.refuse(),
-        }
     }
 
     /// Sends one command of no script. Errors: as for every call.

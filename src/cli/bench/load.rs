@@ -1,33 +1,32 @@
-//! The load generator: some connections, each sending its next request as
-//! soon as the last one is answered, for a given time.
+//! The load: some connections, each sending its next request as soon as the last one is answered, for a given time.
 //!
-//! What is sent and how an answer is judged is a `Work`, one for each
-//! connection; the works come back afterwards with what they have gathered.
+//! The connections are shared out among threads that have a runtime of their own each, half as many as there are cores:
+//! a connection that never changes its thread costs least, and the server wants cores too.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use tokio::sync::Barrier;
-use tokio::task::JoinSet;
-
-use super::client::Connection;
-use super::stats::Samples;
-use super::{Failure, Fallible};
+use super::{Fallible, client::Connection};
+use std::{
+    net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use tokio::{sync::oneshot, task::JoinSet};
 
 /// What an answer came to.
 #[derive(Debug)]
 pub enum Step {
     /// This many messages were handled.
     Done(u64),
-    /// There was nothing to take: the whole measurement ends here, since what
-    /// follows would be measured on an empty topic.
+    /// There was nothing to lease: the measurement ends here, since the rest would be measured on an empty topic.
     Empty,
     /// An answer that should not have come; the text says which.
     Wrong(String),
 }
 
-/// One connection's work.
+/// What one connection sends, and what it makes of the answers.
 pub trait Work: Send + 'static {
     /// Puts the next request into `request` (which is empty); false: no more.
     fn next(&mut self, request: &mut Vec<u8>) -> bool;
@@ -36,18 +35,17 @@ pub trait Work: Send + 'static {
 }
 
 /// What a measurement gave.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub struct Measured {
     /// Messages handled.
-    pub done: u64,
-    /// Requests that were answered otherwise than wanted.
+    pub messages: u64,
+    /// Requests that were not answered as they should be.
     pub failed: u64,
     /// The first of these.
     pub first_failure: Option<String>,
     /// From the first request to the last answer that counts.
     pub elapsed: Duration,
-    /// Request latencies, µs.
-    pub latencies: Samples,
+    pub latencies_us: Vec<u32>,
 }
 
 impl Measured {
@@ -55,21 +53,39 @@ impl Measured {
     pub fn rate(&self) -> f64 {
         match self.elapsed.as_secs_f64() {
             0.0 => 0.0,
-            seconds => self.done as f64 / seconds,
+            seconds => self.messages as f64 / seconds,
         }
     }
 
-    fn add(&mut self, other: Measured) {
-        self.done += other.done;
+    fn add(&mut self, mut other: Measured) {
+        self.messages += other.messages;
         self.failed += other.failed;
         self.first_failure = self.first_failure.take().or(other.first_failure);
         self.elapsed = self.elapsed.max(other.elapsed);
-        self.latencies.merge(other.latencies);
+        self.latencies_us.append(&mut other.latencies_us);
     }
 }
 
-/// Runs the works side by side against `address` until each has no more to do
-/// or `limit` is over. Connections are opened before the clock starts.
+/// The smallest value that `share` (0…1) of the values do not exceed (nearest rank); 0 without values.
+pub fn percentile(values: &mut [u32], share: f64) -> u32 {
+    let rank = (share * values.len() as f64).ceil() as usize;
+    match values.len() {
+        0 => 0,
+        len => *values.select_nth_unstable(rank.clamp(1, len) - 1).1,
+    }
+}
+
+/// Ends the load when the caller goes away.
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs the works side by side against `address` until each has no more to do or `limit` is over. All connections are
+/// open before the clock starts. The works come back with what they gathered.
 ///
 /// # Errors
 /// When a connection cannot be opened, or every request failed.
@@ -78,37 +94,55 @@ pub async fn drive<W: Work>(
     works: Vec<W>,
     limit: Duration,
 ) -> Fallible<(Measured, Vec<W>)> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let start_line = Arc::new(Barrier::new(works.len()));
-    let mut connections = Vec::with_capacity(works.len());
-    for _ in &works {
-        connections.push(Connection::open(address).await?);
+    let threads = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
+    let mut shares: Vec<Vec<(W, TcpStream)>> = (0..threads).map(|_| Vec::new()).collect();
+    for (index, work) in works.into_iter().enumerate() {
+        let stream = TcpStream::connect(address).map_err(|error| format!("{address}: {error}"))?;
+        shares[index % threads].push((work, stream));
     }
-    let mut tasks = JoinSet::new();
-    for (work, connection) in works.into_iter().zip(connections) {
-        let (stop, start_line) = (Arc::clone(&stop), Arc::clone(&start_line));
-        tasks.spawn(async move {
-            start_line.wait().await;
-            one_connection(connection, work, limit, &stop).await
-        });
+    let stop = Stop(Arc::default());
+    let mut running = Vec::new();
+    for share in shares {
+        let (result, finished) = oneshot::channel();
+        let stop = Arc::clone(&stop.0);
+        thread::spawn(move || result.send(run_share(share, limit, stop)));
+        running.push(finished);
     }
     let (mut total, mut works) = (Measured::default(), Vec::new());
-    while let Some(joined) = tasks.join_next().await {
-        let (measured, work) = joined?;
-        total.add(measured);
-        works.push(work);
+    for finished in running {
+        for (measured, work) in finished.await?? {
+            total.add(measured);
+            works.push(work);
+        }
     }
     match &total.first_failure {
-        Some(failure) if total.done == 0 => Err(Failure::from(failure.as_str())),
+        Some(failure) if total.messages == 0 => Err(failure.clone().into()),
         _ => Ok((total, works)),
     }
+}
+
+/// One thread's connections.
+fn run_share<W: Work>(
+    share: Vec<(W, TcpStream)>,
+    limit: Duration,
+    stop: Arc<AtomicBool>,
+) -> Fallible<Vec<(Measured, W)>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut tasks = JoinSet::new();
+        for (work, stream) in share {
+            let connection = Connection::over(stream)?;
+            tasks.spawn(one_connection(connection, work, limit, Arc::clone(&stop)));
+        }
+        Ok(tasks.join_all().await)
+    })
 }
 
 async fn one_connection<W: Work>(
     mut connection: Connection,
     mut work: W,
     limit: Duration,
-    stop: &AtomicBool,
+    stop: Arc<AtomicBool>,
 ) -> (Measured, W) {
     let mut measured = Measured::default();
     let mut request = Vec::with_capacity(1024);
@@ -120,7 +154,7 @@ async fn one_connection<W: Work>(
             break;
         }
         let step = match connection.send(&request).await {
-            Ok(answer) => work.answer(answer.status, answer.body),
+            Ok((status, body)) => work.answer(status, body),
             Err(error) => {
                 measured.failed += 1;
                 measured.first_failure.get_or_insert(error.to_string());
@@ -128,15 +162,15 @@ async fn one_connection<W: Work>(
             }
         };
         let now = Instant::now();
-        // What is answered after the time is over belongs to nobody: counting
-        // it would favour many connections, whose last answers come in a heap.
+        // What is answered after the time is over does not count: that would favour many connections, whose last answers
+        // come all at once.
         let late = now - start > limit;
         match step {
             Step::Done(messages) if !late => {
-                measured.done += messages;
+                measured.messages += messages;
                 measured.elapsed = now - start;
                 let micros = (now - sent).as_micros();
-                measured.latencies.push(u32::try_from(micros).unwrap_or(u32::MAX));
+                measured.latencies_us.push(u32::try_from(micros).unwrap_or(u32::MAX));
             }
             Step::Done(_) => {}
             Step::Empty => stop.store(true, Ordering::Relaxed),
@@ -156,11 +190,12 @@ async fn one_connection<W: Work>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
 
-    /// Sends `left` requests and wants 200.
-    #[derive(Debug)]
+    /// Sends `left` requests.
     struct Countdown {
         left: u32,
     }
@@ -181,8 +216,12 @@ mod tests {
         }
     }
 
-    /// A server that answers every four bytes with `answer`.
-    async fn answering(answer: &'static str) -> String {
+    /// Drives `works` against a server that answers every four bytes with `answer`.
+    async fn against(
+        answer: &'static str,
+        works: Vec<Countdown>,
+        limit: Duration,
+    ) -> Fallible<(Measured, Vec<Countdown>)> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         tokio::spawn(async move {
@@ -195,43 +234,51 @@ mod tests {
                 });
             }
         });
-        address
+        drive(&address, works, limit).await
     }
 
     fn works(connections: usize, left: u32) -> Vec<Countdown> {
         (0..connections).map(|_| Countdown { left }).collect()
     }
 
+    const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+    const LONG: Duration = Duration::from_secs(20);
+
     #[tokio::test]
     async fn every_answer_is_counted_and_timed() {
-        let address = answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
-        let (measured, works) =
-            drive(&address, works(4, 25), Duration::from_secs(20)).await.unwrap();
-        assert_eq!((measured.done, measured.failed, works.len()), (100, 0, 4));
-        assert_eq!(measured.latencies.len(), 100);
+        let (measured, works) = against(OK, works(4, 25), LONG).await.unwrap();
+        assert_eq!((measured.messages, measured.failed, works.len()), (100, 0, 4));
+        assert_eq!(measured.latencies_us.len(), 100);
         assert!(measured.rate() > 0.0);
     }
 
     #[tokio::test]
     async fn the_time_limit_ends_it() {
-        let address = answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
         let limit = Duration::from_millis(60);
-        let (measured, _) = drive(&address, works(2, u32::MAX), limit).await.unwrap();
-        assert!(measured.done > 0 && measured.elapsed <= limit);
+        let (measured, _) = against(OK, works(2, u32::MAX), limit).await.unwrap();
+        assert!(measured.messages > 0 && measured.elapsed <= limit);
     }
 
     #[tokio::test]
     async fn an_empty_topic_ends_it_for_all() {
-        let address = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-        let (measured, _) =
-            drive(&address, works(3, u32::MAX), Duration::from_secs(20)).await.unwrap();
-        assert_eq!((measured.done, measured.rate()), (0, 0.0));
+        let empty = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        let (measured, _) = against(empty, works(3, u32::MAX), LONG).await.unwrap();
+        assert_eq!((measured.messages, measured.rate()), (0, 0.0));
     }
 
     #[tokio::test]
     async fn a_server_that_refuses_everything_is_an_error() {
-        let address = answering("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n").await;
-        let error = drive(&address, works(2, 3), Duration::from_secs(20)).await.unwrap_err();
+        let refusal = "HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n";
+        let Err(error) = against(refusal, works(2, 3), LONG).await else { panic!("measured") };
         assert!(error.to_string().contains("503"));
+    }
+
+    #[test]
+    fn percentiles_are_the_nearest_rank() {
+        let mut values: Vec<u32> = (1..=100).rev().collect();
+        for (share, value) in [(0.5, 50), (0.99, 99), (1.0, 100), (0.0, 1)] {
+            assert_eq!(percentile(&mut values, share), value);
+        }
+        assert_eq!(percentile(&mut [], 0.99), 0);
     }
 }

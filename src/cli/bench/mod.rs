@@ -1,64 +1,48 @@
-//! `dueq bench`: how fast, how late, how large, how idle, measured over HTTP
-//! as a client would see it, beside the ceiling of the same run and against
-//! the numbers to reach.
+//! `dueq bench`: how many messages a second a server handles, and how late it delivers them, as an HTTP client sees it.
 //!
-//! By default it starts the servers that it needs itself (`servers`), so that
-//! everything that is compared runs side by side, in short rounds that take
-//! turns: a machine drifts, and a figure from ten seconds earlier is no
-//! reference. One file per part; `load` and `client` make the load, `site` is
-//! one topic on one server, `report` and `targets` print.
+//! It measures the server that `--server` names, or starts one with a private Redis. `load` makes the load over the
+//! connections of `client`, `work` says what each connection sends, `lateness` is the part about due times.
 
-mod batches;
-mod burst;
-mod callbacks;
 mod client;
-mod cpu;
-mod fields;
-mod fsync;
-mod idle;
-mod idle_topics;
 mod lateness;
 mod load;
-mod looking;
-mod memory;
-mod million;
-mod rates;
 mod report;
-mod servers;
-mod site;
-mod stats;
-mod steady;
-mod targets;
-mod wire;
+mod server;
 mod work;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::Duration;
-
-use report::{Report, Section};
-use servers::{Mode, Server};
+use super::serve::raise_file_limit;
+use report::{Report, Row};
+use server::Server;
+use std::{process::ExitCode, time::Duration};
+use work::{Ack, Fixed, Held, Lease};
 
 /// Whatever keeps the bench from measuring; only its text is of interest.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-type Fallible<T> = Result<T, Failure>;
+type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// How often what is compared takes turns within a measurement.
-const ROUNDS: u32 = 3;
+/// Messages in one request of the part `batch`.
+const BATCH: usize = 100;
+
+/// Messages that one connection, and all of them together, are expected to consume a second at most.
+const GUESS_PER_CONNECTION: f64 = 15_000.0;
+const GUESS_AT_MOST: f64 = 60_000.0;
+
+/// Messages that are published ahead for consumers, at most: they take memory, and time to be published.
+const FILL_AT_MOST: u64 = 300_000;
 
 /// Measure a dueq over HTTP and print what it came to.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
-    /// Measure the dueq at this URL (http://host:port) instead of servers
-    /// started for the purpose. What bench publishes there stays there, in
-    /// topics named bench-…
+    /// Measure the dueq at this URL (http://host:port) instead of one started for the purpose. Topics named bench-… are
+    /// made there, and deleted.
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// The Redis of --server, for the parts that read its counters.
+    /// API key of --server.
+    #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true)]
+    api_key: Option<crate::config::Secret>,
+    /// The Redis of --server, to show how much of its CPU a message takes.
     #[arg(long, value_name = "URL", requires = "server")]
     redis_url: Option<String>,
-    /// Only these parts, comma-separated. Default: all (with --server: those
-    /// that it can answer, without the large ones).
+    /// Only these parts, comma-separated.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     only: Vec<Part>,
     /// Seconds for each measurement.
@@ -68,95 +52,28 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64, 256],
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
     connections: Vec<usize>,
-    /// Delayed messages that are present in the part `million`.
-    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
-    backlog: u64,
-    /// Messages that fall due at once in the part `burst`.
-    #[arg(long, default_value_t = 200_000, value_name = "N",
-          value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
-    burst: u64,
-    /// Topics in the part `idle-topics`.
-    #[arg(long, default_value_t = 10_000, value_name = "N")]
-    topics: usize,
-    /// Print one JSON object instead of tables.
+    /// Print one JSON object instead of the table.
     #[arg(long)]
     json: bool,
-    /// Where the servers' directories go for the time of the run. Default: the
-    /// system's directory for temporary files.
-    #[arg(long, value_name = "PATH")]
-    dir: Option<PathBuf>,
-    /// The dueq to start, instead of this one.
-    #[arg(long, value_name = "PATH", hide = true)]
-    dueq_bin: Option<PathBuf>,
 }
 
 /// A part of the bench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
-    /// Publish: group commit, ceiling, and one script call a request.
+    /// GET /healthz: what HTTP alone costs.
+    Healthz,
+    /// Publish, one message a request.
     Publish,
-    /// Lease, ack, and the consumer's loop, single and in batches.
+    /// Lease, one message a request.
+    Lease,
+    /// Ack, one message a request.
+    Ack,
+    /// A consumer's loop: each request leases a message and acks the one before.
     Loop,
-    /// How long after its due time a message is granted.
-    Lateness,
-    /// Redis memory of a delayed message.
-    Memory,
-    /// Redis CPU of a message's life.
-    Cpu,
-    /// Redis commands while 1,000 long polls wait.
-    Idle,
-    /// Rates with a million delayed messages present.
-    Million,
-    /// Publish with `--fsync always`.
-    Fsync,
-    /// Publish by batches of 100.
+    /// Publish by 100, and the loop by 100.
     Batch,
-    /// Publish with key, TTL, priority and headers, beside plain publish.
-    Fields,
-    /// 200,000 messages that fall due in the same millisecond.
-    Burst,
-    /// Redis commands while 10,000 topics have nothing to do.
-    IdleTopics,
-    /// Callbacks a second, their lateness, memory, fairness and rate.
-    Callbacks,
-}
-
-impl Part {
-    const ALL: [Part; 13] = [
-        Self::Publish,
-        Self::Loop,
-        Self::Lateness,
-        Self::Memory,
-        Self::Cpu,
-        Self::Idle,
-        Self::Million,
-        Self::Fsync,
-        Self::Batch,
-        Self::Fields,
-        Self::Burst,
-        Self::IdleTopics,
-        Self::Callbacks,
-    ];
-
-    async fn measure(self, bench: &Bench) -> Fallible<Vec<Section>> {
-        let section = match self {
-            Self::Publish => rates::publish(bench).await,
-            Self::Loop => rates::consume(bench).await,
-            Self::Lateness => lateness::measure(bench).await,
-            Self::Memory => memory::measure(bench).await,
-            Self::Cpu => cpu::measure(bench).await,
-            Self::Idle => idle::measure(bench).await,
-            // What is there to be looked at takes longest to make: two sections share it.
-            Self::Million => return million::measure(bench).await,
-            Self::Fsync => fsync::measure(bench).await,
-            Self::Batch => rates::batch(bench).await,
-            Self::Fields => fields::measure(bench).await,
-            Self::Burst => burst::measure(bench).await,
-            Self::IdleTopics => idle_topics::measure(bench).await,
-            Self::Callbacks => return callbacks::measure(bench).await,
-        };
-        Ok(vec![section?])
-    }
+    /// How long after its due time a message is leased by consumers that wait.
+    Lateness,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -166,87 +83,17 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What every part needs.
-struct Bench {
-    args: Args,
-}
-
-impl Bench {
-    /// A server in `mode`; None where `--server` names one that runs, which is
-    /// taken for group commit and nothing else.
-    async fn start(&self, mode: Mode, fsync: &str) -> Fallible<Option<Server>> {
-        match (&self.args.server, mode) {
-            (None, _) => Server::start(&self.args, mode, fsync).await.map(Some),
-            (Some(url), Mode::Group) => Server::foreign(url, self.args.redis_url.clone()).map(Some),
-            (Some(_), _) => Ok(None),
-        }
-    }
-
-    /// The server of a part that needs but one.
-    async fn group(&self) -> Fallible<Server> {
-        let server = self.start(Mode::Group, "everysec").await?;
-        server.ok_or_else(|| "there is no server".into())
-    }
-
-    /// The time of a whole measurement.
-    fn whole(&self) -> Duration {
-        Duration::from_secs_f64(self.args.seconds)
-    }
-
-    /// The time of one of its `ROUNDS`.
-    fn round(&self) -> Duration {
-        self.whole() / ROUNDS
-    }
-
-    /// A topic's name that no other run has used.
-    fn topic(&self, name: &str) -> String {
-        let now = chrono::Utc::now().timestamp_millis();
-        format!("bench-{now}-{}-{name}", std::process::id())
-    }
-
-    /// Shows progress, on standard error, so that the result stays clean.
-    fn say(&self, text: impl std::fmt::Display) {
-        eprintln!("bench: {text}");
-    }
-
-    fn parts(&self) -> Vec<Part> {
-        if !self.args.only.is_empty() {
-            return self.args.only.clone();
-        }
-        let answerable = |part: &Part| match part {
-            _ if self.args.server.is_none() => true,
-            Part::Publish | Part::Loop | Part::Lateness | Part::Batch | Part::Fields => true,
-            Part::Memory | Part::Cpu | Part::Idle => self.args.redis_url.is_some(),
-            Part::Million | Part::Fsync | Part::Burst | Part::IdleTopics | Part::Callbacks => false,
-        };
-        Part::ALL.into_iter().filter(answerable).collect()
-    }
-
-    async fn report(&self) -> Fallible<Report> {
-        let most = self.args.connections.iter().max().copied().unwrap_or(0);
-        servers::allow_open_files(1200.max(most as u64 + 200))?;
-        if cfg!(debug_assertions) {
-            self.say("this is a debug build: the figures say little");
-        }
-        let mut report = Report::default();
-        for part in self.parts() {
-            part.measure(self).await?.into_iter().for_each(|section| report.add(section));
-        }
-        Ok(report)
-    }
-}
-
-/// Runs the bench. Exit 0: measured, whatever the figures; 1: it could not be
-/// measured, and why stands on standard error; 130: interrupted.
+/// Runs the bench. Exit 0: measured, whatever the figures; 1: it could not be measured, and why stands on standard
+/// error; 130: interrupted.
 pub async fn run(args: Args) -> ExitCode {
-    let bench = Bench { args };
-    // On Ctrl-C the future is dropped, and its servers are stopped by that.
+    let json = args.json;
+    // On Ctrl-C the future is dropped, and its server is stopped by that.
     let outcome = tokio::select! {
-        outcome = bench.report() => outcome,
+        outcome = measure(args) => outcome,
         _ = tokio::signal::ctrl_c() => return ExitCode::from(130),
     };
     match outcome {
-        Ok(report) if bench.args.json => println!("{:#}", report.to_json()),
+        Ok(report) if json => println!("{:#}", report.to_json()),
         Ok(report) => print!("{}", report.render()),
         Err(failure) => {
             eprintln!("dueq bench: {failure}");
@@ -254,4 +101,157 @@ pub async fn run(args: Args) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+async fn measure(args: Args) -> Fallible<Report> {
+    raise_file_limit();
+    if cfg!(debug_assertions) {
+        eprintln!("bench: this is a debug build: the figures say little");
+    }
+    let key = args.api_key.as_ref().map(|key| key.reveal()).filter(|key| !key.is_empty());
+    let server = match &args.server {
+        Some(url) => Server::connect(url, key, args.redis_url.as_deref()).await?,
+        None => Server::start().await?,
+    };
+    let mut bench = Bench { args, server, report: Report::default() };
+    for connections in bench.args.connections.clone() {
+        bench.rates(connections).await?;
+    }
+    if bench.wants(Part::Lateness) {
+        bench.lateness().await?;
+    }
+    Ok(bench.report)
+}
+
+struct Bench {
+    args: Args,
+    server: Server,
+    report: Report,
+}
+
+impl Bench {
+    fn wants(&self, part: Part) -> bool {
+        self.args.only.is_empty() || self.args.only.contains(&part)
+    }
+
+    fn limit(&self) -> Duration {
+        Duration::from_secs_f64(self.args.seconds)
+    }
+
+    /// Every rate at this number of connections.
+    async fn rates(&mut self, connections: usize) -> Fallible<()> {
+        if self.wants(Part::Healthz) {
+            self.repeat("healthz", connections, Fixed::healthz(self.server.target())).await?;
+        }
+        if self.wants(Part::Publish) {
+            let topic = self.server.topic();
+            let publish = Fixed::publish(self.server.target(), &topic);
+            self.repeat("publish", connections, publish).await?;
+            self.server.delete(&topic).await?;
+        }
+        if self.wants(Part::Lease) || self.wants(Part::Ack) {
+            self.lease_and_ack(connections).await?;
+        }
+        if self.wants(Part::Loop) {
+            self.consume("loop: lease 1, ack 1", connections, 1).await?;
+        }
+        if self.wants(Part::Batch) {
+            let topic = self.server.topic();
+            let publish = Fixed::publish_batch(self.server.target(), &topic, BATCH);
+            self.repeat("publish by 100", connections, publish).await?;
+            self.server.delete(&topic).await?;
+            self.consume("loop: lease 100, ack 100", connections, BATCH).await?;
+        }
+        Ok(())
+    }
+
+    /// The same request again and again.
+    async fn repeat(&mut self, operation: &str, connections: usize, work: Fixed) -> Fallible<()> {
+        self.timed(operation, vec![work; connections]).await.map(drop)
+    }
+
+    /// Leases without acking, then acks what was leased.
+    async fn lease_and_ack(&mut self, connections: usize) -> Fallible<()> {
+        let topic = self.filled(connections, 1).await?;
+        let lease = Lease::new(self.server.target(), &topic, 1, false);
+        let works = if self.wants(Part::Lease) {
+            self.timed("lease", vec![lease; connections]).await?
+        } else {
+            load::drive(self.server.address(), vec![lease; connections], self.limit()).await?.1
+        };
+        if self.wants(Part::Ack) {
+            let held: Vec<Held> = works.into_iter().flat_map(|lease| lease.held).collect();
+            let works = Ack::share(self.server.target(), &held, connections);
+            self.timed("ack", works).await?;
+        }
+        self.server.delete(&topic).await
+    }
+
+    /// A consumer's loop, `batch` messages at a time, until the time is over or the topic is empty.
+    async fn consume(&mut self, operation: &str, connections: usize, batch: usize) -> Fallible<()> {
+        let topic = self.filled(connections, batch).await?;
+        let lease = Lease::new(self.server.target(), &topic, batch, true);
+        self.timed(operation, vec![lease; connections]).await?;
+        self.server.delete(&topic).await
+    }
+
+    /// A new topic with as many ready messages as consumers will probably take.
+    async fn filled(&self, connections: usize, batch: usize) -> Fallible<String> {
+        let topic = self.server.topic();
+        let rate = (connections as f64 * GUESS_PER_CONNECTION).min(GUESS_AT_MOST) * batch as f64;
+        let wanted = ((rate * self.args.seconds) as u64).min(FILL_AT_MOST);
+        let publish = Fixed::publish_batch(self.server.target(), &topic, BATCH)
+            .at_most(wanted.div_ceil(BATCH as u64) as usize);
+        let works = vec![publish; 8];
+        let (filled, _) =
+            load::drive(self.server.address(), works, Duration::from_secs(600)).await?;
+        match filled.first_failure {
+            Some(failure) => Err(format!("filling a topic: {failure}").into()),
+            None => Ok(topic),
+        }
+    }
+
+    /// Drives the works, one a connection, and reports what came of it.
+    async fn timed<W: load::Work>(&mut self, operation: &str, works: Vec<W>) -> Fallible<Vec<W>> {
+        let connections = works.len();
+        let before = self.server.cpu().await?;
+        let (mut measured, works) = load::drive(self.server.address(), works, self.limit()).await?;
+        let after = self.server.cpu().await?;
+        let each = |(before, after): (f64, f64)| (after - before) / measured.messages.max(1) as f64;
+        let row = Row {
+            operation: operation.to_owned(),
+            connections,
+            messages: measured.messages,
+            per_s: measured.rate(),
+            dueq_cpu_us: before.dueq_us.zip(after.dueq_us).map(each),
+            redis_cpu_us: before.redis_us.zip(after.redis_us).map(each),
+            p50_ms: f64::from(load::percentile(&mut measured.latencies_us, 0.5)) / 1000.0,
+            p99_ms: f64::from(load::percentile(&mut measured.latencies_us, 0.99)) / 1000.0,
+            failed: measured.failed,
+            ..Row::default()
+        };
+        self.add(row, measured.first_failure);
+        Ok(works)
+    }
+
+    async fn lateness(&mut self) -> Fallible<()> {
+        for due_per_s in [1_000, 5_000] {
+            let window_ms = (self.args.seconds.max(5.0) * 1000.0) as u64;
+            let topic = self.server.topic();
+            let row = lateness::measure(&self.server, &topic, due_per_s, window_ms).await?;
+            self.server.delete(&topic).await?;
+            self.add(row, None);
+        }
+        Ok(())
+    }
+
+    /// Adds a row, and shows progress on standard error, so that the result stays clean.
+    fn add(&mut self, row: Row, failure: Option<String>) {
+        let Row { operation, connections, per_s, .. } = &row;
+        eprintln!("bench: {operation} at {connections} connections: {per_s:.0}/s");
+        if let Some(failure) = failure {
+            eprintln!("bench: {} failed: {failure}", row.failed);
+        }
+        self.report.rows.push(row);
+    }
 }

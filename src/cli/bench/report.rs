@@ -1,129 +1,103 @@
-//! What the bench prints: tables for people, one JSON object for machines.
+//! What the bench prints: one table for people, one JSON object for programs.
 
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::fmt::Write;
 
-use serde_json::{Value, json};
-
-use super::targets::{self, Verdict};
-
-/// A table: the first column to the left, numbers to the right.
-#[derive(Debug, Clone)]
-pub struct Table {
-    title: String,
-    columns: Vec<String>,
-    rows: Vec<Vec<String>>,
-    notes: Vec<String>,
+/// One measurement.
+#[derive(Debug, Default, Serialize)]
+pub struct Row {
+    pub operation: String,
+    pub connections: usize,
+    pub messages: u64,
+    pub per_s: f64,
+    /// Of a request; of the part `lateness`: from the due time to the lease.
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    /// CPU time of dueq for each message; known for a server that the bench started.
+    pub dueq_cpu_us: Option<f64>,
+    pub redis_cpu_us: Option<f64>,
+    /// Requests that were not answered as they should be.
+    pub failed: u64,
+    #[serde(flatten)]
+    pub lateness: Option<Lateness>,
 }
 
-impl Table {
-    /// An empty table.
-    pub fn new(title: &str, columns: &[&str]) -> Self {
-        Self {
-            title: title.to_owned(),
-            columns: columns.iter().map(ToString::to_string).collect(),
-            rows: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-
-    /// Adds a row; cells beyond the columns are not shown.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
-    }
-
-    /// Adds a line below the table.
-    pub fn note(&mut self, text: impl Into<String>) {
-        self.notes.push(text.into());
-    }
-
-    /// The table as text, with a line at its end.
-    pub fn render(&self) -> String {
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells
-                .chain(self.columns.get(column))
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let mut text = format!("{}\n", self.title);
-        let mut line = |cells: &[String]| {
-            let mut out = String::from(" ");
-            for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-                // Writing to a String cannot fail.
-                let _ = match column {
-                    0 => write!(out, " {cell:<width$}"),
-                    _ => write!(out, "  {cell:>width$}"),
-                };
-            }
-            text.push_str(out.trim_end());
-            text.push('\n');
-        };
-        line(&self.columns);
-        let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-        line(&rules);
-        for row in &self.rows {
-            line(row);
-        }
-        for note in &self.notes {
-            let _ = writeln!(text, "  * {note}");
-        }
-        text
-    }
+/// What only the part `lateness` has.
+#[derive(Debug, Serialize)]
+pub struct Lateness {
+    pub max_ms: u32,
+    /// Messages that were leased before their due time.
+    pub early: u64,
+    /// Messages that were not leased within five seconds.
+    pub missing: i64,
 }
 
-/// What one part of the bench has to say.
-#[derive(Debug)]
-pub struct Section {
-    /// Its name, as in `--only`.
-    pub name: &'static str,
-    /// For people.
-    pub table: Table,
-    /// For machines.
-    pub figures: Value,
-    /// Figures that a number to reach is about.
-    pub verdicts: Vec<Verdict>,
-}
-
-/// Everything a run gave.
+/// Everything that a run measured.
 #[derive(Debug, Default)]
 pub struct Report {
-    sections: Vec<Section>,
+    pub rows: Vec<Row>,
 }
 
 impl Report {
-    /// Takes in a part.
-    pub fn add(&mut self, section: Section) {
-        self.sections.push(section);
-    }
-
-    fn verdicts(&self) -> Vec<Verdict> {
-        let all = self.sections.iter().flat_map(|section| &section.verdicts);
-        all.copied().collect()
-    }
-
-    /// All tables, and the numbers to reach at the end.
-    pub fn render(&self) -> String {
-        let mut text = String::new();
-        for section in &self.sections {
-            text.push_str(&section.table.render());
-            text.push('\n');
-        }
-        text + &targets::table(&self.verdicts()).render()
-    }
-
-    /// One object: the parts by name, `targets`, and the version measured.
+    /// The version of the bench, and the rows.
     pub fn to_json(&self) -> Value {
-        let mut object = json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "targets": targets::to_json(&self.verdicts()),
-        });
-        for section in &self.sections {
-            object[section.name] = section.figures.clone();
-        }
-        object
+        json!({"version": env!("CARGO_PKG_VERSION"), "rows": self.rows})
     }
+
+    /// The table.
+    pub fn render(&self) -> String {
+        let mut text = format!(
+            "{:<26}{:>11}{:>12}{:>10}{:>10}{:>13}{:>14}\n",
+            "operation",
+            "connections",
+            "per second",
+            "p50 ms",
+            "p99 ms",
+            "dueq CPU µs",
+            "Redis CPU µs"
+        );
+        let micros = |cpu: Option<f64>| cpu.map_or_else(|| "-".to_owned(), |us| format!("{us:.1}"));
+        let mut notes = String::new();
+        for row in &self.rows {
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "{:<26}{:>11}{:>12}{:>10.2}{:>10.2}{:>13}{:>14}",
+                row.operation,
+                row.connections,
+                thousands(row.per_s),
+                row.p50_ms,
+                row.p99_ms,
+                micros(row.dueq_cpu_us),
+                micros(row.redis_cpu_us),
+            );
+            if row.failed > 0 {
+                let _ = writeln!(notes, "{}: {} requests failed", row.operation, row.failed);
+            }
+            if let Some(Lateness { max_ms, early, missing }) = &row.lateness {
+                let _ = writeln!(
+                    notes,
+                    "{}: from the due time to the lease; {max_ms} ms at most, {early} early, {missing} missing",
+                    row.operation
+                );
+            }
+        }
+        text + "Rates count messages, CPU is of one message. Payloads have 200 bytes.\n" + &notes
+    }
+}
+
+/// A whole number with a comma every three digits: `12,345`.
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -132,32 +106,26 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new("Rates", &["what", "per s", "p50 µs"]);
-        table.row(["publish".into(), "12,345".into(), "7".into()]);
-        table.row(["ack".into(), "9".into(), "1,234,567".into()]);
-        table.note("a note");
-        let text = table.render();
+        let row = Row {
+            operation: "publish".to_owned(),
+            connections: 64,
+            per_s: 1_234_567.2,
+            p99_ms: 6.14,
+            dueq_cpu_us: Some(22.04),
+            failed: 2,
+            ..Row::default()
+        };
+        let text = Report { rows: vec![row] }.render();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "Rates");
-        assert_eq!(lines[1], "  what      per s     p50 µs");
-        assert_eq!(lines[2], "  -------  ------  ---------");
-        assert_eq!(lines[3], "  publish  12,345          7");
-        assert_eq!(lines[4], "  ack           9  1,234,567");
-        assert_eq!(lines[5], "  * a note");
+        assert_eq!(lines[0].chars().count(), lines[1].chars().count());
+        assert!(lines[1].contains(" 1,234,567 ") && lines[1].contains(" 22.0 "), "{text}");
+        assert_eq!(lines[3], "publish: 2 requests failed");
     }
 
     #[test]
-    fn a_report_is_one_object() {
-        let mut report = Report::default();
-        report.add(Section {
-            name: "idle",
-            table: Table::new("Idle", &["what"]),
-            figures: json!({"commands_per_s": 12.5}),
-            verdicts: vec![Verdict { target: targets::Target::Idle, measured: 12.5 }],
-        });
-        let object = report.to_json();
-        assert_eq!(object["idle"]["commands_per_s"], 12.5);
-        assert_eq!(object["targets"][0]["reached"], true);
-        assert!(report.render().contains("Numbers to reach"));
+    fn numbers_are_grouped_by_three_digits() {
+        assert_eq!(thousands(0.0), "0");
+        assert_eq!(thousands(999.6), "1,000");
+        assert_eq!(thousands(123_456.0), "123,456");
     }
 }

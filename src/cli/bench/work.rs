@@ -1,149 +1,174 @@
-//! What the connections do: publish, lease, ack, and the consumer's loop.
+//! What the connections send: the same request again and again, the consumer's loop, acks.
 //!
-//! Requests are put together from bytes made beforehand wherever that is
-//! possible: the generator is to cost less than what it measures.
+//! Requests are made of bytes that are ready beforehand wherever that is possible, and answers are searched for two
+//! strings instead of being parsed as JSON: the load is to cost less than what it measures.
 
-use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use super::client::find;
 use super::load::{Step, Work};
-use super::wire::{Held, LONG_LEASE_MS, leases, payload, post, write_post, wrong};
+use memchr::memmem;
+use std::{
+    io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
-/// Publishes the same payload again and again.
-#[derive(Debug)]
-pub struct Publish {
-    path: String,
-    host: String,
-    fixed: Vec<u8>,
-    /// Delays between these, ms, drawn anew for each message; None: at once.
-    delays: Option<(u64, u64)>,
-    random: u64,
-    /// How many are left to publish, shared by the connections.
-    left: Arc<AtomicUsize>,
+/// Bytes of every payload.
+const PAYLOAD_BYTES: usize = 200;
+
+/// The longest lease there is, ms: nothing that a measurement leaves behind comes back while another runs.
+const LONG_LEASE_MS: u64 = 43_200_000;
+
+/// A server as a request's head names it.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Every header that does not depend on the body.
+    headers: String,
 }
 
-impl Publish {
-    /// Messages for `topic`, at most `left` by all that share the counter.
-    pub fn new(host: &str, topic: &str, left: &Arc<AtomicUsize>) -> Self {
-        let path = format!("/topics/{topic}/messages");
+impl Target {
+    /// The server at `address`, with its API key if it wants one.
+    pub fn new(address: &str, key: Option<&str>) -> Self {
+        let key = key.map(|key| format!("authorization: Bearer {key}\r\n")).unwrap_or_default();
+        Self { headers: format!("host: {address}\r\n{key}") }
+    }
+
+    /// A request without a body.
+    pub fn request(&self, method: &str, path: &str) -> Vec<u8> {
+        format!("{method} {path} HTTP/1.1\r\n{}\r\n", self.headers).into_bytes()
+    }
+
+    /// Adds a request with a JSON body to what `request` holds.
+    pub fn post(&self, request: &mut Vec<u8>, path: &str, body: &[u8]) {
+        // Writing to a Vec cannot fail.
+        let _ = write!(
+            request,
+            "POST {path} HTTP/1.1\r\n{}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            self.headers,
+            body.len()
+        );
+        request.extend_from_slice(body);
+    }
+}
+
+/// A JSON object of exactly `PAYLOAD_BYTES` bytes, like a small order event.
+pub fn payload() -> String {
+    let open = r#"{"order":1234567,"customer":"c-81723","total_cents":4599,"note":""#;
+    let filler = "x".repeat(PAYLOAD_BYTES - open.len() - 2);
+    format!("{open}{filler}\"}}")
+}
+
+/// The same request again and again.
+#[derive(Debug, Clone)]
+pub struct Fixed {
+    request: Arc<Vec<u8>>,
+    /// How it must be answered, and what part of the body counts the messages, if that is more than one.
+    status: u16,
+    messages: usize,
+    /// How many are left to send, shared by the connections; `None`: until the time is over.
+    left: Option<Arc<AtomicUsize>>,
+}
+
+impl Fixed {
+    fn new(request: Vec<u8>, status: u16, messages: usize) -> Self {
+        Self { request: Arc::new(request), status, messages, left: None }
+    }
+
+    /// Asks whether the server lives.
+    pub fn healthz(target: &Target) -> Self {
+        Self::new(target.request("GET", "/healthz"), 200, 1)
+    }
+
+    /// Publishes a message that is due at once.
+    pub fn publish(target: &Target, topic: &str) -> Self {
         let body = format!(r#"{{"payload":{}}}"#, payload());
-        Self {
-            fixed: post(&path, host, body.as_bytes()),
-            path,
-            host: host.to_owned(),
-            delays: None,
-            random: 0,
-            left: Arc::clone(left),
-        }
+        let mut request = Vec::new();
+        target.post(&mut request, &format!("/topics/{topic}/messages"), body.as_bytes());
+        Self::new(request, 201, 1)
     }
 
-    /// The same at random delays of `from`…`to` ms; `seed` differs between
-    /// connections so that they do not all draw the same.
-    pub fn delayed(mut self, from: u64, to: u64, seed: u64) -> Self {
-        self.delays = Some((from, to));
-        self.random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        self
+    /// Publishes `messages` of them.
+    pub fn publish_batch(target: &Target, topic: &str, messages: usize) -> Self {
+        let message = format!(r#"{{"payload":{}}}"#, payload());
+        let body = format!(r#"{{"messages":[{}]}}"#, vec![message; messages].join(","));
+        let mut request = Vec::new();
+        target.post(&mut request, &format!("/topics/{topic}/messages/batch"), body.as_bytes());
+        Self::new(request, 200, messages)
+    }
+
+    /// The same, `count` times in all.
+    pub fn at_most(self, count: usize) -> Self {
+        Self { left: Some(Arc::new(AtomicUsize::new(count))), ..self }
     }
 }
 
-/// A counter without an end, for works that only the clock stops.
-pub fn endless() -> Arc<AtomicUsize> {
-    Arc::new(AtomicUsize::new(usize::MAX))
-}
-
-/// Takes `count` from a shared counter; false when so many are not left.
-pub fn take(left: &AtomicUsize, count: usize) -> bool {
-    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(count)).is_ok()
-}
-
-/// The next number of a xorshift generator: enough for spreading delays.
-pub fn xorshift(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
-impl Work for Publish {
+impl Work for Fixed {
     fn next(&mut self, request: &mut Vec<u8>) -> bool {
-        if !take(&self.left, 1) {
-            return false;
+        let take = |left: &AtomicUsize| {
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok()
+        };
+        let more = self.left.as_deref().is_none_or(take);
+        if more {
+            request.extend_from_slice(&self.request);
         }
-        match self.delays {
-            None => request.extend_from_slice(&self.fixed),
-            Some((from, to)) => {
-                let delay = from + xorshift(&mut self.random) % (to - from).max(1);
-                let body = format!(r#"{{"payload":{},"delay_ms":{delay}}}"#, payload());
-                write_post(request, &self.path, &self.host, body.as_bytes());
-            }
-        }
-        true
+        more
     }
 
     fn answer(&mut self, status: u16, body: &[u8]) -> Step {
-        match status {
-            201 => Step::Done(1),
-            _ => wrong("publish", status, body),
+        let stored = || memmem::find_iter(body, br#"{"status":"ok""#).count();
+        if status == self.status && (self.messages == 1 || stored() == self.messages) {
+            Step::Done(self.messages as u64)
+        } else {
+            wrong(status, body)
         }
     }
 }
 
-/// Leases, and in the same request acks what the last answer brought if it is
-/// a consumer's loop; otherwise keeps what it got.
-#[derive(Debug)]
+/// A lease that a consumer holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    id: String,
+    token: String,
+}
+
+/// Leases; in a consumer's loop the same request acks what the last answer brought, otherwise the leases are kept.
+#[derive(Debug, Clone)]
 pub struct Lease {
+    target: Target,
     path: String,
-    host: String,
     max_messages: usize,
     acks: bool,
-    body: Vec<u8>,
     /// What is leased and not acked.
     pub held: Vec<Held>,
 }
 
 impl Lease {
-    /// `max_messages` a request; with `acks` the ones before are acked.
-    pub fn new(host: &str, topic: &str, max_messages: usize, acks: bool) -> Self {
-        Self {
-            path: format!("/topics/{topic}/lease"),
-            host: host.to_owned(),
-            max_messages,
-            acks,
-            body: Vec::new(),
-            held: Vec::new(),
-        }
+    /// `max_messages` a request; with `acks` those before are acked.
+    pub fn new(target: &Target, topic: &str, max_messages: usize, acks: bool) -> Self {
+        let path = format!("/topics/{topic}/lease");
+        Self { target: target.clone(), path, max_messages, acks, held: Vec::new() }
     }
 }
 
 impl Work for Lease {
     fn next(&mut self, request: &mut Vec<u8>) -> bool {
-        self.body.clear();
-        let _ = write!(
-            self.body,
-            r#"{{"max_messages":{},"lease_ms":{LONG_LEASE_MS}"#,
+        let mut body = format!(
+            r#"{{"max_messages":{},"lease_ms":{LONG_LEASE_MS},"acks":["#,
             self.max_messages
         );
         if self.acks {
-            self.body.extend_from_slice(br#","acks":["#);
-            for (index, Held { id, token }) in self.held.drain(..).enumerate() {
-                let comma = if index == 0 { "" } else { "," };
-                let _ = write!(self.body, r#"{comma}{{"id":"{id}","lease_token":"{token}"}}"#);
+            for Held { id, token } in self.held.drain(..) {
+                body += &format!(r#"{{"id":"{id}","lease_token":"{token}"}},"#);
             }
-            self.body.push(b']');
         }
-        self.body.push(b'}');
-        write_post(request, &self.path, &self.host, &self.body);
+        let body = body.trim_end_matches(',').to_owned() + "]}";
+        self.target.post(request, &self.path, body.as_bytes());
         true
     }
 
     fn answer(&mut self, status: u16, body: &[u8]) -> Step {
-        if status != 200 {
-            return wrong("lease", status, body);
-        }
-        if find(body, br#""status":"lease_lost""#).is_some() {
-            return wrong("ack in a lease", status, body);
+        if status != 200 || memmem::find(body, br#""status":"lease_lost""#).is_some() {
+            return wrong(status, body);
         }
         let before = self.held.len();
         leases(body, &mut self.held);
@@ -154,88 +179,121 @@ impl Work for Lease {
     }
 }
 
+/// Collects id and token of every leased message of an answer. The id is the last one before its token: the items of the
+/// list of acks have ids, too.
+fn leases(body: &[u8], held: &mut Vec<Held>) {
+    const ID: &[u8] = br#""id":""#;
+    const TOKEN: &[u8] = br#""lease_token":""#;
+    let text = |from: usize| {
+        let end = memchr::memchr(b'"', &body[from..]).map_or(body.len(), |length| from + length);
+        String::from_utf8_lossy(&body[from..end]).into_owned()
+    };
+    for at in memmem::find_iter(body, TOKEN) {
+        if let Some(id) = memmem::rfind(&body[..at], ID) {
+            held.push(Held { id: text(id + ID.len()), token: text(at + TOKEN.len()) });
+        }
+    }
+}
+
 /// Acks what was leased before, each message by a request of its own.
 #[derive(Debug)]
 pub struct Ack {
-    requests: Arc<Vec<Vec<u8>>>,
-    next: Arc<AtomicUsize>,
+    requests: std::vec::IntoIter<Vec<u8>>,
 }
 
 impl Ack {
-    /// As many works as there are `connections`, sharing the leases.
-    pub fn share(host: &str, held: &[Held], connections: usize) -> Vec<Self> {
-        let build = |Held { id, token }: &Held| {
+    /// One work for each of so many connections, which share the leases out.
+    pub fn share(target: &Target, held: &[Held], connections: usize) -> Vec<Self> {
+        let request = |Held { id, token }: &Held| {
             let body = format!(r#"{{"lease_token":"{token}"}}"#);
-            post(&format!("/messages/{id}/ack"), host, body.as_bytes())
+            let mut request = Vec::new();
+            target.post(&mut request, &format!("/messages/{id}/ack"), body.as_bytes());
+            request
         };
-        let requests = Arc::new(held.iter().map(build).collect::<Vec<_>>());
-        let next = Arc::new(AtomicUsize::new(0));
-        let one = |_| Self { requests: Arc::clone(&requests), next: Arc::clone(&next) };
-        (0..connections).map(one).collect()
+        let every = |first: usize| held.iter().skip(first).step_by(connections);
+        (0..connections)
+            .map(|first| every(first).map(request).collect::<Vec<_>>())
+            .map(|requests| Self { requests: requests.into_iter() })
+            .collect()
     }
 }
 
 impl Work for Ack {
     fn next(&mut self, request: &mut Vec<u8>) -> bool {
-        let index = self.next.fetch_add(1, Ordering::Relaxed);
-        match self.requests.get(index) {
-            Some(bytes) => {
-                request.extend_from_slice(bytes);
-                true
-            }
-            None => false,
-        }
+        let next = self.requests.next();
+        request.extend(next.iter().flatten());
+        next.is_some()
     }
 
     fn answer(&mut self, status: u16, body: &[u8]) -> Step {
         match status {
             204 => Step::Done(1),
-            _ => wrong("ack", status, body),
+            _ => wrong(status, body),
         }
     }
+}
+
+/// The complaint about an answer, with the beginning of its body.
+pub fn wrong(status: u16, body: &[u8]) -> Step {
+    let start = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
+    Step::Wrong(format!("the answer was {status}: {start}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn sent(work: &mut impl Work) -> Option<String> {
+        let mut request = Vec::new();
+        work.next(&mut request).then(|| String::from_utf8(request).unwrap())
+    }
+
+    #[test]
+    fn a_payload_is_json_of_its_size() {
+        assert_eq!(payload().len(), PAYLOAD_BYTES);
+        assert!(serde_json::from_str::<serde_json::Value>(&payload()).is_ok());
+    }
+
     #[test]
     fn the_loop_acks_what_it_was_given() {
-        let mut work = Lease::new("h:1", "t", 1, true);
-        let mut request = Vec::new();
-        assert!(work.next(&mut request));
-        assert!(request.ends_with(br#""acks":[]}"#));
-        let step = work.answer(200, br#"{"messages":[{"id":"a","lease_token":"1"}]}"#);
-        assert!(matches!(step, Step::Done(1)));
-        request.clear();
-        work.next(&mut request);
-        let text = String::from_utf8(request).unwrap();
-        assert!(text.ends_with(r#""acks":[{"id":"a","lease_token":"1"}]}"#));
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let mut work = Lease::new(&Target::new("h:1", Some("k")), "t", 1, true);
+        assert!(sent(&mut work).unwrap().ends_with(r#""acks":[]}"#));
+        let answer = br#"{"messages":[{"id":"a","lease_token":"1"}],"acks":[{"id":"z"}]}"#;
+        assert!(matches!(work.answer(200, answer), Step::Done(1)));
+        let request = sent(&mut work).unwrap();
+        assert!(request.ends_with(r#""acks":[{"id":"a","lease_token":"1"}]}"#));
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("content-length: {}", body.len())));
+        assert!(head.contains("host: h:1\r\nauthorization: Bearer k"));
         assert!(matches!(work.answer(200, br#"{"messages":[]}"#), Step::Empty));
         assert!(matches!(work.answer(503, b""), Step::Wrong(_)));
     }
 
     #[test]
-    fn works_share_what_is_left() {
-        let left = Arc::new(AtomicUsize::new(3));
-        let mut first = Publish::new("h:1", "t", &left);
-        let mut second = Publish::new("h:1", "t", &left).delayed(10, 20, 1);
-        let mut request = Vec::new();
-        assert!(first.next(&mut request) && second.next(&mut request));
-        assert!(first.next(&mut request) && !second.next(&mut request));
-        assert!(String::from_utf8(request).unwrap().contains(r#""delay_ms":1"#));
+    fn connections_share_what_is_left() {
+        let target = Target::new("h:1", None);
+        let mut first = Fixed::publish_batch(&target, "t", 2).at_most(3);
+        let mut second = first.clone();
+        assert!(sent(&mut first).is_some() && sent(&mut second).is_some());
+        assert!(sent(&mut first).is_some() && sent(&mut second).is_none());
+    }
+
+    #[test]
+    fn a_batch_counts_only_when_all_of_it_was_stored() {
+        let mut work = Fixed::publish_batch(&Target::new("h:1", None), "t", 2);
+        let one = r#"{"status":"ok"}"#;
+        assert!(matches!(work.answer(200, format!("[{one},{one}]").as_bytes()), Step::Done(2)));
+        assert!(matches!(work.answer(200, format!("[{one}]").as_bytes()), Step::Wrong(_)));
     }
 
     #[test]
     fn every_lease_is_acked_once() {
         let held = |id: &str| Held { id: id.into(), token: "t".into() };
-        let mut works = Ack::share("h:1", &[held("a"), held("b")], 2);
-        let mut request = Vec::new();
-        assert!(works[0].next(&mut request) && works[1].next(&mut request));
-        assert!(!works[0].next(&mut request));
-        let text = String::from_utf8(request).unwrap();
-        assert!(text.contains("POST /messages/a/ack ") && text.contains("/messages/b/ack "));
+        let held = [held("a"), held("b"), held("c")];
+        let works = Ack::share(&Target::new("h:1", None), &held, 2);
+        let sent =
+            works.into_iter().flat_map(|mut work| std::iter::from_fn(move || sent(&mut work)));
+        let paths: Vec<String> = sent.map(|request| request[..19].to_owned()).collect();
+        assert_eq!(paths, ["POST /messages/a/ac", "POST /messages/c/ac", "POST /messages/b/ac"]);
     }
 }

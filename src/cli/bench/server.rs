@@ -1,0 +1,207 @@
+//! The server that is measured: one that runs already, or a child, which is a whole `dueq serve` with a private Redis and
+//! a directory that goes away with it.
+
+use super::{Fallible, client::Connection, work::Target};
+use crate::store::RedisProbe;
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs,
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+/// How long a child may take to start, and to stop.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server under test.
+pub struct Server {
+    address: String,
+    target: Target,
+    redis: Option<RedisProbe>,
+    child: Option<Dueq>,
+}
+
+/// CPU time used so far, µs, as far as it is known.
+pub struct Cpu {
+    pub dueq_us: Option<f64>,
+    pub redis_us: Option<f64>,
+}
+
+impl Server {
+    /// The server at `url`.
+    ///
+    /// # Errors
+    /// When the URL is no `http://host[:port]`, or nobody answers there or at the Redis.
+    pub async fn connect(url: &str, key: Option<&str>, redis: Option<&str>) -> Fallible<Self> {
+        let address = address_of(url).ok_or("--server must be http://host:port")?;
+        let redis = match redis {
+            Some(url) => Some(RedisProbe::connect(url).await?),
+            None => None,
+        };
+        let this = Self { target: Target::new(&address, key), address, redis, child: None };
+        match this.send("GET", "/readyz").await? {
+            (200, _) => Ok(this),
+            (status, body) => Err(format!("{url} is not ready ({status}): {body}").into()),
+        }
+    }
+
+    /// Starts `dueq serve` and waits until it is ready.
+    ///
+    /// # Errors
+    /// When that takes too long, with what it wrote last.
+    pub async fn start() -> Fallible<Self> {
+        let mut child = Dueq::spawn()?;
+        let begun = Instant::now();
+        loop {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            if let Some(status) = child.process.try_wait()? {
+                return Err(format!("dueq serve ended ({status}): {}", child.log()).into());
+            }
+            let url = fs::read_to_string(child.directory.join("address")).unwrap_or_default();
+            let url = format!("http://{}", url.trim());
+            let redis =
+                format!("redis+unix://{}", child.directory.join("data/redis.sock").display());
+            if let Ok(this) = Self::connect(&url, None, Some(&redis)).await {
+                return Ok(Self { child: Some(child), ..this });
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(format!("dueq serve is not ready: {}", child.log()).into());
+            }
+        }
+    }
+
+    /// `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// For requests.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The name of a topic that nobody has used.
+    pub fn topic(&self) -> String {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let (now, process) = (chrono::Utc::now().timestamp_millis(), std::process::id());
+        format!("bench-{now}-{process}-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Deletes the topic with all that is in it, and gives Redis a moment to free that.
+    pub async fn delete(&self, topic: &str) -> Fallible<()> {
+        match self.send("DELETE", &format!("/topics/{topic}?force=true")).await? {
+            (204 | 404, _) => tokio::time::sleep(Duration::from_millis(300)).await,
+            (status, body) => {
+                return Err(format!("deleting a topic was answered {status}: {body}").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// What dueq and its Redis have used.
+    pub async fn cpu(&mut self) -> Fallible<Cpu> {
+        let redis_us = match &mut self.redis {
+            Some(redis) => Some(redis.cpu_us().await?),
+            None => None,
+        };
+        Ok(Cpu { dueq_us: self.child.as_ref().and_then(Dueq::cpu_us), redis_us })
+    }
+
+    /// One request over a connection of its own: status and body.
+    async fn send(&self, method: &str, path: &str) -> Fallible<(u16, String)> {
+        let stream = TcpStream::connect(&self.address)
+            .map_err(|error| format!("{}: {error}", self.address))?;
+        let mut connection = Connection::over(stream)?;
+        let (status, body) = connection.send(&self.target.request(method, path)).await?;
+        Ok((status, String::from_utf8_lossy(body).into_owned()))
+    }
+}
+
+/// `host:port` of a URL.
+fn address_of(url: &str) -> Option<String> {
+    let address = url.strip_prefix("http://")?.trim_end_matches('/');
+    match address.rsplit_once(':') {
+        _ if address.is_empty() || address.contains('/') => None,
+        Some((_, port)) if port.parse::<u16>().is_ok() => Some(address.to_owned()),
+        _ => Some(format!("{address}:80")),
+    }
+}
+
+/// A child. It is stopped, and its directory removed, when this is dropped.
+struct Dueq {
+    process: Child,
+    directory: PathBuf,
+}
+
+impl Dueq {
+    fn spawn() -> Fallible<Self> {
+        let directory = std::env::temp_dir().join(format!("dueq-bench-{}", std::process::id()));
+        fs::create_dir_all(&directory)?;
+        let directory = directory.canonicalize()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        // What is set for the user's own dueq is not for this one.
+        for name in ["DUEQ_API_KEYS", "DUEQ_API_KEY_FILE", "DUEQ_REDIS_URL"] {
+            command.env_remove(name);
+        }
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--addr-file"])
+            .arg(directory.join("address"))
+            .arg("--data-dir")
+            .arg(directory.join("data"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(directory.join("log"))?);
+        Ok(Self { process: command.spawn()?, directory })
+    }
+
+    /// The last lines that it wrote.
+    fn log(&self) -> String {
+        let text = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(5)..].join(" | ")
+    }
+
+    /// CPU time it has used, without its Redis, µs; `None` where the system does not tell it as Linux does.
+    fn cpu_us(&self) -> Option<f64> {
+        let path = format!("/proc/{}/stat", self.process.id());
+        let stat = fs::read_to_string(Path::new(&path)).ok()?;
+        // Behind the name in parentheses; user and system time are fields 14 and 15, in hundredths of a second.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let hundredths =
+            fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
+        Some(hundredths * 10_000.0)
+    }
+}
+
+impl Drop for Dueq {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        let begun = Instant::now();
+        while matches!(self.process.try_wait(), Ok(None)) {
+            if begun.elapsed() > PATIENCE {
+                let _ = self.process.kill();
+                let _ = self.process.wait();
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_url_becomes_an_address() {
+        assert_eq!(address_of("http://127.0.0.1:8080/").unwrap(), "127.0.0.1:8080");
+        assert_eq!(address_of("http://queue").unwrap(), "queue:80");
+        for url in ["https://queue", "queue:80", "http://queue/path", "http://"] {
+            assert_eq!(address_of(url), None, "{url}");
+        }
+    }
+}
