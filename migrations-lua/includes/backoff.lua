@@ -1,5 +1,5 @@
 -- The parts of a policy: 'exponential;base_ms;factor;max_ms;jitter', 'fixed;base_ms' or 'schedule;delay;…'. Most messages
--- of a call have the topic's, which is taken apart once.
+-- of a call have the topic's policy, which is parsed once.
 local parsed = {}
 local function policy_parts(policy)
   if parsed[policy] then return parsed[policy] end
@@ -9,20 +9,20 @@ local function policy_parts(policy)
   return parts
 end
 
--- Delay (ms) before attempt failures + 1. `policy` is 'exponential;base_ms;factor;max_ms;jitter' (base * factor ^
--- (failures - 1), at most max, times 1 +- jitter), 'fixed;base_ms' or 'schedule;delay;…', whose last delay repeats.
--- `unit` is a random number in [0, 1) drawn by the caller, since Lua's generator starts from the same seed in every script.
+-- The delay (ms) before attempt failures + 1. An exponential one is base * factor ^ (failures - 1), at most max, times
+-- 1 +- jitter. The last delay of a schedule repeats. `unit` is a random number in [0, 1) that the caller draws, since Lua's
+-- generator starts from the same seed in every script.
 local function backoff(policy, failures, unit)
   local parts = policy_parts(policy)
   if parts[1] == 'fixed' then return tonumber(parts[2]) end
   if parts[1] == 'schedule' then return tonumber(parts[math.min(failures, #parts - 1) + 1]) end
   local base, factor, longest = tonumber(parts[2]), tonumber(parts[3]), tonumber(parts[4])
-  -- The power may be infinite, and 0 * infinite is no number.
+  -- The power may be infinite, and 0 * infinity is not a number.
   local delay = math.min(base * math.min(factor ^ (failures - 1), longest), longest)
   return math.floor(delay * (1 + tonumber(parts[5]) * (2 * tonumber(unit) - 1)) + 0.5)
 end
 
--- The longest delay (ms) that a policy ever means, jitter apart.
+-- The longest delay (ms) of a policy, without jitter.
 local function longest_delay(policy)
   local parts = policy_parts(policy)
   if parts[1] == 'exponential' then return tonumber(parts[4]) end

@@ -1,4 +1,82 @@
--- The topic has a TTL: when messages that name none first fell due must outlive their grant. `found` is member, due, ….
+-- @include expire
+-- @include message
+-- @include remove
+-- What a grant needs if messages are not plain.
+
+-- Clears the next `most` messages in line of those that must not be granted: drops those whose TTL has ended, and buries
+-- those that have used up their attempts (`spent_by` is the topic's max_attempts, or false). Returns how many it dropped,
+-- how many it buried, and whether the next `most` are clear now. It goes on as far as the budget goes: with many expired
+-- messages in line a small request must not take a call for each of them.
+local function clear_head(k, now, up, most, ttl, spent_by, budget)
+  local dropped, died = 0, 0
+  for _, look in ipairs({ most, 64, 64, most }) do
+    look = math.max(look, most)
+    local ready = redis.call('ZRANGE', k.ready, 0, look - 1, 'WITHSCORES')
+    local gone = drop_expired(k, now, ready, true, ttl, budget)
+    local left, plain = look - #ready / 2, {}
+    if left > 0 then
+      plain = redis.call('ZRANGEBYSCORE', k.delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, left)
+      gone = gone + drop_expired(k, now, plain, false, ttl, budget)
+    end
+    dropped = dropped + gone
+    if gone == 0 and not budget.short then
+      local dead = spent_by and bury_spent(k, up, ready, plain, most, spent_by, budget) or 0
+      died = died + dead
+      if dead == 0 and not budget.short then return dropped, died, true end
+    end
+    if dropped > 160 or budget.short then break end
+  end
+  return dropped, died, false
+end
+
+-- Takes due messages one by one, as long as they fit into what is wanted and, with their events, into `reply_bytes`. `wants`
+-- holds, from index 5 on and `step` apart, max_messages, lease_ms and, if step is 4, max_bytes and begun. Returns what it
+-- took as member, due, …; the bodies; how many for each want; how many came from `ready`; whether the reply is full.
+local function take_by_size(now, most, ranked, wants, step, reply_bytes, ready, delayed, messages, events)
+  local seen = {}
+  if ranked > 0 then seen = redis.call('ZRANGE', ready, 0, ranked - 1, 'WITHSCORES') end
+  if most > ranked then
+    local plain = redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most - ranked)
+    for i = 1, #plain do seen[#seen + 1] = plain[i] end
+  end
+  local found, bodies, granted, members = {}, {}, {}, {}
+  local want, total, full = 5, 0, false
+  local retried = redis.call('EXISTS', events) == 1
+  local count, used = 0, 0
+  local at = 1
+  while at < #seen and want <= #wants do
+    if #members > 0 and total >= reply_bytes then
+      full = true
+      break
+    end
+    local max_bytes = step == 4 and tonumber(wants[want + 2]) or math.huge
+    local begun = count > 0 or (step == 4 and wants[want + 3] == '1')
+    local body = redis.call('HGET', messages, seen[at])
+    local size = payload_bytes(body)
+    local whole = size + (retried and redis.call('HSTRLEN', events, seen[at]) or 0)
+    if #members > 0 and total + whole > reply_bytes then
+      full = true
+      break
+    end
+    if count == tonumber(wants[want]) or (begun and used + size > max_bytes) then
+      granted[#granted + 1] = count
+      want, count, used = want + step, 0, 0
+    else
+      members[#members + 1] = seen[at]
+      found[at], found[at + 1] = seen[at], seen[at + 1]
+      bodies[#members] = body
+      count, used, total, at = count + 1, used + size, total + whole, at + 2
+    end
+  end
+  granted[#granted + 1] = count
+  local popped = math.min(ranked, #members)
+  if popped > 0 then redis.call('ZREM', ready, unpack(members, 1, popped)) end
+  if #members > popped then redis.call('ZREM', delayed, unpack(members, popped + 1)) end
+  return found, bodies, granted, popped, full
+end
+
+-- Notes when granted messages first fell due, if they have no TTL of their own: the topic's TTL counts from then. `found` is
+-- member, due, ….
 local function remember_first_due(k, found, extras)
   local firsts = {}
   for i = 1, #found / 2 do
@@ -12,7 +90,7 @@ local function remember_first_due(k, found, extras)
   if #firsts > 0 then redis.call('ZADD', k.first_due, 'NX', unpack(firsts)) end
 end
 
--- The key of a message that is granted, or ''. One that holds it only until then gives it up, for good.
+-- The key of a message that is granted now, or ''. If the message holds the key until granted, it gives it up for good.
 local function grant_key(k, member, extra)
   local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
   local over, ttl, policy, hold, key = parse_rest(rest)
@@ -24,8 +102,8 @@ local function grant_key(k, member, extra)
   return key
 end
 
--- The key that a message holds until it is granted, or ''. What dueq sends itself may have to wait for a place once it
--- is leased, and is granted when its call begins (start_call).
+-- The key that a message holds until granted, or ''. A message that dueq sends itself may have to wait after its lease
+-- begins, and counts as granted when its call begins (start_call).
 local function call_key(extra)
   local _, _, _, _, rest = parse_extra(extra)
   local _, _, _, hold, key = parse_rest(rest)

@@ -1,6 +1,10 @@
--- Messages that count against the topic's bound: delayed, ready and leased. `ended`: leases that are over have been
--- ended as far as one sweep goes. Only then are the rest of those that used up the attempts taken for dead: before, one
--- may have had more attempts allowed since its grant, and comes back.
+-- @include remove
+-- @include waiting
+-- The bound of a topic (`max_messages`), and what a full topic drops.
+
+-- How many messages count against the bound: delayed, ready and leased ones. `ended`: a sweep has ended leases that are
+-- over. Only then does an ended lease in `last` that is left count as dead: before, its message may come back, if more
+-- attempts are allowed since its grant.
 local function count_live(k, now, ended)
   local count = 0
   for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.unack, k.last }) do count = count + redis.call('ZCARD', key) end
@@ -8,13 +12,15 @@ local function count_live(k, now, ended)
   return count
 end
 
--- The messages that wait and are not leased, for whoever drops the earliest due of them. The earliest of each set and of each
--- priority is looked up once and kept in a heap, so a call costs a look for each priority, and not each drop. Returns four
--- functions: one dooms the earliest and returns it, or false where there is none; the next drops the doomed, all at once; the
--- third notes a message that the same call puts where it waits, and the last one that has left meanwhile.
+-- A queue of the waiting messages by due time, to drop the earliest. The earliest message of each set and priority is read
+-- once and kept in a heap, so that a call costs a look for each priority and not for each drop. Returns four functions:
+-- - doom_oldest() chooses the earliest message to be dropped, and returns it, or false if there is none;
+-- - drop_doomed() drops all that were chosen, at once;
+-- - note(member, due, priority, waits) adds a message that the same call stores;
+-- - forget(member) takes one out that has left meanwhile.
 local function queue_of(k)
-  -- The first of each source, a set or a priority, and what this call has put there: { member, due, order, source }. The
-  -- order is that of what is due at once: without a priority first, then higher ones first, then as published.
+  -- Entries are { member, due, order, source }: the first of each source (a set or a priority), and what this call stored.
+  -- The order of those that are due together: no priority first, then higher priorities, then as published.
   local heap, size, noted = {}, 0, 0
   local function before(a, b) return a[2] < b[2] or (a[2] == b[2] and a[3] < b[3]) end
   local function sift_down(entry)
@@ -60,11 +66,11 @@ local function queue_of(k)
     drop_all(k, doomed, 'expired')
     doomed, round = {}, round + 1
   end
-  -- The next of this source, in place of the entry before it; false where there is none.
+  -- The next entry of this source, or false if there is none.
   local function advance(zset, source, order)
     source.at = source.at + 2
     if not source.list[source.at] then
-      -- What was dropped since the last look is not there any more.
+      -- Drops since the last look have moved the indexes.
       if source.round ~= round then source.round, source.seen = round, 0 end
       local from, upto = '-inf', '+inf'
       if source.lowest then

@@ -1,8 +1,13 @@
--- Drops what waits and has outlived the topic's TTL, and looks at up to `limit` messages for it; those with a TTL of their
--- own are others' matter. Returns how many it looked at, and whether more may be left.
+-- @include expire
+-- @include remove
+-- @include waiting
+-- What time brings to a partition.
+
+-- Drops waiting messages whose TTL has ended by the topic's TTL. Those with a TTL of their own are in `expires`. Looks at up
+-- to `limit` messages. Returns how many it looked at, and whether more may be left.
 local function sweep_ttl(k, now, limit, ttl, budget)
   local horizon = string.format('%d', now - ttl)
-  -- Those that came back after a grant: due later than when their time began.
+  -- Those that came back after a grant: they are due later than when their TTL began.
   local returned = redis.call('ZRANGEBYSCORE', k.first_due, '-inf', horizon, 'LIMIT', 0, math.ceil(limit / 2))
   local seen = note_over(k, now, returned, ttl, budget)
   local dropped = seen
@@ -12,8 +17,8 @@ local function sweep_ttl(k, now, limit, ttl, budget)
     dropped = dropped + drop_expired(k, now, list, ranked, ttl, budget)
   end
   for _, key in ipairs({ k.delayed, k.delayed_prio }) do look(k, key, '-inf', horizon, 2, false) end
-  -- Among the ready the first of each priority is its oldest. Where one has too many to look at, the others' turn comes:
-  -- each sweep begins with another.
+  -- In `ready` the first of each priority is its oldest. Each sweep begins with another priority, so that one with many
+  -- messages does not hold up the others.
   local begin = now % 256 * 35184372088832
   for _, part in ipairs({ { begin, math.huge }, { 0, begin } }) do
     local from = part[1]
@@ -30,9 +35,9 @@ local function sweep_ttl(k, now, limit, ttl, budget)
   return seen, seen >= limit and dropped > 0
 end
 
--- Carries out what time has brought to the partition, by `limit` steps: leases (two steps each), TTLs, retention,
--- idempotency keys; and what has a priority and is due stands with the ready. Each kind may take half of what those before
--- it left, so that none waits for ever. Returns whether more may be left.
+-- Ends what is over in the partition, in up to `limit` steps: leases (two steps each), TTLs, retention, idempotency keys.
+-- Also moves due messages with a priority to `ready`. Each kind may take half of the steps that are left, so that none
+-- waits for ever. Returns whether more may be left.
 local function sweep(k, now, limit, rules)
   local budget = new_budget()
   local ended, _, _, more = end_leases(k, now, math.ceil(limit / 4), rules.ttl, budget)
@@ -80,4 +85,34 @@ local function sweep(k, now, limit, rules)
     more = more or #idem == left
   end
   return more or budget.short
+end
+
+-- The earlier of `earliest` (ms; 0: none) and of `shift` ms after the first score of a set. That score is in 1/scale ms.
+local function earlier(earliest, zset, scale, shift)
+  local first = shift and redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2]
+  if not first then return earliest end
+  local moment = math.floor(tonumber(first) / scale) + shift
+  return (earliest == 0 or moment < earliest) and moment or earliest
+end
+
+-- When something in a partition is over next, and a sweep has to end it (ms; 0: never): a lease, a TTL, a retention, an
+-- idempotency key. A death that is to be published to the dead topic counts from its own instant.
+local function next_sweep(k, rules)
+  local earliest = earlier(0, k.dead_out, 1, 0)
+  for _, zset in ipairs({ k.unack, k.last }) do earliest = earlier(earliest, zset, 2048, 0) end
+  for _, zset in ipairs({ k.expires, k.idem_due }) do earliest = earlier(earliest, zset, 1, 0) end
+  earliest = earlier(earliest, k.dead, 1, rules.dead_ms)
+  earliest = earlier(earliest, k.acked, 2048, rules.acked_ms)
+  if not rules.ttl then return earliest end
+  for _, zset in ipairs({ k.first_due, k.delayed, k.delayed_prio }) do
+    earliest = earlier(earliest, zset, 1, rules.ttl)
+  end
+  local first = redis.call('ZRANGE', k.ready, 0, 0, 'WITHSCORES')[2]
+  while first do
+    local due = rank_due(first)
+    if earliest == 0 or due + rules.ttl < earliest then earliest = due + rules.ttl end
+    local next_priority = string.format('%d', tonumber(first) - due + 35184372088832)
+    first = redis.call('ZRANGEBYSCORE', k.ready, next_priority, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  end
+  return earliest
 end

@@ -1,3 +1,8 @@
+-- @include lease
+-- @include message
+-- @include partition
+-- @include remove
+-- @include time
 -- ack: forget a group of messages whose leases are held by the tokens given, or keep them as acked where the topic
 -- retains such messages.
 -- KEYS[1] unack

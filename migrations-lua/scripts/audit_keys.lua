@@ -1,3 +1,6 @@
+-- @include audit
+-- @include partition
+-- @include waiting
 -- audit_keys: look at some keys of messages, or idempotency keys, and say what is wrong with each at this instant.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] owner: number of the topic that the partition belonged to when the walk began

@@ -1,3 +1,7 @@
+-- @include audit
+-- @include partition
+-- @include time
+-- @include waiting
 -- audit_mend: bring some messages into order with which an audit found something wrong.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] owner: number of the topic that the partition belonged to when the walk began

@@ -1,3 +1,6 @@
+-- @include audit
+-- @include partition
+-- @include waiting
 -- audit_messages: look at some messages of a partition, and say what is wrong with each at this instant.
 -- KEYS[1..] all of the partition's, and once more the one whose members are walked through
 -- ARGV[1] owner: number of the topic that the partition belonged to when the walk began

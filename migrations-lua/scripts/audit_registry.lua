@@ -1,3 +1,5 @@
+-- @include config
+-- @include time
 -- audit_registry: look at some topics of the registry, and say where its parts contradict each other.
 -- KEYS[1] registry
 -- KEYS[2] names

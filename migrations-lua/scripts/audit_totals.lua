@@ -1,3 +1,4 @@
+-- @include partition
 -- audit_totals: does a partition's count of what happened agree with what is there? One snapshot. What cannot be read or
 -- is negative counts as 0; then totals are raised, never lowered, until all that was published is there or gone, and
 -- all that was granted is leased or over: what vanished counts as deleted, its leases as expired.

@@ -1,3 +1,5 @@
+-- @include config
+-- @include time
 -- claim_schedules: schedules whose time has come; they are this caller's for a while. The first claim since a schedule
 -- ticked last writes down its instant, and everybody works out from that what is to be published: so whoever takes over
 -- from a claimer that died publishes what that one would have, and no more.

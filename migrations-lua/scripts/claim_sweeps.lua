@@ -1,3 +1,4 @@
+-- @include time
 -- claim_sweeps: topics whose time has come to be swept; they are this caller's for a while.
 -- KEYS[1] sweeps
 -- ARGV[1] limit

@@ -1,3 +1,4 @@
+-- @include time
 -- claim_walk: the next few topics of a slow walk over all of them, which finds what no hint told of. However many
 -- instances walk, each step is one instance's.
 -- KEYS[1] index

@@ -1,3 +1,6 @@
+-- @include partition
+-- @include sweep
+-- @include time
 -- close_partition: delete a topic's messages and leave a mark, so that nobody who still believes in the topic writes here.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision

@@ -1,3 +1,8 @@
+-- @include lease
+-- @include partition
+-- @include sweep
+-- @include time
+-- @include waiting
 -- count_topic: the counts and totals of one partition, one consistent snapshot; what time has brought is carried out first.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision

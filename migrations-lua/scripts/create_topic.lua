@@ -1,3 +1,5 @@
+-- @include config
+-- @include time
 -- create_topic: find a topic's entry in the registry, or make it.
 -- KEYS[1] registry
 -- KEYS[2] names

@@ -1,3 +1,8 @@
+-- @include expire
+-- @include message
+-- @include partition
+-- @include remove
+-- @include time
 -- delete: remove one message, by its id or by its key, from any state but leased; with force from that too.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision

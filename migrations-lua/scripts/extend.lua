@@ -1,3 +1,5 @@
+-- @include lease
+-- @include time
 -- extend: make a group of held leases longer; never shorter, never past the cap.
 -- KEYS[1] unack
 -- KEYS[2] last

@@ -1,3 +1,7 @@
+-- @include message
+-- @include partition
+-- @include time
+-- @include waiting
 -- fetch_parked: messages that were put back for want of a place are due again as they were before, unless something
 -- became of them meanwhile.
 -- KEYS[1..] all of the partition's

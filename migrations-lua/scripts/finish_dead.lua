@@ -1,3 +1,6 @@
+-- @include partition
+-- @include remove
+-- @include waiting
 -- finish_dead: these deaths have been told of, unless the message died once more meanwhile; those that had left by then
 -- are forgotten.
 -- KEYS[1..] all of the partition's

@@ -1,3 +1,4 @@
+-- @include config
 -- finish_schedule: note what became of a claimed schedule's ticks, and when it ticks next, unless somebody did so before
 -- or has changed when it ticks. The claim stays until it is over, so that whoever takes over sees what is left to do: with
 -- a next tick beyond the claim there is nothing to publish.

@@ -1,3 +1,6 @@
+-- @include partition
+-- @include sweep
+-- @include time
 -- forecast_topic: how many messages fall due in each of the coming buckets of time.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision

@@ -1,9 +1,13 @@
+-- @include expire
+-- @include message
+-- @include partition
+-- @include time
 -- get: one message as it stands, by its id or by its key.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] member, or '' where a key is given
 -- ARGV[3] key
--- returns: {now, the message as the include snapshot has it}, 'NONE' or 'STALE'
+-- returns: {now, the message as `snapshot` has it}, 'NONE' or 'STALE'
 -- cost: HMGET, TIME, HGET, up to 8 ZSCORE, 2 HGET; what time has brought to the message is carried out first
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'max_attempts', 'rules')

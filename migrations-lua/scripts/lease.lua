@@ -1,3 +1,11 @@
+-- @include expire
+-- @include grant
+-- @include lease
+-- @include message
+-- @include partition
+-- @include remove
+-- @include time
+-- @include waiting
 -- lease: grant ready messages to a group of wants, first want first; ends leases that are over on the way.
 -- KEYS[1] unack
 -- KEYS[2] last

@@ -1,3 +1,10 @@
+-- @include backoff
+-- @include lease
+-- @include message
+-- @include partition
+-- @include remove
+-- @include time
+-- @include waiting
 -- nack: end a group of leases without an ack: back after a delay, dead when the attempts are used up or it is wished,
 -- gone when the time to live is over.
 -- KEYS[1..] all of the partition's

@@ -1,11 +1,12 @@
+-- @include waiting
 -- open_partition: tell a partition the topic that it belongs to, and what its scripts need of the configuration.
 -- KEYS[1] meta
 -- KEYS[2] first_due
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] max_attempts
--- ARGV[3] backoff policy, as the include of that name reads it
+-- ARGV[3] backoff policy, as `backoff` reads it
 -- ARGV[4] lease_ms
--- ARGV[5] rules without their first part, as the include of that name reads them
+-- ARGV[5] rules without their first part, as `parse_rules` reads them
 -- ARGV[6] dead topic: where deaths are told of, or ''
 -- ARGV[7] acked_max: how many acked messages are retained, or '' for the default
 -- returns: 'OK'; 'STALE' where a later topic of this name, or a later revision, is there; 'DELETED' where the topic is

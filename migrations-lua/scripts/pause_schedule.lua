@@ -1,3 +1,5 @@
+-- @include config
+-- @include time
 -- pause_schedule: stop or resume a schedule's ticks. What was not made before a pause is not made up for.
 -- KEYS[1] states
 -- KEYS[2] due

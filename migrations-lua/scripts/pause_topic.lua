@@ -1,3 +1,4 @@
+-- @include waiting
 -- pause_topic: stop or resume granting.
 -- KEYS[1] meta
 -- ARGV[1] topic: number and revision

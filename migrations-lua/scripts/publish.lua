@@ -1,3 +1,5 @@
+-- @include time
+-- @include waiting
 -- publish: store a group of new messages that name nothing but when they are due.
 -- KEYS[1] messages
 -- KEYS[2] delayed

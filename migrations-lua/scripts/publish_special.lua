@@ -1,3 +1,11 @@
+-- @include expire
+-- @include message
+-- @include partition
+-- @include remove
+-- @include room
+-- @include sweep
+-- @include time
+-- @include waiting
 -- publish_special: store messages that have a priority, a key, a policy or an idempotency key of their own, or that a
 -- full topic may refuse; one after another, so that each sees what those before it did.
 -- KEYS[1..] all of the partition's
@@ -23,7 +31,7 @@ local rules = parse_rules(meta[4])
 local n = tonumber(ARGV[2])
 local published, replaced, expired, earliest, swept, room = 0, 0, 0, math.huge, false, nil
 local events_room = EVENT_BYTES
--- What a full topic drops: see the include room.
+-- What a full topic drops: see `queue_of`.
 local doom_oldest, drop_doomed, note_waiting, forget
 -- Drops beyond one for each message: a bound that was lowered is reached by and by.
 local more_drops = math.max(40 - n, 8)

@@ -1,3 +1,7 @@
+-- @include expire
+-- @include partition
+-- @include remove
+-- @include time
 -- purge_topic: remove messages by state, up to a bound.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision

@@ -1,3 +1,5 @@
+-- @include config
+-- @include time
 -- put_schedule: write a schedule's definition and, where it is to tick at other times than before, when it does next.
 -- KEYS[1] entries
 -- KEYS[2] states

@@ -1,3 +1,6 @@
+-- @include config
+-- @include time
+-- @include waiting
 -- put_topic: write a topic's configuration into the registry; the topic comes into being if there is none.
 -- KEYS[1] registry
 -- KEYS[2] names

@@ -1,8 +1,13 @@
+-- @include expire
+-- @include message
+-- @include partition
+-- @include time
+-- @include waiting
 -- redrive_message: make one dead message ready again.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] member
--- returns: {now, wake 0|1, the message as the include snapshot has it}, 'NONE', 'NOT_DEAD', 'DUPLICATE' or 'STALE'
+-- returns: {now, wake 0|1, the message as `snapshot` has it}, 'NONE', 'NOT_DEAD', 'DUPLICATE' or 'STALE'
 -- cost: HMGET, ZREM, TIME, HGET, up to 8 ZSCORE; up to 10 calls
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'rules')

@@ -1,3 +1,9 @@
+-- @include expire
+-- @include partition
+-- @include remove
+-- @include sweep
+-- @include time
+-- @include waiting
 -- redrive_topic: make dead messages live again, longest dead first, at once or spread over time.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision

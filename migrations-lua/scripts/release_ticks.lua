@@ -1,3 +1,4 @@
+-- @include time
 -- release_ticks: ticks that have been noted are found by a repetition for some time only, where before they were however
 -- long nobody was there.
 -- KEYS[1] idem

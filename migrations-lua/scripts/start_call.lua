@@ -1,3 +1,5 @@
+-- @include grant
+-- @include partition
 -- start_call: the call of a leased message begins: a key that it holds until it is granted is free from now on.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision

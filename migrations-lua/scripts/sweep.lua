@@ -1,3 +1,6 @@
+-- @include partition
+-- @include sweep
+-- @include time
 -- sweep: carry out what time has brought to a partition: leases, TTLs, retention, idempotency keys that are over.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision

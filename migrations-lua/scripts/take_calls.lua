@@ -1,3 +1,4 @@
+-- @include time
 -- take_calls: take calls out of what a topic with a rate may make, all instances together; or give some back.
 -- KEYS[1] meta
 -- ARGV[1] topic: number and revision

@@ -1,9 +1,14 @@
+-- @include lease
+-- @include message
+-- @include partition
+-- @include time
+-- @include waiting
 -- take_dead: messages whose death is to be told of elsewhere, longest dead first, as they stand; nothing is changed.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] limit: at most 64
 -- ARGV[3] bytes of bodies and events to return at most, but one message at least
--- returns: {now, member, instant of its death, the message as the include snapshot has it or '' where it is gone, …} or
+-- returns: {now, member, instant of its death, the message as `snapshot` has it or '' where it is gone, …} or
 --   'STALE'
 -- cost: HMGET, TIME, ZRANGE, 7 ZMSCORE, HMGET; 4 to 7 calls for each message
 local k = partition(KEYS)

@@ -1,3 +1,4 @@
+-- @include config
 -- trigger_schedule: note that a schedule has published out of turn.
 -- KEYS[1] states
 -- ARGV[1] name

@@ -1,3 +1,9 @@
+-- @include expire
+-- @include message
+-- @include partition
+-- @include remove
+-- @include time
+-- @include waiting
 -- update: change a message in place that waits or is dead, by its id or by its key.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
@@ -10,7 +16,7 @@
 -- ARGV[8] backoff: policy, '' the topic's, '-' as it is
 -- ARGV[9] new body, or '' where it stays
 -- ARGV[10] events of the message that the caller made the new body of: whatever changes a body adds one
--- returns: {now, wake 0|1, the message as the include snapshot has it, without a body where the caller gave one,
+-- returns: {now, wake 0|1, the message as `snapshot` has it, without a body where the caller gave one,
 --   1 where it has died of it}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' when the events are others by now; or 'STALE'
 -- cost: HMGET, HSTRLEN, HSET or ZREM, TIME, HGET, up to 8 ZSCORE; up to 12 writes
 local k = partition(KEYS)

@@ -1,4 +1,4 @@
-//! What Redis keeps of a message beyond its body, read as the include `extra.lua` writes it.
+//! What Redis keeps of a message beyond its body, as the scripts' `format_extra` writes it.
 
 use crate::model::{Backoff, Millis};
 

@@ -120,7 +120,7 @@ fn events() -> impl Strategy<Value = String> {
     spoilt_text(Just("G 1700000000000 1\nn 1700000000001 1 \"no\"\nx 1700000000002 2\n"))
 }
 
-/// What the include `snapshot.lua` gives.
+/// What the scripts' `snapshot` gives.
 fn snapshot() -> impl Strategy<Value = Value> {
     let first = (member(), state(), num(), num(), num());
     let rest = (extra(), num(), events(), stored_body());

@@ -50,7 +50,7 @@ fn write_which(which: &Which, command: &mut Cmd) {
     };
 }
 
-/// Reads what the include `snapshot.lua` wrote. `body` is the message's where that left it out.
+/// Reads what the scripts' `snapshot` wrote. `body` is the message's where that left it out.
 pub(super) fn read_snapshot(
     topic: &Topic,
     fields: &mut Fields,

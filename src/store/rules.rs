@@ -2,7 +2,7 @@
 
 use crate::model::{OnFull, Retention, TopicSettings};
 
-/// What the include `rules.lua` reads, without its first part: empty parts for what is not so.
+/// What the scripts' `parse_rules` reads, without its first part: empty parts for what is not so.
 pub(super) fn rules(settings: &TopicSettings) -> String {
     let defaults = Retention::default();
     let Retention { acked_ms, dead_ms, dead_max, .. } = settings.retention;

@@ -3,89 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::{files, none};
-
-/// A script: its header's lines, and its code without comments.
-struct Script {
-    path: String,
-    header: Vec<String>,
-    code: String,
-}
-
-fn read(below: &str) -> Vec<Script> {
-    let script = |(path, text): (String, String)| {
-        let header = text.lines().take_while(|line| line.starts_with("--"));
-        let header = header.map(|line| line.trim_start_matches('-').trim().to_owned()).collect();
-        let line = |line: &str| line.split("--").next().unwrap().trim_end().to_owned();
-        let code = text.lines().map(line).collect::<Vec<_>>().join("\n");
-        Script { path, header, code }
-    };
-    files(below, "lua").into_iter().map(script).collect()
-}
-
-fn scripts() -> Vec<Script> {
-    read("migrations-lua/scripts")
-}
-
-impl Script {
-    /// The numbers n of `KEYS[n]` (or ARGV) that the code names literally.
-    fn used(&self, table: &str) -> BTreeSet<usize> {
-        let opened = format!("{table}[");
-        let literal = |(at, _): (usize, &str)| -> Option<usize> {
-            let inside = self.code[at + opened.len()..].split(']').next()?;
-            inside.trim().parse().ok()
-        };
-        self.code.match_indices(&opened).filter_map(literal).collect()
-    }
-
-    /// The numbers of the header's lines `KEYS[n] …`; whether the last is `KEYS[n..]`.
-    fn documented(&self, table: &str) -> (Vec<usize>, bool) {
-        let opened = format!("{table}[");
-        let (mut numbers, mut open) = (Vec::new(), false);
-        for line in &self.header {
-            let Some(rest) = line.strip_prefix(&opened) else { continue };
-            let (number, meaning) = rest.split_once(']').expect("a closing bracket");
-            assert!(!meaning.trim().is_empty(), "{}: {line:?} says nothing", self.path);
-            open = number.ends_with("..");
-            numbers.push(number.trim_end_matches("..").parse().expect("a number"));
-        }
-        (numbers, open)
-    }
-
-    /// The arguments of every call of `function`, each split at its top-level commas.
-    fn calls(&self, function: &str) -> Vec<Vec<String>> {
-        let opened = format!("{function}(");
-        let starts = self.code.match_indices(&opened).map(|(at, _)| at + opened.len());
-        starts.map(|start| arguments(&self.code[start..])).collect()
-    }
-}
-
-/// The arguments up to the closing bracket of a call whose opening one was just read.
-fn arguments(text: &str) -> Vec<String> {
-    let (mut depth, mut quote, mut found) = (0, None, vec![String::new()]);
-    for c in text.chars() {
-        match (quote, c) {
-            (Some(q), _) => quote = (c != q).then_some(q),
-            (None, '\'' | '"') => quote = Some(c),
-            (None, '(' | '{' | '[') => depth += 1,
-            (None, ')' | '}' | ']') if depth == 0 => break,
-            (None, ')' | '}' | ']') => depth -= 1,
-            (None, ',') if depth == 0 => {
-                found.push(String::new());
-                continue;
-            }
-            _ => {}
-        }
-        found.last_mut().unwrap().push(c);
-    }
-    found.iter().map(|argument| argument.trim().to_owned()).collect()
-}
+use crate::none;
+use crate::script::{Script, arguments, includes, scripts};
 
 #[test]
 fn every_script_begins_with_its_name_and_purpose() {
     let mut wrong = Vec::new();
     for script in scripts() {
-        let verb = script.path.rsplit('/').next().unwrap().trim_end_matches(".lua").to_owned();
+        let verb = script.name();
         let first = script.header.first().cloned().unwrap_or_default();
         if first.strip_prefix(&format!("{verb}: ")).is_none_or(|purpose| purpose.len() < 10) {
             wrong.push(format!("{} begins with {first:?}, not with `-- {verb}: …`", script.path));
@@ -95,6 +20,20 @@ fn every_script_begins_with_its_name_and_purpose() {
             if lines != 1 {
                 wrong.push(format!("{}: {lines} lines `-- {name}…`", script.path));
             }
+        }
+    }
+    none(wrong);
+}
+
+#[test]
+fn every_file_names_the_includes_that_it_uses_itself_and_no_others() {
+    let (includes, mut wrong) = (includes(), Vec::new());
+    for script in scripts().iter().chain(&includes) {
+        let uses = |include: &&Script| include.locals().iter().any(|name| script.uses(name));
+        let others = includes.iter().filter(|include| include.path != script.path);
+        let used: Vec<_> = others.filter(uses).map(Script::name).collect();
+        if script.includes != used {
+            wrong.push(format!("{} names {:?}, uses {used:?}", script.path, script.includes));
         }
     }
     none(wrong);
@@ -217,7 +156,7 @@ fn every_command_of_a_script_works_on_a_key_that_was_passed_to_it() {
 #[test]
 fn every_command_of_an_include_works_on_a_key_that_its_caller_passed() {
     let mut wrong = Vec::new();
-    for include in read("migrations-lua/includes") {
+    for include in includes() {
         let (mut parameters, mut nested) = (Vec::new(), false);
         for function in include.code.split("local function ").skip(1) {
             // A function inside another one sees the parameters of both.
@@ -229,11 +168,7 @@ fn every_command_of_an_include_works_on_a_key_that_its_caller_passed() {
                 parameters.iter().any(|parameter| parameter == name) || (table && of_keys(name))
             };
             let looped = loop_names(function, good);
-            let body = Script {
-                path: include.path.clone(),
-                header: Vec::new(),
-                code: function.to_owned(),
-            };
+            let body = Script { code: function.to_owned(), ..Script::default() };
             for call in body.calls("redis.call") {
                 let key = call.get(1).cloned().unwrap_or_default();
                 let passed = good(&key) || looped.contains(&key);
@@ -267,7 +202,7 @@ fn at_maxmemory_only_what_brings_something_new_is_refused() {
         let calls = script.code.match_indices("call(").map(|(at, _)| &script.code[at + 5..]);
         let mut writes = calls.map(|call| arguments(call).swap_remove(0));
         let first = writes.find(|c| [&REMOVING[..], &GROWING].concat().contains(&c.as_str()));
-        let name = script.path.rsplit('/').next().unwrap().trim_end_matches(".lua");
+        let name = script.name();
         let passes = first.as_deref().is_none_or(|command| REMOVING.contains(&command));
         if !passes && !NEW.contains(&name) {
             wrong.push(format!("{name} begins with {}, which is refused", first.unwrap()));
@@ -279,7 +214,7 @@ fn at_maxmemory_only_what_brings_something_new_is_refused() {
 #[test]
 fn no_number_becomes_text_by_itself() {
     let mut wrong = Vec::new();
-    for script in scripts().into_iter().chain(read("migrations-lua/includes")) {
+    for script in scripts().into_iter().chain(includes()) {
         for line in script.code.lines() {
             if line.contains("tostring") {
                 wrong.push(format!("{}: {}", script.path, line.trim()));
@@ -302,7 +237,7 @@ fn no_number_becomes_text_by_itself() {
 fn no_text_goes_through_a_format_that_ends_at_a_nul() {
     let ends = |call: &Vec<String>| call[0].contains("%s") || call[0].contains("%q");
     let cuts = |script: &Script| script.calls("string.format").iter().any(ends);
-    let all = scripts().into_iter().chain(read("migrations-lua/includes"));
+    let all = scripts().into_iter().chain(includes());
     none(all.filter(cuts).map(|script| script.path).collect());
 }
 
@@ -321,7 +256,7 @@ const NEVER: [&str; 8] =
 #[test]
 fn no_script_has_a_shebang_or_a_command_that_blocks_or_sweeps() {
     let mut wrong = Vec::new();
-    for script in scripts().into_iter().chain(read("migrations-lua/includes")) {
+    for script in scripts().into_iter().chain(includes()) {
         if script.code.starts_with("#!") {
             wrong.push(format!("{} has a #! line, which 6.2 cannot parse", script.path));
         }

@@ -6,6 +6,7 @@
 mod docker;
 mod lua;
 mod rust;
+mod script;
 
 use std::path::Path;
 

@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn every_defect_that_a_script_names_has_a_meaning() {
         let scripts = [
-            include_str!("../../../migrations-lua/includes/examine.lua"),
+            include_str!("../../../migrations-lua/includes/audit.lua"),
             include_str!("../../../migrations-lua/scripts/audit_messages.lua"),
             include_str!("../../../migrations-lua/scripts/audit_keys.lua"),
             include_str!("../../../migrations-lua/scripts/audit_registry.lua"),

@@ -57,7 +57,7 @@ fn knows(said: Option<&str>, number: i64, revision: i64) -> Knows {
     }
 }
 
-/// The number at its beginning, as the include `owner.lua` reads it.
+/// The number at its beginning, as the scripts' `owner` reads it.
 fn owner(said: Option<&str>) -> &str {
     let said = said.unwrap_or_default();
     let digits = said.strip_prefix('-').unwrap_or(said);

@@ -1,7 +1,7 @@
 //! The bugs that are patches of scripts, as the program reads them; and the scripts' joined texts,
 //! to see that each patch still finds its place.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use deadpool_redis::redis;
 use serde_json::json;
@@ -22,35 +22,15 @@ pub fn written() -> PathBuf {
     file
 }
 
-/// Every script and its text with its includes, as `src/store/scripts.rs` joins them.
+/// Every script and its text with its includes, as `build.rs` joins them.
 pub fn scripts() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: String| {
-        std::fs::read_to_string(root.join(&path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    let script = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.expect("a script").path();
+        let name = path.file_stem().expect("its name").to_string_lossy().into_owned();
+        (name, std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
     };
-    let source = read("src/store/scripts.rs".to_owned());
-    let list = source.split("\nscripts! {").nth(1).expect("the list of scripts");
-    let list = list.split("\n}").next().expect("its end");
-    let joined = |names: &str| -> String {
-        let names = names.split('"').skip(1).step_by(2);
-        names.map(|name| read(format!("migrations-lua/includes/{name}.lua"))).collect()
-    };
-    let script = |entry: &str| {
-        let (name, includes) = entry.split_once(':')?;
-        let name = name.split('"').nth(1).expect("a script's name").to_owned();
-        let (includes, rare) = includes.split_once(", rare").unwrap_or((includes, ""));
-        let mut text = joined(includes);
-        // What stands after the arrow are functions of the includes that stand before it.
-        if let Some((rare, functions)) = rare.split_once("=>") {
-            let functions = functions.split('"').skip(1).step_by(2);
-            let functions: String = functions.map(|name| format!(" {name} = {name},")).collect();
-            text +=
-                &format!("local function rare()\n{}return {{{functions} }}\nend\n", joined(rare));
-        }
-        text += &read(format!("migrations-lua/scripts/{name}.lua"));
-        Some((name, text))
-    };
-    list.split(';').filter_map(script).collect()
+    let texts = std::fs::read_dir(concat!(env!("OUT_DIR"), "/lua")).expect("the joined scripts");
+    texts.map(script).collect()
 }
 
 /// The name of the script with this digest.

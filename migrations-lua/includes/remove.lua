@@ -1,10 +1,32 @@
--- A message gives up its key, if it still holds it.
+-- @include message
+-- Messages leave or die. A call has a budget for that, and says if anything is left.
+
+-- The most bytes of events that one call writes. A message's events are written whole, up to 120 KB.
+local EVENT_BYTES = 262144
+
+-- What is left of `room` (bytes of events) after this message.
+local function room_after(k, member, room)
+  return room - redis.call('HSTRLEN', k.events, member)
+end
+
+-- The cost of freeing a message's body, in bytes of events: freeing 24 MiB takes as long as writing 256 KiB.
+local function to_free(k, member)
+  return math.ceil(redis.call('HSTRLEN', k.messages, member) / 96)
+end
+
+-- The budget of one call, for all of its steps: bytes of events to write, bytes of bodies to free (1 MiB takes 50 to
+-- 100 µs), deaths of waiting messages. `freed`: a body was freed. `short`: something is left for the next call.
+local function new_budget()
+  return { events = EVENT_BYTES, bytes = 25165824, deaths = 32, freed = false, short = false }
+end
+
+-- Frees the key of a message if the message still holds it.
 local function free_key(k, member, rest)
   local _, _, _, _, key = parse_rest(rest)
   if key ~= '' and redis.call('HGET', k.keys, key) == member then redis.call('HDEL', k.keys, key) end
 end
 
--- Of these messages those whose death is not still to be told of elsewhere.
+-- Those of these messages whose death need not be published to a dead topic any more.
 local function but_untold(k, members)
   if redis.call('EXISTS', k.dead_out) == 0 then return members end
   local free, untold = {}, redis.call('ZMSCORE', k.dead_out, unpack(members))
@@ -14,7 +36,7 @@ local function but_untold(k, members)
   return free
 end
 
--- As many of these messages, from the first on, as the call's budget lets it forget; the first of a call always.
+-- As many of these messages, from the first on, as the budget allows to free. The first of a call is always allowed.
 local function freeable(k, members, budget)
   for i = 1, #members do
     local bytes = redis.call('HSTRLEN', k.messages, members[i])
@@ -27,8 +49,8 @@ local function freeable(k, members, budget)
   return members
 end
 
--- Everything of these messages (at most 256) but their places is gone. `extras` holds their `extra`, by index. What is
--- told of a death outlives the message until then, though it has no place any more: finish_dead forgets it.
+-- Deletes these messages (at most 256), which are in no set any more. `extras` holds their `extra`, by index. A message
+-- whose death is still to be published keeps its data until finish_dead deletes it.
 local function forget_all(k, members, extras)
   local died = false
   for i = 1, #members do
@@ -40,7 +62,7 @@ local function forget_all(k, members, extras)
   end
   redis.call('ZREM', k.expires, unpack(members))
   redis.call('ZREM', k.first_due, unpack(members))
-  -- What has died has an `extra`.
+  -- A message that died has an `extra`.
   if died then members = but_untold(k, members) end
   if #members == 0 then return end
   redis.call('HDEL', k.messages, unpack(members))
@@ -48,7 +70,7 @@ local function forget_all(k, members, extras)
   redis.call('HDEL', k.events, unpack(members))
 end
 
--- Messages that wait or are dead (at most 256) leave, and are counted as `total`.
+-- Removes messages that wait or are dead (at most 256), and adds them to the total of this name.
 local function drop_all(k, members, total)
   if #members == 0 then return end
   local extras = redis.call('HMGET', k.extra, unpack(members))
@@ -57,8 +79,8 @@ local function drop_all(k, members, total)
   redis.call('HINCRBY', k.meta, total, #members)
 end
 
--- Beyond as many acked messages as the topic retains the oldest are forgotten, at most `limit` (256). Returns whether more
--- may be left, and how many there were.
+-- Deletes the oldest acked messages beyond the topic's `acked_max`, at most `limit` (256). Returns whether more may be
+-- left, and how many it deleted.
 local function trim_acked(k, limit, budget)
   local held = redis.call('ZCARD', k.acked)
   if held == 0 then return false, 0 end
@@ -71,7 +93,8 @@ local function trim_acked(k, limit, budget)
   return excess > #oldest, #oldest
 end
 
--- A message dies: no key, no TTL, no place but among the dead; and it is noted where what dies is told of elsewhere.
+-- Moves a message that waits nowhere any more to the dead ones. It loses its key and TTL. If the topic has a dead topic,
+-- its death is noted for that.
 local function bury(k, member, rest, at)
   free_key(k, member, rest)
   redis.call('ZREM', k.expires, member)

@@ -1,0 +1,20 @@
+-- @include time
+-- Configuration: revisions, and the state of a schedule.
+
+-- Draws the next revision and returns it as text. A Redis that lost its newest writes must not draw a revision twice. So a
+-- revision is never less than the milliseconds of Redis's clock × 1024: those that were lost were drawn earlier.
+local function next_revision(key, counter, now)
+  local last = tonumber(redis.call('HGET', key, counter) or 0) or 0
+  local revision = int(math.max(last + 1, now * 1024))
+  redis.call('HSET', key, counter, revision)
+  return revision
+end
+
+-- A schedule's state as text: 'revision paused next claimed_at last_at last_id last_error'. Only the last may hold spaces.
+local function parse_state(text)
+  return string.match(text or '', '^(%d+) ([01]) (%d+) (%d+) (%d+) (%S+) (.*)$')
+end
+
+local function format_state(...)
+  return table.concat({ ... }, ' ')
+end

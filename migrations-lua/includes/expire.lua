@@ -1,0 +1,213 @@
+-- @include lease
+-- @include message
+-- @include remove
+-- @include waiting
+-- What time brings to a message: its lease, its TTL or its retention ends.
+
+-- Ends a lease whose deadline has passed. The message is gone if its TTL has ended, dead if its attempts are used up, and
+-- otherwise waits again, due since the deadline. Returns 'gone', 'dead' or 'back', and how many bytes of body were freed.
+-- The caller counts the lease. `zset` is the set that holds it: `unack` or `last`.
+local function end_lease(k, member, zset, deadline, now, ttl)
+  local attempts, counted, max_attempts, priority, rest = parse_extra(redis.call('HGET', k.extra, member))
+  local attempt = attempts + 1
+  local meta = redis.call('HMGET', k.meta, 'max_attempts', 'lease_ms')
+  local dead = counted + 1 >= (tonumber(max_attempts) or tonumber(meta[1]))
+  local over = expiry(k, member, rest, deadline, ttl)
+  -- Nothing fails from here on.
+  redis.call('ZREM', zset, member)
+  -- A message that died at its deadline has no TTL after that, however late this runs.
+  if over and over <= (dead and deadline or now) then
+    local bytes = redis.call('HSTRLEN', k.messages, member)
+    drop_all(k, { member }, 'expired')
+    return 'gone', bytes
+  end
+  local lines = event('x', deadline, attempt, '')
+  if attempts == 0 then
+    -- The first grant wrote no event. Its time is the deadline less the topic's lease_ms, if no other was asked for.
+    local granted = math.max(deadline - tonumber(meta[2] or 30000), published_at(member))
+    lines = table.concat({ event('G', granted, attempt, ''), lines })
+  end
+  if dead then lines = table.concat({ lines, event('d', deadline, attempt, '') }) end
+  redis.call('HSET', k.extra, member, format_extra(attempt, counted + 1, max_attempts, priority, rest))
+  add_events(k, member, lines)
+  if dead then
+    bury(k, member, rest, deadline)
+    return 'dead', 0
+  end
+  place(member, priority, deadline, now, k.delayed, k.delayed_prio, k.ready)
+  return 'back', 0
+end
+
+-- Ends up to `limit` leases whose deadline has passed. Returns how many ended, how many of their messages died, how many
+-- are gone, and whether more may be left.
+local function end_leases(k, now, limit, ttl, budget)
+  local over = string.format('%d', now * 2048 + 2047)
+  local ended, died, gone = 0, 0, 0
+  for _, key in ipairs({ k.unack, k.last }) do
+    local list = redis.call('ZRANGEBYSCORE', key, '-inf', over, 'WITHSCORES', 'LIMIT', 0, limit - ended)
+    for i = 1, #list, 2 do
+      if budget.events <= 0 or budget.bytes <= 0 then break end
+      budget.events = room_after(k, list[i], budget.events)
+      local deadline = unpack_lease(list[i + 1])
+      local became, bytes = end_lease(k, list[i], key, deadline, now, ttl)
+      ended, budget.bytes = ended + 1, budget.bytes - bytes
+      if became == 'dead' then died = died + 1 end
+      if became == 'gone' then gone = gone + 1 end
+    end
+  end
+  if ended > 0 then redis.call('HINCRBY', k.meta, 'lease_expired', ended) end
+  return ended, died, gone, ended == limit or budget.events <= 0 or budget.bytes <= 0
+end
+
+-- Drops those of these waiting messages (member, score, …) whose TTL has ended. `ranked`: the scores are ranks. Returns how
+-- many it dropped. The budget says whether any are left.
+local function drop_expired(k, now, list, ranked, ttl, budget)
+  if #list == 0 then return 0 end
+  local members, over = {}, {}
+  for i = 1, #list, 2 do members[#members + 1] = list[i] end
+  local extras = redis.call('HMGET', k.extra, unpack(members))
+  for i = 1, #members do
+    local _, _, _, _, rest = parse_extra(extras[i])
+    local due = ranked and rank_due(list[2 * i]) or tonumber(list[2 * i])
+    local expires = expiry(k, members[i], rest, due, ttl)
+    if expires and expires <= now then over[#over + 1] = members[i] end
+  end
+  over = freeable(k, over, budget)
+  drop_all(k, over, 'expired')
+  return #over
+end
+
+-- Carries out the end of the TTL of these messages. Those that wait are dropped. Those that are leased get a note, and are
+-- dropped when their lease ends. Returns how many messages there were.
+local function note_over(k, now, members, ttl, budget)
+  if #members == 0 then return 0 end
+  local extras = redis.call('HMGET', k.extra, unpack(members))
+  local leased, last = redis.call('ZMSCORE', k.unack, unpack(members)), redis.call('ZMSCORE', k.last, unpack(members))
+  local gone = {}
+  for i = 1, #members do
+    local attempts, counted, max_attempts, priority, rest = parse_extra(extras[i])
+    if leased[i] or last[i] then
+      local _, own, policy, hold, key = parse_rest(rest)
+      rest = format_rest('o', own, policy, hold, key)
+      redis.call('HSET', k.extra, members[i], format_extra(attempts, counted, max_attempts, priority, rest))
+      redis.call('ZREM', k.expires, members[i])
+      redis.call('ZREM', k.first_due, members[i])
+    else
+      gone[#gone + 1] = members[i]
+    end
+  end
+  -- The next call finds what is too much for this one.
+  drop_all(k, freeable(k, gone, budget), 'expired')
+  return #members
+end
+
+-- Has a message used up its attempts? A waiting one has if max_attempts was lowered since it last failed.
+local function is_spent(counted, max_attempts, topic_max)
+  return counted > 0 and counted >= (tonumber(max_attempts) or topic_max)
+end
+
+-- Buries those of the first `most` waiting messages that have used up their attempts. `ready` and then `plain` list them as
+-- member, score, …. Returns how many it buried. The budget says whether any are left.
+local function bury_spent(k, at, ready, plain, most, topic_max, budget)
+  local members, died = {}, 0
+  for _, list in ipairs({ ready, plain }) do
+    for i = 1, #list, 2 do
+      if #members < most then members[#members + 1] = list[i] end
+    end
+  end
+  if #members == 0 then return 0 end
+  local extras = redis.call('HMGET', k.extra, unpack(members))
+  for i = 1, #members do
+    local attempts, counted, max_attempts, _, rest = parse_extra(extras[i])
+    if is_spent(counted, max_attempts, topic_max) then
+      if budget.deaths == 0 or budget.events <= 0 then
+        budget.short = true
+        break
+      end
+      budget.deaths, budget.events = budget.deaths - 1, room_after(k, members[i], budget.events)
+      for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready }) do redis.call('ZREM', zset, members[i]) end
+      add_events(k, members[i], event('d', at, attempts, ''))
+      bury(k, members[i], rest, at)
+      died = died + 1
+    end
+  end
+  return died
+end
+
+-- Brings a message up to date: ends its lease, and carries out the end of its TTL or retention. Returns its state
+-- ('delayed', 'ready', 'leased', 'dead' or 'acked'), the due time, deadline or instant of that (ms), and its `extra`.
+-- Returns false if there is no such message, or none any more.
+local function settle(k, member, now, rules)
+  for _ = 1, 2 do
+    local extra = redis.call('HGET', k.extra, member)
+    local ended = false
+    for _, zset in ipairs({ k.unack, k.last }) do
+      local score = redis.call('ZSCORE', zset, member)
+      if score then
+        local deadline = unpack_lease(score)
+        if deadline > now then return 'leased', deadline, extra end
+        end_lease(k, member, zset, deadline, now, rules.ttl)
+        redis.call('HINCRBY', k.meta, 'lease_expired', 1)
+        ended = true
+      end
+    end
+    if not ended then
+      local due = tonumber(redis.call('ZSCORE', k.delayed, member) or redis.call('ZSCORE', k.delayed_prio, member))
+      if not due then
+        local score = redis.call('ZSCORE', k.ready, member)
+        due = score and rank_due(score)
+      end
+      if due then
+        local _, _, _, _, rest = parse_extra(extra)
+        local over = expiry(k, member, rest, due, rules.ttl)
+        if over and over <= now then
+          drop_all(k, { member }, 'expired')
+          return false
+        end
+        return due > now and 'delayed' or 'ready', due, extra
+      end
+      local died = tonumber(redis.call('ZSCORE', k.dead, member))
+      if died then
+        if died + rules.dead_ms <= now then
+          drop_all(k, { member }, 'expired')
+          return false
+        end
+        return 'dead', died, extra
+      end
+      local score = redis.call('ZSCORE', k.acked, member)
+      if not score then return false end
+      local acked = unpack_lease(score)
+      if acked + rules.acked_ms <= now then
+        redis.call('ZREM', k.acked, member)
+        forget_all(k, { member }, { extra })
+        return false
+      end
+      return 'acked', acked, extra
+    end
+  end
+  return false
+end
+
+-- Makes a dead message live again, due at `due`, with all its attempts and its whole TTL. Returns its new `extra`, or false
+-- if another live message holds its key; and the cost of looking at that other one, in bytes of events.
+local function revive(k, member, due, now, up, extra, rules)
+  local attempts, _, max_attempts, priority, rest = parse_extra(extra)
+  local _, ttl, policy, hold, key = parse_rest(rest)
+  local seen = 0
+  if key ~= '' and hold ~= 'f' then
+    local holder = redis.call('HGET', k.keys, key)
+    if holder and holder ~= member then
+      seen = redis.call('HSTRLEN', k.events, holder) + to_free(k, holder)
+      local state = settle(k, holder, now, rules)
+      if state == 'delayed' or state == 'ready' or state == 'leased' then return false, seen end
+    end
+    redis.call('HSET', k.keys, key, member)
+  end
+  local fresh = format_extra(attempts, 0, max_attempts, priority, format_rest('', ttl, policy, hold, key))
+  redis.call('HSET', k.extra, member, fresh)
+  redis.call('ZREM', k.dead, member)
+  if ttl ~= '' then redis.call('ZADD', k.expires, string.format('%d', due + tonumber(ttl)), member) end
+  place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+  add_events(k, member, event('v', up, 0, ''))
+  return fresh, seen
+end

@@ -1,0 +1,90 @@
+-- @include message
+-- Where messages wait, and how waiting consumers are woken.
+
+-- The score of a ready message with a priority: higher priorities come first, then earlier due times. 45 bits of ms reach
+-- the year 3084.
+local function rank(priority, due)
+  return string.format('%d', (255 - priority) * 35184372088832 + due)
+end
+
+-- The due time (ms) in a rank.
+local function rank_due(score)
+  return tonumber(score) % 35184372088832
+end
+
+-- Puts a message that nobody holds into the set where it waits. Its priority and due time decide which.
+local function place(member, priority, due, now, delayed, delayed_prio, ready)
+  if priority == 0 then
+    redis.call('ZADD', delayed, due, member)
+  elseif due > now then
+    redis.call('ZADD', delayed_prio, due, member)
+  else
+    redis.call('ZADD', ready, rank(priority, due), member)
+  end
+end
+
+-- Moves up to `limit` due messages with a priority into `ready`. Returns how many.
+local function promote(now, limit, delayed_prio, ready, extra_key)
+  local due = redis.call('ZRANGEBYSCORE', delayed_prio, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
+  if #due == 0 then return 0 end
+  local members, ranked = {}, {}
+  for i = 1, #due, 2 do members[#members + 1] = due[i] end
+  local extras = redis.call('HMGET', extra_key, unpack(members))
+  for i = 1, #members do
+    local _, _, _, priority = parse_extra(extras[i])
+    ranked[2 * i - 1] = rank(priority, tonumber(due[2 * i]))
+    ranked[2 * i] = members[i]
+  end
+  redis.call('ZREM', delayed_prio, unpack(members))
+  redis.call('ZADD', ready, unpack(ranked))
+  return #members
+end
+
+-- The sets that hold these messages (at most 256): for each message a list of set, score, … The sets have numbers: 1 unack,
+-- 2 last, 3 ready, 4 delayed_prio, 5 delayed, 6 dead, 7 acked. A message in several is best kept in the first. In 1 to 5 a
+-- message is live.
+local function stands_of(k, members)
+  local stands = {}
+  for i = 1, #members do stands[i] = {} end
+  for number, key in ipairs({ k.unack, k.last, k.ready, k.delayed_prio, k.delayed, k.dead, k.acked }) do
+    local scores = redis.call('ZMSCORE', key, unpack(members))
+    for i = 1, #members do
+      if scores[i] then
+        local found = stands[i]
+        found[#found + 1], found[#found + 2] = number, tonumber(scores[i])
+      end
+    end
+  end
+  return stands
+end
+
+-- When the next message falls due or the next lease ends, in ms; 0 if there is neither.
+local function next_event(unack, last, delayed, delayed_prio)
+  local earliest = 0
+  for i, key in ipairs({ delayed, delayed_prio, unack, last }) do
+    local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    if first[2] then
+      local at = tonumber(first[2])
+      if i > 2 then at = math.floor(at / 2048) end
+      if earliest == 0 or at < earliest then earliest = at end
+    end
+  end
+  return earliest
+end
+
+-- Wakes the consumers of every instance that wait for this topic. The script itself publishes the wake-up, so neither a
+-- lost answer nor the death of an instance can come between a change and its wake-up. If Redis forbids the channel, nobody
+-- can subscribe to it either, and consumers look twice a second instead.
+local function announce(key, topic)
+  local prefix = string.match(key, '^[^{]*')
+  redis.pcall('PUBLISH', table.concat({ prefix, 'wake' }), table.concat({ '- ', topic or string.match(key, '{([^:}]*)') }))
+end
+
+-- Wakes sleeping consumers if a message is due before they wake up by themselves. `sleep` is until when they sleep. It
+-- moves to `due`, so that one message causes one wake-up. Returns 1 if they were woken, or 0.
+local function wake(meta_key, sleep, due)
+  if not sleep or due >= tonumber(sleep) then return 0 end
+  redis.call('HSET', meta_key, 'sleep', string.format('%d', due))
+  announce(meta_key)
+  return 1
+end
