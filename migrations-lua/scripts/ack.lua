@@ -3,8 +3,7 @@
 -- @include partition
 -- @include remove
 -- @include time
--- ack: forget a group of messages whose leases are held by the tokens given, or keep them as acked where the topic
--- retains such messages.
+-- ack: delete a group of leased messages, or move them to the acked ones if the topic retains those.
 -- KEYS[1] unack
 -- KEYS[2] last
 -- KEYS[3] messages
@@ -18,12 +17,12 @@
 -- KEYS[11] dead_out
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: acks of different messages, at most 128
--- ARGV[3] epochs: fields of meta with the numbers of those that the tokens name, between spaces
--- ARGV[4] common: the seal that all have, or ''
--- ARGV[5..] n members; n seals unless all have one; where calls are to be kept, for each when its call began (ms; '' for
+-- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
+-- ARGV[4] common: the seal that all of them have, or ''
+-- ARGV[5..] n members; n seals unless all have one; if calls are to be kept, for each when its call began (ms; '' for
 --   none) and its report
--- returns: n when all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again, 4 not looked at,
---   since there is too much to write or to free; or 'STALE'
+-- returns: n if all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again, 4 not looked at,
+--   because there is too much to write or to free; or 'STALE'
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; an HMGET more in a topic where some messages are
 --   not plain, 5 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key
 local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules', 'large', ARGV[3])
@@ -41,7 +40,7 @@ if meta[3] then
 end
 local own, known = ARGV[4] == '' or not meta[4], nil
 if plain and not own and most == n and redis.call('EXISTS', KEYS[4]) == 1 then
-  -- In a topic where something failed once, most of what is acked still is plain.
+  -- In a topic where a message failed once, most acked messages are still plain.
   known = redis.call('HMGET', KEYS[4], unpack(ARGV, 5, n + 4))
   for i = 1, n do own = own or known[i] end
 end
@@ -52,7 +51,7 @@ if plain and not own and most == n then
   local scores = redis.call('ZMSCORE', zset, unpack(ARGV, 5, n + 4))
   for i = 1, n do
     local score = scores[i]
-    -- Messages leased together have one score: most need no second look.
+    -- Messages leased together have the same score.
     if score ~= before then
       before = score
       local number = score and tonumber(score) or 0
@@ -77,7 +76,7 @@ local codes, good, known, kept, repeated = {}, {}, {}, {}, 0
 local notes = (ARGV[4] ~= '' and n or 2 * n) + 4
 local k = { messages = KEYS[3], extra = KEYS[4], meta = KEYS[5], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8],
   events = KEYS[9], acked = KEYS[10], dead_out = KEYS[11] }
--- Events are written only where acked messages are kept, and calls made them.
+-- Events are written only if acked messages are retained, and calls were made.
 local noted = acked_ms > 0 and #ARGV > notes
 local room = lib.EVENT_BYTES
 for i = 1, n do

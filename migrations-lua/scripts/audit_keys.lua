@@ -1,10 +1,10 @@
 -- @include audit
 -- @include partition
 -- @include waiting
--- audit_keys: look at some keys of messages, or idempotency keys, and say what is wrong with each at this instant.
+-- audit_keys: check some keys of messages, or idempotency keys, as they are now.
 -- KEYS[1..] all of the partition's
--- ARGV[1] owner: number of the topic that the partition belonged to when the walk began
--- ARGV[2] what is walked through: keys, idem or idem_due
+-- ARGV[1] owner: number of the partition's topic when the walk began
+-- ARGV[2] what to check: keys, idem or idem_due
 -- ARGV[3] cursor
 -- ARGV[4] count: about so many
 -- ARGV[5] repair: 1 to mend what is found
@@ -30,7 +30,7 @@ else
   page = redis.call('ZSCAN', k.idem_due, ARGV[3], 'COUNT', ARGV[4])
 end
 local list = page[2]
--- Small hashes come whole, whatever count says.
+-- Redis returns small hashes whole, whatever the count.
 for from = 1, #list, 512 do
   local keys, values = {}, {}
   for i = from, math.min(from + 511, #list), 2 do

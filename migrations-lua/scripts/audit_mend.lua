@@ -2,10 +2,10 @@
 -- @include partition
 -- @include time
 -- @include waiting
--- audit_mend: bring some messages into order with which an audit found something wrong.
+-- audit_mend: mend messages with which an audit found something wrong.
 -- KEYS[1..] all of the partition's
--- ARGV[1] owner: number of the topic that the partition belonged to when the walk began
--- ARGV[2..] for each message, at most 64: member, 1 where its body cannot be read or else 0, begin of that body
+-- ARGV[1] owner: number of the partition's topic when the walk began
+-- ARGV[2..] for each message, at most 64: member, 1 if its body cannot be read or else 0, beginning of that body
 -- returns: {wake 0|1, for each what became of it: 'dropped', 'ready', 'kept', 'mended' or 'sound'} or 'STALE'
 -- cost: HMGET, ZREM, TIME; 10 to 30 calls a message
 local k = partition(KEYS)
@@ -17,7 +17,7 @@ for i = 2, #ARGV, 3 do
   local member, begin = ARGV[i], ARGV[i + 2]
   local drop = false
   if ARGV[i + 1] == '1' then
-    -- It may have been replaced by one that can be read.
+    -- A body that can be read may have replaced it.
     local body = redis.call('HGET', k.messages, member)
     drop = body and string.sub(body, 1, #begin) == begin and (begin ~= '' or body == '')
   end

@@ -1,15 +1,15 @@
 -- @include audit
 -- @include partition
 -- @include waiting
--- audit_messages: look at some messages of a partition, and say what is wrong with each at this instant.
--- KEYS[1..] all of the partition's, and once more the one whose members are walked through
--- ARGV[1] owner: number of the topic that the partition belonged to when the walk began
--- ARGV[2] which set it is: 'messages', or the name of a sorted set or hash beside it
+-- audit_messages: check some messages of a partition as they are now.
+-- KEYS[1..] all of the partition's, and once more the one whose members are checked
+-- ARGV[1] owner: number of the partition's topic when the walk began
+-- ARGV[2] its name: 'messages', or a sorted set or hash beside it
 -- ARGV[3] h for a hash, z for a sorted set
 -- ARGV[4] cursor
 -- ARGV[5] count: about so many
--- returns: {cursor, seen, bytes read, {member, defect, detail, …}, {member, begin of its body, …} for bodies with a
---   header and such as cannot be read} or 'STALE'
+-- returns: {cursor, seen, bytes read, {member, defect, detail, …}, {member, beginning of its body, …} for bodies with
+--   a header and bodies that cannot be read} or 'STALE'
 -- cost: HGET; HSCAN or ZSCAN; in a walk of messages 9 ZMSCORE, HMGET for 256 of them; otherwise an HEXISTS for each
 local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end
@@ -25,7 +25,7 @@ local function add(member, defect, detail)
   found[n + 1], found[n + 2], found[n + 3] = member, defect, detail
 end
 
--- Small hashes come whole, whatever count says.
+-- Redis returns small hashes whole, whatever the count.
 for from = 1, #list, 512 do
   local members = {}
   for i = from, math.min(from + 511, #list), 2 do

@@ -1,10 +1,10 @@
 -- @include config
 -- @include time
--- audit_registry: look at some topics of the registry, and say where its parts contradict each other.
+-- audit_registry: check some topics of the registry: do its parts agree?
 -- KEYS[1] registry
 -- KEYS[2] names
 -- KEYS[3] index
--- ARGV[1] which of them is walked through: 1, 2 or 3
+-- ARGV[1] which of them to walk through: 1, 2 or 3
 -- ARGV[2] cursor
 -- ARGV[3] count: about so many
 -- ARGV[4] repair: 1 to mend what is found
@@ -17,12 +17,12 @@ local seen, found = {}, {}
 local function sound(name)
   return #name <= 128 and string.find(name, '^[A-Za-z0-9_][A-Za-z0-9._-]*$') and not string.find(name, '..', 1, true)
 end
--- Nothing where there is no entry, '' where it cannot be read.
+-- Returns nil if there is no entry, '' if it cannot be read.
 local function number_of(name)
   local entry = redis.call('HGET', KEYS[1], name)
   return entry and (string.match(entry, '^(%d+) %d+') or '')
 end
--- The topic is there, under this number or a new one, with a configuration of defaults.
+-- Registers a topic under this number or a new one, with the default configuration.
 local function enter(name, number)
   while not number do
     number = int(redis.call('HINCRBY', KEYS[2], 'next', 1))
@@ -37,7 +37,7 @@ local function add(name, defect, detail)
   found[n + 1], found[n + 2], found[n + 3] = name, defect, detail
 end
 
--- No number may be given out twice.
+-- No number may be drawn twice.
 local late = { next = {}, revision = {} }
 for counter, highest in pairs(late) do highest.number = tonumber(redis.call('HGET', KEYS[2], counter) or 0) or 0 end
 local function count_up(counter, name, number)
@@ -64,7 +64,7 @@ for i = 1, #page[2], 2 do
       add(name, 'bad_name', '')
       if repair then redis.call('HDEL', KEYS[1], name) end
     elseif not number then
-      -- Without it the walk through the names finds the topic again.
+      -- Without the entry the walk through the names finds the topic again.
       add(name, 'bad_entry', value)
       if repair then redis.call('HDEL', KEYS[1], name) end
     else
@@ -86,7 +86,7 @@ for i = 1, #page[2], 2 do
       seen[#seen + 1] = value
     end
   elseif ARGV[1] == '2' then
-    -- Here the number comes first; other fields are counters and where the slow walk is.
+    -- Here the number is the field. Other fields are counters and the state of the slow walk.
     local number, known = string.match(name, '^%d+$'), nil
     name = value
     if number and not sound(name) then

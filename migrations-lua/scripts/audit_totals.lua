@@ -1,9 +1,9 @@
 -- @include partition
--- audit_totals: does a partition's count of what happened agree with what is there? One snapshot. What cannot be read or
--- is negative counts as 0; then totals are raised, never lowered, until all that was published is there or gone, and
--- all that was granted is leased or over: what vanished counts as deleted, its leases as expired.
+-- audit_totals: do the totals of a partition agree with what is there? One snapshot. A total that cannot be read or is
+-- negative counts as 0. Then totals are raised, never lowered, until every published message is there or gone, and every
+-- grant is leased or over. Messages that vanished count as deleted, their leases as expired.
 -- KEYS[1..] all of the partition's
--- ARGV[1] owner: number of the topic that the partition belonged to when the walk began
+-- ARGV[1] owner: number of the partition's topic when the walk began
 -- ARGV[2] repair: 1 to write the totals as they should be
 -- ARGV[3..] names of the totals
 -- returns: {bodies, places, total, what it is, what it should be, …} or 'STALE'

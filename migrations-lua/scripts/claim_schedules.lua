@@ -1,15 +1,14 @@
 -- @include config
 -- @include time
--- claim_schedules: schedules whose time has come; they are this caller's for a while. The first claim since a schedule
--- ticked last writes down its instant, and everybody works out from that what is to be published: so whoever takes over
--- from a claimer that died publishes what that one would have, and no more.
+-- claim_schedules: claim schedules that are due. The first claim since the last tick writes down its instant, and what is
+-- to be published follows from that instant. So an instance that takes over from one that died publishes the same ticks.
 -- KEYS[1] entries
 -- KEYS[2] states
 -- KEYS[3] due
 -- ARGV[1] limit
--- ARGV[2] how long they are the caller's, ms; then they are anybody's again
--- ARGV[3] bytes of definitions, about; one comes whatever its size
--- returns: {now, when the next one's time comes (ms; 0: none), name, state, definition, …}
+-- ARGV[2] how long the claim lasts, ms
+-- ARGV[3] bytes of definitions to return, about; one at least
+-- returns: {now, when the next one is due (ms; 0: none), name, state, definition, …}
 -- cost: TIME, 2 ZRANGEBYSCORE; HSTRLEN, 2 HGET, ZADD, HSET for each
 local now, most, bytes = now_ms(), tonumber(ARGV[3]), 0
 local names = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, ARGV[1])
@@ -21,7 +20,7 @@ for i = 1, #names do
   local state, entry = redis.call('HGET', KEYS[2], name), redis.call('HGET', KEYS[1], name)
   local revision, paused, next_at, claimed_at, last_at, last_id, last_error = parse_state(state)
   if not entry or paused ~= '0' or next_at == '0' then
-    -- Only a hand in Redis brings this about; it must not hold up the others.
+    -- Only a change by hand in Redis leads here. It must not hold up the others.
     redis.call('ZREM', KEYS[3], name)
   else
     redis.call('ZADD', KEYS[3], held, name)

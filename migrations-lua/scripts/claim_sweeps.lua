@@ -1,11 +1,11 @@
 -- @include time
--- claim_sweeps: topics whose time has come to be swept; they are this caller's for a while.
+-- claim_sweeps: claim topics that are due to be swept.
 -- KEYS[1] sweeps
 -- ARGV[1] limit
--- ARGV[2] how long they are the caller's, ms; then they are anybody's again
--- returns: {now, when the next one's time comes (ms; 0: none), name, score that the claim wrote, …}
+-- ARGV[2] how long the claim lasts, ms
+-- returns: {now, when the next one is due (ms; 0: none), name, score that the claim wrote, …}
 -- cost: ZREM, TIME, 2 ZRANGEBYSCORE, one ZADD
--- A first write that removes, and misses: at maxmemory everything after it is let through.
+-- A first write that removes nothing: at maxmemory Redis then lets everything after it through.
 redis.call('ZREM', KEYS[1], '')
 local now = now_ms()
 local names = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])

@@ -1,14 +1,14 @@
 -- @include partition
 -- @include sweep
 -- @include time
--- close_partition: delete a topic's messages and leave a mark, so that nobody who still believes in the topic writes here.
+-- close_partition: delete a topic's messages and leave a mark, so that no instance that still knows the topic writes here.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] number: the topic's
 -- ARGV[3] force: 1 to delete it with what is in it
 -- ARGV[4] how long the mark stays, ms
--- returns: 'OK', 'NOT_EMPTY', 'MORE' where time has brought more than was carried out, 'UNTOLD' where nothing is in it but
---   deaths that are still to be told of elsewhere, or 'STALE'
+-- returns: 'OK', 'NOT_EMPTY', 'MORE' if the sweep left something, 'UNTOLD' if all that is left are deaths to be published
+--   to the dead topic, or 'STALE'
 -- cost: HMGET, 6 ZCARD, EXISTS, UNLINK, HSET, PEXPIRE
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules')

@@ -3,11 +3,11 @@
 -- @include sweep
 -- @include time
 -- @include waiting
--- count_topic: the counts and totals of one partition, one consistent snapshot; what time has brought is carried out first.
+-- count_topic: sweep a partition, then return its counts and totals as one consistent snapshot.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2..] names of the totals
--- returns: {now, more 0|1: time has brought more than was carried out, paused 0|1, delayed, ready, leased, dead, acked,
+-- returns: {now, more 0|1: the sweep left something, paused 0|1, delayed, ready, leased, dead, acked,
 --   earliest ready due (0: none), next due (0: none), totals…} or 'STALE'
 -- cost: as sweep, of 64 messages of each kind; 8 ZCOUNT or ZCARD, 5 ZRANGE, one more for each distinct priority among
 --   the ready; HMGET
@@ -53,7 +53,7 @@ local reply = {
 local totals = redis.call('HMGET', k.meta, unpack(ARGV, 2))
 for i = 1, #totals do
   local total = tonumber(totals[i] or 0)
-  -- Leases that are over count already, whoever comes to end them.
+  -- Leases that are over count, though nobody has ended them yet.
   if ARGV[1 + i] == 'lease_expired' then total = total + ended + died end
   if ARGV[1 + i] == 'dead' then total = total + died end
   reply[#reply + 1] = total

@@ -5,7 +5,7 @@
 -- KEYS[2] names
 -- KEYS[3] index
 -- ARGV[1] name
--- ARGV[2] most: numbers that there are
+-- ARGV[2] most: how many numbers there are
 -- returns: {created 0|1, 'number revision'} or 'FULL'
 -- cost: HGET; TIME, 2 HGET, HINCRBY, 3 HSET, ZADD when it is new
 local entry = redis.call('HGET', KEYS[1], ARGV[1])

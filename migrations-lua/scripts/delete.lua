@@ -3,10 +3,10 @@
 -- @include partition
 -- @include remove
 -- @include time
--- delete: remove one message, by its id or by its key, from any state but leased; with force from that too.
+-- delete: delete one message, by its id or its key. A leased one only with force.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
--- ARGV[2] member, or '' where a key is given
+-- ARGV[2] member, or '' if a key is given
 -- ARGV[3] key
 -- ARGV[4] force: 1 or 0
 -- returns: 'OK', 'LEASED', 'NONE' or 'STALE'

@@ -1,4 +1,4 @@
--- delete_schedule: a schedule is gone.
+-- delete_schedule: delete a schedule.
 -- KEYS[1] entries
 -- KEYS[2] states
 -- KEYS[3] due

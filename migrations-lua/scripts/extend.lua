@@ -1,6 +1,6 @@
 -- @include lease
 -- @include time
--- extend: make a group of held leases longer; never shorter, never past the cap.
+-- extend: make a group of leases longer, never shorter, and never past the cap.
 -- KEYS[1] unack
 -- KEYS[2] last
 -- KEYS[3] messages
@@ -8,8 +8,8 @@
 -- KEYS[5] meta
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: extensions of different messages, at most 128
--- ARGV[3] epochs: fields of meta with the numbers of those that the tokens name, between spaces
--- ARGV[4] common: the seal that all have, or ''
+-- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
+-- ARGV[4] common: the seal that all of them have, or ''
 -- ARGV[5..] n members; n seals unless all have one; n lease_ms, n caps (ms: the latest deadline that the lease may have)
 -- returns: {now, now rounded up, code and deadline ms for each: 0 ok, 1 lease lost, 2 no such message} or 'STALE'
 -- cost: HGET, HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; one ZADD a message

@@ -2,8 +2,8 @@
 -- @include partition
 -- @include time
 -- @include waiting
--- fetch_parked: messages that were put back for want of a place are due again as they were before, unless something
--- became of them meanwhile.
+-- fetch_parked: restore the due times of messages that were put back for want of a free slot, unless they have changed
+-- since.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2..] for each, at most 128: member, until when it was put back, ms, and when it had been due, ms

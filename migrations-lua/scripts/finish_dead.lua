@@ -1,12 +1,12 @@
 -- @include partition
 -- @include remove
 -- @include waiting
--- finish_dead: these deaths have been told of, unless the message died once more meanwhile; those that had left by then
--- are forgotten.
+-- finish_dead: note that these deaths have been published, unless a message died again since. Messages that have left are
+-- deleted.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2..] for each, at most 64: member, instant of its death, ms
--- returns: how many were left to be told of, or 'STALE'
+-- returns: how many of them were still noted, or 'STALE'
 -- cost: HGET, a ZSCORE for each, ZREM, 7 ZMSCORE; up to 7 calls where some had left
 local k = partition(KEYS)
 if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end

@@ -1,27 +1,27 @@
 -- @include config
--- finish_schedule: note what became of a claimed schedule's ticks, and when it ticks next, unless somebody did so before
--- or has changed when it ticks. The claim stays until it is over, so that whoever takes over sees what is left to do: with
--- a next tick beyond the claim there is nothing to publish.
+-- finish_schedule: note the result of a claimed schedule's ticks and its next tick, unless another instance did so before
+-- or its timing has changed. The claim stays until all is done, so that an instance that takes over sees what is left:
+-- with a next tick after the claim there is nothing to publish.
 -- KEYS[1] entries
 -- KEYS[2] states
 -- KEYS[3] due
 -- ARGV[1] name
--- ARGV[2] first tick of the claim, ms; when it ticks next, where that is noted
+-- ARGV[2] first tick of the claim, ms; the next tick once that is noted
 -- ARGV[3] when it was claimed first, ms
 -- ARGV[4] when it ticks next, ms; 0 for never
--- ARGV[5] last tick, ms; 0 where none was made
+-- ARGV[5] last tick, ms; 0 if none was published
 -- ARGV[6] id of the message that was published last, or '-'
 -- ARGV[7] why the last tick published nothing, or ''
 -- ARGV[8] generation of the schedule
--- ARGV[9] over: 1 when nothing is left to do
+-- ARGV[9] over: 1 if nothing is left to do
 -- returns: 'OK' or 'LOST'
 -- cost: ZREM, 2 HGET, HSET, maybe ZADD or ZREM
 redis.call('ZREM', KEYS[3], '')
 local entry, state = redis.call('HGET', KEYS[1], ARGV[1]), redis.call('HGET', KEYS[2], ARGV[1])
--- Another schedule may have the name by now.
+-- Another schedule may have this name by now.
 if not state or not entry or not string.find(entry, ARGV[8], 1, true) then return 'LOST' end
 local revision, paused, next_at, claimed_at, last_at, last_id, last_error = parse_state(state)
--- Whatever has changed since the claim, what was made is there and is noted. Somebody may have triggered it meanwhile.
+-- What was published is noted, whatever has changed since the claim. A user may have triggered the schedule since.
 if tonumber(ARGV[5]) >= tonumber(last_at) then
   last_at, last_error = ARGV[5], ARGV[7]
   if ARGV[6] ~= '-' then last_id = ARGV[6] end

@@ -1,11 +1,11 @@
--- finish_sweep: say when a claimed topic is to be swept again, unless somebody said so meanwhile.
+-- finish_sweep: note when a claimed topic is to be swept again, unless another caller has done so since.
 -- KEYS[1] sweeps
 -- ARGV[1] name
 -- ARGV[2] score that the claim wrote
--- ARGV[3] when to come again, ms; '' for never
+-- ARGV[3] when to sweep again, ms; '' for never
 -- returns: 'OK'
 -- cost: ZREM, ZSCORE, ZADD or ZREM
--- A first write that removes, and misses: at maxmemory everything after it is let through.
+-- A first write that removes nothing: at maxmemory Redis then lets everything after it through.
 redis.call('ZREM', KEYS[1], '')
 if redis.call('ZSCORE', KEYS[1], ARGV[1]) == ARGV[2] then
   if ARGV[3] == '' then

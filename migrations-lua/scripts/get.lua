@@ -2,10 +2,10 @@
 -- @include message
 -- @include partition
 -- @include time
--- get: one message as it stands, by its id or by its key.
+-- get: return one message, by its id or its key.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
--- ARGV[2] member, or '' where a key is given
+-- ARGV[2] member, or '' if a key is given
 -- ARGV[3] key
 -- returns: {now, the message as `snapshot` has it}, 'NONE' or 'STALE'
 -- cost: HMGET, TIME, HGET, up to 8 ZSCORE, 2 HGET; what time has brought to the message is carried out first
@@ -18,6 +18,6 @@ local rules = parse_rules(meta[3])
 local member = which_member(k, ARGV[2], ARGV[3])
 local state, at, extra
 if member then state, at, extra = settle(k, member, now, rules) end
--- Whatever is dead has given up its key meanwhile.
+-- A message that has just died has given up its key.
 if not state or (ARGV[2] == '' and which_member(k, '', ARGV[3]) ~= member) then return 'NONE' end
 return { now, snapshot(k, member, state, at, extra, tonumber(meta[2]), rules.ttl) }

@@ -1,4 +1,4 @@
--- get_schedule: a schedule as it stands.
+-- get_schedule: return a schedule.
 -- KEYS[1] entries
 -- KEYS[2] states
 -- ARGV[1] name

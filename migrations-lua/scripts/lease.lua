@@ -6,7 +6,7 @@
 -- @include remove
 -- @include time
 -- @include waiting
--- lease: grant ready messages to a group of wants, first want first; ends leases that are over on the way.
+-- lease: grant ready messages to a group of wants, first want first. Ends leases that are over before that.
 -- KEYS[1] unack
 -- KEYS[2] last
 -- KEYS[3] delayed
@@ -16,24 +16,24 @@
 -- KEYS[7] delayed_prio
 -- KEYS[8..] ready and the rest of the partition's
 -- ARGV[1] topic: number and revision
--- ARGV[2] epoch: what to go by where Redis shows no replication ID, 12 hex digits
--- ARGV[3] waits: 1 when the caller will sleep for what it does not get; 2 more when dueq sends the messages itself,
---   and then writes down the call rather than the grant
--- ARGV[4] sized: 1 when a want is bounded below what a reply holds, so that every size has to be looked at
--- ARGV[5..] for each want max_messages, lease_ms; when sized also max_bytes, begun (1: it has messages from an earlier
---   call). Wants that follow each other with the same lease_ms are one, unless sized
--- returns: {now, now rounded up, next event ms (0: none, or not asked), more 0|1, leases ended, messages that died, messages expired, topic's
---   max_attempts, epoch ('' where nothing is granted), {member, due, …}, bodies, {attempt, attempts left, priority,
---   key, …} (empty: all plain), granted for each want (empty unless sized: in order)} without the last two where both
---   are empty; or 'STALE'. Where dueq sends the messages itself a key is only told of that is to be given up when the call
---   begins
+-- ARGV[2] epoch: its name if Redis hides the replication ID, 12 hex digits
+-- ARGV[3] waits: 1 if the caller will sleep until the next event; 2 more if dueq sends the messages itself, and notes the
+--   call as an event rather than the grant
+-- ARGV[4] sized: 1 if a want has a smaller bound than a reply, so that every size has to be looked at
+-- ARGV[5..] for each want max_messages, lease_ms; if sized also max_bytes, begun (1: it has messages from an earlier
+--   call). Wants in a row with the same lease_ms are one, unless sized
+-- returns: {now, now rounded up, next event ms (0: none, or not asked), more 0|1, leases ended, messages that died,
+--   messages expired, topic's max_attempts, epoch ('' if nothing is granted), {member, due, …}, bodies, {attempt, attempts
+--   left, priority, key, …} (empty: all plain), granted for each want (empty unless sized: in order)} without the last two
+--   if both are empty; or 'STALE'. If dueq sends the messages itself, a key is in the reply only if the message gives it
+--   up when its call begins
 -- cost: HMGET, ZREM, TIME, EXISTS, ZCOUNT, ZCOUNT a group, and INFO, HGET, ZPOPMIN, HMGET, ZADD, HINCRBY where something is
 --   due; at most 128 messages and 256 KiB; 4 to 8 calls more where there are messages that are not plain; 4 ZRANGE and
 --   an HSET when it waits in vain
 local LIMIT, REPLY_BYTES = 128, 262144
 local meta = redis.call('HMGET', KEYS[5], 'topic', 'max_attempts', 'large', 'rules', 'lowered')
 if meta[1] ~= ARGV[1] then return 'STALE' end
--- A first write that removes, and misses: at maxmemory everything after it is let through.
+-- A first write that removes nothing: at maxmemory Redis then lets everything after it through.
 redis.call('ZREM', KEYS[1], '')
 local now, up = now_ms()
 local ttl, k, lib, budget
@@ -41,13 +41,13 @@ if meta[4] then
   lib = rare()
   local rules = lib.parse_rules(meta[4])
   if rules.paused then
-    -- Nothing that is published concerns those who sleep; a resume wakes them.
+    -- Sleeping consumers need not wake for what is published. A resume wakes them.
     redis.call('HSET', KEYS[5], 'sleep', '0')
     return { now, up, 0, 0, 0, 0, 0, tonumber(meta[2]), '', {}, {} }
   end
   ttl = rules.ttl
 end
--- One look for all that plain messages never need.
+-- One call checks for everything that plain messages never need.
 local special = ttl or redis.call('EXISTS', KEYS[2], KEYS[6], KEYS[7], KEYS[8]) > 0
 local ended, died, expired, more = 0, 0, 0, false
 if special or redis.call('ZCOUNT', KEYS[1], '-inf', int(now * 2048 + 2047)) > 0 then
@@ -55,10 +55,10 @@ if special or redis.call('ZCOUNT', KEYS[1], '-inf', int(now * 2048 + 2047)) > 0 
   k = lib.partition(KEYS)
   budget = lib.new_budget()
   ended, died, expired, more = lib.end_leases(k, now, 32, ttl, budget)
-  -- What has just ended has an `extra` now.
+  -- A message whose lease has just ended has an `extra` now.
   special = special or ended > 0
 end
--- Order by priority holds only once all that is due stands in `ready`: grant nothing before.
+-- The order by priority holds only once all that is due is in `ready`: nothing is granted before.
 local unpromoted = special and lib.promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6]) == LIMIT
 
 local sized = ARGV[4] == '1'
@@ -67,11 +67,11 @@ local wanted = 0
 for i = 5, #ARGV, step do wanted = wanted + tonumber(ARGV[i]) end
 local most = unpromoted and 0 or math.min(wanted, LIMIT - 2 * ended)
 local capped = unpromoted
--- What has outlived its time to live, or used up attempts of which fewer are allowed now, is never granted.
+-- A message whose TTL has ended is never granted, nor one that has used up its attempts after max_attempts was lowered.
 if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) == 1) then
   local dropped, buried, clear = lib.clear_head(k, now, up, most, ttl, meta[5] and tonumber(meta[2]), budget)
   expired, died = expired + dropped, died + buried
-  -- What a call has done for others it grants less.
+  -- A call grants less by as much as it has ended.
   most = clear and math.max(math.min(most, LIMIT - 2 * ended - dropped - 2 * buried), 0) or 0
 end
 capped = capped or most < math.min(wanted, LIMIT)
@@ -122,7 +122,7 @@ if taken > 0 then
   local topic_max = tonumber(meta[2])
   local extras = special and lib.read_extras(KEYS[6], members) or {}
   if ttl then lib.remember_first_due(k, found, extras) end
-  -- In a topic where something failed once, most of what is granted still is plain.
+  -- In a topic where a message failed once, most granted messages are still plain.
   local own = false
   for i = 1, extras[1] ~= nil and taken or 0 do own = own or extras[i] end
   if not own and topic_max > 1 then

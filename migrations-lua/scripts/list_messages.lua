@@ -3,19 +3,19 @@
 -- @include remove
 -- @include time
 -- @include waiting
--- list_messages: some messages of one state in its order, from a place in it on.
+-- list_messages: a page of the messages of one state, in the order of that state.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] state
 -- ARGV[3] limit: at most 256
--- ARGV[4] part of the list in which the last message of the page before stands, 0 or 1; '' from the beginning
+-- ARGV[4] part of the list that has the last message of the page before, 0 or 1; '' for the first page
 -- ARGV[5] its score
 -- ARGV[6] its member
 -- ARGV[7] bytes of bodies to return at most, but one message at least; 0: no bodies
 -- returns: {now, more 0|1, topic's max_attempts, {part, score, member, …}, extras, bodies, ttl or 0} or 'STALE'
 -- cost: HMGET, TIME, 1 to 4 ZRANGE, HMGET; about 20 calls where the last message is gone; one HGET a message with bodies
 
--- Does `a` come before `b`, byte by byte? Lua's own order of strings follows the locale.
+-- Does `a` come before `b`, compared by bytes? Lua's own order of strings depends on the locale.
 local function bytes_before(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -25,7 +25,7 @@ local function bytes_before(a, b)
 end
 
 -- Up to `limit` members with scores between `low` and `high`, after (`score`, `member`) unless `score` is false; and
--- whether more are left. Where that member is gone its place is found by halving, so nothing is skipped or repeated.
+-- whether more are left. A binary search finds the place of that member, even if it is gone: nothing is skipped or repeated.
 local function page_after(zset, low, high, score, member, limit)
   local from = redis.call('ZCARD', zset) - redis.call('ZCOUNT', zset, low, '+inf')
   if score then
@@ -45,7 +45,7 @@ local function page_after(zset, low, high, score, member, limit)
   return redis.call('ZRANGE', zset, from, last - 1, 'WITHSCORES'), last < upto
 end
 
--- Two pages in one order, by score and then member, up to `limit` of them.
+-- Merges two pages by score and then member, up to `limit` entries.
 local function merge_pages(a, b, limit)
   local merged, i, j = {}, 1, 1
   while #merged < 2 * limit and (i <= #a or j <= #b) do

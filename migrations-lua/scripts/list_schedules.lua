@@ -4,7 +4,7 @@
 -- KEYS[3] index
 -- ARGV[1] where the page begins: '-', or '(' and the name that it comes after
 -- ARGV[2] limit
--- ARGV[3] bytes of definitions, about; one comes whatever its size
+-- ARGV[3] bytes of definitions to return, about; one at least
 -- returns: {more 0|1, name, state, definition, …}
 -- cost: ZRANGEBYLEX, HMGET; HSTRLEN and HGET for each
 local limit, most = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -12,7 +12,7 @@ local names = redis.call('ZRANGEBYLEX', KEYS[3], ARGV[1], '+', 'LIMIT', 0, limit
 local states = #names > 0 and redis.call('HMGET', KEYS[2], unpack(names))
 local reply, bytes = { #names > limit and 1 or 0 }, 0
 for i = 1, math.min(#names, limit) do
-  -- What does not come any more is not read: 1 MiB takes a millisecond.
+  -- A definition that does not fit is not read: 1 MiB takes a millisecond.
   bytes = bytes + redis.call('HSTRLEN', KEYS[1], names[i])
   if bytes > most and #reply > 1 then
     reply[1] = 1

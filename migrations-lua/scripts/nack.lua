@@ -5,19 +5,19 @@
 -- @include remove
 -- @include time
 -- @include waiting
--- nack: end a group of leases without an ack: back after a delay, dead when the attempts are used up or it is wished,
--- gone when the time to live is over.
+-- nack: end a group of leases without an ack. A message waits again after a delay, is dead if its attempts are used up or
+-- the caller asks for it, and is gone if its TTL has ended.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: nacks of different messages, at most 128
--- ARGV[3] epochs: fields of meta with the numbers of those that the tokens name, between spaces
--- ARGV[4] common: the seal that all have, or ''
--- ARGV[5..] n members; n seals unless all have one; for each kind ('n' failed, 'd' dead at once, 'r' released, 'w'
---   released for want of a place, which is no event, 'u' returned unseen), delay (ms; '' for the backoff policy's; after '<' at most ten times the longest of that; after '@'
---   the due time itself), random unit for the backoff's jitter, instant of the grant, when the call began that failed
---   (ms) or '', its report or else the reason (JSON) or ''
+-- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
+-- ARGV[4] common: the seal that all of them have, or ''
+-- ARGV[5..] n members; n seals unless all have one; for each: kind ('n' failed, 'd' dead at once, 'r' released, 'w'
+--   released for want of a free slot, which is no event, 'u' returned unseen); delay (ms; '' for the backoff policy's;
+--   after '<' capped at ten times the policy's longest; after '@' the due time itself); random unit for the jitter;
+--   instant of the grant; when the failed call began (ms) or ''; its report, or else the reason (JSON) or ''
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
---   4 dead, 5 expired, 6 not looked at, since there is too much to write or to free} or 'STALE'
+--   4 dead, 5 expired, 6 not looked at, because there is too much to write or to free} or 'STALE'
 -- cost: 2 HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'backoff', 'rules')
@@ -58,9 +58,9 @@ for i = 1, n do
       end
       due = after > 0 and up + after or now
     end
-    -- Taking a long policy apart costs as much as eight times its bytes.
+    -- Parsing a long policy costs as much as writing eight times its bytes.
     room = room_after(k, member, room) - #reason - 8 * #own_policy
-    -- Where it goes is known: nothing fails from here on.
+    -- Nothing fails from here on: it is known where the message goes.
     redis.call('ZREM', k.unack, member)
     redis.call('ZREM', k.last, member)
 

@@ -1,5 +1,5 @@
 -- @include waiting
--- open_partition: tell a partition the topic that it belongs to, and what its scripts need of the configuration.
+-- open_partition: write into a partition which topic it belongs to, and the configuration that its scripts need.
 -- KEYS[1] meta
 -- KEYS[2] first_due
 -- ARGV[1] topic: number, revision and version of the schema
@@ -7,17 +7,17 @@
 -- ARGV[3] backoff policy, as `backoff` reads it
 -- ARGV[4] lease_ms
 -- ARGV[5] rules without their first part, as `parse_rules` reads them
--- ARGV[6] dead topic: where deaths are told of, or ''
+-- ARGV[6] dead topic: where deaths are published, or ''
 -- ARGV[7] acked_max: how many acked messages are retained, or '' for the default
--- returns: 'OK'; 'STALE' where a later topic of this name, or a later revision, is there; 'DELETED' where the topic is
---   not any more; 'OLDER' or 'NEWER' where the partition's schema is another
+-- returns: 'OK'; 'STALE' if a later topic of this name or a later revision is there; 'DELETED' if the topic was deleted;
+--   'OLDER' or 'NEWER' if the partition has another version of the schema
 -- cost: HMGET, HDEL, HSET, three times HSET or HDEL, PUBLISH, maybe HSET and UNLINK
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts')
 if meta[1] then
   local number, revision, schema = string.match(ARGV[1], '^(%d+) (%d+) (%d+)$')
   local gone, known, changed, its_schema = string.match(meta[1], '^(%-?)(%d+) ?(%d*) ?(%d*)$')
   number, revision, schema = tonumber(number), tonumber(revision), tonumber(schema)
-  -- The first version did not write which it is.
+  -- Version 1 did not write its number.
   known, changed, its_schema = tonumber(known), tonumber(changed) or 0, tonumber(its_schema) or 1
   if gone == '-' and known >= number then return 'DELETED' end
   if gone == '' and its_schema ~= schema then return its_schema < schema and 'OLDER' or 'NEWER' end
@@ -25,7 +25,7 @@ if meta[1] then
   if known == number and changed == revision then return 'OK' end
   if known ~= number then meta[2], meta[3] = false, false end
 end
--- A first write that removes, and misses: what the registry says by now is told at maxmemory too.
+-- A first write that removes nothing: a new configuration comes through at maxmemory too.
 redis.call('HDEL', KEYS[1], '')
 local rules = table.concat({ string.sub(meta[2] or '0', 1, 1), ',', ARGV[5] })
 redis.call('HSET', KEYS[1], 'topic', ARGV[1], 'max_attempts', ARGV[2], 'backoff', ARGV[3], 'lease_ms', ARGV[4])
@@ -45,10 +45,10 @@ if ARGV[7] == '' then
 else
   redis.call('HSET', KEYS[1], 'acked_max', ARGV[7])
 end
--- Messages may have failed more often than is allowed now: leases look at that from now on.
+-- Messages may have failed more often than is allowed now: leases check that from now on.
 if tonumber(ARGV[2]) < tonumber(meta[3] or 0) then redis.call('HSET', KEYS[1], 'lowered', '1') end
--- Without a TTL nobody keeps up when messages first fell due.
+-- Without a TTL nothing keeps `first_due` up to date.
 if string.byte(ARGV[5]) == 44 then redis.call('UNLINK', KEYS[2]) end
--- Consumers may wait for the topic before it exists, or under another configuration.
+-- Consumers may have waited for the topic before it existed, or under another configuration.
 announce(KEYS[1])
 return 'OK'

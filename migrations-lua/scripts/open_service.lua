@@ -1,14 +1,14 @@
--- open_service: what an instance must know before it works on the data of a Redis that it meets.
+-- open_service: return what an instance must know before it works on the data of a Redis.
 -- KEYS[1] instances
 -- KEYS[2] secret
 -- KEYS[3] schema
--- ARGV[1] secret: taken when there is none yet, hex
+-- ARGV[1] secret: used if there is none yet, hex
 -- ARGV[2] schema version that the caller knows
--- returns: {schema version, number for the instance, secret}; of data of another version the first alone
+-- returns: {schema version, number for the instance, secret}; of data of another version only the first
 -- cost: constant
 local schema = redis.call('GET', KEYS[3])
 if schema and schema ~= ARGV[2] then return { tonumber(schema) } end
--- A first write that cannot grow: at maxmemory everything after it is let through.
+-- A first write that cannot grow: at maxmemory Redis then lets everything after it through.
 redis.call('PERSIST', KEYS[1])
 if not schema then redis.call('SET', KEYS[3], ARGV[2]) end
 redis.call('SETNX', KEYS[2], ARGV[1])

@@ -1,13 +1,13 @@
 -- @include config
 -- @include time
--- pause_schedule: stop or resume a schedule's ticks. What was not made before a pause is not made up for.
+-- pause_schedule: stop or resume a schedule's ticks. Ticks that are due but unpublished at a pause are skipped.
 -- KEYS[1] states
 -- KEYS[2] due
 -- ARGV[1] name
 -- ARGV[2] revision that the caller worked from
 -- ARGV[3] paused 0|1
 -- ARGV[4] when it ticks next, ms; 0 for never
--- returns: 'OK', or 'CHANGED' where it has another revision by now, or is gone
+-- returns: 'OK', or 'CHANGED' if it has another revision by now or is gone
 -- cost: TIME, 2 HGET, ZREM, 2 HSET, maybe ZADD
 local state = redis.call('HGET', KEYS[1], ARGV[1])
 local revision, _, _, _, last_at, last_id, last_error = parse_state(state)

@@ -1,5 +1,5 @@
 -- @include waiting
--- pause_topic: stop or resume granting.
+-- pause_topic: stop or resume the grants of a topic.
 -- KEYS[1] meta
 -- ARGV[1] topic: number and revision
 -- ARGV[2] paused: 1 or 0
@@ -7,7 +7,7 @@
 -- cost: HMGET, HDEL, HSET, PUBLISH
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
--- A first write that removes, and misses: at maxmemory everything after it is let through.
+-- A first write that removes nothing: at maxmemory Redis then lets everything after it through.
 redis.call('HDEL', KEYS[1], '')
 local rules = string.gsub(meta[2] or '0,,,,,,', '^%d', ARGV[2])
 if rules == '0,,,,,,' then

@@ -1,12 +1,12 @@
 -- @include time
 -- @include waiting
--- publish: store a group of new messages that name nothing but when they are due.
+-- publish: store a group of new messages without options other than their due time.
 -- KEYS[1] messages
 -- KEYS[2] delayed
 -- KEYS[3] meta
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: messages, at most 128
--- ARGV[3] large: 1 when a body is above 1 KiB, so that leases look at sizes from now on
+-- ARGV[3] large: 1 if a body is above 1 KiB: leases look at sizes from now on
 -- ARGV[4..] n pairs delay in ms ('@' before an instant), member; n pairs member, body
 -- returns: {now ms, wake 0|1, now rounded up} or 'STALE'
 -- cost: HMGET, TIME, HSET, ZADD, HINCRBY a group
@@ -25,11 +25,11 @@ for i = 4, 2 * n + 2, 2 do
     score = int(due)
     formatted[asked] = score
   end
-  -- In place: the pairs are what ZADD takes, without a table of their own.
+  -- In place: ZADD takes these pairs without a table of their own.
   ARGV[i] = score
 end
 
--- At maxmemory this first write is refused, and with it the whole group.
+-- At maxmemory Redis refuses this first write, and with it the whole group.
 local stored = redis.pcall('HSET', KEYS[1], unpack(ARGV, 2 * n + 4, 4 * n + 3))
 if type(stored) == 'table' and stored.err then return stored end
 redis.call('ZADD', KEYS[2], unpack(ARGV, 4, 2 * n + 3))

@@ -6,24 +6,25 @@
 -- @include sweep
 -- @include time
 -- @include waiting
--- publish_special: store messages that have a priority, a key, a policy or an idempotency key of their own, or that a
--- full topic may refuse; one after another, so that each sees what those before it did.
+-- publish_special: store messages with a priority, a key, a policy or an idempotency key of their own, or that a full topic
+-- may refuse. They are stored one after another, so that each sees what those before it did.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: messages, at most 64, no key twice
--- ARGV[3] large: 1 when a body is above 1 KiB, so that leases look at sizes from now on
+-- ARGV[3] large: 1 if a body is above 1 KiB: leases look at sizes from now on
 -- ARGV[4..] for each message member, delay in ms ('@' before an instant), body, priority, ttl ms or '', key or '',
---   on_duplicate (of a copy, which comes in whatever the topic's bound, 'copy'), extra or '', idempotency key or '', its fingerprint, how long it answers, ms
+--   on_duplicate ('copy' of a copy, which the topic's bound does not refuse), extra or '', idempotency key or '', its
+--   fingerprint, how long it answers, ms
 -- returns: {now, wake 0|1, messages that expired, then for each code, member, state, due or deadline}: code 0 stored,
 --   1 a message answers for it, 2 replaced, 3 duplicate_key, 4 message_leased, 5 idempotency_key_reused, 6 topic_full,
---   7 not looked at, since there is too much to write or to free; or 'STALE'
+--   7 not looked at, because there is too much to write or to free; or 'STALE'
 -- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
 --   an idempotency key; 8 more for each when the topic has a bound; where it is full, a sweep of 32 steps, a range for
 --   each priority among the ready and a few calls for each of 40 to 72 messages that are dropped; an HSTRLEN for each that leaves where bodies are large
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts')
 if meta[1] ~= ARGV[1] then return 'STALE' end
--- At maxmemory this first write is refused, and with it the whole group.
+-- At maxmemory Redis refuses this first write, and with it the whole group.
 local probe = redis.pcall('HSET', k.meta, 'topic', ARGV[1])
 if type(probe) == 'table' and probe.err then return probe end
 local now, up = now_ms()
@@ -33,15 +34,15 @@ local published, replaced, expired, earliest, swept, room = 0, 0, 0, math.huge, 
 local events_room = EVENT_BYTES
 -- What a full topic drops: see `queue_of`.
 local doom_oldest, drop_doomed, note_waiting, forget
--- Drops beyond one for each message: a bound that was lowered is reached by and by.
+-- Drops beyond one for each message: so a topic gets down to a lowered bound step by step.
 local more_drops = math.max(40 - n, 8)
 local reply = { now, 0, 0 }
 
--- No key is in the call twice, so who holds them can be asked at once.
+-- No key is in the call twice, so one call reads all of their holders.
 local wanted = {}
 for i = 1, n do wanted[i] = ARGV[11 * i - 2] end
 local holders = redis.call('HMGET', k.keys, unpack(wanted))
--- New messages go to Redis together at the end, or before something counts or drops them.
+-- New messages are written together at the end, or before something counts or drops them.
 local bodies, extras, held, expiring, waiting, later, ready = {}, {}, {}, {}, {}, {}, {}
 local function add(list, a, b)
   list[#list + 1] = a
@@ -104,16 +105,16 @@ for i = 1, n do
         redis.call('HSET', k.extra, holder, format_extra(attempts, counted, max_attempts, priority, rest))
         add_events(k, holder, event('u', up, 0, ''))
         code, state, member = 2, due > now and 'delayed' or 'ready', holder
-        -- It may have failed more often than it may now: leases look at that from now on.
+        -- It may have failed more often than is allowed now: leases check that from now on.
         if is_spent(counted, max_attempts, tonumber(meta[5])) then redis.call('HSET', k.meta, 'lowered', '1') end
         replaced = replaced + 1
       end
     else
       room = nil
-      -- What time has dropped makes no room a second time.
+      -- A message that `settle` dropped does not make room a second time.
       if forget then forget(holder) end
     end
-    -- It is due at another time now, or waits again.
+    -- Its due time has changed, or it waits again.
     if note_waiting and (where == 'delayed' or where == 'ready') then
       local _, _, _, before = parse_extra(known)
       local its, at = code == 2 and priority or before, code == 2 and due or when
@@ -122,7 +123,7 @@ for i = 1, n do
   end
 
   if on_duplicate == 'copy' then
-    -- The next one counts it.
+    -- The next message counts again.
     room = nil
   elseif not code and rules.max_messages then
     if not room then flush() end
@@ -135,7 +136,7 @@ for i = 1, n do
     local drops = 0
     if room <= 0 and rules.drops_oldest then
       if not doom_oldest then
-        -- What this call has put there so far is seen there.
+        -- First write what this call stores, so that the queue has it.
         flush()
         doom_oldest, drop_doomed, note_waiting, forget = queue_of(k)
       end
@@ -147,7 +148,7 @@ for i = 1, n do
         if meta[3] then events_room = events_room - to_free(k, oldest) end
       end
     end
-    -- What made room comes in.
+    -- A message that made room by a drop is stored.
     if room <= 0 and drops == 0 then
       code, state, due = 6, '', 0
     else

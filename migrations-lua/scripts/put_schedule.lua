@@ -1,17 +1,17 @@
 -- @include config
 -- @include time
--- put_schedule: write a schedule's definition and, where it is to tick at other times than before, when it does next.
+-- put_schedule: write a schedule's definition and, if its timing changed, its next tick.
 -- KEYS[1] entries
 -- KEYS[2] states
 -- KEYS[3] due
 -- KEYS[4] index
 -- ARGV[1] name
--- ARGV[2] revision that the caller worked from; '' where there was none
+-- ARGV[2] revision that the caller worked from; '' if there was none
 -- ARGV[3] definition
--- ARGV[4] when it ticks next, ms; 0 for never; '' where that stays
--- ARGV[5] moved: 1 when it publishes in another topic than before
--- returns: 'OK'; 'CHANGED' where it has another revision by now; 'CLAIMED' where ticks of it are being made that would be
---   made once more in the other topic
+-- ARGV[4] when it ticks next, ms; 0 for never; '' if that stays
+-- ARGV[5] moved: 1 if it publishes to another topic than before
+-- returns: 'OK'; 'CHANGED' if it has another revision by now; 'CLAIMED' if ticks of it are being published, which the other
+--   topic would get a second time
 -- cost: TIME, 2 HGET, 3 HSET, up to two of ZADD and ZREM
 local state = redis.call('HGET', KEYS[2], ARGV[1])
 local revision, paused, next_at, claimed_at, last_at, last_id, last_error = parse_state(state)

@@ -1,17 +1,17 @@
 -- @include config
 -- @include time
 -- @include waiting
--- put_topic: write a topic's configuration into the registry; the topic comes into being if there is none.
+-- put_topic: write a topic's configuration into the registry, and create the topic if there is none.
 -- KEYS[1] registry
 -- KEYS[2] names
 -- KEYS[3] index
 -- KEYS[4] pushed
 -- ARGV[1] name
--- ARGV[2] most: numbers that there are
+-- ARGV[2] most: how many numbers there are
 -- ARGV[3] configuration (JSON)
 -- ARGV[4] '' for any; or the revisions, between spaces, one of which it must have
--- ARGV[5] revision that the caller worked from, 0 where there was no topic: with another one nothing is done; '' for any
--- ARGV[6] push: 1 when dueq sends its messages itself
+-- ARGV[5] revision that the caller worked from, 0 if there was no topic, '' for any: with another one nothing is done
+-- ARGV[6] push: 1 if dueq sends the topic's messages itself
 -- returns: {created 0|1, 'number revision configuration'}, 'FULL', 'MISMATCH' or 'CHANGED'
 -- cost: HGET, HINCRBY, HSET, SADD or SREM, PUBLISH; HINCRBY, HSET, ZADD when it is new, otherwise HDEL
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
@@ -23,7 +23,7 @@ end
 if ARGV[5] ~= '' and ARGV[5] ~= (revision or '0') then return 'CHANGED' end
 local created = 0
 if entry then
-  -- A first write that removes, and misses: at maxmemory a topic can be told to keep less. A new one is refused.
+  -- A first write that removes nothing: at maxmemory a topic can be configured to keep less. A new topic is refused.
   redis.call('HDEL', KEYS[1], '')
 else
   if tonumber(redis.call('HGET', KEYS[2], 'next') or 0) >= tonumber(ARGV[2]) then return 'FULL' end
@@ -39,6 +39,6 @@ if ARGV[6] == '1' then
 else
   redis.call('SREM', KEYS[4], ARGV[1])
 end
--- Those who send what is pushed look at all settings again.
+-- The senders of pushed topics read all settings again.
 announce(KEYS[1], '_pushed')
 return { created, entry }

@@ -1,6 +1,6 @@
 -- @include time
--- release_ticks: ticks that have been noted are found by a repetition for some time only, where before they were however
--- long nobody was there.
+-- release_ticks: let the idempotency keys of ticks that have been noted answer for a limited time only. Before, they answer
+-- for years, in case no instance is there to note them.
 -- KEYS[1] idem
 -- KEYS[2] idem_due
 -- KEYS[3] meta

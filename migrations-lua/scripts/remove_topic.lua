@@ -4,7 +4,7 @@
 -- KEYS[3] index
 -- KEYS[4] pushed
 -- ARGV[1] name
--- ARGV[2] number: a topic that was made anew under the name stays
+-- ARGV[2] number: a new topic of the same name stays
 -- returns: 1, or 0 when it was gone already
 -- cost: HGET, 2 HDEL, ZREM, SREM
 local entry = redis.call('HGET', KEYS[1], ARGV[1])

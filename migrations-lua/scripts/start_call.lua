@@ -1,6 +1,6 @@
 -- @include grant
 -- @include partition
--- start_call: the call of a leased message begins: a key that it holds until it is granted is free from now on.
+-- start_call: note that the call of a leased message begins. A key that it holds until granted is free from now on.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] member

@@ -1,12 +1,12 @@
 -- @include partition
 -- @include sweep
 -- @include time
--- sweep: carry out what time has brought to a partition: leases, TTLs, retention, idempotency keys that are over.
+-- sweep: end what is over in a partition: leases, TTLs, retention, idempotency keys.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] limit: messages of each kind, at most 128
--- returns: {now, more 0|1, when to come again (ms; 0: never), expired, dead, lease_expired, 1 where deaths are to be told
---   of elsewhere} or 'STALE'
+-- returns: {now, more 0|1, when to sweep again (ms; 0: never), expired, dead, lease_expired, 1 if deaths are to be
+--   published to the dead topic} or 'STALE'
 -- cost: HMGET, ZREM, TIME, EXISTS; where there is anything 8 ranges, 11 looks for the next time; up to 12 calls for each message
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules', 'expired', 'dead', 'lease_expired')
@@ -14,7 +14,7 @@ if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now = now_ms()
 local rules = parse_rules(meta[2])
--- The usual topic has nothing that ends.
+-- In the usual topic nothing ends.
 if not rules.ttl and redis.call('EXISTS', k.unack, k.last, k.expires, k.dead, k.acked, k.dead_out, k.idem_due, k.delayed_prio) == 0 then
   return { now, 0, 0, 0, 0, 0, 0 }
 end

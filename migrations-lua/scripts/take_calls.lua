@@ -1,20 +1,20 @@
 -- @include time
--- take_calls: take calls out of what a topic with a rate may make, all instances together; or give some back.
+-- take_calls: take calls from what a topic's rate allows to all instances together, or give some back.
 -- KEYS[1] meta
 -- ARGV[1] topic: number and revision
--- ARGV[2] most: calls wanted; negative: so many are given back
+-- ARGV[2] most: how many calls to take; negative: how many to give back
 -- ARGV[3] interval: microseconds between two calls
 -- returns: {calls taken, ms until one more may be made} or 'STALE'
 -- cost: HMGET, HDEL, TIME, HSET
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'call_at')
 if meta[1] ~= ARGV[1] then return 'STALE' end
--- A first write that removes, and misses: at maxmemory everything after it is let through.
+-- A first write that removes nothing: at maxmemory Redis then lets everything after it through.
 redis.call('HDEL', KEYS[1], '')
 local now = now_ms() * 1000
 local most, interval = tonumber(ARGV[2]), tonumber(ARGV[3])
--- The generic cell rate algorithm: call_at is where the calls so far end at this rate. What was not used is gone but for
--- a twentieth of a second's worth, which bridges the time between two looks. It is never ahead, unless the clock was
--- set back.
+-- The generic cell rate algorithm: call_at is where the calls so far end at this rate. Unused calls are lost, except for
+-- those of a twentieth of a second, which bridge the time between two requests. call_at is never ahead, unless the clock
+-- was set back.
 local call_at = math.min(math.max(tonumber(meta[2] or 0), now - math.max(50000, interval)), now)
 local taken
 if most < 0 then

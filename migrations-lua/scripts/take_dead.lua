@@ -3,12 +3,12 @@
 -- @include partition
 -- @include time
 -- @include waiting
--- take_dead: messages whose death is to be told of elsewhere, longest dead first, as they stand; nothing is changed.
+-- take_dead: return messages whose death is to be published to the dead topic, longest dead first. Changes nothing.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] limit: at most 64
 -- ARGV[3] bytes of bodies and events to return at most, but one message at least
--- returns: {now, member, instant of its death, the message as `snapshot` has it or '' where it is gone, …} or
+-- returns: {now, member, instant of its death, the message as `snapshot` has it or '' if it is gone, …} or
 --   'STALE'
 -- cost: HMGET, TIME, ZRANGE, 7 ZMSCORE, HMGET; 4 to 7 calls for each message
 local k = partition(KEYS)
@@ -23,7 +23,7 @@ local members = {}
 for i = 1, #list, 2 do members[#members + 1] = list[i] end
 local stands, extras = stands_of(k, members), redis.call('HMGET', k.extra, unpack(members))
 
--- It may have been redriven meanwhile, or have left.
+-- The message may have been redriven since, or have left.
 local function state_of(number, score, died)
   if not number then return 'dead', died end
   if number <= 2 then return 'leased', (unpack_lease(score)) end

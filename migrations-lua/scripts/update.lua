@@ -4,27 +4,27 @@
 -- @include remove
 -- @include time
 -- @include waiting
--- update: change a message in place that waits or is dead, by its id or by its key.
+-- update: change a waiting or dead message in place, by its id or its key.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
--- ARGV[2] member, or '' where a key is given
+-- ARGV[2] member, or '' if a key is given
 -- ARGV[3] key
 -- ARGV[4] due: delay in ms, '@' before an instant, or '' as it is
 -- ARGV[5] priority, or '' as it is
 -- ARGV[6] ttl: ms, '' the topic's, '-' as it is
 -- ARGV[7] max_attempts: number, '' the topic's, '-' as it is
 -- ARGV[8] backoff: policy, '' the topic's, '-' as it is
--- ARGV[9] new body, or '' where it stays
--- ARGV[10] events of the message that the caller made the new body of: whatever changes a body adds one
--- returns: {now, wake 0|1, the message as `snapshot` has it, without a body where the caller gave one,
---   1 where it has died of it}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' when the events are others by now; or 'STALE'
+-- ARGV[9] new body, or '' if it stays
+-- ARGV[10] events of the message from which the caller made the new body: every change of a body adds one
+-- returns: {now, wake 0|1, the message as `snapshot` has it, without a body if the caller gave one,
+--   1 if it has died of it}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' if the events are others by now; or 'STALE'
 -- cost: HMGET, HSTRLEN, HSET or ZREM, TIME, HGET, up to 8 ZSCORE; up to 12 writes
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 local member = which_member(k, ARGV[2], ARGV[3])
 if member and #ARGV[9] > redis.call('HSTRLEN', k.messages, member) then
-  -- At maxmemory this first write is refused, and nothing has changed.
+  -- At maxmemory Redis refuses this first write, and nothing has changed.
   local probe = redis.pcall('HSET', k.meta, 'topic', ARGV[1])
   if type(probe) == 'table' and probe.err then return probe end
 else
@@ -52,7 +52,7 @@ end
 
 local dies = false
 if state ~= 'dead' then
-  -- When its time to live began: it goes on from there under a new TTL, and begins anew with a new due time.
+  -- When its TTL began. A new TTL counts from there too; a new due time begins it anew.
   local began
   if ttl ~= '' then
     began = tonumber(redis.call('ZSCORE', k.expires, member) or due + ttl) - ttl
@@ -83,7 +83,7 @@ redis.call('HSET', k.extra, member, extra)
 add_events(k, member, event('u', up, 0, ''))
 local woken = 0
 if dies then
-  -- Fewer attempts are allowed than have failed.
+  -- Fewer attempts are allowed than it has failed.
   add_events(k, member, event('d', up, attempts, ''))
   state, due = 'dead', up
   bury(k, member, format_rest(over, ttl, policy, hold, key), up)
