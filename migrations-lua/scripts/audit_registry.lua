@@ -17,7 +17,7 @@ local seen, found = {}, {}
 local function sound(name)
   return #name <= 128 and string.find(name, '^[A-Za-z0-9_][A-Za-z0-9._-]*$') and not string.find(name, '..', 1, true)
 end
--- Returns nil if there is no entry, '' if it cannot be read.
+-- Returns false if there is no entry, '' if it cannot be read.
 local function number_of(name)
   local entry = redis.call('HGET', KEYS[1], name)
   return entry and (string.match(entry, '^(%d+) %d+') or '')
