@@ -146,16 +146,17 @@ async fn visit_options(one: &Client) {
 async fn visit_pushed(one: &Client) {
     let here = &topic("slots-pushed");
     let receiver = Receiver::start().await;
-    receiver.answer_next("/", [Reply::status(500), Reply::never()]);
+    // Slow calls at first, so that messages are parked for longer than is needed, and fetched.
+    receiver.answer_next("/", [Reply::status(500), Reply::never(), Reply::never()]);
     let push = json!({"url": receiver.url("/"), "rate_per_s": 1_000, "max_in_flight_per_host": 1, "timeout_ms": 400});
     let config = json!({"push": push, "backoff": {"kind": "fixed", "base_ms": 10},
         "retention": {"acked_ms": 60_000}});
     send(one, "PUT", &format!("/topics/{here}"), config).await.expect(201);
-    for payload in 0..4 {
+    for payload in 0..24 {
         let key = payload.to_string();
         one.published(here, json!({"payload": payload, "key": key, "key_until": "granted"})).await;
     }
-    receiver.wait_for(6).await;
+    receiver.wait_for(27).await;
 }
 
 /// Whatever a topic can be told, and what can be done with all that is in one.
