@@ -4,7 +4,7 @@ use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
 use crate::store::embedded::Fsync;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use ipnet::IpNet;
-use std::{fmt, net::SocketAddr, path::PathBuf};
+use std::{fmt, net::SocketAddr, path::PathBuf, thread::available_parallelism};
 
 /// Options of `dueq serve`.
 #[derive(Args, Clone, Debug)]
@@ -105,6 +105,9 @@ pub struct Config {
     /// How long a request waits for Redis before it is answered 503, ms.
     #[arg(long, env = "DUEQ_REDIS_TIMEOUT_MS", value_name = "MS", default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub redis_timeout_ms: u64,
+    /// Threads that serve requests [default: one for each two processors, at most 4].
+    #[arg(long, env = "DUEQ_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
     /// Connections to Redis that share the work.
     #[arg(long, env = "DUEQ_LANES", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub lanes: u16,
@@ -123,6 +126,15 @@ pub struct Config {
     /// What is logged, as `level` or `module=level,…`.
     #[arg(long, env = "DUEQ_LOG", value_name = "FILTER", default_value = "info")]
     pub log: String,
+}
+
+impl Config {
+    /// How many threads serve requests. One is fastest where Redis and clients share two processors: a request is then
+    /// answered by the thread that read it. Four keep one Redis busy.
+    pub fn threads(&self) -> usize {
+        let half = || available_parallelism().map_or(1, |processors| processors.get() / 2);
+        self.threads.map_or_else(|| half().clamp(1, 4), usize::from)
+    }
 }
 
 /// A secret of the command line as it was given: an API key, or what callbacks are signed with. Whatever prints the

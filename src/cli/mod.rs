@@ -13,6 +13,7 @@ use crate::{config::Config, http};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use rustix::{fs::Mode, process::umask};
 use std::process::ExitCode;
+use tokio::runtime::Builder;
 
 /// A delay queue over HTTP on Redis.
 #[derive(Parser)]
@@ -60,7 +61,11 @@ pub fn main() -> ExitCode {
     if let Command::ExecRedis(args) = &cli.command {
         return fail(&exec_redis::run(args));
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let threads = match &cli.command {
+        Command::Serve(config) => config.threads(),
+        _ => 1,
+    };
+    let runtime = match Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
