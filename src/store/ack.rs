@@ -1,12 +1,13 @@
 //! ack: forgets messages whose lease the token holds.
 
 use super::{
-    call::{Context, Ticket, Verb},
-    job::Job,
+    Store,
+    batch::{CallContext, Op},
+    grants::Granted,
+    holder::{refused, write_claims},
     registry::Topic,
     reply::{CallError, Fields, malformed},
     scripts::{self, Script},
-    submit::Grouped,
     types::Call,
 };
 use crate::{
@@ -25,64 +26,31 @@ pub(crate) struct Ack {
     pub call: Option<Call>,
 }
 
-/// Writes what ack, nack and extend have in common: epochs, the common seal if there is one, members, seals. A seal names
-/// its epoch by its place among the epochs.
-pub(crate) fn write_holders<'a>(
-    holders: impl Iterator<Item = (&'a MessageId, &'a Seal)> + Clone,
-    command: &mut Cmd,
-) {
-    let mut epochs = Vec::new();
-    let pack = |(_, seal): (_, &Seal)| {
-        let at = epochs.iter().position(|epoch| *epoch == seal.epoch).unwrap_or_else(|| {
-            epochs.push(seal.epoch);
-            epochs.len() - 1
-        });
-        u64::from(seal.attempt) << 12 | (at as u64) << 1 | u64::from(seal.last)
-    };
-    let seals: Vec<u64> = holders.clone().map(pack).collect();
-    let fields: Vec<_> = epochs.iter().map(|epoch| format!("epoch:{epoch}")).collect();
-    command.arg(fields.join(" "));
-    let common = seals.first().filter(|first| seals.iter().all(|seal| seal == *first));
-    match common {
-        Some(seal) => command.arg(seal),
-        None => command.arg(""),
-    };
-    for (id, _) in holders {
-        command.arg(&id.member()[..]);
+impl Store {
+    /// Forgets a message whose lease the token holds, or keeps it as acked where its topic retains such messages.
+    ///
+    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn ack(&self, id: MessageId, token: &str) -> Result<(), Error> {
+        self.on_token(id, token, |seal| Ack { id, seal, call: None }).await
     }
-    if common.is_none() {
-        command.arg(&seals);
+
+    /// Acks in order, as if one after another, each with its own outcome.
+    pub async fn ack_batch(&self, acks: &[(MessageId, String)]) -> Vec<Result<(), Error>> {
+        let held: Vec<_> = acks.iter().map(|(id, token)| (*id, token.as_str())).collect();
+        self.on_tokens(&held, |at, seal| Ack { id: held[at].0, seal, call: None }).await
+    }
+
+    /// Acks a message that dueq delivered itself, by this call.
+    ///
+    /// Errors: as for [`Store::ack`].
+    pub async fn ack_call(&self, granted: &Granted, call: Call) -> Result<(), Error> {
+        let Granted { id, seal, .. } = *granted;
+        self.on_message(id, || Ack { id, seal, call: Some(call.clone()) }).await?.1
     }
 }
 
-/// Writes when a call began and its report, as the events keep it.
-pub(crate) fn write_call(call: Option<&Call>, command: &mut Cmd) {
-    match call {
-        // A report always serializes.
-        Some(Call { started_at, report }) => {
-            command.arg(*started_at).arg(serde_json::to_string(report).unwrap_or_default())
-        }
-        None => command.arg("").arg(""),
-    };
-}
-
-/// A script's code for a token that does not hold.
-pub(crate) fn refused(code: i64) -> Error {
-    match code {
-        1 => Error::LeaseLost,
-        2 => Error::MessageNotFound,
-        _ => Error::Internal,
-    }
-}
-
-impl Grouped for Ack {
-    fn job(ticket: Ticket<Self>) -> Job {
-        Job::Ack(ticket)
-    }
-}
-
-impl Verb for Ack {
-    type Answer = Result<(), Error>;
+impl Op for Ack {
+    type Output = Result<(), Error>;
 
     fn script() -> &'static Script {
         &scripts::ACK
@@ -92,35 +60,34 @@ impl Verb for Ack {
         self.call.as_ref().map_or(0, Call::bytes)
     }
 
-    fn concerns(&self) -> [Option<u64>; 2] {
+    fn conflicts(&self) -> [Option<u64>; 2] {
         if seeded::bug("tokens read first") {
             return [None, None];
         }
         [Some(self.id.hash()), None]
     }
 
-    fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
+    fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
         let keys = &topic.keys;
         command.arg(11).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);
         command.arg(&keys.meta).arg(&keys.keys).arg(&keys.expires).arg(&keys.first_due);
         command.arg(&keys.events).arg(&keys.acked).arg(&keys.dead_out);
         command.arg(&topic.word).arg(group.len());
-        let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
-        write_holders(holders, command);
-        let calls = || group.iter().map(|ticket| &ticket.verb.call);
-        if topic.settings.retention.acked_ms > 0 && calls().any(Option::is_some) {
-            for call in calls() {
-                write_call(call.as_ref(), command);
+        write_claims(group.iter().map(|ack| (&ack.id, &ack.seal)), command);
+        let retained = topic.settings.retention.acked_ms > 0;
+        if retained && group.iter().any(|ack| ack.call.is_some()) {
+            for ack in group {
+                Call::write(ack.call.as_ref(), command);
             }
         }
     }
 
     fn read(
-        group: &[Ticket<Self>],
+        group: &[Self],
         topic: &Arc<Topic>,
-        context: &mut Context<'_>,
+        context: &mut CallContext<'_>,
         reply: Value,
-    ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
+    ) -> Result<Vec<Result<Self::Output, CallError>>, CallError> {
         let size = group.len();
         let acked_ms = topic.settings.retention.acked_ms;
         if acked_ms > 0 {

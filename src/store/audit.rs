@@ -105,7 +105,7 @@ impl TopicAudit<'_> {
         let mut step = self.first_step();
         loop {
             let verb = AuditMessages { walked, step: step.clone() };
-            let page = self.store.lanes.submit_alone(&self.topic, verb).await?;
+            let page = self.store.lanes.submit(&self.topic, verb).await?;
             let done = advance(&mut step, &page);
             self.messages_found(page, tell).await?;
             if done {
@@ -118,7 +118,7 @@ impl TopicAudit<'_> {
         let mut step = self.first_step();
         loop {
             let verb = AuditKeys { walked, step: step.clone(), repair: self.repair };
-            let page = self.store.lanes.submit_alone(&self.topic, verb).await?;
+            let page = self.store.lanes.submit(&self.topic, verb).await?;
             let done = advance(&mut step, &page);
             for (key, defect, detail) in page.found {
                 let key = key.to_vec();
@@ -150,7 +150,7 @@ impl TopicAudit<'_> {
                 let members: Vec<_> =
                     members.iter().map(|m| (m.clone(), broken.get(m).cloned())).collect();
                 let verb = AuditMend { owner: self.owner.clone(), members: members.clone() };
-                let words = self.store.lanes.submit_alone(&self.topic, verb).await?;
+                let words = self.store.lanes.submit(&self.topic, verb).await?;
                 for ((member, _), word) in members.into_iter().zip(words) {
                     // What was mended by now is right at a second look.
                     mended.entry(member).or_insert_with(|| became(&word));
@@ -166,7 +166,7 @@ impl TopicAudit<'_> {
 
     async fn count(&mut self, tell: Tell<'_>) -> Result<i64, CallError> {
         let verb = AuditTotals { owner: self.owner.clone(), repair: self.repair };
-        let counted = self.store.lanes.submit_alone(&self.topic, verb).await?;
+        let counted = self.store.lanes.submit(&self.topic, verb).await?;
         if counted.bodies != counted.places {
             let detail = format!("{} bodies, {} places", counted.bodies, counted.places);
             self.tell(Subject::Topic, "counts", detail, None, tell);

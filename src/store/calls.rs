@@ -2,10 +2,8 @@
 
 use super::{
     Store,
-    alone::Alone,
-    call::Context,
+    batch::{CallContext, SingleOp},
     failed,
-    patience::Patience,
     registry::Topic,
     reply::{CallError, Fields, malformed, word},
     scripts::{self, Script},
@@ -34,8 +32,8 @@ impl Store {
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn topic_in_force(&self, name: &TopicName) -> Result<InForce, Error> {
-        let mut patience = Patience::new(self.lanes.timeout);
-        while patience.another().await {
+        let mut retry = self.stale_retry();
+        while retry.next().await {
             let topic = self.known_topic(name).await?.ok_or(Error::TopicNotFound)?;
             let mut look = cmd("HMGET");
             look.arg(&topic.keys.meta).arg("topic").arg("rules");
@@ -55,8 +53,7 @@ impl Store {
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn start_call(&self, name: &TopicName, id: MessageId) -> Result<(), Error> {
-        let start = async |topic| self.lanes.submit_alone(&topic, StartCall(id)).await;
-        self.of_topic(name, start).await.map(|_| ())
+        self.on_topic(name, || StartCall(id)).await.map(|_| ())
     }
 
     /// Makes messages due as they were before they were parked: for each until when it was, and when it had been due.
@@ -69,9 +66,7 @@ impl Store {
         parked: &[(MessageId, Millis, Millis)],
     ) -> Result<(), Error> {
         for some in parked.chunks(FETCH) {
-            let fetch =
-                async |topic| self.lanes.submit_alone(&topic, FetchParked(some.to_vec())).await;
-            self.of_topic(name, fetch).await?;
+            self.on_topic(name, || FetchParked(some.to_vec())).await?;
         }
         Ok(())
     }
@@ -79,8 +74,8 @@ impl Store {
 
 struct StartCall(MessageId);
 
-impl Alone for StartCall {
-    type Answer = ();
+impl SingleOp for StartCall {
+    type Output = ();
 
     fn script() -> &'static Script {
         &scripts::START_CALL
@@ -91,15 +86,15 @@ impl Alone for StartCall {
         command.arg(&topic.word).arg(&self.0.member()[..]);
     }
 
-    fn read(&self, _: &Arc<Topic>, _: &mut Context<'_>, reply: Value) -> Result<(), CallError> {
+    fn read(&self, _: &Arc<Topic>, _: &mut CallContext<'_>, reply: Value) -> Result<(), CallError> {
         if word(&reply) == Some("OK") { Ok(()) } else { Err(malformed(&reply)) }
     }
 }
 
 struct FetchParked(Vec<(MessageId, Millis, Millis)>);
 
-impl Alone for FetchParked {
-    type Answer = ();
+impl SingleOp for FetchParked {
+    type Output = ();
 
     fn script() -> &'static Script {
         &scripts::FETCH_PARKED
@@ -116,7 +111,7 @@ impl Alone for FetchParked {
     fn read(
         &self,
         topic: &Arc<Topic>,
-        context: &mut Context<'_>,
+        context: &mut CallContext<'_>,
         reply: Value,
     ) -> Result<(), CallError> {
         context.read_wake(topic, &mut Fields::of(reply)?).map(|_| ())

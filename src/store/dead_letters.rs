@@ -6,12 +6,10 @@
 
 use super::{
     Store,
-    alone::Alone,
-    call::Context,
+    batch::{CallContext, Phase, SingleOp},
     failed,
-    inspect::read_snapshot,
-    patience::Patience,
-    publish::PublishSpecial,
+    get::read_snapshot,
+    publish_special::PublishSpecial,
     registry::Topic,
     reply::{CallError, Fields, malformed},
     scripts::{self, Script},
@@ -62,7 +60,7 @@ impl Store {
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn take_dead(&self, name: &TopicName) -> Result<(Arc<Topic>, Vec<Death>), Error> {
-        self.of_topic(name, async |topic| self.lanes.submit_alone(&topic, TakeDead).await).await
+        self.on_topic(name, || TakeDead).await
     }
 
     /// Publishes what tells of deaths, whatever the size and the bound of this topic, which comes into being if need be.
@@ -75,9 +73,9 @@ impl Store {
         letters: Vec<DeadLetter>,
     ) -> Result<(), Error> {
         let mut left = letters;
-        let mut patience = Patience::new(self.lanes.timeout);
+        let mut retry = self.stale_retry();
         while !left.is_empty() {
-            if !patience.another().await {
+            if !retry.next().await {
                 return Err(failed(CallError::Stale));
             }
             let topic = self.registry.find_or_create(&self.lanes, name).await.map_err(failed)??;
@@ -123,15 +121,13 @@ impl Store {
         told: Vec<(MessageId, Millis)>,
     ) -> Result<(), Error> {
         let told = Arc::new(told);
-        let finish = async |topic| self.lanes.submit_alone(&topic, FinishDead(told.clone())).await;
-        self.of_topic(name, finish).await?;
-        Ok(())
+        self.on_topic(name, || FinishDead(told.clone())).await.map(|_| ())
     }
 }
 
-impl Alone for TakeDead {
-    type Answer = Vec<Death>;
-    const BEHIND: bool = true;
+impl SingleOp for TakeDead {
+    type Output = Vec<Death>;
+    const PHASE: Phase = Phase::Scan;
 
     fn script() -> &'static Script {
         &scripts::TAKE_DEAD
@@ -145,7 +141,7 @@ impl Alone for TakeDead {
     fn read(
         &self,
         topic: &Arc<Topic>,
-        context: &mut Context<'_>,
+        context: &mut CallContext<'_>,
         reply: Value,
     ) -> Result<Vec<Death>, CallError> {
         let mut fields = Fields::of(reply)?;
@@ -168,8 +164,8 @@ impl Alone for TakeDead {
     }
 }
 
-impl Alone for FinishDead {
-    type Answer = ();
+impl SingleOp for FinishDead {
+    type Output = ();
 
     fn script() -> &'static Script {
         &scripts::FINISH_DEAD
@@ -183,7 +179,7 @@ impl Alone for FinishDead {
         }
     }
 
-    fn read(&self, _: &Arc<Topic>, _: &mut Context<'_>, reply: Value) -> Result<(), CallError> {
+    fn read(&self, _: &Arc<Topic>, _: &mut CallContext<'_>, reply: Value) -> Result<(), CallError> {
         if matches!(reply, Value::Int(_)) { Ok(()) } else { Err(malformed(&reply)) }
     }
 }

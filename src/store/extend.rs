@@ -1,13 +1,12 @@
 //! extend: makes held leases longer.
 
 use super::{
-    ack::{refused, write_holders},
-    call::{Context, Ticket, Verb},
-    job::Job,
+    Store,
+    batch::{CallContext, Op},
+    holder::{refused, write_claims},
     registry::Topic,
     reply::{CallError, Fields},
     scripts::{self, Script},
-    submit::Grouped,
     types::Extended,
 };
 use crate::{
@@ -24,44 +23,73 @@ pub(crate) struct Extend {
     pub lease_ms: u64,
 }
 
-impl Grouped for Extend {
-    fn job(ticket: Ticket<Self>) -> Job {
-        Job::Extend(ticket)
+impl Store {
+    /// Makes a lease `lease_ms` long from now; never shorter than it was, never past 12 h from the grant.
+    ///
+    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn extend(
+        &self,
+        id: MessageId,
+        token: &str,
+        lease_ms: u64,
+    ) -> Result<Extended, Error> {
+        self.on_token(id, token, |seal| Extend { id, seal, lease_ms }).await
+    }
+
+    /// Extends leases in order, as if one after another, each with its own outcome.
+    pub async fn extend_batch(
+        &self,
+        extends: Vec<(MessageId, String, u64)>,
+    ) -> Vec<Result<Extended, Error>> {
+        let held: Vec<_> = extends.iter().map(|(id, token, _)| (*id, token.as_str())).collect();
+        let extend = |at: usize, seal| Extend { id: held[at].0, seal, lease_ms: extends[at].2 };
+        self.on_tokens(&held, extend).await
+    }
+
+    /// Makes the lease of a message that is being called `lease_ms` long from now. Returns when it ends.
+    ///
+    /// Errors: as for [`Store::extend`].
+    pub async fn extend_call(
+        &self,
+        (id, seal): (MessageId, Seal),
+        lease_ms: u64,
+    ) -> Result<Millis, Error> {
+        let (_, extended) = self.on_message(id, || Extend { id, seal, lease_ms }).await?;
+        Ok(extended?.lease_expires_at)
     }
 }
 
-impl Verb for Extend {
-    type Answer = Result<Extended, Error>;
+impl Op for Extend {
+    type Output = Result<Extended, Error>;
 
     fn script() -> &'static Script {
         &scripts::EXTEND
     }
 
-    fn concerns(&self) -> [Option<u64>; 2] {
+    fn conflicts(&self) -> [Option<u64>; 2] {
         [Some(self.id.hash()), None]
     }
 
-    fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
+    fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
         let keys = &topic.keys;
         command.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
         command.arg(&keys.extra).arg(&keys.meta);
         command.arg(&topic.word).arg(group.len());
-        let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
-        write_holders(holders, command);
-        for ticket in group {
-            command.arg(ticket.verb.lease_ms);
+        write_claims(group.iter().map(|extend| (&extend.id, &extend.seal)), command);
+        for extend in group {
+            command.arg(extend.lease_ms);
         }
-        for ticket in group {
-            command.arg(ticket.verb.seal.granted_at + LEASE_CAP_MS as Millis);
+        for extend in group {
+            command.arg(extend.seal.granted_at + LEASE_CAP_MS as Millis);
         }
     }
 
     fn read(
-        group: &[Ticket<Self>],
+        group: &[Self],
         _: &Arc<Topic>,
-        context: &mut Context<'_>,
+        context: &mut CallContext<'_>,
         reply: Value,
-    ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
+    ) -> Result<Vec<Result<Self::Output, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
         let (_, up) = (context.read_now(&mut fields)?, fields.int()?);
         let mut answers = Vec::with_capacity(group.len());

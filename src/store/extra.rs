@@ -1,5 +1,6 @@
-//! What Redis keeps of a message beyond its body, as the scripts' `format_extra` writes it.
+//! What Redis keeps of a message beyond its body: written for a new message, read as the scripts' `format_extra` writes it.
 
+use super::types::MessageOptions;
 use crate::model::{Backoff, Millis};
 
 /// A message's `extra`.
@@ -39,6 +40,24 @@ impl Extra {
                 Some(next().to_owned()).filter(|key| !key.is_empty())
             },
         }
+    }
+}
+
+impl MessageOptions {
+    /// What stands in `extra` for it; empty where that is nothing.
+    pub(super) fn extra(&self) -> String {
+        let max_attempts = self.max_attempts.map(|max| max.to_string()).unwrap_or_default();
+        if self.ttl_ms.is_none() && self.backoff.is_none() && self.key.is_none() {
+            return match (self.priority, max_attempts.is_empty()) {
+                (0, true) => String::new(),
+                _ => format!("0,0,{max_attempts},{}", self.priority),
+            };
+        }
+        let ttl = self.ttl_ms.map(|ttl| ttl.to_string()).unwrap_or_default();
+        let backoff = self.backoff.as_ref().map(|policy| policy.to_script()).unwrap_or_default();
+        let (hold, key) =
+            self.key.as_ref().map_or(("", ""), |key| (key.until.letter(), key.name.as_str()));
+        format!("0,0,{max_attempts},{},{ttl},{backoff},{hold},{key}", self.priority)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Replies of Redis that no script gives, and stored data that nobody wrote: a reader gives an answer for each request
 //! or an error, and never panics.
 
-mod alone;
 mod grouped;
+mod single;
 
 use super::{
     backend::Backend,
-    call::Context,
+    batch::CallContext,
     keys::PartitionKeys,
     registry::{Topic, parse_entry},
     reply::{CallError, Fields, bytes, int, word},
@@ -37,8 +37,8 @@ static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
     Backend::new(url, "dueq:", 1, Duration::from_secs(1), true, metrics).unwrap()
 });
 
-pub(super) fn context<T>(read: impl FnOnce(&mut Context<'_>) -> T) -> T {
-    read(&mut Context::new(&BACKEND, Epoch::default()))
+pub(super) fn context<T>(read: impl FnOnce(&mut CallContext<'_>) -> T) -> T {
+    read(&mut CallContext::new(&BACKEND, Epoch::default()))
 }
 
 /// A topic of these settings, whose hints go nowhere.

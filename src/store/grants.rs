@@ -1,16 +1,31 @@
-//! What a lease grants, on its way to a consumer; and how it goes back where that is gone.
+//! What a lease grants, on its way to a consumer; and how it goes back where the consumer is gone.
 
 use super::{
-    call::Verb,
-    lanes::Lanes,
-    nack::{How::Return, Nack},
-    patience::Patience,
+    batch::{Answered, Lanes},
+    nack::{How, Nack},
     registry::{Registry, Topic},
     reply::CallError,
+    stale::StaleRetry,
+    types::Nacked,
 };
-use crate::model::{Body, MessageId, Millis, Seal, TopicName};
+use crate::{
+    error::Error,
+    model::{Body, MessageId, Millis, Seal, TopicName},
+};
 use std::sync::{Arc, Weak};
-use tokio::sync::oneshot;
+
+/// What a consumer asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseRequest {
+    /// Messages, at most.
+    pub max_messages: u64,
+    /// Payload bytes, at most, but never less than one message.
+    pub max_bytes: u64,
+    /// How long the holder has, ms; `None`: as long as the topic says.
+    pub lease_ms: Option<u64>,
+    /// dueq itself asks, to send the messages of a pushed topic.
+    pub push: bool,
+}
 
 /// A leased message.
 #[derive(Clone, Debug)]
@@ -19,7 +34,7 @@ pub struct Granted {
     pub id: MessageId,
     /// The due time that was in force.
     pub due_at: Millis,
-    /// What the token says.
+    /// What its token says.
     pub seal: Seal,
     /// Counted grants that are left after this one.
     pub attempts_left: i64,
@@ -39,7 +54,7 @@ pub struct Granted {
 #[derive(Default)]
 pub struct Grants {
     pub(super) messages: Vec<Granted>,
-    pub(super) home: Option<(Home, Arc<Topic>)>,
+    pub(super) origin: Option<(Origin, Arc<Topic>)>,
 }
 
 impl Grants {
@@ -51,65 +66,65 @@ impl Grants {
     /// Adds those of a later call for the same want.
     pub fn append(&mut self, mut more: Self) {
         self.messages.append(&mut more.messages);
-        self.home = self.home.take().or(more.home.take());
+        self.origin = self.origin.take().or(more.origin.take());
     }
 
     /// The messages, which are the caller's to give back from now on.
     pub fn take(mut self) -> Vec<Granted> {
-        self.home = None;
+        self.origin = None;
         std::mem::take(&mut self.messages)
     }
 
     /// The consumer has them: from here on only its lease ends.
     pub fn deliver(&mut self) {
-        self.home = None;
+        self.origin = None;
     }
 
     /// The topic's name.
     pub fn topic(&self) -> Option<&TopicName> {
-        self.home.as_ref().map(|(_, topic)| &topic.name)
+        self.origin.as_ref().map(|(_, topic)| &topic.name)
     }
 }
 
 impl Drop for Grants {
     fn drop(&mut self) {
-        let Some((home, topic)) = self.home.take() else { return };
-        let Some(lanes) = home.lanes.upgrade() else { return };
+        let Some((origin, topic)) = self.origin.take() else { return };
+        let Some(lanes) = origin.lanes.upgrade() else { return };
         let messages = std::mem::take(&mut self.messages);
         // Before the lanes stop, should they be about to.
         let sent = lanes.send_many(messages.iter().map(|message| message.give_back(&topic)));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(home.see_to(sent, topic, messages));
+            runtime.spawn(origin.see_to(sent, topic, messages));
         }
     }
 }
 
 impl Granted {
     fn give_back(&self, topic: &Arc<Topic>) -> (Arc<Topic>, Nack) {
-        (topic.clone(), Nack { id: self.id, seal: self.seal, how: Return(self.due_at) })
+        (topic.clone(), Nack { id: self.id, seal: self.seal, how: How::Return(self.due_at) })
     }
 }
 
 /// Where grants go back to whose consumer is gone.
 #[derive(Clone, Default)]
-pub(crate) struct Home {
+pub(crate) struct Origin {
     pub lanes: Weak<Lanes>,
     pub registry: Weak<Registry>,
 }
 
-impl Home {
+impl Origin {
     /// Sees to it that `messages` go back whose topic has changed: they are its messages all the same.
     async fn see_to(
         self,
-        mut sent: Vec<oneshot::Receiver<Result<<Nack as Verb>::Answer, CallError>>>,
+        mut sent: Vec<Answered<Result<Nacked, Error>>>,
         mut topic: Arc<Topic>,
         mut messages: Vec<Granted>,
     ) {
         let (Some(lanes), Some(registry)) = (self.lanes.upgrade(), self.registry.upgrade()) else {
             return;
         };
-        let mut patience = Patience::new(lanes.timeout);
-        while patience.another().await {
+        let mut retry = StaleRetry::new(lanes.timeout);
+        while retry.next().await {
             let mut stale = Vec::new();
             for (message, answered) in messages.into_iter().zip(sent) {
                 if let Ok(Err(CallError::Stale)) = answered.await {

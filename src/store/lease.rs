@@ -1,113 +1,210 @@
-//! lease: grants for a group of wants, and what becomes of a grant whose consumer is gone.
+//! lease: grants messages, for one consumer or for all who wait for a topic.
 
 use super::{
-    call::{Context, GROUP_MESSAGES, Single, Ticket, Verb},
-    grants::{Granted, Grants, Home},
-    job::Job,
-    lanes::Lanes,
+    Store,
+    batch::{CallContext, GROUP_MESSAGES, Lanes, Op, Phase},
+    failed,
+    get::decode,
+    grants::{Granted, Grants, LeaseRequest, Origin},
     registry::Topic,
-    reply::{CallError, Fields, bytes},
+    reply::{CallError, Fields, bytes, int},
     scripts::{self, Script},
-    submit::Grouped,
 };
 use crate::{
-    model::{Body, Epoch, Member, MessageId, Millis, Seal},
+    error::Error,
+    model::{Epoch, Member, MessageId, Millis, Seal, TopicName},
     seeded,
 };
-use bytes::Bytes;
 use deadpool_redis::redis::{Cmd, Value, cmd};
-use std::sync::{Arc, Weak, atomic::Ordering};
-use tokio::sync::oneshot;
+use std::{
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Instant,
+};
 
-/// Below this, a want's max_bytes makes the script look at every size; above, the bound of a reply is smaller anyway.
+/// Below this, a request's max_bytes makes the script look at every size; above, the bound of a reply is smaller anyway.
 const SIZED_BELOW: u64 = 256 * 1024;
+/// What `lease.lua` writes when consumers sleep for whatever comes.
+const FOREVER: Millis = 1 << 53;
 
-/// What a consumer asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
-    /// Messages, at most.
-    pub max_messages: u64,
-    /// Payload bytes, at most, but never less than one message.
-    pub max_bytes: u64,
-    /// How long the holder has, ms; `None`: as long as the topic says.
-    pub lease_ms: Option<u64>,
-    /// dueq itself asks, to send the messages of a pushed topic.
-    pub push: bool,
-}
-
-/// A want, and whether the consumer has messages for it from an earlier call, or will sleep for them.
-pub(crate) struct Lease {
-    pub want: Want,
-    pub begun: bool,
-    pub waits: bool,
-    pub home: Home,
-}
-
-/// What one want got.
-pub(crate) struct Leased {
+/// What a lease request got.
+#[derive(Default)]
+pub struct LeaseOutcome {
+    /// The messages, none where nothing was ready.
     pub grants: Grants,
-    /// When something next happens in the partition by itself; `None`: nothing will, or the want was met.
+    /// When something next happens in the topic by itself; only told to a caller who waits.
     pub next_at: Option<Millis>,
-    /// The call reached its bounds: ask again at once.
+    /// Less was granted than asked for only because the call reached its bounds: ask again at once.
     pub more: bool,
-    /// It removed what had expired, which may go on for long.
-    pub cleared: bool,
+    /// The call removed what had expired, which may go on for long.
+    cleared: bool,
 }
 
-impl Lease {
-    /// Messages that it is granted, about. A batch consumer wants many more than it mostly gets, and must not keep others
-    /// out of its call for that; where it gets them all, those who came after it are better left for the next call.
-    pub fn expects(&self, topic: &Topic) -> usize {
-        let plenty = topic.plenty.load(Ordering::Relaxed);
-        if plenty { (self.want.max_messages as usize).min(GROUP_MESSAGES) } else { 1 }
+impl Store {
+    fn origin(&self) -> Origin {
+        Origin { lanes: Arc::downgrade(&self.lanes), registry: Arc::downgrade(&self.registry) }
+    }
+
+    /// Grants what is ready, as much as asked for. With `waits`, publishers will wake this instance when there is
+    /// something new before `next_at`. A topic that does not exist has nothing. What takes many calls, since much has
+    /// expired, ends at `until` with what there is by then.
+    ///
+    /// Errors: `TopicIsPushed`, and where dueq itself asks `TopicNotPushed`; `RedisUnavailable`; `OutcomeUnknown` when
+    /// messages may have been granted, which come back after their lease.
+    pub async fn lease(
+        &self,
+        name: &TopicName,
+        request: LeaseRequest,
+        waits: bool,
+        until: Instant,
+    ) -> Result<LeaseOutcome, Error> {
+        let mut outcome = LeaseOutcome::default();
+        let mut left = request;
+        let mut retry = self.stale_retry();
+        loop {
+            let Some(topic) = self.known_topic(name).await? else { return Ok(outcome) };
+            // What was granted before a refusal or a failure is the consumer's all the same.
+            let begun = !outcome.grants.messages().is_empty();
+            if let Some(refusal) = topic.refuses(&request) {
+                if begun {
+                    return Ok(outcome);
+                }
+                self.confirm(&topic, refusal).await?;
+                continue;
+            }
+            let lease = Lease { request: left, begun, waits, origin: self.origin() };
+            let got = match self.lanes.submit(&topic, lease).await {
+                Ok(got) => got,
+                Err(CallError::Stale) if retry.next().await => {
+                    self.refresh(&topic).await?;
+                    continue;
+                }
+                Err(_) if begun => return Ok(outcome),
+                Err(error) => return Err(failed(error)),
+            };
+            let messages = got.grants.messages().len() as u64;
+            let bytes: u64 = got.grants.messages().iter().map(|m| m.payload_bytes).sum();
+            outcome.grants.append(got.grants);
+            outcome.next_at = got.next_at;
+            left.max_messages -= messages;
+            left.max_bytes = left.max_bytes.saturating_sub(bytes);
+            outcome.more = got.more && left.max_messages > 0;
+            // A call is bounded, so a request may take several. One that has nothing yet was crowded out by those before
+            // it in the same call; one that has something, and got no more, leaves the rest to others.
+            let met = left.max_messages == 0 || left.max_bytes == 0;
+            let late = (messages == 0 || got.cleared) && Instant::now() >= until;
+            if !got.more || met || (begun && messages == 0) || late {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Asks for consumers who wait, oldest first: one outcome for each request. Each gets what one call grants.
+    ///
+    /// Errors: as for [`Store::lease`]; what some were granted is delivered even where others' answers were lost.
+    pub async fn lease_waiting(
+        &self,
+        name: &TopicName,
+        requests: &[LeaseRequest],
+    ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
+        let mut retry = self.stale_retry();
+        while retry.next().await {
+            let Some(topic) = self.known_topic(name).await? else {
+                return Ok(requests.iter().map(|_| Ok(LeaseOutcome::default())).collect());
+            };
+            let origin = self.origin();
+            let lease = |request: &LeaseRequest| {
+                let (request, origin) = (*request, origin.clone());
+                (topic.clone(), Lease { request, begun: false, waits: true, origin })
+            };
+            // The topic may have become pushed, or no longer be so, while they waited: then there is nothing for them.
+            let fits = |request: &&LeaseRequest| topic.refuses(request).is_none();
+            let fitting = requests.iter().filter(fits).map(lease);
+            let answers = self.lanes.submit_many(fitting).await;
+            if answers.iter().any(|answer| matches!(answer, Err(CallError::Stale))) {
+                self.refresh(&topic).await?;
+                continue;
+            }
+            let mut answers = answers.into_iter();
+            let mut outcome = |request: &LeaseRequest| match fits(&request) {
+                true => answers.next().unwrap_or(Ok(LeaseOutcome::default())).map_err(failed),
+                false => Ok(LeaseOutcome::default()),
+            };
+            return Ok(requests.iter().map(&mut outcome).collect());
+        }
+        // It changes all the time.
+        Err(failed(CallError::Stale))
+    }
+
+    /// Did something happen in the topic that consumers who sleep until `next` should have been woken for?
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn has_news(&self, name: &TopicName, next: Option<Millis>) -> Result<bool, Error> {
+        let Some(topic) = self.known_topic(name).await? else { return Ok(false) };
+        let mut mark = cmd("HGET");
+        mark.arg(&topic.keys.meta).arg("sleep");
+        let mark = match self.lanes.command(mark).await.map_err(failed)? {
+            // The topic came into being after they were asked for.
+            Value::Nil => 0,
+            mark => int(mark).map_err(failed)?,
+        };
+        Ok(mark < next.unwrap_or(Millis::MAX).min(FOREVER))
     }
 }
 
-impl Grouped for Lease {
-    fn job(ticket: Ticket<Self>) -> Job {
-        Job::Lease(ticket)
-    }
+/// A request for messages.
+pub(crate) struct Lease {
+    pub request: LeaseRequest,
+    /// The consumer has messages for it from an earlier call.
+    pub begun: bool,
+    /// The consumer will sleep for them.
+    pub waits: bool,
+    pub origin: Origin,
 }
 
-impl Verb for Lease {
-    type Answer = Leased;
+impl Op for Lease {
+    type Output = LeaseOutcome;
+    const PHASE: Phase = Phase::Grant;
 
     fn script() -> &'static Script {
         &scripts::LEASE
     }
 
-    fn write(group: &[Ticket<Self>], topic: &Topic, context: &Context<'_>, command: &mut Cmd) {
+    /// A batch consumer asks for many more than it mostly gets, and must not keep others out of its call for that. Where
+    /// it gets them all, those who came after it are better left for the next call.
+    fn share(&self, topic: &Topic) -> usize {
+        let plenty = topic.plenty.load(Ordering::Relaxed);
+        if plenty { (self.request.max_messages as usize).min(GROUP_MESSAGES) } else { 1 }
+    }
+
+    fn write(group: &[Self], topic: &Topic, context: &CallContext<'_>, command: &mut Cmd) {
         // All but those of the idempotency keys, which a lease never needs.
         let keys = &topic.keys.all()[..15];
-        command.arg(keys.len());
-        for key in keys {
-            command.arg(*key);
-        }
-        let waits = group.iter().any(|ticket| ticket.verb.waits);
-        let sized = group.iter().any(|ticket| ticket.verb.want.max_bytes < SIZED_BELOW);
+        command.arg(keys.len()).arg(keys);
+        let waits = group.iter().any(|lease| lease.waits);
+        let sized = is_sized(group);
         command.arg(&topic.word).arg(context.epoch.to_string());
         let push = topic.settings.push.is_some();
         command.arg(u8::from(waits) + 2 * u8::from(push)).arg(u8::from(sized));
         if sized {
-            for Lease { want, begun, .. } in group.iter().map(|ticket| &ticket.verb) {
-                command.arg(want.max_messages).arg(topic.lease_ms(want));
-                command.arg(want.max_bytes).arg(u8::from(*begun));
+            for Lease { request, begun, .. } in group {
+                command.arg(request.max_messages).arg(topic.lease_ms(request));
+                command.arg(request.max_bytes).arg(u8::from(*begun));
             }
         } else {
-            let lease_ms = |ticket: &Ticket<Self>| topic.lease_ms(&ticket.verb.want);
-            for wants in group.chunk_by(|a, b| lease_ms(a) == lease_ms(b)) {
-                let messages: u64 = wants.iter().map(|ticket| ticket.verb.want.max_messages).sum();
-                command.arg(messages).arg(lease_ms(&wants[0]));
+            let lease_ms = |lease: &Self| topic.lease_ms(&lease.request);
+            for leases in group.chunk_by(|a, b| lease_ms(a) == lease_ms(b)) {
+                let messages: u64 = leases.iter().map(|lease| lease.request.max_messages).sum();
+                command.arg(messages).arg(lease_ms(&leases[0]));
             }
         }
     }
 
     fn read(
-        group: &[Ticket<Self>],
+        group: &[Self],
         topic: &Arc<Topic>,
-        context: &mut Context<'_>,
+        context: &mut CallContext<'_>,
         reply: Value,
-    ) -> Result<Vec<Result<Leased, CallError>>, CallError> {
+    ) -> Result<Vec<Result<LeaseOutcome, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
         let (now, up) = (context.read_now(&mut fields)?, fields.int()?);
         let next_at = Some(fields.int()?).filter(|next| *next > 0);
@@ -116,85 +213,109 @@ impl Verb for Lease {
         topic.saw_deaths(fields.int()?, now);
         let expired = fields.int()? as u64;
         topic.counters.expired.inc_by(expired);
-        let max_attempts = fields.int()?;
-        let epoch = Epoch::parse(&fields.text()?).unwrap_or_default();
-        let (mut found, mut bodies) = (fields.fields()?, fields.fields()?);
-        let mut rest = || if fields.is_empty() { Ok(Fields::none()) } else { fields.fields() };
-        let (mut facts, mut counts) = (rest()?, rest()?);
-        // Without counts what was found belongs to the wants in order, each as much as it asked for.
-        let sized = group.iter().any(|ticket| ticket.verb.want.max_bytes < SIZED_BELOW);
-        let mut left = found.len() / 2;
-        let special = !facts.is_empty();
-        let mut late = Vec::new();
+        let mut found = Found::read(now, up, &mut fields)?;
+        // Without counts what was found belongs to the requests in order, each as much as it asked for.
+        let sized = is_sized(group) && !found.counts.is_empty();
+        let mut left = found.places.len() / 2;
         let mut answers = Vec::with_capacity(group.len());
-        let mut first_end = None;
-        let mut plenty = true;
-        for ticket in group {
-            let lease_ends = up.saturating_add(topic.lease_ms(&ticket.verb.want));
-            let count = if sized && !counts.is_empty() {
-                counts.int()? as usize
-            } else {
-                left.min(ticket.verb.want.max_messages as usize)
+        let (mut first_end, mut plenty, mut granted) = (None, true, 0);
+        for Lease { request, origin, .. } in group {
+            let lease_ends = up.saturating_add(topic.lease_ms(request));
+            let count = match sized {
+                true => found.counts.int()? as usize,
+                false => left.min(request.max_messages as usize),
             };
             left -= count.min(left);
-            plenty &= more || count as u64 == ticket.verb.want.max_messages;
-            let mut messages = Vec::with_capacity(count.min(found.len()));
+            plenty &= more || count as u64 == request.max_messages;
+            let mut messages = Vec::with_capacity(count.min(found.places.len()));
             for _ in 0..count {
-                let member: Member =
-                    found.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;
-                let due_at = found.int()?;
-                let (attempt, attempts_left, priority, key) = if special {
-                    (facts.int()?, facts.int()?, facts.int()?, facts.text()?)
-                } else {
-                    (1, max_attempts.saturating_sub(1).max(0), 0, String::new())
-                };
-                if attempt == 1 {
-                    late.push(now.saturating_sub(due_at));
-                }
-                let id = MessageId::from_member(&member, topic.route);
-                let seal = Seal {
-                    attempt: attempt as u32,
-                    epoch,
-                    granted_at: up,
-                    last: attempts_left == 0,
-                };
-                // A place without a body: `dueq audit` finds it; here it is left out.
-                let Ok(body) = bytes(bodies.value()?).and_then(|b| decode(b, &id, topic)) else {
-                    continue;
-                };
-                messages.push(Granted {
-                    id,
-                    due_at,
-                    seal,
-                    attempts_left,
-                    payload_bytes: body.content.payload().len() as u64,
-                    body,
-                    priority: priority as u8,
-                    key: (!key.is_empty()).then_some(key),
-                    lease_expires_at: lease_ends,
-                });
+                messages.extend(found.next(topic, lease_ends)?);
             }
             if !messages.is_empty() {
                 first_end = first_end.into_iter().chain([lease_ends]).min();
             }
             if seeded::bug("pop before record") {
-                record_late(&messages, &ticket.verb.home.lanes, topic);
+                record_late(&messages, &origin.lanes, topic);
             }
-            let home = (!messages.is_empty()).then(|| (ticket.verb.home.clone(), topic.clone()));
-            answers.push(Ok(Leased {
-                grants: Grants { messages, home },
-                next_at,
-                more,
-                cleared: expired > 0,
-            }));
+            granted += messages.len() as u64;
+            let origin = (!messages.is_empty()).then(|| (origin.clone(), topic.clone()));
+            let grants = Grants { messages, origin };
+            answers.push(Ok(LeaseOutcome { grants, next_at, more, cleared: expired > 0 }));
         }
         topic.plenty.store(plenty, Ordering::Relaxed);
         topic.sweep_by(now, first_end);
-        context.backend.metrics.observe_lateness(&late);
-        let granted: i64 =
-            answers.iter().flatten().map(|a: &Leased| a.grants.messages.len() as i64).sum();
-        topic.counters.granted.inc_by(granted as u64);
+        context.backend.metrics.observe_lateness(&found.lateness);
+        topic.counters.granted.inc_by(granted);
         Ok(answers)
+    }
+}
+
+fn is_sized(group: &[Lease]) -> bool {
+    group.iter().any(|lease| lease.request.max_bytes < SIZED_BELOW)
+}
+
+/// The messages of a reply.
+struct Found {
+    now: Millis,
+    /// `now`, rounded up to the ms.
+    up: Millis,
+    /// Counted grants that a message of the topic has.
+    max_attempts: i64,
+    epoch: Epoch,
+    /// Member and due time of each.
+    places: Fields,
+    bodies: Fields,
+    /// Not all of them are plain: there are `facts`.
+    special: bool,
+    /// Attempt, counted grants left, priority and key of each.
+    facts: Fields,
+    /// How many are whose; may be empty.
+    counts: Fields,
+    /// How late (ms) those are that were never granted before.
+    lateness: Vec<Millis>,
+}
+
+impl Found {
+    fn read(now: Millis, up: Millis, fields: &mut Fields) -> Result<Self, CallError> {
+        let max_attempts = fields.int()?;
+        let epoch = Epoch::parse(&fields.text()?).unwrap_or_default();
+        let (places, bodies) = (fields.fields()?, fields.fields()?);
+        let mut rest = || if fields.is_empty() { Ok(Fields::none()) } else { fields.fields() };
+        let (facts, counts) = (rest()?, rest()?);
+        let (special, lateness) = (!facts.is_empty(), Vec::new());
+        Ok(Self { now, up, max_attempts, epoch, places, bodies, special, facts, counts, lateness })
+    }
+
+    /// The next message. `None` for a place without a body, which `dueq audit` finds.
+    fn next(&mut self, topic: &Topic, lease_ends: Millis) -> Result<Option<Granted>, CallError> {
+        let member = self.places.bytes()?;
+        let member: Member = member[..].try_into().map_err(|_| CallError::Internal)?;
+        let due_at = self.places.int()?;
+        let (attempt, attempts_left, priority, key) = match self.special {
+            true => {
+                let facts = &mut self.facts;
+                (facts.int()?, facts.int()?, facts.int()?, facts.text()?)
+            }
+            false => (1, self.max_attempts.saturating_sub(1).max(0), 0, String::new()),
+        };
+        if attempt == 1 {
+            self.lateness.push(self.now.saturating_sub(due_at));
+        }
+        let id = MessageId::from_member(&member, topic.route);
+        let (attempt, last) = (attempt as u32, attempts_left == 0);
+        let seal = Seal { attempt, epoch: self.epoch, granted_at: self.up, last };
+        let body = bytes(self.bodies.value()?).and_then(|body| decode(body, &id, topic));
+        Ok(body.ok().map(|body| Granted {
+            id,
+            due_at,
+            seal,
+            attempts_left,
+            payload_bytes: body.content.payload().len() as u64,
+            body,
+            priority: priority as u8,
+            key: (!key.is_empty()).then_some(key),
+            lease_expires_at: lease_ends,
+        }))
     }
 }
 
@@ -211,24 +332,12 @@ fn record_late(messages: &[Granted], lanes: &Weak<Lanes>, topic: &Topic) {
     for message in messages {
         add.arg(message.lease_expires_at).arg(&message.id.member()[..]);
     }
-    let (answer, answered) = oneshot::channel();
-    lanes.inbox.put(Single { command: add, answer }.job());
-    tokio::spawn(answered);
+    tokio::spawn(async move { lanes.command(add).await });
 }
 
 impl Topic {
-    /// How long a lease lasts that is wanted so, ms.
-    fn lease_ms(&self, want: &Want) -> Millis {
-        want.lease_ms.map_or(self.settings.lease_ms, |lease_ms| lease_ms as Millis)
+    /// How long a lease lasts that is asked for so, ms.
+    fn lease_ms(&self, request: &LeaseRequest) -> Millis {
+        request.lease_ms.map_or(self.settings.lease_ms, |lease_ms| lease_ms as Millis)
     }
-}
-
-/// Reads a stored body, and marks what its topic took for a secret since it was stored; a broken one is logged with its id.
-pub(crate) fn decode(stored: Bytes, id: &MessageId, topic: &Topic) -> Result<Body, CallError> {
-    let mut body = Body::decode(stored).map_err(|error| {
-        tracing::error!(%id, %error, "a stored message cannot be read");
-        CallError::Internal
-    })?;
-    body.recall(id.published(), &topic.settings.once_secret);
-    Ok(body)
 }

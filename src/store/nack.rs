@@ -1,14 +1,14 @@
 //! nack: gives leases back: as failed, as not worked on, or as never seen.
 
 use super::{
-    ack::{refused, write_call, write_holders},
-    call::{Context, Ticket, Verb},
-    job::Job,
+    Store,
+    batch::{CallContext, Op},
+    grants::Granted,
+    holder::{refused, write_claims},
     registry::Topic,
     reply::{CallError, Fields},
     scripts::{self, Script},
-    submit::Grouped,
-    types::{NackKind, NackRequest, Nacked, json_bytes},
+    types::{Call, NackKind, NackRequest, Nacked, json_bytes},
 };
 use crate::{
     error::Error,
@@ -18,7 +18,7 @@ use deadpool_redis::redis::{Cmd, Value};
 use std::sync::Arc;
 
 /// A topic in which messages die is looked at this soon (ms): it may hold more dead ones than it keeps.
-const DEAD_SOON: Millis = 1_000;
+const DEAD_SWEEP_DELAY_MS: Millis = 1_000;
 
 /// How a lease is given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,14 +38,55 @@ pub(crate) struct Nack {
     pub how: How,
 }
 
-impl Grouped for Nack {
-    fn job(ticket: Ticket<Self>) -> Job {
-        Job::Nack(ticket)
+impl Store {
+    /// Gives a lease back.
+    ///
+    /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn nack(
+        &self,
+        id: MessageId,
+        token: &str,
+        request: NackRequest,
+    ) -> Result<Nacked, Error> {
+        self.on_token(id, token, |seal| Nack { id, seal, how: How::Asked(request.clone()) }).await
+    }
+
+    /// Gives leases back in order, as if one after another, each with its own outcome.
+    pub async fn nack_batch(
+        &self,
+        nacks: Vec<(MessageId, String, NackRequest)>,
+    ) -> Vec<Result<Nacked, Error>> {
+        let held: Vec<_> = nacks.iter().map(|(id, token, _)| (*id, token.as_str())).collect();
+        let how = |at: usize| How::Asked(nacks[at].2.clone());
+        self.on_tokens(&held, |at, seal| Nack { id: held[at].0, seal, how: how(at) }).await
+    }
+
+    /// Gives back a message that dueq could not deliver itself.
+    ///
+    /// Errors: as for [`Store::nack`].
+    pub async fn nack_call(
+        &self,
+        granted: &Granted,
+        request: NackRequest,
+    ) -> Result<Nacked, Error> {
+        self.nack_granted(granted, How::Asked(request)).await
+    }
+
+    /// Gives back a message for whose call there is no slot before `due_at`: the attempt does not count.
+    ///
+    /// Errors: as for [`Store::nack`].
+    pub async fn park(&self, granted: &Granted, due_at: Millis) -> Result<(), Error> {
+        self.nack_granted(granted, How::Park(due_at)).await.map(|_| ())
+    }
+
+    async fn nack_granted(&self, granted: &Granted, how: How) -> Result<Nacked, Error> {
+        let Granted { id, seal, .. } = *granted;
+        self.on_message(id, || Nack { id, seal, how: how.clone() }).await?.1
     }
 }
 
-impl Verb for Nack {
-    type Answer = Result<Nacked, Error>;
+impl Op for Nack {
+    type Output = Result<Nacked, Error>;
 
     fn script() -> &'static Script {
         &scripts::NACK
@@ -60,16 +101,15 @@ impl Verb for Nack {
         }
     }
 
-    fn concerns(&self) -> [Option<u64>; 2] {
+    fn conflicts(&self) -> [Option<u64>; 2] {
         [Some(self.id.hash()), None]
     }
 
-    fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
+    fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
         topic.keys.write_all(command);
         command.arg(&topic.word).arg(group.len());
-        let holders = group.iter().map(|ticket| (&ticket.verb.id, &ticket.verb.seal));
-        write_holders(holders, command);
-        for Self { seal, how, .. } in group.iter().map(|ticket| &ticket.verb) {
+        write_claims(group.iter().map(|nack| (&nack.id, &nack.seal)), command);
+        for Self { seal, how, .. } in group {
             match how {
                 How::Asked(request) => {
                     let most = if request.wished { "<" } else { "" };
@@ -89,23 +129,23 @@ impl Verb for Nack {
                     // A string always serializes.
                     command.arg("").arg(serde_json::to_string(reason).unwrap_or_default());
                 }
-                How::Asked(NackRequest { call, .. }) => write_call(call.as_ref(), command),
-                _ => write_call(None, command),
+                How::Asked(NackRequest { call, .. }) => Call::write(call.as_ref(), command),
+                _ => Call::write(None, command),
             }
         }
     }
 
     fn read(
-        group: &[Ticket<Self>],
+        group: &[Self],
         topic: &Arc<Topic>,
-        context: &mut Context<'_>,
+        context: &mut CallContext<'_>,
         reply: Value,
-    ) -> Result<Vec<Result<Self::Answer, CallError>>, CallError> {
+    ) -> Result<Vec<Result<Self::Output, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
         let now = context.read_wake(topic, &mut fields)?;
         let mut died = 0;
         let mut answers = Vec::with_capacity(group.len());
-        for ticket in group {
+        for Self { seal, how, .. } in group {
             let (code, at) = (fields.int()?, fields.int()?);
             let state = match code {
                 0 => State::Delayed,
@@ -121,7 +161,6 @@ impl Verb for Nack {
                     continue;
                 }
             };
-            let Self { seal, how, .. } = &ticket.verb;
             match how {
                 How::Return(_) => topic.counters.returned.inc(),
                 How::Park(_) => topic.counters.released.inc(),
@@ -133,7 +172,7 @@ impl Verb for Nack {
             match state {
                 State::Dead => {
                     died += 1;
-                    let soon = topic.settings.retention.dead_ms.min(DEAD_SOON);
+                    let soon = topic.settings.retention.dead_ms.min(DEAD_SWEEP_DELAY_MS);
                     topic.sweep_by(now, Some(at.saturating_add(soon)));
                 }
                 State::Expired => {

@@ -1,7 +1,7 @@
 //! Partitions learn what the registry says of their topic; both may have been left behind half way.
 
 use super::{
-    lanes::Lanes,
+    batch::Lanes,
     registry::{Registry, Topic},
     reply::{CallError, word},
     rules::rules,

@@ -1,29 +1,208 @@
-//! publish: from a group of new messages to the script's arguments. Messages that name nothing but when they are due go
-//! by a script that does no more than that needs; all others by one that takes them one after another.
+//! publish: stores messages. Those that name nothing but when they are due go by a script that does no more than that
+//! needs; all others by [`PublishSpecial`].
 
 use super::{
-    call::{Context, Ticket, Verb},
-    job::Job,
+    Store,
+    batch::{CallContext, GROUP_MESSAGES, Op},
+    failed,
+    publish_special::PublishSpecial,
     registry::Topic,
     reply::{CallError, Fields},
     scripts::{self, Script},
-    submit::Grouped,
-    types::{Due, MessageOptions, OnDuplicate, Published},
+    types::{Due, NewMessage, Published},
 };
 use crate::{
     error::Error,
-    model::{Backoff, Member, MessageId, Millis, State},
+    model::{DEFAULT_PAYLOAD_BYTES, MessageId, State, TopicName},
     seeded,
 };
 use bytes::Bytes;
 use deadpool_redis::redis::{Cmd, Value};
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
-/// Bodies above this many bytes make leases look at sizes.
-const LARGE_BODY: usize = 1024;
+/// Bodies above this size make leases look at sizes.
+pub(super) const LARGE_BODY_BYTES: usize = 1024;
+/// Bytes of bodies of a batch that go to Redis at once.
+const WAVE_BYTES: usize = 768 * 1024;
+/// Messages of a batch that go to Redis at once.
+const WAVE_MESSAGES: usize = 4 * GROUP_MESSAGES;
+
+/// What one message's publish gave.
+pub(crate) type Outcome = Result<Published, Error>;
+
+impl Store {
+    /// Stores a message; its topic comes into being if need be. Where the message's key is taken, or its idempotency key
+    /// came before, an existing message may answer.
+    ///
+    /// Errors: `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`, `NothingMasked`,
+    /// `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn publish(&self, name: &TopicName, message: NewMessage) -> Result<Published, Error> {
+        let size = message.body.content.payload().len() as i64;
+        if message.body.callback.is_some() {
+            self.check_callable(name).await?;
+        }
+        let mut retry = self.stale_retry();
+        while retry.next().await {
+            let topic = self.topic_for(name, size).await?;
+            if let Err(refusal) = topic.takes(&message.body) {
+                self.confirm(&topic, refusal).await?;
+                continue;
+            }
+            let body = topic.encode(&message.body);
+            let answer = if message.options.is_plain() && topic.settings.max_messages.is_none() {
+                self.lanes.submit(&topic, self.plain(&topic, &message, body)).await
+            } else {
+                self.lanes.submit(&topic, self.special(&topic, &message, body)).await
+            };
+            match answer {
+                Ok(outcome) => return outcome,
+                Err(CallError::Stale) => self.refresh(&topic).await?,
+                Err(CallError::Unknown) if seeded::bug("blind repeat") => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Err(failed(CallError::Stale))
+    }
+
+    /// Stores messages as if one after another, each with its own outcome, in order.
+    ///
+    /// Errors: `PayloadTooLarge`, `OfMessage` with `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved` or
+    /// `NothingMasked`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`; then none is stored.
+    pub async fn publish_batch(
+        &self,
+        name: &TopicName,
+        messages: Vec<NewMessage>,
+    ) -> Result<Vec<Outcome>, Error> {
+        let size =
+            messages.iter().map(|m| m.body.content.payload().len()).max().unwrap_or(0) as i64;
+        if let Some(at) = messages.iter().position(|message| message.body.callback.is_some()) {
+            let checked = self.check_callable(name).await;
+            checked.map_err(|error| Error::OfMessage(at, Box::new(error)))?;
+        }
+        let topic = self.topic_for(name, size).await?;
+        let takes = |topic: &Topic| {
+            messages.iter().enumerate().try_for_each(|(at, message)| {
+                let taken = topic.takes(&message.body);
+                taken.map_err(|error| Error::OfMessage(at, Box::new(error)))
+            })
+        };
+        if let Err(refusal) = takes(&topic) {
+            self.confirm(&topic, refusal).await?;
+            takes(&*self.topic_for(name, size).await?)?;
+        }
+        let bodies: Vec<_> = messages.iter().map(|message| message.body.encode()).collect();
+        let mut outcomes = Vec::with_capacity(messages.len());
+        while outcomes.len() < messages.len() {
+            let (messages, bodies) = (&messages[outcomes.len()..], &bodies[outcomes.len()..]);
+            let length = wave_length(messages, bodies);
+            let wave = (&messages[..length], &bodies[..length]);
+            outcomes.extend(self.publish_wave(name, size, wave).await);
+        }
+        Ok(outcomes)
+    }
+
+    /// Stores messages of a batch that can go to Redis at once.
+    async fn publish_wave(
+        &self,
+        name: &TopicName,
+        size: i64,
+        (messages, bodies): (&[NewMessage], &[Bytes]),
+    ) -> Vec<Outcome> {
+        // What is stale to the end was not stored.
+        let mut outcomes = vec![Err(Error::RedisUnavailable); messages.len()];
+        let mut left: Vec<usize> = (0..messages.len()).collect();
+        let mut retry = self.stale_retry();
+        while retry.next().await {
+            // Refused only by a configuration that was changed meanwhile: what is stored by then stays.
+            let takes = |topic: Arc<Topic>| {
+                left.iter().try_for_each(|at| topic.takes(&messages[*at].body)).map(|()| topic)
+            };
+            let topic = match self.topic_for(name, size).await.and_then(takes) {
+                Ok(topic) => topic,
+                Err(error) => {
+                    left.iter().for_each(|at| outcomes[*at] = Err(error.clone()));
+                    break;
+                }
+            };
+            let body = |at: usize| match topic.settings.push {
+                Some(_) => topic.encode(&messages[at].body),
+                None => bodies[at].clone(),
+            };
+            // One that is not plain makes all take the way of those, so that they stay in order.
+            let is_plain = |at: &usize| messages[*at].options.is_plain();
+            let answers = if topic.settings.max_messages.is_none() && left.iter().all(is_plain) {
+                let plain = |at: &usize| self.plain(&topic, &messages[*at], body(*at));
+                self.lanes.submit_many(left.iter().map(|at| (topic.clone(), plain(at)))).await
+            } else {
+                let special = |at: &usize| self.special(&topic, &messages[*at], body(*at));
+                self.lanes.submit_many(left.iter().map(|at| (topic.clone(), special(at)))).await
+            };
+            let mut stale = Vec::new();
+            for (at, answer) in left.into_iter().zip(answers) {
+                match answer {
+                    Ok(outcome) => outcomes[at] = outcome,
+                    Err(CallError::Stale) => stale.push(at),
+                    Err(error) => outcomes[at] = Err(failed(error)),
+                }
+            }
+            left = stale;
+            if left.is_empty() || self.refresh(&topic).await.is_err() {
+                break;
+            }
+        }
+        outcomes
+    }
+
+    fn plain(&self, topic: &Topic, message: &NewMessage, body: Bytes) -> Publish {
+        Publish { id: self.next_id(topic), body, due: message.due }
+    }
+
+    fn special(&self, topic: &Topic, message: &NewMessage, body: Bytes) -> PublishSpecial {
+        let (due, options) = (message.due, message.options.clone());
+        let bounded = topic.settings.max_messages.is_some();
+        PublishSpecial { id: self.next_id(topic), body, due, options, copy: false, bounded }
+    }
+
+    pub(super) fn next_id(&self, topic: &Topic) -> MessageId {
+        let backend = &self.lanes.backend;
+        backend.ids.next(backend.clock.now(), topic.route)
+    }
+
+    /// The topic for a payload of `size` bytes.
+    pub(super) async fn topic_for(&self, name: &TopicName, size: i64) -> Result<Arc<Topic>, Error> {
+        let default = DEFAULT_PAYLOAD_BYTES as i64;
+        let known = if size <= default {
+            Some(self.registry.find_or_create(&self.lanes, name).await.map_err(failed)??)
+        } else {
+            self.registry.find(&self.lanes, name).await.map_err(failed)?
+        };
+        if let Some(topic) = known.filter(|topic| size <= topic.settings.max_payload_bytes) {
+            return Ok(topic);
+        }
+        // The limit may be a higher one by now; and what is refused makes no topic.
+        let topic = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
+        let limit = topic.as_ref().map_or(default, |topic| topic.settings.max_payload_bytes);
+        topic.filter(|_| size <= limit).ok_or(Error::PayloadTooLarge(limit))
+    }
+}
+
+/// How many of these messages can go to Redis at once, in order: up to the first whose key came before, and no more than
+/// a lane takes together.
+fn wave_length<'m>(messages: &'m [NewMessage], bodies: &[Bytes]) -> usize {
+    let mut seen = HashSet::new();
+    let mut bytes = 0;
+    let mut ends = |message: &'m NewMessage, body: &Bytes| {
+        let options = &message.options;
+        bytes += body.len();
+        let key = options.key.as_ref().map(|key| (0, key.name.as_bytes()));
+        let idempotency = options.idempotency.as_ref().map(|idempotency| (1, &idempotency.key[..]));
+        let repeats = key.into_iter().chain(idempotency).any(|key| !seen.insert(key));
+        repeats || bytes > WAVE_BYTES
+    };
+    let most = messages.len().min(WAVE_MESSAGES);
+    let end = (0..most).find(|at| ends(&messages[*at], &bodies[*at]));
+    end.unwrap_or(most).max(1)
+}
 
 /// A message to store that names nothing but when it is due.
 pub(crate) struct Publish {
@@ -33,41 +212,8 @@ pub(crate) struct Publish {
     pub due: Due,
 }
 
-/// A message to store that names more.
-pub(crate) struct PublishSpecial {
-    pub id: MessageId,
-    /// The encoded body.
-    pub body: Bytes,
-    pub due: Due,
-    pub options: MessageOptions,
-    /// It comes in whatever the topic's bound; it has no key.
-    pub copy: bool,
-    /// The topic has a bound.
-    pub bounded: bool,
-}
-
-/// What one message's publish gave.
-pub(crate) type Outcome = Result<Published, Error>;
-
-impl Grouped for Publish {
-    fn job(ticket: Ticket<Self>) -> Job {
-        Job::Publish(ticket)
-    }
-}
-
-impl Grouped for PublishSpecial {
-    fn job(ticket: Ticket<Self>) -> Job {
-        Job::PublishSpecial(ticket)
-    }
-}
-
-fn stored(id: MessageId, due_at: Millis, now: Millis) -> Published {
-    let state = if due_at > now { State::Delayed } else { State::Ready };
-    Published { id, state, due_at: Some(due_at), duplicate: false }
-}
-
-impl Verb for Publish {
-    type Answer = Outcome;
+impl Op for Publish {
+    type Output = Outcome;
 
     fn script() -> &'static Script {
         &scripts::PUBLISH
@@ -77,185 +223,46 @@ impl Verb for Publish {
         self.body.len()
     }
 
-    fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
+    fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
         let keys = &topic.keys;
         command.arg(3).arg(&keys.messages).arg(&keys.delayed).arg(&keys.meta);
-        let verbs = || group.iter().map(|ticket| &ticket.verb);
-        let large = verbs().any(|verb| verb.body.len() > LARGE_BODY);
+        let large = group.iter().any(|publish| publish.body.len() > LARGE_BODY_BYTES);
         command.arg(&topic.word).arg(group.len()).arg(u8::from(large));
-        for verb in verbs() {
-            match verb.due {
+        for Self { id, due, .. } in group {
+            match *due {
                 Due::After(delay) if seeded::bug("local clock") => {
                     command.arg(format!("@{}", seeded::local_clock() + delay))
                 }
                 Due::After(delay) => command.arg(delay),
                 due => command.arg(due.to_script()),
             };
-            command.arg(&verb.id.member()[..]);
+            command.arg(&id.member()[..]);
         }
-        for verb in verbs() {
-            command.arg(&verb.id.member()[..]).arg(&verb.body[..]);
+        for Self { id, body, .. } in group {
+            command.arg(&id.member()[..]).arg(&body[..]);
         }
     }
 
     fn read(
-        group: &[Ticket<Self>],
+        group: &[Self],
         topic: &Arc<Topic>,
-        context: &mut Context<'_>,
+        context: &mut CallContext<'_>,
         reply: Value,
     ) -> Result<Vec<Result<Outcome, CallError>>, CallError> {
         let mut fields = Fields::of(reply)?;
         let now = context.read_wake(topic, &mut fields)?;
         let up = fields.int()?;
         topic.counters.published.inc_by(group.len() as u64);
-        let stored =
-            |ticket: &Ticket<Self>| stored(ticket.verb.id, ticket.verb.due.from(now, up), now);
+        let due_at = |publish: &Self| publish.due.from(now, up);
         if let Some(ttl) = topic.settings.ttl_ms {
-            let due = group.iter().filter_map(|ticket| stored(ticket).due_at).min();
-            topic.sweep_by(now, due.map(|due| due.saturating_add(ttl)));
+            let first = group.iter().map(due_at).min();
+            topic.sweep_by(now, first.map(|due_at| due_at.saturating_add(ttl)));
         }
-        Ok(group.iter().map(|ticket| Ok(Ok(stored(ticket)))).collect())
-    }
-}
-
-impl MessageOptions {
-    /// Does the message name nothing but when it is due?
-    pub(crate) fn is_plain(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// What stands in `extra` for it; empty where that is nothing.
-    pub(super) fn extra(&self) -> String {
-        let max_attempts = self.max_attempts.map(|max| max.to_string()).unwrap_or_default();
-        if self.ttl_ms.is_none() && self.backoff.is_none() && self.key.is_none() {
-            return match (self.priority, max_attempts.is_empty()) {
-                (0, true) => String::new(),
-                _ => format!("0,0,{max_attempts},{}", self.priority),
-            };
-        }
-        let ttl = self.ttl_ms.map(|ttl| ttl.to_string()).unwrap_or_default();
-        let backoff = self.backoff.as_ref().map(|policy| policy.to_script()).unwrap_or_default();
-        let (hold, key) =
-            self.key.as_ref().map_or(("", ""), |key| (key.until.letter(), key.name.as_str()));
-        format!("0,0,{max_attempts},{},{ttl},{backoff},{hold},{key}", self.priority)
-    }
-}
-
-fn hash(kind: u8, key: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (kind, key).hash(&mut hasher);
-    hasher.finish()
-}
-
-impl Verb for PublishSpecial {
-    type Answer = Outcome;
-
-    fn script() -> &'static Script {
-        &scripts::PUBLISH_SPECIAL
-    }
-
-    fn bytes(&self) -> usize {
-        let MessageOptions { backoff, key, idempotency, .. } = &self.options;
-        let policy = match backoff {
-            // What a delay takes as text.
-            Some(Backoff::Schedule { delays_ms }) => 16 * delays_ms.len(),
-            _ => 0,
+        let stored = |publish: &Self| {
+            let due_at = due_at(publish);
+            let state = if due_at > now { State::Delayed } else { State::Ready };
+            Published { id: publish.id, state, due_at: Some(due_at), duplicate: false }
         };
-        let key = key.as_ref().map_or(0, |key| key.name.len());
-        self.body.len() + policy + key + idempotency.as_ref().map_or(0, |it| it.key.len())
-    }
-
-    /// Each costs Redis as much as several plain ones, more so where it may have to make room.
-    fn messages(&self) -> usize {
-        if self.bounded { 4 } else { 2 }
-    }
-
-    fn concerns(&self) -> [Option<u64>; 2] {
-        let MessageOptions { key, idempotency, .. } = &self.options;
-        if seeded::bug("keys read first") {
-            return [None, None];
-        }
-        [
-            key.as_ref().map(|key| hash(0, key.name.as_bytes())),
-            idempotency.as_ref().map(|idempotency| hash(1, &idempotency.key)),
-        ]
-    }
-
-    fn write(group: &[Ticket<Self>], topic: &Topic, _: &Context<'_>, command: &mut Cmd) {
-        topic.keys.write_all(command);
-        let large = group.iter().any(|ticket| ticket.verb.body.len() > LARGE_BODY);
-        command.arg(&topic.word).arg(group.len()).arg(u8::from(large));
-        for Self { id, body, due, options, copy, .. } in group.iter().map(|ticket| &ticket.verb) {
-            command.arg(&id.member()[..]).arg(due.to_script()).arg(&body[..]).arg(options.priority);
-            match options.ttl_ms {
-                Some(ttl) => command.arg(ttl),
-                None => command.arg(""),
-            };
-            match &options.key {
-                Some(key) => command.arg(&key.name).arg(match key.on_duplicate {
-                    OnDuplicate::Return => "return",
-                    OnDuplicate::Reject => "reject",
-                    OnDuplicate::Replace => "replace",
-                }),
-                None => command.arg("").arg(if *copy { "copy" } else { "" }),
-            };
-            command.arg(options.extra());
-            match &options.idempotency {
-                Some(idempotency) => command
-                    .arg(&idempotency.key[..])
-                    .arg(format!("{:016x}", idempotency.fingerprint))
-                    .arg(idempotency.window_in(&topic.settings)),
-                None => command.arg("").arg("").arg(""),
-            };
-        }
-    }
-
-    fn read(
-        group: &[Ticket<Self>],
-        topic: &Arc<Topic>,
-        context: &mut Context<'_>,
-        reply: Value,
-    ) -> Result<Vec<Result<Outcome, CallError>>, CallError> {
-        let mut fields = Fields::of(reply)?;
-        let now = context.read_wake(topic, &mut fields)?;
-        topic.counters.expired.inc_by(fields.int()? as u64);
-        let mut outcomes = Vec::with_capacity(group.len());
-        for ticket in group {
-            let code = fields.int()?;
-            let (member, state, at) = (fields.bytes()?, fields.text()?, fields.int()?);
-            outcomes.push(Ok(match code {
-                0..=2 => {
-                    let member: Member = member[..].try_into().map_err(|_| CallError::Internal)?;
-                    let id = MessageId::from_member(&member, topic.route);
-                    let state = State::from_word(&state).ok_or(CallError::Internal)?;
-                    match code {
-                        0 => topic.counters.published.inc(),
-                        2 => topic.counters.replaced.inc(),
-                        _ => 0,
-                    };
-                    let options = &ticket.verb.options;
-                    if code != 1 {
-                        let ttl = options.ttl_ms.or(topic.settings.ttl_ms);
-                        topic.sweep_by(now, ttl.map(|ttl| at.saturating_add(ttl)));
-                    }
-                    if let Some(idempotency) = &options.idempotency {
-                        let window = idempotency.window_in(&topic.settings);
-                        topic.sweep_by(now, Some(now.saturating_add(window)));
-                    }
-                    let due_at = (state != State::Leased).then_some(at);
-                    Ok(Published { id, state, due_at, duplicate: code != 0 })
-                }
-                3 => Err(Error::DuplicateKey),
-                4 => Err(Error::MessageLeased),
-                5 => Err(Error::IdempotencyKeyReused),
-                6 => Err(Error::TopicFull),
-                7 => {
-                    outcomes.push(Err(CallError::Again));
-                    continue;
-                }
-                _ => return Err(CallError::Internal),
-            }));
-        }
-        Ok(outcomes)
+        Ok(group.iter().map(|publish| Ok(Ok(stored(publish)))).collect())
     }
 }

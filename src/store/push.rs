@@ -2,24 +2,15 @@
 //! from them, and how many calls a topic with a rate may make now.
 
 use super::{
-    Store,
-    ack::Ack,
-    extend::Extend,
-    failed,
-    grants::Granted,
-    lease::Want,
-    nack::{How, Nack},
-    patience::Patience,
+    Store, failed,
+    grants::LeaseRequest,
     registry::{Topic, parse_entry},
     reply::{CallError, Fields, word},
     scripts,
-    types::{Call, NackRequest, Nacked},
 };
 use crate::{
     error::Error,
-    model::{
-        Body, MessageId, Millis, Push, TopicName, TopicSettings, is_own_header, masked, unmasked,
-    },
+    model::{Body, Millis, Push, TopicName, TopicSettings, is_own_header, masked, unmasked},
 };
 use bytes::Bytes;
 use deadpool_redis::redis::{Value, cmd};
@@ -89,9 +80,9 @@ impl Topic {
         kept.map_err(|unkept| Error::of_unkept(unkept, "headers"))
     }
 
-    /// Why this want gets nothing here: what is pushed is dueq's own to lease, and only that.
-    pub(super) fn refuses(&self, want: &Want) -> Option<Error> {
-        match (self.settings.push.is_some(), want.push) {
+    /// Why this request gets nothing here: what is pushed is dueq's own to lease, and only that.
+    pub(super) fn refuses(&self, request: &LeaseRequest) -> Option<Error> {
+        match (self.settings.push.is_some(), request.push) {
             (true, false) => Some(Error::TopicIsPushed),
             (false, true) => Some(Error::TopicNotPushed),
             _ => None,
@@ -188,47 +179,6 @@ impl Store {
         self.registry.look_up(&self.lanes, name).await.map_err(failed)
     }
 
-    /// Acknowledges a message that was delivered.
-    ///
-    /// Errors: as for [`Store::ack`].
-    pub async fn ack_call(&self, granted: &Granted, call: Call) -> Result<(), Error> {
-        let verb = || Ack { id: granted.id, seal: granted.seal, call: Some(call.clone()) };
-        self.of_holder(granted.id, verb).await
-    }
-
-    /// Gives back a message that was not delivered.
-    ///
-    /// Errors: as for [`Store::nack`].
-    pub async fn nack_call(
-        &self,
-        granted: &Granted,
-        request: NackRequest,
-    ) -> Result<Nacked, Error> {
-        let how = || How::Asked(request.clone());
-        self.of_holder(granted.id, || Nack { id: granted.id, seal: granted.seal, how: how() }).await
-    }
-
-    /// Gives back a message for whose call there is no place before `due_at`: the attempt does not count.
-    ///
-    /// Errors: as for [`Store::nack`].
-    pub async fn park(&self, granted: &Granted, due_at: Millis) -> Result<(), Error> {
-        let how = || How::Park(due_at);
-        let verb = || Nack { id: granted.id, seal: granted.seal, how: how() };
-        self.of_holder(granted.id, verb).await.map(|_: Nacked| ())
-    }
-
-    /// Makes the lease of a message that is being called `lease_ms` long from now. Returns when it ends.
-    ///
-    /// Errors: as for [`Store::extend`].
-    pub async fn extend_call(
-        &self,
-        (id, seal): (MessageId, crate::model::Seal),
-        lease_ms: u64,
-    ) -> Result<Millis, Error> {
-        let extended = self.of_holder(id, || Extend { id, seal, lease_ms }).await?;
-        Ok(extended.lease_expires_at)
-    }
-
     /// Takes up to `most` calls out of what a topic of this rate may make, all instances together; gives back as many
     /// where `most` is negative.
     ///
@@ -239,8 +189,8 @@ impl Store {
         rate_per_s: f64,
         most: i64,
     ) -> Result<Allowance, Error> {
-        let mut patience = Patience::new(self.lanes.timeout);
-        while patience.another().await {
+        let mut retry = self.stale_retry();
+        while retry.next().await {
             let Some(topic) = self.known_topic(name).await? else { break };
             let mut take = cmd("EVAL");
             take.arg(scripts::TAKE_CALLS.source).arg(1).arg(&topic.keys.meta);

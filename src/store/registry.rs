@@ -3,9 +3,9 @@
 
 use super::{
     backend::SCHEMA_VERSION,
+    batch::Lanes,
     keys::PartitionKeys,
     known::Known,
-    lanes::Lanes,
     reply::{CallError, Fields, word},
     scripts::{self, Script},
     sweeps::Hint,

@@ -105,6 +105,11 @@ pub(crate) fn word(value: &Value) -> Option<&str> {
     }
 }
 
+/// The reply's text, for scripts that answer in one word.
+pub(crate) fn required_word(reply: &Value) -> Result<&str, CallError> {
+    word(reply).ok_or_else(|| malformed(reply))
+}
+
 /// A whole number.
 pub(crate) fn int(value: Value) -> Result<i64, CallError> {
     match value {

@@ -12,7 +12,6 @@ pub use ticks::Ticked;
 
 use super::{
     NewMessage, Store, failed,
-    patience::Patience,
     reply::{CallError, Fields, malformed, word},
     scripts::{self, Script},
 };
@@ -90,8 +89,8 @@ impl Store {
         name: &ScheduleName,
         change: impl Fn(Option<&Schedule>) -> Result<ScheduleSpec, Error>,
     ) -> Result<bool, Error> {
-        let mut patience = Patience::new(self.lanes.timeout);
-        while patience.another().await {
+        let mut retry = self.stale_retry();
+        while retry.next().await {
             let present = match self.get_schedule(name).await {
                 Ok(schedule) => Some(schedule),
                 Err(Error::ScheduleNotFound) => None,
@@ -243,8 +242,8 @@ impl Store {
     }
 
     async fn set_schedule_paused(&self, name: &ScheduleName, paused: bool) -> Result<(), Error> {
-        let mut patience = Patience::new(self.lanes.timeout);
-        while patience.another().await {
+        let mut retry = self.stale_retry();
+        while retry.next().await {
             let schedule = self.get_schedule(name).await?;
             if schedule.paused == paused {
                 return Ok(());

@@ -7,17 +7,17 @@
 
 use super::{
     Store,
-    bulk::{Sweep, Swept},
+    batch::{CallContext, Phase, SingleOp},
     failed,
     registry::Topic,
     reply::{CallError, Fields},
-    scripts,
+    scripts::{self, Script},
 };
 use crate::{
     error::Error,
     model::{Millis, TopicName},
 };
-use deadpool_redis::redis::cmd;
+use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::{
     collections::BTreeSet,
     sync::{Arc, atomic::Ordering},
@@ -28,6 +28,8 @@ use std::{
 const LATER: Millis = 500;
 /// For how long (ms) a claimed topic is its claimer's.
 const HOLD: Millis = 30_000;
+/// Messages of one kind that a call sweeps.
+const CALL_MESSAGES: u32 = 128;
 /// Hints that are written at once.
 const HINTS: usize = 256;
 /// Topics that are claimed at once.
@@ -187,15 +189,62 @@ impl Store {
 
     /// One call's worth of sweeping; `None` where there is no such topic.
     pub(super) async fn sweep_topic(&self, name: &TopicName) -> Result<Option<Swept>, Error> {
-        let sweep = async |topic: Arc<Topic>| {
-            // What was hinted at is seen now; of what ends later the next hint must tell.
-            topic.sweep_at.store(0, Ordering::Relaxed);
-            self.lanes.submit_alone(&topic, Sweep).await
-        };
-        match self.of_topic(name, sweep).await {
+        match self.on_topic(name, || Sweep).await {
             Ok((_, swept)) => Ok(Some(swept)),
             Err(Error::TopicNotFound) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Carries out what time has brought.
+pub(crate) struct Sweep;
+
+/// What a sweep came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// More may be left.
+    pub more: bool,
+    /// When time brings something again.
+    pub next_at: Option<Millis>,
+    /// Deaths are to be told of elsewhere.
+    pub deaths: bool,
+}
+
+impl SingleOp for Sweep {
+    type Output = Swept;
+    const PHASE: Phase = Phase::Scan;
+
+    fn script() -> &'static Script {
+        &scripts::SWEEP
+    }
+
+    fn write(&self, topic: &Topic, command: &mut Cmd) {
+        // What was hinted at is seen now; of what ends later the next hint must tell.
+        topic.sweep_at.store(0, Ordering::Relaxed);
+        topic.keys.write_all(command);
+        command.arg(&topic.word).arg(CALL_MESSAGES);
+    }
+
+    fn read(
+        &self,
+        topic: &Arc<Topic>,
+        context: &mut CallContext<'_>,
+        reply: Value,
+    ) -> Result<Swept, CallError> {
+        let mut fields = Fields::of(reply)?;
+        context.read_now(&mut fields)?;
+        let more = fields.int()? == 1;
+        let next_at = Some(fields.int()?).filter(|at| *at > 0);
+        let ended = [fields.int()?, fields.int()?, fields.int()?].map(|ended| ended.max(0) as u64);
+        // What is only looked at takes no label.
+        if ended != [0; 3] {
+            let counters = &topic.counters;
+            let of = [&counters.expired, &counters.dead, &counters.lease_expired];
+            for (counter, ended) in of.into_iter().zip(ended) {
+                counter.inc_by(ended);
+            }
+        }
+        Ok(Swept { more, next_at, deaths: fields.int()? == 1 })
     }
 }

@@ -4,6 +4,7 @@ use crate::model::{
     Backoff, Body, CallReport, Event, MessageId, Millis, State, TopicName, TopicSettings,
 };
 use bytes::Bytes;
+use deadpool_redis::redis::Cmd;
 use serde::{Deserialize, Serialize};
 
 /// When a message falls due.
@@ -120,6 +121,13 @@ pub struct MessageOptions {
     pub idempotency: Option<Idempotency>,
 }
 
+impl MessageOptions {
+    /// Does the message name nothing but when it is due?
+    pub(crate) fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A message to publish.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
@@ -146,7 +154,7 @@ pub struct Published {
 
 /// Which message is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum MessageRef {
     /// The one with this id.
     Id(MessageId),
     /// The live one that has this key in this topic.
@@ -232,6 +240,17 @@ pub struct Call {
 }
 
 impl Call {
+    /// Writes when a call began and its report, as the events keep it; two empty arguments for none.
+    pub(crate) fn write(call: Option<&Self>, command: &mut Cmd) {
+        match call {
+            // A report always serializes.
+            Some(Self { started_at, report }) => {
+                command.arg(*started_at).arg(serde_json::to_string(report).unwrap_or_default())
+            }
+            None => command.arg("").arg(""),
+        };
+    }
+
     /// Bytes that it is in Redis, about.
     pub(crate) fn bytes(&self) -> usize {
         let CallReport { error, answer, .. } = &self.report;

@@ -4,8 +4,8 @@
 
 use super::{
     Store,
+    batch::Lanes,
     keys::GlobalKeys,
-    lanes::Lanes,
     registry::Topic,
     reply::{CallError, Fields},
 };

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::model::fuzz::{cases, text};
 use crate::store::{
-    alone::Alone,
     audit::Subject,
+    batch::SingleOp,
     fuzz::{array, bulk, context, member, num, reply, settings, stored_body, topic},
 };
 use deadpool_redis::redis::Value;

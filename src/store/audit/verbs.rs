@@ -1,13 +1,12 @@
 //! The scripts of an audit that work on a partition: a bounded look at a time, so that the queue goes on meanwhile.
 
 use super::super::{
-    alone::Alone,
-    call::Context,
-    counts::TOTALS,
+    batch::{CallContext, Phase, SingleOp},
     keys::PartitionKeys,
     registry::Topic,
     reply::{CallError, Fields},
     scripts::{self, Script},
+    topics::TOTALS,
 };
 use bytes::Bytes;
 use deadpool_redis::redis::{Cmd, Value};
@@ -89,9 +88,9 @@ pub(super) struct AuditMessages {
     pub step: Step,
 }
 
-impl Alone for AuditMessages {
-    type Answer = Page;
-    const BEHIND: bool = true;
+impl SingleOp for AuditMessages {
+    type Output = Page;
+    const PHASE: Phase = Phase::Scan;
 
     fn script() -> &'static Script {
         &scripts::AUDIT_MESSAGES
@@ -105,7 +104,12 @@ impl Alone for AuditMessages {
         command.arg(&self.step.cursor).arg(self.step.count);
     }
 
-    fn read(&self, _: &Arc<Topic>, _: &mut Context<'_>, reply: Value) -> Result<Page, CallError> {
+    fn read(
+        &self,
+        _: &Arc<Topic>,
+        _: &mut CallContext<'_>,
+        reply: Value,
+    ) -> Result<Page, CallError> {
         page(reply)
     }
 }
@@ -117,9 +121,9 @@ pub(super) struct AuditKeys {
     pub repair: bool,
 }
 
-impl Alone for AuditKeys {
-    type Answer = Page;
-    const BEHIND: bool = true;
+impl SingleOp for AuditKeys {
+    type Output = Page;
+    const PHASE: Phase = Phase::Scan;
 
     fn script() -> &'static Script {
         &scripts::AUDIT_KEYS
@@ -131,7 +135,12 @@ impl Alone for AuditKeys {
         command.arg(&self.step.cursor).arg(self.step.count).arg(u8::from(self.repair));
     }
 
-    fn read(&self, _: &Arc<Topic>, _: &mut Context<'_>, reply: Value) -> Result<Page, CallError> {
+    fn read(
+        &self,
+        _: &Arc<Topic>,
+        _: &mut CallContext<'_>,
+        reply: Value,
+    ) -> Result<Page, CallError> {
         page(reply)
     }
 }
@@ -143,10 +152,10 @@ pub(super) struct AuditMend {
     pub members: Vec<(Bytes, Option<Bytes>)>,
 }
 
-impl Alone for AuditMend {
+impl SingleOp for AuditMend {
     /// What became of each.
-    type Answer = Vec<String>;
-    const BEHIND: bool = true;
+    type Output = Vec<String>;
+    const PHASE: Phase = Phase::Scan;
 
     fn script() -> &'static Script {
         &scripts::AUDIT_MEND
@@ -164,7 +173,7 @@ impl Alone for AuditMend {
     fn read(
         &self,
         topic: &Arc<Topic>,
-        context: &mut Context<'_>,
+        context: &mut CallContext<'_>,
         reply: Value,
     ) -> Result<Vec<String>, CallError> {
         let mut fields = Fields::of(reply)?;
@@ -193,9 +202,9 @@ pub(super) struct Counted {
     pub wrong: Vec<(String, String, String)>,
 }
 
-impl Alone for AuditTotals {
-    type Answer = Counted;
-    const BEHIND: bool = true;
+impl SingleOp for AuditTotals {
+    type Output = Counted;
+    const PHASE: Phase = Phase::Scan;
 
     fn script() -> &'static Script {
         &scripts::AUDIT_TOTALS
@@ -209,7 +218,7 @@ impl Alone for AuditTotals {
     fn read(
         &self,
         _: &Arc<Topic>,
-        _: &mut Context<'_>,
+        _: &mut CallContext<'_>,
         reply: Value,
     ) -> Result<Counted, CallError> {
         let mut fields = Fields::of(reply)?;

@@ -4,19 +4,18 @@ use super::*;
 use crate::{
     model::{Body, Content, Epoch, MAX_DELAY_MS, MessageId, Seal},
     store::{
-        NackKind, NackRequest, Want,
+        NackKind, NackRequest,
         ack::Ack,
-        call::{Ticket, Verb},
+        batch::Op,
         extend::Extend,
-        grants::Home,
+        grants::{LeaseRequest, Origin},
         lease::Lease,
         nack::{How, Nack},
-        publish::{Publish, PublishSpecial},
+        publish::Publish,
+        publish_special::PublishSpecial,
         types::{Due, Idempotency},
     },
 };
-use std::time::Instant;
-use tokio::sync::oneshot;
 
 const ROUTE: Route = Route { topic: TopicNumber(5), partition: Partition(0) };
 
@@ -29,18 +28,13 @@ fn seal() -> Seal {
 }
 
 /// Reads a reply for a group of these requests.
-fn answers<V: Verb>(
-    verbs: impl Iterator<Item = V>,
+fn answers<O: Op>(
+    ops: impl Iterator<Item = O>,
     settings: TopicSettings,
     reply: Value,
-) -> Result<Vec<V::Answer>, TestCaseError> {
-    let topic = topic(settings);
-    let ticket = |verb| {
-        let answer = Some(oneshot::channel().0);
-        Ticket { verb, topic: topic.clone(), since: Instant::now(), answer }
-    };
-    let group: Vec<_> = verbs.map(ticket).collect();
-    match context(|context| V::read(&group, &topic, context, reply)) {
+) -> Result<Vec<O::Output>, TestCaseError> {
+    let (topic, group) = (topic(settings), ops.collect::<Vec<_>>());
+    match context(|context| O::read(&group, &topic, context, reply)) {
         Ok(answers) => {
             prop_assert_eq!(answers.len(), group.len());
             Ok(answers.into_iter().flatten().collect())
@@ -159,10 +153,10 @@ proptest! {
         })),
     ) {
         let want = |(max_messages, max_bytes, lease_ms)| Lease {
-            want: Want { max_messages, max_bytes, lease_ms, push: false },
+            request: LeaseRequest { max_messages, max_bytes, lease_ms, push: false },
             begun: false,
             waits: true,
-            home: Home::default(),
+            origin: Origin::default(),
         };
         let leased = answers(wants.into_iter().map(want), settings, reply)?;
         let granted: usize = leased.iter().map(|leased| leased.grants.messages().len()).sum();

@@ -6,8 +6,7 @@ use crate::{
     model::{CatchUp, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MessageId, Millis},
     store::{
         Idempotency, NewMessage, Store,
-        alone::Alone,
-        call::Context,
+        batch::{CallContext, SingleOp},
         failed,
         registry::Topic,
         reply::{CallError, Fields},
@@ -170,11 +169,8 @@ impl Store {
         let keys: Vec<_> = ticks.into_iter().map(|tick| claimed.idempotency_of(tick).key).collect();
         let window_ms = claimed.window();
         for keys in keys.chunks(RELEASE) {
-            let release = async |topic| {
-                let release = ReleaseTicks { keys: keys.to_vec(), window_ms };
-                self.lanes.submit_alone(&topic, release).await
-            };
-            match self.of_topic(&claimed.spec.topic, release).await {
+            let release = || ReleaseTicks { keys: keys.to_vec(), window_ms };
+            match self.on_topic(&claimed.spec.topic, release).await {
                 // Nothing was published where there is no topic.
                 Ok(_) | Err(Error::TopicNotFound) => {}
                 Err(error) => return Err(error),
@@ -190,8 +186,8 @@ struct ReleaseTicks {
     window_ms: Millis,
 }
 
-impl Alone for ReleaseTicks {
-    type Answer = ();
+impl SingleOp for ReleaseTicks {
+    type Output = ();
 
     fn script() -> &'static Script {
         &scripts::RELEASE_TICKS
@@ -209,7 +205,7 @@ impl Alone for ReleaseTicks {
     fn read(
         &self,
         topic: &Arc<Topic>,
-        context: &mut Context<'_>,
+        context: &mut CallContext<'_>,
         _: Value,
     ) -> Result<(), CallError> {
         let now = context.backend.clock.now();

@@ -1,18 +1,79 @@
-//! list_messages: a page of a state, a bounded number of messages a call.
+//! list_messages: a page of the messages of one state, a bounded number a call.
 
-use super::{
-    alone::Alone,
-    call::Context,
-    extra::Extra,
-    lease::decode,
-    registry::Topic,
-    reply::{CallError, Fields},
-    scripts::{self, Script},
-    types::{ListCursor, MessageSnapshot},
+use super::MAX_LOOKS;
+use crate::{
+    error::Error,
+    model::{Member, MessageId, Millis, State, TopicName},
+    store::{
+        Store,
+        batch::{CallContext, Phase, SingleOp},
+        extra::Extra,
+        get::decode,
+        registry::Topic,
+        reply::{CallError, Fields},
+        scripts::{self, Script},
+        types::{ListCursor, MessagePage, MessageSnapshot},
+    },
 };
-use crate::model::{Member, MessageId, Millis, State};
 use deadpool_redis::redis::{Cmd, Value};
 use std::sync::Arc;
+
+/// Messages of one call.
+const CALL_MESSAGES: u64 = 256;
+/// Bytes of bodies in one call.
+const CALL_BYTES: usize = 256 * 1024;
+
+impl Store {
+    /// A page of the messages of one state, at most `limit`; with payloads it ends before so many bytes of them, but never
+    /// without a message where there is one.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn list_messages(
+        &self,
+        name: &TopicName,
+        state: State,
+        after: Option<&ListCursor>,
+        limit: u64,
+        payload_bytes: Option<usize>,
+    ) -> Result<(Arc<Topic>, MessagePage), Error> {
+        // What time has brought is carried out before the first page, so that it stands where it belongs.
+        if after.is_none() {
+            for _ in 0..MAX_LOOKS {
+                let swept = self.sweep_topic(name).await?.ok_or(Error::TopicNotFound)?;
+                if !swept.more {
+                    break;
+                }
+            }
+        }
+        let mut last = after.cloned();
+        let most_bytes = payload_bytes.unwrap_or(usize::MAX);
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        loop {
+            let list = || ListSome {
+                state,
+                limit: CALL_MESSAGES.min(limit - items.len() as u64),
+                after: last.clone(),
+                body_bytes: payload_bytes.map(|most| CALL_BYTES.min(most - bytes)),
+            };
+            let (topic, some) = self.on_topic(name, list).await?;
+            let (mut more, before) = (some.more, items.len());
+            for Listed { message, cursor, bytes: size } in some.items {
+                if !items.is_empty() && bytes + size > most_bytes {
+                    more = true;
+                    break;
+                }
+                bytes += size;
+                items.push(message);
+                last = Some(cursor);
+            }
+            let full = items.len() as u64 >= limit || bytes >= most_bytes;
+            if !more || full || items.len() == before {
+                let next = last.filter(|_| more && !items.is_empty());
+                return Ok((topic, MessagePage { items, next }));
+            }
+        }
+    }
+}
 
 /// Some messages of one state.
 pub(crate) struct ListSome {
@@ -36,9 +97,9 @@ pub(crate) struct Listed {
     pub bytes: usize,
 }
 
-impl Alone for ListSome {
-    type Answer = ListedSome;
-    const BEHIND: bool = true;
+impl SingleOp for ListSome {
+    type Output = ListedSome;
+    const PHASE: Phase = Phase::Scan;
 
     fn script() -> &'static Script {
         &scripts::LIST_MESSAGES
@@ -57,7 +118,7 @@ impl Alone for ListSome {
     fn read(
         &self,
         topic: &Arc<Topic>,
-        context: &mut Context<'_>,
+        context: &mut CallContext<'_>,
         reply: Value,
     ) -> Result<ListedSome, CallError> {
         let mut fields = Fields::of(reply)?;

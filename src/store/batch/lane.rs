@@ -2,22 +2,22 @@
 //! that leads to a replica by now, is thrown away and replaced.
 
 use super::{
-    backend::{Link, discard},
-    job::group,
-    lanes::Lanes,
+    super::backend::{Link, discard},
+    Lanes,
+    request::group,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
-/// A lane looks this often whether its connection still leads to a primary, what time it is there, and in which epoch. Not
-/// only one that is idle throughout: what reads is answered by a replica too, and a connection may live through a failover.
-const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// How often a lane checks that its connection still leads to a primary, what time it is there, and in which epoch. Not
+/// only one that is idle throughout: a replica answers reads too, and a connection may live through a failover.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// After a connection that failed, requests that no lane has a connection for are refused at once for this long; twice as
 /// long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 /// A stop waits this long for a connection.
-const LAST_CONNECT: Duration = Duration::from_millis(250);
+const STOP_CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
 /// A call gets at least this part of the time-out, however long its requests have waited to be sent.
 const LEAST_SHARE: u32 = 4;
 
@@ -37,7 +37,7 @@ impl Lane {
     /// Serves the inbox until it is closed and empty.
     pub(super) async fn run(mut self) {
         let lanes = self.lanes.clone();
-        let mut probe_at = Instant::now() + PROBE_EVERY;
+        let mut probe_at = Instant::now() + PROBE_INTERVAL;
         loop {
             match timeout_at(probe_at, lanes.inbox.wait(self.express)).await {
                 Ok(true) => self.serve().await,
@@ -46,7 +46,7 @@ impl Lane {
             }
             if Instant::now() >= probe_at {
                 self.probe().await;
-                probe_at = Instant::now() + PROBE_EVERY;
+                probe_at = Instant::now() + PROBE_INTERVAL;
             }
         }
     }
@@ -55,16 +55,15 @@ impl Lane {
         // Whoever is ready to run now may have a request for this group.
         tokio::task::yield_now().await;
         let lanes = self.lanes.clone();
-        if !self.connected().await {
-            let mut taken = lanes.inbox.take(self.express);
-            let waiting = std::mem::take(&mut taken.jobs);
-            lanes.count_refused(waiting.len());
-            group(waiting).into_iter().for_each(|call| call.refuse());
-            return;
-        }
+        let connected = self.connected().await;
         let mut taken = lanes.inbox.take(self.express);
         let jobs = std::mem::take(&mut taken.jobs);
-        let waited = jobs.first().map(|job| job.since().elapsed()).unwrap_or_default();
+        if !connected {
+            lanes.count_refused(jobs.len());
+            jobs.into_iter().for_each(|job| job.refuse());
+            return;
+        }
+        let waited = jobs.first().map(|job| job.since.elapsed()).unwrap_or_default();
         let limit = lanes.timeout.saturating_sub(waited).max(lanes.timeout / LEAST_SHARE);
         let calls = group(jobs);
         if let Some(mut link) = self.link.take() {
@@ -94,7 +93,7 @@ impl Lane {
         let connected = tokio::select! {
             connected = self.lanes.backend.connect() => connected,
             // A stop does not wait for a Redis that hangs.
-            () = self.lanes.stopped_for(LAST_CONNECT) => return false,
+            () = self.lanes.stopped_for(STOP_CONNECT_TIMEOUT) => return false,
         };
         match connected {
             Ok(link) => {

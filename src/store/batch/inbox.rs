@@ -1,61 +1,62 @@
 //! Where requests wait while the calls before them are under way. Whichever lane is free takes all that waits, and so
 //! a group is as large as the load asks for: alone when the service is idle, hundreds when it is busy.
 //!
-//! One lane more is for what must not wait behind a busy topic: while the others are all at work it takes requests of
-//! topics that none of them is busy with. What looks at whole topics or operates on them waits by itself: half of the lanes
-//! take some of it when there is nothing else to do, or once it has waited for a while.
+//! One more lane, the express lane, is for what must not wait behind a busy topic. While all others are at work, it takes
+//! requests of topics that none of them is busy with. Scans wait in a queue of their own: half of the lanes take some of
+//! them when there is nothing else to do, or once they have waited for a while.
 
-use super::job::{Job, TopicMark};
+use super::{
+    Phase,
+    request::{Job, TopicId},
+};
 use crate::seeded;
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Mutex,
+    sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 use tokio::sync::Notify;
 
-/// Messages of one topic that a lane takes at once, at most: a topic with much to do lets others in between. As many again may
-/// be granted.
-const TAKE_OF_TOPIC: usize = 128;
+/// Messages of one topic that a lane takes at once, at most: a topic with much to do lets others in between. As many again
+/// may be granted.
+const MAX_OF_TOPIC: usize = 128;
 /// Messages that a lane takes at once, about.
-const TAKE: usize = 1024;
+const MAX_MESSAGES: usize = 1024;
 /// Bytes of bodies that a lane takes at once, about.
-const TAKE_BYTES: usize = 1024 * 1024;
-/// Calls that look or operate and that a lane takes at once, at most: each may cost Redis milliseconds.
-const TAKE_BEHIND: usize = 32;
-/// After this time such a call no longer waits for a moment in which there is nothing else to do.
-const BEHIND_WAITS: Duration = Duration::from_millis(50);
+const MAX_BYTES: usize = 1024 * 1024;
+/// Scans that a lane takes at once, at most: each may cost Redis milliseconds.
+const MAX_SCANS: usize = 32;
+/// After this time a scan no longer waits for a moment in which there is nothing else to do.
+const SCAN_PATIENCE: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// What comes after all others.
-    behind: VecDeque<Job>,
-    /// How many lanes are at work on such.
-    operating: usize,
+    scans: VecDeque<Job>,
+    /// How many lanes are at work on scans.
+    scanning: usize,
     closed: bool,
-    /// How many lanes, the express one apart, wait for something to do.
+    /// How many lanes, the express lane apart, wait for something to do.
     idle: usize,
     /// Topics that lanes are busy with, and how many lanes.
-    busy: HashMap<TopicMark, usize>,
+    busy: HashMap<TopicId, usize>,
 }
 
 /// The inbox that all lanes share.
-pub(crate) struct Inbox {
+pub(super) struct Inbox {
     queue: Mutex<Queue>,
-    /// How many lanes look and operate at once, at most.
-    operators: usize,
+    /// How many lanes may be at work on scans at once.
+    max_scanning: usize,
     filled: Notify,
-    /// For the express lane.
     express: Notify,
 }
 
-/// What a lane took; its topics count as busy until this is dropped.
-pub(crate) struct Taken<'a> {
+/// What a lane took. Its topics count as busy until this is dropped.
+pub(super) struct Taken<'a> {
     pub jobs: Vec<Job>,
     inbox: &'a Inbox,
-    topics: Vec<TopicMark>,
-    operates: bool,
+    topics: Vec<TopicId>,
+    scans: bool,
 }
 
 impl Drop for Taken<'_> {
@@ -69,9 +70,9 @@ impl Drop for Taken<'_> {
                 }
             }
         }
-        if self.operates {
-            queue.operating -= 1;
-            if !queue.behind.is_empty() {
+        if self.scans {
+            queue.scanning -= 1;
+            if !queue.scans.is_empty() {
                 self.inbox.filled.notify_one();
             }
         }
@@ -89,12 +90,12 @@ impl Drop for Idle<'_> {
 
 impl Queue {
     /// May this request pass those of busy topics?
-    fn passes(&self, job: &Job) -> bool {
-        job.load().topic.is_none_or(|topic| !self.busy.contains_key(&topic))
+    fn is_express(&self, job: &Job) -> bool {
+        job.topic.is_none_or(|topic| !self.busy.contains_key(&topic))
     }
 }
 
-/// What a lane takes of one topic.
+/// Messages that a lane takes of one topic.
 #[derive(Clone, Copy, Default)]
 struct Share {
     granted: usize,
@@ -104,17 +105,17 @@ struct Share {
 impl Share {
     /// Is there room? Nothing is granted while anything else of the topic is left: an ack or a publish never waits behind
     /// leases, and a request that acks and leases acks first.
-    fn has_room(self, grants: bool) -> bool {
-        self.other < TAKE_OF_TOPIC && (!grants || self.granted < TAKE_OF_TOPIC)
+    fn has_room(self, phase: Phase) -> bool {
+        self.other < MAX_OF_TOPIC && (phase != Phase::Grant || self.granted < MAX_OF_TOPIC)
     }
 }
 
 impl Inbox {
-    /// One for so many lanes, the express one apart.
+    /// One for so many lanes, the express lane apart.
     pub fn new(lanes: usize) -> Self {
         Self {
             queue: Mutex::default(),
-            operators: (lanes / 2).max(1),
+            max_scanning: (lanes / 2).max(1),
             filled: Notify::new(),
             express: Notify::new(),
         }
@@ -135,14 +136,14 @@ impl Inbox {
         }
         let before = queue.jobs.len();
         for job in jobs {
-            match job {
-                Job::Behind(..) => queue.behind.push_back(job),
-                job => queue.jobs.push_back(job),
+            match job.phase {
+                Phase::Scan => queue.scans.push_back(job),
+                _ => queue.jobs.push_back(job),
             }
         }
         // What came together is mostly of one topic.
         let pressing =
-            queue.idle == 0 && queue.jobs.get(before).is_some_and(|job| queue.passes(job));
+            queue.idle == 0 && queue.jobs.get(before).is_some_and(|job| queue.is_express(job));
         drop(queue);
         self.filled.notify_one();
         if pressing {
@@ -168,16 +169,16 @@ impl Inbox {
                 let mut queue = self.lock();
                 let found = match express {
                     false => {
-                        let operates = queue.operating < self.operators;
-                        !queue.jobs.is_empty() || (operates && !queue.behind.is_empty())
+                        let may_scan = queue.scanning < self.max_scanning;
+                        !queue.jobs.is_empty() || (may_scan && !queue.scans.is_empty())
                     }
-                    true => queue.idle == 0 && queue.jobs.iter().any(|job| queue.passes(job)),
+                    true => queue.idle == 0 && queue.jobs.iter().any(|job| queue.is_express(job)),
                 };
                 if found {
                     return true;
                 }
-                if queue.closed && queue.jobs.is_empty() && queue.behind.is_empty() {
-                    // The other lanes sleep on the same bells.
+                if queue.closed && queue.jobs.is_empty() && queue.scans.is_empty() {
+                    // The other lanes wait for the same notification.
                     self.filled.notify_one();
                     self.express.notify_one();
                     return false;
@@ -185,19 +186,19 @@ impl Inbox {
                 queue.idle += usize::from(!express);
                 (!express).then(|| Idle(self))
             };
-            let bell = if express { &self.express } else { &self.filled };
-            bell.notified().await;
+            let notify = if express { &self.express } else { &self.filled };
+            notify.notified().await;
         }
     }
 
     /// Takes what waits, oldest first, within the bounds: of each topic and of all. What was put in together is taken
-    /// together, and what is left of a topic stays in its order. The express lane takes nothing of a busy topic. What nobody
-    /// waits for any more is dropped.
+    /// together, and what is left of a topic stays in its order. The express lane takes nothing of a busy topic. What
+    /// nobody waits for any more is dropped.
     pub fn take(&self, express: bool) -> Taken<'_> {
         let mut queue = self.lock();
-        let mut jobs = Vec::with_capacity(queue.jobs.len().min(TAKE));
+        let mut jobs = Vec::with_capacity(queue.jobs.len().min(MAX_MESSAGES));
         let mut left = VecDeque::new();
-        let mut shares: HashMap<TopicMark, Share> = HashMap::new();
+        let mut shares: HashMap<TopicId, Share> = HashMap::new();
         let (mut messages, mut bytes) = (0, 0);
         // When the job before came, and whether it was taken.
         let mut before: Option<(Instant, bool)> = None;
@@ -205,62 +206,62 @@ impl Inbox {
             if job.is_abandoned() {
                 continue;
             }
-            let together = before.filter(|(since, _)| *since == job.since());
-            if together.is_none() && (messages >= TAKE || bytes >= TAKE_BYTES) {
+            let together = before.filter(|(since, _)| *since == job.since);
+            if together.is_none() && (messages >= MAX_MESSAGES || bytes >= MAX_BYTES) {
                 left.push_back(job);
                 break;
             }
-            let load = job.load();
-            let share = load.topic.and_then(|topic| shares.get(&topic).copied());
+            let share = job.topic.and_then(|topic| shares.get(&topic).copied());
             let mut share = share.unwrap_or_default();
-            let fits = share.has_room(load.grants) && (!express || queue.passes(&job));
+            let fits = share.has_room(job.phase) && (!express || queue.is_express(&job));
             let take = together.map_or(fits, |(_, taken)| taken);
-            before = Some((job.since(), take));
-            if take {
-                match load.grants {
-                    true => share.granted += load.messages,
-                    false => share.other += load.messages,
-                }
-                if let Some(topic) = load.topic {
-                    shares.insert(topic, share);
-                }
-                messages += load.messages;
-                bytes += load.bytes;
-                jobs.push(job);
-            } else {
+            before = Some((job.since, take));
+            if !take {
                 left.push_back(job);
+                continue;
             }
+            let load = job.load();
+            match job.phase {
+                Phase::Grant => share.granted += load.messages,
+                _ => share.other += load.messages,
+            }
+            if let Some(topic) = job.topic {
+                shares.insert(topic, share);
+            }
+            messages += load.messages;
+            bytes += load.bytes;
+            jobs.push(job);
         }
         left.append(&mut queue.jobs);
         queue.jobs = left;
-        let operates = !express && self.take_behind(&mut queue, &mut jobs);
+        let scans = !express && self.take_scans(&mut queue, &mut jobs);
         let topics: Vec<_> = shares.into_keys().collect();
         for topic in &topics {
             *queue.busy.entry(*topic).or_default() += 1;
         }
-        if !queue.jobs.is_empty() || !queue.behind.is_empty() {
+        if !queue.jobs.is_empty() || !queue.scans.is_empty() {
             self.filled.notify_one();
         }
-        Taken { jobs, inbox: self, topics, operates }
+        Taken { jobs, inbox: self, topics, scans }
     }
 
-    /// Takes some of what looks and operates, where it is its turn.
-    fn take_behind(&self, queue: &mut Queue, jobs: &mut Vec<Job>) -> bool {
-        let waited = queue.behind.front().is_some_and(|job| job.since().elapsed() >= BEHIND_WAITS);
-        if queue.operating >= self.operators || !(jobs.is_empty() || waited) {
+    /// Takes some scans, where it is their turn.
+    fn take_scans(&self, queue: &mut Queue, jobs: &mut Vec<Job>) -> bool {
+        let waited = queue.scans.front().is_some_and(|job| job.since.elapsed() >= SCAN_PATIENCE);
+        if queue.scanning >= self.max_scanning || !(jobs.is_empty() || waited) {
             return false;
         }
         let taken = jobs.len();
-        while jobs.len() < taken + TAKE_BEHIND {
-            match queue.behind.pop_front() {
+        while jobs.len() < taken + MAX_SCANS {
+            match queue.scans.pop_front() {
                 Some(job) if job.is_abandoned() => {}
                 Some(job) => jobs.push(job),
                 None => break,
             }
         }
-        let operates = jobs.len() > taken;
-        queue.operating += usize::from(operates);
-        operates
+        let scans = jobs.len() > taken;
+        queue.scanning += usize::from(scans);
+        scans
     }
 
     /// Refuses what has waited longer than `limit`: it was not sent and will not be.
@@ -268,15 +269,15 @@ impl Inbox {
         let late: Vec<_> = {
             let mut queue = self.lock();
             let late = |jobs: &VecDeque<Job>| {
-                jobs.iter().take_while(|job| job.since().elapsed() >= limit).count()
+                jobs.iter().take_while(|job| job.since.elapsed() >= limit).count()
             };
-            let (jobs, behind) = (late(&queue.jobs), late(&queue.behind));
+            let (jobs, scans) = (late(&queue.jobs), late(&queue.scans));
             if seeded::bug("sent after 503") {
                 queue.jobs.iter_mut().take(jobs).for_each(Job::refuse_and_keep);
                 return;
             }
             let mut refused: Vec<_> = queue.jobs.drain(..jobs).collect();
-            refused.extend(queue.behind.drain(..behind));
+            refused.extend(queue.scans.drain(..scans));
             refused
         };
         late.into_iter().for_each(Job::refuse);
@@ -289,7 +290,7 @@ impl Inbox {
         self.express.notify_one();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
         // Nothing in here panics half way through a change.
         self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

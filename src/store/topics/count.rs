@@ -1,13 +1,17 @@
-//! count_topic and forecast_topic: what a topic holds, in numbers.
+//! count_topic: what a topic holds, in numbers.
 
-use super::{
-    alone::Alone,
-    call::Context,
-    registry::Topic,
-    reply::{CallError, Fields, int},
-    scripts::{self, Script},
+use super::MAX_LOOKS;
+use crate::{
+    error::Error,
+    model::{Millis, TopicName},
+    store::{
+        Store,
+        batch::{CallContext, Phase, SingleOp},
+        registry::Topic,
+        reply::{CallError, Fields, int},
+        scripts::{self, Script},
+    },
 };
-use crate::model::Millis;
 use deadpool_redis::redis::{Cmd, Value};
 use std::sync::Arc;
 
@@ -54,11 +58,28 @@ pub struct TopicSnapshot {
     pub(crate) more: bool,
 }
 
+impl Store {
+    /// The topic of this name, and what it holds.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn topic(&self, name: &TopicName) -> Result<(Arc<Topic>, TopicSnapshot), Error> {
+        let mut looks = 0;
+        loop {
+            let (topic, snapshot) = self.on_topic(name, || CountTopic).await?;
+            looks += 1;
+            if !snapshot.more || looks == MAX_LOOKS {
+                topic.sweep_by(self.now(), snapshot.more.then(|| self.now()));
+                return Ok((topic, snapshot));
+            }
+        }
+    }
+}
+
 pub(crate) struct CountTopic;
 
-impl Alone for CountTopic {
-    type Answer = TopicSnapshot;
-    const BEHIND: bool = true;
+impl SingleOp for CountTopic {
+    type Output = TopicSnapshot;
+    const PHASE: Phase = Phase::Scan;
 
     fn script() -> &'static Script {
         &scripts::COUNT_TOPIC
@@ -72,7 +93,7 @@ impl Alone for CountTopic {
     fn read(
         &self,
         _: &Arc<Topic>,
-        context: &mut Context<'_>,
+        context: &mut CallContext<'_>,
         reply: Value,
     ) -> Result<TopicSnapshot, CallError> {
         let mut fields = Fields::of(reply)?;
@@ -97,44 +118,5 @@ impl Alone for CountTopic {
             totals,
             more,
         })
-    }
-}
-
-/// Some buckets of a forecast.
-pub(crate) struct Forecast {
-    /// Where the first begins; `None` for now.
-    pub from: Option<Millis>,
-    pub bucket_ms: Millis,
-    pub buckets: u64,
-}
-
-impl Alone for Forecast {
-    /// Where the first bucket begins, and the counts.
-    type Answer = (Millis, Vec<i64>);
-    const BEHIND: bool = true;
-
-    fn script() -> &'static Script {
-        &scripts::FORECAST_TOPIC
-    }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        topic.keys.write_all(command);
-        command.arg(&topic.word).arg(self.from.map(|from| from.to_string()).unwrap_or_default());
-        command.arg(self.bucket_ms).arg(self.buckets);
-    }
-
-    fn read(
-        &self,
-        _: &Arc<Topic>,
-        _: &mut Context<'_>,
-        reply: Value,
-    ) -> Result<Self::Answer, CallError> {
-        let mut fields = Fields::of(reply)?;
-        let from = fields.int()?;
-        let mut counts = Vec::with_capacity(fields.len());
-        while !fields.is_empty() {
-            counts.push(fields.int()?);
-        }
-        Ok((from, counts))
     }
 }

@@ -1,24 +1,25 @@
-//! The replies to requests that have a call to themselves.
+//! The replies to single operations.
 
 use super::*;
 use crate::{
     model::{MAX_EVENTS, MessageId, State},
     store::{
-        Which,
-        alone::Alone,
-        bulk::{Close, Pause, PurgeSome, RedriveSome, Sweep},
-        counts::{CountTopic, Forecast},
+        batch::SingleOp,
         dead_letters::TakeDead,
-        inspect::{Delete, Exists, Get, RedriveMessage, Update, Updated},
-        list::ListSome,
-        types::{MessageSnapshot, MessageUpdate},
+        delete::Delete,
+        get::{Exists, Get},
+        redrive_message::RedriveMessage,
+        sweeps::Sweep,
+        topics::{Close, CountTopic, Forecast, ListSome, Pause, PurgeSome, RedriveSome},
+        types::{MessageRef, MessageSnapshot, MessageUpdate},
+        update::{Update, Updated},
     },
 };
 
 /// Reads a reply to this request.
-fn answer<A: Alone>(verb: &A, settings: TopicSettings, reply: Value) -> Option<A::Answer> {
+fn answer<S: SingleOp>(op: &S, settings: TopicSettings, reply: Value) -> Option<S::Output> {
     let topic = topic(settings);
-    context(|context| verb.read(&topic, context, reply)).ok()
+    context(|context| op.read(&topic, context, reply)).ok()
 }
 
 fn id() -> MessageId {
@@ -56,7 +57,7 @@ proptest! {
 
     #[test]
     fn get(settings in settings(), reply in reply((num(), snapshot()).prop_map(|(now, found)| array(vec![now, found])))) {
-        if let Some(Some(found)) = answer(&Get(Which::Id(id())), settings, reply) {
+        if let Some(Some(found)) = answer(&Get(MessageRef::Id(id())), settings, reply) {
             sound(&found)?;
         }
     }
@@ -69,7 +70,7 @@ proptest! {
             1 => words(),
         ]),
     ) {
-        let update = Update { which: Which::Id(id()), update: MessageUpdate::default(), body: None };
+        let update = Update { message: MessageRef::Id(id()), update: MessageUpdate::default(), body: None };
         if let Some(Updated::Done(found)) = answer(&update, settings.clone(), reply.clone()) {
             sound(&found)?;
         }
@@ -80,7 +81,7 @@ proptest! {
 
     #[test]
     fn one_word(settings in settings(), reply in reply(words())) {
-        answer(&Delete { which: Which::Id(id()), force: true }, settings.clone(), reply.clone());
+        answer(&Delete { message: MessageRef::Id(id()), force: true }, settings.clone(), reply.clone());
         answer(&Exists(id()), settings.clone(), reply.clone());
         answer(&Pause(false), settings.clone(), reply.clone());
         answer(&Close { force: true, mark_ms: 1 }, settings, reply);
@@ -120,8 +121,8 @@ proptest! {
             array(vec![now, more, most, array(places), array(extras), array(bodies), ttl])
         })),
     ) {
-        let verb = ListSome { state, limit: 5, after: None, body_bytes: bodies.then_some(100) };
-        if let Some(some) = answer(&verb, settings, reply) {
+        let list = ListSome { state, limit: 5, after: None, body_bytes: bodies.then_some(100) };
+        if let Some(some) = answer(&list, settings, reply) {
             prop_assert!(some.items.iter().all(|item| item.message.attempts_left >= 0));
         }
     }

@@ -1,0 +1,313 @@
+//! Requests of any kind: in the inbox as a [`Job`], on their way to Redis as part of a [`Call`].
+
+use super::{
+    super::{registry::Topic, reply::CallError, scripts::Script},
+    CallContext, GROUP_BYTES, GROUP_MESSAGES, Op, Phase,
+};
+use crate::seeded;
+use deadpool_redis::redis::{Cmd, Value, cmd};
+use std::{
+    any::{Any, TypeId},
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Instant,
+};
+use tokio::sync::oneshot;
+
+/// Where the answer to a request arrives.
+pub(in crate::store) type Answered<T> = oneshot::Receiver<Result<T, CallError>>;
+
+/// Tells topics from each other, and holds nothing of them.
+pub(super) type TopicId = usize;
+
+/// A request in the inbox.
+pub(super) struct Job {
+    /// When it came: what waits too long is refused and not sent.
+    pub since: Instant,
+    pub phase: Phase,
+    /// The topic that it works on, if it is one of those that share calls.
+    pub topic: Option<TopicId>,
+    kind: TypeId,
+    request: Box<dyn AnyRequest>,
+}
+
+/// What a request adds to what a lane takes.
+pub(super) struct Load {
+    pub bytes: usize,
+    pub messages: usize,
+}
+
+impl Job {
+    /// A request that came at `since`, and where its answer arrives.
+    pub fn new<O: Op>(topic: &Arc<Topic>, op: O, since: Instant) -> (Self, Answered<O::Output>) {
+        let (answer, answered) = oneshot::channel();
+        (
+            Self::of(Request {
+                op,
+                topic: topic.clone(),
+                caller: Caller { since, answer: Some(answer) },
+            }),
+            answered,
+        )
+    }
+
+    /// A command of no script, and where its answer arrives.
+    pub fn command(command: Cmd) -> (Self, Answered<Value>) {
+        let (answer, answered) = oneshot::channel();
+        let request = Box::new(Command { command, answer });
+        let (since, kind) = (Instant::now(), TypeId::of::<Command>());
+        (Self { since, phase: Phase::Write, topic: None, kind, request }, answered)
+    }
+
+    fn of<O: Op>(request: Request<O>) -> Self {
+        Self {
+            since: request.caller.since,
+            phase: O::PHASE,
+            topic: O::GROUPED.then(|| Arc::as_ptr(&request.topic).addr()),
+            kind: TypeId::of::<O>(),
+            request: Box::new(request),
+        }
+    }
+
+    pub fn load(&self) -> Load {
+        self.request.load()
+    }
+
+    /// Has the caller gone who waited for its answer?
+    pub fn is_abandoned(&self) -> bool {
+        self.request.is_abandoned()
+    }
+
+    /// Answers a request that was never sent.
+    pub fn refuse(self) {
+        self.request.into_call().refuse();
+    }
+
+    /// A seeded bug: a publish is answered that nothing was sent, and goes on waiting to be sent.
+    pub fn refuse_and_keep(&mut self) {
+        self.request.refuse_and_keep();
+    }
+}
+
+/// Puts jobs together into calls, in the order in which they are to be sent.
+pub(super) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
+    let mut calls: Vec<(Phase, Box<dyn Call>)> = Vec::new();
+    // Where the call is that requests of one kind for one topic still join.
+    let mut open: HashMap<(TypeId, TopicId), usize> = HashMap::new();
+    for Job { phase, topic, kind, mut request, .. } in jobs {
+        if let Some(topic) = topic {
+            let at = open.entry((kind, topic)).or_insert(calls.len());
+            if let Some((_, call)) = calls.get_mut(*at) {
+                match call.add(request) {
+                    Ok(()) => continue,
+                    Err(full) => request = full,
+                }
+            }
+            *at = calls.len();
+        }
+        calls.push((phase, request.into_call()));
+    }
+    calls.sort_by_key(|(phase, _)| *phase);
+    calls.into_iter().map(|(_, call)| call).collect()
+}
+
+/// A request of any kind.
+pub(super) trait AnyRequest: Any + Send + Sync {
+    fn load(&self) -> Load;
+    fn is_abandoned(&self) -> bool;
+    fn refuse_and_keep(&mut self);
+    /// A call for this request, which others may join.
+    fn into_call(self: Box<Self>) -> Box<dyn Call>;
+}
+
+/// A call of any kind, ready to be sent.
+pub(super) trait Call: Send + Sync {
+    /// The script that it calls, if it is one that Redis may have to be told of.
+    fn script(&self) -> Option<&'static Script>;
+    /// Takes a request in if it fits, else gives it back.
+    fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>>;
+    /// The command to send.
+    fn command(&self, context: &CallContext<'_>) -> Cmd;
+    /// Hands out what came back.
+    fn finish(self: Box<Self>, context: &mut CallContext<'_>, result: Result<Value, CallError>);
+    /// Answers all of its requests that nothing was sent.
+    fn refuse(self: Box<Self>);
+}
+
+/// Who made a request.
+struct Caller<T> {
+    since: Instant,
+    /// `None` once it was answered by a seeded bug.
+    answer: Option<oneshot::Sender<Result<T, CallError>>>,
+}
+
+impl<T> Caller<T> {
+    fn answer(self, answer: Result<T, CallError>) {
+        if let Some(caller) = self.answer {
+            // A caller that is gone drops the answer, which knows what to do then (see `Grants`).
+            let _ = caller.send(answer);
+        }
+    }
+}
+
+/// One request of an [`Op`].
+struct Request<O: Op> {
+    op: O,
+    topic: Arc<Topic>,
+    caller: Caller<O::Output>,
+}
+
+impl<O: Op> AnyRequest for Request<O> {
+    fn load(&self) -> Load {
+        Load { bytes: self.op.bytes(), messages: self.op.share(&self.topic) }
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.caller.answer.as_ref().is_some_and(oneshot::Sender::is_closed)
+    }
+
+    fn refuse_and_keep(&mut self) {
+        if O::script().name == "publish"
+            && let Some(answer) = self.caller.answer.take()
+        {
+            let _ = answer.send(Err(CallError::Unavailable));
+        }
+    }
+
+    fn into_call(self: Box<Self>) -> Box<dyn Call> {
+        let mut group = Group {
+            topic: self.topic.clone(),
+            ops: Vec::new(),
+            callers: Vec::new(),
+            bytes: 0,
+            messages: 0,
+            conflicts: HashSet::new(),
+        };
+        group.push(*self);
+        Box::new(group)
+    }
+}
+
+/// Requests of one kind for one topic that go to Redis in one call.
+struct Group<O: Op> {
+    topic: Arc<Topic>,
+    ops: Vec<O>,
+    /// Who made them, in the same order.
+    callers: Vec<Caller<O::Output>>,
+    bytes: usize,
+    messages: usize,
+    conflicts: HashSet<u64>,
+}
+
+impl<O: Op> Group<O> {
+    fn has_room(&self, op: &O) -> bool {
+        self.bytes + op.bytes() <= GROUP_BYTES
+            && self.messages + op.messages() <= GROUP_MESSAGES
+            && !op.conflicts().iter().flatten().any(|hash| self.conflicts.contains(hash))
+    }
+
+    fn push(&mut self, request: Request<O>) {
+        let Request { op, caller, .. } = request;
+        self.bytes += op.bytes();
+        self.messages += op.messages();
+        self.conflicts.extend(op.conflicts().into_iter().flatten());
+        self.ops.push(op);
+        self.callers.push(caller);
+    }
+}
+
+impl<O: Op> Call for Group<O> {
+    fn script(&self) -> Option<&'static Script> {
+        Some(O::script())
+    }
+
+    fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>> {
+        let own = (&*request as &dyn Any).downcast_ref::<Request<O>>();
+        if !own.is_some_and(|request| self.has_room(&request.op)) {
+            return Err(request);
+        }
+        if let Ok(request) = (request as Box<dyn Any>).downcast::<Request<O>>() {
+            self.push(*request);
+        }
+        Ok(())
+    }
+
+    fn command(&self, context: &CallContext<'_>) -> Cmd {
+        let mut command = cmd("EVALSHA");
+        command.arg(O::script().sha());
+        O::write(&self.ops, &self.topic, context, &mut command);
+        command
+    }
+
+    fn finish(self: Box<Self>, context: &mut CallContext<'_>, result: Result<Value, CallError>) {
+        let Self { ops, topic, callers, .. } = *self;
+        let size = ops.len();
+        context.backend.metrics.observe_group(O::script().name, size);
+        let outcome = result.and_then(|reply| O::read(&ops, &topic, context, reply));
+        let mut answers: Vec<_> = match outcome {
+            Ok(answers) if answers.len() == size => answers,
+            Ok(_) => (0..size).map(|_| Err(CallError::Internal)).collect(),
+            Err(error) => (0..size).map(|_| Err(error)).collect(),
+        };
+        if seeded::bug("answers swapped") {
+            answers.rotate_left(1);
+        }
+        for ((op, caller), answer) in ops.into_iter().zip(callers).zip(answers) {
+            match answer {
+                Err(CallError::Again) => {
+                    let topic = topic.clone();
+                    context.again.push(Job::of(Request { op, topic, caller }));
+                }
+                answer => caller.answer(answer),
+            }
+        }
+    }
+
+    fn refuse(self: Box<Self>) {
+        self.callers.into_iter().for_each(|caller| caller.answer(Err(CallError::Unavailable)));
+    }
+}
+
+/// A single command of no script, such as a read of the registry.
+struct Command {
+    command: Cmd,
+    answer: oneshot::Sender<Result<Value, CallError>>,
+}
+
+impl AnyRequest for Command {
+    fn load(&self) -> Load {
+        Load { bytes: 0, messages: 1 }
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    fn refuse_and_keep(&mut self) {}
+
+    fn into_call(self: Box<Self>) -> Box<dyn Call> {
+        self
+    }
+}
+
+impl Call for Command {
+    fn script(&self) -> Option<&'static Script> {
+        None
+    }
+
+    fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>> {
+        Err(request)
+    }
+
+    fn command(&self, _: &CallContext<'_>) -> Cmd {
+        self.command.clone()
+    }
+
+    fn finish(self: Box<Self>, _: &mut CallContext<'_>, result: Result<Value, CallError>) {
+        let _ = self.answer.send(result);
+    }
+
+    fn refuse(self: Box<Self>) {
+        let _ = self.answer.send(Err(CallError::Unavailable));
+    }
+}

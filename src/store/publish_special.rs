@@ -1,0 +1,152 @@
+//! publish_special: stores messages that name more than when they are due, one after another.
+
+use super::{
+    batch::{CallContext, Op},
+    publish::{LARGE_BODY_BYTES, Outcome},
+    registry::Topic,
+    reply::{CallError, Fields},
+    scripts::{self, Script},
+    types::{Due, MessageOptions, OnDuplicate, Published},
+};
+use crate::{
+    error::Error,
+    model::{Backoff, Member, MessageId, State},
+    seeded,
+};
+use bytes::Bytes;
+use deadpool_redis::redis::{Cmd, Value};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+/// A message to store that names more than when it is due.
+pub(crate) struct PublishSpecial {
+    pub id: MessageId,
+    /// The encoded body.
+    pub body: Bytes,
+    pub due: Due,
+    pub options: MessageOptions,
+    /// It comes in whatever the topic's bound; it has no key.
+    pub copy: bool,
+    /// The topic has a bound.
+    pub bounded: bool,
+}
+
+fn hash(kind: u8, key: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (kind, key).hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Op for PublishSpecial {
+    type Output = Outcome;
+
+    fn script() -> &'static Script {
+        &scripts::PUBLISH_SPECIAL
+    }
+
+    fn bytes(&self) -> usize {
+        let MessageOptions { backoff, key, idempotency, .. } = &self.options;
+        let policy = match backoff {
+            // What a delay takes as text.
+            Some(Backoff::Schedule { delays_ms }) => 16 * delays_ms.len(),
+            _ => 0,
+        };
+        let key = key.as_ref().map_or(0, |key| key.name.len());
+        self.body.len() + policy + key + idempotency.as_ref().map_or(0, |it| it.key.len())
+    }
+
+    /// Each costs Redis as much as several plain ones, more so where it may have to make room.
+    fn messages(&self) -> usize {
+        if self.bounded { 4 } else { 2 }
+    }
+
+    fn conflicts(&self) -> [Option<u64>; 2] {
+        let MessageOptions { key, idempotency, .. } = &self.options;
+        if seeded::bug("keys read first") {
+            return [None, None];
+        }
+        [
+            key.as_ref().map(|key| hash(0, key.name.as_bytes())),
+            idempotency.as_ref().map(|idempotency| hash(1, &idempotency.key)),
+        ]
+    }
+
+    fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
+        topic.keys.write_all(command);
+        let large = group.iter().any(|publish| publish.body.len() > LARGE_BODY_BYTES);
+        command.arg(&topic.word).arg(group.len()).arg(u8::from(large));
+        for Self { id, body, due, options, copy, .. } in group {
+            command.arg(&id.member()[..]).arg(due.to_script()).arg(&body[..]).arg(options.priority);
+            match options.ttl_ms {
+                Some(ttl) => command.arg(ttl),
+                None => command.arg(""),
+            };
+            match &options.key {
+                Some(key) => command.arg(&key.name).arg(match key.on_duplicate {
+                    OnDuplicate::Return => "return",
+                    OnDuplicate::Reject => "reject",
+                    OnDuplicate::Replace => "replace",
+                }),
+                None => command.arg("").arg(if *copy { "copy" } else { "" }),
+            };
+            command.arg(options.extra());
+            match &options.idempotency {
+                Some(idempotency) => command
+                    .arg(&idempotency.key[..])
+                    .arg(format!("{:016x}", idempotency.fingerprint))
+                    .arg(idempotency.window_in(&topic.settings)),
+                None => command.arg("").arg("").arg(""),
+            };
+        }
+    }
+
+    fn read(
+        group: &[Self],
+        topic: &Arc<Topic>,
+        context: &mut CallContext<'_>,
+        reply: Value,
+    ) -> Result<Vec<Result<Outcome, CallError>>, CallError> {
+        let mut fields = Fields::of(reply)?;
+        let now = context.read_wake(topic, &mut fields)?;
+        topic.counters.expired.inc_by(fields.int()? as u64);
+        let mut outcomes = Vec::with_capacity(group.len());
+        for Self { options, .. } in group {
+            let code = fields.int()?;
+            let (member, state, at) = (fields.bytes()?, fields.text()?, fields.int()?);
+            outcomes.push(Ok(match code {
+                0..=2 => {
+                    let member: Member = member[..].try_into().map_err(|_| CallError::Internal)?;
+                    let id = MessageId::from_member(&member, topic.route);
+                    let state = State::from_word(&state).ok_or(CallError::Internal)?;
+                    match code {
+                        0 => topic.counters.published.inc(),
+                        2 => topic.counters.replaced.inc(),
+                        _ => 0,
+                    };
+                    if code != 1 {
+                        let ttl = options.ttl_ms.or(topic.settings.ttl_ms);
+                        topic.sweep_by(now, ttl.map(|ttl| at.saturating_add(ttl)));
+                    }
+                    if let Some(idempotency) = &options.idempotency {
+                        let window = idempotency.window_in(&topic.settings);
+                        topic.sweep_by(now, Some(now.saturating_add(window)));
+                    }
+                    let due_at = (state != State::Leased).then_some(at);
+                    Ok(Published { id, state, due_at, duplicate: code != 0 })
+                }
+                3 => Err(Error::DuplicateKey),
+                4 => Err(Error::MessageLeased),
+                5 => Err(Error::IdempotencyKeyReused),
+                6 => Err(Error::TopicFull),
+                7 => {
+                    outcomes.push(Err(CallError::Again));
+                    continue;
+                }
+                _ => return Err(CallError::Internal),
+            }));
+        }
+        Ok(outcomes)
+    }
+}
