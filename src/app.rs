@@ -7,6 +7,7 @@ use crate::{
         access::{Access, AccessError},
         server,
     },
+    longpoll::LongPolls,
     loops::{
         callbacks::{Caller, Sending, send_callbacks},
         keep_house, tick_schedules,
@@ -17,7 +18,6 @@ use crate::{
         ConnectError, Store, StoreOptions,
         embedded::{EmbeddedRedis, Options, StartError},
     },
-    waiting::WaitingRooms,
 };
 use rustix::process::{Resource, getrlimit};
 use std::{
@@ -149,7 +149,7 @@ async fn serve(
     if let Err(error) = store.upgrade_callbacks().await {
         tracing::warn!(%error, "the topic of callbacks keeps what it delivered only after the next start");
     }
-    let rooms = WaitingRooms::open(store.clone(), metrics.clone(), woken).await;
+    let polls = LongPolls::start(store.clone(), metrics.clone(), woken).await;
     let drain = Duration::from_millis(config.drain_timeout_ms);
     let (stopping, is_stopping) = watch::channel(false);
     access.warn(config.listen);
@@ -164,7 +164,7 @@ async fn serve(
         access,
         addresses.clone(),
         store.clone(),
-        rooms.clone(),
+        polls.clone(),
         metrics.clone(),
         sizes,
         is_stopping,
@@ -188,9 +188,9 @@ async fn serve(
     };
     let no_more_calls = CancellationToken::new();
     let callbacks = caller.map(|caller| {
-        let (store, rooms) = (store.clone(), rooms.clone());
+        let (store, polls) = (store.clone(), polls.clone());
         let longest = Duration::from_millis(config.callback_max_timeout_ms);
-        let sending = Sending { store, rooms, metrics, caller, secrets, longest, drain };
+        let sending = Sending { store, polls, metrics, caller, secrets, longest, drain };
         let stopping = no_more_calls.clone();
         let part = move || send_callbacks(sending.clone(), stopping.clone());
         tokio::spawn(async move { background.keep("callbacks", part).await })
@@ -207,7 +207,7 @@ async fn serve(
         tracing::info!("stopping");
         stopping.send_replace(true);
         no_more_calls.cancel();
-        rooms.close();
+        polls.close();
         // The server may be gone only after this.
         let _ = stop_serving.send(());
     };

@@ -243,7 +243,7 @@ pub(super) async fn serve(
         }
         is_cut = true;
     };
-    let (acked, grants) = tokio::join!(acked, state.rooms.lease_until(topics, want, wait, cut));
+    let (acked, grants) = tokio::join!(acked, state.polls.lease_until(topics, want, wait, cut));
     let outcomes = acks
         .iter()
         .zip(acked)
@@ -339,12 +339,12 @@ fn leased_message<'a>(
         },
         key: message.key.as_deref(),
         priority: message.priority,
-        attempt: message.seal.attempt,
+        attempt: message.claims.attempt,
         attempts_left: message.attempts_left,
         published_at: Instant(message.id.published()),
         due_at: Instant(message.due_at),
-        lease_token: store.token(&message.id, &message.seal),
-        lease_ms: (message.lease_expires_at - now.max(message.seal.granted_at)).max(0),
+        lease_token: store.token(&message.id, &message.claims),
+        lease_ms: (message.lease_expires_at - now.max(message.claims.granted_at)).max(0),
         lease_expires_at: Instant(message.lease_expires_at),
     })
 }

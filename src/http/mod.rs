@@ -47,7 +47,7 @@ mod topics;
 mod update;
 mod values;
 
-use crate::{metrics::Metrics, model::AddressGuard, store::Store, waiting::WaitingRooms};
+use crate::{longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::Store};
 pub use connections::most as most_connections;
 pub use dead_letter::dead_letter;
 
@@ -77,7 +77,7 @@ pub struct Inner {
     access: Access,
     addresses: Arc<AddressGuard>,
     store: Store,
-    rooms: WaitingRooms,
+    polls: LongPolls,
     metrics: Arc<Metrics>,
     max_body_bytes: usize,
     budget: Arc<Budget>,
@@ -169,14 +169,14 @@ pub fn document(version: openapi::Version) -> Result<String, serde_json::Error> 
     openapi::to_text(&routes_and_document().1, version)
 }
 
-/// The service: all routes over `store` and `rooms`, for whom `access` lets in, with callbacks to where `addresses` lets them, with what stands around them.
+/// The service: all routes over `store` and `polls`, for whom `access` lets in, with callbacks to where `addresses` lets them, with what stands around them.
 ///
 /// Errors: as [`document`].
 pub fn router(
     access: Access,
     addresses: Arc<AddressGuard>,
     store: Store,
-    rooms: WaitingRooms,
+    polls: LongPolls,
     metrics: Arc<Metrics>,
     sizes: Sizes,
     stopping: watch::Receiver<bool>,
@@ -187,7 +187,7 @@ pub fn router(
         access,
         addresses,
         store,
-        rooms,
+        polls,
         metrics,
         // What never finds room is too large.
         max_body_bytes: sizes.body.min(budget.largest()),

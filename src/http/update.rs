@@ -14,7 +14,7 @@ use super::{
         BodyProblems, CommonProblems, MessageProblems, Problem, RedisProblems, UpdateProblems,
     },
 };
-use crate::store::{MessageUpdate, Which};
+use crate::store::{MessageRef, MessageUpdate};
 use axum::{
     extract::State,
     response::{IntoResponse, Response},
@@ -86,13 +86,13 @@ pub async fn update_message(
     query: Query,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    update(&state, Which::Id(id), &query, &payload).await
+    update(&state, MessageRef::Id(id), &query, &payload).await
 }
 
 /// Changes the message that `which` names.
 pub(super) async fn update(
     state: &AppState,
-    which: Which,
+    which: MessageRef,
     query: &Query,
     payload: &Payload,
 ) -> Result<Response, Problem> {

@@ -31,7 +31,7 @@ pub use masking::{
 pub use push::*;
 pub use schedule::*;
 pub use settings::*;
-pub use token::{Epoch, Seal, TOKEN_MAX_CHARS, TokenKey};
+pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName};
 
 /// Where a message stands in its life. `delayed`: not due yet. `ready`: due, waiting for a consumer. `leased`: held by a

@@ -52,7 +52,7 @@ impl fmt::Display for Epoch {
 
 /// What a token says about the grant that it proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seal {
+pub struct LeaseClaims {
     /// Number of the grant, 1 for the first; never used twice for one message.
     pub attempt: u32,
     /// In which epoch of Redis it was granted: after a power loss or a failover Redis may have forgotten a grant and give
@@ -75,19 +75,19 @@ impl TokenKey {
     }
 
     /// The token (34 characters) for a grant of `id`.
-    pub fn seal(&self, id: &MessageId, seal: &Seal) -> String {
+    pub fn seal(&self, id: &MessageId, claims: &LeaseClaims) -> String {
         let mut bytes = [0; FACTS + TAG];
-        bytes[..4].copy_from_slice(&seal.attempt.to_be_bytes());
-        bytes[4..10].copy_from_slice(&seal.epoch.0.to_be_bytes()[2..]);
-        bytes[10..16].copy_from_slice(&seal.granted_at.to_be_bytes()[2..]);
-        bytes[16] = seal.last.into();
+        bytes[..4].copy_from_slice(&claims.attempt.to_be_bytes());
+        bytes[4..10].copy_from_slice(&claims.epoch.0.to_be_bytes()[2..]);
+        bytes[10..16].copy_from_slice(&claims.granted_at.to_be_bytes()[2..]);
+        bytes[16] = claims.last.into();
         let tag = self.tag(id, &bytes[..FACTS]);
         bytes[FACTS..].copy_from_slice(&tag.to_be_bytes());
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
     /// What `token` says, if it was sealed for `id` with this key.
-    pub fn open(&self, id: &MessageId, token: &str) -> Option<Seal> {
+    pub fn open(&self, id: &MessageId, token: &str) -> Option<LeaseClaims> {
         let mut bytes = [0; FACTS + TAG];
         let decoded = URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()?;
         let facts = decoded.checked_sub(TAG)?;
@@ -104,7 +104,7 @@ impl TokenKey {
         let (attempt, rest) = facts.split_at(4);
         let (epoch, rest) = rest.split_at(epoch_bytes);
         let number = |bytes: &[u8]| bytes.iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
-        Some(Seal {
+        Some(LeaseClaims {
             attempt: number(attempt) as u32,
             epoch: Epoch(number(epoch)),
             granted_at: number(&rest[..6]) as Millis,
@@ -137,7 +137,7 @@ mod tests {
         MessageId::new(1_763_700_000_123, route, tail)
     }
 
-    const SEAL: Seal = Seal {
+    const CLAIMS: LeaseClaims = LeaseClaims {
         attempt: 70_000,
         epoch: Epoch(0xdead_beef_cafe),
         granted_at: 1_763_700_000_456,
@@ -147,9 +147,9 @@ mod tests {
     #[test]
     fn a_token_opens_for_its_own_message_and_key_only() {
         let key = TokenKey::new([7; 16]);
-        let token = key.seal(&id(1), &SEAL);
+        let token = key.seal(&id(1), &CLAIMS);
         assert!(token.len() <= TOKEN_MAX_CHARS);
-        assert_eq!(key.open(&id(1), &token), Some(SEAL));
+        assert_eq!(key.open(&id(1), &token), Some(CLAIMS));
         assert_eq!(key.open(&id(2), &token), None);
         assert_eq!(TokenKey::new([8; 16]).open(&id(1), &token), None);
     }
@@ -157,14 +157,15 @@ mod tests {
     #[test]
     fn a_token_of_version_1_opens_as_one_of_the_epoch_that_its_run_became() {
         let key = TokenKey::new([7; 16]);
-        let mut bytes = [&SEAL.attempt.to_be_bytes()[..], &0xdead_beef_u32.to_be_bytes()].concat();
-        bytes.extend_from_slice(&SEAL.granted_at.to_be_bytes()[2..]);
+        let mut bytes =
+            [&CLAIMS.attempt.to_be_bytes()[..], &0xdead_beef_u32.to_be_bytes()].concat();
+        bytes.extend_from_slice(&CLAIMS.granted_at.to_be_bytes()[2..]);
         bytes.push(1);
         bytes.extend_from_slice(&key.tag(&id(1), &bytes).to_be_bytes());
         let token = URL_SAFE_NO_PAD.encode(bytes);
         assert_eq!(token.len(), 31);
         let epoch = Epoch(0xdead_beef);
-        assert_eq!(key.open(&id(1), &token), Some(Seal { epoch, ..SEAL }));
+        assert_eq!(key.open(&id(1), &token), Some(LeaseClaims { epoch, ..CLAIMS }));
         assert_eq!(key.open(&id(2), &token), None);
     }
 
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn a_token_with_any_character_changed_is_refused() {
         let key = TokenKey::new([7; 16]);
-        let token = key.seal(&id(1), &SEAL);
+        let token = key.seal(&id(1), &CLAIMS);
         for at in 0..token.len() {
             let mut forged = token.clone().into_bytes();
             forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{MessageId, Seal},
+    model::{LeaseClaims, MessageId},
     seeded,
 };
 use deadpool_redis::redis::{Cmd, Value};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// An acknowledgement.
 pub(crate) struct Ack {
     pub id: MessageId,
-    pub seal: Seal,
+    pub claims: LeaseClaims,
     /// The call that delivered it; kept only where the topic retains acked messages.
     pub call: Option<Call>,
 }
@@ -31,21 +31,21 @@ impl Store {
     ///
     /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn ack(&self, id: MessageId, token: &str) -> Result<(), Error> {
-        self.on_token(id, token, |seal| Ack { id, seal, call: None }).await
+        self.on_token(id, token, |claims| Ack { id, claims, call: None }).await
     }
 
     /// Acks in order, as if one after another, each with its own outcome.
     pub async fn ack_batch(&self, acks: &[(MessageId, String)]) -> Vec<Result<(), Error>> {
         let held: Vec<_> = acks.iter().map(|(id, token)| (*id, token.as_str())).collect();
-        self.on_tokens(&held, |at, seal| Ack { id: held[at].0, seal, call: None }).await
+        self.on_tokens(&held, |at, claims| Ack { id: held[at].0, claims, call: None }).await
     }
 
     /// Acks a message that dueq delivered itself, by this call.
     ///
     /// Errors: as for [`Store::ack`].
     pub async fn ack_call(&self, granted: &Granted, call: Call) -> Result<(), Error> {
-        let Granted { id, seal, .. } = *granted;
-        self.on_message(id, || Ack { id, seal, call: Some(call.clone()) }).await?.1
+        let Granted { id, claims, .. } = *granted;
+        self.on_message(id, || Ack { id, claims, call: Some(call.clone()) }).await?.1
     }
 }
 
@@ -73,7 +73,7 @@ impl Op for Ack {
         command.arg(&keys.meta).arg(&keys.keys).arg(&keys.expires).arg(&keys.first_due);
         command.arg(&keys.events).arg(&keys.acked).arg(&keys.dead_out);
         command.arg(&topic.word).arg(group.len());
-        write_claims(group.iter().map(|ack| (&ack.id, &ack.seal)), command);
+        write_claims(group.iter().map(|ack| (&ack.id, &ack.claims)), command);
         let retained = topic.settings.retention.acked_ms > 0;
         if retained && group.iter().any(|ack| ack.call.is_some()) {
             for ack in group {

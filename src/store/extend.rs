@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{LEASE_CAP_MS, MessageId, Millis, Seal},
+    model::{LEASE_CAP_MS, LeaseClaims, MessageId, Millis},
 };
 use deadpool_redis::redis::{Cmd, Value};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// A lease to be made longer.
 pub(crate) struct Extend {
     pub id: MessageId,
-    pub seal: Seal,
+    pub claims: LeaseClaims,
     pub lease_ms: u64,
 }
 
@@ -33,7 +33,7 @@ impl Store {
         token: &str,
         lease_ms: u64,
     ) -> Result<Extended, Error> {
-        self.on_token(id, token, |seal| Extend { id, seal, lease_ms }).await
+        self.on_token(id, token, |claims| Extend { id, claims, lease_ms }).await
     }
 
     /// Extends leases in order, as if one after another, each with its own outcome.
@@ -42,7 +42,7 @@ impl Store {
         extends: Vec<(MessageId, String, u64)>,
     ) -> Vec<Result<Extended, Error>> {
         let held: Vec<_> = extends.iter().map(|(id, token, _)| (*id, token.as_str())).collect();
-        let extend = |at: usize, seal| Extend { id: held[at].0, seal, lease_ms: extends[at].2 };
+        let extend = |at: usize, claims| Extend { id: held[at].0, claims, lease_ms: extends[at].2 };
         self.on_tokens(&held, extend).await
     }
 
@@ -51,10 +51,10 @@ impl Store {
     /// Errors: as for [`Store::extend`].
     pub async fn extend_call(
         &self,
-        (id, seal): (MessageId, Seal),
+        (id, claims): (MessageId, LeaseClaims),
         lease_ms: u64,
     ) -> Result<Millis, Error> {
-        let (_, extended) = self.on_message(id, || Extend { id, seal, lease_ms }).await?;
+        let (_, extended) = self.on_message(id, || Extend { id, claims, lease_ms }).await?;
         Ok(extended?.lease_expires_at)
     }
 }
@@ -75,12 +75,12 @@ impl Op for Extend {
         command.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
         command.arg(&keys.extra).arg(&keys.meta);
         command.arg(&topic.word).arg(group.len());
-        write_claims(group.iter().map(|extend| (&extend.id, &extend.seal)), command);
+        write_claims(group.iter().map(|extend| (&extend.id, &extend.claims)), command);
         for extend in group {
             command.arg(extend.lease_ms);
         }
         for extend in group {
-            command.arg(extend.seal.granted_at + LEASE_CAP_MS as Millis);
+            command.arg(extend.claims.granted_at + LEASE_CAP_MS as Millis);
         }
     }
 

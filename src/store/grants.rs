@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, MessageId, Millis, Seal, TopicName},
+    model::{Body, LeaseClaims, MessageId, Millis, TopicName},
 };
 use std::sync::{Arc, Weak};
 
 /// What a consumer asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseRequest {
+pub struct LeaseOptions {
     /// Messages, at most.
     pub max_messages: u64,
     /// Payload bytes, at most, but never less than one message.
@@ -35,7 +35,7 @@ pub struct Granted {
     /// The due time that was in force.
     pub due_at: Millis,
     /// What its token says.
-    pub seal: Seal,
+    pub claims: LeaseClaims,
     /// Counted grants that are left after this one.
     pub attempts_left: i64,
     /// Content and headers.
@@ -101,7 +101,7 @@ impl Drop for Grants {
 
 impl Granted {
     fn give_back(&self, topic: &Arc<Topic>) -> (Arc<Topic>, Nack) {
-        (topic.clone(), Nack { id: self.id, seal: self.seal, how: How::Return(self.due_at) })
+        (topic.clone(), Nack { id: self.id, claims: self.claims, how: How::Return(self.due_at) })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Store, batch::Op, failed, reply::CallError};
 use crate::{
     error::Error,
-    model::{MessageId, Seal},
+    model::{LeaseClaims, MessageId},
 };
 use deadpool_redis::redis::Cmd;
 use std::collections::HashSet;
@@ -11,11 +11,11 @@ use std::collections::HashSet;
 /// Writes epochs, the common claims if all leases have the same, members, claims. Claims name their epoch by its place
 /// among the epochs.
 pub(super) fn write_claims<'a>(
-    leases: impl Iterator<Item = (&'a MessageId, &'a Seal)> + Clone,
+    leases: impl Iterator<Item = (&'a MessageId, &'a LeaseClaims)> + Clone,
     command: &mut Cmd,
 ) {
     let mut epochs = Vec::new();
-    let pack = |(_, claims): (_, &Seal)| {
+    let pack = |(_, claims): (_, &LeaseClaims)| {
         let at = epochs.iter().position(|epoch| *epoch == claims.epoch).unwrap_or_else(|| {
             epochs.push(claims.epoch);
             epochs.len() - 1
@@ -53,7 +53,7 @@ impl Store {
         &self,
         id: MessageId,
         token: &str,
-        op: impl Fn(Seal) -> O,
+        op: impl Fn(LeaseClaims) -> O,
     ) -> Result<T, Error>
     where
         O: Op<Output = Result<T, Error>>,
@@ -67,7 +67,7 @@ impl Store {
     pub(super) async fn on_tokens<O, T>(
         &self,
         held: &[(MessageId, &str)],
-        op: impl Fn(usize, Seal) -> O,
+        op: impl Fn(usize, LeaseClaims) -> O,
     ) -> Vec<Result<T, Error>>
     where
         O: Op<Output = Result<T, Error>>,
@@ -110,14 +110,14 @@ impl Store {
     }
 
     /// What a token says, unless it is forged.
-    fn open(&self, id: &MessageId, token: &str) -> Option<Seal> {
+    fn open(&self, id: &MessageId, token: &str) -> Option<LeaseClaims> {
         self.lanes.backend.service()?.token_key.open(id, token)
     }
 
     /// What a token says. A forged one never reaches a script: it is only looked whether there is such a message.
     ///
     /// Errors: `LeaseLost`, `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    async fn claims(&self, id: MessageId, token: &str) -> Result<Seal, Error> {
+    async fn claims(&self, id: MessageId, token: &str) -> Result<LeaseClaims, Error> {
         match self.open(&id, token) {
             Some(claims) => Ok(claims),
             None if self.exists(id).await? => Err(Error::LeaseLost),
@@ -126,7 +126,7 @@ impl Store {
     }
 
     /// The token of a grant.
-    pub fn token(&self, id: &MessageId, claims: &Seal) -> String {
+    pub fn token(&self, id: &MessageId, claims: &LeaseClaims) -> String {
         // A grant comes from a Redis that was met, so its service is known.
         self.lanes.backend.service().map(|s| s.token_key.seal(id, claims)).unwrap_or_default()
     }

@@ -5,14 +5,14 @@ use super::{
     batch::{CallContext, GROUP_MESSAGES, Lanes, Op, Phase},
     failed,
     get::decode,
-    grants::{Granted, Grants, LeaseRequest, Origin},
+    grants::{Granted, Grants, LeaseOptions, Origin},
     registry::Topic,
     reply::{CallError, Fields, bytes, int},
     scripts::{self, Script},
 };
 use crate::{
     error::Error,
-    model::{Epoch, Member, MessageId, Millis, Seal, TopicName},
+    model::{Epoch, LeaseClaims, Member, MessageId, Millis, TopicName},
     seeded,
 };
 use deadpool_redis::redis::{Cmd, Value, cmd};
@@ -21,12 +21,12 @@ use std::{
     time::Instant,
 };
 
-/// Below this, a request's max_bytes makes the script look at every size; above, the bound of a reply is smaller anyway.
+/// Below this, the max_bytes of a lease makes the script look at every size; above, the bound of a reply is smaller anyway.
 const SIZED_BELOW: u64 = 256 * 1024;
 /// What `lease.lua` writes when consumers sleep for whatever comes.
 const FOREVER: Millis = 1 << 53;
 
-/// What a lease request got.
+/// What a lease got.
 #[derive(Default)]
 pub struct LeaseOutcome {
     /// The messages, none where nothing was ready.
@@ -53,25 +53,25 @@ impl Store {
     pub async fn lease(
         &self,
         name: &TopicName,
-        request: LeaseRequest,
+        options: LeaseOptions,
         waits: bool,
         until: Instant,
     ) -> Result<LeaseOutcome, Error> {
         let mut outcome = LeaseOutcome::default();
-        let mut left = request;
+        let mut left = options;
         let mut retry = self.stale_retry();
         loop {
             let Some(topic) = self.known_topic(name).await? else { return Ok(outcome) };
             // What was granted before a refusal or a failure is the consumer's all the same.
             let begun = !outcome.grants.messages().is_empty();
-            if let Some(refusal) = topic.refuses(&request) {
+            if let Some(refusal) = topic.refuses(&options) {
                 if begun {
                     return Ok(outcome);
                 }
                 self.confirm(&topic, refusal).await?;
                 continue;
             }
-            let lease = Lease { request: left, begun, waits, origin: self.origin() };
+            let lease = Lease { options: left, begun, waits, origin: self.origin() };
             let got = match self.lanes.submit(&topic, lease).await {
                 Ok(got) => got,
                 Err(CallError::Stale) if retry.next().await => {
@@ -98,38 +98,38 @@ impl Store {
         }
     }
 
-    /// Asks for consumers who wait, oldest first: one outcome for each request. Each gets what one call grants.
+    /// Asks for consumers who wait, oldest first: one outcome for each of `all`. Each gets what one call grants.
     ///
     /// Errors: as for [`Store::lease`]; what some were granted is delivered even where others' answers were lost.
     pub async fn lease_waiting(
         &self,
         name: &TopicName,
-        requests: &[LeaseRequest],
+        all: &[LeaseOptions],
     ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let Some(topic) = self.known_topic(name).await? else {
-                return Ok(requests.iter().map(|_| Ok(LeaseOutcome::default())).collect());
+                return Ok(all.iter().map(|_| Ok(LeaseOutcome::default())).collect());
             };
             let origin = self.origin();
-            let lease = |request: &LeaseRequest| {
-                let (request, origin) = (*request, origin.clone());
-                (topic.clone(), Lease { request, begun: false, waits: true, origin })
+            let lease = |options: &LeaseOptions| {
+                let (options, origin) = (*options, origin.clone());
+                (topic.clone(), Lease { options, begun: false, waits: true, origin })
             };
             // The topic may have become pushed, or no longer be so, while they waited: then there is nothing for them.
-            let fits = |request: &&LeaseRequest| topic.refuses(request).is_none();
-            let fitting = requests.iter().filter(fits).map(lease);
+            let fits = |options: &&LeaseOptions| topic.refuses(options).is_none();
+            let fitting = all.iter().filter(fits).map(lease);
             let answers = self.lanes.submit_many(fitting).await;
             if answers.iter().any(|answer| matches!(answer, Err(CallError::Stale))) {
                 self.refresh(&topic).await?;
                 continue;
             }
             let mut answers = answers.into_iter();
-            let mut outcome = |request: &LeaseRequest| match fits(&request) {
+            let mut outcome = |options: &LeaseOptions| match fits(&options) {
                 true => answers.next().unwrap_or(Ok(LeaseOutcome::default())).map_err(failed),
                 false => Ok(LeaseOutcome::default()),
             };
-            return Ok(requests.iter().map(&mut outcome).collect());
+            return Ok(all.iter().map(&mut outcome).collect());
         }
         // It changes all the time.
         Err(failed(CallError::Stale))
@@ -153,7 +153,7 @@ impl Store {
 
 /// A request for messages.
 pub(crate) struct Lease {
-    pub request: LeaseRequest,
+    pub options: LeaseOptions,
     /// The consumer has messages for it from an earlier call.
     pub begun: bool,
     /// The consumer will sleep for them.
@@ -173,7 +173,7 @@ impl Op for Lease {
     /// it gets them all, those who came after it are better left for the next call.
     fn share(&self, topic: &Topic) -> usize {
         let plenty = topic.plenty.load(Ordering::Relaxed);
-        if plenty { (self.request.max_messages as usize).min(GROUP_MESSAGES) } else { 1 }
+        if plenty { (self.options.max_messages as usize).min(GROUP_MESSAGES) } else { 1 }
     }
 
     fn write(group: &[Self], topic: &Topic, context: &CallContext<'_>, command: &mut Cmd) {
@@ -186,14 +186,14 @@ impl Op for Lease {
         let push = topic.settings.push.is_some();
         command.arg(u8::from(waits) + 2 * u8::from(push)).arg(u8::from(sized));
         if sized {
-            for Lease { request, begun, .. } in group {
-                command.arg(request.max_messages).arg(topic.lease_ms(request));
-                command.arg(request.max_bytes).arg(u8::from(*begun));
+            for Lease { options, begun, .. } in group {
+                command.arg(options.max_messages).arg(topic.lease_ms(options));
+                command.arg(options.max_bytes).arg(u8::from(*begun));
             }
         } else {
-            let lease_ms = |lease: &Self| topic.lease_ms(&lease.request);
+            let lease_ms = |lease: &Self| topic.lease_ms(&lease.options);
             for leases in group.chunk_by(|a, b| lease_ms(a) == lease_ms(b)) {
-                let messages: u64 = leases.iter().map(|lease| lease.request.max_messages).sum();
+                let messages: u64 = leases.iter().map(|lease| lease.options.max_messages).sum();
                 command.arg(messages).arg(lease_ms(&leases[0]));
             }
         }
@@ -219,14 +219,14 @@ impl Op for Lease {
         let mut left = found.places.len() / 2;
         let mut answers = Vec::with_capacity(group.len());
         let (mut first_end, mut plenty, mut granted) = (None, true, 0);
-        for Lease { request, origin, .. } in group {
-            let lease_ends = up.saturating_add(topic.lease_ms(request));
+        for Lease { options, origin, .. } in group {
+            let lease_ends = up.saturating_add(topic.lease_ms(options));
             let count = match sized {
                 true => found.counts.int()? as usize,
-                false => left.min(request.max_messages as usize),
+                false => left.min(options.max_messages as usize),
             };
             left -= count.min(left);
-            plenty &= more || count as u64 == request.max_messages;
+            plenty &= more || count as u64 == options.max_messages;
             let mut messages = Vec::with_capacity(count.min(found.places.len()));
             for _ in 0..count {
                 messages.extend(found.next(topic, lease_ends)?);
@@ -251,7 +251,7 @@ impl Op for Lease {
 }
 
 fn is_sized(group: &[Lease]) -> bool {
-    group.iter().any(|lease| lease.request.max_bytes < SIZED_BELOW)
+    group.iter().any(|lease| lease.options.max_bytes < SIZED_BELOW)
 }
 
 /// The messages of a reply.
@@ -303,12 +303,12 @@ impl Found {
         }
         let id = MessageId::from_member(&member, topic.route);
         let (attempt, last) = (attempt as u32, attempts_left == 0);
-        let seal = Seal { attempt, epoch: self.epoch, granted_at: self.up, last };
+        let claims = LeaseClaims { attempt, epoch: self.epoch, granted_at: self.up, last };
         let body = bytes(self.bodies.value()?).and_then(|body| decode(body, &id, topic));
         Ok(body.ok().map(|body| Granted {
             id,
             due_at,
-            seal,
+            claims,
             attempts_left,
             payload_bytes: body.content.payload().len() as u64,
             body,
@@ -328,7 +328,7 @@ fn record_late(messages: &[Granted], lanes: &Weak<Lanes>, topic: &Topic) {
         for i = 2, #ARGV, 2 do redis.call('ZADD', KEYS[1], ARGV[i] * 2048 + number, ARGV[i + 1]) end",
     );
     add.arg(2).arg(&topic.keys.unack).arg(&topic.keys.meta);
-    add.arg(format!("epoch:{}", first.seal.epoch));
+    add.arg(format!("epoch:{}", first.claims.epoch));
     for message in messages {
         add.arg(message.lease_expires_at).arg(&message.id.member()[..]);
     }
@@ -337,7 +337,7 @@ fn record_late(messages: &[Granted], lanes: &Weak<Lanes>, topic: &Topic) {
 
 impl Topic {
     /// How long a lease lasts that is asked for so, ms.
-    fn lease_ms(&self, request: &LeaseRequest) -> Millis {
-        request.lease_ms.map_or(self.settings.lease_ms, |lease_ms| lease_ms as Millis)
+    fn lease_ms(&self, options: &LeaseOptions) -> Millis {
+        options.lease_ms.map_or(self.settings.lease_ms, |lease_ms| lease_ms as Millis)
     }
 }

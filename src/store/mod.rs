@@ -46,7 +46,9 @@ pub use backend::{ConnectError, SCHEMA_VERSION};
 pub use batch::Wake;
 pub use calls::InForce;
 pub use dead_letters::{DeadLetter, Death};
-pub use grants::{Granted, Grants, LeaseRequest as Want};
+#[doc(hidden)]
+pub use grants::LeaseOptions as Want;
+pub use grants::{Granted, Grants, LeaseOptions};
 pub use lease::LeaseOutcome;
 pub use probe::RedisProbe;
 pub use push::Allowance;
@@ -54,7 +56,9 @@ pub use registry::Topic;
 pub use schedules::*;
 pub use sweeps::{Claim, Swept};
 pub use topics::{TOTALS, TopicSnapshot};
-pub use types::{MessageRef as Which, *};
+#[doc(hidden)]
+pub use types::MessageRef as Which;
+pub use types::*;
 
 use crate::{error::Error, metrics::Metrics, model::Millis};
 use backend::Backend;

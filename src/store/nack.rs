@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{MessageId, Millis, Seal, State},
+    model::{LeaseClaims, MessageId, Millis, State},
 };
 use deadpool_redis::redis::{Cmd, Value};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) enum How {
 /// A lease given back.
 pub(crate) struct Nack {
     pub id: MessageId,
-    pub seal: Seal,
+    pub claims: LeaseClaims,
     pub how: How,
 }
 
@@ -48,7 +48,8 @@ impl Store {
         token: &str,
         request: NackRequest,
     ) -> Result<Nacked, Error> {
-        self.on_token(id, token, |seal| Nack { id, seal, how: How::Asked(request.clone()) }).await
+        self.on_token(id, token, |claims| Nack { id, claims, how: How::Asked(request.clone()) })
+            .await
     }
 
     /// Gives leases back in order, as if one after another, each with its own outcome.
@@ -58,7 +59,7 @@ impl Store {
     ) -> Vec<Result<Nacked, Error>> {
         let held: Vec<_> = nacks.iter().map(|(id, token, _)| (*id, token.as_str())).collect();
         let how = |at: usize| How::Asked(nacks[at].2.clone());
-        self.on_tokens(&held, |at, seal| Nack { id: held[at].0, seal, how: how(at) }).await
+        self.on_tokens(&held, |at, claims| Nack { id: held[at].0, claims, how: how(at) }).await
     }
 
     /// Gives back a message that dueq could not deliver itself.
@@ -80,8 +81,8 @@ impl Store {
     }
 
     async fn nack_granted(&self, granted: &Granted, how: How) -> Result<Nacked, Error> {
-        let Granted { id, seal, .. } = *granted;
-        self.on_message(id, || Nack { id, seal, how: how.clone() }).await?.1
+        let Granted { id, claims, .. } = *granted;
+        self.on_message(id, || Nack { id, claims, how: how.clone() }).await?.1
     }
 }
 
@@ -108,8 +109,8 @@ impl Op for Nack {
     fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
         topic.keys.write_all(command);
         command.arg(&topic.word).arg(group.len());
-        write_claims(group.iter().map(|nack| (&nack.id, &nack.seal)), command);
-        for Self { seal, how, .. } in group {
+        write_claims(group.iter().map(|nack| (&nack.id, &nack.claims)), command);
+        for Self { claims, how, .. } in group {
             match how {
                 How::Asked(request) => {
                     let most = if request.wished { "<" } else { "" };
@@ -123,7 +124,7 @@ impl Op for Nack {
                     command.arg("w").arg(format!("@{due_at}"));
                 }
             }
-            command.arg(random_unit()).arg(seal.granted_at);
+            command.arg(random_unit()).arg(claims.granted_at);
             match how {
                 How::Asked(NackRequest { call: None, reason: Some(reason), .. }) => {
                     // A string always serializes.
@@ -145,7 +146,7 @@ impl Op for Nack {
         let now = context.read_wake(topic, &mut fields)?;
         let mut died = 0;
         let mut answers = Vec::with_capacity(group.len());
-        for Self { seal, how, .. } in group {
+        for Self { claims, how, .. } in group {
             let (code, at) = (fields.int()?, fields.int()?);
             let state = match code {
                 0 => State::Delayed,
@@ -181,7 +182,7 @@ impl Op for Nack {
                 _ => {}
             }
             let due_at = matches!(state, State::Delayed | State::Ready).then_some(at);
-            answers.push(Ok(Ok(Nacked { state, due_at, attempt: seal.attempt })));
+            answers.push(Ok(Ok(Nacked { state, due_at, attempt: claims.attempt })));
         }
         topic.saw_deaths(died, now);
         Ok(answers)

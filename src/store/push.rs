@@ -3,7 +3,7 @@
 
 use super::{
     Store, failed,
-    grants::LeaseRequest,
+    grants::LeaseOptions,
     registry::{Topic, parse_entry},
     reply::{CallError, Fields, word},
     scripts,
@@ -81,8 +81,8 @@ impl Topic {
     }
 
     /// Why this request gets nothing here: what is pushed is dueq's own to lease, and only that.
-    pub(super) fn refuses(&self, request: &LeaseRequest) -> Option<Error> {
-        match (self.settings.push.is_some(), request.push) {
+    pub(super) fn refuses(&self, options: &LeaseOptions) -> Option<Error> {
+        match (self.settings.push.is_some(), options.push) {
             (true, false) => Some(Error::TopicIsPushed),
             (false, true) => Some(Error::TopicNotPushed),
             _ => None,

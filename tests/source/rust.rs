@@ -10,7 +10,7 @@ const ORDER: &[&str] = &[
     "background",
     "metrics",
     "store",
-    "waiting",
+    "longpoll",
     "http",
     "loops",
     "config",

@@ -102,10 +102,10 @@ impl Flights {
         }
         let checked = async {
             if left < KEPT_MS {
-                let held = (granted.id, granted.seal);
+                let held = (granted.id, granted.claims);
                 granted.lease_expires_at = self.store.extend_call(held, LEASE_MS).await?;
             }
-            if now - granted.seal.granted_at > FRESH_MS && !seeded::bug("called as it was") {
+            if now - granted.claims.granted_at > FRESH_MS && !seeded::bug("called as it was") {
                 let InForce { topic, paused } = self.store.topic_in_force(&course.topic).await?;
                 if topic.revision != course.revision {
                     let push = topic.settings.push.clone().ok_or(Error::TopicNotPushed)?;
@@ -171,7 +171,7 @@ impl Flights {
         started_at: Millis,
     ) -> Option<CallOutcome> {
         let Course { topic, push, .. } = course;
-        let attempt = granted.seal.attempt;
+        let attempt = granted.claims.attempt;
         let request = request::build(
             &granted.id,
             topic,
@@ -203,7 +203,7 @@ impl Flights {
 
     /// Makes the lease longer and longer; ends when it is lost.
     async fn keep(&self, granted: &Granted) {
-        let held = (granted.id, granted.seal);
+        let held = (granted.id, granted.claims);
         // Whatever was left of it when the call began.
         let until_kept = |ends: Millis| self.store.until(ends - KEPT_MS);
         let mut pause = until_kept(granted.lease_expires_at);

@@ -22,10 +22,10 @@ pub use outcome::{CallOutcome, Verdict};
 pub use request::{CallRequest, NoUrl, build};
 
 use crate::{
+    longpoll::LongPolls,
     metrics::Metrics,
     model::{SigningSecret, TopicName},
     store::Store,
-    waiting::WaitingRooms,
 };
 use flight::Flights;
 use sender::Sender;
@@ -44,7 +44,7 @@ pub struct Sending {
     /// The queue.
     pub store: Store,
     /// Where senders wait for messages.
-    pub rooms: WaitingRooms,
+    pub polls: LongPolls,
     /// Where calls are counted.
     pub metrics: Arc<Metrics>,
     /// What makes the calls.
@@ -60,7 +60,7 @@ pub struct Sending {
 /// Sends the messages of all pushed topics until `stopping`. Then calls under way have the drain's time to end; what is not
 /// called by then is given back.
 pub async fn send_callbacks(sending: Sending, stopping: CancellationToken) {
-    let mut news = sending.rooms.pushed();
+    let mut news = sending.polls.pushed();
     let flights = Flights::new(&sending);
     let mut senders: JoinSet<TopicName> = JoinSet::new();
     let mut served = HashSet::new();

@@ -12,7 +12,7 @@ use crate::{
     error::Error,
     metrics::CallMetrics,
     model::{Push, TopicName},
-    store::{Granted, Grants, Want},
+    store::{Granted, Grants, LeaseOptions},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
 use std::{sync::Arc, time::Duration};
@@ -85,7 +85,7 @@ impl Sender {
         // One look at a time, and never broken off for other news: what it was granted would have to go back.
         let mut look: Option<Look> = None;
         let mut look_rate = None;
-        let mut news = self.sending.rooms.pushed();
+        let mut news = self.sending.polls.pushed();
         while !stopping.is_cancelled() {
             let Ok(push) = self.settings().await else {
                 pause(RETRY, &stopping).await;
@@ -273,14 +273,14 @@ async fn lease(
     room: u64,
 ) -> Result<Grants, Error> {
     let topics = [name.clone()];
-    let want = |max_messages| Want {
+    let options = |max_messages| LeaseOptions {
         max_messages,
         max_bytes: TAKE_BYTES,
         lease_ms: Some(LEASE_MS),
         push: true,
     };
     let Some(rate) = rate_per_s else {
-        return sending.rooms.lease(&topics, want(room), WAIT).await;
+        return sending.polls.lease(&topics, options(room), WAIT).await;
     };
     let take = async |most: u64| {
         loop {
@@ -293,7 +293,7 @@ async fn lease(
         }
     };
     let taken = take(room).await?;
-    let grants = sending.rooms.lease(&topics, want(taken), Duration::ZERO).await?;
+    let grants = sending.polls.lease(&topics, options(taken), Duration::ZERO).await?;
     let used = grants.messages().len() as u64;
     if used < taken {
         sending.store.take_calls(&name, rate, used as i64 - taken as i64).await?;
@@ -302,7 +302,7 @@ async fn lease(
         return Ok(grants);
     }
     // Nothing is there: whatever comes first is called by the rate too, before anything else is looked for.
-    let grants = sending.rooms.lease(&topics, want(1), WAIT).await?;
+    let grants = sending.polls.lease(&topics, options(1), WAIT).await?;
     if grants.messages().is_empty() {
         return Ok(grants);
     }

@@ -157,10 +157,10 @@ proptest! {
         last in any::<bool>(),
     ) {
         let epoch = Epoch::parse(&id_of_epoch).unwrap();
-        let (key, seal) = (TokenKey::new(secret), Seal { attempt, epoch, granted_at, last });
-        let token = key.seal(&id, &seal);
+        let (key, claims) = (TokenKey::new(secret), LeaseClaims { attempt, epoch, granted_at, last });
+        let token = key.seal(&id, &claims);
         prop_assert!(token.len() <= TOKEN_MAX_CHARS);
-        prop_assert_eq!(key.open(&id, &token), Some(seal));
+        prop_assert_eq!(key.open(&id, &token), Some(claims));
         prop_assert!(other == id || key.open(&other, &token).is_none());
         prop_assert_eq!(TokenKey::new(secret.map(|byte| !byte)).open(&id, &token), None);
     }
@@ -169,8 +169,8 @@ proptest! {
     fn a_forged_token_does_not_open(id in id(), forged in spoilt_text(Just("AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv")), spoils in any::<u64>()) {
         let key = TokenKey::new(*b"sixteen bytes of");
         prop_assert_eq!(key.open(&id, &forged), None);
-        let seal = Seal { attempt: 1, epoch: Epoch::of_run("2"), granted_at: 3, last: false };
-        let mut token = key.seal(&id, &seal).into_bytes();
+        let claims = LeaseClaims { attempt: 1, epoch: Epoch::of_run("2"), granted_at: 3, last: false };
+        let mut token = key.seal(&id, &claims).into_bytes();
         let at = spoils as usize % token.len();
         token[at] = if token[at] == b'A' { b'B' } else { b'A' };
         prop_assert_eq!(key.open(&id, std::str::from_utf8(&token).unwrap()), None);

@@ -94,17 +94,26 @@ pub(super) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
     let mut calls: Vec<(Phase, Box<dyn Call>)> = Vec::new();
     // Where the call is that requests of one kind for one topic still join.
     let mut open: HashMap<(TypeId, TopicId), usize> = HashMap::new();
+    // The same for the job before, which is mostly of the same kind and topic.
+    let mut last = None;
     for Job { phase, topic, kind, mut request, .. } in jobs {
-        if let Some(topic) = topic {
-            let at = open.entry((kind, topic)).or_insert(calls.len());
-            if let Some((_, call)) = calls.get_mut(*at) {
-                match call.add(request) {
-                    Ok(()) => continue,
-                    Err(full) => request = full,
-                }
+        let Some(key) = topic.map(|topic| (kind, topic)) else {
+            calls.push((phase, request.into_call()));
+            continue;
+        };
+        let joined = match last {
+            Some((last, at)) if last == key => Some(at),
+            _ => open.get(&key).copied(),
+        };
+        if let Some(at) = joined {
+            last = Some((key, at));
+            match calls[at].1.add(request) {
+                Ok(()) => continue,
+                Err(full) => request = full,
             }
-            *at = calls.len();
         }
+        open.insert(key, calls.len());
+        last = Some((key, calls.len()));
         calls.push((phase, request.into_call()));
     }
     calls.sort_by_key(|(phase, _)| *phase);

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::{
-    model::{Body, Content, Epoch, MAX_DELAY_MS, MessageId, Seal},
+    model::{Body, Content, Epoch, LeaseClaims, MAX_DELAY_MS, MessageId},
     store::{
         NackKind, NackRequest,
         ack::Ack,
         batch::Op,
         extend::Extend,
-        grants::{LeaseRequest, Origin},
+        grants::{LeaseOptions, Origin},
         lease::Lease,
         nack::{How, Nack},
         publish::Publish,
@@ -23,8 +23,8 @@ fn ids(count: usize) -> impl Iterator<Item = MessageId> {
     (0..count as u64).map(|n| MessageId::new(1_800_000_000_000, ROUTE, n))
 }
 
-fn seal() -> Seal {
-    Seal { attempt: 1, epoch: Epoch::default(), granted_at: 1_800_000_000_000, last: false }
+fn claims() -> LeaseClaims {
+    LeaseClaims { attempt: 1, epoch: Epoch::default(), granted_at: 1_800_000_000_000, last: false }
 }
 
 /// Reads a reply for a group of these requests.
@@ -93,7 +93,7 @@ proptest! {
         (0..5_i64).prop_map(Value::Int),
         vec(code(5), 1..5).prop_map(array),
     ])) {
-        answers(ids(count).map(|id| Ack { id, seal: seal(), call: None }), settings, reply)?;
+        answers(ids(count).map(|id| Ack { id, claims: claims(), call: None }), settings, reply)?;
     }
 
     #[test]
@@ -110,7 +110,7 @@ proptest! {
             2 => How::Asked(NackRequest { kind: NackKind::Released, ..NackRequest::default() }),
             _ => How::Asked(NackRequest::default()),
         };
-        answers(ids(kinds.len()).zip(kinds).map(|(id, kind)| Nack { id, seal: seal(), how: how(kind) }), settings, reply)?;
+        answers(ids(kinds.len()).zip(kinds).map(|(id, kind)| Nack { id, claims: claims(), how: how(kind) }), settings, reply)?;
     }
 
     #[test]
@@ -121,7 +121,7 @@ proptest! {
             flat(vec![now, up], each.into_iter().map(|(code, deadline)| vec![code, deadline]).collect())
         })),
     ) {
-        answers(ids(count).map(|id| Extend { id, seal: seal(), lease_ms: 1_000 }), settings, reply)?;
+        answers(ids(count).map(|id| Extend { id, claims: claims(), lease_ms: 1_000 }), settings, reply)?;
     }
 
     #[test]
@@ -153,7 +153,7 @@ proptest! {
         })),
     ) {
         let want = |(max_messages, max_bytes, lease_ms)| Lease {
-            request: LeaseRequest { max_messages, max_bytes, lease_ms, push: false },
+            options: LeaseOptions { max_messages, max_bytes, lease_ms, push: false },
             begun: false,
             waits: true,
             origin: Origin::default(),

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::{
-    model::{Epoch, Member, MessageId, Seal},
+    model::{Epoch, LeaseClaims, Member, MessageId},
     store::{
         ack::Ack,
         fuzz::topic,
-        grants::{LeaseRequest, Origin},
+        grants::{LeaseOptions, Origin},
         lease::Lease,
         registry::Topic,
         topics::CountTopic,
@@ -26,16 +26,16 @@ fn look(topic: &Arc<Topic>, since: Instant) -> Job {
 }
 
 fn lease(topic: &Arc<Topic>) -> Job {
-    let request =
-        LeaseRequest { max_messages: 1_000, max_bytes: 1 << 22, lease_ms: None, push: false };
-    let op = Lease { request, begun: false, waits: false, origin: Origin::default() };
+    let options =
+        LeaseOptions { max_messages: 1_000, max_bytes: 1 << 22, lease_ms: None, push: false };
+    let op = Lease { options, begun: false, waits: false, origin: Origin::default() };
     job(topic, op, Instant::now())
 }
 
 fn new_ack(topic: &Arc<Topic>) -> Ack {
     let id = MessageId::from_member(&Member::default(), topic.route);
-    let seal = Seal { attempt: 1, epoch: Epoch::default(), granted_at: 0, last: false };
-    Ack { id, seal, call: None }
+    let claims = LeaseClaims { attempt: 1, epoch: Epoch::default(), granted_at: 0, last: false };
+    Ack { id, claims, call: None }
 }
 
 fn ack(topic: &Arc<Topic>) -> Job {

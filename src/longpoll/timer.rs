@@ -4,32 +4,32 @@
 use std::time::{Duration, Instant};
 
 /// How much is left to the exact timer: more than tokio's are late by, and little, for each wakes a thread.
-const LAST_STRETCH: Duration = Duration::from_millis(3);
+const EXACT_PART: Duration = Duration::from_millis(3);
 /// After this, an exact timer is not waited for.
-const LATE: Duration = Duration::from_millis(10);
-/// What falls due so soon is not worth an exact timer: with messages this close upon each other it is cheaper to take
-/// some together.
-const SOON: Duration = Duration::from_millis(1);
+const EXACT_TIMEOUT: Duration = Duration::from_millis(10);
+/// Shorter sleeps are not worth an exact timer: with messages this close upon each other it is cheaper to take some
+/// together.
+const EXACT_FROM: Duration = Duration::from_millis(1);
 
 /// Sleeps so long, and hardly longer unless it is less than a millisecond.
 pub(super) async fn sleep(length: Duration) {
     let end = Instant::now() + length;
-    if length < SOON {
+    if length < EXACT_FROM {
         return tokio::time::sleep(length).await;
     }
-    if let Some(most) = length.checked_sub(LAST_STRETCH) {
+    if let Some(most) = length.checked_sub(EXACT_PART) {
         tokio::time::sleep(most).await;
     }
     tokio::select! {
         _ = async_io::Timer::at(end) => {}
         // Should the exact timers' own thread have ended, nobody may wait for it.
-        () = tokio::time::sleep_until((end + LATE).into()) => {}
+        () = tokio::time::sleep_until((end + EXACT_TIMEOUT).into()) => {}
     }
 }
 
 /// Starts what the exact timers need, while there are files to be had: they are made once, at the first use.
 pub(super) async fn start() {
-    sleep(2 * SOON).await;
+    sleep(2 * EXACT_FROM).await;
 }
 
 #[cfg(test)]

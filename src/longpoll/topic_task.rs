@@ -1,39 +1,39 @@
-//! One topic's room: the task that asks Redis for those who sit there.
+//! The task of one topic: it asks Redis for those who wait.
 
-use super::{WaitingRooms, alarm, hall::Turn};
+use super::{LongPolls, timer, wait_list::Claim};
 use crate::{
     error::Error,
     model::{Millis, TopicName},
-    store::{LeaseOutcome, Want},
+    store::{LeaseOptions, LeaseOutcome},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// Should a wake-up ever be lost, this is how long it goes unnoticed.
-const FALLBACK: Duration = Duration::from_secs(30);
+const FALLBACK_INTERVAL: Duration = Duration::from_secs(30);
 /// The same while this instance is known to hear none.
-const DEAF_FALLBACK: Duration = Duration::from_millis(500);
+const DEAF_FALLBACK_INTERVAL: Duration = Duration::from_millis(500);
 /// Redis may say for a while that what should be due by the estimate is not: it is asked this often.
-const BLINK: Duration = Duration::from_millis(1);
+const EARLY_INTERVAL: Duration = Duration::from_millis(1);
 /// While Redis is away, it is asked this often.
-const RETRY: Duration = Duration::from_millis(250);
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-impl WaitingRooms {
-    /// Serves a room until nobody sits there.
-    pub(super) async fn serve(self, topic: TopicName, bell: Arc<Notify>) {
+impl LongPolls {
+    /// Serves a topic until nobody waits for it.
+    pub(super) async fn serve(self, topic: TopicName, notify: Arc<Notify>) {
         loop {
-            let turn = self.lock().claim(&topic);
-            let asked = match turn {
-                Turn::Ask(asked) => asked,
-                Turn::Blocked => {
+            let claim = self.lock().claim(&topic);
+            let asked = match claim {
+                Claim::Ask(asked) => asked,
+                Claim::Blocked => {
                     // Also while dueq stops: a claim ends soon, and this must not spin until then.
-                    let _ = tokio::time::timeout(FALLBACK, bell.notified()).await;
+                    let _ = tokio::time::timeout(FALLBACK_INTERVAL, notify.notified()).await;
                     continue;
                 }
-                Turn::Closed => return,
+                Claim::Empty => return,
             };
-            let wants: Vec<_> = asked.iter().map(|(_, want)| *want).collect();
-            let next = match self.inner.store.lease_waiting(&topic, &wants).await {
+            let all: Vec<_> = asked.iter().map(|(_, options)| *options).collect();
+            let next = match self.inner.store.lease_waiting(&topic, &all).await {
                 Ok(outcomes) => self.hand_out(&topic, &asked, outcomes),
                 Err(error) => {
                     self.give_up(&asked);
@@ -42,11 +42,11 @@ impl WaitingRooms {
             };
             match next {
                 Next::Ask => {}
-                Next::SleepUntil(next) => self.sleep(&topic, &bell, next).await,
+                Next::SleepUntil(next) => self.sleep(&topic, &notify, next).await,
                 Next::Retry(error) => {
                     tracing::debug!(%topic, %error, "waiting consumers cannot be served now");
                     tokio::select! {
-                        () = tokio::time::sleep(RETRY) => {}
+                        () = tokio::time::sleep(RETRY_INTERVAL) => {}
                         () = self.closed() => {}
                     }
                 }
@@ -58,19 +58,19 @@ impl WaitingRooms {
     fn hand_out(
         &self,
         topic: &TopicName,
-        asked: &[(u64, Want)],
+        asked: &[(u64, LeaseOptions)],
         outcomes: Vec<Result<LeaseOutcome, Error>>,
     ) -> Next {
         let mut next_at = None;
         let (mut unmet, mut more, mut failed) = (false, false, None);
         let mut gone = Vec::new();
-        let mut hall = self.lock();
+        let mut list = self.lock();
         for ((number, _), outcome) in asked.iter().zip(outcomes) {
             let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(error) => {
                     failed = Some(error);
-                    hall.release(*number);
+                    list.release(*number);
                     continue;
                 }
             };
@@ -78,17 +78,17 @@ impl WaitingRooms {
             more |= outcome.more;
             if outcome.grants.messages().is_empty() {
                 unmet = true;
-                hall.release(*number);
+                list.release(*number);
             } else {
-                gone.extend(hall.grant(*number, outcome.grants).err());
+                gone.extend(list.grant(*number, outcome.grants).err());
             }
         }
-        let again = !unmet || more || hall.is_empty(topic);
+        let again = !unmet || more || list.is_empty(topic);
         if !again && failed.is_none() {
-            hall.settle(topic);
+            list.settle(topic);
         }
-        drop(hall);
-        // Returned messages are for whoever still sits here: their nack rings the bell.
+        drop(list);
+        // Returned messages are for whoever still waits: their nack wakes this task.
         drop(gone);
         match failed {
             Some(error) => Next::Retry(error),
@@ -97,24 +97,28 @@ impl WaitingRooms {
         }
     }
 
-    fn give_up(&self, asked: &[(u64, Want)]) {
-        let mut hall = self.lock();
-        asked.iter().for_each(|(number, _)| hall.release(*number));
+    fn give_up(&self, asked: &[(u64, LeaseOptions)]) {
+        let mut list = self.lock();
+        asked.iter().for_each(|(number, _)| list.release(*number));
     }
 
-    /// Sleeps until `next` on Redis's clock, the bell, or the fallback finds that a wake-up was lost.
-    async fn sleep(&self, topic: &TopicName, bell: &Notify, next: Option<Millis>) {
+    /// Sleeps until `next` on Redis's clock, a notification, or until the fallback finds that a wake-up was lost.
+    async fn sleep(&self, topic: &TopicName, notify: &Notify, next: Option<Millis>) {
         loop {
-            let fallback = if self.inner.store.hears_wakes() { FALLBACK } else { DEAF_FALLBACK };
+            let fallback = if self.inner.store.hears_wakes() {
+                FALLBACK_INTERVAL
+            } else {
+                DEAF_FALLBACK_INTERVAL
+            };
             let until = match next.map(|next| self.inner.store.until(next)) {
                 None => fallback,
-                Some(Duration::ZERO) => BLINK,
+                Some(Duration::ZERO) => EARLY_INTERVAL,
                 Some(until) => until,
             };
             tokio::select! {
-                () = bell.notified() => return,
+                () = notify.notified() => return,
                 () = self.closed() => return,
-                () = alarm::sleep(until.min(fallback)) => {}
+                () = timer::sleep(until.min(fallback)) => {}
             }
             if until <= fallback && next.is_some() {
                 return;
@@ -127,9 +131,9 @@ impl WaitingRooms {
     }
 }
 
-/// What a room's task does next.
+/// What the task does next.
 enum Next {
-    /// There may be more for those who still sit there.
+    /// There may be more for those who still wait.
     Ask,
     /// Nothing before this instant, as far as Redis knows.
     SleepUntil(Option<Millis>),

@@ -1,18 +1,17 @@
-//! Long polls. A consumer that finds nothing takes a seat in the room of each of its topics; one task per room asks Redis
-//! for all who sit there, oldest first, and sleeps until the next message falls due or somebody publishes. Nothing ticks:
-//! an idle room costs nothing, and no connection to Redis is held for a consumer that waits.
+//! Long polls. A consumer that finds nothing joins the wait list of its topics. One task per topic asks Redis for all who
+//! wait, oldest first, and sleeps until the next message falls due or somebody publishes. Nothing ticks: an idle topic
+//! costs nothing, and no connection to Redis is held for a consumer that waits.
 
-mod alarm;
-mod hall;
-mod room;
+mod timer;
+mod topic_task;
+mod wait_list;
 
 use crate::{
     error::Error,
     metrics::Metrics,
     model::TopicName,
-    store::{Grants, Store, Wake, Want},
+    store::{Grants, LeaseOptions, Store, Wake},
 };
-use hall::Hall;
 use std::{
     future::pending,
     sync::{Arc, Mutex, MutexGuard},
@@ -22,41 +21,42 @@ use tokio::{
     sync::{mpsc, oneshot, watch},
     time::Instant,
 };
+use wait_list::WaitList;
 
-/// A consumer whose want is with Redis when its time is over waits this much longer for what may have been granted.
-const LAST_CALL: Duration = Duration::from_millis(400);
+/// A consumer whom Redis is being asked for when its time is over waits this much longer for what may have been granted.
+const LATE_GRANT_TIMEOUT: Duration = Duration::from_millis(400);
 /// A first look that has not come to an end so long after its consumer's time is over ends.
-const LOOK: Duration = Duration::from_millis(250);
+const FIRST_LEASE_TIMEOUT: Duration = Duration::from_millis(250);
 /// Whoever looks at several topics in order spends this much, at most, on what those who wait for them already leave.
-const GLANCE: Duration = Duration::from_millis(250);
+const INQUIRY_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// All rooms of one instance. Cheap to clone.
+/// The long polls of one instance. Cheap to clone.
 #[derive(Clone)]
-pub struct WaitingRooms {
+pub struct LongPolls {
     inner: Arc<Inner>,
 }
 
 struct Inner {
     store: Store,
     metrics: Arc<Metrics>,
-    hall: Mutex<Hall>,
+    list: Mutex<WaitList>,
     closing: watch::Sender<bool>,
     pushed: watch::Sender<()>,
 }
 
-impl WaitingRooms {
-    /// Rooms over `store`, and the task that passes wake-ups on to them.
-    pub async fn open(
+impl LongPolls {
+    /// Long polls over `store`, and the task that passes wake-ups on to them.
+    pub async fn start(
         store: Store,
         metrics: Arc<Metrics>,
         mut woken: mpsc::UnboundedReceiver<Wake>,
     ) -> Self {
-        alarm::start().await;
+        timer::start().await;
         let background = metrics.background.clone();
         let inner = Arc::new(Inner {
             store,
             metrics,
-            hall: Mutex::default(),
+            list: Mutex::default(),
             closing: watch::Sender::new(false),
             pushed: watch::Sender::new(()),
         });
@@ -72,7 +72,7 @@ impl WaitingRooms {
         this
     }
 
-    /// Passes on wake-ups from elsewhere until the rooms close.
+    /// Passes on wake-ups from elsewhere until the long polls close.
     async fn pass_on_wakes(&self) {
         let mut steps = self.inner.store.clock_steps();
         let mut epochs = self.inner.store.new_epochs();
@@ -90,30 +90,30 @@ impl WaitingRooms {
     pub async fn lease(
         &self,
         topics: &[TopicName],
-        want: Want,
+        options: LeaseOptions,
         wait: Duration,
     ) -> Result<Grants, Error> {
-        self.lease_until(topics, want, wait, pending()).await
+        self.lease_until(topics, options, wait, pending()).await
     }
 
-    /// As [`WaitingRooms::lease`]; the wait also ends with `cut`, which begins with it.
+    /// As [`LongPolls::lease`]; the wait also ends with `cut`, which begins with it.
     pub async fn lease_until(
         &self,
         topics: &[TopicName],
-        want: Want,
+        options: LeaseOptions,
         wait: Duration,
         cut: impl Future<Output = ()>,
     ) -> Result<Grants, Error> {
         let start = Instant::now();
         let end = start + wait;
-        let late = end + LOOK;
+        let late = end + FIRST_LEASE_TIMEOUT;
         for topic in topics {
             // After the last of them nothing is out of order.
-            let thorough = (topics.last() != Some(topic)).then_some(start + GLANCE);
-            if !wait.is_zero() && self.is_waited_for(topic, want.push, thorough).await {
+            let thorough = (topics.last() != Some(topic)).then_some(start + INQUIRY_TIMEOUT);
+            if !wait.is_zero() && self.is_waited_for(topic, options.push, thorough).await {
                 continue;
             }
-            let outcome = self.inner.store.lease(topic, want, false, late.into_std()).await?;
+            let outcome = self.inner.store.lease(topic, options, false, late.into_std()).await?;
             if !outcome.grants.messages().is_empty() {
                 return Ok(outcome.grants);
             }
@@ -125,19 +125,19 @@ impl WaitingRooms {
         if wait.is_zero() {
             return Ok(Grants::default());
         }
-        let (number, mut granted) = self.sit_down(topics, want);
-        let seats = SeatsGuard::new(self, number, want);
+        let (number, mut granted) = self.add(topics, options);
+        let waiter = WaiterGuard::new(self, number, options);
         tokio::select! {
             grants = &mut granted => return Ok(grants.unwrap_or_default()),
             () = tokio::time::sleep_until(end) => {}
             () = self.closed() => {}
             () = cut => {}
         }
-        if seats.stand_up() {
+        if waiter.expire() {
             return Ok(Grants::default());
         }
-        let last_call = end.min(Instant::now()) + LAST_CALL;
-        let last = tokio::time::timeout_at(last_call, granted).await;
+        let until = end.min(Instant::now()) + LATE_GRANT_TIMEOUT;
+        let last = tokio::time::timeout_at(until, granted).await;
         Ok(last.ok().and_then(Result::ok).unwrap_or_default())
     }
 
@@ -170,7 +170,7 @@ impl WaitingRooms {
     }
 
     async fn closed(&self) {
-        // An error means that the rooms are gone, which is closed too.
+        // An error means that the long polls are gone, which is closed too.
         let _ = self.inner.closing.subscribe().wait_for(|closing| *closing).await;
     }
 
@@ -179,59 +179,59 @@ impl WaitingRooms {
             Wake::Topic(topic) if *topic == TopicName::pushed() => {
                 self.inner.pushed.send_replace(());
             }
-            Wake::Topic(topic) => self.lock().ring(topic),
+            Wake::Topic(topic) => self.lock().notify(topic),
             Wake::All => {
                 self.inner.pushed.send_replace(());
-                self.lock().ring_all();
+                self.lock().notify_all();
             }
         }
     }
 
-    fn sit_down(&self, topics: &[TopicName], want: Want) -> (u64, oneshot::Receiver<Grants>) {
+    fn add(&self, topics: &[TopicName], options: LeaseOptions) -> (u64, oneshot::Receiver<Grants>) {
         let (grants, granted) = oneshot::channel();
-        let (number, opened) = self.lock().sit_down(topics, want, grants);
-        for (topic, bell) in opened {
+        let (number, opened) = self.lock().add(topics, options, grants);
+        for (topic, notify) in opened {
             let (this, background) = (self.clone(), self.inner.metrics.background.clone());
-            let room = move || this.clone().serve(topic.clone(), bell.clone());
-            tokio::spawn(async move { background.keep("long polls", room).await });
+            let task = move || this.clone().serve(topic.clone(), notify.clone());
+            tokio::spawn(async move { background.keep("long polls", task).await });
         }
         (number, granted)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Hall> {
+    fn lock(&self) -> MutexGuard<'_, WaitList> {
         // Nothing in here panics half way through a change.
-        self.inner.hall.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.inner.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// Frees the seats however the wait ends: a consumer that goes away leaves nothing behind.
-struct SeatsGuard<'a> {
-    rooms: &'a WaitingRooms,
+/// Removes the waiter however the wait ends: a consumer that goes away leaves nothing behind.
+struct WaiterGuard<'a> {
+    polls: &'a LongPolls,
     number: u64,
     /// dueq's own senders are no consumers that anybody would look for.
     counts: bool,
 }
 
-impl<'a> SeatsGuard<'a> {
-    fn new(rooms: &'a WaitingRooms, number: u64, want: Want) -> Self {
-        let counts = !want.push;
+impl<'a> WaiterGuard<'a> {
+    fn new(polls: &'a LongPolls, number: u64, options: LeaseOptions) -> Self {
+        let counts = !options.push;
         if counts {
-            rooms.inner.metrics.waiters.inc();
+            polls.inner.metrics.waiters.inc();
         }
-        Self { rooms, number, counts }
+        Self { polls, number, counts }
     }
 
-    /// Leaves, unless Redis is being asked for this consumer at the moment.
-    fn stand_up(&self) -> bool {
-        self.rooms.lock().stand_up(self.number)
+    /// Removes the waiter, unless Redis is being asked for it at the moment.
+    fn expire(&self) -> bool {
+        self.polls.lock().expire(self.number)
     }
 }
 
-impl Drop for SeatsGuard<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         if self.counts {
-            self.rooms.inner.metrics.waiters.dec();
+            self.polls.inner.metrics.waiters.dec();
         }
-        self.rooms.lock().leave(self.number);
+        self.polls.lock().remove(self.number);
     }
 }
