@@ -27,12 +27,12 @@ use verbs::{
 };
 
 /// Members of one look at most, and how many bytes a look may read before the next is smaller.
-const MOST_MEMBERS: i64 = 64;
-const MOST_BYTES: i64 = 128 * 1024;
+const MAX_MEMBERS: i64 = 64;
+const MAX_BYTES: i64 = 128 * 1024;
 /// Messages mended in one call.
 const MEND_MESSAGES: usize = 32;
 /// A topic that is deleted and made anew while it is looked at is looked at again, so many times.
-const TRIES: usize = 5;
+const MAX_TRIES: usize = 5;
 
 /// What an audit looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Store {
         let names = self.audit_registry(repair, tell).await?;
         let mut audited = Audited::default();
         for name in names {
-            for attempt in 1..=TRIES {
+            for attempt in 1..=MAX_TRIES {
                 let Some((topic, owner)) = self.audit_partition(&name, repair, tell).await? else {
                     break;
                 };
@@ -65,7 +65,7 @@ impl Store {
                         audited.messages += messages;
                         break;
                     }
-                    Err(CallError::Stale) if attempt < TRIES => {}
+                    Err(CallError::Stale) if attempt < MAX_TRIES => {}
                     Err(error) => return Err(failed(error)),
                 }
             }
@@ -203,10 +203,10 @@ impl TopicAudit<'_> {
 /// Where a walk goes on after `page`, and with how many members. Returns whether it is over.
 fn advance(step: &mut Step, page: &Page) -> bool {
     step.cursor.clone_from(&page.cursor);
-    if page.bytes > MOST_BYTES {
+    if page.bytes > MAX_BYTES {
         step.count = (step.count / 2).max(1);
-    } else if page.bytes < MOST_BYTES / 4 && page.seen < 2 * MOST_MEMBERS {
-        step.count = (step.count * 2).min(MOST_MEMBERS);
+    } else if page.bytes < MAX_BYTES / 4 && page.seen < 2 * MAX_MEMBERS {
+        step.count = (step.count * 2).min(MAX_MEMBERS);
     }
     step.cursor == "0"
 }
@@ -227,7 +227,7 @@ mod tests {
         for _ in 0..10 {
             assert!(!advance(&mut step, &page("17", 900)));
         }
-        assert_eq!((step.cursor.as_str(), step.count), ("17", MOST_MEMBERS));
+        assert_eq!((step.cursor.as_str(), step.count), ("17", MAX_MEMBERS));
         for _ in 0..10 {
             assert!(!advance(&mut step, &page("18", 64 << 20)));
         }

@@ -16,7 +16,7 @@ use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::sync::Arc;
 
 /// Messages that one call fetches.
-const FETCH: usize = 128;
+const CALL_MESSAGES: usize = 128;
 
 /// A topic as Redis has it now, and whether it is paused.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl Store {
         name: &TopicName,
         parked: &[(MessageId, Millis, Millis)],
     ) -> Result<(), Error> {
-        for some in parked.chunks(FETCH) {
+        for some in parked.chunks(CALL_MESSAGES) {
             self.on_topic(name, || FetchParked(some.to_vec())).await?;
         }
         Ok(())

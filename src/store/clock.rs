@@ -16,9 +16,9 @@ use tokio::sync::watch;
 /// A reply this far (ms) from all that can be expected means that Redis's clock was set.
 const STEP_MS: u64 = 500;
 /// A better estimate is forgotten after this, so that clocks that drift apart are followed.
-const KEEP: Duration = Duration::from_secs(2);
+const ESTIMATE_LIFETIME: Duration = Duration::from_secs(2);
 /// Not for a reply that was on its way for longer than this (µs): it says little.
-const PROMPT_US: i64 = 100_000;
+const MAX_PROMPT_US: i64 = 100_000;
 
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -67,7 +67,7 @@ impl Clock {
         let most = least.saturating_add(way_us);
         let Ok(mut raised) = self.raised.lock() else { return };
         // The reply that travelled fastest comes nearest to the truth: keep the greatest, for a while.
-        let renewed = raised.elapsed() > KEEP && way_us < PROMPT_US;
+        let renewed = raised.elapsed() > ESTIMATE_LIFETIME && way_us < MAX_PROMPT_US;
         let offset = if renewed { least } else { known.clamp(least, most) };
         if renewed || offset != known {
             self.offset.store(offset, Ordering::Relaxed);

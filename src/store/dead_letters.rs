@@ -24,11 +24,11 @@ use deadpool_redis::redis::{Cmd, Value};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Deaths of one call.
-const TAKE: u32 = 64;
+const CALL_DEATHS: u32 = 64;
 /// Bytes of bodies of one call; a larger one comes alone.
-const TAKE_BYTES: u32 = 256 * 1024;
+const CALL_BYTES: u32 = 256 * 1024;
 /// For how long a copy is found by its repetition: 10 minutes in ms.
-const FOUND_MS: Millis = 600_000;
+const IDEMPOTENCY_WINDOW_MS: Millis = 600_000;
 
 /// A death that is to be told of.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Store {
         };
         let occasion = format!("dead {id} {died_at}");
         let options = MessageOptions {
-            idempotency: Some(Idempotency::of_dueq(&occasion, FOUND_MS)),
+            idempotency: Some(Idempotency::of_dueq(&occasion, IDEMPOTENCY_WINDOW_MS)),
             ..MessageOptions::default()
         };
         let (id, body, due) = (self.next_id(topic), body.encode(), Due::After(0));
@@ -135,7 +135,7 @@ impl SingleOp for TakeDead {
 
     fn write(&self, topic: &Topic, command: &mut Cmd) {
         topic.keys.write_all(command);
-        command.arg(&topic.word).arg(TAKE).arg(TAKE_BYTES);
+        command.arg(&topic.word).arg(CALL_DEATHS).arg(CALL_BYTES);
     }
 
     fn read(

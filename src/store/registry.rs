@@ -1,11 +1,13 @@
 //! The topics that this instance knows. Redis holds the registry; what was read of it is kept, and read again when a
 //! script answers that a partition belongs to another topic by now.
 
+mod known;
+mod partition;
+
 use super::{
     backend::SCHEMA_VERSION,
     batch::Lanes,
     keys::PartitionKeys,
-    known::Known,
     reply::{CallError, Fields, word},
     scripts::{self, Script},
     sweeps::Hint,
@@ -16,6 +18,7 @@ use crate::{
     model::{Partition, Push, Route, TopicName, TopicNumber, TopicSettings},
 };
 use deadpool_redis::redis::{Cmd, Value, cmd};
+use known::Known;
 use std::sync::{
     Arc, RwLock,
     atomic::{AtomicBool, AtomicI64},

@@ -25,9 +25,9 @@ use stored::Definition;
 
 /// Bytes of definitions in a call, about, and calls for a page.
 const CALL_BYTES: usize = 512 * 1024;
-const PAGE_CALLS: usize = 4;
+const MAX_PAGE_CALLS: usize = 4;
 /// Between two looks whether a schedule's ticks have been made.
-const TICKING: Duration = Duration::from_millis(20);
+const CLAIM_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a schedule publishes, and when.
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ impl Store {
                     return Ok(present.is_none());
                 }
                 // Whoever makes its ticks will have made them in a moment, or is followed by another.
-                Some("CLAIMED") => tokio::time::sleep(TICKING).await,
+                Some("CLAIMED") => tokio::time::sleep(CLAIM_POLL_INTERVAL).await,
                 Some("CHANGED") => {}
                 _ => return Err(failed(malformed(&answer))),
             }
@@ -196,7 +196,7 @@ impl Store {
         let keys = &self.lanes.backend.keys;
         let keys = [&keys.schedules, &keys.schedule_states, &keys.schedules_index];
         let (mut items, mut more) = (Vec::new(), true);
-        for _ in 0..PAGE_CALLS {
+        for _ in 0..MAX_PAGE_CALLS {
             let mut list = call(&scripts::LIST_SCHEDULES, &keys);
             let last = items.last().map(|last: &Schedule| &last.name).or(after);
             list.arg(last.map_or("-".to_owned(), |name| format!("({name}")));

@@ -25,19 +25,19 @@ use std::{
 };
 
 /// Sweeps come this much (ms) after their moment, so that what ends in one second takes one sweep.
-const LATER: Millis = 500;
+const SWEEP_DELAY_MS: Millis = 500;
 /// For how long (ms) a claimed topic is its claimer's.
-const HOLD: Millis = 30_000;
+const CLAIM_MS: Millis = 30_000;
 /// Messages of one kind that a call sweeps.
 const CALL_MESSAGES: u32 = 128;
 /// Hints that are written at once.
-const HINTS: usize = 256;
+const MAX_HINTS: usize = 256;
 /// Topics that are claimed at once.
-const CLAIM: usize = 32;
+const MAX_CLAIMS: usize = 32;
 /// The walk takes this many topics…
-const WALK: usize = 16;
+const WALK_TOPICS: usize = 16;
 /// …every so many ms, by one instance of all.
-const WALK_EVERY: Millis = 10_000;
+const WALK_INTERVAL_MS: Millis = 10_000;
 
 /// A topic wants to be swept at this moment, ms.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Topic {
     /// Something ends at `at`: sees to it that the topic is swept then. `now`: Redis's time.
     pub(crate) fn sweep_by(&self, now: Millis, at: Option<Millis>) {
         let Some(at) = at else { return };
-        let at = at.saturating_add(LATER);
+        let at = at.saturating_add(SWEEP_DELAY_MS);
         let known = self.sweep_at.load(Ordering::Relaxed);
         // A moment that has passed may have been swept, by any instance, before this was there to be seen.
         if known == 0 || at < known || known <= now {
@@ -83,7 +83,7 @@ impl Topic {
 
     /// Sees to it that deaths here are told of elsewhere without delay.
     pub(crate) fn tell_deaths(&self, now: Millis) {
-        let at = now.saturating_add(LATER);
+        let at = now.saturating_add(SWEEP_DELAY_MS);
         let _ = self.hints.send(Hint { name: self.name.clone(), at, deaths: true });
     }
 }
@@ -98,7 +98,7 @@ impl Store {
         let mut note = cmd("EVAL");
         note.arg(scripts::NOTE_SWEEPS.source).arg(1).arg(&self.lanes.backend.keys.sweeps);
         let more = std::iter::from_fn(|| hints.try_recv().ok());
-        for Hint { name, at, deaths } in std::iter::once(first).chain(more).take(HINTS) {
+        for Hint { name, at, deaths } in std::iter::once(first).chain(more).take(MAX_HINTS) {
             note.arg(at).arg(name.as_str());
             if deaths {
                 with_deaths.insert(name);
@@ -116,7 +116,7 @@ impl Store {
     pub async fn claim_sweeps(&self) -> Result<(Vec<Claim>, Option<Millis>), Error> {
         let mut claim = cmd("EVAL");
         claim.arg(scripts::CLAIM_SWEEPS.source).arg(1).arg(&self.lanes.backend.keys.sweeps);
-        claim.arg(CLAIM).arg(HOLD);
+        claim.arg(MAX_CLAIMS).arg(CLAIM_MS);
         let asked = Instant::now();
         let answer = self.lanes.command(claim).await.map_err(failed)?;
         let read = || -> Result<_, CallError> {
@@ -150,7 +150,7 @@ impl Store {
     pub async fn finish_sweep(&self, claim: &Claim, swept: Option<Swept>) -> Result<(), Error> {
         let next = match swept {
             Some(Swept { more: true, .. }) => Some(self.now()),
-            Some(Swept { next_at, .. }) => next_at.map(|at| at.saturating_add(LATER)),
+            Some(Swept { next_at, .. }) => next_at.map(|at| at.saturating_add(SWEEP_DELAY_MS)),
             None => None,
         };
         let mut finish = cmd("EVAL");
@@ -168,7 +168,7 @@ impl Store {
         let keys = &self.lanes.backend.keys;
         let mut claim = cmd("EVAL");
         claim.arg(scripts::CLAIM_WALK.source).arg(2).arg(&keys.index).arg(&keys.names);
-        claim.arg(WALK_EVERY).arg(WALK);
+        claim.arg(WALK_INTERVAL_MS).arg(WALK_TOPICS);
         let mut names =
             Fields::of(self.lanes.command(claim).await.map_err(failed)?).map_err(failed)?;
         while !names.is_empty() {

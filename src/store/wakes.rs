@@ -16,10 +16,10 @@ use std::{
 };
 
 /// A subscription over which nothing came for this long is asked whether it still lives.
-const PING_EVERY: Duration = Duration::from_millis(250);
+const PING_INTERVAL: Duration = Duration::from_millis(250);
 /// It has this long to answer: a link that was cut silently must not cost a consumer a second.
-const PONG_WITHIN: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_millis(250);
+const PONG_TIMEOUT: Duration = Duration::from_millis(500);
+const RESUBSCRIBE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Says that wake-ups arrive, until it is dropped.
 struct Listening<'a>(&'a AtomicBool);
@@ -62,7 +62,7 @@ impl Store {
             if !std::mem::replace(&mut logged, true) {
                 tracing::warn!(%error, "no subscription to wake-ups; waiting consumers look often until there is one");
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RESUBSCRIBE_INTERVAL).await;
         }
     }
 
@@ -85,7 +85,7 @@ impl Store {
         let epoch = || self.lanes.backend.service().map(|service| service.server.epoch);
         let subscribed_in = epoch();
         loop {
-            match tokio::time::timeout(PING_EVERY, stream.next()).await {
+            match tokio::time::timeout(PING_INTERVAL, stream.next()).await {
                 Ok(Some(message)) => {
                     let text: String = message.get_payload().unwrap_or_default();
                     // An older version names its instance before the topic.
@@ -97,7 +97,7 @@ impl Store {
                 }
                 Ok(None) => return ConnectError::Unreachable("the connection was closed".into()),
                 Err(_) => {
-                    if let Err(error) = within(PONG_WITHIN, sink.ping::<()>()).await {
+                    if let Err(error) = within(PONG_TIMEOUT, sink.ping::<()>()).await {
                         return error;
                     }
                     // The scripts run at another server now, which this subscription may not hear.

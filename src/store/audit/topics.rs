@@ -22,7 +22,7 @@ use std::{collections::BTreeSet, sync::Arc};
 const TOPICS: i64 = 64;
 
 /// Whoever breaks a partition over and over while it is mended wins.
-const MEND_LOOKS: u32 = 6;
+const MAX_MENDS: u32 = 6;
 
 /// What a partition says of its topic, beside what the registry says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +211,7 @@ impl Store {
                 let detail =
                     format!("it has {}, the registry {}", said.unwrap_or("nothing"), topic.word);
                 let mut finding = Finding::of_topic(name.as_str(), "partition", detail);
-                if repair && looks < MEND_LOOKS {
+                if repair && looks < MAX_MENDS {
                     let mut forget = cmd("HDEL");
                     forget.arg(&topic.keys.meta).arg("topic");
                     self.lanes.command(forget).await.map_err(failed)?;

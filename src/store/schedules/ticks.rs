@@ -18,9 +18,9 @@ use deadpool_redis::redis::{Cmd, Value};
 use std::{sync::Arc, time::Instant};
 
 /// Schedules that are claimed at once.
-const CLAIM: usize = 32;
+const MAX_CLAIMS: usize = 32;
 /// For how long (ms) a claimed schedule is its claimer's.
-const HOLD: Millis = 1_000;
+const CLAIM_MS: Millis = 1_000;
 /// Bytes of definitions that a claim takes, about.
 const CLAIM_BYTES: usize = 512 * 1024;
 /// A tick's idempotency key answers at least this long once it is released, ms.
@@ -28,9 +28,9 @@ const MIN_WINDOW_MS: Millis = 600_000;
 /// It answers for so many ticks then, so that a claimer that was stopped for long publishes nothing twice.
 const WINDOW_TICKS: Millis = 1_000;
 /// Before, where missed ticks are made up for, it answers however long nobody is there, ms.
-const UNNOTED_MS: Millis = MAX_DELAY_MS as Millis;
+const UNNOTED_WINDOW_MS: Millis = MAX_DELAY_MS as Millis;
 /// Ticks of one call.
-const RELEASE: usize = 128;
+const CALL_KEYS: usize = 128;
 
 /// What became of a claimed schedule's ticks.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +90,7 @@ impl Schedule {
         let window_ms = match self.spec.catch_up {
             // Nobody makes it again when it is late.
             CatchUp::None => self.window(),
-            CatchUp::One | CatchUp::All => UNNOTED_MS,
+            CatchUp::One | CatchUp::All => UNNOTED_WINDOW_MS,
         };
         Idempotency::of_dueq(&format!("tick {} {tick}", self.generation), window_ms)
     }
@@ -114,7 +114,7 @@ impl Store {
             &scripts::CLAIM_SCHEDULES,
             &[&keys.schedules, &keys.schedule_states, &keys.schedules_due],
         );
-        claim.arg(CLAIM).arg(HOLD).arg(CLAIM_BYTES);
+        claim.arg(MAX_CLAIMS).arg(CLAIM_MS).arg(CLAIM_BYTES);
         let asked = Instant::now();
         let answer = self.lanes.command(claim).await.map_err(failed)?;
         let mut fields = Fields::of(answer).map_err(failed)?;
@@ -168,7 +168,7 @@ impl Store {
         let ticks = claimed.claimed_ticks();
         let keys: Vec<_> = ticks.into_iter().map(|tick| claimed.idempotency_of(tick).key).collect();
         let window_ms = claimed.window();
-        for keys in keys.chunks(RELEASE) {
+        for keys in keys.chunks(CALL_KEYS) {
             let release = || ReleaseTicks { keys: keys.to_vec(), window_ms };
             match self.on_topic(&claimed.spec.topic, release).await {
                 // Nothing was published where there is no topic.

@@ -16,7 +16,7 @@ use deadpool_redis::redis::{Cmd, Value};
 use std::{sync::Arc, time::Duration};
 
 /// How long nobody takes up a deleted topic again who does not know yet that it is: 1 h in ms.
-const MARK_MS: Millis = 3_600_000;
+const DELETED_MARK_MS: Millis = 3_600_000;
 /// Between two looks whether deaths have been told of.
 const DEATHS_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -27,7 +27,7 @@ impl Store {
     pub async fn delete_topic(&self, name: &TopicName, force: bool) -> Result<(), Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let close = || Close { force, mark_ms: MARK_MS };
+            let close = || Close { force, mark_ms: DELETED_MARK_MS };
             let (topic, closed) = self.on_topic(name, close).await?;
             match closed {
                 Closed::Done => {

@@ -1,6 +1,6 @@
 //! The topics of the registry that this instance has read of, for as long as somebody uses them.
 
-use super::registry::Topic;
+use super::Topic;
 use crate::model::{TopicName, TopicNumber};
 use std::{
     collections::HashMap,
@@ -40,9 +40,8 @@ impl Topic {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fuzz::topic;
     use super::*;
-    use crate::model::TopicSettings;
+    use crate::{model::TopicSettings, store::fuzz::topic};
 
     #[test]
     fn a_topic_is_forgotten_once_nobody_has_looked_for_it_for_a_round() {
