@@ -9,7 +9,7 @@ use super::{
     problem::Problem,
 };
 use crate::model::{InvalidScheduleName, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
-use crate::store::MessageRef;
+use crate::store::Which;
 use axum::{
     extract::{FromRequest, FromRequestParts, Path, Request},
     http::{HeaderMap, StatusCode, header, request::Parts},
@@ -75,7 +75,7 @@ pub struct KeyParams {
 }
 
 /// The live message that has the `{key}` of the path in its `{topic}`.
-pub struct KeyPath(pub MessageRef);
+pub struct KeyPath(pub Which);
 
 /// The query's parameters, decoded.
 pub struct Query(Vec<(String, String)>);
@@ -171,7 +171,7 @@ impl FromRequestParts<AppState> for KeyPath {
             let detail = format!("a key has 1 to {MAX_KEY_CHARS} characters");
             return Err(Problem::malformed("invalid_key", detail));
         }
-        Ok(Self(MessageRef::Key(topic, key)))
+        Ok(Self(Which::Key(topic, key)))
     }
 }
 

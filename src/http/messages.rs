@@ -9,7 +9,7 @@ use super::{
         RedriveProblems,
     },
 };
-use crate::{seeded, store::MessageRef};
+use crate::{seeded, store::Which};
 use axum::{
     extract::State,
     http::StatusCode,
@@ -53,7 +53,7 @@ pub async fn get_message(
 ) -> Result<Response, Problem> {
     query.none()?;
     seeded::keep();
-    let (topic, found) = state.store.get(&MessageRef::Id(id)).await?;
+    let (topic, found) = state.store.get(&Which::Id(id)).await?;
     Ok(super::json(&Message::whole(&topic, &found)?).into_response())
 }
 
@@ -74,7 +74,7 @@ pub async fn delete_message(
     query: Query,
 ) -> Result<StatusCode, Problem> {
     let force = read_force(&query)?;
-    state.store.delete(&MessageRef::Id(id), force).await?;
+    state.store.delete(&Which::Id(id), force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

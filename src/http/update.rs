@@ -14,7 +14,7 @@ use super::{
         BodyProblems, CommonProblems, MessageProblems, Problem, RedisProblems, UpdateProblems,
     },
 };
-use crate::store::{MessageRef, MessageUpdate};
+use crate::store::{MessageUpdate, Which};
 use axum::{
     extract::State,
     response::{IntoResponse, Response},
@@ -86,13 +86,13 @@ pub async fn update_message(
     query: Query,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    update(&state, MessageRef::Id(id), &query, &payload).await
+    update(&state, Which::Id(id), &query, &payload).await
 }
 
 /// Changes the message that `which` names.
 pub(super) async fn update(
     state: &AppState,
-    which: MessageRef,
+    which: Which,
     query: &Query,
     payload: &Payload,
 ) -> Result<Response, Problem> {
