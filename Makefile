@@ -62,8 +62,8 @@ lint: need-cargo checkers ## Formatting, clippy, rustdoc, Dockerfile, compose fi
 	$(CHECKERS)/python tests/deny.py
 
 .PHONY: bench
-bench: redis build ## What it costs and how fast it is, in a table; ARGS="--json"
-	@exec $(TARGET)/release/dueq bench $(ARGS)
+bench: redis need-cargo ## dueq beside wrk, beanstalkd and itself, in a table; ARGS="rates memory"
+	@$(CARGO) bench --locked --bench bench -- $(ARGS)
 
 .PHONY: openapi
 openapi: need-cargo ## Writes openapi/openapi.json and openapi-3.0.json from the code

@@ -14,7 +14,7 @@ use super::serve::raise_file_limit;
 use report::{Report, Row};
 use server::Server;
 use std::{process::ExitCode, time::Duration};
-use work::{Ack, Fixed, Held, Lease};
+use work::{Lease, Requests, message};
 
 /// Whatever keeps the bench from measuring; only its text is of interest.
 type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -22,12 +22,15 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 /// Messages in one request of the part `batch`.
 const BATCH: usize = 100;
 
+/// The longest lease there is: nothing that a measurement leaves behind comes back while another runs.
+const LEASE_MS: i64 = 43_200_000;
+
 /// Messages that one connection, and all of them together, are expected to consume a second at most.
 const GUESS_PER_CONNECTION: f64 = 15_000.0;
 const GUESS_AT_MOST: f64 = 60_000.0;
 
 /// Messages that are published ahead for consumers, at most: they take memory, and time to be published.
-const FILL_AT_MOST: u64 = 300_000;
+const FILL_AT_MOST: usize = 300_000;
 
 /// Measure a dueq over HTTP and print what it came to.
 #[derive(Debug, Clone, clap::Args)]
@@ -141,12 +144,16 @@ impl Bench {
     /// Every rate at this number of connections.
     async fn rates(&mut self, connections: usize) -> Fallible<()> {
         if self.wants(Part::Healthz) {
-            self.repeat("healthz", connections, Fixed::healthz(self.server.target())).await?;
+            let request = self.server.target().request("GET", "/healthz");
+            self.timed("healthz", vec![Requests::repeat(request, 200, 1, None); connections])
+                .await?;
         }
         if self.wants(Part::Publish) {
             let topic = self.server.topic();
-            let publish = Fixed::publish(self.server.target(), &topic);
-            self.repeat("publish", connections, publish).await?;
+            let path = format!("/topics/{topic}/messages");
+            let request = self.server.target().post(&path, &message(""));
+            self.timed("publish", vec![Requests::repeat(request, 201, 1, None); connections])
+                .await?;
             self.server.delete(&topic).await?;
         }
         if self.wants(Part::Lease) || self.wants(Part::Ack) {
@@ -157,32 +164,29 @@ impl Bench {
         }
         if self.wants(Part::Batch) {
             let topic = self.server.topic();
-            let publish = Fixed::publish_batch(self.server.target(), &topic, BATCH);
-            self.repeat("publish by 100", connections, publish).await?;
+            self.timed("publish by 100", vec![self.batches(&topic, None); connections]).await?;
             self.server.delete(&topic).await?;
             self.consume("loop: lease 100, ack 100", connections, BATCH).await?;
         }
         Ok(())
     }
 
-    /// The same request again and again.
-    async fn repeat(&mut self, operation: &str, connections: usize, work: Fixed) -> Fallible<()> {
-        self.timed(operation, vec![work; connections]).await.map(drop)
-    }
-
     /// Leases without acking, then acks what was leased.
     async fn lease_and_ack(&mut self, connections: usize) -> Fallible<()> {
         let topic = self.filled(connections, 1).await?;
-        let lease = Lease::new(self.server.target(), &topic, 1, false);
+        let works = vec![Lease { acks: false, ..self.server.lease(&topic, 1) }; connections];
         let works = if self.wants(Part::Lease) {
-            self.timed("lease", vec![lease; connections]).await?
+            self.timed("lease", works).await?
         } else {
-            load::drive(self.server.address(), vec![lease; connections], self.limit()).await?.1
+            load::drive(self.server.address(), works, self.limit()).await?.1
         };
         if self.wants(Part::Ack) {
-            let held: Vec<Held> = works.into_iter().flat_map(|lease| lease.held).collect();
-            let works = Ack::share(self.server.target(), &held, connections);
-            self.timed("ack", works).await?;
+            let ack = |(id, token): (String, String)| {
+                let body = format!(r#"{{"lease_token":"{token}"}}"#);
+                self.server.target().post(&format!("/messages/{id}/ack"), &body)
+            };
+            let requests = works.into_iter().flat_map(|lease| lease.held).map(ack).collect();
+            self.timed("ack", vec![Requests::once(requests, 204, 1); connections]).await?;
         }
         self.server.delete(&topic).await
     }
@@ -190,8 +194,7 @@ impl Bench {
     /// A consumer's loop, `batch` messages at a time, until the time is over or the topic is empty.
     async fn consume(&mut self, operation: &str, connections: usize, batch: usize) -> Fallible<()> {
         let topic = self.filled(connections, batch).await?;
-        let lease = Lease::new(self.server.target(), &topic, batch, true);
-        self.timed(operation, vec![lease; connections]).await?;
+        self.timed(operation, vec![self.server.lease(&topic, batch); connections]).await?;
         self.server.delete(&topic).await
     }
 
@@ -199,10 +202,8 @@ impl Bench {
     async fn filled(&self, connections: usize, batch: usize) -> Fallible<String> {
         let topic = self.server.topic();
         let rate = (connections as f64 * GUESS_PER_CONNECTION).min(GUESS_AT_MOST) * batch as f64;
-        let wanted = ((rate * self.args.seconds) as u64).min(FILL_AT_MOST);
-        let publish = Fixed::publish_batch(self.server.target(), &topic, BATCH)
-            .at_most(wanted.div_ceil(BATCH as u64) as usize);
-        let works = vec![publish; 8];
+        let wanted = ((rate * self.args.seconds) as usize).min(FILL_AT_MOST);
+        let works = vec![self.batches(&topic, Some(wanted.div_ceil(BATCH))); 8];
         let (filled, _) =
             load::drive(self.server.address(), works, Duration::from_secs(600)).await?;
         match filled.first_failure {
@@ -211,20 +212,27 @@ impl Bench {
         }
     }
 
+    /// Publishes by batches, so many or until the time is over.
+    fn batches(&self, topic: &str, count: Option<usize>) -> Requests {
+        let body = format!(r#"{{"messages":[{}]}}"#, vec![message(""); BATCH].join(","));
+        let request = self.server.target().post(&format!("/topics/{topic}/messages/batch"), &body);
+        Requests::repeat(request, 200, BATCH as u64, count)
+    }
+
     /// Drives the works, one a connection, and reports what came of it.
     async fn timed<W: load::Work>(&mut self, operation: &str, works: Vec<W>) -> Fallible<Vec<W>> {
         let connections = works.len();
-        let before = self.server.cpu().await?;
+        let before = self.server.cpu_us().await?;
         let (mut measured, works) = load::drive(self.server.address(), works, self.limit()).await?;
-        let after = self.server.cpu().await?;
-        let each = |(before, after): (f64, f64)| (after - before) / measured.messages.max(1) as f64;
+        let after = self.server.cpu_us().await?;
+        let each = |of: usize| Some((after[of]? - before[of]?) / measured.messages.max(1) as f64);
         let row = Row {
             operation: operation.to_owned(),
             connections,
             messages: measured.messages,
             per_s: measured.rate(),
-            dueq_cpu_us: before.dueq_us.zip(after.dueq_us).map(each),
-            redis_cpu_us: before.redis_us.zip(after.redis_us).map(each),
+            dueq_cpu_us: each(0),
+            redis_cpu_us: each(1),
             p50_ms: f64::from(load::percentile(&mut measured.latencies_us, 0.5)) / 1000.0,
             p99_ms: f64::from(load::percentile(&mut measured.latencies_us, 0.99)) / 1000.0,
             failed: measured.failed,
@@ -236,9 +244,9 @@ impl Bench {
 
     async fn lateness(&mut self) -> Fallible<()> {
         for due_per_s in [1_000, 5_000] {
-            let window_ms = (self.args.seconds.max(5.0) * 1000.0) as u64;
+            let window = Duration::from_secs_f64(self.args.seconds.max(5.0));
             let topic = self.server.topic();
-            let row = lateness::measure(&self.server, &topic, due_per_s, window_ms).await?;
+            let row = lateness::measure(&self.server, &topic, due_per_s, window).await?;
             self.server.delete(&topic).await?;
             self.add(row, None);
         }

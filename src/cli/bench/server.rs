@@ -1,7 +1,11 @@
 //! The server that is measured: one that runs already, or a child, which is a whole `dueq serve` with a private Redis and
 //! a directory that goes away with it.
 
-use super::{Fallible, client::Connection, work::Target};
+use super::{
+    Fallible,
+    client::Connection,
+    work::{Lease, Target},
+};
 use crate::store::RedisProbe;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -14,7 +18,7 @@ use std::{
 };
 
 /// How long a child may take to start, and to stop.
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server under test.
 pub struct Server {
@@ -22,12 +26,6 @@ pub struct Server {
     target: Target,
     redis: Option<RedisProbe>,
     child: Option<Dueq>,
-}
-
-/// CPU time used so far, µs, as far as it is known.
-pub struct Cpu {
-    pub dueq_us: Option<f64>,
-    pub redis_us: Option<f64>,
 }
 
 impl Server {
@@ -67,7 +65,7 @@ impl Server {
             if let Ok(this) = Self::connect(&url, None, Some(&redis)).await {
                 return Ok(Self { child: Some(child), ..this });
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > START_STOP_TIMEOUT {
                 return Err(format!("dueq serve is not ready: {}", child.log()).into());
             }
         }
@@ -81,6 +79,20 @@ impl Server {
     /// For requests.
     pub fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// A consumer's loop on this topic, so many messages a request.
+    pub fn lease(&self, topic: &str, max_messages: usize) -> Lease {
+        Lease {
+            target: self.target.clone(),
+            path: format!("/topics/{topic}/lease"),
+            max_messages,
+            acks: true,
+            wait_ms: 0,
+            left: None,
+            held: Vec::new(),
+            late_ms: Vec::new(),
+        }
     }
 
     /// The name of a topic that nobody has used.
@@ -101,13 +113,13 @@ impl Server {
         Ok(())
     }
 
-    /// What dueq and its Redis have used.
-    pub async fn cpu(&mut self) -> Fallible<Cpu> {
+    /// CPU time that dueq and its Redis have used, µs, as far as it is known.
+    pub async fn cpu_us(&mut self) -> Fallible<[Option<f64>; 2]> {
         let redis_us = match &mut self.redis {
             Some(redis) => Some(redis.cpu_us().await?),
             None => None,
         };
-        Ok(Cpu { dueq_us: self.child.as_ref().and_then(Dueq::cpu_us), redis_us })
+        Ok([self.child.as_ref().and_then(Dueq::cpu_us), redis_us])
     }
 
     /// One request over a connection of its own: status and body.
@@ -181,7 +193,7 @@ impl Drop for Dueq {
         let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
         let begun = Instant::now();
         while matches!(self.process.try_wait(), Ok(None)) {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > START_STOP_TIMEOUT {
                 let _ = self.process.kill();
                 let _ = self.process.wait();
                 break;
