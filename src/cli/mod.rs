@@ -2,11 +2,11 @@
 
 mod audit;
 mod bench;
+mod client;
 mod completions;
 mod data;
 mod exec_redis;
 mod healthcheck;
-mod people;
 mod serve;
 
 use crate::{config::Config, http};
@@ -38,7 +38,7 @@ enum Command {
     /// Measure a dueq, by default one that is started for it.
     Bench(Box<bench::Args>),
     #[command(flatten)]
-    People(people::Command),
+    Client(client::Command),
     /// Print a script that teaches a shell to complete dueq's commands.
     Completions(completions::Args),
     #[command(hide = true)]
@@ -77,7 +77,7 @@ pub fn main() -> ExitCode {
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Audit(args) => audit::run(args).await,
             Command::Bench(args) => bench::run(*args).await,
-            Command::People(command) => people::run(command).await,
+            Command::Client(command) => client::run(command).await,
             Command::Completions(args) => completions::run(&args, &Cli::command()),
             Command::ExecRedis(_) => ExitCode::SUCCESS,
         }

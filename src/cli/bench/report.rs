@@ -1,4 +1,4 @@
-//! What the bench prints: one table for people, one JSON object for programs.
+//! What the bench prints: one table for reading, one JSON object for programs.
 
 use serde::Serialize;
 use serde_json::{Value, json};

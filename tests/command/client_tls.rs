@@ -1,4 +1,4 @@
-//! A server behind TLS, as a proxy makes one: the commands for people check its certificate and speak to it.
+//! A server behind TLS, as a proxy makes one: the client commands check its certificate and speak to it.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! The commands for people on the rest of the contract: keys, dead letters, pauses, purges, several topics, force.
+//! The client commands on the rest of the contract: keys, dead letters, pauses, purges, several topics, force.
 
 use serde_json::{Value, json};
 
+use crate::client::{answer, done, failed};
 use crate::harness::*;
-use crate::people::{answer, done, failed};
 
 /// Leases the one message of a topic: its id and token.
 async fn held(topic: &str) -> (String, String) {
@@ -19,7 +19,7 @@ async fn count(topic: &str, state: &str) -> i64 {
 
 #[tokio::test]
 async fn a_key_names_one_message_that_can_be_replaced() {
-    let topic = topic("people-key");
+    let topic = topic("client-key");
     let publish = ["publish", &topic, "1", "--key", "order/42", "--delay", "1h"];
     let first = answer(&publish).await;
     let again = answer(&publish).await;
@@ -46,7 +46,7 @@ async fn a_key_names_one_message_that_can_be_replaced() {
 
 #[tokio::test]
 async fn a_message_is_found_and_deleted_by_its_key() {
-    let topic = topic("people-key");
+    let topic = topic("client-key");
     let published = answer(&["publish", &topic, "1", "--key", "a/b ?ä", "--delay", "1h"]).await;
     let by_key = ["--topic", &topic, "--key", "a/b ?ä"];
     let found = answer(&[&["get"], &by_key[..]].concat()).await;
@@ -58,7 +58,7 @@ async fn a_message_is_found_and_deleted_by_its_key() {
 
 #[tokio::test]
 async fn an_idempotency_key_makes_a_publish_safe_to_repeat() {
-    let topic = topic("people-idempotent");
+    let topic = topic("client-idempotent");
     let publish = ["publish", &topic, "1", "--idempotency-key", "i", "--ttl", "1h"];
     let (first, again) = (answer(&publish).await, answer(&publish).await);
     assert_eq!((&first["id"], &again["duplicate"]), (&again["id"], &json!(true)));
@@ -67,7 +67,7 @@ async fn an_idempotency_key_makes_a_publish_safe_to_repeat() {
 
 #[tokio::test]
 async fn a_message_that_failed_for_good_says_why_and_can_be_redriven() {
-    let topic = topic("people-dead");
+    let topic = topic("client-dead");
     done(&["publish", &topic, "1"]).await;
     let (id, token) = held(&topic).await;
     let shown = done(&["nack", &id, &token, "--dead", "--reason", "no such order"]).await;
@@ -87,7 +87,7 @@ async fn a_message_that_failed_for_good_says_why_and_can_be_redriven() {
 
 #[tokio::test]
 async fn a_redrive_is_bounded_and_spread() {
-    let topic = topic("people-dead");
+    let topic = topic("client-dead");
     for _ in 0..3 {
         done(&["publish", &topic, "1"]).await;
         let (id, token) = held(&topic).await;
@@ -100,7 +100,7 @@ async fn a_redrive_is_bounded_and_spread() {
 
 #[tokio::test]
 async fn a_message_given_back_unworked_keeps_its_attempts() {
-    let topic = topic("people-release");
+    let topic = topic("client-release");
     done(&["publish", &topic, "1"]).await;
     let (id, token) = held(&topic).await;
     done(&["nack", &id, &token, "--release"]).await;
@@ -110,7 +110,7 @@ async fn a_message_given_back_unworked_keeps_its_attempts() {
 
 #[tokio::test]
 async fn a_paused_topic_grants_nothing_until_it_is_resumed() {
-    let topic = topic("people-pause");
+    let topic = topic("client-pause");
     done(&["publish", &topic, "1"]).await;
     assert_eq!(done(&["pause", &topic]).await, format!("{topic} is paused\n"));
     assert_eq!(done(&["lease", &topic]).await, "no message is due\n");
@@ -121,7 +121,7 @@ async fn a_paused_topic_grants_nothing_until_it_is_resumed() {
 
 #[tokio::test]
 async fn a_purge_removes_the_named_states_only() {
-    let topic = topic("people-purge");
+    let topic = topic("client-purge");
     for delay in ["0s", "0s", "1h"] {
         done(&["publish", &topic, "1", "--delay", delay]).await;
     }
@@ -133,7 +133,7 @@ async fn a_purge_removes_the_named_states_only() {
 
 #[tokio::test]
 async fn of_several_topics_the_first_with_a_message_wins() {
-    let (urgent, bulk) = (topic("people-urgent"), topic("people-bulk"));
+    let (urgent, bulk) = (topic("client-urgent"), topic("people-bulk"));
     done(&["publish", &bulk, "1"]).await;
     let both = ["lease", &urgent, &bulk, "--wait", "5s", "--max", "1"];
     let topic_of = |leased: Value| text(&leased["messages"][0], "topic").to_owned();
@@ -145,7 +145,7 @@ async fn of_several_topics_the_first_with_a_message_wins() {
 
 #[tokio::test]
 async fn a_leased_message_is_deleted_by_force_only() {
-    let topic = topic("people-force");
+    let topic = topic("client-force");
     done(&["publish", &topic, "1"]).await;
     let (id, token) = held(&topic).await;
     let told = failed(1, &["delete", &id]).await;

@@ -1,8 +1,8 @@
 //! `dueq callback`: have a URL called later, and again until it answers.
 
 use super::{
-    Ask, Out,
-    client::Client,
+    Out, Run,
+    api::Client,
     durations,
     failure::Failure,
     payload::{Options, Payload},
@@ -60,8 +60,8 @@ struct Body<'a> {
     options: &'a Options,
 }
 
-impl Ask for Callback {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Callback {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let body = Body {
             url: &self.url,
             method: self.method,

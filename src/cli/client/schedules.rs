@@ -1,8 +1,8 @@
 //! `dueq schedules`: lists them, and with a word more looks at one, makes, stops or deletes it.
 
 use super::{
-    Ask, Asked, Out,
-    client::{Client, path},
+    Out, Run, WithServer,
+    api::{Client, path},
     durations::{exact, when},
     failure::Failure,
     object::Object,
@@ -21,38 +21,38 @@ pub struct Schedules {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
-    list: Asked<List>,
+    list: WithServer<List>,
 }
 
 #[derive(Subcommand)]
 enum Action {
     /// List the schedules.
-    List(Asked<List>),
+    List(WithServer<List>),
     /// Show a schedule.
-    Get(Asked<Get>),
+    Get(WithServer<Get>),
     /// Make a schedule, or replace one.
-    Put(Box<Asked<Put>>),
+    Put(Box<WithServer<Put>>),
     /// Delete a schedule; what it has published stays.
-    Delete(Asked<Delete>),
+    Delete(WithServer<Delete>),
     /// Stop a schedule's ticks.
-    Pause(Asked<Pause>),
+    Pause(WithServer<Pause>),
     /// Let a paused schedule tick again.
-    Resume(Asked<Resume>),
+    Resume(WithServer<Resume>),
     /// Publish a schedule's message now.
-    Trigger(Asked<Trigger>),
+    Trigger(WithServer<Trigger>),
 }
 
 impl Schedules {
-    pub(super) async fn carry_out(&self, writer: &mut dyn Write) -> Result<(), Failure> {
+    pub(super) async fn execute(&self, writer: &mut dyn Write) -> Result<(), Failure> {
         match &self.action {
-            None => self.list.carry_out(writer).await,
-            Some(Action::List(asked)) => asked.carry_out(writer).await,
-            Some(Action::Get(asked)) => asked.carry_out(writer).await,
-            Some(Action::Put(asked)) => asked.carry_out(writer).await,
-            Some(Action::Delete(asked)) => asked.carry_out(writer).await,
-            Some(Action::Pause(asked)) => asked.carry_out(writer).await,
-            Some(Action::Resume(asked)) => asked.carry_out(writer).await,
-            Some(Action::Trigger(asked)) => asked.carry_out(writer).await,
+            None => self.list.execute(writer).await,
+            Some(Action::List(command)) => command.execute(writer).await,
+            Some(Action::Get(command)) => command.execute(writer).await,
+            Some(Action::Put(command)) => command.execute(writer).await,
+            Some(Action::Delete(command)) => command.execute(writer).await,
+            Some(Action::Pause(command)) => command.execute(writer).await,
+            Some(Action::Resume(command)) => command.execute(writer).await,
+            Some(Action::Trigger(command)) => command.execute(writer).await,
         }
     }
 }
@@ -61,9 +61,9 @@ impl Schedules {
 #[derive(Args, Clone, Debug)]
 struct List {}
 
-impl Ask for List {
+impl Run for List {
     /// Page after page; with `--json` each answer is a line.
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let mut schedules = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
@@ -137,34 +137,34 @@ named! {
     Trigger;
 }
 
-impl Ask for Get {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Get {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         out.show(&client.get(&path(&["schedules", &self.name])).await?, schedule)
     }
 }
 
-impl Ask for Delete {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Delete {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let answer = client.delete(&path(&["schedules", &self.name])).await?;
         out.done(&answer, &format!("deleted {}", self.name))
     }
 }
 
-impl Ask for Pause {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Pause {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         act(client, out, &self.name, "pause", |_| "is paused".to_owned()).await
     }
 }
 
-impl Ask for Resume {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Resume {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let next = |after: &Object| format!("ticks next {}", when(&after.text("next_at")));
         act(client, out, &self.name, "resume", next).await
     }
 }
 
-impl Ask for Trigger {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Trigger {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let published = |after: &Object| format!("published {}", after.text("last_message_id"));
         act(client, out, &self.name, "trigger", published).await
     }

@@ -3,12 +3,12 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::client::dueq;
 use crate::harness::*;
-use crate::people::dueq;
 
 #[tokio::test]
 async fn a_tail_ends_well_on_ctrl_c_and_waits_for_its_topic() {
-    let mut tail = dueq(["tail", &topic("people-tail")]).await.spawn();
+    let mut tail = dueq(["tail", &topic("client-tail")]).await.spawn();
     eventually("it waits", || async { tail.log().contains("waiting for it").then_some(()) }).await;
     tail.process.signal_group(Signal::INT);
     assert_eq!(tail.exit().await, 0, "{}", tail.log());
@@ -16,7 +16,7 @@ async fn a_tail_ends_well_on_ctrl_c_and_waits_for_its_topic() {
 
 #[tokio::test]
 async fn a_tail_sees_what_happens_and_takes_nothing() {
-    let topic = topic("people-tail");
+    let topic = topic("client-tail");
     let client = client().await;
     client.published(&topic, json!({"payload": 1, "delay_ms": 3_600_000})).await;
     let mut tail = dueq(["tail", &topic]).await.spawn();
@@ -39,7 +39,7 @@ async fn a_tail_sees_what_happens_and_takes_nothing() {
 
 #[tokio::test]
 async fn a_tail_outlives_a_server_that_goes_away() {
-    let topic = topic("people-tail");
+    let topic = topic("client-tail");
     let mut server = instance().await;
     server.client().published(&topic, json!({"payload": 1})).await;
     let mut tail = Launch::command(["tail", &topic, "--server", &server.url()]).spawn();
@@ -52,7 +52,7 @@ async fn a_tail_outlives_a_server_that_goes_away() {
 
 #[tokio::test]
 async fn a_tail_in_json_prints_each_answer_as_a_line() {
-    let topic = topic("people-tail");
+    let topic = topic("client-tail");
     let client = client().await;
     client.published(&topic, json!({"payload": 1})).await;
     let tail = dueq(["tail", &topic, "--json"]).await.spawn();

@@ -1,5 +1,5 @@
-//! How answers look to people. Goes by the names of the fields, in the order of the answer: a field that this version
-//! does not know is shown too.
+//! How answers are formatted: by the names of the fields, in the order of the answer. Fields that this version does not
+//! know are shown too.
 
 use super::{
     durations::{exact, when},

@@ -1,4 +1,4 @@
-//! Aligned text for people. What comes from messages is shown without its control characters, so that no payload can
+//! Aligned text. What comes from messages is shown without its control characters, so that no payload can
 //! talk to the terminal.
 
 /// Names and values below each other, those without a value left out.

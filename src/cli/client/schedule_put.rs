@@ -1,8 +1,8 @@
 //! `dueq schedules put`: when, where to, and what.
 
 use super::{
-    Ask, Out,
-    client::{Client, path},
+    Out, Run,
+    api::{Client, path},
     durations,
     failure::Failure,
     payload::{Payload, as_map, header},
@@ -59,7 +59,7 @@ pub struct Put {
     /// From 0 to 255; among messages that are due, higher goes first.
     #[arg(long, value_name = "N")]
     priority: Option<u64>,
-    /// Which ticks are made up for that nobody could make in time (the latest one unless told).
+    /// MessageRef ticks are made up for that nobody could make in time (the latest one unless told).
     #[arg(long, value_enum)]
     catch_up: Option<CatchUp>,
 }
@@ -110,8 +110,8 @@ struct Message<'a> {
     priority: Option<u64>,
 }
 
-impl Ask for Put {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Put {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let callback = self.callback.as_deref().map(|url| Callback {
             url,
             method: self.method.as_deref(),

@@ -1,29 +1,29 @@
 //! `dueq get`, `delete`, `topics` and `topic`.
 
 use super::{
-    Ask, Out,
-    client::{Client, path},
+    Out, Run,
+    api::{Client, path},
     failure::Failure,
     view,
 };
 use clap::Args;
 use form_urlencoded::Serializer;
 
-/// A message by its id, or by its key.
+/// A message, by its id or by its key.
 #[derive(Args, Clone, Debug)]
-struct Which {
+struct MessageRef {
     /// The message's id.
     #[arg(required_unless_present = "key")]
     id: Option<String>,
-    /// In place of an id: the topic, with --key.
+    /// With --key, instead of an id: the topic.
     #[arg(long, requires = "key", conflicts_with = "id")]
     topic: Option<String>,
-    /// In place of an id: the message's key in its topic.
+    /// With --topic, instead of an id: the message's key.
     #[arg(long, requires = "topic", conflicts_with = "id")]
     key: Option<String>,
 }
 
-impl Which {
+impl MessageRef {
     fn path(&self) -> String {
         match (&self.id, &self.topic, &self.key) {
             (None, Some(topic), Some(key)) => path(&["topics", topic, "keys", key]),
@@ -40,12 +40,12 @@ impl Which {
 #[derive(Args, Clone, Debug)]
 pub struct Get {
     #[command(flatten)]
-    which: Which,
+    message: MessageRef,
 }
 
-impl Ask for Get {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        out.show(&client.get(&self.which.path()).await?, view::message)
+impl Run for Get {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        out.show(&client.get(&self.message.path()).await?, view::message)
     }
 }
 
@@ -53,31 +53,31 @@ impl Ask for Get {
 #[derive(Args, Clone, Debug)]
 pub struct Delete {
     #[command(flatten)]
-    which: Which,
-    /// Also where somebody holds it: the holder's ack finds nothing then.
+    message: MessageRef,
+    /// Delete the message even while it is leased; the consumer's ack then finds nothing.
     #[arg(long)]
     force: bool,
 }
 
-impl Ask for Delete {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Delete {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let query = if self.force { "?force=true" } else { "" };
-        let answer = client.delete(&format!("{}{query}", self.which.path())).await?;
-        out.done(&answer, &format!("deleted {}", self.which.name()))
+        let answer = client.delete(&format!("{}{query}", self.message.path())).await?;
+        out.done(&answer, &format!("deleted {}", self.message.name()))
     }
 }
 
 /// Arguments of `dueq topics`.
 #[derive(Args, Clone, Debug)]
 pub struct Topics {
-    /// Only those whose name begins so.
+    /// Only topics whose name starts with this.
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
 }
 
-impl Ask for Topics {
+impl Run for Topics {
     /// Page after page; with `--json` each answer is a line.
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let mut topics = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
@@ -107,8 +107,8 @@ pub struct Topic {
     name: String,
 }
 
-impl Ask for Topic {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Topic {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         out.show(&client.get(&path(&["topics", &self.name])).await?, view::topic)
     }
 }

@@ -1,8 +1,8 @@
 //! `dueq redrive`, `purge`, `pause` and `resume`.
 
 use super::{
-    Ask, Out,
-    client::{Client, path},
+    Out, Run,
+    api::{Client, path},
     durations,
     failure::Failure,
     view,
@@ -13,16 +13,16 @@ use serde::Serialize;
 /// Arguments of `dueq redrive`.
 #[derive(Args, Clone, Debug)]
 pub struct Redrive {
-    /// The topic, those dead longest first.
+    /// The topic; the messages dead longest come first.
     #[arg(required_unless_present = "id")]
     topic: Option<String>,
-    /// In place of a topic: this dead message alone.
+    /// Instead of a topic: this dead message only.
     #[arg(long, conflicts_with_all = ["topic", "max", "spread"])]
     id: Option<String>,
-    /// At most this many messages (10000 unless told).
+    /// At most this many messages (default 10000).
     #[arg(long, value_name = "N")]
     max: Option<u64>,
-    /// Due evenly over this time, such as 10m, rather than all at once.
+    /// Spread the due times evenly over this time, such as 10m.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     spread: Option<u64>,
 }
@@ -35,8 +35,8 @@ struct RedriveBody {
     spread_ms: Option<u64>,
 }
 
-impl Ask for Redrive {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Redrive {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let body = RedriveBody { max_messages: self.max, spread_ms: self.spread };
         if let Some(id) = &self.id {
             let answer = client.post(&path(&["messages", id, "redrive"]), &body).await?;
@@ -59,7 +59,7 @@ impl Ask for Redrive {
 pub struct Purge {
     /// The topic's name.
     topic: String,
-    /// What goes; several are separated by spaces or commas. Leased messages stay.
+    /// States to purge, separated by spaces or commas. Leased messages stay.
     #[arg(long = "state", value_name = "STATE", value_enum, required = true, num_args = 1.., value_delimiter = ',')]
     states: Vec<State>,
 }
@@ -81,9 +81,9 @@ struct PurgeBody {
     states: Vec<State>,
 }
 
-impl Ask for Purge {
+impl Run for Purge {
     /// A request removes a bounded number: goes on until none is left, or none was removed.
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let mut states = self.states.clone();
         let mut seen = Vec::new();
         states.retain(|state| {
@@ -117,8 +117,8 @@ pub struct Pause {
     topic: String,
 }
 
-impl Ask for Pause {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Pause {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         switch(client, out, &self.topic, "pause").await
     }
 }
@@ -130,8 +130,8 @@ pub struct Resume {
     topic: String,
 }
 
-impl Ask for Resume {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Resume {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         switch(client, out, &self.topic, "resume").await
     }
 }

@@ -1,4 +1,4 @@
-//! The commands for people, on a real server: what they print, and how they end.
+//! The client commands, on a real server: what they print, and how they end.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -145,7 +145,7 @@ async fn a_message_is_shown_and_deleted() {
 
 #[tokio::test]
 async fn topics_are_listed_and_shown() {
-    let topic = topic("people-list");
+    let topic = topic("client-list");
     done(&["publish", &topic, "1"]).await;
     done(&["publish", &topic, "1", "--delay", "1h"]).await;
     let list = done(&["topics", "--prefix", &topic]).await;

@@ -1,8 +1,8 @@
 //! `dueq lease`, `ack` and `nack`: a consumer by hand.
 
 use super::{
-    Ask, Out,
-    client::{Client, path},
+    Out, Run,
+    api::{Client, path},
     durations,
     failure::Failure,
     view,
@@ -13,16 +13,16 @@ use serde::Serialize;
 /// Arguments of `dueq lease`.
 #[derive(Args, Clone, Debug)]
 pub struct Lease {
-    /// Where from; of several topics the first that has a message wins.
+    /// Topics to lease from; the first that has a message wins.
     #[arg(value_name = "TOPIC", required = true)]
     topics: Vec<String>,
-    /// Up to this many messages.
+    /// Lease at most this many messages.
     #[arg(long, value_name = "N")]
     max: Option<u64>,
-    /// Wait this long for a message to fall due, at most 60s.
+    /// Wait this long for a message to become due, at most 60s.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     wait: Option<u64>,
-    /// Hold them this long, such as 5m.
+    /// Duration of the lease, such as 5m.
     #[arg(long = "lease", value_name = "DURATION", value_parser = durations::parse)]
     lease: Option<u64>,
 }
@@ -39,8 +39,8 @@ struct LeaseBody<'a> {
     lease_ms: Option<u64>,
 }
 
-impl Ask for Lease {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Lease {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let (path, topics) = match &*self.topics {
             [topic] => (path(&["topics", topic, "lease"]), None),
             topics => (path(&["lease"]), Some(topics)),
@@ -52,12 +52,12 @@ impl Ask for Lease {
     }
 }
 
-/// A message that is held.
+/// A leased message.
 #[derive(Args, Clone, Debug)]
 struct Held {
     /// The message's id.
     id: String,
-    /// The token that came with the lease.
+    /// The lease token.
     token: String,
 }
 
@@ -73,8 +73,8 @@ struct AckBody<'a> {
     lease_token: &'a str,
 }
 
-impl Ask for Ack {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Ack {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let body = AckBody { lease_token: &self.held.token };
         let answer = client.post(&path(&["messages", &self.held.id, "ack"]), &body).await?;
         out.done(&answer, &format!("acknowledged {}", self.held.id))
@@ -86,16 +86,16 @@ impl Ask for Ack {
 pub struct Nack {
     #[command(flatten)]
     held: Held,
-    /// Due again after this; without it the message's backoff says when.
+    /// Make it due again after this time; by default the message's backoff decides.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse, conflicts_with = "dead")]
     delay: Option<u64>,
-    /// Why; it stands in the message's events.
+    /// Reason, recorded in the message's events.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Dead at once, whatever attempts are left.
+    /// Make it dead at once, whatever attempts are left.
     #[arg(long, conflicts_with = "release")]
     dead: bool,
-    /// Given back unworked: this attempt does not count.
+    /// Give it back unprocessed: this attempt does not count.
     #[arg(long)]
     release: bool,
 }
@@ -113,8 +113,8 @@ struct NackBody<'a> {
     release: bool,
 }
 
-impl Ask for Nack {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Nack {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let body = NackBody {
             lease_token: &self.held.token,
             delay_ms: self.delay,

@@ -3,8 +3,8 @@
 
 use serde_json::json;
 
+use crate::client::{answer, done, failed};
 use crate::harness::*;
-use crate::people::{answer, done, failed};
 
 /// A name of the documentation (RFC 2606): nobody is called even if something goes wrong.
 const URL: &str = "https://callback.invalid/hook";
@@ -63,7 +63,7 @@ async fn wrong_usage_of_callback_ends_with_2() {
 
 #[tokio::test]
 async fn a_message_of_a_pushed_topic_names_its_own_url() {
-    let topic = topic("people-pushed");
+    let topic = topic("client-pushed");
     client()
         .await
         .configure(&topic, json!({"push": {"url": "https://callback.invalid/all"}}))

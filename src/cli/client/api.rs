@@ -1,4 +1,4 @@
-//! The API's client: one request, one answer as it came. Plain HTTP and TLS (rustls with ring and the system's roots).
+//! The HTTP client: one request, one answer as it came. Plain HTTP and TLS (rustls with ring and the system's roots).
 
 use super::{failure::Failure, object::Object};
 use bytes::Bytes;
@@ -16,22 +16,22 @@ use serde::Serialize;
 use std::{error::Error as _, fmt::Write as _, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// For a connection to come about.
+/// Time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// For the answer, beyond what the server was asked to wait.
+/// Time for the answer, beyond what the server was asked to wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a segment of a path holds as it is (RFC 3986, unreserved).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Which server to ask, and in which form to show its answer.
+/// MessageRef server to ask, and in which form to show its answer.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct Server {
-    /// The server to ask.
+    /// Server to send the command to.
     #[arg(long, env = "DUEQ_SERVER", value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = server_url)]
     server: String,
-    /// Key that the server wants, if it does.
+    /// API key, where the server requires one.
     #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true)]
     api_key: Option<String>,
     /// Print the API's answer as it came.
@@ -74,9 +74,9 @@ impl Client {
     pub fn new(server: &Server) -> Result<Self, Failure> {
         let key = server.api_key.as_deref().filter(|key| !key.is_empty());
         let authorization = key.map(|key| HeaderValue::from_str(&format!("Bearer {key}")));
-        let mut authorization = authorization
-            .transpose()
-            .map_err(|_| Failure::Usage("the API key holds what no header can".to_owned()))?;
+        let mut authorization = authorization.transpose().map_err(|_| {
+            Failure::Usage("the API key contains characters that a header cannot hold".to_owned())
+        })?;
         if let Some(value) = &mut authorization {
             value.set_sensitive(true);
         }
@@ -110,9 +110,7 @@ impl Client {
 
     /// PUT of JSON.
     pub async fn put(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
-        let body = serde_json::to_vec(body)
-            .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))?;
-        self.send(Method::PUT, path, Some(body), 0).await
+        self.send(Method::PUT, path, Some(json(body)?), 0).await
     }
 
     /// POST of JSON that asks the server to wait `wait_ms` before it answers.
@@ -122,9 +120,7 @@ impl Client {
         body: &impl Serialize,
         wait_ms: u64,
     ) -> Result<Answer, Failure> {
-        let body = serde_json::to_vec(body)
-            .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))?;
-        self.send(Method::POST, path, Some(body), wait_ms).await
+        self.send(Method::POST, path, Some(json(body)?), wait_ms).await
     }
 
     async fn send(
@@ -168,6 +164,11 @@ impl Client {
     }
 }
 
+fn json(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(body)
+        .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))
+}
+
 /// The root certificates are read only for a server that needs them: a system without any can still talk to its own.
 fn tls(server: &str) -> Result<ClientConfig, Failure> {
     let broken = |reason: &dyn std::fmt::Display| Failure::Unreachable(format!("no TLS: {reason}"));
@@ -198,7 +199,7 @@ fn reason(error: &legacy::Error) -> String {
 }
 
 fn server_url(text: &str) -> Result<String, String> {
-    let wanted = || "a URL such as http://127.0.0.1:8080 is wanted".to_owned();
+    let wanted = || "expected a URL such as http://127.0.0.1:8080".to_owned();
     let uri: Uri = text.parse().map_err(|_| wanted())?;
     let authority = uri.authority().ok_or_else(wanted)?;
     let known = matches!(uri.scheme_str(), Some("http" | "https"));

@@ -1,5 +1,5 @@
-//! A canned server for the tests of this module: it shows which request a command sends, and what the command makes of
-//! the answer. The commands come from their words, as a user types them.
+//! A mock server for the tests of this module: it records which request a command sends, and what the command prints
+//! for the answer. The commands come from their words, as a user types them.
 
 use super::{Command, Failure};
 use clap::Parser;
@@ -85,7 +85,7 @@ pub async fn tried(words: &[&str], answers: &[String]) -> (Result<(), Failure>, 
         }
         sent
     };
-    let (outcome, mut sent) = tokio::join!(command.carry_out(&mut shown), serving);
+    let (outcome, mut sent) = tokio::join!(command.execute(&mut shown), serving);
     for sent in &mut sent {
         sent.shown = String::from_utf8(shown.clone()).unwrap();
     }

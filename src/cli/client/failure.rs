@@ -1,18 +1,18 @@
-//! Why a command was not done, and with which exit code it ends.
+//! Why a command failed, and its exit code.
 
-use super::{client::Answer, object::Object, table::clean};
+use super::{api::Answer, object::Object, table::clean};
 use std::{fmt::Write as _, io, process::ExitCode};
 
-/// Why a command was not done.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The server refused; its answer says why.
+    /// The server refused the request; its answer says why.
     Refused(Box<Answer>),
-    /// There is no answer, or none of a dueq.
+    /// There is no answer, or not one of a dueq.
     Unreachable(String),
-    /// What was asked cannot be done, whatever the server.
+    /// The arguments cannot be used, whatever the server.
     Usage(String),
-    /// Standard output does not take more.
+    /// Standard output cannot be written.
     Output(io::Error),
 }
 
@@ -23,12 +23,12 @@ impl From<io::Error> for Failure {
 }
 
 impl Failure {
-    /// Whether the server says that what was asked for is not there.
+    /// Whether the server answered 404 with this code.
     pub fn is_not_found(&self, code: &str) -> bool {
         matches!(self, Self::Refused(answer) if answer.status == 404 && answer.code() == code)
     }
 
-    /// Whether asking again may help.
+    /// Whether a retry may help.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Refused(answer) => answer.status.is_server_error(),
@@ -37,7 +37,7 @@ impl Failure {
         }
     }
 
-    /// 1 when the server did not do it, 2 for wrong usage; a reader that has seen enough (`| head`) is no failure.
+    /// 1 when the request failed, 2 for wrong usage; a closed pipe (`| head`) is no failure.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -46,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// What to tell the user: a line, and one more for each field that is wrong. Empty where there is nothing to tell.
+    /// The error message: a line, and one more for each invalid field. Empty where there is nothing to say.
     pub fn message(&self) -> String {
         match self {
             Self::Refused(answer) => refusal(answer),

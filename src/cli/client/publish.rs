@@ -1,8 +1,8 @@
 //! `dueq publish`: what is JSON is sent as it was written, other text as a string, and bytes that are no text in base64.
 
 use super::{
-    Ask, Out,
-    client::{Client, path},
+    Out, Run,
+    api::{Client, path},
     failure::Failure,
     payload::{Options, Payload},
     view,
@@ -44,8 +44,8 @@ struct Callback<'a> {
     url: &'a str,
 }
 
-impl Ask for Publish {
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run for Publish {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let body = Body {
             payload: Payload::read(self.payload.as_deref(), self.file.as_deref())?,
             options: &self.options,

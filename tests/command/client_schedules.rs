@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
+use crate::client::{answer, done, failed};
 use crate::harness::*;
-use crate::people::{answer, done, failed};
 
 #[tokio::test]
 async fn a_schedule_is_put_shown_triggered_paused_resumed_and_deleted() {
-    let name = &topic("people-schedule");
+    let name = &topic("client-schedule");
     let put = [
         "schedules",
         "put",
@@ -52,7 +52,7 @@ async fn a_schedule_is_put_shown_triggered_paused_resumed_and_deleted() {
 
 #[tokio::test]
 async fn a_schedule_that_cannot_be_is_refused_by_the_server_and_wrong_usage_here() {
-    let name = &topic("people-schedule");
+    let name = &topic("client-schedule");
     let told =
         failed(1, &["schedules", "put", name, "1", "--cron", "0 0 30 2 *", "--topic", "t"]).await;
     assert!(told.contains("cron"), "{told}");

@@ -2,8 +2,8 @@
 //! the server one look a second.
 
 use super::{
-    Ask, Out,
-    client::{Answer, Client, path},
+    Out, Run,
+    api::{Answer, Client, path},
     durations::now,
     failure::Failure,
     object::Object,
@@ -27,9 +27,9 @@ pub struct Tail {
     topic: String,
 }
 
-impl Ask for Tail {
+impl Run for Tail {
     /// Until Ctrl-C, which ends it well.
-    async fn ask(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         tokio::select! {
             end = self.watch(client, out, INTERVAL) => end,
             pressed = signal::ctrl_c() => Ok(pressed?),

@@ -1,4 +1,4 @@
-//! Times as people write and read them: `10m` in, `in 4m 59s` out. On the wire they are milliseconds and instants.
+//! Durations and instants for reading: `10m` in, `in 4m 59s` out. On the wire they are milliseconds and instants.
 
 use crate::model::{Millis, parse_instant};
 use chrono::Utc;

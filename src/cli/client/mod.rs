@@ -1,0 +1,165 @@
+//! The client commands: each sends one request to a server's HTTP API and prints the answer, as a table or, with
+//! `--json`, as it came. They know only the API, so they work on any dueq, local or remote.
+
+mod api;
+mod callback;
+mod consume;
+mod durations;
+mod failure;
+mod object;
+mod operate;
+mod payload;
+mod publish;
+mod schedule_put;
+mod schedules;
+mod show;
+mod table;
+mod tail;
+#[cfg(test)]
+mod testing;
+mod view;
+
+use api::{Answer, Client, Server};
+use clap::{Args, Subcommand};
+use failure::Failure;
+use object::Object;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// A client command.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Publish a message.
+    Publish(Box<WithServer<publish::Publish>>),
+    /// Have a URL called later, and again until it answers.
+    Callback(Box<WithServer<callback::Callback>>),
+    /// Lease messages that are due, and show them with their tokens.
+    Lease(WithServer<consume::Lease>),
+    /// Acknowledge a leased message: it is done and gone.
+    Ack(WithServer<consume::Ack>),
+    /// Give a leased message back: it failed.
+    Nack(WithServer<consume::Nack>),
+    /// Show a message.
+    Get(WithServer<show::Get>),
+    /// Delete a message.
+    Delete(WithServer<show::Delete>),
+    /// List the topics with what is in them.
+    Topics(WithServer<show::Topics>),
+    /// Show a topic: what is in it, what happened, its configuration.
+    Topic(WithServer<show::Topic>),
+    /// Make dead messages ready again.
+    Redrive(WithServer<operate::Redrive>),
+    /// Remove all messages of a topic that are in the given states.
+    Purge(WithServer<operate::Purge>),
+    /// Stop granting messages of a topic; publishing and acknowledging go on.
+    Pause(WithServer<operate::Pause>),
+    /// Grant messages of a paused topic again.
+    Resume(WithServer<operate::Resume>),
+    /// Look at schedules, make them, stop them.
+    Schedules(Box<schedules::Schedules>),
+    /// Watch a topic without taking anything from it, until Ctrl-C.
+    Tail(WithServer<tail::Tail>),
+}
+
+/// A command's arguments with those that name the server.
+#[derive(Args)]
+pub struct WithServer<T: Args> {
+    #[command(flatten)]
+    args: T,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// The arguments of a command, which know how to run it.
+trait Run {
+    /// Sends the requests and prints the answers.
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure>;
+}
+
+/// Where answers are printed, and in which form.
+struct Out<'a> {
+    writer: &'a mut dyn Write,
+    json: bool,
+}
+
+impl Out<'_> {
+    /// Prints an answer: as it came, or as `view` formats it.
+    fn show(
+        &mut self,
+        answer: &Answer,
+        view: impl FnOnce(&Object) -> String,
+    ) -> Result<(), Failure> {
+        if self.json { self.as_it_came(answer) } else { self.say(&view(&answer.object()?)) }
+    }
+
+    /// Reports success where the answer has no body.
+    fn done(&mut self, answer: &Answer, text: &str) -> Result<(), Failure> {
+        if self.json {
+            self.as_it_came(answer)
+        } else {
+            self.say(&format!("{}\n", table::clean(text)))
+        }
+    }
+
+    /// The body as it came, with a newline; nothing where there is none.
+    fn as_it_came(&mut self, answer: &Answer) -> Result<(), Failure> {
+        if !answer.body.is_empty() {
+            self.writer.write_all(&answer.body)?;
+            self.say("\n")?;
+        }
+        Ok(())
+    }
+
+    /// Text that ends its line.
+    fn say(&mut self, text: &str) -> Result<(), Failure> {
+        self.writer.write_all(text.as_bytes())?;
+        Ok(self.writer.flush()?)
+    }
+}
+
+/// Runs the command; the exit code says whether it succeeded.
+pub async fn run(command: Command) -> ExitCode {
+    let Err(failure) = command.execute(&mut io::stdout()).await else { return ExitCode::SUCCESS };
+    let message = failure.message();
+    if !message.is_empty() {
+        let _ = writeln!(io::stderr(), "dueq: {message}");
+    }
+    failure.exit_code()
+}
+
+impl Command {
+    async fn execute(&self, writer: &mut dyn Write) -> Result<(), Failure> {
+        match self {
+            Self::Publish(command) => command.execute(writer).await,
+            Self::Callback(command) => command.execute(writer).await,
+            Self::Lease(command) => command.execute(writer).await,
+            Self::Ack(command) => command.execute(writer).await,
+            Self::Nack(command) => command.execute(writer).await,
+            Self::Get(command) => command.execute(writer).await,
+            Self::Delete(command) => command.execute(writer).await,
+            Self::Topics(command) => command.execute(writer).await,
+            Self::Topic(command) => command.execute(writer).await,
+            Self::Redrive(command) => command.execute(writer).await,
+            Self::Purge(command) => command.execute(writer).await,
+            Self::Pause(command) => command.execute(writer).await,
+            Self::Resume(command) => command.execute(writer).await,
+            Self::Schedules(schedules) => schedules.execute(writer).await,
+            Self::Tail(command) => command.execute(writer).await,
+        }
+    }
+}
+
+#[allow(private_bounds, reason = "only this module runs commands")]
+impl<T: Args + Run> WithServer<T> {
+    async fn execute(&self, writer: &mut dyn Write) -> Result<(), Failure> {
+        let mut out = Out { writer, json: self.server.json };
+        let outcome = self.args.run(&Client::new(&self.server)?, &mut out).await;
+        // A script wants the refusal as JSON, too.
+        if let (true, Err(Failure::Refused(answer))) = (out.json, &outcome) {
+            out.as_it_came(answer)?;
+        }
+        outcome
+    }
+}
