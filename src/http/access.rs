@@ -8,12 +8,9 @@ mod fuzz;
 mod hosts;
 mod keys;
 
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use crate::config::Config;
-use axum::{
-    extract::{MatchedPath, Request},
-    http::StatusCode,
-};
+use axum::extract::{MatchedPath, Request};
 use hosts::Hosts;
 use keys::Keys;
 use std::{io, net::SocketAddr, path::PathBuf};
@@ -98,19 +95,15 @@ impl Access {
 
     /// Why this request is not let in, if it is not.
     pub(super) fn refuse(&self, request: &Request) -> Option<Problem> {
-        let (status, code, detail) = match self {
-            Self::Keys(keys) => {
-                (StatusCode::UNAUTHORIZED, "unauthorized", keys.refuse(request.headers())?)
-            }
-            Self::Hosts(hosts) => {
-                (StatusCode::FORBIDDEN, "host_not_allowed", hosts.refuse(request)?)
-            }
+        let (code, detail) = match self {
+            Self::Keys(keys) => (Code::Unauthorized, keys.refuse(request.headers())?),
+            Self::Hosts(hosts) => (Code::HostNotAllowed, hosts.refuse(request)?),
         };
         let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
         if path.is_some_and(|path| OPEN.contains(&path)) {
             return None;
         }
-        Some(Problem::new(status, code, detail))
+        Some(Problem::new(code, detail))
     }
 }
 

@@ -1,34 +1,50 @@
 //! Backoff policies as requests name them, closed, and as answers show them, open to what may come.
 
-use super::fields::Fields;
-use crate::model::{Backoff, MAX_DELAY_MS, MAX_FACTOR, MAX_SCHEDULE, Millis};
+use super::input::{Decimal, DelayMs, List, given, request, words};
+use crate::model::{Backoff, MAX_SCHEDULE};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 
-/// How long a failed message waits before its next attempt. `exponential`: base_ms × factor^(failures − 1), at most
-/// max_ms, times 1 ± jitter. `fixed`: always base_ms. `schedule`: delays_ms one after another, the last one repeats.
-#[derive(ToSchema)]
-#[schema(example = json!({"kind": "exponential", "base_ms": 1000, "factor": 2.0, "max_ms": 3_600_000, "jitter": 0.1}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the policy; it is read field by field")]
-pub struct BackoffRequest {
-    /// What kind it is; the other fields are this kind's.
-    #[schema(default = "exponential")]
-    kind: Option<BackoffKind>,
-    /// Delay after the first failure (1000 unless given), or after each (`fixed`), ms.
-    #[schema(minimum = 0, maximum = 315_360_000_000_i64)]
-    base_ms: Option<i64>,
-    /// `exponential`: what each further failure multiplies it with; 2 unless given.
-    #[schema(minimum = 1, maximum = 100)]
-    factor: Option<f64>,
-    /// `exponential`: the longest delay, ms; 3600000 unless given.
-    #[schema(minimum = 0, maximum = 315_360_000_000_i64)]
-    max_ms: Option<i64>,
-    /// `exponential`: share by which a delay varies at random; 0.1 unless given.
-    #[schema(minimum = 0, maximum = 1)]
-    jitter: Option<f64>,
-    /// `schedule`: the delays, ms.
-    #[schema(min_items = 1, max_items = 100)]
-    delays_ms: Option<Vec<i64>>,
+request! {
+    /// How long a failed message waits before its next attempt. `exponential`: base_ms × factor^(failures − 1), at most
+    /// max_ms, times 1 ± jitter. `fixed`: always base_ms. `schedule`: delays_ms one after another, the last one repeats.
+    #[example = json!({"kind": "exponential", "base_ms": 1000, "factor": 2.0, "max_ms": 3_600_000, "jitter": 0.1})]
+    pub struct BackoffRequest {
+        /// The kind; the other fields belong to it.
+        pub kind: BackoffKind = BackoffKind::Exponential,
+        /// Delay after the first failure (1000 by default), or after each (`fixed`), ms.
+        pub base_ms: Option<DelayMs>,
+        /// `exponential`: what each further failure multiplies the delay by; 2 by default.
+        pub factor: Option<Decimal<100, 10_000>>,
+        /// `exponential`: the longest delay, ms; 3600000 by default.
+        pub max_ms: Option<DelayMs>,
+        /// `exponential`: share by which a delay varies at random; 0.1 by default.
+        pub jitter: Option<Decimal<0, 100>>,
+        /// `schedule`: the delays, ms.
+        pub delays_ms: Option<List<DelayMs, 1, MAX_SCHEDULE>>,
+    }
+    check(fields) {
+        // Which fields belong to an unknown kind cannot be told.
+        if let Some(kind) = kind {
+            let has = |name| match name {
+                "base_ms" => given(&base_ms),
+                "factor" => given(&factor),
+                "max_ms" => given(&max_ms),
+                "jitter" => given(&jitter),
+                _ => given(&delays_ms),
+            };
+            for name in ["base_ms", "factor", "max_ms", "jitter", "delays_ms"] {
+                match (kind.takes(name), has(name)) {
+                    (false, true) => fields.refuse(name, "does not belong to this kind"),
+                    (true, false) if kind != BackoffKind::Exponential => {
+                        fields.refuse(name, "is required");
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
 }
 
 /// How long a failed message waits before its next attempt. `exponential`: base_ms × factor^(failures − 1), at most
@@ -57,8 +73,8 @@ pub struct BackoffPolicy {
 }
 
 /// A kind of backoff: `exponential`, longer with each failure; `fixed`, always the same; `schedule`, as listed.
-#[derive(Clone, Copy, ToSchema)]
-#[schema(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum BackoffKind {
     /// Longer with each failure.
     Exponential,
@@ -68,63 +84,56 @@ pub enum BackoffKind {
     Schedule,
 }
 
-/// Reads the policy of this name; what is absent of an exponential one has its default.
-pub(super) fn read_backoff(fields: &mut Fields<'_>, name: &str) -> Option<Backoff> {
-    fields.object(name, read).flatten()
+words!(BackoffKind);
+
+impl BackoffKind {
+    fn takes(self, field: &str) -> bool {
+        match self {
+            Self::Exponential => field != "delays_ms",
+            Self::Fixed => field == "base_ms",
+            Self::Schedule => field == "delays_ms",
+        }
+    }
 }
 
-fn read(fields: &mut Fields<'_>) -> Option<Backoff> {
-    use BackoffKind::{Exponential, Fixed, Schedule};
-    let kinds = [("exponential", Exponential), ("fixed", Fixed), ("schedule", Schedule)];
-    let named = fields.has("kind");
-    let kind = fields.choice("kind", &kinds);
-    // Which fields belong to a kind that is none cannot be told.
-    if named && kind.is_none() {
-        fields.take_all();
-        return None;
-    }
-    let delay = |fields: &mut Fields<'_>, name| {
-        fields.integer(name, 0..=MAX_DELAY_MS).map(|delay| delay as Millis)
-    };
-    match kind.unwrap_or(Exponential) {
-        Exponential => {
-            let Backoff::Exponential { base_ms, factor, max_ms, jitter } = Backoff::default()
-            else {
-                return None;
-            };
-            Some(Backoff::Exponential {
-                base_ms: delay(fields, "base_ms").unwrap_or(base_ms),
-                factor: fields.number("factor", 1.0..=MAX_FACTOR).unwrap_or(factor),
-                max_ms: delay(fields, "max_ms").unwrap_or(max_ms),
-                jitter: fields.number("jitter", 0.0..=1.0).unwrap_or(jitter),
-            })
-        }
-        Fixed => {
-            let base_ms = delay(fields, "base_ms");
-            Some(Backoff::Fixed { base_ms: fields.required("base_ms", base_ms)? })
-        }
-        Schedule => {
-            let delays = fields.integers("delays_ms", 1..=MAX_SCHEDULE, 0..=MAX_DELAY_MS);
-            let delays = fields.required("delays_ms", delays)?;
-            let delays_ms = delays.into_iter().map(|delay| delay as Millis).collect();
-            Some(Backoff::Schedule { delays_ms })
+impl From<BackoffRequest> for Backoff {
+    fn from(request: BackoffRequest) -> Self {
+        let BackoffRequest { kind, base_ms, factor, max_ms, jitter, delays_ms } = request;
+        let base = base_ms.map_or(1_000, DelayMs::millis);
+        match kind {
+            BackoffKind::Exponential => Self::Exponential {
+                base_ms: base,
+                factor: factor.map_or(2.0, Decimal::get),
+                max_ms: max_ms.map_or(3_600_000, DelayMs::millis),
+                jitter: jitter.map_or(0.1, Decimal::get),
+            },
+            BackoffKind::Fixed => Self::Fixed { base_ms: base },
+            BackoffKind::Schedule => {
+                let delays = delays_ms.into_iter().flat_map(|list| list.0);
+                Self::Schedule { delays_ms: delays.map(DelayMs::millis).collect() }
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::input::Fields, *};
+
+    request! {
+        /// A policy where a request has it.
+        pub struct Holder {
+            /// The policy.
+            pub backoff: Option<BackoffRequest>,
+        }
+    }
 
     fn read_text(text: &str) -> Result<Option<Backoff>, Vec<String>> {
-        let body = format!("{{\"backoff\":{text}}}");
-        let mut fields = Fields::of_json(body.as_bytes()).unwrap();
-        let policy = read_backoff(&mut fields, "backoff");
+        let body = format!("{{\"backoff\":{text}}}").into();
+        let read = Fields::of_json(&body).unwrap().read::<Holder>();
         let named = |e: super::super::problem::FieldError| e.field;
-        fields
-            .finish()
-            .map_err(|p| p.body("").errors.into_iter().map(named).collect::<Vec<_>>())?;
-        Ok(policy)
+        read.map(|holder| holder.backoff.map(Backoff::from))
+            .map_err(|p| p.body("").errors.into_iter().map(named).collect())
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::{
     AppState,
-    extract::{Payload, PublicTopic, Query},
-    message_fields::{read_message, refuse_idempotency_header},
+    extract::{NoQuery, Payload, PublicTopic},
+    input::{Batch, request},
+    message_fields::refuse_idempotency_header,
     problem::{
         BodyProblems, CommonProblems, Problem, PublishBatchProblems, RedisProblems, outcome_of,
     },
@@ -14,17 +15,16 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
-/// Messages to publish.
-#[derive(ToSchema)]
-#[schema(example = json!({"messages": [{"payload": 1}, {"payload": {"a": 2}, "delay_ms": 60_000}]}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct PublishBatchRequest {
-    /// The messages, 1 to 1000.
-    #[schema(min_items = 1, max_items = 1000)]
-    messages: Vec<PublishRequest>,
+request! {
+    /// Messages to publish.
+    #[example = json!({"messages": [{"payload": 1}, {"payload": {"a": 2}, "delay_ms": 60_000}]})]
+    pub struct PublishBatchRequest {
+        /// The messages, 1 to 1000.
+        pub messages: Batch<PublishRequest>,
+    }
 }
 
 /// What became of the messages of a batch.
@@ -53,7 +53,7 @@ pub struct PublishResult<'a> {
 /// `messages[17].delay_ms`; what only the queue knows is answered for each.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages/batch", operation_id = "publishBatch", tag = "messages",
-    params(super::extract::TopicParams),
+    params(super::extract::TopicPath),
     request_body(content = PublishBatchRequest, description = "The messages"),
     responses(
         (status = 200, description = "What became of each", body = PublishBatchResponse),
@@ -63,17 +63,15 @@ pub struct PublishResult<'a> {
 pub async fn publish_batch(
     State(state): State<AppState>,
     PublicTopic(topic): PublicTopic,
-    query: Query,
+    _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    query.none()?;
     let mut fields = payload.json()?;
     refuse_idempotency_header(&mut fields, &payload.headers);
-    let messages = fields.batch(|fields| Some(read_message(fields, &payload.bytes, None)));
-    fields.finish()?;
+    let PublishBatchRequest { messages } = fields.read()?;
+    let messages: Vec<_> = messages.0.into_iter().map(PublishRequest::into_message).collect();
     for (i, message) in messages.iter().enumerate() {
-        let url = message.body.callback.as_ref().map(|callback| &callback.url);
-        state.check_url(url, || format!("messages[{i}].callback.url"))?;
+        state.check_new_callback(&message.body, || format!("messages[{i}].callback"))?;
     }
     let outcomes = state.store.publish_batch(&topic, messages).await?;
     let result = |outcome| PublishResult {

@@ -2,11 +2,11 @@
 //! their clients have taken them. Bytes count once they are in memory, so that whoever declares much and sends little
 //! keeps nobody out, and a part is kept for what is small, so that acks pass while large bodies wait for room.
 
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use crate::seeded;
 use axum::{
     body::Body,
-    http::{Method, Response, StatusCode},
+    http::{Method, Response},
 };
 use bytes::Bytes;
 use http_body::Frame;
@@ -101,7 +101,7 @@ impl Drop for Hold {
 fn overloaded() -> Problem {
     let detail =
         "requests and answers in flight take all the memory that they may; nothing happened";
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail).retry_after(1)
+    Problem::new(Code::Overloaded, detail).retry_after(1)
 }
 
 /// Reads a body whole. `declared`: its length, where the client says it.
@@ -120,7 +120,7 @@ pub(super) async fn read(
     let (mut deadline, mut due) = (Instant::now() + patience, PIECE);
     while let Some(frame) = timeout_at(deadline, body.frame()).await.map_err(|_| too_slow())? {
         let frame = frame.map_err(|error| {
-            Problem::malformed("malformed_body", format!("the body cannot be read: {error}"))
+            Problem::new(Code::MalformedBody, format!("the body cannot be read: {error}"))
         })?;
         let Ok(data) = frame.into_data() else { continue };
         let length = whole.len() + data.len();
@@ -148,12 +148,12 @@ pub(super) async fn read(
 /// The body is larger than dueq takes.
 pub(super) fn too_large(limit: usize) -> Problem {
     let detail = format!("the body is larger than {limit} bytes");
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+    Problem::new(Code::BodyTooLarge, detail)
 }
 
 fn too_slow() -> Problem {
     let detail = "the body was not sent in time";
-    Problem::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", detail)
+    Problem::new(Code::RequestTimeout, detail)
 }
 
 /// Counts an answer until its client has taken it. Errors: 503 `overloaded` where there is no room for it and nothing

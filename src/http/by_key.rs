@@ -2,9 +2,9 @@
 
 use super::{
     AppState,
-    extract::{KeyParams, KeyPath, Payload, Query},
+    extract::{JsonBody, KeyPath, NoQuery, Query},
     message::Message,
-    messages::{DeleteParams, read_force},
+    messages::DeleteParams,
     problem::{
         BodyProblems, CommonProblems, DeleteProblems, KeyProblems, Problem, RedisProblems,
         UpdateProblems,
@@ -22,7 +22,7 @@ use axum::{
 /// As `getMessage`, of the delayed, ready or leased message that has the key in its topic.
 #[utoipa::path(
     get, path = "/topics/{topic}/keys/{key}", operation_id = "getMessageByKey", tag = "messages",
-    params(KeyParams),
+    params(super::extract::KeyPath),
     responses(
         (status = 200, description = "The message", body = Message),
         KeyProblems, CommonProblems, RedisProblems,
@@ -31,9 +31,8 @@ use axum::{
 pub async fn get_message_by_key(
     State(state): State<AppState>,
     KeyPath(which): KeyPath,
-    query: Query,
+    _: NoQuery,
 ) -> Result<Response, Problem> {
-    query.none()?;
     let (topic, found) = state.store.get(&which).await?;
     Ok(super::json(&Message::whole(&topic, &found)?).into_response())
 }
@@ -43,7 +42,7 @@ pub async fn get_message_by_key(
 /// As `updateMessage`, of the delayed or ready message that has the key in its topic.
 #[utoipa::path(
     patch, path = "/topics/{topic}/keys/{key}", operation_id = "updateMessageByKey", tag = "messages",
-    params(KeyParams),
+    params(super::extract::KeyPath),
     request_body(content = UpdateMessageRequest, description = "What is to change"),
     responses(
         (status = 200, description = "The message as it is now", body = Message),
@@ -53,10 +52,10 @@ pub async fn get_message_by_key(
 pub async fn update_message_by_key(
     State(state): State<AppState>,
     KeyPath(which): KeyPath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    JsonBody(request, _): JsonBody<UpdateMessageRequest>,
 ) -> Result<Response, Problem> {
-    update(&state, which, &query, &payload).await
+    update(&state, which, request).await
 }
 
 /// Delete the live message that has a key.
@@ -64,7 +63,7 @@ pub async fn update_message_by_key(
 /// As `deleteMessage`, of the delayed, ready or leased message that has the key in its topic.
 #[utoipa::path(
     delete, path = "/topics/{topic}/keys/{key}", operation_id = "deleteMessageByKey", tag = "messages",
-    params(KeyParams, DeleteParams),
+    params(super::extract::KeyPath, DeleteParams),
     responses(
         (status = 204, description = "The message is gone"),
         KeyProblems, DeleteProblems, CommonProblems, RedisProblems,
@@ -73,9 +72,8 @@ pub async fn update_message_by_key(
 pub async fn delete_message_by_key(
     State(state): State<AppState>,
     KeyPath(which): KeyPath,
-    query: Query,
+    Query(DeleteParams { force }): Query<DeleteParams>,
 ) -> Result<StatusCode, Problem> {
-    let force = read_force(&query)?;
     state.store.delete(&which, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }

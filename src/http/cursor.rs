@@ -1,7 +1,10 @@
 //! Cursors: where a page of a list ended, opaque to clients. A cursor belongs to its list: what another list gave out,
 //! or nobody, is refused. There is nothing secret in it; the check only keeps mistakes from looking like an empty page.
 
-use super::fields::Fields;
+use super::{
+    input::Text,
+    problem::{FieldError, Problem},
+};
 use crate::{
     model::{MEMBER_BYTES, ScheduleName, State, TopicName},
     store::ListCursor,
@@ -13,20 +16,23 @@ use std::hash::Hasher;
 /// Characters of a cursor, at most: a topic's name is the longest thing in one.
 pub(super) const MAX_CURSOR: usize = 256;
 
+/// A query's `cursor` before it is opened.
+pub(super) type Cursor = Text<1, MAX_CURSOR>;
+
 const CHECK: usize = 8;
 const MESSAGE: usize = 1 + 8 + MEMBER_BYTES;
 
-/// Reads the query's `cursor`, which `open` must know as one of its list.
-pub(super) fn read_cursor<T>(
-    fields: &mut Fields<'_>,
+/// Opens a query's `cursor`, which must be one that its list gave out. Errors: 422.
+pub(super) fn open_cursor<T>(
+    cursor: Option<Cursor>,
     open: impl Fn(&str) -> Option<T>,
-) -> Option<T> {
-    let cursor = fields.string("cursor", 1..=MAX_CURSOR)?;
-    let place = open(&cursor);
-    if place.is_none() {
-        fields.refuse("cursor", "is none that this list gave out");
-    }
-    place
+) -> Result<Option<T>, Problem> {
+    let Some(cursor) = cursor else { return Ok(None) };
+    let refuse = || {
+        let reason = "is not a cursor that this list gave out".into();
+        Problem::invalid(vec![FieldError { field: "cursor".to_owned(), reason }])
+    };
+    open(&cursor).map(Some).ok_or_else(refuse)
 }
 
 /// The list of topics that begin with a prefix.

@@ -5,51 +5,32 @@ use super::{
     AppState,
     budget::{self, Hold},
     connections::Life,
-    fields::Fields,
-    problem::Problem,
+    if_match::IfMatch,
+    input::{
+        self, Fields,
+        describe::{formatted, parameter, string},
+        request, sample,
+    },
+    problem::{Code, Problem},
 };
 use crate::model::{InvalidScheduleName, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
 use crate::store::Which;
 use axum::{
     extract::{FromRequest, FromRequestParts, Path, Request},
-    http::{HeaderMap, StatusCode, header, request::Parts},
+    http::{HeaderMap, header, request::Parts},
 };
 use bytes::Bytes;
 use std::{borrow::Cow, sync::Arc, time::Duration};
+use utoipa::openapi::{
+    KnownFormat, ObjectBuilder,
+    path::{Parameter, ParameterIn},
+};
 
 /// How long a client may take to send a body, or a good piece of it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How the document describes the `{topic}` of a path.
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Path)]
-#[allow(dead_code, reason = "describes the path; it is read by `TopicPath`")]
-pub struct TopicParams {
-    /// Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters
-    #[param(
-        example = "orders",
-        max_length = 128,
-        pattern = r"^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$"
-    )]
-    topic: String,
-}
-
 /// The `{topic}` of the path.
 pub struct TopicPath(pub TopicName);
-
-/// How the document describes the `{name}` of a path.
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Path)]
-#[allow(dead_code, reason = "describes the path; it is read by `SchedulePath`")]
-pub struct ScheduleParams {
-    /// Name of the schedule: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters
-    #[param(
-        example = "daily-report",
-        max_length = 128,
-        pattern = r"^[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$"
-    )]
-    name: String,
-}
 
 /// The `{name}` of a schedule in the path.
 pub struct SchedulePath(pub ScheduleName);
@@ -57,28 +38,57 @@ pub struct SchedulePath(pub ScheduleName);
 /// The `{id}` of the path.
 pub struct IdPath(pub MessageId);
 
-/// How the document describes the `{topic}` and the `{key}` of a path.
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Path)]
-#[allow(dead_code, reason = "describes the path; it is read by `KeyPath`")]
-pub struct KeyParams {
-    /// Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters
-    #[param(
-        example = "orders",
-        max_length = 128,
-        pattern = r"^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$"
-    )]
-    topic: String,
-    /// Key of the message, 1 to 255 characters; in the URL percent-encoded, as generated clients do by themselves
-    #[param(example = "order-42", min_length = 1, max_length = 255)]
-    key: String,
-}
-
 /// The live message that has the `{key}` of the path in its `{topic}`.
 pub struct KeyPath(pub Which);
 
-/// The query's parameters, decoded.
-pub struct Query(Vec<(String, String)>);
+/// Implements how the document describes the parameters of an extractor.
+macro_rules! documented {
+    ($($Extractor:ident: $place:ident $($name:literal $(= $example:literal)? $schema:expr, $about:literal);+;)*) => {$(
+        impl utoipa::IntoParams for $Extractor {
+            fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+                let place = || ParameterIn::$place;
+                vec![$(parameter(place(), $name, $about, sample!($($example)?), $schema.into())),+]
+            }
+        }
+    )*};
+}
+
+/// A name in a path, where only a topic's may begin with `_`.
+fn name(first: &str) -> ObjectBuilder {
+    let pattern = format!(r"^[{first}][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$");
+    string().max_length(Some(128)).pattern(Some(pattern))
+}
+
+documented! {
+    TopicPath: Path "topic" = "orders" name("A-Za-z0-9_"),
+        "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
+    SchedulePath: Path "name" = "daily-report" name("A-Za-z0-9"),
+        "Name of the schedule: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
+    IdPath: Path "id" formatted(KnownFormat::Uuid), "Id of the message, a UUID";
+    KeyPath: Path "topic" = "orders" name("A-Za-z0-9_"),
+        "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
+        "key" = "order-42" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
+        "Key of the message, 1 to 255 characters; in the URL percent-encoded, as generated clients do by themselves";
+    IdempotencyKey: Header "Idempotency-Key" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
+        "The same as `idempotency_key` in the body; only one of the two, or both alike.";
+    IfMatch: Header "If-Match" = "\"7\"" string(),
+        "Only where the configuration has this revision, as the ETag of an answer gave it, or one of several; `*`: only where there is the topic";
+}
+
+/// The `Idempotency-Key` header, which is the same as the field `idempotency_key`.
+pub struct IdempotencyKey;
+
+/// The query's parameters.
+pub struct Query<T>(pub T);
+
+/// For routes that take no query parameters.
+pub struct NoQuery;
+
+/// A JSON body, and what it came with.
+pub struct JsonBody<T>(pub T, pub Payload);
+
+/// The same, where the body may be left out.
+pub struct OptionalJsonBody<T>(pub T, pub Payload);
 
 /// A request's headers and body, the body read whole within the limits.
 pub struct Payload {
@@ -98,7 +108,7 @@ impl FromRequestParts<AppState> for TopicPath {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let text = segment(parts, state).await?;
         let name = TopicName::parse(&text);
-        name.map(Self).map_err(|error| Problem::malformed("invalid_topic_name", error.to_string()))
+        name.map(Self).map_err(|error| Problem::new(Code::InvalidTopicName, error.to_string()))
     }
 }
 
@@ -107,9 +117,8 @@ impl FromRequestParts<AppState> for SchedulePath {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let text = segment(parts, state).await?;
-        let invalid = |error: InvalidScheduleName| {
-            Problem::malformed("invalid_schedule_name", error.to_string())
-        };
+        let invalid =
+            |error: InvalidScheduleName| Problem::new(Code::InvalidScheduleName, error.to_string());
         ScheduleName::parse(&text).map(Self).map_err(invalid)
     }
 }
@@ -120,7 +129,7 @@ impl FromRequestParts<AppState> for IdPath {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let text = segment(parts, state).await?;
         let id = MessageId::parse(&text);
-        id.map(Self).map_err(|error| Problem::malformed("invalid_message_id", error.to_string()))
+        id.map(Self).map_err(|error| Problem::new(Code::InvalidMessageId, error.to_string()))
     }
 }
 
@@ -155,7 +164,7 @@ const OWN: &str = "topics whose names begin with _ are dueq's own";
 impl Problem {
     /// 403 for what is dueq's own to do.
     pub(super) fn topic_reserved(detail: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "topic_reserved", detail)
+        Self::new(Code::TopicReserved, detail)
     }
 }
 
@@ -166,10 +175,10 @@ impl FromRequestParts<AppState> for KeyPath {
         let path = Path::<(String, String)>::from_request_parts(parts, state).await;
         let Path((topic, key)) = path.map_err(|_| malformed_path())?;
         let topic = TopicName::parse(&topic)
-            .map_err(|error| Problem::malformed("invalid_topic_name", error.to_string()))?;
+            .map_err(|error| Problem::new(Code::InvalidTopicName, error.to_string()))?;
         if !(1..=MAX_KEY_CHARS).contains(&key.chars().count()) {
             let detail = format!("a key has 1 to {MAX_KEY_CHARS} characters");
-            return Err(Problem::malformed("invalid_key", detail));
+            return Err(Problem::new(Code::InvalidKey, detail));
         }
         Ok(Self(Which::Key(topic, key)))
     }
@@ -182,32 +191,55 @@ async fn segment(parts: &mut Parts, state: &AppState) -> Result<String, Problem>
 }
 
 fn malformed_path() -> Problem {
-    Problem::malformed("malformed_path", "the path is no UTF-8 once it is decoded")
+    Problem::new(Code::MalformedPath, "the path is no UTF-8 once it is decoded")
 }
 
-impl Query {
-    /// The parameters, to be taken one by one.
-    pub fn fields(&self) -> Fields<'_> {
-        Fields::of_query(&self.0)
-    }
-
-    /// For routes that take none. Errors: 422 where there is one.
-    pub fn none(&self) -> Result<(), Problem> {
-        if self.0.is_empty() { Ok(()) } else { self.fields().finish() }
-    }
+/// The parameters of a query, decoded.
+pub fn decoded(query: &str) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+    form_urlencoded::parse(query.as_bytes()).collect()
 }
 
-impl FromRequestParts<AppState> for Query {
+impl<T: input::Request> FromRequestParts<AppState> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Problem> {
-        let query = parts.uri.query().unwrap_or_default();
-        if query.is_empty() {
-            return Ok(Self(Vec::new()));
-        }
-        let pairs = form_urlencoded::parse(query.as_bytes());
-        Ok(Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
+        let pairs = decoded(parts.uri.query().unwrap_or_default());
+        Fields::of_query(&pairs).read().map(Self)
     }
+}
+
+impl FromRequestParts<AppState> for NoQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        if parts.uri.query().is_some_and(|query| !query.is_empty()) {
+            Query::<Nothing>::from_request_parts(parts, state).await?;
+        }
+        Ok(Self)
+    }
+}
+
+impl<T: input::Request> FromRequest<AppState> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+        let payload = Payload::from_request(request, state).await?;
+        Ok(Self(payload.json()?.read()?, payload))
+    }
+}
+
+impl<T: input::Request> FromRequest<AppState> for OptionalJsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+        let payload = Payload::from_request(request, state).await?;
+        Ok(Self(payload.json_or_none()?.read()?, payload))
+    }
+}
+
+request! {
+    /// Nothing: no fields are known.
+    pub struct Nothing {}
 }
 
 impl FromRequest<AppState> for Payload {
@@ -242,7 +274,7 @@ impl Payload {
     }
 
     /// As [`Payload::json`], for routes whose body may be left out.
-    pub fn json_or_none(&self) -> Result<Fields<'_>, Problem> {
+    pub(super) fn json_or_none(&self) -> Result<Fields<'_>, Problem> {
         if self.headers.contains_key(header::CONTENT_TYPE) {
             self.want_json()?;
         }
@@ -256,7 +288,7 @@ impl Payload {
             return Ok(());
         }
         let detail = "the body must be sent as content-type: application/json";
-        Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail))
+        Err(Problem::new(Code::UnsupportedMediaType, detail))
     }
 }
 

@@ -5,7 +5,7 @@
 //! Every instance and every version must come to the same number for as long as an idempotency key answers, so what is
 //! hashed is spelled out here rather than derived from types.
 
-use super::syntax::{Text, end_of_string};
+use super::input::json::{Text, end_of_string};
 use crate::model::{CallMethod, Content, OCTETS};
 use crate::store::{Due, KeyUntil, NewMessage, OnDuplicate};
 use siphasher::sip::SipHasher13;

@@ -6,7 +6,10 @@ mod names;
 mod requests;
 mod settings;
 
-use super::{fields::Fields, problem::Problem};
+use super::{
+    input::{Fields, Request},
+    problem::Problem,
+};
 use crate::model::fuzz::{cases, piece, spoilt, text};
 use axum::{http::StatusCode, response::IntoResponse};
 use bytes::Bytes;
@@ -152,11 +155,8 @@ fn body(needed: &'static [Known], known: &'static [Known]) -> impl Strategy<Valu
 }
 
 /// Reads a body as a route does.
-fn read<T>(body: &[u8], read: impl FnOnce(&mut Fields<'_>, &Bytes) -> T) -> Result<T, Problem> {
-    let body = Bytes::copy_from_slice(body);
-    let mut fields = Fields::of_json(&body)?;
-    let value = read(&mut fields, &body);
-    fields.finish().map(|()| value)
+fn read<T: Request>(body: &[u8]) -> Result<T, Problem> {
+    Fields::of_json(&Bytes::copy_from_slice(body))?.read()
 }
 
 /// A refusal is one of those that bad input may have, and says what is wrong in a bounded answer.
@@ -179,7 +179,7 @@ proptest! {
     #[test]
     fn a_body_is_taken_as_an_object_exactly_where_it_is_one(body in prop_oneof![body(&[PAYLOAD], MESSAGE), spoilt(value())]) {
         let parsed = serde_json::from_slice::<serde_json::Value>(&body);
-        match Fields::of_json(&body) {
+        match Fields::of_json(&Bytes::copy_from_slice(&body)) {
             Ok(_) => {
                 // Lone surrogates and numbers beyond every double are JSON all the same.
                 let text = std::str::from_utf8(&body).unwrap();

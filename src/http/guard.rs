@@ -1,7 +1,10 @@
 //! What stands around every route: the request's id, who may send it, the limits on its head, the form of its refusal, its
 //! metrics.
 
-use super::{AppState, budget, problem::Problem};
+use super::{
+    AppState, budget,
+    problem::{Code, Problem},
+};
 use crate::metrics::{OperationLabels, RequestLabels};
 use axum::{
     body::Body,
@@ -105,15 +108,14 @@ fn refuse_head(request: &Request) -> Option<Problem> {
     let uri_bytes = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
     if uri_bytes > MAX_URI {
         let detail = "the URI is longer than 8192 bytes";
-        return Some(Problem::new(StatusCode::URI_TOO_LONG, "uri_too_long", detail));
+        return Some(Problem::new(Code::UriTooLong, detail));
     }
     let headers = request.headers();
     let bytes: usize =
         headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     if headers.len() > MAX_HEADERS || bytes > MAX_HEADERS_BYTES {
         let detail = "there are a hundred headers or more, or more than 16384 bytes of them";
-        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        return Some(Problem::new(status, "headers_too_large", detail));
+        return Some(Problem::new(Code::HeadersTooLarge, detail));
     }
     None
 }

@@ -2,16 +2,12 @@
 
 use super::{
     AppState,
-    extract::{IdPath, Payload, Query},
-    fields::Fields,
+    extract::{IdPath, JsonBody, NoQuery},
+    input::{DelayMs, Flat, LeaseMs, LeaseToken, Text, given, request},
     instant::Instant,
-    lease::read_token,
     problem::{BodyProblems, CommonProblems, LeaseProblems, Problem, RedisProblems},
 };
-use crate::model::{
-    LEASE_CAP_MS, MAX_DELAY_MS, MAX_REASON_CHARS, MIN_LEASE_MS, MessageId, Millis,
-    State as MessageState,
-};
+use crate::model::{MAX_REASON_CHARS, MessageId, State as MessageState};
 use crate::store::{self, NackKind, Nacked};
 use axum::{
     extract::State,
@@ -19,54 +15,72 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
-/// Who acknowledges.
-#[derive(ToSchema)]
-#[schema(example = json!({"lease_token": "AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv"}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct AckRequest {
-    /// The token that the lease came with.
-    #[schema(max_length = 64)]
-    lease_token: String,
+request! {
+    /// The lease of a message that is done.
+    #[example = json!({"lease_token": "AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv"})]
+    pub struct AckRequest {
+        /// The token that the lease came with.
+        pub lease_token: LeaseToken,
+    }
 }
 
-/// Who gives a lease back, why, and what becomes of the message.
-#[derive(ToSchema)]
-#[schema(example = json!({"lease_token": "AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv", "delay_ms": 10_000, "reason": "the shop is closed"}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct NackRequest {
-    /// The token that the lease came with.
-    #[schema(max_length = 64)]
-    lease_token: String,
-    /// Due again after this many ms; otherwise as the backoff policy says, or at once with `release`.
-    #[schema(minimum = 0, maximum = 315_360_000_000_i64)]
-    delay_ms: Option<i64>,
-    /// Why, up to 1024 characters; it is kept with the message.
-    #[schema(max_length = 1024)]
-    reason: Option<String>,
-    /// The message is dead at once; not with `delay_ms` or `release`.
-    #[schema(default = false)]
-    dead: Option<bool>,
-    /// It is given back unworked: the attempt does not count.
-    #[schema(default = false)]
-    release: Option<bool>,
+request! {
+    /// The lease of a message that is given back, why, and what becomes of the message.
+    #[example = json!({"lease_token": "AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv", "delay_ms": 10_000, "reason": "the shop is closed"})]
+    pub struct NackRequest {
+        /// The token that the lease came with.
+        pub lease_token: LeaseToken,
+        pub nack: Flat<NackFields>,
+    }
 }
 
-/// Whose lease is to last how long from now.
-#[derive(ToSchema)]
-#[schema(example = json!({"lease_token": "AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv", "lease_ms": 60_000}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct ExtendRequest {
-    /// The token that the lease came with.
-    #[schema(max_length = 64)]
-    lease_token: String,
-    /// That long from now, ms: never shorter than it was, never past 12 h from the grant.
-    #[schema(minimum = 1000, maximum = 43_200_000)]
-    lease_ms: i64,
+request! {
+    /// What becomes of a message that is given back.
+    pub struct NackFields {
+        /// Due again after this many ms; by default as the backoff policy says, or at once with `release`.
+        pub delay_ms: Option<DelayMs>,
+        /// Why, up to 1024 characters; it is kept with the message.
+        pub reason: Option<Text<0, MAX_REASON_CHARS>>,
+        /// The message is dead at once; not with `delay_ms` or `release`.
+        pub dead: bool = false,
+        /// It is given back unworked: the attempt does not count.
+        pub release: bool = false,
+    }
+    check(fields) {
+        if dead == Some(true) && release == Some(true) {
+            fields.refuse("release", "cannot be given together with dead");
+        }
+        if dead == Some(true) && given(&delay_ms) {
+            fields.refuse("delay_ms", "cannot be given together with dead");
+        }
+    }
+}
+
+impl From<NackFields> for store::NackRequest {
+    fn from(NackFields { delay_ms, reason, dead, release }: NackFields) -> Self {
+        let kind = match (dead, release) {
+            (true, _) => NackKind::Dead,
+            (_, true) => NackKind::Released,
+            _ => NackKind::Failed,
+        };
+        let delay_ms = delay_ms.map(DelayMs::millis);
+        let reason = reason.map(Text::into_string);
+        Self { delay_ms, reason, kind, ..Self::default() }
+    }
+}
+
+request! {
+    /// Lease token and new duration.
+    #[example = json!({"lease_token": "AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv", "lease_ms": 60_000})]
+    pub struct ExtendRequest {
+        /// The token that the lease came with.
+        pub lease_token: LeaseToken,
+        /// New duration from now, ms: never shorter than it was, never past 12 h from the grant.
+        pub lease_ms: LeaseMs,
+    }
 }
 
 /// Where a message is after its nack.
@@ -99,39 +113,13 @@ pub struct ExtendedLease {
     lease_expires_at: Instant,
 }
 
-/// Reads what a nack says, its token apart.
-pub(super) fn read_nack(fields: &mut Fields<'_>) -> store::NackRequest {
-    let delay_ms = fields.integer("delay_ms", 0..=MAX_DELAY_MS).map(|delay| delay as Millis);
-    let reason = fields.string("reason", 0..=MAX_REASON_CHARS).map(|reason| reason.into_owned());
-    let dead = fields.boolean("dead").unwrap_or(false);
-    let release = fields.boolean("release").unwrap_or(false);
-    if dead && release {
-        fields.refuse("release", "cannot be given together with dead");
-    }
-    if dead && delay_ms.is_some() {
-        fields.refuse("delay_ms", "cannot be given together with dead");
-    }
-    let kind = match (dead, release) {
-        (true, _) => NackKind::Dead,
-        (_, true) => NackKind::Released,
-        _ => NackKind::Failed,
-    };
-    store::NackRequest { delay_ms, reason, kind, ..Default::default() }
-}
-
-/// Reads how long a lease is wanted.
-pub(super) fn read_lease_ms(fields: &mut Fields<'_>) -> Option<u64> {
-    let lease_ms = fields.integer("lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS);
-    fields.required("lease_ms", lease_ms)
-}
-
 /// Acknowledge a message.
 ///
 /// The message is done and gone. Repeating it with the same token is safe: 404 means then that the first ack was carried
 /// out; where the topic keeps acknowledged messages it is 204 again.
 #[utoipa::path(
     post, path = "/messages/{id}/ack", operation_id = "ackMessage", tag = "leases",
-    params(("id" = String, Path, format = Uuid, description = "Id of the message, a UUID")),
+    params(super::extract::IdPath),
     request_body(content = AckRequest, description = "The lease's token"),
     responses(
         (status = 204, description = "The message is gone"),
@@ -141,14 +129,10 @@ pub(super) fn read_lease_ms(fields: &mut Fields<'_>) -> Option<u64> {
 pub async fn ack_message(
     State(state): State<AppState>,
     IdPath(id): IdPath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    JsonBody(request, _): JsonBody<AckRequest>,
 ) -> Result<StatusCode, Problem> {
-    query.none()?;
-    let mut fields = payload.json()?;
-    let token = read_token(&mut fields);
-    fields.finish()?;
-    state.store.ack(id, &token.unwrap_or_default()).await?;
+    state.store.ack(id, &request.lease_token).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -158,7 +142,7 @@ pub async fn ack_message(
 /// or at once with `dead`. With `release` it is given back unworked, and the attempt does not count.
 #[utoipa::path(
     post, path = "/messages/{id}/nack", operation_id = "nackMessage", tag = "leases",
-    params(("id" = String, Path, format = Uuid, description = "Id of the message, a UUID")),
+    params(super::extract::IdPath),
     request_body(content = NackRequest, description = "The lease's token, and when to try again"),
     responses(
         (status = 200, description = "The lease has ended", body = NackedMessage),
@@ -168,15 +152,10 @@ pub async fn ack_message(
 pub async fn nack_message(
     State(state): State<AppState>,
     IdPath(id): IdPath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    JsonBody(request, _): JsonBody<NackRequest>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    let mut fields = payload.json()?;
-    let token = read_token(&mut fields);
-    let request = read_nack(&mut fields);
-    fields.finish()?;
-    let nacked = state.store.nack(id, &token.unwrap_or_default(), request).await?;
+    let nacked = state.store.nack(id, &request.lease_token, request.nack.0.into()).await?;
     let Nacked { state, due_at, attempt } = nacked;
     let answer = NackedMessage { id, state, due_at: due_at.map(Instant), attempt };
     Ok(super::json(&answer).into_response())
@@ -187,7 +166,7 @@ pub async fn nack_message(
 /// It lasts `lease_ms` from now, never shorter than it was, and never past 12 h from the grant.
 #[utoipa::path(
     post, path = "/messages/{id}/extend", operation_id = "extendLease", tag = "leases",
-    params(("id" = String, Path, format = Uuid, description = "Id of the message, a UUID")),
+    params(super::extract::IdPath),
     request_body(content = ExtendRequest, description = "The lease's token, and how long it is wanted"),
     responses(
         (status = 200, description = "The lease as it is now", body = ExtendedLease),
@@ -197,15 +176,10 @@ pub async fn nack_message(
 pub async fn extend_lease(
     State(state): State<AppState>,
     IdPath(id): IdPath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    JsonBody(request, _): JsonBody<ExtendRequest>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    let mut fields = payload.json()?;
-    let token = read_token(&mut fields);
-    let lease_ms = read_lease_ms(&mut fields).unwrap_or(MIN_LEASE_MS);
-    fields.finish()?;
-    let extended = state.store.extend(id, &token.unwrap_or_default(), lease_ms).await?;
+    let extended = state.store.extend(id, &request.lease_token, request.lease_ms.get()).await?;
     let lease_expires_at = Instant(extended.lease_expires_at);
     let answer = ExtendedLease { id, lease_ms: extended.lease_ms, lease_expires_at };
     Ok(super::json(&answer).into_response())
@@ -213,20 +187,25 @@ pub async fn extend_lease(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::input::Fields, *};
+    use bytes::Bytes;
 
-    fn read(text: &str) -> (store::NackRequest, Vec<String>) {
-        let mut fields = Fields::of_json(text.as_bytes()).unwrap();
-        let request = read_nack(&mut fields);
-        let errors = fields.finish().err().map(|problem| problem.body("").errors);
-        (request, errors.into_iter().flatten().map(|error| error.field).collect())
+    /// What is wrong with a nack, or what it becomes.
+    fn read(text: &str) -> (Option<store::NackRequest>, Vec<String>) {
+        let body = Bytes::copy_from_slice(text.as_bytes());
+        match Fields::of_json(&body).unwrap().read::<NackFields>() {
+            Ok(nack) => (Some(nack.into()), vec![]),
+            Err(problem) => {
+                (None, problem.body("").errors.into_iter().map(|error| error.field).collect())
+            }
+        }
     }
 
     #[test]
     fn a_nack_says_how_the_lease_ends() {
         let request = |kind, delay_ms, reason: Option<&str>| {
             let reason = reason.map(str::to_owned);
-            (store::NackRequest { kind, delay_ms, reason, ..Default::default() }, vec![])
+            (Some(store::NackRequest { kind, delay_ms, reason, ..Default::default() }), vec![])
         };
         assert_eq!(read("{}"), request(NackKind::Failed, None, None));
         let text = r#"{"dead":true,"reason":"no","delay_ms":null}"#;

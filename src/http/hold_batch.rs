@@ -2,10 +2,11 @@
 
 use super::{
     AppState,
-    extract::{Payload, Query},
-    hold::{read_lease_ms, read_nack},
+    extract::{JsonBody, NoQuery},
+    hold::NackFields,
+    input::{Batch, Flat, LeaseMs, request},
     instant::Instant,
-    lease::read_ack,
+    lease::LeaseAck,
     problem::{BodyProblems, CommonProblems, Problem, outcome_of},
 };
 use crate::model::{MessageId, State as MessageState};
@@ -18,15 +19,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 macro_rules! batches {
-    ($($(#[$doc:meta])* $request:ident of $item:ident, $response:ident of $result:ident;)*) => {$(
-        $(#[$doc])*
-        #[derive(ToSchema)]
-        #[serde(deny_unknown_fields)]
-        #[allow(dead_code, reason = "describes the body; it is read field by field")]
-        pub struct $request {
-            /// The messages, 1 to 1000.
-            #[schema(min_items = 1, max_items = 1000)]
-            messages: Vec<$item>,
+    ($($(#[doc = $doc:expr])* $request:ident of $item:ident, $response:ident of $result:ident;)*) => {$(
+        request! {
+            $(#[doc = $doc])*
+            pub struct $request {
+                /// The messages, 1 to 1000.
+                pub messages: Batch<$item>,
+            }
         }
 
         /// What became of the messages of a batch.
@@ -43,62 +42,32 @@ batches! {
     AckBatchRequest of AckBatchItem, AckBatchResponse of AckResult;
     /// Leases to give back.
     NackBatchRequest of NackBatchItem, NackBatchResponse of NackResult;
-    /// Leases to make longer.
+    /// Leases to extend.
     ExtendBatchRequest of ExtendBatchItem, ExtendBatchResponse of ExtendResult;
 }
 
-/// A message to acknowledge.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct AckBatchItem {
-    /// The message.
-    #[schema(format = Uuid)]
-    id: String,
-    /// The token that its lease came with.
-    #[schema(max_length = 64)]
-    lease_token: String,
+request! {
+    /// A message to acknowledge.
+    pub struct AckBatchItem {
+        pub ack: Flat<LeaseAck>,
+    }
 }
 
-/// A lease to give back.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct NackBatchItem {
-    /// The message.
-    #[schema(format = Uuid)]
-    id: String,
-    /// The token that its lease came with.
-    #[schema(max_length = 64)]
-    lease_token: String,
-    /// Due again after this many ms; otherwise as the backoff policy says, or at once with `release`.
-    #[schema(minimum = 0, maximum = 315_360_000_000_i64)]
-    delay_ms: Option<i64>,
-    /// Why, up to 1024 characters; it is kept with the message.
-    #[schema(max_length = 1024)]
-    reason: Option<String>,
-    /// The message is dead at once; not with `delay_ms` or `release`.
-    #[schema(default = false)]
-    dead: Option<bool>,
-    /// It is given back unworked: the attempt does not count.
-    #[schema(default = false)]
-    release: Option<bool>,
+request! {
+    /// A lease to give back.
+    pub struct NackBatchItem {
+        pub ack: Flat<LeaseAck>,
+        pub nack: Flat<NackFields>,
+    }
 }
 
-/// A lease to make longer.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct ExtendBatchItem {
-    /// The message.
-    #[schema(format = Uuid)]
-    id: String,
-    /// The token that its lease came with.
-    #[schema(max_length = 64)]
-    lease_token: String,
-    /// That long from now, ms: never shorter than it was, never past 12 h from the grant.
-    #[schema(minimum = 1000, maximum = 43_200_000)]
-    lease_ms: i64,
+request! {
+    /// A lease to extend.
+    pub struct ExtendBatchItem {
+        pub ack: Flat<LeaseAck>,
+        /// New duration from now, ms: never shorter than it was, never past 12 h from the grant.
+        pub lease_ms: LeaseMs,
+    }
 }
 
 /// What became of an ack.
@@ -170,13 +139,11 @@ pub struct ExtendResult {
 )]
 pub async fn ack_batch(
     State(state): State<AppState>,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    JsonBody(request, _): JsonBody<AckBatchRequest>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    let mut fields = payload.json()?;
-    let acks = fields.batch(read_ack);
-    fields.finish()?;
+    let pairs = request.messages.0.into_iter().map(|item| item.ack.0.into_pair());
+    let acks: Vec<_> = pairs.collect();
     let outcomes = state.store.ack_batch(&acks).await;
     let result = |((id, _), outcome): (&(MessageId, String), _)| AckResult {
         id: *id,
@@ -200,16 +167,14 @@ pub async fn ack_batch(
 )]
 pub async fn nack_batch(
     State(state): State<AppState>,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    JsonBody(request, _): JsonBody<NackBatchRequest>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    let mut fields = payload.json()?;
-    let nacks = fields.batch(|fields| {
-        let (holder, request) = (read_ack(fields), read_nack(fields));
-        holder.map(|(id, token)| (id, token, request))
-    });
-    fields.finish()?;
+    let nack = |NackBatchItem { ack, nack }| {
+        let (id, token) = ack.0.into_pair();
+        (id, token, nack.0.into())
+    };
+    let nacks: Vec<_> = request.messages.0.into_iter().map(nack).collect();
     let ids: Vec<_> = nacks.iter().map(|(id, ..)| *id).collect();
     let outcomes = state.store.nack_batch(nacks).await;
     let result = |(id, outcome): (_, &Result<Nacked, _>)| {
@@ -240,16 +205,14 @@ pub async fn nack_batch(
 )]
 pub async fn extend_batch(
     State(state): State<AppState>,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    JsonBody(request, _): JsonBody<ExtendBatchRequest>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    let mut fields = payload.json()?;
-    let extends = fields.batch(|fields| {
-        let (holder, lease_ms) = (read_ack(fields), read_lease_ms(fields));
-        holder.zip(lease_ms).map(|((id, token), lease_ms)| (id, token, lease_ms))
-    });
-    fields.finish()?;
+    let extend = |ExtendBatchItem { ack, lease_ms }| {
+        let (id, token) = ack.0.into_pair();
+        (id, token, lease_ms.get())
+    };
+    let extends: Vec<_> = request.messages.0.into_iter().map(extend).collect();
     let ids: Vec<_> = extends.iter().map(|(id, ..)| *id).collect();
     let outcomes = state.store.extend_batch(extends).await;
     let result = |(id, outcome): (_, &Result<Extended, _>)| {

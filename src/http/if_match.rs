@@ -1,18 +1,6 @@
 //! The `If-Match` header: a change that only goes through where nobody else changed things in between.
 
 use axum::http::{HeaderMap, header};
-use utoipa::IntoParams;
-
-/// How the document describes the guard of a change.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Header)]
-#[allow(dead_code, reason = "describes the header; it is read by `IfMatch`")]
-pub struct IfMatchParams {
-    /// Only where the configuration has this revision, as the ETag of an answer gave it, or one of several; `*`: only
-    /// where there is the topic
-    #[param(rename = "If-Match", nullable = false, example = "\"7\"")]
-    if_match: Option<String>,
-}
 
 /// What If-Match asks for.
 #[derive(Debug, PartialEq, Eq)]

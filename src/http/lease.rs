@@ -2,18 +2,18 @@
 
 use super::{
     AppState,
-    extract::{Payload, Query, TopicPath},
-    fields::Fields,
+    extract::{NoQuery, OptionalJsonBody, Payload, TopicPath},
     grants_body::GrantsBody,
+    input::{Bounded, LeaseMs, LeaseToken, List, request},
     instant::Instant,
     message::RenderedContent,
-    problem::{BodyProblems, CommonProblems, Problem, RedisProblems, problem_responses},
+    problem::{BodyProblems, CommonProblems, Problem, PushedProblems, RedisProblems},
 };
 use crate::{
     error::Error,
     model::{
-        DEFAULT_MAX_BYTES, LEASE_CAP_MS, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_WAIT_MS,
-        MIN_LEASE_MS, MessageId, TOKEN_MAX_CHARS, TopicName, masked,
+        DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_WAIT_MS, MessageId, TopicName,
+        masked,
     },
     seeded,
     store::{Granted, Grants, Store, Want},
@@ -24,44 +24,42 @@ use axum::{
     http::{HeaderValue, Response, header},
 };
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 use std::{borrow::Cow, collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 use utoipa::ToSchema;
 
-/// What a consumer asks for; every field may be left out.
-#[derive(ToSchema)]
-#[schema(example = json!({"max_messages": 1, "wait_ms": 20_000}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct LeaseRequest {
-    /// Up to this many messages, 1…1000.
-    #[schema(minimum = 1, maximum = 1000, default = 1)]
-    max_messages: Option<i64>,
-    /// Up to this many bytes of payload together, but never less than one message.
-    #[schema(minimum = 1, maximum = 16_777_216, default = 4_194_304)]
-    max_bytes: Option<i64>,
-    /// How long the holder has, ms, from 1 s to 12 h; the topic's `lease_ms` otherwise.
-    #[schema(minimum = 1000, maximum = 43_200_000)]
-    lease_ms: Option<i64>,
-    /// Long poll: how long to wait for a message, ms, up to a minute. Keep it 5 s below every time-out on the way.
-    #[schema(minimum = 0, maximum = 60_000, default = 0)]
-    wait_ms: Option<i64>,
-    /// Messages to acknowledge first. None of them fails the request.
-    #[schema(max_items = 1000)]
-    acks: Option<Vec<LeaseAck>>,
+request! {
+    /// What a consumer asks for; every field may be left out.
+    #[example = json!({"max_messages": 1, "wait_ms": 20_000})]
+    pub struct LeaseRequest {
+        /// Up to this many messages, 1…1000, all from one topic.
+        pub max_messages: Bounded<1, MAX_MESSAGES_LIMIT> = Bounded::new(1),
+        /// Up to this many bytes of payload together, but never less than one message.
+        pub max_bytes: Bounded<1, MAX_MAX_BYTES> = Bounded::new(DEFAULT_MAX_BYTES),
+        /// How long the holder has, ms, from 1 s to 12 h; the topic's `lease_ms` by default.
+        pub lease_ms: Option<LeaseMs>,
+        /// Long poll: how long to wait for a message, ms, up to a minute. Keep it 5 s below every time-out on the way.
+        pub wait_ms: Bounded<0, MAX_WAIT_MS> = Bounded::new(0),
+        /// Messages to acknowledge first, of whatever topics. None of them fails the request.
+        pub acks: Option<List<LeaseAck, 0, { MAX_MESSAGES_LIMIT as usize }>>,
+    }
 }
 
-/// A message to acknowledge.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct LeaseAck {
-    /// The message.
-    #[schema(format = Uuid)]
-    id: String,
-    /// The token that its lease came with.
-    #[schema(max_length = 64)]
-    lease_token: String,
+request! {
+    /// A message to acknowledge.
+    pub struct LeaseAck {
+        /// The message.
+        pub id: MessageId,
+        /// The token that its lease came with.
+        pub lease_token: LeaseToken,
+    }
+}
+
+impl LeaseAck {
+    /// The message and the token.
+    pub(super) fn into_pair(self) -> (MessageId, String) {
+        (self.id, self.lease_token.into_string())
+    }
 }
 
 /// Messages that the consumer holds now, and what became of its acks.
@@ -165,12 +163,6 @@ impl From<Result<(), Error>> for AckStatus {
     }
 }
 
-problem_responses! {
-    /// What leasing can answer of a topic whose messages dueq sends itself.
-    PushedProblems:
-    409 "`topic_is_pushed`: dueq sends the topic's messages itself, so nobody can lease them",
-}
-
 /// Lease messages.
 ///
 /// Grants what is ready, by priority and then by due time; with `wait_ms` it waits until there is something, and answers
@@ -179,7 +171,7 @@ problem_responses! {
 /// topic that does not exist waits for it.
 #[utoipa::path(
     post, path = "/topics/{topic}/lease", operation_id = "leaseMessages", tag = "leases",
-    params(super::extract::TopicParams),
+    params(super::extract::TopicPath),
     request_body(content = LeaseRequest, description = "What is wanted"),
     responses(
         (status = 200, description = "The messages, maybe none", body = LeaseResponse),
@@ -189,42 +181,29 @@ problem_responses! {
 pub async fn lease_messages(
     State(state): State<AppState>,
     TopicPath(topic): TopicPath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    OptionalJsonBody(request, payload): OptionalJsonBody<LeaseRequest>,
 ) -> Result<Response<Body>, Problem> {
-    query.none()?;
-    let mut fields = payload.json_or_none()?;
-    let asked = Asked::read(&mut fields);
-    fields.finish()?;
-    serve(&state, &[topic], asked, payload).await
-}
-
-/// What a consumer asks for, whatever the topics.
-pub(super) struct Asked {
-    want: Want,
-    wait: Duration,
-    acks: Vec<(MessageId, String)>,
-}
-
-impl Asked {
-    /// Takes all fields that leasing has, but topics.
-    pub(super) fn read(fields: &mut Fields<'_>) -> Self {
-        let (want, wait) = read_want(fields);
-        let acks = fields.objects("acks", MAX_MESSAGES_LIMIT as usize, read_ack);
-        Self { want, wait, acks: acks.unwrap_or_default() }
-    }
+    serve(&state, &[topic], request, payload).await
 }
 
 /// Acks and leases, as was read from `payload`.
 pub(super) async fn serve(
     state: &AppState,
     topics: &[TopicName],
-    Asked { mut want, wait, acks }: Asked,
+    LeaseRequest { max_messages, max_bytes, lease_ms, wait_ms, acks }: LeaseRequest,
     payload: Payload,
 ) -> Result<Response<Body>, Problem> {
+    let acks: Vec<_> = acks.into_iter().flat_map(|acks| acks.0).map(LeaseAck::into_pair).collect();
     // A long poll would hold the body's memory for a minute.
     let life = { payload }.life;
-    want.max_bytes = want.max_bytes.min(state.budget.largest_answer() as u64);
+    let want = Want {
+        push: false,
+        max_messages: max_messages.get(),
+        max_bytes: max_bytes.get().min(state.budget.largest_answer() as u64),
+        lease_ms: lease_ms.map(LeaseMs::get),
+    };
+    let wait = Duration::from_millis(wait_ms.get());
     // Also where no callback has come yet, and so there is no such topic.
     if topics.iter().any(TopicName::is_callbacks) {
         return Err(Error::TopicIsPushed.into());
@@ -261,29 +240,6 @@ pub(super) async fn serve(
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)
-}
-
-fn read_want(fields: &mut Fields<'_>) -> (Want, Duration) {
-    let want = Want {
-        push: false,
-        max_messages: fields.integer("max_messages", 1..=MAX_MESSAGES_LIMIT).unwrap_or(1),
-        max_bytes: fields.integer("max_bytes", 1..=MAX_MAX_BYTES).unwrap_or(DEFAULT_MAX_BYTES),
-        lease_ms: fields.integer("lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS),
-    };
-    let wait_ms = fields.integer("wait_ms", 0..=MAX_WAIT_MS).unwrap_or(0);
-    (want, Duration::from_millis(wait_ms))
-}
-
-/// The message and the token of whoever claims to hold its lease.
-pub(super) fn read_ack(fields: &mut Fields<'_>) -> Option<(MessageId, String)> {
-    let (id, token) = (fields.message_id("id"), read_token(fields));
-    Some((id?, token?))
-}
-
-/// The `lease_token` of whoever claims to hold a lease.
-pub(super) fn read_token(fields: &mut Fields<'_>) -> Option<String> {
-    let token = fields.string("lease_token", 1..=TOKEN_MAX_CHARS);
-    fields.required("lease_token", token).map(|token| token.into_owned())
 }
 
 fn respond(

@@ -2,27 +2,27 @@
 
 use super::{
     AppState,
-    cursor::{MessagesCursor, read_cursor},
+    cursor::{Cursor, MessagesCursor, open_cursor},
     extract::{Query, TopicPath},
+    input::{PageSize, request, words},
     message::Message,
     problem::{CommonProblems, Problem, RedisProblems, TopicProblems},
 };
-use crate::model::{DEFAULT_PAGE, MAX_PAGE, State as MessageState};
+use crate::model::{DEFAULT_PAGE, State as MessageState};
 use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Bytes of bodies on a page.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A state that messages are listed by: `delayed`, not due yet; `ready`, due; `leased`, held by consumers; `dead`, their
 /// attempts used up; `acked`, kept after their ack.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[allow(dead_code, reason = "describes the parameter; it is read as a word")]
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ListedState {
     /// Not due yet.
     Delayed,
@@ -36,30 +36,32 @@ pub enum ListedState {
     Acked,
 }
 
-const STATES: [(&str, MessageState); 5] = [
-    ("delayed", MessageState::Delayed),
-    ("ready", MessageState::Ready),
-    ("leased", MessageState::Leased),
-    ("dead", MessageState::Dead),
-    ("acked", MessageState::Acked),
-];
+words!(ListedState);
 
-/// Query parameters of listMessages.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[allow(dead_code, reason = "describes the query; it is read field by field")]
-pub struct ListMessagesParams {
-    /// Lists the messages that are in this state.
-    state: ListedState,
-    /// With payloads and headers. A page of payloads ends early rather than pass 4 MiB.
-    #[param(default = false)]
-    payload: Option<bool>,
-    /// Items on a page, 1…1000.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// The `next_cursor` of the page before.
-    #[param(min_length = 1, max_length = 256)]
-    cursor: Option<String>,
+impl From<ListedState> for MessageState {
+    fn from(state: ListedState) -> Self {
+        match state {
+            ListedState::Delayed => Self::Delayed,
+            ListedState::Ready => Self::Ready,
+            ListedState::Leased => Self::Leased,
+            ListedState::Dead => Self::Dead,
+            ListedState::Acked => Self::Acked,
+        }
+    }
+}
+
+request! {
+    /// Query parameters of listMessages.
+    pub struct ListMessagesParams {
+        /// Lists the messages that are in this state.
+        pub state: ListedState,
+        /// With payloads and headers. A page of payloads ends early rather than pass 4 MiB.
+        pub payload: bool = false,
+        /// Items on a page, 1…1000.
+        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
+        /// The `next_cursor` of the page before.
+        pub cursor: Option<Cursor>,
+    }
 }
 
 /// A page of messages.
@@ -79,7 +81,7 @@ pub struct MessageList<'a> {
 /// there is more, `next_cursor` asks for the next page.
 #[utoipa::path(
     get, path = "/topics/{topic}/messages", operation_id = "listMessages", tag = "messages",
-    params(super::extract::TopicParams, ListMessagesParams),
+    params(super::extract::TopicPath, ListMessagesParams),
     responses(
         (status = 200, description = "A page of messages", body = MessageList),
         TopicProblems, CommonProblems, RedisProblems,
@@ -88,16 +90,12 @@ pub struct MessageList<'a> {
 pub async fn list_messages(
     State(state): State<AppState>,
     TopicPath(name): TopicPath,
-    query: Query,
+    Query(params): Query<ListMessagesParams>,
 ) -> Result<Response, Problem> {
-    let mut fields = query.fields();
-    let listed = fields.choice("state", &STATES);
-    let listed = fields.required("state", listed).unwrap_or(MessageState::Ready);
-    let payload = fields.boolean("payload").unwrap_or(false);
-    let limit = fields.integer("limit", 1..=MAX_PAGE).unwrap_or(DEFAULT_PAGE);
+    let ListMessagesParams { state: listed, payload, limit, cursor } = params;
+    let (listed, limit) = (listed.into(), limit.get());
     let list = MessagesCursor(&name, listed);
-    let after = read_cursor(&mut fields, |cursor| list.open(cursor));
-    fields.finish()?;
+    let after = open_cursor(cursor, |cursor| list.open(cursor))?;
     let bytes = payload.then(|| PAGE_BYTES.min(state.budget.largest_answer()));
     let listing = state.store.list_messages(&name, listed, after.as_ref(), limit, bytes);
     let (topic, page) = listing.await?;

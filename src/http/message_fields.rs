@@ -1,104 +1,243 @@
-//! What a message says, read once for all routes that take one: publishing alone, in batches, as a bare body, and
-//! changing a message.
+//! What requests say of a message, declared once for all that take one: publishing alone, in batches, as a bare body,
+//! as a callback, by a schedule, and changing a message.
 
 use super::{
-    backoff::read_backoff,
-    callback_fields::{read_callback, refuse_own_headers},
-    fields::Fields,
+    backoff::BackoffRequest,
     fingerprint::fingerprint,
+    input::{
+        Base64, Bounded, DelayMs, DurationMs, Fields, Flat, Headers, Key, MediaType, Payload,
+        Resettable, given, request,
+    },
+    instant::Instant,
 };
-use crate::model::{
-    Body, Content, MAX_ATTEMPTS_LIMIT, MAX_DELAY_MS, MAX_HEADERS_BYTES, MAX_KEY_CHARS, Millis,
-    OCTETS, parse_instant,
-};
+use crate::model::{Backoff, Body, Callback, Content, MAX_ATTEMPTS_LIMIT, OCTETS, is_own_header};
 use crate::store::{
     Due, Idempotency, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate,
 };
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use base64::{Engine, engine::general_purpose::STANDARD};
+use axum::http::{HeaderMap, HeaderName};
 use bytes::Bytes;
-use std::{borrow::Cow, collections::BTreeMap};
-
-const MAX_HEADERS: usize = 32;
-const MAX_CONTENT_TYPE: usize = 255;
 
 const IDEMPOTENCY_KEY: &str = "idempotency_key";
 const IDEMPOTENCY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// How the document describes the idempotency key's header.
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Header)]
-#[allow(dead_code, reason = "describes the header; it is read by `read_idempotency_header`")]
-pub struct IdempotencyParams {
-    /// The same as `idempotency_key` in the body; only one of the two, or both alike.
-    #[param(rename = "Idempotency-Key", nullable = false, min_length = 1, max_length = 255)]
-    idempotency_key: Option<String>,
+/// Grants that count before a message is dead.
+pub(super) type MaxAttempts = Bounded<1, MAX_ATTEMPTS_LIMIT>;
+
+request! {
+    /// When a message falls due.
+    pub struct DueFields {
+        /// Delay in ms, up to ten years, counted from when Redis takes the request. 0 means at once. Not with
+        /// `deliver_at`.
+        pub delay_ms: Option<DelayMs>,
+        /// Instant at which the message falls due: RFC 3339 with any offset, up to the year 9999. In the past means now.
+        pub deliver_at: Option<Instant>,
+    }
+    check(fields) {
+        if given(&delay_ms) && given(&deliver_at) {
+            fields.refuse("deliver_at", "cannot be given together with delay_ms");
+        }
+    }
 }
 
-/// Reads a whole message from a JSON object within `body`.
-pub(super) fn read_message(
-    fields: &mut Fields<'_>,
-    body: &Bytes,
-    header: Option<String>,
+request! {
+    /// A message's key.
+    pub struct KeyFields {
+        /// The message's own name in its topic, 1 to 255 characters. Only one live message (delayed, ready or leased) has
+        /// it at a time.
+        #[example = "order-42"]
+        pub key: Option<Key>,
+        /// What happens when a live message has the key; `return` by default. Only with `key`.
+        pub on_duplicate: Option<OnDuplicate>,
+        /// How long the key is held; `done` by default. Only with `key`.
+        pub key_until: Option<KeyUntil>,
+    }
+    check(fields) {
+        for (name, is_given) in
+            [("on_duplicate", given(&on_duplicate)), ("key_until", given(&key_until))]
+        {
+            if is_given && !given(&key) {
+                fields.refuse(name, "can only be given with key");
+            }
+        }
+    }
+}
+
+request! {
+    /// When a new message falls due, and what makes it safe to send again.
+    pub struct PublishFields {
+        pub due: Flat<DueFields>,
+        /// Makes the request safe to repeat: for the topic's `idempotency_window_ms` the first answer is repeated. The
+        /// header `Idempotency-Key` is the same.
+        pub idempotency_key: Option<Key>,
+    }
+}
+
+/// Among ready messages, higher goes first.
+pub(super) type Priority = Bounded<0, 255>;
+
+request! {
+    /// How long and how often a message is tried.
+    pub struct LifeFields {
+        /// The message expires this many ms after it first fell due. By default as the topic says.
+        pub ttl_ms: Resettable<DurationMs>,
+        /// Grants that count before the message is dead. By default as the topic says.
+        pub max_attempts: Resettable<MaxAttempts>,
+    }
+}
+
+request! {
+    /// How a message is treated.
+    pub struct PolicyFields {
+        /// 0…255; 0 for a new message by default. Among ready messages, higher goes first.
+        pub priority: Option<Priority>,
+        pub life: Flat<LifeFields>,
+    }
+}
+
+request! {
+    /// What a message holds, and what else only a JSON body can say of it.
+    pub struct ContentFields {
+        /// Any JSON value, null included. It is kept and delivered byte for byte as sent; at most the topic's
+        /// `max_payload_bytes` (262144 by default).
+        pub payload: Payload,
+        /// Bytes in place of `payload`, in standard base64 with padding.
+        #[example = "aGVsbG8="]
+        pub payload_base64: Option<Base64>,
+        /// Media type of the bytes, `application/octet-stream` by default. Only with `payload_base64`.
+        pub content_type: Option<MediaType>,
+        /// Up to 32 headers of 8 KiB together: names are HTTP tokens, values legal in HTTP. They are returned with the
+        /// lease, or sent with the callback, which must not set `host`, `content-length`, `content-type`, hop-by-hop
+        /// headers, `webhook-*` and `dueq-*`. Where a message or a schedule is replaced or changed, `***` as the value of
+        /// a secret header keeps what is stored, as long as the message goes to the same origin.
+        pub headers: Option<Headers>,
+        /// How long the message waits after a failure. By default as the topic says.
+        pub backoff: Resettable<BackoffRequest>,
+    }
+    check(fields) {
+        let is_bytes = given(&payload_base64);
+        if is_bytes && matches!(payload, Some(Payload(Some(_)))) {
+            fields.refuse("payload_base64", "cannot be given together with payload");
+        }
+        if given(&content_type) && !is_bytes {
+            fields.refuse("content_type", "can only be given with payload_base64");
+        }
+    }
+}
+
+request! {
+    /// What every new message may say.
+    pub struct MessageFields {
+        pub content: Flat<ContentFields>,
+        pub key: Flat<KeyFields>,
+        pub policy: Flat<PolicyFields>,
+    }
+}
+
+impl DueFields {
+    /// When the message falls due, where it is said.
+    pub fn due(&self) -> Option<Due> {
+        let delay = self.delay_ms.map(|delay| Due::After(delay.millis()));
+        delay.or(self.deliver_at.map(|instant| Due::At(instant.0)))
+    }
+}
+
+impl KeyFields {
+    /// The key, where there is one.
+    pub fn key(self) -> Option<MessageKey> {
+        Some(MessageKey {
+            name: self.key?.into_string(),
+            on_duplicate: self.on_duplicate.unwrap_or_default(),
+            until: self.key_until.unwrap_or_default(),
+        })
+    }
+}
+
+impl ContentFields {
+    /// Is there a payload or bytes?
+    pub fn has_content(&self) -> bool {
+        self.payload.0.is_some() || self.payload_base64.is_some()
+    }
+
+    /// Bytes of this media type.
+    pub fn bytes(data: Bytes, media_type: MediaType) -> Self {
+        Self {
+            payload: Payload(None),
+            payload_base64: Some(Base64(data)),
+            content_type: Some(media_type),
+            headers: None,
+            backoff: Resettable(None),
+        }
+    }
+
+    /// The payload or the bytes, where there are any.
+    pub fn take_content(&mut self) -> Option<Content> {
+        let json = self.payload.0.take().map(Content::Json);
+        json.or_else(|| {
+            let media_type = self.content_type.take().map(|media_type| media_type.0);
+            let content_type = media_type.unwrap_or_else(|| OCTETS.to_owned());
+            self.payload_base64.take().map(|data| Content::Bytes { data: data.0, content_type })
+        })
+    }
+}
+
+/// The message that a request says, with its idempotency key, which stands for all else.
+pub(super) fn new_message(
+    message: MessageFields,
+    publish: Option<PublishFields>,
+    callback: Option<Callback>,
 ) -> NewMessage {
-    let bytes = fields.has("payload_base64");
-    let content = read_content(fields, body);
-    if content.is_none() && !bytes {
+    let (mut content, policy) = (message.content.0, message.policy.0);
+    let data = content.take_content().unwrap_or_else(Content::nothing);
+    let headers = content.headers.unwrap_or_default().0;
+    let body = Body { callback, ..Body::new(data, headers) };
+    let options = MessageOptions {
+        priority: policy.priority.map_or(0, |priority| priority.get() as u8),
+        max_attempts: policy.life.0.max_attempts.value().map(|attempts| attempts.get() as u16),
+        ttl_ms: policy.life.0.ttl_ms.value().map(Bounded::millis),
+        backoff: content.backoff.value().map(Backoff::from),
+        key: message.key.0.key(),
+        idempotency: None,
+    };
+    let due = publish.as_ref().and_then(|publish| publish.due.due()).unwrap_or(Due::After(0));
+    let mut message = NewMessage { body, due, options };
+    if let Some(key) = publish.and_then(|publish| publish.idempotency_key) {
+        let fingerprint = fingerprint(&message);
+        let key = key.into_string().into_bytes().into();
+        message.options.idempotency = Some(Idempotency { key, fingerprint, window_ms: None });
+    }
+    message
+}
+
+/// For a message that must have a content.
+pub(super) fn require_content(fields: &mut Fields<'_>, content: &ContentFields) {
+    if !content.has_content() {
         fields.refuse("payload", "is required, or payload_base64 in its place");
     }
-    // Where there is none that was noted, and the message goes nowhere.
-    let content = content.unwrap_or(Content::Json(Bytes::from_static(b"null")));
-    let callback = read_callback(fields, "callback");
-    let message = read_said(fields, Body { callback, ..Body::new(content, BTreeMap::new()) });
-    with_idempotency(message, fields, header)
 }
 
-/// Reads what a message of this content says beside it, its headers included and its idempotency key apart.
-pub(super) fn read_said(fields: &mut Fields<'_>, body: Body) -> NewMessage {
-    let due = read_due(fields).unwrap_or(NOW);
-    let mut options = read_scalars(fields);
-    options.backoff = read_backoff(fields, "backoff");
-    let headers = read_headers(fields).unwrap_or_default();
-    if body.callback.is_some() {
-        refuse_own_headers(fields, &headers);
+/// Refuses, among the headers of what is called, those that are not the user's to set. They stand at `place`.
+pub(super) fn refuse_own_headers(fields: &mut Fields<'_>, headers: Option<&Headers>, place: &str) {
+    for name in headers.iter().flat_map(|headers| headers.0.keys()) {
+        if is_own_header(name) {
+            fields.refuse(
+                &format!("{place}headers.{name}"),
+                "is set by dueq itself on what it calls",
+            );
+        }
     }
-    NewMessage { body: Body { headers, ..body }, due, options }
 }
 
-/// Due unless told otherwise.
-const NOW: Due = Due::After(0);
-
-/// Reads what a bare body cannot say from the query.
-pub(super) fn read_raw_message(
-    fields: &mut Fields<'_>,
-    content: Content,
-    header: Option<String>,
-) -> NewMessage {
-    let due = read_due(fields).unwrap_or(NOW);
-    let options = read_scalars(fields);
-    let body = Body::new(content, BTreeMap::new());
-    with_idempotency(NewMessage { body, due, options }, fields, header)
-}
-
-/// The `Idempotency-Key` header.
-pub(super) fn read_idempotency_header(
-    fields: &mut Fields<'_>,
-    headers: &HeaderMap,
-) -> Option<String> {
+/// Takes the `Idempotency-Key` header for the field that means the same.
+pub(super) fn take_idempotency_header<'a>(fields: &mut Fields<'a>, headers: &'a HeaderMap) {
     let mut values = headers.get_all(IDEMPOTENCY_HEADER).iter();
-    let value = values.next()?;
-    if values.next().is_some() {
-        fields.refuse(IDEMPOTENCY_KEY, "the header Idempotency-Key is given more than once");
-        return None;
+    let Some(value) = values.next() else { return };
+    match std::str::from_utf8(value.as_bytes()) {
+        Ok(text) if values.next().is_none() => {
+            fields.also(IDEMPOTENCY_KEY, text, "the header Idempotency-Key");
+        }
+        Ok(_) => fields.refuse(IDEMPOTENCY_KEY, "the header Idempotency-Key is given twice"),
+        Err(_) => fields.refuse(IDEMPOTENCY_KEY, "the header Idempotency-Key is not UTF-8"),
     }
-    let text = std::str::from_utf8(value.as_bytes()).ok();
-    let key = text.filter(|text| (1..=MAX_KEY_CHARS).contains(&text.chars().count()));
-    if key.is_none() {
-        let reason =
-            format!("the header Idempotency-Key must have 1 to {MAX_KEY_CHARS} characters");
-        fields.refuse(IDEMPOTENCY_KEY, reason);
-    }
-    key.map(str::to_owned)
 }
 
 /// For a batch, whose messages have keys of their own.
@@ -109,161 +248,10 @@ pub(super) fn refuse_idempotency_header(fields: &mut Fields<'_>, headers: &Heade
     }
 }
 
-/// Reads the idempotency key, `header` being the other place where it may stand. To come last: it stands for all else
-/// that the message says.
-pub(super) fn with_idempotency(
-    mut message: NewMessage,
-    fields: &mut Fields<'_>,
-    header: Option<String>,
-) -> NewMessage {
-    let field = fields.string(IDEMPOTENCY_KEY, 1..=MAX_KEY_CHARS).map(Cow::into_owned);
-    if let (Some(field), Some(header)) = (&field, &header)
-        && field != header
-    {
-        fields.refuse(IDEMPOTENCY_KEY, "differs from the header Idempotency-Key");
-    }
-    if let Some(key) = field.or(header) {
-        let fingerprint = fingerprint(&message);
-        let key = key.into_bytes().into();
-        message.options.idempotency = Some(Idempotency { key, fingerprint, window_ms: None });
-    }
-    message
-}
-
-/// Reads `delay_ms` or `deliver_at`.
-pub(super) fn read_due(fields: &mut Fields<'_>) -> Option<Due> {
-    let both = fields.has("delay_ms") && fields.has("deliver_at");
-    let delay = fields.integer("delay_ms", 0..=MAX_DELAY_MS);
-    let mut due = delay.map(|delay| Due::After(delay as Millis));
-    if let Some(text) = fields.string("deliver_at", 0..=64) {
-        match parse_instant(&text) {
-            Ok(instant) => due = Some(Due::At(instant)),
-            Err(error) => fields.refuse("deliver_at", error.to_string()),
-        }
-    }
-    if both {
-        fields.refuse("deliver_at", "cannot be given together with delay_ms");
-    }
-    due
-}
-
-/// Reads `priority`.
-pub(super) fn read_priority(fields: &mut Fields<'_>) -> Option<u8> {
-    fields.integer("priority", 0..=255).map(|priority| priority as u8)
-}
-
-/// Reads `max_attempts`, or whatever it is called.
-pub(super) fn read_max_attempts(fields: &mut Fields<'_>, name: &str) -> Option<u16> {
-    fields.integer(name, 1..=MAX_ATTEMPTS_LIMIT).map(|attempts| attempts as u16)
-}
-
-/// Reads `ttl_ms`, or whatever it is called.
-pub(super) fn read_ttl(fields: &mut Fields<'_>, name: &str) -> Option<Millis> {
-    fields.integer(name, 1..=MAX_DELAY_MS).map(|ttl| ttl as Millis)
-}
-
-/// The options that are single values, the idempotency key apart.
-fn read_scalars(fields: &mut Fields<'_>) -> MessageOptions {
-    MessageOptions {
-        priority: read_priority(fields).unwrap_or(0),
-        max_attempts: read_max_attempts(fields, "max_attempts"),
-        ttl_ms: read_ttl(fields, "ttl_ms"),
-        backoff: None,
-        key: read_key(fields),
-        idempotency: None,
-    }
-}
-
-fn read_key(fields: &mut Fields<'_>) -> Option<MessageKey> {
-    if !fields.has("key") {
-        for dependent in ["on_duplicate", "key_until"] {
-            if fields.has(dependent) {
-                fields.refuse(dependent, "can only be given with key");
-            }
-        }
-    }
-    let on_duplicate = fields.choice(
-        "on_duplicate",
-        &[
-            ("return", OnDuplicate::Return),
-            ("reject", OnDuplicate::Reject),
-            ("replace", OnDuplicate::Replace),
-        ],
-    );
-    let until =
-        fields.choice("key_until", &[("done", KeyUntil::Done), ("granted", KeyUntil::Granted)]);
-    let name = fields.string("key", 1..=MAX_KEY_CHARS)?.into_owned();
-    let (on_duplicate, until) = (on_duplicate.unwrap_or_default(), until.unwrap_or_default());
-    Some(MessageKey { name, on_duplicate, until })
-}
-
-/// Reads `headers`.
-pub(super) fn read_headers(fields: &mut Fields<'_>) -> Option<BTreeMap<String, String>> {
-    let headers = fields.string_map("headers")?;
-    let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if headers.len() > MAX_HEADERS || bytes > MAX_HEADERS_BYTES {
-        fields.refuse("headers", "must be at most 32 headers of 8192 bytes together");
-    }
-    for (name, value) in headers.iter().take(MAX_HEADERS) {
-        if HeaderName::from_bytes(name.as_bytes()).is_err() {
-            fields.refuse(&format!("headers.{name}"), "is no HTTP header name");
-        } else if HeaderValue::from_bytes(value.as_bytes()).is_err() {
-            fields.refuse(&format!("headers.{name}"), "is no value for an HTTP header");
-        }
-    }
-    Some(headers)
-}
-
-/// Reads `payload`, as a slice of the request's body so that it is not copied, or `payload_base64`. None where there is
-/// neither, or it was refused.
-pub(super) fn read_content(fields: &mut Fields<'_>, body: &Bytes) -> Option<Content> {
-    let bytes = fields.has("payload_base64");
-    let content_type = fields.string("content_type", 1..=MAX_CONTENT_TYPE);
-    let base64 = fields.string("payload_base64", 0..=usize::MAX);
-    if let Some(content_type) = &content_type
-        && !is_media_type(content_type)
-    {
-        fields.refuse("content_type", "must be a media type such as image/png");
-    }
-    if content_type.is_some() && !bytes {
-        fields.refuse("content_type", "can only be given with payload_base64");
-    }
-    let json = fields.raw("payload");
-    match (json, base64) {
-        (Some(json), None) if !bytes => Some(Content::Json(body.slice_ref(json.get().as_bytes()))),
-        (None, Some(base64)) => match STANDARD.decode(base64.as_bytes()) {
-            Ok(data) => {
-                let content_type = content_type.unwrap_or(Cow::Borrowed(OCTETS)).into_owned();
-                Some(Content::Bytes { data: data.into(), content_type })
-            }
-            Err(_) => {
-                fields.refuse("payload_base64", "must be standard base64 with padding");
-                None
-            }
-        },
-        (Some(_), _) => {
-            fields.refuse("payload_base64", "cannot be given together with payload");
-            None
-        }
-        (None, None) => None,
-    }
-}
-
-/// `type/subtype`, maybe with parameters, in visible ASCII.
-pub(super) fn is_media_type(text: &str) -> bool {
-    let (essence, _) = text.split_once(';').unwrap_or((text, ""));
-    let is_token = |token: &str| HeaderName::from_bytes(token.as_bytes()).is_ok();
-    text.len() <= MAX_CONTENT_TYPE
-        && HeaderValue::from_str(text).is_ok()
-        && essence
-            .trim()
-            .split_once('/')
-            .is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::publish::PublishRequest, *};
+    use axum::http::HeaderValue;
 
     /// The message that a body and its header say, or the names of what is wrong.
     fn read(text: &'static str, headers: &[&'static str]) -> Result<NewMessage, Vec<String>> {
@@ -271,12 +259,11 @@ mod tests {
         let value = |value: &&'static str| (IDEMPOTENCY_HEADER, HeaderValue::from_static(value));
         let headers: HeaderMap = headers.iter().map(value).collect();
         let mut fields = Fields::of_json(&body).unwrap();
-        let header = read_idempotency_header(&mut fields, &headers);
-        let message = read_message(&mut fields, &body, header);
-        match fields.finish() {
-            Ok(()) => Ok(message),
-            Err(problem) => Err(problem.body("").errors.into_iter().map(|e| e.field).collect()),
-        }
+        take_idempotency_header(&mut fields, &headers);
+        let named = |problem: crate::http::problem::Problem| {
+            problem.body("").errors.into_iter().map(|e| e.field).collect()
+        };
+        fields.read().map(PublishRequest::into_message).map_err(named)
     }
 
     #[test]
@@ -308,6 +295,34 @@ mod tests {
         ] {
             let names = read(text, headers).map(drop);
             assert_eq!(names, Err(vec![field.to_owned()]), "{text}");
+        }
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        let text = r#"{"payload":1,"payload_base64":"AA==","delay_ms":-1,"deliver_at":"2100-01-01T00:00:00Z",
+            "priority":256,"nope":1,"key_until":"done","headers":{"te":"x"},"callback":{"url":7}}"#;
+        let mut names = read(text, &[]).map(drop).unwrap_err();
+        names.sort();
+        let all = ["callback.url", "deliver_at", "delay_ms", "headers.te", "key_until", "nope"];
+        assert_eq!(names, [&all[..], &["payload_base64", "priority"]].concat());
+    }
+
+    #[test]
+    fn headers_of_the_request_itself_are_not_the_users() {
+        for (name, refused) in [
+            ("Host", true),
+            ("CONTENT-type", true),
+            ("Proxy-Anything", true),
+            ("webhook-id", true),
+            ("Dueq-Attempt", true),
+            ("transfer-encoding", true),
+            ("x-host", false),
+            ("webhooks", false),
+            ("authorization", false),
+            ("user-agent", false),
+        ] {
+            assert_eq!(is_own_header(name), refused, "{name}");
         }
     }
 }

@@ -2,61 +2,55 @@
 //! headers hold, are never shown: `***` stands for each, and put back keeps what is stored.
 
 use super::{
-    callback_fields::{
-        read_method, read_secret_headers, read_timeout, read_url, refuse_own_headers,
-    },
-    fields::Fields,
-    message_fields::read_headers,
+    callback_fields::{SecretHeaders, names_of},
+    input::{Bounded, CallTimeoutMs, Decimal, Headers, List, request},
+    message_fields::refuse_own_headers,
 };
 use crate::{
     error::Error,
     model::{
-        CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Push, RATE_PER_S,
-        SigningSecret, masked, names_header, unmasked,
+        CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Push, SigningSecret,
+        masked, names_header, unmasked,
     },
 };
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// How dueq sends a topic's messages itself; what is absent has its default, `secrets` apart, which stay as they are.
-/// Secrets and secret headers belong to the origin (scheme, host, port) of `url`: they are sent to no other, and to keep
-/// them while it changes is refused (`secret_required`).
-#[derive(ToSchema)]
-#[schema(example = json!({"url": "https://example.com/hooks/orders", "max_in_flight": 16}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the setting; it is read field by field")]
-pub struct PushRequest {
-    /// Where messages go that name no callback of their own: an absolute http or https URL without user and password, of
-    /// a host that dueq may call. Without it every message must name its own.
-    #[schema(format = "uri", max_length = 2048)]
-    url: Option<String>,
-    /// By which method; POST unless given.
-    method: Option<CallMethod>,
-    /// Headers of every call, as those of a message, whose headers win over these. `***` as the value of a secret one keeps
-    /// what is stored. Secret ones are sent to the origin of `url` only, and without `url` not at all. Not `host`, `content-length`, `content-type`, hop-by-hop ones, `webhook-*` and
-    /// `dueq-*`.
-    headers: Option<BTreeMap<String, String>>,
-    /// How long a call may take, ms.
-    #[schema(minimum = 100, maximum = 1_800_000, default = 15_000)]
-    timeout_ms: Option<i64>,
-    /// Calls that an instance has under way at once, at most.
-    #[schema(minimum = 1, maximum = 10_000, default = 64)]
-    max_in_flight: Option<i64>,
-    /// The same for one host.
-    #[schema(minimum = 1, maximum = 10_000, default = 8)]
-    max_in_flight_per_host: Option<i64>,
-    /// Calls a second of all instances together; any number unless given.
-    #[schema(minimum = 0.01, maximum = 100_000)]
-    rate_per_s: Option<f64>,
-    /// What calls are signed with, per Standard Webhooks: `whsec_` and 24 to 64 bytes in base64; two while rotating.
-    /// Absent: those that are stored stay; each `***` keeps one of them, in order; `[]`: none.
-    #[schema(max_items = 2)]
-    secrets: Option<Vec<String>>,
-    /// Headers, of the push and of its messages, whose values are never read back, beside `authorization` and `cookie`; at
-    /// most 32.
-    #[schema(max_items = 32)]
-    secret_headers: Option<Vec<String>>,
+request! {
+    /// How dueq sends a topic's messages itself; what is absent has its default, `secrets` apart, which stay as they are.
+    /// Secrets and secret headers belong to the origin (scheme, host, port) of `url`: they are sent to no other, and to keep
+    /// them while it changes is refused (`secret_required`).
+    #[example = json!({"url": "https://example.com/hooks/orders", "max_in_flight": 16})]
+    pub struct PushRequest {
+        /// Where messages go that name no callback of their own: an absolute http or https URL without user and password, of
+        /// a host that dueq may call. Without it every message must name its own.
+        pub url: Option<CallUrl>,
+        /// The method; POST by default.
+        pub method: Option<CallMethod>,
+        /// Headers of every call, as those of a message, whose headers win over these. `***` as the value of a secret one
+        /// keeps what is stored. Secret ones are sent to the origin of `url` only, and without `url` not at all. Not `host`,
+        /// `content-length`, `content-type`, hop-by-hop ones, `webhook-*` and `dueq-*`.
+        pub headers: Option<Headers>,
+        /// How long a call may take, ms. Default: 15000.
+        pub timeout_ms: Option<CallTimeoutMs>,
+        /// Calls that an instance has under way at once, at most. Default: 64.
+        pub max_in_flight: Option<Bounded<1, MAX_IN_FLIGHT>>,
+        /// The same for one host. Default: 8.
+        pub max_in_flight_per_host: Option<Bounded<1, MAX_IN_FLIGHT>>,
+        /// Calls a second of all instances together; any number by default.
+        pub rate_per_s: Option<Decimal<1, 10_000_000>>,
+        /// What calls are signed with, per Standard Webhooks: `whsec_` and 24 to 64 bytes in base64; two while rotating.
+        /// Absent: those that are stored stay; each `***` keeps one of them, in order; `[]`: none.
+        pub secrets: Option<List<SigningSecret, 0, MAX_SECRETS>>,
+        /// Headers, of the push and of its messages, whose values are never read back, beside `authorization` and `cookie`;
+        /// at most 32.
+        pub secret_headers: Option<SecretHeaders>,
+    }
+    check(fields) {
+        refuse_own_headers(fields, headers.as_ref().and_then(Option::as_ref), "");
+    }
 }
 
 /// How dueq sends a topic's messages itself.
@@ -108,77 +102,56 @@ impl<'a> From<&'a Push> for PushView<'a> {
     }
 }
 
-/// What a body says of how a topic is pushed, before what it keeps is known.
-#[derive(Debug)]
-pub(super) struct PushChange {
-    /// All but the secrets; headers as they were put.
-    push: Push,
-    /// The secrets, `None` for each that is stored; absent: all of them.
-    secrets: Option<Vec<Option<SigningSecret>>>,
-}
-
-/// Reads the push of this name; what is absent is as `default` has it.
-pub(super) fn read_push(fields: &mut Fields<'_>, name: &str, default: Push) -> Option<PushChange> {
-    fields.object(name, |fields| {
-        let headers = read_headers(fields).unwrap_or_default();
-        refuse_own_headers(fields, &headers);
-        let mut bound = |name, default| {
-            fields.integer(name, 1..=MAX_IN_FLIGHT).map_or(default, |bound| bound as u32)
+impl PushRequest {
+    /// The push as it is said, but for what it keeps; what is absent is as `default` has it.
+    fn put(&self, default: &Push) -> Push {
+        let bound = |bound: Option<Bounded<1, MAX_IN_FLIGHT>>, default| {
+            bound.map_or(default, |bound| bound.get() as u32)
         };
-        let max_in_flight = bound("max_in_flight", default.max_in_flight);
-        let per_host = bound("max_in_flight_per_host", default.max_in_flight_per_host);
-        let push = Push {
-            url: read_url(fields),
-            method: read_method(fields).unwrap_or(default.method),
-            headers,
-            timeout_ms: read_timeout(fields).unwrap_or(default.timeout_ms),
-            max_in_flight,
-            max_in_flight_per_host: per_host,
-            rate_per_s: fields.number("rate_per_s", RATE_PER_S),
-            secret_headers: read_secret_headers(fields),
-            ..default
-        };
-        let secrets = fields.strings("secrets", 0..=MAX_SECRETS, |text| match text {
-            MASK => Ok(None),
-            text => SigningSecret::parse(text).map(Some).map_err(|error| error.to_string()),
-        });
-        PushChange { push, secrets }
-    })
-}
-
-impl PushChange {
-    /// Where messages go.
-    pub fn url(&self) -> Option<&CallUrl> {
-        self.push.url.as_ref()
+        let per_host = default.max_in_flight_per_host;
+        Push {
+            url: self.url.clone(),
+            method: self.method.unwrap_or(default.method),
+            headers: self.headers.clone().unwrap_or_default().0,
+            timeout_ms: self.timeout_ms.map_or(default.timeout_ms, Bounded::millis),
+            max_in_flight: bound(self.max_in_flight, default.max_in_flight),
+            max_in_flight_per_host: bound(self.max_in_flight_per_host, per_host),
+            rate_per_s: self.rate_per_s.map(Decimal::get),
+            secret_headers: names_of(self.secret_headers.clone()),
+            ..default.clone()
+        }
     }
 
     /// The push that `stored` becomes, which is none where the topic was not pushed before.
     ///
     /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`, `TooManySecretHeaders`.
-    pub fn onto(&self, stored: Option<&Push>) -> Result<Push, Error> {
+    pub fn onto(&self, stored: Option<&Push>, default: &Push) -> Result<Push, Error> {
+        let said = self.put(default);
         let unpushed = Push::default();
         let kept = stored.unwrap_or(&unpushed);
         let belongs_to = kept.origin();
         // Without a URL the secrets stay with the origin that they were stored for.
-        let elsewhere = self.push.url.is_some() && self.push.origin() != belongs_to;
-        let is_secret = |name: &str| self.push.is_secret(name) || kept.is_secret(name);
-        let headers = unmasked(&self.push.headers, &kept.headers, is_secret, elsewhere);
+        let elsewhere = said.url.is_some() && said.origin() != belongs_to;
+        let is_secret = |name: &str| said.is_secret(name) || kept.is_secret(name);
+        let headers = unmasked(&said.headers, &kept.headers, is_secret, elsewhere);
         let headers = headers.map_err(|unkept| Error::of_unkept(unkept, "push.headers"))?;
-        let absent = || vec![None; kept.secrets.len()];
-        let put = self.secrets.clone().unwrap_or_else(absent);
+        let put = match &self.secrets {
+            Some(secrets) => secrets.0.clone(),
+            None => vec![SigningSecret::kept(); kept.secrets.len()],
+        };
         let secrets = with_kept(&put, &kept.secrets, elsewhere)?;
-        let keeps_secrets = put.contains(&None) || headers != self.push.headers;
-        let mut push = Push { headers, secrets, ..self.push.clone() };
+        let keeps_secrets = put.iter().any(SigningSecret::is_kept) || headers != said.headers;
+        let mut push = Push { headers, secrets, ..said.clone() };
         push.secrets_for = belongs_to.filter(|_| push.url.is_none() && keeps_secrets);
         // What was a secret stays one.
         let is_kept = |name: &String| {
             let same =
                 |(put, value): (&String, &String)| put.eq_ignore_ascii_case(name) && value == MASK;
-            self.push.headers.iter().any(same)
+            said.headers.iter().any(same)
         };
         push.secret_headers.clear();
         let still = kept.secret_headers.iter().filter(|name| is_kept(name));
-        for name in self.push.secret_headers.iter().chain(still) {
+        for name in said.secret_headers.iter().chain(still) {
             if !names_header(&push.secret_headers, name) {
                 push.secret_headers.push(name.clone());
             }
@@ -190,19 +163,19 @@ impl PushChange {
     }
 }
 
-/// The secrets as they were put, the first that is left open being the first of those kept, and so on.
+/// The secrets as they were put; the first that stands for a stored one being the first of those kept, and so on.
 fn with_kept(
-    put: &[Option<SigningSecret>],
+    put: &[SigningSecret],
     kept: &[SigningSecret],
     elsewhere: bool,
 ) -> Result<Vec<SigningSecret>, Error> {
     let mut kept = kept.iter();
-    let secret = |(i, new): (usize, &Option<SigningSecret>)| {
+    let secret = |(i, put): (usize, &SigningSecret)| {
         let place = || format!("push.secrets[{i}]");
-        match (new, elsewhere) {
-            (Some(new), _) => Ok(new.clone()),
-            (None, false) => kept.next().cloned().ok_or_else(|| Error::NothingMasked(place())),
-            (None, true) => Err(match kept.next() {
+        match (put.is_kept(), elsewhere) {
+            (false, _) => Ok(put.clone()),
+            (true, false) => kept.next().cloned().ok_or_else(|| Error::NothingMasked(place())),
+            (true, true) => Err(match kept.next() {
                 Some(_) => Error::SecretRequired(place()),
                 None => Error::NothingMasked(place()),
             }),
@@ -213,60 +186,67 @@ fn with_kept(
 
 #[cfg(test)]
 mod tests {
-    use super::{super::values::tests::read, *};
+    use super::{
+        super::{input::Fields, problem::Problem},
+        *,
+    };
+    use bytes::Bytes;
 
     const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const NEW: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-    fn put(text: &str) -> PushChange {
-        let (change, errors) = read(text, |fields| read_push(fields, "v", Push::default()));
-        assert_eq!(errors, [], "{text}");
-        change.unwrap()
+    fn read(text: &str) -> Result<PushRequest, Vec<String>> {
+        let body = Bytes::copy_from_slice(text.as_bytes());
+        let read = Fields::of_json(&body).and_then(Fields::read);
+        let named = |problem: Problem| problem.body("").errors.into_iter().map(|e| e.field);
+        read.map_err(|problem| named(problem).collect())
+    }
+
+    fn onto(text: &str, stored: Option<&Push>) -> Result<Push, Error> {
+        read(text).unwrap().onto(stored, &Push::default())
     }
 
     #[test]
     fn what_is_absent_has_its_default_and_secrets_stay() {
-        let stored = put(&format!(r#"{{"rate_per_s":0.5,"secrets":["{OLD}"]}}"#)).onto(None);
+        let stored = onto(&format!(r#"{{"rate_per_s":0.5,"secrets":["{OLD}"]}}"#), None);
         let stored = stored.unwrap();
         let default = Push { secrets: stored.secrets.clone(), ..Push::default() };
         for text in ["{}", r#"{"secrets":null,"url":null}"#, r#"{"secrets":["***"]}"#] {
-            assert_eq!(put(text).onto(Some(&stored)).unwrap(), default, "{text}");
+            assert_eq!(onto(text, Some(&stored)).unwrap(), default, "{text}");
         }
-        assert_eq!(put(r#"{"secrets":[]}"#).onto(Some(&stored)).unwrap(), Push::default());
-        assert_eq!(put("{}").onto(None).unwrap(), Push::default());
+        assert_eq!(onto(r#"{"secrets":[]}"#, Some(&stored)).unwrap(), Push::default());
+        assert_eq!(onto("{}", None).unwrap(), Push::default());
     }
 
     #[test]
     fn each_mask_keeps_the_next_secret_that_is_stored() {
         let parse = |text| SigningSecret::parse(text).unwrap();
         let stored = Push { secrets: vec![parse(OLD)], ..Push::default() };
-        let rotated = put(&format!(r#"{{"secrets":["{NEW}","***"]}}"#)).onto(Some(&stored));
+        let rotated = onto(&format!(r#"{{"secrets":["{NEW}","***"]}}"#), Some(&stored));
         assert_eq!(rotated.unwrap().secrets, [parse(NEW), parse(OLD)]);
-        let more = put(r#"{"secrets":["***","***"]}"#).onto(Some(&stored));
+        let more = onto(r#"{"secrets":["***","***"]}"#, Some(&stored));
         assert_eq!(more, Err(Error::NothingMasked("push.secrets[1]".to_owned())));
-        let header = put(r#"{"headers":{"Cookie":"***"}}"#).onto(Some(&stored));
+        let header = onto(r#"{"headers":{"Cookie":"***"}}"#, Some(&stored));
         assert_eq!(header, Err(Error::NothingMasked("push.headers.Cookie".to_owned())));
     }
 
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         for (text, field) in [
-            ("[]", "v"),
-            (r#"{"url":"example.com"}"#, "v.url"),
-            (r#"{"method":"HEAD"}"#, "v.method"),
-            (r#"{"timeout_ms":1800001}"#, "v.timeout_ms"),
-            (r#"{"max_in_flight":0}"#, "v.max_in_flight"),
-            (r#"{"max_in_flight_per_host":10001}"#, "v.max_in_flight_per_host"),
-            (r#"{"rate_per_s":0}"#, "v.rate_per_s"),
-            (r#"{"headers":{"Host":"a"}}"#, "v.headers.Host"),
-            (r#"{"headers":{"a b":"a"}}"#, "v.headers.a b"),
-            (r#"{"secrets":["whsec_"]}"#, "v.secrets[0]"),
-            (r#"{"secrets":["***","***","***"]}"#, "v.secrets"),
-            (r#"{"paused":true}"#, "v.paused"),
+            ("[]", ""),
+            (r#"{"url":"example.com"}"#, "url"),
+            (r#"{"method":"HEAD"}"#, "method"),
+            (r#"{"timeout_ms":1800001}"#, "timeout_ms"),
+            (r#"{"max_in_flight":0}"#, "max_in_flight"),
+            (r#"{"max_in_flight_per_host":10001}"#, "max_in_flight_per_host"),
+            (r#"{"rate_per_s":0}"#, "rate_per_s"),
+            (r#"{"headers":{"Host":"a"}}"#, "headers.Host"),
+            (r#"{"headers":{"a b":"a"}}"#, "headers.a b"),
+            (r#"{"secrets":["whsec_"]}"#, "secrets[0]"),
+            (r#"{"secrets":["***","***","***"]}"#, "secrets"),
+            (r#"{"paused":true}"#, "paused"),
         ] {
-            let (_, errors) = read(text, |fields| read_push(fields, "v", Push::default()));
-            let named: Vec<_> = errors.iter().map(|(field, _)| field.as_str()).collect();
-            assert_eq!(named, [field], "{text}");
+            assert_eq!(read(text).map(drop), Err(vec![field.to_owned()]), "{text}");
         }
     }
 }

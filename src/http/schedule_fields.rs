@@ -2,203 +2,148 @@
 
 use super::{
     AppState,
-    backoff::BackoffRequest,
-    callback_fields::{CallbackRequest, read_new_callback},
-    fields::Fields,
-    message_fields::{read_content, read_said},
-    problem::Problem,
-    publish::{KeyUntil, OnDuplicate},
+    callback_fields::CallbackRequest,
+    input::{Bounded, Fields, Flat, Text, given, request},
+    message_fields::{MessageFields, new_message, refuse_own_headers},
+    problem::{FieldError, Problem},
 };
 use crate::{
     error::Error,
     model::{
-        Body, CatchUp, Content, CronTiming, DEFAULT_PAYLOAD_BYTES, MAX_CRON_CHARS, MAX_DELAY_MS,
-        MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Push, Timing, TopicName,
-        is_credential, parse_timezone,
+        Body, Callback, CatchUp, Content, CronTiming, DEFAULT_PAYLOAD_BYTES, InvalidCron,
+        MAX_CRON_CHARS, MAX_DELAY_MS, MAX_PAYLOAD_BYTES, MIN_EVERY_MS, Millis, Push, Timing,
+        TopicName, is_credential,
     },
-    store::{NewMessage, Schedule, ScheduleSpec},
+    store::{Due, MessageOptions, NewMessage, Schedule, ScheduleSpec},
 };
-use bytes::Bytes;
+use chrono_tz::Tz;
+use serde_json::json;
 use std::collections::BTreeMap;
-use utoipa::ToSchema;
 
-/// What is published again and again, and when. Exactly one of `cron` and `every_ms`, and of `topic` and `callback`.
-#[derive(ToSchema)]
-#[schema(example = json!({"cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin", "topic": "reports",
-    "message": {"payload": {"report": "daily"}}}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct PutScheduleRequest {
-    /// Minute, hour, day of the month, month, day of the week; with a sixth field before them also seconds. Names (`JAN`,
-    /// `MON`), ranges, lists, steps, `L`, `W` and `#` are understood; where both days are given, one of them is enough.
-    #[schema(min_length = 9, max_length = 256, example = "0 9 * * MON-FRI")]
-    cron: Option<String>,
-    /// The IANA name of the time zone in which `cron` is meant, `UTC` unless given. A time of day that the change to
-    /// summer time leaves out comes once, right after the gap; one that comes twice counts once.
-    #[schema(max_length = 64, example = "Europe/Berlin")]
-    timezone: Option<String>,
-    /// Ticks so far apart, ms, the first one as long after now. Put again unchanged, they go on as they were.
-    #[schema(minimum = 1_000, maximum = 315_360_000_000_i64)]
-    every_ms: Option<i64>,
-    /// Where the messages go.
-    #[schema(max_length = 128, example = "reports")]
-    topic: Option<String>,
-    /// In place of a topic: dueq itself sends the messages there.
-    #[schema(value_type = Option<CallbackRequest>)]
-    callback: Option<()>,
-    /// What each tick publishes; may be left out with `callback`: the body is empty then.
-    #[schema(value_type = Option<ScheduledMessageRequest>)]
-    message: Option<()>,
-    /// What becomes of ticks that nobody could make in time: the latest is made up for, or none (but for one that is no
-    /// more than 2 s late), or all of them, the latest 1000.
-    #[schema(default = "one")]
-    catch_up: Option<CatchUp>,
-}
+/// A cron expression, as it was given.
+type CronText = Text<1, MAX_CRON_CHARS>;
 
-/// A message that a schedule publishes. Exactly one of `payload` and `payload_base64`; with the schedule's `callback` both
-/// may be left out.
-#[derive(ToSchema)]
-#[schema(example = json!({"payload": {"report": "daily"}, "priority": 5}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct ScheduledMessageRequest {
-    /// Any JSON value; it is published byte for byte as sent. At most the topic's `max_payload_bytes`.
-    #[schema(value_type = super::openapi::AnyJson, required = false)]
-    payload: Option<()>,
-    /// Bytes in place of `payload`, in standard base64 with padding.
-    #[schema(content_encoding = "base64", example = "aGVsbG8=")]
-    payload_base64: Option<String>,
-    /// Media type of the bytes, `application/octet-stream` unless given; only with `payload_base64`.
-    #[schema(max_length = 255)]
-    content_type: Option<String>,
-    /// 0…255: among ready messages higher goes first.
-    #[schema(minimum = 0, maximum = 255, default = 0)]
-    priority: Option<i64>,
-    /// The messages' own name in their topic: a tick that comes while the message of an earlier one lives is a duplicate.
-    #[schema(min_length = 1, max_length = 255)]
-    key: Option<String>,
-    /// What happens then: the living message answers for the tick, the tick publishes nothing, or the message gets the
-    /// schedule's content, options and due time in place. Only with `key`.
-    on_duplicate: Option<OnDuplicate>,
-    /// How long the key is held; `done` unless given. Only with `key`.
-    key_until: Option<KeyUntil>,
-    /// Never granted later than this after it first fell due, ms; the topic's otherwise.
-    #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
-    ttl_ms: Option<i64>,
-    /// Grants that count before the message is dead; the topic's otherwise.
-    #[schema(minimum = 1, maximum = 1000)]
-    max_attempts: Option<i64>,
-    /// How long it waits after a failure; the topic's otherwise.
-    #[schema(value_type = Option<BackoffRequest>)]
-    backoff: Option<()>,
-    /// Up to 32 headers of 8 KiB together: names are HTTP tokens, values legal in HTTP. `***` as the value of a secret one
-    /// keeps what is stored, as long as the schedule publishes to the same topic and origin.
-    headers: Option<BTreeMap<String, String>>,
-    /// Where dueq sends it; the topic's `push.url` otherwise. Only in a pushed topic.
-    #[schema(value_type = Option<CallbackRequest>)]
-    callback: Option<()>,
-}
-
-/// Reads a schedule from the JSON object within `body`; nothing where something is wrong with it. `now` is Redis's time.
-pub(super) fn read_schedule(
-    fields: &mut Fields<'_>,
-    body: &Bytes,
-    now: Millis,
-) -> Option<ScheduleSpec> {
-    let timing = read_timing(fields, now);
-    let choices = [("one", CatchUp::One), ("none", CatchUp::None), ("all", CatchUp::All)];
-    let catch_up = fields.choice("catch_up", &choices).unwrap_or_default();
-    let (topic, message) = read_target(fields, body)?;
-    Some(ScheduleSpec { timing: timing?, topic, message, catch_up })
-}
-
-fn read_timing(fields: &mut Fields<'_>, now: Millis) -> Option<Timing> {
-    let (by_cron, by_distance) = (fields.has("cron"), fields.has("every_ms"));
-    match (by_cron, by_distance) {
-        (true, true) => fields.refuse("every_ms", "cannot be given together with cron"),
-        (false, false) => fields.refuse("cron", "is required, or every_ms in its place"),
-        (false, true) if fields.has("timezone") => {
-            fields.refuse("timezone", "can only be given with cron");
-        }
-        _ => {}
+request! {
+    /// What is published again and again, and when. Exactly one of `cron` and `every_ms`, and of `topic` and `callback`.
+    #[example = json!({"cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin", "topic": "reports",
+        "message": {"payload": {"report": "daily"}}})]
+    pub struct PutScheduleRequest {
+        /// Minute, hour, day of the month, month, day of the week; with a sixth field before them also seconds. Names
+        /// (`JAN`, `MON`), ranges, lists, steps, `L`, `W` and `#` are understood; where both days are given, one of them is
+        /// enough.
+        #[example = "0 9 * * MON-FRI"]
+        pub cron: Option<CronText>,
+        /// The IANA name of the time zone in which `cron` is meant, `UTC` by default. A time of day that the change to
+        /// summer time leaves out comes once, right after the gap; one that comes twice counts once.
+        #[example = "Europe/Berlin"]
+        pub timezone: Option<Tz>,
+        /// Distance between ticks, ms; the first one comes as long after now. Put again unchanged, they go on as they were.
+        pub every_ms: Option<Bounded<MIN_EVERY_MS, MAX_DELAY_MS>>,
+        /// Where the messages go.
+        #[example = "reports"]
+        pub topic: Option<TopicName>,
+        /// In place of a topic: dueq itself sends the messages there.
+        pub callback: Option<CallbackRequest>,
+        /// What each tick publishes; may be left out with `callback`: the body is empty then.
+        pub message: Option<ScheduledMessageRequest>,
+        /// What becomes of ticks that nobody could make in time: the latest is made up for, or none (but for one that is no
+        /// more than 2 s late), or all of them, the latest 1000.
+        pub catch_up: CatchUp = CatchUp::One,
     }
-    let expr = fields.string("cron", 1..=MAX_CRON_CHARS);
-    let name = fields.string("timezone", 1..=MAX_TIMEZONE_CHARS);
-    let timezone = match parse_timezone(name.as_deref().unwrap_or("UTC")) {
-        Ok(timezone) => Some(timezone),
-        Err(error) => {
-            fields.refuse("timezone", error.to_string());
-            None
-        }
-    };
-    let range = MIN_EVERY_MS..=MAX_DELAY_MS;
-    if let Some(every_ms) = fields.integer("every_ms", range) {
-        return Some(Timing::Every { every_ms: every_ms as Millis, anchor_ms: now });
-    }
-    match CronTiming::parse(&expr?, timezone?, now) {
-        Ok(cron) => Some(Timing::Cron(cron)),
-        Err(error) => {
-            fields.refuse("cron", error.to_string());
-            None
-        }
-    }
-}
-
-/// Reads where the messages go, and what they are.
-fn read_target(fields: &mut Fields<'_>, body: &Bytes) -> Option<(TopicName, NewMessage)> {
-    let called = fields.has("callback");
-    match (called, fields.has("topic")) {
-        (true, true) => fields.refuse("callback", "cannot be given together with topic"),
-        (false, false) => fields.refuse("topic", "is required, or callback in its place"),
-        _ => {}
-    }
-    let topic = fields.string("topic", 0..=usize::MAX).and_then(|name| {
-        let refusal = match TopicName::parse(&name) {
-            Ok(topic) if !topic.is_reserved() => return Some(topic),
-            Ok(_) => "topics whose names begin with _ are dueq's own".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        fields.refuse("topic", refusal);
-        None
-    });
-    if !called {
-        // null is as good as nothing.
-        fields.take("callback");
-        let message = fields.object("message", |fields| {
-            let bytes = fields.has("payload_base64");
-            let content = read_content(fields, body);
-            if content.is_none() && !bytes {
-                fields.refuse("payload", "is required, or payload_base64 in its place");
+    check(fields) {
+        match (given(&cron), given(&every_ms)) {
+            (true, true) => fields.refuse("every_ms", "cannot be given together with cron"),
+            (false, false) => fields.refuse("cron", "is required, or every_ms in its place"),
+            (false, true) if given(&timezone) => {
+                fields.refuse("timezone", "can only be given with cron");
             }
-            let callback = read_new_callback(fields, "callback");
-            read_told(fields, content.unwrap_or_else(Content::nothing), callback)
-        });
-        return Some((topic?, fields.required("message", message)?));
-    }
-    let callback = read_new_callback(fields, "callback");
-    let message = fields.object("message", |fields| {
-        let content = read_content(fields, body).unwrap_or_else(Content::nothing);
-        read_told(fields, content, callback.clone())
-    });
-    let silent = || {
-        let body = Body { callback, ..Body::new(Content::nothing(), BTreeMap::new()) };
-        read_said(&mut Fields::none(), body)
-    };
-    Some((TopicName::callbacks(), message.unwrap_or_else(silent)))
-}
-
-/// Reads what a message says beside its content; it has no say in when it is due, or how often it is published.
-fn read_told(
-    fields: &mut Fields<'_>,
-    content: Content,
-    callback: Option<crate::model::Callback>,
-) -> NewMessage {
-    for name in ["delay_ms", "deliver_at"] {
-        if fields.take(name).is_some() {
-            fields.refuse(name, "is not known here");
+            _ => {}
+        }
+        if let (Some(Some(cron)), Some(timezone)) = (&cron, timezone)
+            // Whether it ever comes does not depend on the year.
+            && let Err(error) = CronTiming::parse(cron, timezone.unwrap_or(Tz::UTC), 0)
+        {
+            fields.refuse("cron", error.to_string());
+        }
+        match (given(&callback), given(&topic)) {
+            (true, true) => fields.refuse("callback", "cannot be given together with topic"),
+            (false, false) => fields.refuse("topic", "is required, or callback in its place"),
+            _ => {}
+        }
+        if topic.as_ref().is_some_and(|topic| topic.as_ref().is_some_and(TopicName::is_reserved)) {
+            fields.refuse("topic", "topics whose names begin with _ are dueq's own");
+        }
+        match &message {
+            Some(Some(message)) => message.check(given(&callback), fields),
+            Some(None) if !given(&callback) => fields.refuse("message", "is required"),
+            _ => {}
         }
     }
-    read_said(fields, Body { callback, ..Body::new(content, BTreeMap::new()) })
+}
+
+request! {
+    /// A message that a schedule publishes. Exactly one of `payload` and `payload_base64`; with the schedule's `callback`
+    /// both may be left out. A tick that comes while the message of an earlier one has its `key` is a duplicate.
+    #[example = json!({"payload": {"report": "daily"}, "priority": 5})]
+    pub struct ScheduledMessageRequest {
+        pub message: Flat<MessageFields>,
+        /// Where dueq sends it; the topic's `push.url` by default. Only in a pushed topic.
+        pub callback: Option<CallbackRequest>,
+    }
+    check(fields) {
+        if let Some(message) = &message
+            && given(&callback)
+        {
+            refuse_own_headers(fields, message.content.headers.as_ref(), "");
+        }
+    }
+}
+
+impl ScheduledMessageRequest {
+    /// Refuses what does not go with the schedule: `called`, one that has a callback itself.
+    fn check(&self, called: bool, fields: &mut Fields<'_>) {
+        if !called && !self.message.content.has_content() {
+            fields.refuse("message.payload", "is required, or payload_base64 in its place");
+        }
+        if called {
+            if self.callback.is_some() {
+                fields.refuse("message.callback", "the schedule has a callback itself");
+            }
+            refuse_own_headers(fields, self.message.content.headers.as_ref(), "message.");
+        }
+    }
+}
+
+impl PutScheduleRequest {
+    /// The schedule that is put at `now`. Errors: 422 where it never ticks.
+    pub(super) fn into_spec(self, now: Millis) -> Result<ScheduleSpec, Problem> {
+        let invalid = |field: &str, reason: String| {
+            Problem::invalid(vec![FieldError { field: field.to_owned(), reason: reason.into() }])
+        };
+        let timing = match (self.cron, self.every_ms) {
+            (Some(cron), _) => {
+                let cron = CronTiming::parse(&cron, self.timezone.unwrap_or(Tz::UTC), now);
+                Timing::Cron(cron.map_err(|error: InvalidCron| invalid("cron", error.to_string()))?)
+            }
+            (None, every_ms) => {
+                let every_ms = every_ms.map_or(MIN_EVERY_MS as Millis, Bounded::millis);
+                Timing::Every { every_ms, anchor_ms: now }
+            }
+        };
+        let callback = self.callback.map(Callback::from);
+        let message = match self.message {
+            Some(ScheduledMessageRequest { message, callback: own }) => {
+                new_message(message.0, None, callback.or(own.map(Callback::from)))
+            }
+            None => {
+                let body = Body::new(Content::nothing(), BTreeMap::new());
+                let body = Body { callback, ..body };
+                NewMessage { body, due: Due::After(0), options: MessageOptions::default() }
+            }
+        };
+        let topic = self.topic.unwrap_or_else(TopicName::callbacks);
+        Ok(ScheduleSpec { timing, topic, message, catch_up: self.catch_up })
+    }
 }
 
 /// The schedule as it is put in place of the present one, whose secrets `***` stands for. They are kept as long as it
@@ -242,15 +187,14 @@ pub(super) fn check_spec(state: &AppState, spec: &ScheduleSpec) -> Result<(), Pr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
 
     fn read(text: &str) -> Result<ScheduleSpec, Vec<String>> {
         let body = Bytes::copy_from_slice(text.as_bytes());
-        let mut fields = Fields::of_json(&body).unwrap();
-        let spec = read_schedule(&mut fields, &body, 1_800_000_000_000);
-        match fields.finish().err().map(|problem| problem.body("").errors) {
-            None => Ok(spec.unwrap()),
-            Some(errors) => Err(errors.into_iter().map(|error| error.field).collect()),
-        }
+        let request = Fields::of_json(&body).unwrap().read::<PutScheduleRequest>();
+        let named = |problem: Problem| problem.body("").errors.into_iter().map(|e| e.field);
+        let spec = request.and_then(|request| request.into_spec(1_800_000_000_000));
+        spec.map_err(|problem| named(problem).collect())
     }
 
     #[test]

@@ -1,16 +1,12 @@
 //! A schedule as answers show it. What `authorization` and `cookie` headers hold is never read back.
 
 use super::{
-    backoff::BackoffPolicy,
-    callback_fields::CallbackView,
-    instant::Instant,
-    message::RenderedContent,
-    problem::Problem,
-    publish::{KeyUntil, OnDuplicate},
+    backoff::BackoffPolicy, callback_fields::CallbackView, instant::Instant,
+    message::RenderedContent, problem::Problem,
 };
 use crate::{
     model::{Backoff, CatchUp, MessageId, ScheduleName, Timing, TopicName, is_credential, masked},
-    store::{self, NewMessage},
+    store::{self, KeyUntil, NewMessage, OnDuplicate},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -98,11 +94,11 @@ pub struct ScheduledMessage<'a> {
     /// What happens when a live message has the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = OnDuplicate, required = false)]
-    on_duplicate: Option<store::OnDuplicate>,
+    on_duplicate: Option<OnDuplicate>,
     /// How long the key is held.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = KeyUntil, required = false)]
-    key_until: Option<store::KeyUntil>,
+    key_until: Option<KeyUntil>,
     /// 0…255: among ready messages higher goes first.
     #[schema(value_type = i64, minimum = 0, maximum = 255)]
     priority: u8,

@@ -2,15 +2,19 @@
 
 use super::{
     AppState,
-    cursor::{SchedulesCursor, read_cursor},
-    extract::{Payload, Query, SchedulePath},
-    problem::{BodyProblems, CommonProblems, Problem, RedisProblems, problem_responses},
-    schedule_fields::{PutScheduleRequest, check_spec, read_schedule, with_kept_secrets},
+    cursor::{Cursor, SchedulesCursor, open_cursor},
+    extract::{JsonBody, NoQuery, Nothing, OptionalJsonBody, Query, SchedulePath},
+    input::{PageSize, request},
+    problem::{
+        BodyProblems, CommonProblems, Problem, RedisProblems, ScheduleConfigProblems,
+        ScheduleProblems, TriggerProblems,
+    },
+    schedule_fields::{PutScheduleRequest, check_spec, with_kept_secrets},
     schedule_view::Schedule,
 };
 use crate::{
     error::Error,
-    model::{DEFAULT_PAGE, MAX_PAGE, ScheduleName},
+    model::{DEFAULT_PAGE, ScheduleName},
 };
 use axum::{
     extract::State,
@@ -18,7 +22,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 /// A page of schedules.
 #[derive(Serialize, ToSchema)]
@@ -31,45 +35,14 @@ pub struct ScheduleList<'a> {
     next_cursor: Option<String>,
 }
 
-/// Query parameters of listSchedules.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[allow(dead_code, reason = "describes the query; it is read field by field")]
-pub struct ListSchedulesParams {
-    /// Items on a page, 1…1000, fewer where they are large.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// The `next_cursor` of the page before.
-    #[param(min_length = 1, max_length = 256)]
-    cursor: Option<String>,
-}
-
-problem_responses! {
-    /// What routes of one schedule can answer.
-    ScheduleProblems:
-    404 "`schedule_not_found`: there is no such schedule",
-}
-
-problem_responses! {
-    /// What putting a schedule can answer. To stand behind `BodyProblems`, whose 413 and 422 it repeats.
-    ScheduleConfigProblems:
-    413 "`payload_too_large`: no such topic takes payloads of this size; `body_too_large`: the body is larger than the \
-        server takes",
-    422 "`invalid_input`: an unknown or repeated field or query parameter, or a value that is not allowed; \
-        `callback_address_refused`: dueq may not call this address; \
-        `secret_required`: a secret that is stored belongs to another origin, or to another topic",
-}
-
-problem_responses! {
-    /// What triggering a schedule can answer. To stand behind `BodyProblems`, whose 413 and 422 it repeats.
-    TriggerProblems:
-    409 "`duplicate_key`: another message has the key; `message_leased`: it is leased, so it cannot be replaced",
-    413 "`payload_too_large`: the topic does not take payloads of this size (any more); `body_too_large`: the body is larger \
-        than the server takes",
-    422 "`invalid_input`: an unknown or repeated field or query parameter; `callback_url_missing`, `topic_not_pushed`: the message would \
-        be sent to nowhere",
-    429 "`topic_full`: the topic holds as many messages as it may",
-    507 "`topics_exhausted`: no more topics can be made in this Redis",
+request! {
+    /// Query parameters of listSchedules.
+    pub struct ListSchedulesParams {
+        /// Items on a page, 1…1000, fewer where they are large.
+        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
+        /// The `next_cursor` of the page before.
+        pub cursor: Option<Cursor>,
+    }
 }
 
 /// Answers with the schedule as it stands; `told` is what is said of an error.
@@ -88,7 +61,7 @@ async fn answer_with_schedule(
 /// goes on ticking as it did; whether it is paused stays too.
 #[utoipa::path(
     put, path = "/schedules/{name}", operation_id = "putSchedule", tag = "schedules",
-    params(super::extract::ScheduleParams),
+    params(super::extract::SchedulePath),
     request_body(content = PutScheduleRequest, description = "The schedule"),
     responses(
         (status = 200, description = "The schedule is replaced", body = Schedule),
@@ -99,15 +72,10 @@ async fn answer_with_schedule(
 pub async fn put_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    JsonBody(request, _): JsonBody<PutScheduleRequest>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    let mut fields = payload.json()?;
-    let spec = read_schedule(&mut fields, &payload.bytes, state.store.now());
-    fields.finish()?;
-    // Where there is none, something was refused.
-    let spec = spec.ok_or(Error::Internal)?;
+    let spec = request.into_spec(state.store.now())?;
     check_spec(&state, &spec)?;
     let pushed = state.store.push_of(&spec.topic).await?;
     let change = |present: Option<&_>| with_kept_secrets(spec.clone(), present, pushed.as_ref());
@@ -124,7 +92,7 @@ pub async fn put_schedule(
 /// What it publishes and when, and how its last tick went.
 #[utoipa::path(
     get, path = "/schedules/{name}", operation_id = "getSchedule", tag = "schedules",
-    params(super::extract::ScheduleParams),
+    params(super::extract::SchedulePath),
     responses(
         (status = 200, description = "The schedule", body = Schedule),
         ScheduleProblems, CommonProblems, RedisProblems,
@@ -133,9 +101,8 @@ pub async fn put_schedule(
 pub async fn get_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
-    query: Query,
+    _: NoQuery,
 ) -> Result<Response, Problem> {
-    query.none()?;
     answer_with_schedule(&state, &name, |error| error).await
 }
 
@@ -144,7 +111,7 @@ pub async fn get_schedule(
 /// What it has published stays.
 #[utoipa::path(
     delete, path = "/schedules/{name}", operation_id = "deleteSchedule", tag = "schedules",
-    params(super::extract::ScheduleParams),
+    params(super::extract::SchedulePath),
     responses(
         (status = 204, description = "The schedule is gone"),
         ScheduleProblems, CommonProblems, RedisProblems,
@@ -153,9 +120,8 @@ pub async fn get_schedule(
 pub async fn delete_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
-    query: Query,
+    _: NoQuery,
 ) -> Result<StatusCode, Problem> {
-    query.none()?;
     state.store.delete_schedule(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -173,13 +139,10 @@ pub async fn delete_schedule(
 )]
 pub async fn list_schedules(
     State(state): State<AppState>,
-    query: Query,
+    Query(ListSchedulesParams { limit, cursor }): Query<ListSchedulesParams>,
 ) -> Result<Response, Problem> {
-    let mut fields = query.fields();
-    let limit = fields.integer("limit", 1..=MAX_PAGE).unwrap_or(DEFAULT_PAGE) as usize;
-    let after = read_cursor(&mut fields, |cursor| SchedulesCursor.open(cursor));
-    fields.finish()?;
-    let page = state.store.list_schedules(after.as_ref(), limit).await?;
+    let after = open_cursor(cursor, |cursor| SchedulesCursor.open(cursor))?;
+    let page = state.store.list_schedules(after.as_ref(), limit.get() as usize).await?;
     let last = page.next_after.as_ref();
     let next_cursor = last.map(|last| SchedulesCursor.seal(last));
     let items = page.items.iter().map(Schedule::of).collect::<Result<_, _>>()?;
@@ -191,7 +154,7 @@ pub async fn list_schedules(
 /// No ticks from now on, and none of those that are left out is made up for later.
 #[utoipa::path(
     post, path = "/schedules/{name}/pause", operation_id = "pauseSchedule", tag = "schedules",
-    params(super::extract::ScheduleParams),
+    params(super::extract::SchedulePath),
     responses(
         (status = 200, description = "The schedule", body = Schedule),
         ScheduleProblems, CommonProblems, BodyProblems, RedisProblems,
@@ -200,11 +163,9 @@ pub async fn list_schedules(
 pub async fn pause_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    payload.json_or_none()?.finish()?;
     state.store.pause_schedule(&name).await?;
     answer_with_schedule(&state, &name, Error::after_change).await
 }
@@ -214,7 +175,7 @@ pub async fn pause_schedule(
 /// It ticks again from now on.
 #[utoipa::path(
     post, path = "/schedules/{name}/resume", operation_id = "resumeSchedule", tag = "schedules",
-    params(super::extract::ScheduleParams),
+    params(super::extract::SchedulePath),
     responses(
         (status = 200, description = "The schedule", body = Schedule),
         ScheduleProblems, CommonProblems, BodyProblems, RedisProblems,
@@ -223,11 +184,9 @@ pub async fn pause_schedule(
 pub async fn resume_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    payload.json_or_none()?.finish()?;
     state.store.resume_schedule(&name).await?;
     answer_with_schedule(&state, &name, Error::after_change).await
 }
@@ -237,7 +196,7 @@ pub async fn resume_schedule(
 /// Whether it is paused or not; its next tick comes when it would have come.
 #[utoipa::path(
     post, path = "/schedules/{name}/trigger", operation_id = "triggerSchedule", tag = "schedules",
-    params(super::extract::ScheduleParams),
+    params(super::extract::SchedulePath),
     responses(
         (status = 200, description = "The schedule, with the message as its last", body = Schedule),
         ScheduleProblems, CommonProblems, BodyProblems, TriggerProblems, RedisProblems,
@@ -246,11 +205,9 @@ pub async fn resume_schedule(
 pub async fn trigger_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    payload.json_or_none()?.finish()?;
     state.store.trigger_schedule(&name).await?;
     answer_with_schedule(&state, &name, Error::after_change).await
 }

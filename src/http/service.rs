@@ -2,14 +2,14 @@
 
 use super::{
     AppState,
-    extract::Query,
+    extract::NoQuery,
     openapi::OpenapiDocument,
-    problem::{CommonProblems, Problem, ProblemBody},
+    problem::{Code, CommonProblems, Problem, ReadinessProblems},
 };
 use crate::{error::Error, store::Store};
 use axum::{
     extract::State,
-    http::{StatusCode, header},
+    http::header,
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
@@ -67,8 +67,7 @@ impl Health {
     get, path = "/healthz", operation_id = "getHealth", tag = "service", security(()),
     responses((status = 200, description = "It does", body = Health), CommonProblems),
 )]
-pub async fn get_health(query: Query) -> Result<Response, Problem> {
-    query.none()?;
+pub async fn get_health(_: NoQuery) -> Result<Response, Problem> {
     Ok(Health::answer(Vec::new()))
 }
 
@@ -81,18 +80,12 @@ pub async fn get_health(query: Query) -> Result<Response, Problem> {
     get, path = "/readyz", operation_id = "getReadiness", tag = "service", security(()),
     responses(
         (status = 200, description = "It can", body = Health),
-        (status = 503, description = "`not_ready`: it cannot, for the reason in `detail`", body = ProblemBody,
-            content_type = "application/problem+json"),
+        ReadinessProblems,
         CommonProblems,
     ),
 )]
-pub async fn get_readiness(
-    State(state): State<AppState>,
-    query: Query,
-) -> Result<Response, Problem> {
-    query.none()?;
-    let not_ready =
-        |reason: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", reason);
+pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<Response, Problem> {
+    let not_ready = |reason: String| Problem::new(Code::NotReady, reason);
     if *state.stopping.borrow() {
         return Err(not_ready("dueq is stopping".to_owned()));
     }
@@ -113,8 +106,7 @@ pub async fn get_readiness(
         CommonProblems,
     ),
 )]
-pub async fn get_metrics(State(state): State<AppState>, query: Query) -> Result<Response, Problem> {
-    query.none()?;
+pub async fn get_metrics(State(state): State<AppState>, _: NoQuery) -> Result<Response, Problem> {
     let text = state.metrics.render().map_err(|_| Error::Internal)?;
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
@@ -130,8 +122,7 @@ pub async fn get_metrics(State(state): State<AppState>, query: Query) -> Result<
         CommonProblems,
     ),
 )]
-pub async fn get_openapi(State(state): State<AppState>, query: Query) -> Result<Response, Problem> {
-    query.none()?;
+pub async fn get_openapi(State(state): State<AppState>, _: NoQuery) -> Result<Response, Problem> {
     Ok(document(&state.documents.v3_1))
 }
 
@@ -147,9 +138,8 @@ pub async fn get_openapi(State(state): State<AppState>, query: Query) -> Result<
 )]
 pub async fn get_openapi_3_0(
     State(state): State<AppState>,
-    query: Query,
+    _: NoQuery,
 ) -> Result<Response, Problem> {
-    query.none()?;
     Ok(document(&state.documents.v3_0))
 }
 

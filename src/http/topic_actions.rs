@@ -2,39 +2,43 @@
 
 use super::{
     AppState,
-    extract::{Payload, Query, TopicPath},
+    extract::{JsonBody, NoQuery, Nothing, OptionalJsonBody, Query, TopicPath},
+    input::{Bounded, DelayMs, DurationMs, List, request, words},
     instant::Instant,
     problem::{BodyProblems, CommonProblems, Problem, RedisProblems, TopicProblems},
     topics::{Topic, answer_with_topic},
 };
 use crate::{
     error::Error,
-    model::{
-        DEFAULT_REDRIVE, MAX_BUCKETS, MAX_DELAY_MS, MAX_REDRIVE, Millis, State as MessageState,
-    },
+    model::{DEFAULT_REDRIVE, MAX_BUCKETS, MAX_REDRIVE, State as MessageState},
 };
 use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::HashSet;
+use utoipa::ToSchema;
 
-/// What is to be purged.
-#[derive(ToSchema)]
-#[schema(example = json!({"states": ["ready", "delayed"]}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct PurgeRequest {
-    /// Messages in these states go, each named once; leased ones stay.
-    #[schema(min_items = 1, max_items = 3)]
-    states: Vec<PurgedState>,
+request! {
+    /// What is to be purged.
+    #[example = json!({"states": ["ready", "delayed"]})]
+    pub struct PurgeRequest {
+        /// Messages in these states go, each named once; leased ones stay.
+        pub states: List<PurgedState, 1, 3>,
+    }
+    check(fields) {
+        let mut seen = HashSet::new();
+        if !states.iter().flat_map(|states| &states.0).all(|state| seen.insert(state)) {
+            fields.refuse("states", "names a state more than once");
+        }
+    }
 }
 
 /// A state that can be purged: `ready`, due; `delayed`, not due yet; `dead`, its attempts used up.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[allow(dead_code, reason = "describes the field; it is read as a word")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum PurgedState {
     /// Due.
     Ready,
@@ -44,11 +48,17 @@ pub enum PurgedState {
     Dead,
 }
 
-const PURGED: [(&str, MessageState); 3] = [
-    ("ready", MessageState::Ready),
-    ("delayed", MessageState::Delayed),
-    ("dead", MessageState::Dead),
-];
+words!(PurgedState);
+
+impl From<PurgedState> for MessageState {
+    fn from(state: PurgedState) -> Self {
+        match state {
+            PurgedState::Ready => Self::Ready,
+            PurgedState::Delayed => Self::Delayed,
+            PurgedState::Dead => Self::Dead,
+        }
+    }
+}
 
 /// What a purge did.
 #[derive(Serialize, ToSchema)]
@@ -59,18 +69,15 @@ pub struct PurgeResponse {
     remaining: i64,
 }
 
-/// How dead messages are made to live again; every field may be left out.
-#[derive(ToSchema)]
-#[schema(example = json!({"max_messages": 1000, "spread_ms": 60_000}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct RedriveRequest {
-    /// Up to this many, the longest dead first.
-    #[schema(minimum = 1, maximum = 1_000_000, default = 10_000)]
-    max_messages: Option<i64>,
-    /// Due evenly over this time from now, ms; 0: all at once.
-    #[schema(minimum = 0, maximum = 315_360_000_000_i64, default = 0)]
-    spread_ms: Option<i64>,
+request! {
+    /// How dead messages are made to live again; every field may be left out.
+    #[example = json!({"max_messages": 1000, "spread_ms": 60_000})]
+    pub struct RedriveRequest {
+        /// Up to this many, the longest dead first.
+        pub max_messages: Bounded<1, MAX_REDRIVE> = Bounded::new(DEFAULT_REDRIVE),
+        /// Due evenly over this time from now, ms; 0: all at once.
+        pub spread_ms: DelayMs = Bounded::new(0),
+    }
 }
 
 /// What a redrive did.
@@ -82,17 +89,16 @@ pub struct RedriveResponse {
     remaining: i64,
 }
 
-/// Query parameters of forecastTopic.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[allow(dead_code, reason = "describes the query; it is read field by field")]
-pub struct ForecastParams {
-    /// How long a bucket is, ms.
-    #[param(minimum = 1, maximum = 315_360_000_000_i64, example = 60_000)]
-    bucket_ms: i64,
-    /// How many buckets, 1…1000.
-    #[param(minimum = 1, maximum = 1000, example = 60)]
-    buckets: i64,
+request! {
+    /// Query parameters of forecastTopic.
+    pub struct ForecastParams {
+        /// How long a bucket is, ms.
+        #[example = 60_000]
+        pub bucket_ms: DurationMs,
+        /// How many buckets, 1…1000.
+        #[example = 60]
+        pub buckets: Bounded<1, MAX_BUCKETS>,
+    }
 }
 
 /// How many messages fall due when.
@@ -117,7 +123,7 @@ pub struct ForecastBucket {
 /// No grants on any instance from now on; publishing and acknowledging go on.
 #[utoipa::path(
     post, path = "/topics/{topic}/pause", operation_id = "pauseTopic", tag = "topics",
-    params(super::extract::TopicParams),
+    params(super::extract::TopicPath),
     responses(
         (status = 200, description = "The topic", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
@@ -127,11 +133,9 @@ pub struct ForecastBucket {
 pub async fn pause_topic(
     State(state): State<AppState>,
     TopicPath(name): TopicPath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    payload.json_or_none()?.finish()?;
     state.store.pause_topic(&name).await?;
     answer_with_topic(&state, &name, Error::after_change).await
 }
@@ -141,7 +145,7 @@ pub async fn pause_topic(
 /// Grants go on, on every instance. Resuming one that is not paused changes nothing.
 #[utoipa::path(
     post, path = "/topics/{topic}/resume", operation_id = "resumeTopic", tag = "topics",
-    params(super::extract::TopicParams),
+    params(super::extract::TopicPath),
     responses(
         (status = 200, description = "The topic", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
@@ -151,11 +155,9 @@ pub async fn pause_topic(
 pub async fn resume_topic(
     State(state): State<AppState>,
     TopicPath(name): TopicPath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    payload.json_or_none()?.finish()?;
     state.store.resume_topic(&name).await?;
     answer_with_topic(&state, &name, Error::after_change).await
 }
@@ -165,7 +167,7 @@ pub async fn resume_topic(
 /// Removes its messages in the states named; leased ones stay.
 #[utoipa::path(
     post, path = "/topics/{topic}/purge", operation_id = "purgeTopic", tag = "topics",
-    params(super::extract::TopicParams),
+    params(super::extract::TopicPath),
     request_body(content = PurgeRequest, description = "What is to be purged"),
     responses(
         (status = 200, description = "What is gone and what is left", body = PurgeResponse),
@@ -175,14 +177,10 @@ pub async fn resume_topic(
 pub async fn purge_topic(
     State(state): State<AppState>,
     TopicPath(name): TopicPath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    JsonBody(request, _): JsonBody<PurgeRequest>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    let mut fields = payload.json()?;
-    let states = fields.choices("states", &PURGED);
-    let states = fields.required("states", states).unwrap_or_default();
-    fields.finish()?;
+    let states: Vec<_> = request.states.0.into_iter().map(MessageState::from).collect();
     let purged = state.store.purge_topic(&name, &states).await?;
     let answer = PurgeResponse { purged: purged.purged, remaining: purged.remaining };
     Ok(super::json(&answer).into_response())
@@ -194,7 +192,7 @@ pub async fn purge_topic(
 /// key a live message has stay. Repeat it while some remain.
 #[utoipa::path(
     post, path = "/topics/{topic}/redrive", operation_id = "redriveTopic", tag = "topics",
-    params(super::extract::TopicParams),
+    params(super::extract::TopicPath),
     request_body(content = RedriveRequest, description = "How many, and over which time"),
     responses(
         (status = 200, description = "What lives again and what is left", body = RedriveResponse),
@@ -204,15 +202,12 @@ pub async fn purge_topic(
 pub async fn redrive_topic(
     State(state): State<AppState>,
     TopicPath(name): TopicPath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    OptionalJsonBody(request, _): OptionalJsonBody<RedriveRequest>,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    let mut fields = payload.json_or_none()?;
-    let most = fields.integer("max_messages", 1..=MAX_REDRIVE).unwrap_or(DEFAULT_REDRIVE);
-    let spread_ms = fields.integer("spread_ms", 0..=MAX_DELAY_MS).unwrap_or(0) as Millis;
-    fields.finish()?;
-    let redriven = state.store.redrive_topic(&name, most, spread_ms).await?;
+    let RedriveRequest { max_messages, spread_ms } = request;
+    let redrive = state.store.redrive_topic(&name, max_messages.get(), spread_ms.millis());
+    let redriven = redrive.await?;
     let answer = RedriveResponse { redriven: redriven.redriven, remaining: redriven.remaining };
     Ok(super::json(&answer).into_response())
 }
@@ -222,7 +217,7 @@ pub async fn redrive_topic(
 /// How many messages fall due in each of the coming stretches of time, the first beginning now.
 #[utoipa::path(
     get, path = "/topics/{topic}/forecast", operation_id = "forecastTopic", tag = "topics",
-    params(super::extract::TopicParams, ForecastParams),
+    params(super::extract::TopicPath, ForecastParams),
     responses(
         (status = 200, description = "How many messages fall due in each bucket", body = Forecast),
         TopicProblems, CommonProblems, RedisProblems,
@@ -231,14 +226,9 @@ pub async fn redrive_topic(
 pub async fn forecast_topic(
     State(state): State<AppState>,
     TopicPath(name): TopicPath,
-    query: Query,
+    Query(ForecastParams { bucket_ms, buckets }): Query<ForecastParams>,
 ) -> Result<Response, Problem> {
-    let mut fields = query.fields();
-    let bucket_ms = fields.integer("bucket_ms", 1..=MAX_DELAY_MS);
-    let bucket_ms = fields.required("bucket_ms", bucket_ms).unwrap_or(1) as Millis;
-    let buckets = fields.integer("buckets", 1..=MAX_BUCKETS);
-    let buckets = fields.required("buckets", buckets).unwrap_or(1);
-    fields.finish()?;
+    let (bucket_ms, buckets) = (bucket_ms.millis(), buckets.get());
     let (first_at, counts) = state.store.forecast_topic(&name, bucket_ms, buckets).await?;
     let bucket = |(i, count)| ForecastBucket { from_at: Instant(first_at + bucket_ms * i), count };
     let buckets = (0..).zip(counts).map(bucket).collect();

@@ -2,15 +2,16 @@
 
 use super::{
     AppState,
-    backoff::{BackoffPolicy, BackoffRequest},
-    extract::{ChangeableTopic, Payload, PublicTopic, Query},
-    if_match::{IfMatch, IfMatchParams},
+    backoff::BackoffPolicy,
+    extract::{ChangeableTopic, NoQuery, Payload, PublicTopic},
+    if_match::IfMatch,
+    input::{Flat, request},
     problem::{
         BodyProblems, CommonProblems, ConfigProblems, NewTopicProblems, Problem, RedisProblems,
         TopicProblems,
     },
-    push_settings::{PushRequest, PushView},
-    topic_settings::read_changes,
+    push_settings::PushView,
+    topic_settings::{TopicFields, read_of_topic},
     topics::{Topic, answer_with_topic},
 };
 use crate::{
@@ -19,106 +20,24 @@ use crate::{
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
-/// A topic's whole configuration: what is absent has its default.
-#[derive(ToSchema)]
-#[schema(example = json!({"lease_ms": 60_000, "max_attempts": 5, "max_messages": 1_000_000, "on_full": "reject"}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct PutTopicRequest {
-    /// How long a lease lasts unless the consumer says otherwise, ms.
-    #[schema(minimum = 1000, maximum = 43_200_000, default = 30_000)]
-    lease_ms: Option<i64>,
-    /// Counted grants before a message is dead.
-    #[schema(minimum = 1, maximum = 1000, default = 10)]
-    max_attempts: Option<i64>,
-    /// How long a failed message waits before its next attempt.
-    #[schema(value_type = Option<BackoffRequest>)]
-    backoff: Option<()>,
-    /// Never granted later than this after it first fell due, ms; none by default.
-    #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
-    ttl_ms: Option<i64>,
-    /// The largest payload that is taken, bytes.
-    #[schema(minimum = 1, maximum = 1_048_576, default = 262_144)]
-    max_payload_bytes: Option<i64>,
-    /// How many messages it holds at most, delayed, ready and leased together; any number by default.
-    #[schema(minimum = 1, maximum = 1_000_000_000)]
-    max_messages: Option<i64>,
-    /// What happens beyond that; `reject` by default.
-    on_full: Option<OnFull>,
-    /// How long an idempotency key answers for a publish, ms.
-    #[schema(minimum = 0, maximum = 604_800_000, default = 600_000)]
-    idempotency_window_ms: Option<i64>,
-    /// What is kept of messages whose life is over.
-    #[schema(value_type = Option<RetentionRequest>)]
-    retention: Option<()>,
-    /// dueq sends its messages itself; consumers lease them by default.
-    #[schema(value_type = Option<PushRequest>)]
-    push: Option<()>,
-    /// Name of another topic, where what dies here is published too; none by default.
-    #[schema(max_length = 128, example = "orders-dead")]
-    dead_topic: Option<String>,
+request! {
+    /// A topic's whole configuration: what is absent has its default.
+    #[example = json!({"lease_ms": 60_000, "max_attempts": 5, "max_messages": 1_000_000, "on_full": "reject"})]
+    pub struct PutTopicRequest {
+        pub settings: Flat<TopicFields>,
+    }
 }
 
-/// What is to change of a topic's configuration: what is absent stays, null sets it back to its default, nested objects
-/// are replaced whole.
-#[derive(ToSchema)]
-#[schema(example = json!({"max_attempts": 5, "ttl_ms": null}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct UpdateTopicRequest {
-    /// How long a lease lasts unless the consumer says otherwise, ms.
-    #[schema(minimum = 1000, maximum = 43_200_000)]
-    lease_ms: Option<i64>,
-    /// Counted grants before a message is dead.
-    #[schema(minimum = 1, maximum = 1000)]
-    max_attempts: Option<i64>,
-    /// How long a failed message waits before its next attempt.
-    #[schema(value_type = Option<BackoffRequest>)]
-    backoff: Option<()>,
-    /// Never granted later than this after it first fell due, ms; null: for ever.
-    #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
-    ttl_ms: Option<i64>,
-    /// The largest payload that is taken, bytes.
-    #[schema(minimum = 1, maximum = 1_048_576)]
-    max_payload_bytes: Option<i64>,
-    /// How many messages it holds at most, delayed, ready and leased together; null: any number.
-    #[schema(minimum = 1, maximum = 1_000_000_000)]
-    max_messages: Option<i64>,
-    /// What happens beyond that.
-    on_full: Option<OnFull>,
-    /// How long an idempotency key answers for a publish, ms.
-    #[schema(minimum = 0, maximum = 604_800_000)]
-    idempotency_window_ms: Option<i64>,
-    /// What is kept of messages whose life is over.
-    #[schema(value_type = Option<RetentionRequest>)]
-    retention: Option<()>,
-    /// dueq sends its messages itself; null: consumers lease them. Secrets that are absent stay.
-    #[schema(value_type = Option<PushRequest>)]
-    push: Option<()>,
-    /// Name of another topic, where what dies here is published too; null: nowhere.
-    #[schema(max_length = 128, example = "orders-dead")]
-    dead_topic: Option<String>,
-}
-
-/// What is to be kept of messages whose life is over; what is absent has its default.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the setting; it is read field by field")]
-pub struct RetentionRequest {
-    /// How long acknowledged messages are kept, ms; 0: not at all.
-    #[schema(minimum = 0, maximum = 315_360_000_000_i64, default = 0)]
-    acked_ms: Option<i64>,
-    /// How many acknowledged messages are kept.
-    #[schema(minimum = 0, maximum = 1_000_000_000, default = 100_000)]
-    acked_max: Option<i64>,
-    /// How long dead messages are kept, ms.
-    #[schema(minimum = 0, maximum = 315_360_000_000_i64, default = 1_209_600_000)]
-    dead_ms: Option<i64>,
-    /// How many dead messages are kept.
-    #[schema(minimum = 0, maximum = 1_000_000_000, default = 100_000)]
-    dead_max: Option<i64>,
+request! {
+    /// What is to change of a topic's configuration: what is absent stays, null sets it back to its default, nested objects
+    /// are replaced whole.
+    #[example = json!({"max_attempts": 5, "ttl_ms": null})]
+    pub struct UpdateTopicRequest {
+        pub settings: Flat<TopicFields>,
+    }
 }
 
 /// What is kept of messages whose life is over.
@@ -195,7 +114,7 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
 /// The whole configuration: what is absent has its default. The topic comes into being if there is none.
 #[utoipa::path(
     put, path = "/topics/{topic}", operation_id = "putTopic", tag = "topics",
-    params(super::extract::TopicParams, IfMatchParams),
+    params(super::extract::TopicPath, IfMatch),
     request_body(content = PutTopicRequest, description = "The configuration"),
     responses(
         (status = 200, description = "The configuration is replaced", body = Topic,
@@ -208,13 +127,10 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
 pub async fn put_topic(
     State(state): State<AppState>,
     PublicTopic(name): PublicTopic,
-    query: Query,
+    _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    let mut fields = payload.json()?;
-    let changes = read_changes(&mut fields, &name);
-    fields.finish()?;
+    let PutTopicRequest { settings: changes } = read_of_topic(payload.json()?, &name)?;
     state.check_url(changes.push_url(), || "push.url".to_owned())?;
     let default = TopicSettings::default();
     let whole = |stored: Option<&TopicSettings>| changes.onto(&default, stored, &default);
@@ -241,7 +157,7 @@ pub async fn put_topic(
 /// `_callbacks` these can be changed: `max_attempts`, `backoff`, `retention`, `dead_topic`, and `push` without `url`.
 #[utoipa::path(
     patch, path = "/topics/{topic}", operation_id = "updateTopic", tag = "topics",
-    params(super::extract::TopicParams, IfMatchParams),
+    params(super::extract::TopicPath, IfMatch),
     request_body(content = UpdateTopicRequest, description = "What is to change"),
     responses(
         (status = 200, description = "The topic", body = Topic,
@@ -252,13 +168,10 @@ pub async fn put_topic(
 pub async fn update_topic(
     State(state): State<AppState>,
     ChangeableTopic(name): ChangeableTopic,
-    query: Query,
+    _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    let mut fields = payload.json()?;
-    let changes = read_changes(&mut fields, &name);
-    fields.finish()?;
+    let UpdateTopicRequest { settings: changes } = read_of_topic(payload.json()?, &name)?;
     state.check_url(changes.push_url(), || "push.url".to_owned())?;
     if name.is_callbacks()
         && let Some(setting) = changes.reserved()

@@ -2,106 +2,105 @@
 //! default again. A whole configuration is such a change to the defaults.
 
 use super::{
-    backoff::read_backoff,
-    fields::Fields,
-    message_fields::{read_max_attempts, read_ttl},
-    push_settings::{PushChange, read_push},
+    backoff::BackoffRequest,
+    input::{Bounded, DelayMs, DurationMs, Fields, LeaseMs, Request, Resettable, request},
+    message_fields::MaxAttempts,
+    problem::Problem,
+    push_settings::PushRequest,
 };
 use crate::{
     error::Error,
     model::{
-        Backoff, CallUrl, LEASE_CAP_MS, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MAX_PAYLOAD_BYTES,
-        MAX_TOPIC_MESSAGES, MIN_LEASE_MS, Millis, OnFull, Retention, TopicName, TopicSettings,
+        Backoff, CallUrl, MAX_IDEMPOTENCY_WINDOW_MS, MAX_PAYLOAD_BYTES, MAX_TOPIC_MESSAGES, OnFull,
+        Retention, TopicName, TopicSettings,
     },
 };
-use std::ops::RangeInclusive;
 
-/// What a body says of a topic's configuration: absent, null or a value.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
-    lease_ms: Option<Option<Millis>>,
-    max_attempts: Option<Option<i64>>,
-    backoff: Option<Option<Backoff>>,
-    ttl_ms: Option<Option<Millis>>,
-    max_payload_bytes: Option<Option<i64>>,
-    max_messages: Option<Option<i64>>,
-    on_full: Option<Option<OnFull>>,
-    idempotency_window_ms: Option<Option<Millis>>,
-    retention: Option<Option<Retention>>,
-    push: Option<Option<PushChange>>,
-    dead_topic: Option<Option<TopicName>>,
-}
-
-/// Reads the fields of the configuration of the topic of this name.
-pub(super) fn read_changes(fields: &mut Fields<'_>, topic: &TopicName) -> Changes {
-    let default = TopicSettings::default_of(topic);
-    Changes {
-        lease_ms: number(fields, "lease_ms", MIN_LEASE_MS..=LEASE_CAP_MS),
-        max_attempts: fields
-            .or_null("max_attempts", read_max_attempts)
-            .map(|attempts| attempts.map(i64::from)),
-        backoff: fields.or_null("backoff", read_backoff),
-        ttl_ms: fields.or_null("ttl_ms", read_ttl),
-        max_payload_bytes: number(fields, "max_payload_bytes", 1..=MAX_PAYLOAD_BYTES),
-        max_messages: number(fields, "max_messages", 1..=MAX_TOPIC_MESSAGES),
-        on_full: fields.or_null("on_full", |fields, name| {
-            fields.choice(name, &[("reject", OnFull::Reject), ("drop_oldest", OnFull::DropOldest)])
-        }),
-        idempotency_window_ms: number(
-            fields,
-            "idempotency_window_ms",
-            0..=MAX_IDEMPOTENCY_WINDOW_MS,
-        ),
-        retention: fields.or_null("retention", |fields, name| {
-            fields.object(name, |fields| read_retention(fields, &default.retention))
-        }),
-        push: fields.or_null("push", |fields, name| {
-            read_push(fields, name, default.push.clone().unwrap_or_default())
-        }),
-        dead_topic: fields
-            .or_null("dead_topic", |fields, name| read_dead_topic(fields, name, topic)),
+request! {
+    /// A topic's configuration.
+    pub struct TopicFields {
+        /// How long a lease lasts unless the consumer says otherwise, ms. Default: 30000.
+        pub lease_ms: Resettable<LeaseMs>,
+        /// Counted grants before a message is dead. Default: 10.
+        pub max_attempts: Resettable<MaxAttempts>,
+        /// How long a failed message waits before its next attempt.
+        pub backoff: Resettable<BackoffRequest>,
+        /// Messages expire this many ms after they first fell due. Default: never.
+        pub ttl_ms: Resettable<DurationMs>,
+        /// The largest payload that is taken, bytes. Default: 262144.
+        pub max_payload_bytes: Resettable<Bounded<1, MAX_PAYLOAD_BYTES>>,
+        /// How many messages the topic holds at most, delayed, ready and leased together. Default: any number.
+        pub max_messages: Resettable<Bounded<1, MAX_TOPIC_MESSAGES>>,
+        /// What happens beyond that. Default: `reject`.
+        pub on_full: Resettable<OnFull>,
+        /// How long an idempotency key answers for a publish, ms. Default: 600000.
+        pub idempotency_window_ms: Resettable<Bounded<0, MAX_IDEMPOTENCY_WINDOW_MS>>,
+        /// What is kept of messages whose life is over.
+        pub retention: Resettable<RetentionRequest>,
+        /// dueq sends the topic's messages itself; by default consumers lease them.
+        pub push: Resettable<PushRequest>,
+        /// Name of another topic, where what dies here is published too. Default: none.
+        #[example = "orders-dead"]
+        pub dead_topic: Resettable<TopicName>,
+    }
+    check(fields) {
+        if let Some(Resettable(Some(Some(dead_topic)))) = &dead_topic
+            && dead_topic.is_reserved()
+        {
+            fields.refuse(DEAD_TOPIC, "must not be a topic of dueq's own");
+        }
     }
 }
 
-fn number(fields: &mut Fields<'_>, name: &str, range: RangeInclusive<u64>) -> Option<Option<i64>> {
-    fields.or_null(name, |fields, name| fields.integer(name, range).map(|number| number as i64))
-}
+const DEAD_TOPIC: &str = "dead_topic";
 
-fn read_retention(fields: &mut Fields<'_>, default: &Retention) -> Retention {
-    let mut number = |name, most, default| {
-        fields.integer(name, 0..=most).map_or(default, |number| number as i64)
-    };
-    Retention {
-        acked_ms: number("acked_ms", MAX_DELAY_MS, default.acked_ms),
-        acked_max: number("acked_max", MAX_TOPIC_MESSAGES, default.acked_max),
-        dead_ms: number("dead_ms", MAX_DELAY_MS, default.dead_ms),
-        dead_max: number("dead_max", MAX_TOPIC_MESSAGES, default.dead_max),
+request! {
+    /// What is to be kept of messages whose life is over; what is absent has its default.
+    pub struct RetentionRequest {
+        /// How long acknowledged messages are kept, ms; 0: not at all. Default: 0.
+        pub acked_ms: Option<DelayMs>,
+        /// How many acknowledged messages are kept. Default: 100000.
+        pub acked_max: Option<Bounded<0, MAX_TOPIC_MESSAGES>>,
+        /// How long dead messages are kept, ms. Default: 1209600000.
+        pub dead_ms: Option<DelayMs>,
+        /// How many dead messages are kept. Default: 100000.
+        pub dead_max: Option<Bounded<0, MAX_TOPIC_MESSAGES>>,
     }
 }
 
-/// Reads the name of another topic, one that users may publish to.
-fn read_dead_topic(fields: &mut Fields<'_>, name: &str, topic: &TopicName) -> Option<TopicName> {
-    let text = fields.string(name, 0..=usize::MAX)?;
-    let reason = match TopicName::parse(&text) {
-        Ok(dead) if dead.is_reserved() => "must be no topic of dueq's own".to_owned(),
-        Ok(dead) if dead == *topic => "must be another topic".to_owned(),
-        Ok(dead) => return Some(dead),
-        Err(error) => error.to_string(),
-    };
-    fields.refuse(name, reason);
-    None
+impl RetentionRequest {
+    fn with_default(&self, default: &Retention) -> Retention {
+        Retention {
+            acked_ms: self.acked_ms.map_or(default.acked_ms, Bounded::millis),
+            acked_max: self.acked_max.map_or(default.acked_max, Bounded::count),
+            dead_ms: self.dead_ms.map_or(default.dead_ms, Bounded::millis),
+            dead_max: self.dead_max.map_or(default.dead_max, Bounded::count),
+        }
+    }
 }
 
-impl Changes {
+/// Reads a configuration of the topic of this name. Errors: 422.
+pub(super) fn read_of_topic<T: Request>(
+    mut fields: Fields<'_>,
+    topic: &TopicName,
+) -> Result<T, Problem> {
+    let dead_topic = fields.peek(DEAD_TOPIC).and_then(|value| value.text());
+    if dead_topic.is_some_and(|name| name == topic.as_str()) {
+        fields.refuse(DEAD_TOPIC, "must be another topic");
+    }
+    fields.read()
+}
+
+impl TopicFields {
     /// A setting among them that dueq's own topic does not take.
     pub fn reserved(&self) -> Option<&'static str> {
         let settings = [
-            ("lease_ms", self.lease_ms.is_some()),
-            ("ttl_ms", self.ttl_ms.is_some()),
-            ("max_payload_bytes", self.max_payload_bytes.is_some()),
-            ("max_messages", self.max_messages.is_some()),
-            ("on_full", self.on_full.is_some()),
-            ("idempotency_window_ms", self.idempotency_window_ms.is_some()),
+            ("lease_ms", self.lease_ms.0.is_some()),
+            ("ttl_ms", self.ttl_ms.0.is_some()),
+            ("max_payload_bytes", self.max_payload_bytes.0.is_some()),
+            ("max_messages", self.max_messages.0.is_some()),
+            ("on_full", self.on_full.0.is_some()),
+            ("idempotency_window_ms", self.idempotency_window_ms.0.is_some()),
             ("push.url", self.push_url().is_some()),
         ];
         settings.into_iter().find(|(_, put)| *put).map(|(name, _)| name)
@@ -109,7 +108,7 @@ impl Changes {
 
     /// The `push.url` that is put.
     pub fn push_url(&self) -> Option<&CallUrl> {
-        self.push.as_ref()?.as_ref()?.url()
+        self.push.0.as_ref()?.as_ref()?.url.as_ref()
     }
 
     /// The configuration that `settings` become: the defaults, or what is stored. What is stored, if anything is, has the
@@ -122,16 +121,25 @@ impl Changes {
         stored: Option<&TopicSettings>,
         default: &TopicSettings,
     ) -> Result<TopicSettings, Error> {
-        fn changed<T: Clone>(change: &Option<Option<T>>, present: &T, default: T) -> T {
-            match change {
+        fn changed<T: Clone, U: Clone>(
+            change: &Resettable<T>,
+            read: impl FnOnce(T) -> U,
+            present: &U,
+            default: &U,
+        ) -> U {
+            match &change.0 {
                 None => present.clone(),
-                Some(value) => value.clone().unwrap_or(default),
+                Some(None) => default.clone(),
+                Some(Some(value)) => read(value.clone()),
             }
         }
         let pushed = stored.and_then(|stored| stored.push.as_ref());
-        let push = match &self.push {
+        let unpushed = default.push.clone().unwrap_or_default();
+        let push = match &self.push.0 {
             None => Ok(settings.push.clone()),
-            Some(change) => change.as_ref().map(|change| change.onto(pushed)).transpose(),
+            Some(change) => {
+                change.as_ref().map(|change| change.onto(pushed, &unpushed)).transpose()
+            }
         };
         let push = match push {
             // There was something until the topic was pushed no more.
@@ -140,26 +148,25 @@ impl Changes {
             }
             push => push?.or_else(|| default.push.clone()),
         };
+        macro_rules! changed {
+            ($field:ident, $read:expr) => {
+                changed(&self.$field, $read, &settings.$field, &default.$field)
+            };
+        }
         Ok(TopicSettings {
-            lease_ms: changed(&self.lease_ms, &settings.lease_ms, default.lease_ms),
-            max_attempts: changed(&self.max_attempts, &settings.max_attempts, default.max_attempts),
-            backoff: changed(&self.backoff, &settings.backoff, default.backoff.clone()),
-            ttl_ms: self.ttl_ms.unwrap_or(settings.ttl_ms),
-            max_payload_bytes: changed(
-                &self.max_payload_bytes,
-                &settings.max_payload_bytes,
-                default.max_payload_bytes,
-            ),
-            max_messages: self.max_messages.unwrap_or(settings.max_messages),
-            on_full: changed(&self.on_full, &settings.on_full, default.on_full),
-            idempotency_window_ms: changed(
-                &self.idempotency_window_ms,
-                &settings.idempotency_window_ms,
-                default.idempotency_window_ms,
-            ),
-            retention: changed(&self.retention, &settings.retention, default.retention.clone()),
+            lease_ms: changed!(lease_ms, LeaseMs::millis),
+            max_attempts: changed!(max_attempts, MaxAttempts::count),
+            backoff: changed!(backoff, Backoff::from),
+            ttl_ms: changed!(ttl_ms, |ttl| Some(ttl.millis())),
+            max_payload_bytes: changed!(max_payload_bytes, Bounded::count),
+            max_messages: changed!(max_messages, |most| Some(most.count())),
+            on_full: changed!(on_full, |on_full| on_full),
+            idempotency_window_ms: changed!(idempotency_window_ms, Bounded::millis),
+            retention: changed!(retention, |retention: RetentionRequest| {
+                retention.with_default(&default.retention)
+            }),
             push,
-            dead_topic: self.dead_topic.clone().unwrap_or_else(|| settings.dead_topic.clone()),
+            dead_topic: changed!(dead_topic, Some),
             once_secret: settings.once_secret.clone(),
         })
     }
@@ -169,15 +176,14 @@ impl Changes {
 mod tests {
     use super::*;
     use crate::model::Push;
+    use bytes::Bytes;
 
-    fn read(text: &str) -> Result<Changes, Vec<String>> {
-        let mut fields = Fields::of_json(text.as_bytes()).unwrap();
-        let changes = read_changes(&mut fields, &TopicName::parse("mine").unwrap());
-        let errors = fields.finish().err().map(|problem| problem.body("").errors);
-        match errors {
-            None => Ok(changes),
-            Some(errors) => Err(errors.into_iter().map(|error| error.field).collect()),
-        }
+    fn read(text: &str) -> Result<TopicFields, Vec<String>> {
+        let body = Bytes::copy_from_slice(text.as_bytes());
+        let fields = Fields::of_json(&body).unwrap();
+        let named = |problem: Problem| problem.body("").errors.into_iter().map(|e| e.field);
+        let read = read_of_topic(fields, &TopicName::parse("mine").unwrap());
+        read.map_err(|problem| named(problem).collect())
     }
 
     #[test]

@@ -2,16 +2,17 @@
 
 use super::{
     AppState,
-    cursor::{TopicsCursor, read_cursor},
-    extract::{PublicTopic, Query, TopicPath},
+    cursor::{Cursor, TopicsCursor, open_cursor},
+    extract::{NoQuery, PublicTopic, Query, TopicPath},
+    input::{PageSize, Text, request},
     instant::Instant,
-    messages::{DeleteParams, read_force},
+    messages::DeleteParams,
     problem::{CommonProblems, DeleteTopicProblems, Problem, RedisProblems, TopicProblems},
     topic_config::TopicConfig,
 };
 use crate::{
     error::Error,
-    model::{DEFAULT_PAGE, MAX_PAGE, TopicName},
+    model::{DEFAULT_PAGE, TopicName},
     store::{TOTALS, TopicSnapshot},
 };
 use axum::{
@@ -21,7 +22,7 @@ use axum::{
 };
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 /// Topics that a request looks at together, at most: a page must not crowd out what others ask for.
 const LOOKS: usize = 32;
@@ -138,20 +139,16 @@ pub struct TopicList {
     next_cursor: Option<String>,
 }
 
-/// Query parameters of listTopics.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[allow(dead_code, reason = "describes the query; it is read field by field")]
-pub struct ListTopicsParams {
-    /// Only topics whose names begin like this.
-    #[param(max_length = 128)]
-    prefix: Option<String>,
-    /// Items on a page, 1…1000.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// The `next_cursor` of the page before.
-    #[param(min_length = 1, max_length = 256)]
-    cursor: Option<String>,
+request! {
+    /// Query parameters of listTopics.
+    pub struct ListTopicsParams {
+        /// Only topics whose names begin like this.
+        pub prefix: Option<Text<0, 128>>,
+        /// Items on a page, 1…1000.
+        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
+        /// The `next_cursor` of the page before.
+        pub cursor: Option<Cursor>,
+    }
 }
 
 impl From<&TopicSnapshot> for TopicCounts {
@@ -187,7 +184,7 @@ pub(super) async fn answer_with_topic(
 /// Its configuration, and its counts and totals at one instant.
 #[utoipa::path(
     get, path = "/topics/{topic}", operation_id = "getTopic", tag = "topics",
-    params(super::extract::TopicParams),
+    params(super::extract::TopicPath),
     responses(
         (status = 200, description = "The topic, with counts and totals of one instant", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
@@ -197,9 +194,8 @@ pub(super) async fn answer_with_topic(
 pub async fn get_topic(
     State(state): State<AppState>,
     TopicPath(name): TopicPath,
-    query: Query,
+    _: NoQuery,
 ) -> Result<Response, Problem> {
-    query.none()?;
     answer_with_topic(&state, &name, |error| error).await
 }
 
@@ -208,7 +204,7 @@ pub async fn get_topic(
 /// One with nothing in it but retained acknowledged messages, or any with `force`.
 #[utoipa::path(
     delete, path = "/topics/{topic}", operation_id = "deleteTopic", tag = "topics",
-    params(super::extract::TopicParams, DeleteParams),
+    params(super::extract::TopicPath, DeleteParams),
     responses(
         (status = 204, description = "The topic is gone"),
         TopicProblems, CommonProblems, DeleteTopicProblems, RedisProblems,
@@ -217,9 +213,8 @@ pub async fn get_topic(
 pub async fn delete_topic(
     State(state): State<AppState>,
     PublicTopic(name): PublicTopic,
-    query: Query,
+    Query(DeleteParams { force }): Query<DeleteParams>,
 ) -> Result<StatusCode, Problem> {
-    let force = read_force(&query)?;
     state.store.delete_topic(&name, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -235,14 +230,14 @@ pub async fn delete_topic(
         CommonProblems, RedisProblems,
     ),
 )]
-pub async fn list_topics(State(state): State<AppState>, query: Query) -> Result<Response, Problem> {
-    let mut fields = query.fields();
-    let prefix = fields.string("prefix", 0..=128).unwrap_or_default();
-    let limit = fields.integer("limit", 1..=MAX_PAGE).unwrap_or(DEFAULT_PAGE) as usize;
-    let list = TopicsCursor(&prefix);
-    let after = read_cursor(&mut fields, |cursor| list.open(cursor));
-    fields.finish()?;
-    let mut names = state.store.topic_names(&prefix, after.as_deref(), limit + 1).await?;
+pub async fn list_topics(
+    State(state): State<AppState>,
+    Query(ListTopicsParams { prefix, limit, cursor }): Query<ListTopicsParams>,
+) -> Result<Response, Problem> {
+    let (prefix, limit) = (prefix.as_deref().unwrap_or_default(), limit.get() as usize);
+    let list = TopicsCursor(prefix);
+    let after = open_cursor(cursor, |cursor| list.open(cursor))?;
+    let mut names = state.store.topic_names(prefix, after.as_deref(), limit + 1).await?;
     let more = names.len() > limit;
     names.truncate(limit);
     let next_cursor = names.last().filter(|_| more).map(|last| list.seal(last));

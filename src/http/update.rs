@@ -2,69 +2,60 @@
 
 use super::{
     AppState,
-    backoff::{BackoffRequest, read_backoff},
-    callback_fields::{CallbackRequest, read_new_callback, refuse_own_headers},
-    extract::{IdPath, Payload, Query},
-    fields::Fields,
+    callback_fields::CallbackRequest,
+    extract::{IdPath, JsonBody, NoQuery},
+    input::{Changes, DurationMs, Resettable, request},
     message::Message,
-    message_fields::{
-        read_content, read_due, read_headers, read_max_attempts, read_priority, read_ttl,
-    },
+    message_fields::{ContentFields, DueFields, PolicyFields, refuse_own_headers},
     problem::{
         BodyProblems, CommonProblems, MessageProblems, Problem, RedisProblems, UpdateProblems,
     },
 };
-use crate::store::{MessageUpdate, Which};
+use crate::{
+    model::{Backoff, Callback},
+    store::{MessageUpdate, Which},
+};
 use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use bytes::Bytes;
-use std::collections::BTreeMap;
-use utoipa::ToSchema;
+use serde_json::json;
 
-/// What is to change of a message; what is absent stays. At most one of `payload` and `payload_base64`, and of
-/// `delay_ms` and `deliver_at`.
-#[derive(ToSchema)]
-#[schema(example = json!({"delay_ms": 0, "priority": 9}))]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct UpdateMessageRequest {
-    /// Due this long from now, ms; 0: at once.
-    #[schema(nullable = false, minimum = 0, maximum = 315_360_000_000_i64)]
-    delay_ms: Option<i64>,
-    /// Due at this instant: RFC 3339 with any offset, up to the year 9999. In the past means now.
-    #[schema(nullable = false, format = DateTime)]
-    deliver_at: Option<String>,
-    /// 0…255: among ready messages higher goes first.
-    #[schema(nullable = false, minimum = 0, maximum = 255)]
-    priority: Option<i64>,
-    /// Any JSON value, null included. At most the topic's `max_payload_bytes`.
-    #[schema(value_type = super::openapi::AnyJson, required = false)]
-    payload: Option<()>,
-    /// Bytes in place of `payload`, in standard base64 with padding.
-    #[schema(nullable = false, content_encoding = "base64")]
-    payload_base64: Option<String>,
-    /// Media type of the bytes; only with `payload_base64`.
-    #[schema(nullable = false, max_length = 255)]
-    content_type: Option<String>,
-    /// New headers in place of all that it had. `***` as the value of a secret one keeps what is stored, as long as the
-    /// message goes to the same origin.
-    #[schema(nullable = false)]
-    headers: Option<BTreeMap<String, String>>,
-    /// Never granted later than this after it fell due, ms; null: the topic's.
-    #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
-    ttl_ms: Option<i64>,
-    /// Grants that count before it is dead; null: the topic's.
-    #[schema(minimum = 1, maximum = 1000)]
-    max_attempts: Option<i64>,
-    /// How long it waits after a failure; null: the topic's.
-    #[schema(value_type = Option<BackoffRequest>)]
-    backoff: Option<()>,
-    /// Where dueq sends it, only in a pushed topic; null: the topic's `push.url`. Another origin needs the values of the
-    /// message's secret headers anew.
-    #[schema(value_type = Option<CallbackRequest>)]
-    callback: Option<()>,
+request! {
+    /// What is to change of a message; what is absent stays. At most one of `payload` and `payload_base64`, and of
+    /// `delay_ms` and `deliver_at`. Headers replace all that the message had. With null, `ttl_ms`, `max_attempts`, `backoff`
+    /// and `callback` are the topic's again.
+    #[example = json!({"delay_ms": 0, "priority": 9})]
+    pub struct UpdateMessageRequest {
+        pub content: Changes<ContentFields>,
+        pub due: Changes<DueFields>,
+        pub policy: Changes<PolicyFields>,
+        /// Where dueq sends the message, only in a pushed topic. Another origin needs the values of the message's secret
+        /// headers anew.
+        pub callback: Resettable<CallbackRequest>,
+    }
+    check(fields) {
+        if matches!(callback, None | Some(Resettable(Some(Some(_))))) {
+            let headers = content.as_ref().and_then(|content| content.headers.as_ref());
+            refuse_own_headers(fields, headers, "");
+        }
+    }
+}
+
+impl UpdateMessageRequest {
+    pub(super) fn into_update(self) -> MessageUpdate {
+        let (mut content, policy) = (self.content.0, self.policy.0);
+        MessageUpdate {
+            due: self.due.due(),
+            priority: policy.priority.map(|priority| priority.get() as u8),
+            content: content.take_content(),
+            headers: content.headers.map(|headers| headers.0),
+            callback: self.callback.map(Callback::from),
+            ttl_ms: policy.life.0.ttl_ms.map(DurationMs::millis),
+            max_attempts: policy.life.0.max_attempts.map(|attempts| attempts.get() as u16),
+            backoff: content.backoff.map(Backoff::from),
+        }
+    }
 }
 
 /// Change a message.
@@ -73,7 +64,7 @@ pub struct UpdateMessageRequest {
 /// or content. A dead one takes all but a due time, for its redrive.
 #[utoipa::path(
     patch, path = "/messages/{id}", operation_id = "updateMessage", tag = "messages",
-    params(("id" = String, Path, format = Uuid, description = "Id of the message, a UUID")),
+    params(super::extract::IdPath),
     request_body(content = UpdateMessageRequest, description = "What is to change"),
     responses(
         (status = 200, description = "The message as it is now", body = Message),
@@ -83,71 +74,40 @@ pub struct UpdateMessageRequest {
 pub async fn update_message(
     State(state): State<AppState>,
     IdPath(id): IdPath,
-    query: Query,
-    payload: Payload,
+    _: NoQuery,
+    JsonBody(request, _): JsonBody<UpdateMessageRequest>,
 ) -> Result<Response, Problem> {
-    update(&state, Which::Id(id), &query, &payload).await
+    update(&state, Which::Id(id), request).await
 }
 
 /// Changes the message that `which` names.
 pub(super) async fn update(
     state: &AppState,
     which: Which,
-    query: &Query,
-    payload: &Payload,
+    request: UpdateMessageRequest,
 ) -> Result<Response, Problem> {
-    query.none()?;
-    let mut fields = payload.json()?;
-    let update = read_update(&mut fields, &payload.bytes);
-    fields.finish()?;
+    let update = request.into_update();
     let url = update.callback.as_ref().and_then(|callback| Some(&callback.as_ref()?.url));
     state.check_url(url, || "callback.url".to_owned())?;
     let (topic, found) = state.store.update(&which, update).await?;
     Ok(super::json(&Message::whole(&topic, &found)?).into_response())
 }
 
-/// Reads what is to change.
-pub(super) fn read_update(fields: &mut Fields<'_>, body: &Bytes) -> MessageUpdate {
-    fields.no_nulls(&[
-        "delay_ms",
-        "deliver_at",
-        "priority",
-        "payload_base64",
-        "content_type",
-        "headers",
-    ]);
-    let callback = fields.or_null("callback", read_new_callback);
-    let headers = read_headers(fields);
-    if let (Some(Some(_)), Some(headers)) = (&callback, &headers) {
-        refuse_own_headers(fields, headers);
-    }
-    MessageUpdate {
-        callback,
-        due: read_due(fields),
-        priority: read_priority(fields),
-        content: read_content(fields, body),
-        headers,
-        ttl_ms: fields.or_null("ttl_ms", read_ttl),
-        max_attempts: fields.or_null("max_attempts", read_max_attempts),
-        backoff: fields.or_null("backoff", read_backoff),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::input::Fields, *};
     use crate::{
         model::{Backoff, Content},
         store::Due,
     };
+    use bytes::Bytes;
+    use std::collections::BTreeMap;
 
     fn read(text: &'static str) -> Result<MessageUpdate, Vec<String>> {
         let body = Bytes::from_static(text.as_bytes());
-        let mut fields = Fields::of_json(&body).unwrap();
-        let update = read_update(&mut fields, &body);
+        let request = Fields::of_json(&body).unwrap().read::<UpdateMessageRequest>();
         let named = |problem: Problem| problem.body("").errors.into_iter().map(|e| e.field);
-        fields.finish().map_err(|problem| named(problem).collect::<Vec<_>>())?;
-        Ok(update)
+        request.map(UpdateMessageRequest::into_update).map_err(|problem| named(problem).collect())
     }
 
     #[test]

@@ -35,8 +35,10 @@ impl Due {
     }
 }
 
-/// What a publish does when its key is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What a publish does when a live message has its key. `return`: the message that has it answers, with `duplicate` true.
+/// `reject`: the publish is refused (409 `duplicate_key`). `replace`: a delayed or ready message gets the new content,
+/// options and due time in place and keeps its id; a leased one is left alone (409 `message_leased`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDuplicate {
     /// The message that has it answers.
@@ -48,8 +50,9 @@ pub enum OnDuplicate {
     Replace,
 }
 
-/// How long a message holds its key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How long a message holds its key. `done`: until it is acked, dead, expired, deleted or purged. `granted`: until its
+/// first grant, so that what comes while its handler runs is not lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyUntil {
     /// Until it is acked, dead, expired, deleted or purged.

@@ -1,6 +1,6 @@
 //! Whatever name the document allows in a path is a name that dueq takes.
 
-use crate::http::extract::{ScheduleParams, TopicParams};
+use crate::http::extract::{SchedulePath, TopicPath};
 use crate::model::fuzz::cases;
 use crate::model::{ScheduleName, TopicName};
 use proptest::{prelude::*, string::string_regex};
@@ -25,7 +25,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn a_name_that_fits_is_taken(topic in fitting::<TopicParams>(), schedule in fitting::<ScheduleParams>()) {
+    fn a_name_that_fits_is_taken(topic in fitting::<TopicPath>(), schedule in fitting::<SchedulePath>()) {
         prop_assert!(TopicName::parse(&topic).is_ok(), "{topic}");
         prop_assert!(ScheduleName::parse(&schedule).is_ok(), "{schedule}");
     }

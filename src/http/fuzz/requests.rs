@@ -5,21 +5,25 @@ use super::{
     by_the_book, object, read,
 };
 use crate::http::{
-    callbacks,
-    fields::Fields,
+    batch::PublishBatchRequest,
+    callbacks::ScheduleCallbackRequest,
     fingerprint::fingerprint,
-    hold::{read_lease_ms, read_nack},
-    lease::{Asked, read_ack},
-    lease_topics::read_topics,
-    message_fields::{read_idempotency_header, read_message, read_raw_message},
-    update::read_update,
+    hold::NackFields,
+    input::{Batch, Fields, Flat, LeaseMs, MediaType, request},
+    lease::LeaseAck,
+    lease_topics::LeaseFromTopicsRequest,
+    list_messages::ListMessagesParams,
+    message_fields::take_idempotency_header,
+    publish::{PublishRawParams, PublishRequest},
+    topic_actions::PurgeRequest,
+    update::UpdateMessageRequest,
 };
 use crate::model::fuzz::{cases, spoilt, text};
 use crate::model::{
-    Body, Content, LEASE_CAP_MS, MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_TOPICS_LIMIT,
-    MIN_LEASE_MS, TOKEN_MAX_CHARS,
+    Body, Content, LEASE_CAP_MS, MAX_DELAY_MS, MAX_KEY_CHARS, MAX_TOPICS_LIMIT, MIN_LEASE_MS,
+    TOKEN_MAX_CHARS,
 };
-use crate::store::{Due, NackKind, NewMessage};
+use crate::store::{self, Due, NackKind, NewMessage};
 use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -48,6 +52,24 @@ const HOLD: &[Known] = &[
 ];
 
 const CALL: &[Known] = &[("url", URLS), ("method", METHODS), ("timeout_ms", TIMEOUTS)];
+
+request! {
+    /// All that the holder of a lease can say.
+    pub struct Holder {
+        pub ack: Flat<LeaseAck>,
+        pub nack: Flat<NackFields>,
+        /// How long it wants the lease.
+        pub lease_ms: LeaseMs,
+    }
+}
+
+request! {
+    /// Several of them.
+    pub struct Holders {
+        /// The holders.
+        pub messages: Batch<Holder>,
+    }
+}
 
 /// What a message that was taken must keep: its body as it will be stored, its options within the contract's bounds.
 fn sound(message: &NewMessage, sent: &[u8]) -> Result<(), TestCaseError> {
@@ -80,9 +102,10 @@ proptest! {
         let header = key.and_then(|key| HeaderValue::from_str(&key).ok());
         let mut headers = HeaderMap::new();
         header.into_iter().for_each(|value| drop(headers.insert("idempotency-key", value)));
-        let message = read(&body, |fields, bytes| {
-            let key = read_idempotency_header(fields, &headers);
-            read_message(fields, bytes, key)
+        let body_bytes = Bytes::copy_from_slice(&body);
+        let message = Fields::of_json(&body_bytes).and_then(|mut fields| {
+            take_idempotency_header(&mut fields, &headers);
+            fields.read().map(PublishRequest::into_message)
         });
         match message {
             Ok(message) => {
@@ -95,7 +118,7 @@ proptest! {
 
     #[test]
     fn a_callback_is_refused_or_is_a_message_with_a_url(body in body(CALL, MESSAGE)) {
-        match read(&body, |fields, bytes| callbacks::read(fields, bytes, None)) {
+        match read(&body).map(ScheduleCallbackRequest::into_message) {
             Ok(message) => {
                 prop_assert!(message.body.callback.is_some());
                 sound(&message, &body)?;
@@ -115,9 +138,9 @@ proptest! {
         if spoils {
             body.splice(1..1, junk);
         }
-        let read_one = |bytes: &Bytes, fields: &mut Fields<'_>| Some(read_message(fields, bytes, None));
-        match read(&body, |fields, bytes| fields.batch(|fields| read_one(bytes, fields))) {
-            Ok(messages) => {
+        match read::<PublishBatchRequest>(&body) {
+            Ok(PublishBatchRequest { messages }) => {
+                let messages: Vec<_> = messages.0.into_iter().map(PublishRequest::into_message).collect();
                 prop_assert_eq!(messages.len(), items.len());
                 messages.iter().try_for_each(|message| sound(message, &body))?;
             }
@@ -127,7 +150,7 @@ proptest! {
 
     #[test]
     fn an_update_is_refused_or_is_within_bounds(body in body(&[], MESSAGE)) {
-        match read(&body, read_update) {
+        match read(&body).map(UpdateMessageRequest::into_update) {
             Ok(update) => {
                 if let Some(content) = update.content {
                     let message = Body::new(content, update.headers.unwrap_or_default());
@@ -140,26 +163,20 @@ proptest! {
 
     #[test]
     fn a_lease_request_is_refused_or_is_within_bounds(body in body(&[TOPICS], LEASE)) {
-        let asked = read(&body, |fields, _| {
-            let topics = read_topics(fields);
-            Asked::read(fields);
-            topics
-        });
-        match asked {
-            Ok(topics) => prop_assert!((1..=MAX_TOPICS_LIMIT).contains(&topics.len())),
+        match read::<LeaseFromTopicsRequest>(&body) {
+            Ok(asked) => prop_assert!((1..=MAX_TOPICS_LIMIT).contains(&asked.topics.0.len())),
             Err(problem) => by_the_book(problem)?,
         }
     }
 
     #[test]
     fn what_a_holder_says_is_refused_or_is_within_bounds(body in body(HOLDER, HOLD)) {
-        let held = read(&body, |fields, _| (read_ack(fields), read_nack(fields), read_lease_ms(fields)));
-        match held {
-            Ok((holder, nack, lease_ms)) => {
-                let (_, token) = holder.unwrap();
-                prop_assert!((1..=TOKEN_MAX_CHARS).contains(&token.chars().count()));
+        match read::<Holder>(&body) {
+            Ok(Holder { ack, nack, lease_ms }) => {
+                let nack = store::NackRequest::from(nack.0);
+                prop_assert!((1..=TOKEN_MAX_CHARS).contains(&ack.lease_token.chars().count()));
                 prop_assert!(nack.kind != NackKind::Dead || nack.delay_ms.is_none());
-                prop_assert!((MIN_LEASE_MS..=LEASE_CAP_MS).contains(&lease_ms.unwrap()));
+                prop_assert!((MIN_LEASE_MS..=LEASE_CAP_MS).contains(&lease_ms.get()));
             }
             Err(problem) => by_the_book(problem)?,
         }
@@ -168,14 +185,8 @@ proptest! {
     #[test]
     fn batches_of_holders_are_refused_or_whole(items in vec(object(HOLDER, HOLD), 0..5)) {
         let body = format!("{{\"messages\":[{}]}}", items.join(","));
-        let batch = read(body.as_bytes(), |fields, _| {
-            fields.batch(|fields| {
-                let (holder, _, lease_ms) = (read_ack(fields), read_nack(fields), read_lease_ms(fields));
-                holder.zip(lease_ms)
-            })
-        });
-        match batch {
-            Ok(holders) => prop_assert_eq!(holders.len(), items.len()),
+        match read::<Holders>(body.as_bytes()) {
+            Ok(holders) => prop_assert_eq!(holders.messages.0.len(), items.len()),
             Err(problem) => by_the_book(problem)?,
         }
     }
@@ -189,24 +200,20 @@ proptest! {
             "bucket_ms=1&buckets=1000&prefix=%ff&max_messages=7",
         ])),
     ) {
-        let pairs: Vec<(String, String)> = form_urlencoded::parse(&query).into_owned().collect();
-        let mut fields = Fields::of_query(&pairs);
-        let content = Content::Json(Bytes::from_static(b"null"));
-        let message = read_raw_message(&mut fields, content, None);
-        match fields.finish() {
-            Ok(()) => sound(&message, b"null")?,
+        let pairs: Vec<_> = form_urlencoded::parse(&query).collect();
+        match Fields::of_query(&pairs).read::<PublishRawParams>() {
+            Ok(params) => {
+                let media_type = MediaType::parse("text/plain").unwrap();
+                sound(&params.into_message(Bytes::from_static(b"x"), media_type), b"x")?;
+            }
             Err(problem) => by_the_book(problem)?,
         }
-        let mut fields = Fields::of_query(&pairs);
-        let limit = fields.integer("limit", 1..=MAX_MESSAGES_LIMIT);
-        prop_assert!(limit.is_none_or(|limit| (1..=MAX_MESSAGES_LIMIT).contains(&limit)));
-        fields.boolean("payload");
-        fields.raw("cursor");
-        fields.choices::<u8>("states", &[("dead", 1)]);
-        fields.string_map("key");
-        fields.number("ttl_ms", 0.0..=1.0);
-        if let Err(problem) = fields.finish() {
-            by_the_book(problem)?;
+        for problem in [
+            Fields::of_query(&pairs).read::<ListMessagesParams>().err(),
+            Fields::of_query(&pairs).read::<PurgeRequest>().err(),
+            Fields::of_query(&pairs).read::<PublishRequest>().err(),
+        ] {
+            problem.map_or(Ok(()), by_the_book)?;
         }
     }
 }

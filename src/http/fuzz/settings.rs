@@ -5,12 +5,16 @@ use super::{
     object, read,
 };
 use crate::http::{
-    fields::Fields, fingerprint::fingerprint, schedule_fields::read_schedule,
-    topic_config::TopicConfig, topic_settings::read_changes,
+    fingerprint::fingerprint,
+    input::Fields,
+    schedule_fields::PutScheduleRequest,
+    topic_config::TopicConfig,
+    topic_settings::{TopicFields, read_of_topic},
 };
 use crate::model::fuzz::{cases, fewer_cases, now, spoilt};
 use crate::model::{Body, Content, MessageId, TopicName, TopicSettings};
 use crate::store::{Due, MessageOptions, NewMessage};
+use bytes::Bytes;
 use proptest::{prelude::*, sample::select};
 
 const PUSHES: &[Known] = &[
@@ -86,7 +90,9 @@ fn put(
     stored: Option<&TopicSettings>,
 ) -> Result<Option<TopicSettings>, TestCaseError> {
     let topic = TopicName::parse("orders").unwrap();
-    match read(body, |fields, _| read_changes(fields, &topic)) {
+    let body = Bytes::copy_from_slice(body);
+    let read = Fields::of_json(&body);
+    match read.and_then(|fields| read_of_topic::<TopicFields>(fields, &topic)) {
         Ok(changes) => {
             let default = TopicSettings::default();
             Ok(changes.onto(&default, stored, &default).ok())
@@ -110,8 +116,7 @@ proptest! {
     #[test]
     fn a_change_of_nothing_changes_nothing(body in config()) {
         let Some(settings) = put(&body, None)? else { return Ok(()) };
-        let topic = TopicName::parse("orders").unwrap();
-        let changes = read_changes(&mut Fields::none(), &topic);
+        let changes = Fields::none().read::<TopicFields>().unwrap();
         prop_assert_eq!(changes.onto(&settings, Some(&settings), &settings), Ok(settings));
     }
 }
@@ -122,9 +127,8 @@ proptest! {
     #[test]
     fn a_schedule_is_refused_with_a_reason_or_ticks(body in schedule(), now in now()) {
         // Where nothing was refused there is a schedule.
-        match read(&body, |fields, bytes| read_schedule(fields, bytes, now)) {
+        match read::<PutScheduleRequest>(&body).and_then(|request| request.into_spec(now)) {
             Ok(spec) => {
-                let spec = spec.unwrap();
                 prop_assert!(spec.timing.next_after(now).is_some_and(|next| next > now));
                 let body = spec.message.body;
                 prop_assert_eq!(Body::decode(body.encode()).unwrap(), body);

@@ -1,11 +1,11 @@
-//! What the routes' attributes cannot say of the document: bodies that may be left out, what a key is, by which codes each
-//! operation refuses. And what they say in a form that generators of clients make little of.
+//! What the routes' attributes cannot say of the document: bodies that may be left out, what a key is, what each code of
+//! an operation means. And what they say in a form that generators of clients make little of.
 
-use crate::http::problem::CODES;
+use crate::http::problem::Code;
 use utoipa::openapi::{
-    OpenApi, Ref, RefOr, Required, Response, Schema,
+    ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder, Schema,
     path::{Operation, PathItem},
-    schema::{AdditionalProperties, Object},
+    schema::Object,
     security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
 };
 
@@ -29,12 +29,6 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
             }
             unwrap_lines(&mut object.description);
             object.properties.values_mut().for_each(describe_property);
-            // Only what is sent to dueq is closed to more fields.
-            if object.additional_properties.as_deref()
-                == Some(&AdditionalProperties::FreeForm(false))
-            {
-                object.properties.values_mut().for_each(tell_default);
-            }
         }
     }
     let bearer = HttpBuilder::new()
@@ -52,16 +46,27 @@ fn operations_of(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
         .flatten()
 }
 
-/// Adds the codes by which the operation refuses to its description, which is all that most generators keep of them.
+/// Joins the codes of the operation to one response for each status, and names them in its description, which is all that
+/// most generators keep of them.
 fn describe(operation: &mut Operation) {
+    let responses = &mut operation.responses.responses;
+    let named = |code: &&Code| responses.remove(&code.key()).is_some();
+    let codes: Vec<Code> = Code::ALL.iter().filter(named).copied().collect();
     let mut refusals = Vec::new();
-    for (status, response) in &operation.responses.responses {
-        if let RefOr::T(Response { description, .. }) = response {
-            let codes: Vec<_> = codes_in(description).map(|code| format!("`{code}`")).collect();
-            if !codes.is_empty() {
-                refusals.push(format!("{status} {}", codes.join(", ")));
-            }
+    for of_status in codes.chunk_by(|a, b| a.status() == b.status()) {
+        let status = of_status[0].status().as_str().to_owned();
+        let own: Vec<_> = of_status.iter().copied().filter(|code| !code.is_general()).collect();
+        if !own.is_empty() {
+            refusals.push(format!("{status} {}", words(&own)));
         }
+        let alike = of_status.chunk_by(|a, b| a.meaning() == b.meaning());
+        let meanings = alike.map(|codes| format!("{}: {}", words(codes), codes[0].meaning()));
+        let description = meanings.collect::<Vec<_>>().join("; ");
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let response = ResponseBuilder::new()
+            .description(description)
+            .content("application/problem+json", content);
+        responses.insert(status, response.build().into());
     }
     unwrap_lines(&mut operation.description);
     if !refusals.is_empty() {
@@ -76,10 +81,9 @@ fn describe(operation: &mut Operation) {
     }
 }
 
-/// The codes that a description names, in its order, but those that any request may meet.
-fn codes_in(description: &str) -> impl Iterator<Item = &str> {
-    let known = |word: &&str| CODES.iter().any(|codes| codes.own.contains(word));
-    description.split('`').skip(1).step_by(2).filter(known)
+/// The codes as a text has them.
+fn words(codes: &[Code]) -> String {
+    codes.iter().map(|code| format!("`{}`", code.word())).collect::<Vec<_>>().join(", ")
 }
 
 /// Lists the known codes where a program looks for them.
@@ -87,11 +91,9 @@ fn name_codes(problem: &mut Object) {
     let Some(RefOr::T(Schema::Object(code))) = problem.properties.get_mut("code") else { return };
     let description = code.description.get_or_insert_default();
     *description += " Known ones:";
-    for (i, of_status) in CODES.iter().enumerate() {
-        let codes: Vec<_> = of_status.all().map(|code| format!("`{code}`")).collect();
-        let end = if i + 1 == CODES.len() { "." } else { ";" };
-        *description += &format!(" {} {}{end}", of_status.status, codes.join(", "));
-    }
+    let by_status = Code::ALL.chunk_by(|a, b| a.status() == b.status());
+    let known = by_status.map(|codes| format!(" {} {}", codes[0].status().as_str(), words(codes)));
+    *description += &(known.collect::<Vec<_>>().join(";") + ".");
 }
 
 /// Puts the description of what may be null where other descriptions are: beside the choice, not in it.
@@ -107,21 +109,6 @@ fn describe_property(property: &mut RefOr<Schema>) {
         RefOr::T(Schema::Object(object)) => unwrap_lines(&mut object.description),
         RefOr::T(Schema::Array(array)) => unwrap_lines(&mut array.description),
         RefOr::T(_) => {}
-    }
-}
-
-/// Says in words what dueq takes a field of a request for that is left out. Told as `default`, generators make clients that
-/// always send it, or make it a field that must be given.
-fn tell_default(property: &mut RefOr<Schema>) {
-    let (default, description) = match property {
-        RefOr::T(Schema::Object(object)) => (object.default.take(), &mut object.description),
-        RefOr::T(Schema::OneOf(choice)) => (choice.default.take(), &mut choice.description),
-        _ => return,
-    };
-    if let Some(default) = default {
-        let value =
-            default.as_str().map_or_else(|| default.to_string(), |text| format!("`{text}`"));
-        *description.get_or_insert_default() += &format!(" Default: {value}.");
     }
 }
 

@@ -1,143 +1,185 @@
-//! Every `code` that a problem may have, by its status: what the document names, so that clients know what to look for.
+//! Every `code` that a problem may have: its status and its meaning. Operations name theirs (`problems!`), and the
+//! document is made from that.
 
-/// The codes of one status. A client bears one that is not among them: more may come.
-pub(in crate::http) struct Codes {
-    pub status: u16,
-    /// Those that hardly any operation lacks: they say something of the request as such, or of who sent it.
-    pub general: &'static [&'static str],
-    /// Those that say something of what was asked for.
-    pub own: &'static [&'static str],
-}
+use axum::http::StatusCode;
+use std::collections::BTreeMap;
+use utoipa::openapi::{RefOr, Response};
 
-impl Codes {
-    /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = &'static str> {
-        self.general.iter().chain(self.own).copied()
-    }
-}
+macro_rules! codes {
+    ($($status:literal $kind:ident $($Code:ident $word:literal)* : $meaning:literal;)*) => {
+        /// What a program can go by where a request is refused or fails.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Code {
+            $($(#[doc = $meaning] $Code,)*)*
+        }
 
-const fn codes(
-    status: u16,
-    general: &'static [&'static str],
-    own: &'static [&'static str],
-) -> Codes {
-    Codes { status, general, own }
-}
+        impl Code {
+            /// All of them, by status.
+            pub const ALL: &[Self] = &[$($(Self::$Code,)*)*];
 
-/// Every code, by status.
-pub(in crate::http) const CODES: &[Codes] = &[
-    codes(
-        400,
-        &[
-            "malformed_path",
-            "malformed_body",
-            "malformed_json",
-            "invalid_message_id",
-            "invalid_topic_name",
-            "invalid_schedule_name",
-            "invalid_key",
-        ],
-        &[],
-    ),
-    codes(401, &["unauthorized"], &[]),
-    codes(403, &["host_not_allowed"], &["topic_reserved"]),
-    codes(
-        404,
-        &[],
-        &["route_not_found", "message_not_found", "topic_not_found", "schedule_not_found"],
-    ),
-    codes(405, &["method_not_allowed"], &[]),
-    codes(408, &["request_timeout"], &[]),
-    codes(
-        409,
-        &[],
-        &[
-            "lease_lost",
-            "duplicate_key",
-            "message_leased",
-            "message_dead",
-            "message_not_dead",
-            "message_acked",
-            "topic_is_pushed",
-            "topic_not_empty",
-        ],
-    ),
-    codes(412, &[], &["revision_mismatch"]),
-    codes(413, &["body_too_large"], &["payload_too_large"]),
-    codes(414, &["uri_too_long"], &[]),
-    codes(415, &["unsupported_media_type"], &[]),
-    codes(
-        422,
-        &["invalid_input"],
-        &[
-            "idempotency_key_reused",
-            "callback_url_missing",
-            "callback_address_refused",
-            "topic_not_pushed",
-            "secret_required",
-        ],
-    ),
-    codes(429, &[], &["topic_full"]),
-    codes(431, &["headers_too_large"], &[]),
-    codes(500, &["internal"], &[]),
-    codes(503, &[], &["redis_unavailable", "outcome_unknown", "overloaded", "not_ready"]),
-    codes(507, &[], &["topics_exhausted"]),
-];
+            /// The stable word.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $($(Self::$Code => $word,)*)*
+                }
+            }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::{collections::BTreeSet, fs, path::Path};
+            /// The status that comes with it.
+            pub fn status(self) -> StatusCode {
+                let status = match self {
+                    $($(Self::$Code => $status,)*)*
+                };
+                StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            }
 
-    /// What stands before a code where it is given to a problem, spaces apart.
-    const BEFORE: [&str; 6] = [
-        "malformed(",
-        ".named(",
-        "Problem::new(status,",
-        "NOT_FOUND=>(",
-        "METHOD_NOT_ALLOWED=>{(",
-        "INTERNAL_SERVER_ERROR=>(",
-    ];
+            /// What it means, for the document.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $($(Self::$Code => $meaning,)*)*
+                }
+            }
 
-    /// The codes that this file of Rust gives to problems.
-    fn codes_given(text: &str, found: &mut BTreeSet<String>) {
-        let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-        let parts: Vec<_> = text.split('"').collect();
-        for (before, word) in parts.iter().zip(&parts[1..]) {
-            let status = before.rsplit_once("StatusCode::").and_then(|(_, s)| s.strip_suffix(','));
-            let after_status =
-                status.is_some_and(|s| s.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'));
-            let is_word = word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-            if is_word && (after_status || BEFORE.iter().any(|end| before.ends_with(end))) {
-                found.insert((*word).to_owned());
+            /// Does it say something of the request as such, or of who sent it, so that hardly any operation lacks it?
+            pub fn is_general(self) -> bool {
+                let kind = match self {
+                    $($(Self::$Code => stringify!($kind),)*)*
+                };
+                kind == "general"
             }
         }
-    }
+    };
+}
 
-    fn walk(dir: &Path, found: &mut BTreeSet<String>) {
-        for entry in fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                walk(&path, found);
-            } else if path.file_name().is_some_and(|name| name != "codes.rs") {
-                codes_given(&fs::read_to_string(&path).unwrap(), found);
+codes! {
+    400 general
+        MalformedPath "malformed_path"
+        InvalidMessageId "invalid_message_id"
+        InvalidTopicName "invalid_topic_name"
+        InvalidScheduleName "invalid_schedule_name"
+        InvalidKey "invalid_key": "the path cannot be parsed";
+    400 general
+        MalformedBody "malformed_body"
+        MalformedJson "malformed_json": "the body cannot be parsed";
+    400 own Refused "refused": "the request was refused";
+    401 general Unauthorized "unauthorized": "dueq has API keys, and the request has none of them";
+    403 general HostNotAllowed "host_not_allowed":
+        "dueq has no API keys, and Host or Origin is neither loopback nor allowed";
+    403 own TopicReserved "topic_reserved": "the topic is dueq's own";
+    404 own RouteNotFound "route_not_found": "there is no such route";
+    404 own MessageNotFound "message_not_found": "there is no such message";
+    404 own TopicNotFound "topic_not_found": "there is no such topic";
+    404 own ScheduleNotFound "schedule_not_found": "there is no such schedule";
+    405 general MethodNotAllowed "method_not_allowed": "the route does not take this method";
+    408 general RequestTimeout "request_timeout": "the body was not sent in time";
+    409 own LeaseLost "lease_lost": "the token is stale, expired or forged; nothing changed";
+    409 own DuplicateKey "duplicate_key": "another live message has the key";
+    409 own MessageLeased "message_leased": "the message is leased, so it cannot be changed, replaced or deleted";
+    409 own MessageDead "message_dead": "the message is dead and has no due time";
+    409 own MessageNotDead "message_not_dead": "the message is not dead";
+    409 own MessageAcked "message_acked": "the message was acknowledged and is only kept to be looked at";
+    409 own TopicIsPushed "topic_is_pushed": "dueq sends the topic's messages itself, so nobody can lease them";
+    409 own TopicNotEmpty "topic_not_empty": "there are messages in the topic";
+    412 own RevisionMismatch "revision_mismatch":
+        "the topic has none of the revisions of If-Match, or there is no such topic";
+    413 general BodyTooLarge "body_too_large": "the body is larger than the server takes";
+    413 own PayloadTooLarge "payload_too_large": "the payload is larger than the topic's `max_payload_bytes`";
+    414 general UriTooLong "uri_too_long": "the URI is longer than 8 KiB";
+    415 general UnsupportedMediaType "unsupported_media_type":
+        "the body's media type is not the one wanted here, or none is given";
+    422 general InvalidInput "invalid_input":
+        "an unknown or repeated field or query parameter, or a value that is not allowed";
+    422 own IdempotencyKeyReused "idempotency_key_reused": "the idempotency key came with another message before";
+    422 own CallbackUrlMissing "callback_url_missing": "neither the message nor its pushed topic has a URL";
+    422 own TopicNotPushed "topic_not_pushed": "the message has a callback, but the topic is not pushed";
+    422 own CallbackAddressRefused "callback_address_refused": "dueq may not call this address";
+    422 own SecretRequired "secret_required": "a stored secret belongs to another origin or topic, so send the value itself";
+    429 own TopicFull "topic_full": "the topic holds as many messages as it may";
+    431 general HeadersTooLarge "headers_too_large": "a hundred headers or more, or more than 16 KiB of them";
+    500 general Internal "internal": "a defect of dueq; logged with the request's id";
+    503 own RedisUnavailable "redis_unavailable": "nothing happened";
+    503 own OutcomeUnknown "outcome_unknown": "it may have happened";
+    503 own Overloaded "overloaded":
+        "requests and answers in flight take all the memory that they may, and nothing happened";
+    503 own NotReady "not_ready": "the server cannot serve, for the reason in `detail`";
+    507 own TopicsExhausted "topics_exhausted": "no more topics can be made in this Redis";
+}
+
+impl Code {
+    /// Under which an operation's response stands until the document is completed: there may be others of its status.
+    pub fn key(self) -> String {
+        format!("{} {}", self.status().as_u16(), self.word())
+    }
+}
+
+/// The responses of operations that can answer with these codes.
+fn responses(codes: &[Code]) -> BTreeMap<String, RefOr<Response>> {
+    codes.iter().map(|code| (code.key(), Response::default().into())).collect()
+}
+
+/// Names the codes that operations can answer with, in groups that their `responses` list.
+macro_rules! problems {
+    ($($(#[doc = $doc:expr])* $Name:ident: $($Code:ident),+;)*) => {$(
+        $(#[doc = $doc])*
+        pub struct $Name;
+
+        impl utoipa::IntoResponses for $Name {
+            fn responses() -> std::collections::BTreeMap<
+                String,
+                utoipa::openapi::RefOr<utoipa::openapi::Response>,
+            > {
+                responses(&[$(Code::$Code),+])
             }
         }
-    }
+    )*};
+}
 
-    #[test]
-    fn every_code_of_the_sources_is_here_and_no_other() {
-        let mut found = BTreeSet::new();
-        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http"), &mut found);
-        let here = CODES.iter().flat_map(Codes::all).map(str::to_owned);
-        assert_eq!(found, here.collect());
-    }
-
-    #[test]
-    fn each_code_stands_in_one_place() {
-        let mut seen = BTreeSet::new();
-        for code in CODES.iter().flat_map(Codes::all) {
-            assert!(seen.insert(code), "{code}");
-        }
-    }
+problems! {
+    /// What every route can answer.
+    CommonProblems: MalformedPath, InvalidMessageId, InvalidTopicName, InvalidScheduleName, InvalidKey, Unauthorized,
+        HostNotAllowed, MethodNotAllowed, UriTooLong, InvalidInput, HeadersTooLarge, Internal;
+    /// What routes can answer that ask Redis.
+    RedisProblems: RedisUnavailable, OutcomeUnknown, Overloaded;
+    /// What routes can answer that read a body.
+    BodyProblems: MalformedBody, MalformedJson, RequestTimeout, BodyTooLarge, UnsupportedMediaType;
+    /// What publishing can answer.
+    PublishProblems: TopicReserved, DuplicateKey, MessageLeased, PayloadTooLarge, IdempotencyKeyReused,
+        CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused, TopicFull, TopicsExhausted;
+    /// What publishing many messages at once can answer.
+    PublishBatchProblems: TopicReserved, PayloadTooLarge, CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused,
+        TopicsExhausted;
+    /// What scheduling a callback can answer.
+    CallbackProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackAddressRefused, IdempotencyKeyReused,
+        TopicsExhausted;
+    /// What routes of one message can answer.
+    MessageProblems: MessageNotFound;
+    /// What routes of one message by its key can answer.
+    KeyProblems: TopicNotFound, MessageNotFound;
+    /// What deleting a message can answer.
+    DeleteProblems: MessageLeased;
+    /// What changing a message can answer.
+    UpdateProblems: MessageLeased, MessageDead, MessageAcked, PayloadTooLarge, CallbackUrlMissing, TopicNotPushed,
+        CallbackAddressRefused, SecretRequired;
+    /// What making a dead message live again can answer.
+    RedriveProblems: MessageNotDead, DuplicateKey;
+    /// What leasing can answer of a topic whose messages dueq sends itself.
+    PushedProblems: TopicIsPushed;
+    /// What routes can answer that need a lease.
+    LeaseProblems: MessageNotFound, LeaseLost;
+    /// What routes of one topic can answer.
+    TopicProblems: TopicNotFound;
+    /// What routes can answer that configure a topic.
+    ConfigProblems: TopicReserved, RevisionMismatch, CallbackAddressRefused, SecretRequired;
+    /// What deleting a topic can answer.
+    DeleteTopicProblems: TopicReserved, TopicNotEmpty;
+    /// What making a topic can answer.
+    NewTopicProblems: TopicsExhausted;
+    /// What routes of one schedule can answer.
+    ScheduleProblems: ScheduleNotFound;
+    /// What putting a schedule can answer.
+    ScheduleConfigProblems: PayloadTooLarge, CallbackAddressRefused, SecretRequired;
+    /// What triggering a schedule can answer.
+    TriggerProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackUrlMissing, TopicNotPushed, TopicFull,
+        TopicsExhausted;
+    /// What a server can answer that is not ready.
+    ReadinessProblems: NotReady;
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
 /// Levels of nesting, counted without recursion. Most of a body is in its strings, so these are leapt over.
-pub(super) fn depth(body: &[u8]) -> usize {
+pub fn depth(body: &[u8]) -> usize {
     let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
     while let Some(byte) = body.get(at) {
         at += 1;
@@ -24,7 +24,7 @@ pub(super) fn depth(body: &[u8]) -> usize {
 }
 
 /// The place after the string that begins before `at`.
-pub(super) fn end_of_string(text: &[u8], mut at: usize) -> usize {
+pub fn end_of_string(text: &[u8], mut at: usize) -> usize {
     while let Some(found) = memchr2(b'"', b'\\', text.get(at..).unwrap_or_default()) {
         at += found + 1;
         if text[at - 1] == b'"' {
@@ -37,29 +37,24 @@ pub(super) fn end_of_string(text: &[u8], mut at: usize) -> usize {
 }
 
 /// Fields of an object that are looked at: each is compared with the others, so their number is bounded.
-pub(super) const MAX_FIELDS: usize = 256;
+pub const MAX_FIELDS: usize = 256;
 
 /// An object's fields in order, duplicates kept.
-pub(super) struct Object<'a> {
+pub struct Object<'a> {
     /// The first of them, at most [`MAX_FIELDS`].
     pub fields: Vec<(Cow<'a, str>, &'a RawValue)>,
     /// There are more.
     pub overflows: bool,
 }
 
-/// Items of an array that are looked at.
-const MAX_ITEMS: usize = 1_000;
+/// Items of an array that are looked at: one more than any list may have, so that it is seen to have too many.
+const MAX_ITEMS: usize = 1_001;
 
-/// An array, whose cost does not grow with what was sent.
-pub(super) struct Items<T> {
-    /// The first of them, at most [`MAX_ITEMS`].
-    pub items: Vec<T>,
-    /// There are more.
-    pub overflows: bool,
-}
+/// The first [`MAX_ITEMS`] of an array, whose cost does not grow with what was sent.
+pub struct Items<T>(pub Vec<T>);
 
 /// A string, borrowed where it has no escapes.
-pub(super) struct Text<'a>(pub Cow<'a, str>);
+pub struct Text<'a>(pub Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -102,12 +97,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
                 {
                     items.push(item);
                 }
-                let overflows =
-                    items.len() == MAX_ITEMS && array.next_element::<IgnoredAny>()?.is_some();
-                if overflows {
-                    while array.next_element::<IgnoredAny>()?.is_some() {}
-                }
-                Ok(Items { items, overflows })
+                while array.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Items(items))
             }
         }
         deserializer.deserialize_seq(Array(PhantomData))
@@ -160,12 +151,10 @@ mod tests {
 
     #[test]
     fn an_array_is_kept_up_to_its_bound() {
-        for (count, kept, overflows) in
-            [(0, 0, false), (999, 999, false), (1_000, 1_000, false), (1_003, 1_000, true)]
-        {
+        for (count, kept) in [(0, 0), (1_000, 1_000), (1_001, 1_001), (1_003, 1_001)] {
             let text = format!("[{}]", vec!["7"; count].join(","));
             let array: Items<u8> = serde_json::from_str(&text).unwrap();
-            assert_eq!((array.items.len(), array.overflows), (kept, overflows), "{count}");
+            assert_eq!(array.0.len(), kept, "{count}");
         }
         assert!(serde_json::from_str::<Items<u8>>("{}").is_err());
     }

@@ -1,0 +1,226 @@
+//! The types of fields that hold other values, and how fields may be absent.
+
+use super::{
+    Input, Request, Wrong,
+    describe::{Description, Property, string},
+    fields::{Fields, MAX_ERRORS, Value},
+    wrong,
+};
+use crate::{
+    http::{openapi::AnyJson, problem::FieldError},
+    model::{MAX_HEADERS, MAX_HEADERS_BYTES},
+};
+use axum::http::{HeaderName, HeaderValue};
+use bytes::Bytes;
+use std::{collections::BTreeMap, ops::Deref};
+use utoipa::openapi::{ArrayBuilder, ObjectBuilder, RefOr, Schema, schema::AdditionalProperties};
+
+/// Any JSON value, null included, as a slice of the request's body so that it is not copied; `None` where it is absent.
+#[derive(Clone, Debug)]
+pub struct Payload(pub Option<Bytes>);
+
+impl Input for Payload {
+    fn read(value: Value<'_>) -> Result<Self, Wrong> {
+        match value {
+            Value::Json(raw, body) => Ok(Self(Some(body.slice_ref(raw.get().as_bytes())))),
+            Value::Text(_) => Err(wrong("cannot be given as a query parameter")),
+        }
+    }
+
+    fn take(fields: &mut Fields<'_>, name: &str) -> Option<Self> {
+        match fields.take_any(name) {
+            Some(value) => fields.keep(name, Self::read(value)),
+            None => Some(Self(None)),
+        }
+    }
+
+    fn schema(document: &mut Description) -> RefOr<Schema> {
+        document.component::<AnyJson>()
+    }
+
+    fn describe(property: Property, object: &mut Description) {
+        let schema = Self::schema(object);
+        object.properties.push(Property { schema, ..property });
+    }
+}
+
+/// Headers of a message or a call.
+#[derive(Clone, Debug, Default)]
+pub struct Headers(pub BTreeMap<String, String>);
+
+impl Input for Headers {
+    fn read(value: Value<'_>) -> Result<Self, Wrong> {
+        let mut fields = value.object()?;
+        let mut headers = BTreeMap::new();
+        let mut bytes = 0;
+        let all = fields.take_all();
+        let count = all.len();
+        for (name, value) in all {
+            let reason = match value.text() {
+                None => "must be a string",
+                Some(_) if HeaderName::from_bytes(name.as_bytes()).is_err() => {
+                    "is not a valid HTTP header name"
+                }
+                Some(text) if HeaderValue::from_bytes(text.as_bytes()).is_err() => {
+                    "is not a valid value of an HTTP header"
+                }
+                Some(text) => {
+                    bytes += name.len() + text.len();
+                    headers.insert(name.into_owned(), text.into_owned());
+                    continue;
+                }
+            };
+            fields.refuse(&name, reason);
+        }
+        if count > MAX_HEADERS || bytes > MAX_HEADERS_BYTES {
+            fields.refuse("", "must be at most 32 headers of 8192 bytes together");
+        }
+        fields.close_within(Some(Self(headers)))
+    }
+
+    fn schema(_: &mut Description) -> RefOr<Schema> {
+        let strings = AdditionalProperties::<Schema>::RefOr(string().into());
+        ObjectBuilder::new()
+            .property_names(Some(string()))
+            .additional_properties(Some(strings))
+            .into()
+    }
+}
+
+/// An array of `LOW` to `HIGH` items.
+#[derive(Clone, Debug)]
+pub struct List<T, const LOW: usize, const HIGH: usize>(pub Vec<T>);
+
+impl<T: Input, const LOW: usize, const HIGH: usize> Input for List<T, LOW, HIGH> {
+    fn read(value: Value<'_>) -> Result<Self, Wrong> {
+        let items = T::read_items(value)?;
+        if !(LOW..=HIGH).contains(&items.len()) {
+            return Err(wrong(format!("must have {LOW} to {HIGH} items")));
+        }
+        let mut all = Vec::with_capacity(items.len());
+        let mut errors = Wrong::new();
+        for (i, item) in items.into_iter().enumerate() {
+            match item {
+                Ok(item) => all.push(item),
+                Err(_) if errors.len() >= MAX_ERRORS => {}
+                Err(wrong) => errors.extend(wrong.into_iter().map(|error| FieldError {
+                    field: format!("[{i}]{}", error.field),
+                    reason: error.reason,
+                })),
+            }
+        }
+        if errors.is_empty() { Ok(Self(all)) } else { Err(errors) }
+    }
+
+    fn schema(document: &mut Description) -> RefOr<Schema> {
+        let low = Some(LOW).filter(|low| *low > 0);
+        let items = T::schema(document);
+        ArrayBuilder::new().items(items).min_items(low).max_items(Some(HIGH)).into()
+    }
+}
+
+/// May be left out; null is the same.
+impl<T: Input> Input for Option<T> {
+    fn read(value: Value<'_>) -> Result<Self, Wrong> {
+        T::read(value).map(Some)
+    }
+
+    fn take(fields: &mut Fields<'_>, name: &str) -> Option<Self> {
+        match fields.take_any(name) {
+            None => Some(None),
+            Some(value) if value.is_null() && !fields.are_changes => Some(None),
+            Some(value) => fields.keep(name, value.present().and_then(T::read)).map(Some),
+        }
+    }
+
+    fn schema(document: &mut Description) -> RefOr<Schema> {
+        T::schema(document)
+    }
+
+    fn describe(property: Property, object: &mut Description) {
+        let schema = T::schema(object);
+        object.properties.push(Property { schema, nullable: true, ..property });
+    }
+}
+
+/// May be left out. Null is the same where something is made, and sets it back where something is changed.
+#[derive(Clone, Debug)]
+pub struct Resettable<T>(pub Option<Option<T>>);
+
+impl<T> Resettable<T> {
+    /// The value if there is one.
+    pub fn value(self) -> Option<T> {
+        self.0.flatten()
+    }
+
+    /// The value, or null, by `map`.
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Option<Option<U>> {
+        self.0.map(|value| value.map(map))
+    }
+}
+
+impl<T: Input> Input for Resettable<T> {
+    fn read(value: Value<'_>) -> Result<Self, Wrong> {
+        T::read(value).map(|value| Self(Some(Some(value))))
+    }
+
+    fn take(fields: &mut Fields<'_>, name: &str) -> Option<Self> {
+        match fields.take_any(name) {
+            None => Some(Self(None)),
+            Some(value) if value.is_null() => Some(Self(Some(None))),
+            Some(value) => fields.keep(name, Self::read(value)),
+        }
+    }
+
+    fn schema(document: &mut Description) -> RefOr<Schema> {
+        T::schema(document)
+    }
+
+    fn describe(property: Property, object: &mut Description) {
+        let schema = T::schema(object);
+        object.properties.push(Property { schema, nullable: true, resettable: true, ..property });
+    }
+}
+
+/// The fields of another request, among those of this one.
+#[derive(Clone, Debug)]
+pub struct Flat<T, const CHANGES: bool = false>(pub T);
+
+/// The same as changes: null is refused, or sets back what is [`Resettable`].
+pub type Changes<T> = Flat<T, true>;
+
+impl<T, const CHANGES: bool> Deref for Flat<T, CHANGES> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Request, const CHANGES: bool> Input for Flat<T, CHANGES> {
+    fn read(value: Value<'_>) -> Result<Self, Wrong> {
+        T::read(value).map(Self)
+    }
+
+    fn schema(document: &mut Description) -> RefOr<Schema> {
+        <T as Input>::schema(document)
+    }
+
+    fn take(fields: &mut Fields<'_>, _: &str) -> Option<Self> {
+        fields.are_changes |= CHANGES;
+        T::take_from(fields).map(Self)
+    }
+
+    fn describe(_: Property, object: &mut Description) {
+        let before = object.properties.len();
+        T::describe_fields(object);
+        for field in &mut object.properties[before..] {
+            field.nullable &= field.resettable || !CHANGES;
+        }
+    }
+}
+
+/// Was the field of a request given, be it that it was refused? For the contradictions of [`super::request!`].
+pub fn given<T>(field: &Option<Option<T>>) -> bool {
+    !matches!(field, Some(None))
+}

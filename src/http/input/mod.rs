@@ -1,0 +1,203 @@
+//! Requests, each declared once: [`request!`] turns the declaration of a struct into the struct, its reader and its
+//! description in the OpenAPI document. The types of its fields (`values`, `members`) read and describe themselves.
+//!
+//! Input is strict: every field is named once, has its type and range, and what nobody asked for is refused, so that a
+//! typo never silently means the default. A refusal lists all fields that are wrong, not only the first.
+
+pub mod describe;
+pub mod fields;
+pub mod json;
+mod members;
+mod values;
+
+use super::problem::FieldError;
+use describe::{Description, Property};
+use fields::Value;
+use utoipa::openapi::{RefOr, Schema};
+
+pub use fields::Fields;
+pub use members::*;
+pub use values::*;
+
+/// What is wrong with a value: the places within it (empty for the value itself, `[2]`, `.name`) and the reasons.
+pub type Wrong = Vec<FieldError>;
+
+/// The value itself is wrong.
+pub fn wrong(reason: impl Into<std::borrow::Cow<'static, str>>) -> Wrong {
+    vec![FieldError { field: String::new(), reason: reason.into() }]
+}
+
+/// The type of a field: it reads itself from a request and describes itself in the document.
+pub trait Input: Sized {
+    /// Reads a value that is not null.
+    fn read(value: Value<'_>) -> Result<Self, Wrong>;
+
+    /// Its schema, or a reference to one that it adds to the components.
+    fn schema(document: &mut Description) -> RefOr<Schema>;
+
+    /// Takes the field of this name from an object. `None` where it is refused.
+    fn take(fields: &mut Fields<'_>, name: &str) -> Option<Self> {
+        match fields.take_value(name) {
+            Some(value) => fields.keep(name, Self::read(value)),
+            None => {
+                fields.refuse(name, "is required");
+                None
+            }
+        }
+    }
+
+    /// Adds the property, or the properties, that the field is of its object.
+    fn describe(property: Property, object: &mut Description) {
+        let schema = Self::schema(object);
+        object.properties.push(Property { schema, required: true, ..property });
+    }
+
+    /// Reads the items of an array.
+    fn read_items(array: Value<'_>) -> Result<Vec<Result<Self, Wrong>>, Wrong> {
+        Ok(array.items()?.into_iter().map(|item| item.present().and_then(Self::read)).collect())
+    }
+}
+
+/// A struct that [`request!`] declares.
+pub trait Request: Sized + utoipa::ToSchema {
+    /// Takes its fields. `None` where one is refused.
+    fn take_from(fields: &mut Fields<'_>) -> Option<Self>;
+
+    /// Adds its fields as the document has them.
+    fn describe_fields(object: &mut Description);
+}
+
+/// Within another request it is an object.
+impl<T: Request> Input for T {
+    fn read(value: Value<'_>) -> Result<Self, Wrong> {
+        value.object()?.read_within()
+    }
+
+    fn schema(document: &mut Description) -> RefOr<Schema> {
+        T::schemas(&mut document.components);
+        document.component::<T>()
+    }
+
+    fn read_items(array: Value<'_>) -> Result<Vec<Result<Self, Wrong>>, Wrong> {
+        // Mostly all is well, and then the text is gone over once.
+        match array.objects() {
+            Some(objects) => Ok(objects.into_iter().map(Fields::read_within).collect()),
+            None => Ok(array.items()?.into_iter().map(Self::read).collect()),
+        }
+    }
+}
+
+/// Declares a request: a body, an object within one, or a query.
+///
+/// ```ignore
+/// request! {
+///     /// A message to acknowledge.
+///     #[example = json!({"id": "…", "attempts": 7})]
+///     pub struct Example {
+///         /// The message.
+///         pub id: MessageId,
+///         /// A field with a default may be left out, as one that is an `Option`.
+///         #[example = 7]
+///         pub attempts: Bounded<0, 10> = Bounded::new(5),
+///         pub due: Flat<DueFields>, // the fields of another request
+///     }
+///     check(fields) {
+///         // Sees each field as `Option`, `None` where it was refused, and refuses contradictions by `fields.refuse`.
+///     }
+/// }
+/// ```
+macro_rules! request {
+    (
+        $(#[doc = $about:expr])*
+        $(#[example = $example:expr])?
+        $vis:vis struct $Name:ident {
+            $(
+                $(#[doc = $doc:expr])*
+                $(#[example = $sample:expr])?
+                $see:vis $field:ident: $Type:ty $(= $default:expr)?,
+            )*
+        }
+        $(check($fields:ident) $check:block)?
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug)]
+        $vis struct $Name {
+            $($(#[doc = $doc])* $see $field: $Type,)*
+        }
+
+        impl $crate::http::input::Request for $Name {
+            #[allow(unused_variables, reason = "there are requests without fields")]
+            fn take_from(fields: &mut $crate::http::input::Fields<'_>) -> Option<Self> {
+                $(let $field = $crate::http::input::take!(fields, $field, $Type $(, $default)?);)*
+                $(let $fields = fields; $check)?
+                Some(Self { $($field: $field?,)* })
+            }
+
+            #[allow(unused_variables, reason = "there are requests without fields")]
+            fn describe_fields(object: &mut $crate::http::input::describe::Description) {
+                $(
+                    let property = $crate::http::input::describe::Property {
+                        example: $crate::http::input::sample!($($sample)?),
+                        default: $crate::http::input::sample!($($Type, $default)?),
+                        ..$crate::http::input::describe::Property::new(stringify!($field), &[$($doc),*])
+                    };
+                    <$crate::http::input::given_as!($Type $(, $default)?) as $crate::http::input::Input>
+                        ::describe(property, object);
+                )*
+            }
+        }
+
+        impl utoipa::PartialSchema for $Name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                let example = $crate::http::input::sample!($($example)?);
+                $crate::http::input::describe::object::<Self>(&[$($about),*], example)
+            }
+        }
+
+        impl utoipa::ToSchema for $Name {
+            fn schemas(all: &mut $crate::http::input::describe::Components) {
+                all.extend($crate::http::input::describe::Description::of::<Self>().components);
+            }
+        }
+
+        impl utoipa::IntoParams for $Name {
+            fn into_params(
+                _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
+            ) -> Vec<utoipa::openapi::path::Parameter> {
+                $crate::http::input::describe::query_parameters::<Self>()
+            }
+        }
+    };
+}
+
+/// Takes a field of [`request!`].
+macro_rules! take {
+    ($fields:ident, $field:ident, $Type:ty) => {
+        <$Type as $crate::http::input::Input>::take($fields, stringify!($field))
+    };
+    ($fields:ident, $field:ident, $Type:ty, $default:expr) => {
+        $crate::http::input::take!($fields, $field, Option<$Type>)
+            .map(|value| value.unwrap_or($default))
+    };
+}
+
+/// The type as which a field of [`request!`] is given.
+macro_rules! given_as {
+    ($Type:ty) => { $Type };
+    ($Type:ty, $default:expr) => { Option<$Type> };
+}
+
+/// A value that the document shows, if there is one.
+macro_rules! sample {
+    () => {
+        None
+    };
+    ($value:expr) => {
+        Some($crate::http::input::describe::value(&$value))
+    };
+    ($Type:ty, $value:expr) => {
+        Some($crate::http::input::describe::value::<$Type>(&$value))
+    };
+}
+
+pub(super) use {given_as, request, sample, take};
