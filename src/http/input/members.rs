@@ -12,7 +12,10 @@ use crate::{
 };
 use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
-use std::{collections::BTreeMap, ops::Deref};
+use std::{
+    collections::BTreeMap,
+    ops::{Deref, RangeInclusive},
+};
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, RefOr, Schema, schema::AdditionalProperties};
 
 /// Any JSON value, null included, as a slice of the request's body so that it is not copied; `None` where it is absent.
@@ -93,23 +96,7 @@ pub struct List<T, const LOW: usize, const HIGH: usize>(pub Vec<T>);
 
 impl<T: Input, const LOW: usize, const HIGH: usize> Input for List<T, LOW, HIGH> {
     fn read(value: Value<'_>) -> Result<Self, Wrong> {
-        let items = T::read_items(value)?;
-        if !(LOW..=HIGH).contains(&items.len()) {
-            return Err(wrong(format!("must have {LOW} to {HIGH} items")));
-        }
-        let mut all = Vec::with_capacity(items.len());
-        let mut errors = Wrong::new();
-        for (i, item) in items.into_iter().enumerate() {
-            match item {
-                Ok(item) => all.push(item),
-                Err(_) if errors.len() >= MAX_ERRORS => {}
-                Err(wrong) => errors.extend(wrong.into_iter().map(|error| FieldError {
-                    field: format!("[{i}]{}", error.field),
-                    reason: error.reason,
-                })),
-            }
-        }
-        if errors.is_empty() { Ok(Self(all)) } else { Err(errors) }
+        T::read_items(value, LOW..=HIGH).map(Self)
     }
 
     fn schema(document: &mut Description) -> RefOr<Schema> {
@@ -117,6 +104,29 @@ impl<T: Input, const LOW: usize, const HIGH: usize> Input for List<T, LOW, HIGH>
         let items = T::schema(document);
         ArrayBuilder::new().items(items).min_items(low).max_items(Some(HIGH)).into()
     }
+}
+
+/// Reads each of so many items, or says what is wrong with them.
+pub(super) fn read_each<I, T>(
+    items: Vec<I>,
+    count: RangeInclusive<usize>,
+    read: impl Fn(I) -> Result<T, Wrong>,
+) -> Result<Vec<T>, Wrong> {
+    if !count.contains(&items.len()) {
+        return Err(wrong(format!("must have {} to {} items", count.start(), count.end())));
+    }
+    let (mut all, mut errors) = (Vec::with_capacity(items.len()), Wrong::new());
+    for (i, item) in items.into_iter().enumerate() {
+        match read(item) {
+            Ok(item) => all.push(item),
+            Err(_) if errors.len() >= MAX_ERRORS => {}
+            Err(wrong) => errors.extend(wrong.into_iter().map(|error| FieldError {
+                field: format!("[{i}]{}", error.field),
+                reason: error.reason,
+            })),
+        }
+    }
+    if errors.is_empty() { Ok(all) } else { Err(errors) }
 }
 
 /// May be left out; null is the same.

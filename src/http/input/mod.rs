@@ -13,6 +13,7 @@ mod values;
 use super::problem::FieldError;
 use describe::{Description, Property};
 use fields::Value;
+use std::ops::RangeInclusive;
 use utoipa::openapi::{RefOr, Schema};
 
 pub use fields::Fields;
@@ -52,9 +53,9 @@ pub trait Input: Sized {
         object.properties.push(Property { schema, required: true, ..property });
     }
 
-    /// Reads the items of an array.
-    fn read_items(array: Value<'_>) -> Result<Vec<Result<Self, Wrong>>, Wrong> {
-        Ok(array.items()?.into_iter().map(|item| item.present().and_then(Self::read)).collect())
+    /// Reads an array of so many items.
+    fn read_items(array: Value<'_>, count: RangeInclusive<usize>) -> Result<Vec<Self>, Wrong> {
+        members::read_each(array.items()?, count, |item| item.present().and_then(Self::read))
     }
 }
 
@@ -78,11 +79,11 @@ impl<T: Request> Input for T {
         document.component::<T>()
     }
 
-    fn read_items(array: Value<'_>) -> Result<Vec<Result<Self, Wrong>>, Wrong> {
+    fn read_items(array: Value<'_>, count: RangeInclusive<usize>) -> Result<Vec<Self>, Wrong> {
         // Mostly all is well, and then the text is gone over once.
         match array.objects() {
-            Some(objects) => Ok(objects.into_iter().map(Fields::read_within).collect()),
-            None => Ok(array.items()?.into_iter().map(Self::read).collect()),
+            Some(objects) => members::read_each(objects, count, Fields::read_within),
+            None => members::read_each(array.items()?, count, Self::read),
         }
     }
 }
