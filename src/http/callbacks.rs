@@ -6,7 +6,8 @@ use super::{
     extract::{NoQuery, Payload},
     input::{Flat, request},
     message_fields::{
-        MessageFields, PublishFields, new_message, refuse_own_headers, take_idempotency_header,
+        ContentFields, KeyFields, MessageFields, PolicyFields, PublishFields, new_message,
+        refuse_own_headers, take_idempotency_header,
     },
     problem::{BodyProblems, CallbackProblems, CommonProblems, Problem, RedisProblems},
     publish::{PublishedMessage, publish},
@@ -24,12 +25,14 @@ request! {
     #[example = json!({"url": "https://example.com/hooks/orders", "payload": {"order": 42}, "delay_ms": 1_800_000})]
     pub struct ScheduleCallbackRequest {
         pub call: Flat<CallbackRequest>,
-        pub message: Flat<MessageFields>,
+        pub content: Flat<ContentFields>,
+        pub key: Flat<KeyFields>,
+        pub policy: Flat<PolicyFields>,
         pub publish: Flat<PublishFields>,
     }
     check(fields) {
-        if let Some(message) = &message {
-            refuse_own_headers(fields, message.content.headers.as_ref(), "");
+        if let Some(content) = &content {
+            refuse_own_headers(fields, content.headers.as_ref(), "");
         }
     }
 }
@@ -44,7 +47,8 @@ impl ScheduleCallbackRequest {
             timeout_ms: said.timeout_ms.filter(|ms| *ms != DEFAULT_CALL_TIMEOUT_MS as Millis),
             ..said.clone()
         };
-        let mut message = new_message(self.message.0, Some(self.publish.0), Some(plain));
+        let message = MessageFields { content: self.content, key: self.key, policy: self.policy };
+        let mut message = new_message(message, Some(self.publish.0), Some(plain));
         message.body.callback = Some(said);
         message
     }

@@ -124,13 +124,11 @@ request! {
     }
 }
 
-request! {
-    /// What every new message may say.
-    pub struct MessageFields {
-        pub content: Flat<ContentFields>,
-        pub key: Flat<KeyFields>,
-        pub policy: Flat<PolicyFields>,
-    }
+/// What every new message may say. Not a request itself, so that what is wrong with one part hides nothing of the others.
+pub(super) struct MessageFields {
+    pub content: Flat<ContentFields>,
+    pub key: Flat<KeyFields>,
+    pub policy: Flat<PolicyFields>,
 }
 
 impl DueFields {
@@ -304,7 +302,7 @@ mod tests {
             "priority":256,"nope":1,"key_until":"done","headers":{"te":"x"},"callback":{"url":7}}"#;
         let mut names = read(text, &[]).map(drop).unwrap_err();
         names.sort();
-        let all = ["callback.url", "deliver_at", "delay_ms", "headers.te", "key_until", "nope"];
+        let all = ["callback.url", "delay_ms", "deliver_at", "headers.te", "key_until", "nope"];
         assert_eq!(names, [&all[..], &["payload_base64", "priority"]].concat());
     }
 

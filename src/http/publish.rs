@@ -28,17 +28,19 @@ request! {
     /// A message to publish. Exactly one of `payload` and `payload_base64`; at most one of `delay_ms` and `deliver_at`.
     #[example = json!({"payload": {"order": 42, "action": "close-if-unpaid"}, "delay_ms": 1_800_000})]
     pub struct PublishRequest {
-        pub message: Flat<MessageFields>,
+        pub content: Flat<ContentFields>,
+        pub key: Flat<KeyFields>,
+        pub policy: Flat<PolicyFields>,
         pub publish: Flat<PublishFields>,
         /// Where dueq sends the message, in place of the topic's `push.url`. Only in a pushed topic, and required where
         /// that has no URL.
         pub callback: Option<CallbackRequest>,
     }
     check(fields) {
-        if let Some(message) = &message {
-            require_content(fields, &message.content);
+        if let Some(content) = &content {
+            require_content(fields, content);
             if given(&callback) {
-                refuse_own_headers(fields, message.content.headers.as_ref(), "");
+                refuse_own_headers(fields, content.headers.as_ref(), "");
             }
         }
     }
@@ -47,7 +49,8 @@ request! {
 impl PublishRequest {
     pub(super) fn into_message(self) -> NewMessage {
         let callback = self.callback.map(Callback::from);
-        new_message(self.message.0, Some(self.publish.0), callback)
+        let message = MessageFields { content: self.content, key: self.key, policy: self.policy };
+        new_message(message, Some(self.publish.0), callback)
     }
 }
 

@@ -4,7 +4,9 @@ use super::{
     AppState,
     callback_fields::CallbackRequest,
     input::{Bounded, Fields, Flat, Text, given, request},
-    message_fields::{MessageFields, new_message, refuse_own_headers},
+    message_fields::{
+        ContentFields, KeyFields, MessageFields, PolicyFields, new_message, refuse_own_headers,
+    },
     problem::{FieldError, Problem},
 };
 use crate::{
@@ -86,15 +88,17 @@ request! {
     /// both may be left out. A tick that comes while the message of an earlier one has its `key` is a duplicate.
     #[example = json!({"payload": {"report": "daily"}, "priority": 5})]
     pub struct ScheduledMessageRequest {
-        pub message: Flat<MessageFields>,
+        pub content: Flat<ContentFields>,
+        pub key: Flat<KeyFields>,
+        pub policy: Flat<PolicyFields>,
         /// Where dueq sends it; the topic's `push.url` by default. Only in a pushed topic.
         pub callback: Option<CallbackRequest>,
     }
     check(fields) {
-        if let Some(message) = &message
+        if let Some(content) = &content
             && given(&callback)
         {
-            refuse_own_headers(fields, message.content.headers.as_ref(), "");
+            refuse_own_headers(fields, content.headers.as_ref(), "");
         }
     }
 }
@@ -102,14 +106,14 @@ request! {
 impl ScheduledMessageRequest {
     /// Refuses what does not go with the schedule: `called`, one that has a callback itself.
     fn check(&self, called: bool, fields: &mut Fields<'_>) {
-        if !called && !self.message.content.has_content() {
+        if !called && !self.content.has_content() {
             fields.refuse("message.payload", "is required, or payload_base64 in its place");
         }
         if called {
             if self.callback.is_some() {
                 fields.refuse("message.callback", "the schedule has a callback itself");
             }
-            refuse_own_headers(fields, self.message.content.headers.as_ref(), "message.");
+            refuse_own_headers(fields, self.content.headers.as_ref(), "message.");
         }
     }
 }
@@ -132,8 +136,9 @@ impl PutScheduleRequest {
         };
         let callback = self.callback.map(Callback::from);
         let message = match self.message {
-            Some(ScheduledMessageRequest { message, callback: own }) => {
-                new_message(message.0, None, callback.or(own.map(Callback::from)))
+            Some(ScheduledMessageRequest { content, key, policy, callback: own }) => {
+                let message = MessageFields { content, key, policy };
+                new_message(message, None, callback.or(own.map(Callback::from)))
             }
             None => {
                 let body = Body::new(Content::nothing(), BTreeMap::new());
