@@ -15,8 +15,9 @@ use hosts::Hosts;
 use keys::Keys;
 use std::{io, net::SocketAddr, path::PathBuf};
 
-/// Routes that answer anyone: whoever watches over dueq needs no key for it, and they tell nothing of the queue.
-const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+/// Routes that need no key, because they tell nothing about the queue: health checks, and the guide.
+const OPEN: [&str; 6] =
+    ["/healthz", "/readyz", "/guide", "/guide/", "/guide/{page}", "/guide/style.css"];
 
 /// Why the service does not start with the access that it was told; each is one line, and none shows a key.
 #[derive(Debug, thiserror::Error)]

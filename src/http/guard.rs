@@ -26,8 +26,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_URI: usize = 8 * 1024;
 const MAX_HEADERS: usize = 99;
 const MAX_HEADERS_BYTES: usize = 16 * 1024;
-/// Below this path are pages and their assets.
-const PAGES: &str = "/docs";
+/// Below these paths are pages and their assets.
+const PAGES: [&str; 2] = ["/docs", "/guide"];
 /// A page takes everything from here, and stands in nobody's frame. Its styles are partly in its markup.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -76,7 +76,7 @@ pub(super) async fn guard(
     let operation = operation_of(&state, &request);
     let refused = state.access.refuse(&request).or_else(|| refuse_head(&request));
     let method = request.method().clone();
-    let is_page = request.uri().path().starts_with(PAGES);
+    let is_page = PAGES.iter().any(|below| request.uri().path().starts_with(below));
     let mut response = match refused {
         Some(problem) => problem.into_response(),
         None => next.run(request).await,

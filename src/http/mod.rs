@@ -17,6 +17,7 @@ mod fingerprint;
 mod fuzz;
 mod grants_body;
 mod guard;
+mod guide;
 mod hold;
 mod hold_batch;
 mod if_match;
@@ -206,6 +207,7 @@ pub fn router(
     );
     Ok(routes
         .merge(page)
+        .merge(guide::routes())
         .fallback(async || axum::http::StatusCode::NOT_FOUND)
         .layer(CatchPanicLayer::new())
         .layer(middleware::from_fn_with_state(state.clone(), guard::guard))

@@ -33,6 +33,7 @@ mod extend;
 mod forecast;
 mod get_delete;
 mod gone;
+mod guide;
 mod hold_batch;
 mod housekeeping;
 mod idempotency;

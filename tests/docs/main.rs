@@ -6,6 +6,9 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod commands;
+mod tables;
+
 use std::process::{Command, Stdio};
 use std::time::Duration;
 

@@ -7,10 +7,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod example;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod program;
-mod readme;
 mod steps;
 mod work;
 
@@ -51,8 +51,8 @@ macro_rules! sdks {
 
             #[tokio::test]
             #[ignore = "needs the built package: make test-sdks"]
-            async fn the_example_in_the_readme_runs_as_it_stands() {
-                crate::readme::runs(LANGUAGE).await;
+            async fn the_example_in_the_guide_runs_as_it_stands() {
+                crate::example::runs(LANGUAGE).await;
             }
         }
     )*};

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod docker;
+mod links;
 mod lua;
 mod rust;
 mod script;

@@ -1,4 +1,4 @@
-//! "From your language" in the README: each example is taken from there and run as it stands.
+//! The examples of the guide's page on SDKs: each is taken from there and run as it stands.
 
 use std::path::Path;
 
@@ -18,12 +18,10 @@ fn file_of(language: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// The example of this language: the first block of its kind after the heading.
-fn example(readme: &str, fence: &str) -> String {
-    let section = readme.split("\n## From your language\n").nth(1).expect("the README's section");
-    let section = section.split("\n## ").next().unwrap_or_default();
+/// The example of this language: the first block of its kind.
+fn example(page: &str, fence: &str) -> String {
     let opening = format!("```{fence}\n");
-    let block = section.split(&opening).nth(1).unwrap_or_else(|| panic!("no block of {fence}"));
+    let block = page.split(&opening).nth(1).unwrap_or_else(|| panic!("no block of {fence}"));
     block.split("```").next().expect("its end").to_owned()
 }
 
@@ -33,9 +31,9 @@ pub async fn runs(language: &str) {
     let dueq = Dueq::on(&redis).start().await;
     let client = dueq.client();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let readme = std::fs::read_to_string(root.join("README.md")).expect("README.md");
+    let page = std::fs::read_to_string(root.join("src/guide/sdks.md")).expect("the page");
     let (fence, name) = file_of(language);
-    let code = example(&readme, fence);
+    let code = example(&page, fence);
     let file = temp_dir("example").join(name);
     std::fs::write(&file, &code).expect("a file");
     let words = ["example", file.to_str().expect("its path")];

@@ -1,0 +1,168 @@
+//! The guide: the Markdown pages of `src/guide`, built into the program and served as HTML at `/guide`. The pages need
+//! no key, no script and nothing from another server.
+
+use super::AppState;
+use axum::{
+    Router,
+    extract::Path,
+    http::{StatusCode, header},
+    response::{Html, IntoResponse},
+    routing::get,
+};
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
+use std::fmt::Write;
+
+/// A page: the name of its file, and its text, which begins with `# Title`.
+struct Page {
+    name: &'static str,
+    markdown: &'static str,
+}
+
+impl Page {
+    fn title(&self) -> &'static str {
+        self.markdown.lines().next().unwrap_or_default().trim_start_matches("# ")
+    }
+}
+
+macro_rules! pages {
+    ($($section:literal: $($name:literal)*;)*) => {
+        &[$(($section, &[
+            $(Page { name: $name, markdown: include_str!(concat!("../guide/", $name, ".md")) }),*
+        ])),*]
+    };
+}
+
+/// Every page, by section, in reading order.
+const SECTIONS: &[(&str, &[Page])] = pages! {
+    "Start": "tutorial";
+    "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "security" "redis" "upgrade";
+    "Reference": "api" "messages" "topics" "errors" "flags" "cli" "metrics" "limits";
+    "Background": "guarantees" "proof" "numbers" "compare" "contribute";
+};
+
+const STYLE: &str = include_str!("../guide/style.css");
+
+/// The routes of the guide. They are pages, not operations, so they are not in the OpenAPI document.
+pub(super) fn routes() -> Router<AppState> {
+    Router::new()
+        .route("/guide", get(index))
+        .route("/guide/", get(index))
+        .route("/guide/style.css", get(style))
+        .route("/guide/{page}", get(page))
+}
+
+async fn index() -> Html<String> {
+    let mut body = "<h1>The dueq guide</h1>".to_owned();
+    list(&mut body, "");
+    Html(document("The dueq guide", "", &body))
+}
+
+async fn page(Path(name): Path<String>) -> Result<Html<String>, StatusCode> {
+    let mut pages = SECTIONS.iter().flat_map(|(_, pages)| pages.iter());
+    let page = pages.find(|page| page.name == name).ok_or(StatusCode::NOT_FOUND)?;
+    Ok(Html(document(page.title(), page.name, &rendered(page.markdown))))
+}
+
+async fn style() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE)
+}
+
+/// A whole HTML document: the list of pages, then `body`.
+fn document(title: &str, current: &str, body: &str) -> String {
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+        <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+        <title>{title} · dueq</title><link rel=\"stylesheet\" href=\"/guide/style.css\"></head>\n\
+        <body><nav aria-label=\"Guide\"><a href=\"/guide\">dueq guide</a>"
+    );
+    list(&mut text, current);
+    let _ = write!(text, "</nav>\n<main>{body}</main></body></html>\n");
+    text
+}
+
+/// Links to all pages by section; the one named `current` is marked.
+fn list(text: &mut String, current: &str) {
+    for (section, pages) in SECTIONS {
+        let _ = write!(text, "<h2>{section}</h2><ul>");
+        for page in *pages {
+            let mark = if page.name == current { " aria-current=\"page\"" } else { "" };
+            let (name, title) = (page.name, page.title());
+            let _ = write!(text, "<li><a href=\"/guide/{name}\"{mark}>{title}</a></li>");
+        }
+        text.push_str("</ul>");
+    }
+}
+
+/// A page's HTML. Headings get the anchors that code hosts give them, and links between files become links between
+/// routes.
+fn rendered(markdown: &str) -> String {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES;
+    let mut events: Vec<Event<'_>> = Parser::new_ext(markdown, options).collect();
+    for at in 0..events.len() {
+        let anchor = anchor(&events[at + 1..]);
+        match &mut events[at] {
+            Event::Start(Tag::Heading { id, .. }) => *id = Some(anchor.into()),
+            Event::Start(Tag::Link { dest_url, .. }) => {
+                if let Some(route) = route(dest_url) {
+                    *dest_url = CowStr::from(route);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut text = String::new();
+    html::push_html(&mut text, events.into_iter());
+    text
+}
+
+/// The anchor of a heading whose content begins here: in lower case, blanks as dashes, without punctuation.
+fn anchor(content: &[Event<'_>]) -> String {
+    let content =
+        content.iter().take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
+    let words = content.map(|event| match event {
+        Event::Text(text) | Event::Code(text) => text.as_ref(),
+        _ => "",
+    });
+    let words: String = words.collect();
+    let kept = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+/// Where a link to another page's file leads: `flags.md#who` to `/guide/flags#who`.
+fn route(link: &str) -> Option<String> {
+    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let name = file.strip_suffix(".md").filter(|name| !name.contains('/'))?;
+    let hash = if anchor.is_empty() { "" } else { "#" };
+    Some(format!("/guide/{name}{hash}{anchor}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, fs};
+
+    #[test]
+    fn every_file_of_the_guide_is_a_page_with_a_title() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide");
+        let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+        let files = files.map(|name| name.into_string().unwrap());
+        let files = files.filter_map(|name| name.strip_suffix(".md").map(str::to_owned));
+        let pages: Vec<&Page> = SECTIONS.iter().flat_map(|(_, pages)| pages.iter()).collect();
+        let names = pages.iter().map(|page| page.name.to_owned());
+        assert_eq!(files.collect::<BTreeSet<_>>(), names.collect());
+        for page in pages {
+            assert!(page.markdown.starts_with("# "), "{} begins with its title", page.name);
+            assert!(!page.title().contains(['<', '&', '`']), "{}: plain text", page.name);
+        }
+    }
+
+    #[test]
+    fn headings_get_anchors_and_links_lead_to_routes() {
+        let html =
+            rendered("## What is `X-Y`, really?\n[a](flags.md#log) [b](#x) [c](https://d/e.md)");
+        assert!(html.contains("<h2 id=\"what-is-x-y-really\">"), "{html}");
+        for link in ["\"/guide/flags#log\"", "\"#x\"", "\"https://d/e.md\""] {
+            assert!(html.contains(link), "{link}: {html}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The guide as the server shows it.
+
+use std::collections::BTreeSet;
+
+use crate::harness::*;
+
+/// The values of an attribute in a page.
+fn attributes(html: &str, name: &str) -> Vec<String> {
+    let opening = format!(" {name}=\"");
+    let values = html.split(&opening).skip(1).filter_map(|rest| rest.split('"').next());
+    values.map(str::to_owned).collect()
+}
+
+async fn page(client: &Client, path: &str) -> String {
+    let answer = client.get_path(path).await.expect(200);
+    assert!(answer.header("content-type").starts_with("text/html"), "{answer}");
+    let policy = answer.header("content-security-policy");
+    assert!(policy.contains("default-src 'none'") && !policy.contains("http"), "{answer}");
+    String::from_utf8(answer.body.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn every_page_opens_without_a_key_and_its_links_lead_somewhere() {
+    let launch = Dueq::on(&shared().await.redis).args(["--api-key", "the-key-of-the-guide"]);
+    let dueq = launch.start().await;
+    let client = dueq.client();
+    let (mut open, mut seen) = (vec!["/guide".to_owned()], BTreeSet::new());
+    let mut anchors = Vec::new();
+    while let Some(path) = open.pop() {
+        if !seen.insert(path.clone()) {
+            continue;
+        }
+        let html = page(&client, &path).await;
+        assert!(html.contains("<title>") && html.contains("<nav") && !html.contains("<script"));
+        for link in attributes(&html, "href") {
+            let (route, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let route = if route.is_empty() { &path } else { route };
+            if route.starts_with("http") || route.ends_with(".css") {
+                continue;
+            }
+            assert!(route.starts_with("/guide"), "{path} links to {link}");
+            open.push(route.to_owned());
+            if !anchor.is_empty() {
+                anchors.push((route.to_owned(), anchor.to_owned()));
+            }
+        }
+    }
+    assert!(seen.len() > 15, "{seen:?}");
+    for (route, anchor) in anchors {
+        let html = page(&client, &route).await;
+        assert!(attributes(&html, "id").contains(&anchor), "{route} has no {anchor}");
+    }
+    let style = client.get_path("/guide/style.css").await.expect(200);
+    assert_eq!(style.header("content-type"), "text/css; charset=utf-8");
+    client.get_path("/topics").await.problem(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn an_unknown_page_is_a_problem_like_any_other() {
+    let client = client().await;
+    client.get_path("/guide/no-such-page").await.problem(404, "route_not_found");
+    client.get_path("/guide/tutorial/more").await.problem(404, "route_not_found");
+    client.post("/guide/tutorial", &serde_json::json!({})).await.problem(405, "method_not_allowed");
+}

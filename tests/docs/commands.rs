@@ -1,0 +1,196 @@
+//! The commands of the README and the guide are run as they stand, page by page.
+//!
+//! A page's `sh` blocks run in one shell, in their order, on a dueq of the page's own; a command that fails, or an HTTP
+//! status of 400 and above, fails the test. What follows the language on the fence changes that: `background` runs until
+//! the page's end (a server, a worker, a receiver; Python too), `no-run` is not run. Every server may call this machine.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use rustix::process::Signal;
+
+use crate::harness::*;
+
+/// What every page starts with. `make run` is dueq, and other targets of make are only looked up.
+const PRELUDE: &str = r#"
+set -euo pipefail
+curl() { command curl --fail-with-body --max-time 30 "$@"; }
+make() {
+  case $1 in
+    run) shift; dueq serve ${*#ARGS=} ;;
+    *) command make -C "$ROOT" --dry-run "$@" > /dev/null ;;
+  esac
+}
+ready() { until command curl -fs -o /dev/null "http://127.0.0.1:$PORT/readyz"; do sleep 0.05; done; }
+listens() { until (exec 3<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; do sleep 0.05; done; }
+set -m  # each background job has a process group of its own
+trap 'for job in $(jobs -p); do kill -- "-$job"; done 2> /dev/null' EXIT
+trap 'exit 1' TERM
+trap 'echo "failed in $BLOCK: $BASH_COMMAND" >&2' ERR
+"#;
+
+/// A fenced block of code: where it stands, the words behind the fence, and its text.
+struct Block {
+    place: String,
+    info: Vec<String>,
+    text: String,
+}
+
+fn blocks(path: &Path, markdown: &str) -> Vec<Block> {
+    let (mut found, mut open): (Vec<Block>, Option<Block>) = (Vec::new(), None);
+    for (line, number) in markdown.lines().zip(1..) {
+        match (line.trim_start().strip_prefix("```"), &mut open) {
+            (Some(_), Some(_)) => found.extend(open.take()),
+            (Some(info), None) => {
+                let place = format!("{}:{number}", path.display());
+                let info = info.split_whitespace().map(str::to_owned).collect();
+                open = Some(Block { place, info, text: String::new() });
+            }
+            (None, Some(block)) => block.text = format!("{}{line}\n", block.text),
+            (None, None) => {}
+        }
+    }
+    found
+}
+
+/// The page as a script. The ports that pages use, 8080 and 9123, become free ones, and `/tmp` the directory `dir`.
+fn script(blocks: &[Block], dir: &Path) -> String {
+    let (port, receiver) = (free_port().to_string(), free_port().to_string());
+    let own = |text: &str| {
+        let text = text.replace("8080", &port).replace("9123", &receiver);
+        text.replace("/tmp/", &format!("{}/", dir.display()))
+    };
+    let serves = |block: &Block| {
+        ["make run", "dueq serve"].iter().any(|command| block.text.contains(command))
+    };
+    let mut script = format!("{PRELUDE}\nexport PORT={port} DUEQ_LISTEN=127.0.0.1:{port}\n");
+    let _ = writeln!(
+        script,
+        "export DUEQ_SERVER=http://127.0.0.1:{port} DUEQ_CALLBACK_ALLOW=127.0.0.0/8 BLOCK=start"
+    );
+    if !blocks.iter().any(|block| block.info.contains(&"background".to_owned()) && serves(block)) {
+        script.push_str("dueq serve > dueq.log 2>&1 &\nready\n");
+    }
+    for (number, block) in blocks.iter().enumerate() {
+        let info: Vec<&str> = block.info.iter().map(String::as_str).collect();
+        let _ = writeln!(script, "BLOCK={}", block.place);
+        match info[..] {
+            ["sh"] => script.push_str(&own(&block.text)),
+            ["sh", "background"] => {
+                let _ = writeln!(script, "(\n{}) > {number}.log 2>&1 &", own(&block.text));
+                script.push_str(if serves(block) { "ready\n" } else { "sleep 0.2\nkill -0 $!\n" });
+            }
+            ["python", "background"] => {
+                std::fs::write(dir.join(format!("{number}.py")), own(&block.text)).unwrap();
+                let _ = writeln!(script, "$PYTHON {number}.py > {number}.log 2>&1 &");
+                let _ = writeln!(script, "listens {receiver}");
+            }
+            _ => {}
+        }
+    }
+    script
+}
+
+/// Python with what the pages' examples import.
+fn python() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let path = root().join(target).join("checkers/bin/python");
+    assert!(path.exists(), "no {}: `tests/setup.sh checkers` installs it", path.display());
+    path
+}
+
+/// Runs a page's commands; what they printed if one of them failed.
+async fn run(path: &Path) -> Result<(), String> {
+    let markdown = std::fs::read_to_string(root().join(path)).unwrap();
+    let blocks = blocks(path, &markdown);
+    if !blocks.iter().any(|block| block.info.first().is_some_and(|language| language == "sh")) {
+        return Ok(());
+    }
+    let dir = temp_dir("page");
+    std::os::unix::fs::symlink(binary(), dir.join("dueq")).unwrap();
+    std::fs::write(dir.join("page.sh"), script(&blocks, &dir)).unwrap();
+    let mut command = Command::new("bash");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("DUEQ_") {
+            command.env_remove(name);
+        }
+    }
+    let programs = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap());
+    let log = std::fs::File::create(dir.join("log")).unwrap();
+    command
+        .arg("page.sh")
+        .current_dir(&dir)
+        .envs([("PATH", programs.as_ref()), ("ROOT", root().as_os_str())])
+        .env(
+            "PYTHON",
+            if markdown.contains("```python background") { python() } else { "false".into() },
+        )
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log);
+    let mut shell = Process::start(&mut command);
+    let mut over = false;
+    for _ in 0..1200 {
+        over = shell.ended().is_some();
+        if over {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    if !over {
+        shell.signal(Signal::TERM);
+    }
+    let status = shell.wait(Duration::from_secs(10)).await;
+    if over && status.success() {
+        return Ok(());
+    }
+    let mut printed =
+        format!("{}: {status}{}\n", path.display(), if over { "" } else { " after 60 s" });
+    let mut logs: Vec<_> =
+        std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    logs.retain(|path| path.to_string_lossy().ends_with("log"));
+    logs.sort();
+    for log in logs {
+        let _ = writeln!(printed, "--- {}\n{}", log.display(), text_of(&log));
+    }
+    Err(printed)
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The README and the guide, from the root.
+pub fn pages() -> Vec<PathBuf> {
+    let guide = std::fs::read_dir(root().join("src/guide")).unwrap();
+    let files = guide.map(|entry| Path::new("src/guide").join(entry.unwrap().file_name()));
+    let pages = files.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+    let mut pages: Vec<_> = pages.chain([PathBuf::from("README.md")]).collect();
+    pages.sort();
+    pages
+}
+
+#[tokio::test]
+async fn every_command_of_the_readme_and_the_guide_works_as_it_stands() {
+    let pages = pages();
+    let runs = futures_util::stream::iter(&pages).map(|path| run(path)).buffer_unordered(4);
+    let failed: Vec<String> = runs.filter_map(async |result| result.err()).collect().await;
+    assert!(failed.is_empty(), "\n{}", failed.join("\n"));
+}
+
+#[test]
+fn a_block_that_is_not_run_says_so() {
+    let known = ["", "no-run", "background"];
+    for path in pages() {
+        let markdown = std::fs::read_to_string(root().join(&path)).unwrap();
+        for block in blocks(&path, &markdown) {
+            let info = block.info.iter().skip(1).map(String::as_str).collect::<Vec<_>>().join(" ");
+            assert!(known.contains(&info.as_str()), "{}: {info:?}", block.place);
+            let language = block.info.first().map_or("", String::as_str);
+            assert!(!["bash", "shell", "console"].contains(&language), "{}: `sh`", block.place);
+        }
+    }
+}
