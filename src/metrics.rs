@@ -141,8 +141,12 @@ impl Metrics {
     }
 
     /// There is no topic of this name any more: its label is another's to have.
+    ///
+    /// `_callbacks` keeps its own: its sender takes it before the first message creates the topic.
     pub fn forget_topic(&self, name: &TopicName) {
-        self.topics.forget(name);
+        if !name.is_callbacks() {
+            self.topics.forget(name);
+        }
     }
 
     /// Counts a group that went to Redis in one call of `script`.
