@@ -52,36 +52,37 @@ pub(super) fn routes() -> Router<AppState> {
 }
 
 async fn index() -> Html<String> {
-    let mut body = "<h1>The dueq guide</h1>".to_owned();
-    list(&mut body, "");
-    Html(document("The dueq guide", "", &body))
+    let body = format!("<h1>The dueq guide</h1>{}", list(""));
+    Html(document("The guide", "", &body))
 }
 
 async fn page(Path(name): Path<String>) -> Result<Html<String>, StatusCode> {
     let mut pages = SECTIONS.iter().flat_map(|(_, pages)| pages.iter());
     let page = pages.find(|page| page.name == name).ok_or(StatusCode::NOT_FOUND)?;
-    Ok(Html(document(page.title(), page.name, &rendered(page.markdown))))
+    let nav = format!(
+        "<nav aria-label=\"Guide\"><a href=\"/guide\">dueq guide</a>{}</nav>",
+        list(page.name)
+    );
+    Ok(Html(document(page.title(), &nav, &rendered(page.markdown))))
 }
 
 async fn style() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE)
 }
 
-/// A whole HTML document: the list of pages, then `body`.
-fn document(title: &str, current: &str, body: &str) -> String {
-    let mut text = format!(
+/// A whole HTML document.
+fn document(title: &str, nav: &str, body: &str) -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
         <title>{title} · dueq</title><link rel=\"stylesheet\" href=\"/guide/style.css\"></head>\n\
-        <body><nav aria-label=\"Guide\"><a href=\"/guide\">dueq guide</a>"
-    );
-    list(&mut text, current);
-    let _ = write!(text, "</nav>\n<main>{body}</main></body></html>\n");
-    text
+        <body>{nav}<main>{body}</main></body></html>\n"
+    )
 }
 
 /// Links to all pages by section; the one named `current` is marked.
-fn list(text: &mut String, current: &str) {
+fn list(current: &str) -> String {
+    let mut text = String::new();
     for (section, pages) in SECTIONS {
         let _ = write!(text, "<h2>{section}</h2><ul>");
         for page in *pages {
@@ -91,6 +92,7 @@ fn list(text: &mut String, current: &str) {
         }
         text.push_str("</ul>");
     }
+    text
 }
 
 /// A page's HTML. Headings get the anchors that code hosts give them, and links between files become links between
