@@ -48,7 +48,7 @@ pub enum RunError {
     #[error(transparent)]
     Embedded(#[from] StartError),
     /// What keeps the embedded Redis running has ended: a defect. Whoever started dueq may start it again.
-    #[error("the embedded Redis is not looked after any more")]
+    #[error("the supervisor of the embedded Redis has ended")]
     Lost,
     /// Redis cannot be used.
     #[error(transparent)]
@@ -120,7 +120,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
 fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError> {
     let given = &config.signing_secrets;
     if given.len() > MAX_SECRETS {
-        return Err(RunError::SigningSecret(format!("at most {MAX_SECRETS} can be given")));
+        return Err(RunError::SigningSecret(format!("at most {MAX_SECRETS} are allowed")));
     }
     let parsed = given.iter().map(|secret| SigningSecret::parse(secret.reveal()));
     parsed.collect::<Result<_, _>>().map_err(|error| RunError::SigningSecret(error.to_string()))
@@ -147,7 +147,7 @@ async fn serve(
         tracing::error!(%reason, "not ready");
     }
     if let Err(error) = store.upgrade_callbacks().await {
-        tracing::warn!(%error, "the topic of callbacks keeps what it delivered only after the next start");
+        tracing::warn!(%error, "_callbacks keeps delivered callbacks only after the next start");
     }
     let polls = LongPolls::start(store.clone(), metrics.clone(), woken).await;
     let drain = Duration::from_millis(config.drain_timeout_ms);
@@ -231,7 +231,11 @@ fn most_connections(config: &Config) -> usize {
     let files = getrlimit(Resource::Nofile).current;
     let most = http::most_connections(wanted, files);
     if most < wanted {
-        tracing::info!(most, files, "fewer connections than asked for: each is an open file");
+        tracing::info!(
+            most,
+            files,
+            "fewer connections than --max-connections: the system allows too few open files"
+        );
     }
     most
 }

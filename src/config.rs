@@ -12,7 +12,7 @@ pub struct Config {
     /// Address to serve HTTP on; port 0 takes a free one.
     #[arg(long, env = "DUEQ_LISTEN", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// A key that lets in, repeatable: every route but /healthz and /readyz then wants `Authorization: Bearer <KEY>`.
+    /// API key, repeatable: every route except /healthz, /readyz and /guide then needs `Authorization: Bearer <KEY>`.
     #[arg(
         long = "api-key",
         env = "DUEQ_API_KEYS",
@@ -21,13 +21,13 @@ pub struct Config {
         hide_env_values = true
     )]
     pub api_keys: Vec<Secret>,
-    /// File with such keys, one a line; blank lines and those that begin with # are skipped.
+    /// File of API keys, one per line; blank lines and lines that begin with # are skipped.
     #[arg(long, env = "DUEQ_API_KEY_FILE", value_name = "PATH")]
     pub api_key_file: Option<PathBuf>,
-    /// Listen beyond loopback without keys: whoever reaches the address may use the queue.
+    /// Listen beyond loopback without keys: anyone who can reach the address may use the queue.
     #[arg(long, env = "DUEQ_INSECURE", value_parser = BoolishValueParser::new())]
     pub insecure: bool,
-    /// Without keys, a host that requests may name beside loopback's (Host, Origin), repeatable.
+    /// Without keys, a host that requests may name (Host, Origin) besides loopback, repeatable.
     #[arg(
         long = "allow-host",
         env = "DUEQ_ALLOW_HOSTS",
@@ -35,7 +35,7 @@ pub struct Config {
         value_delimiter = ','
     )]
     pub allow_hosts: Vec<String>,
-    /// A network that callbacks may go to although it is not public, as 10.1.0.0/16, repeatable.
+    /// Network that callbacks may reach although it is not public, such as 10.1.0.0/16, repeatable.
     #[arg(
         long = "callback-allow",
         env = "DUEQ_CALLBACK_ALLOW",
@@ -43,7 +43,7 @@ pub struct Config {
         value_delimiter = ','
     )]
     pub callback_allow: Vec<IpNet>,
-    /// A network that callbacks must not go to, whatever else allows it, repeatable.
+    /// Network that callbacks must not reach, whatever else allows it, repeatable.
     #[arg(
         long = "callback-deny",
         env = "DUEQ_CALLBACK_DENY",
@@ -51,7 +51,7 @@ pub struct Config {
         value_delimiter = ','
     )]
     pub callback_deny: Vec<IpNet>,
-    /// A network that callbacks may go to, public or not, and to no other, repeatable. --callback-allow counts for nothing then.
+    /// Network that callbacks may reach, public or not, and no other, repeatable. --callback-allow then has no effect.
     #[arg(
         long = "callback-only",
         env = "DUEQ_CALLBACK_ONLY",
@@ -59,13 +59,13 @@ pub struct Config {
         value_delimiter = ','
     )]
     pub callback_only: Vec<IpNet>,
-    /// How long a call may take, whatever its timeout_ms says, ms.
+    /// Upper bound on every call's timeout_ms, ms.
     #[arg(long, env = "DUEQ_CALLBACK_MAX_TIMEOUT_MS", value_name = "MS", default_value_t = MAX_CALL_TIMEOUT_MS, value_parser = clap::value_parser!(u64).range(MIN_CALL_TIMEOUT_MS..=MAX_CALL_TIMEOUT_MS))]
     pub callback_max_timeout_ms: u64,
-    /// A name server that callbacks' hosts are looked up at, in place of the system's.
+    /// Name server to resolve callback hosts with, instead of the system's.
     #[arg(long, env = "DUEQ_CALLBACK_DNS", value_name = "ADDR")]
     pub callback_dns: Option<SocketAddr>,
-    /// What callbacks are signed with in topics without secrets of their own, as whsec_…; two while rotating.
+    /// Secret that signs callbacks in topics without secrets, as whsec_…; two while you rotate them.
     #[arg(
         long = "signing-secret",
         env = "DUEQ_SIGNING_SECRET",
@@ -80,7 +80,8 @@ pub struct Config {
     /// File to write the bound address to, once requests are answered.
     #[arg(long, env = "DUEQ_ADDR_FILE", value_name = "PATH")]
     pub addr_file: Option<PathBuf>,
-    /// Redis to work on, such as redis://127.0.0.1:6379/ or redis+unix:///run/redis.sock; without it dueq runs a private one.
+    /// Redis to use, such as redis://127.0.0.1:6379/ or redis+unix:///run/redis.sock; without it dueq runs a private
+    /// one.
     #[arg(long, env = "DUEQ_REDIS_URL", value_name = "URL", hide_env_values = true)]
     pub redis_url: Option<String>,
     /// Directory of the private Redis.
@@ -92,14 +93,14 @@ pub struct Config {
     /// When the private Redis syncs its log to disk: once a second, or before every answer.
     #[arg(long, env = "DUEQ_FSYNC", value_enum, default_value = "everysec")]
     pub fsync: Fsync,
-    /// The most memory of the private Redis, as 512mb or 2gb; half of the machine's (or the container's) unless told, 0 for
-    /// no limit. Publishing to a full one is answered 503.
+    /// Memory limit of the private Redis, such as 512mb or 2gb; by default half of the machine's (or container's)
+    /// memory, 0 for none. When it is full, publishing is answered 503.
     #[arg(long, env = "DUEQ_REDIS_MAXMEMORY", value_name = "BYTES", value_parser = memory_size)]
     pub redis_maxmemory: Option<u64>,
-    /// What every key in Redis begins with; no braces.
+    /// Prefix of every key in Redis; no braces.
     #[arg(long, env = "DUEQ_KEY_PREFIX", value_name = "TEXT", default_value = "dueq:", value_parser = key_prefix)]
     pub key_prefix: String,
-    /// How long a stop waits for requests under way, ms.
+    /// How long a stop waits for requests in flight, ms.
     #[arg(long, env = "DUEQ_DRAIN_TIMEOUT_MS", value_name = "MS", default_value_t = 10_000)]
     pub drain_timeout_ms: u64,
     /// How long a request waits for Redis before it is answered 503, ms.
@@ -111,16 +112,16 @@ pub struct Config {
     /// Connections to Redis that share the work.
     #[arg(long, env = "DUEQ_LANES", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub lanes: u16,
-    /// The largest request body that is read, bytes.
+    /// Largest request body, bytes.
     #[arg(long, env = "DUEQ_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = 16_777_216)]
     pub max_body_bytes: usize,
-    /// The most bytes that all request bodies and answers in flight may take together; more is answered 503.
+    /// Bound on the bytes of all request bodies and answers in flight; beyond it, 503.
     #[arg(long, env = "DUEQ_MAX_INFLIGHT_BYTES", value_name = "BYTES", default_value_t = 268_435_456, value_parser = clap::value_parser!(u64).range(2_097_152..=1_099_511_627_776))]
     pub max_inflight_bytes: u64,
-    /// The most connections of clients at a time; fewer where the system allows too few open files.
+    /// Bound on client connections; lower if the system allows too few open files.
     #[arg(long, env = "DUEQ_MAX_CONNECTIONS", value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
-    /// How log lines look.
+    /// Format of the log.
     #[arg(long, env = "DUEQ_LOG_FORMAT", value_enum, default_value = "text")]
     pub log_format: LogFormat,
     /// What is logged, as `level` or `module=level,…`.

@@ -11,7 +11,7 @@ use std::{io::Write, process::ExitCode};
 pub struct Args {
     #[command(flatten)]
     data: DataArgs,
-    /// Mend what is found.
+    /// Repair what is found.
     #[arg(long)]
     repair: bool,
     /// One JSON object a line for each finding, and one at the end for all.
@@ -106,9 +106,9 @@ fn summary(topics: u64, messages: i64, found: u64, mended: u64) -> String {
     let of = |n: i64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let looked = format!("{} in {}", of(messages, "message"), of(topics as i64, "topic"));
     match (found, mended) {
-        (0, _) => format!("{looked}: nothing is wrong"),
-        (found, 0) => format!("{looked}: {found} found; --repair mends"),
-        (found, mended) => format!("{looked}: {found} found, {mended} mended"),
+        (0, _) => format!("{looked}: no problems found"),
+        (found, 0) => format!("{looked}: {found} found; --repair fixes them"),
+        (found, mended) => format!("{looked}: {found} found, {mended} repaired"),
     }
 }
 

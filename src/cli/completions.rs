@@ -10,7 +10,7 @@ use std::{
 /// Arguments of `dueq completions`.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct Args {
-    /// The shell that is to read the script.
+    /// The shell.
     #[arg(value_enum)]
     shell: Shell,
 }

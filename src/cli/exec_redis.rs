@@ -36,7 +36,7 @@ fn tie_to(parent: i32) -> io::Result<()> {
     if getppid().map(Pid::as_raw_nonzero).map(std::num::NonZero::get) == Some(parent) {
         Ok(())
     } else {
-        Err(io::Error::other("the dueq that this Redis belongs to is gone"))
+        Err(io::Error::other("the dueq that owns this Redis is gone"))
     }
 }
 

@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Arguments of `dueq healthcheck`.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct Args {
-    /// The server to ask.
+    /// The server to use.
     #[arg(long, env = "DUEQ_SERVER", value_name = "URL", default_value = "http://127.0.0.1:8080")]
     server: String,
 }
@@ -36,7 +36,7 @@ async fn ask(server: &str) -> Result<(), String> {
         .parse()
         .map_err(|error| format!("{error}"))?;
     let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else {
-        return Err("a URL such as http://127.0.0.1:8080 is wanted".to_owned());
+        return Err("must be a URL such as http://127.0.0.1:8080".to_owned());
     };
     let address = format!("{host}:{}", uri.port_u16().unwrap_or(80));
     let stream = TcpStream::connect(&address).await.map_err(|error| error.to_string())?;

@@ -29,17 +29,17 @@ enum Command {
     Serve(Box<Config>),
     /// Print the OpenAPI document.
     Openapi(OpenapiArgs),
-    /// Ask a server whether it is ready: exit code 0 when it is, else 1.
+    /// Check that a server is ready: exit code 0 if it is, otherwise 1.
     Healthcheck(healthcheck::Args),
-    /// Bring the data in Redis to the schema that this dueq uses.
+    /// Migrate the data in Redis to this version's schema.
     Migrate(serve::MigrateArgs),
-    /// Check the data in Redis, also while they are served: exit code 1 when something was found.
+    /// Check the data in Redis, also while dueq serves them: exit code 1 if something was found.
     Audit(audit::Args),
-    /// Measure a dueq, by default one that is started for it.
+    /// Measure a dueq server, by default one started for the purpose.
     Bench(Box<bench::Args>),
     #[command(flatten)]
     Client(client::Command),
-    /// Print a script that teaches a shell to complete dueq's commands.
+    /// Print a shell completion script.
     Completions(completions::Args),
     #[command(hide = true)]
     ExecRedis(exec_redis::Args),
@@ -47,7 +47,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct OpenapiArgs {
-    /// In which version of OpenAPI: 3.0 is for generators that read nothing later.
+    /// OpenAPI version; 3.0 is for generators that cannot read later ones.
     #[arg(long, value_enum, default_value_t, value_name = "VERSION")]
     openapi_version: http::openapi::Version,
 }

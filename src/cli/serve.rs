@@ -39,7 +39,7 @@ pub async fn run(config: Config) -> ExitCode {
             tokio::select! {
                 _ = terminate.recv() => return,
                 _ = interrupt.recv() => return,
-                _ = hangup.recv() => tracing::info!("SIGHUP: there is nothing to read again"),
+                _ = hangup.recv() => tracing::info!("SIGHUP: there is nothing to reload"),
             }
         }
     };
@@ -71,7 +71,7 @@ pub async fn migrate(args: MigrateArgs) -> ExitCode {
     match args.data.open(true).await {
         Ok(data) => {
             data.close().await;
-            println!("the data are at schema version {SCHEMA_VERSION}");
+            println!("the data have schema version {SCHEMA_VERSION}");
             ExitCode::SUCCESS
         }
         Err(error) => super::fail(&*error),

@@ -73,7 +73,7 @@ pub struct AddressGuard {
 
 /// The address is not to be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is not an address that callbacks may go to")]
+#[error("callbacks to {0} are not allowed")]
 pub struct RefusedAddress(pub IpAddr);
 
 impl AddressGuard {

@@ -19,13 +19,13 @@ pub enum InvalidCallUrl {
     #[error("must have at most 2048 characters")]
     TooLong,
     /// A blank, a control character or a backslash, which readers of URLs take differently.
-    #[error("must be without spaces, control characters and backslashes")]
+    #[error("must not contain spaces, control characters or backslashes")]
     Character,
     /// It cannot be parsed.
     #[error("must be an absolute http or https URL with a host")]
     Syntax,
     /// A user or a password.
-    #[error("must be without user and password")]
+    #[error("must not contain a user or password")]
     Userinfo,
 }
 

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 /// Events kept of one message; older ones are dropped.
 pub const MAX_EVENTS: usize = 20;
 
-/// What happened to a message. `published`; `granted`: a consumer got it; `nacked`: its consumer gave it back as failed;
-/// `released`: unworked; `lease_expired`: its lease ended by itself; `updated`: somebody changed it; `dead`: its attempts
-/// were used up, or its consumer gave it up; `redriven`: it was made ready again after that; `called`: dueq sent it to its
-/// URL.
+/// What happened to a message. `published`; `granted`: a consumer leased it; `nacked`: its consumer gave it back as
+/// failed; `released`: its consumer gave it back without working on it; `lease_expired`: its lease ended; `updated`: it
+/// was changed; `dead`: its attempts were used up, or its consumer gave up; `redriven`: it was made ready again;
+/// `called`: dueq sent it to its URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
@@ -57,7 +57,7 @@ pub struct Event {
     pub at: Millis,
     /// What.
     pub kind: EventKind,
-    /// Number of the grant that it is about.
+    /// Number of the attempt that it is about.
     pub attempt: Option<u32>,
     /// What the consumer said.
     pub reason: Option<String>,

@@ -49,7 +49,7 @@ pub struct MessageId(Uuid);
 
 /// The text is no UUID.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a message id is a UUID of 36 characters")]
+#[error("a message id must be a UUID of 36 characters")]
 pub struct InvalidMessageId;
 
 impl MessageId {

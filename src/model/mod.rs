@@ -34,9 +34,9 @@ pub use settings::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName};
 
-/// Where a message stands in its life. `delayed`: not due yet. `ready`: due, waiting for a consumer. `leased`: held by a
-/// consumer until its lease ends. `dead`: its attempts are used up. `acked`: acknowledged, and kept for as long as the topic
-/// retains such messages. `expired`: its time to live was over; it is gone.
+/// The state of a message. `delayed`: not due yet. `ready`: due, waiting for a consumer. `leased`: held by a consumer
+/// until its lease ends. `dead`: its attempts are used up. `acked`: acknowledged, and kept as long as the topic retains
+/// it. `expired`: its time to live was over, and it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

@@ -14,7 +14,7 @@ pub const MIN_CALL_TIMEOUT_MS: u64 = 100;
 pub const MAX_CALL_TIMEOUT_MS: u64 = 1_800_000;
 /// Calls of a topic that an instance has under way at once, at most, unless told otherwise.
 pub const DEFAULT_IN_FLIGHT: u64 = 64;
-/// The same for one host.
+/// Calls to one host that an instance makes at once, at most.
 pub const DEFAULT_IN_FLIGHT_PER_HOST: u64 = 8;
 /// The largest bound on calls under way.
 pub const MAX_IN_FLIGHT: u64 = 10_000;
@@ -23,7 +23,7 @@ pub const RATE_PER_S: std::ops::RangeInclusive<f64> = 0.01..=100_000.0;
 /// Secrets that a topic signs with at once, at most.
 pub const MAX_SECRETS: usize = 2;
 
-/// A method that a message can be sent by.
+/// An HTTP method to send a message with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum CallMethod {
@@ -73,10 +73,10 @@ pub struct Callback {
     /// The URL.
     #[serde(rename = "u")]
     pub url: CallUrl,
-    /// The method; the topic's otherwise.
+    /// The HTTP method. Default: the topic's.
     #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
     pub method: Option<CallMethod>,
-    /// How long the call may take, ms; the topic's otherwise.
+    /// How long the call may take, ms. Default: the topic's.
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<Millis>,
     /// Headers of the message whose values are secrets, beside `authorization` and `cookie`.
@@ -172,19 +172,19 @@ pub fn is_own_header(name: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Push {
-    /// Where messages go that name no callback of their own.
+    /// Where messages go that have no `callback`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<CallUrl>,
-    /// By which method.
+    /// The HTTP method.
     pub method: CallMethod,
     /// Headers of every call, names as given.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// How long a call may take, ms.
     pub timeout_ms: Millis,
-    /// Calls that an instance has under way at once, at most.
+    /// Calls that an instance makes at once, at most.
     pub max_in_flight: u32,
-    /// The same for one host.
+    /// Calls to one host that an instance makes at once, at most.
     pub max_in_flight_per_host: u32,
     /// Calls a second of all instances together; `None`: any number.
     #[serde(skip_serializing_if = "Option::is_none")]

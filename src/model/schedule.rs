@@ -34,7 +34,8 @@ pub struct ScheduleName(TopicName);
 /// The text is no name of a schedule.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "a schedule's name has 1 to 128 of the characters A-Z a-z 0-9 . _ -, begins with a letter or digit and has no `..`"
+    "a schedule name must have 1 to 128 of the characters A-Z a-z 0-9 . _ -, begin with a letter or digit and not \
+        contain `..`"
 )]
 pub struct InvalidScheduleName;
 
@@ -57,8 +58,8 @@ impl fmt::Display for ScheduleName {
     }
 }
 
-/// What becomes of ticks that fell in a time when nobody could make them. `one`: the latest is made up for. `none`: none
-/// is. `all`: all are, the latest 1000 at most.
+/// What happens to ticks that were missed. `one`: the latest is made up for. `none`: none is. `all`: the latest 1000
+/// are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {
@@ -98,10 +99,10 @@ pub struct CronTiming {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCron {
     /// Not as many fields as there must be.
-    #[error("must have 5 fields (minute hour day month weekday), or 6 with seconds before them")]
+    #[error("must have 5 fields (minute hour day month weekday), or 6 with seconds first")]
     Fields,
     /// A field that cannot be read.
-    #[error("is no cron expression: {0}")]
+    #[error("is not a valid cron expression: {0}")]
     Syntax(String),
     /// No instant fits.
     #[error("never comes")]

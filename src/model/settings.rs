@@ -59,8 +59,8 @@ pub const MAX_ONCE_SECRET: usize = 64;
 /// instances differ a little.
 const CLOCKS_DIFFER_MS: Millis = 1_000;
 
-/// What happens to a publish into a topic that holds as many messages as it may. `reject`: it is refused (429
-/// `topic_full`). `drop_oldest`: the earliest due message that is not leased makes room for it.
+/// What a publish does if the topic holds `max_messages` messages. `reject`: refuses (429 `topic_full`). `drop_oldest`:
+/// removes the message that is due earliest and not leased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFull {
@@ -71,7 +71,7 @@ pub enum OnFull {
     DropOldest,
 }
 
-/// What is kept of messages whose life is over.
+/// How long acknowledged and dead messages are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Retention {
@@ -98,21 +98,21 @@ impl Default for Retention {
 pub struct TopicSettings {
     /// How long a lease lasts, ms.
     pub lease_ms: Millis,
-    /// Counted grants before a message is dead.
+    /// Attempts before a message is dead.
     pub max_attempts: i64,
     /// How long a failed message waits before its next attempt.
     pub backoff: Backoff,
     /// How long after it first fell due a message can be granted, ms; `None`: for ever.
     pub ttl_ms: Option<Millis>,
-    /// The largest payload that is taken, bytes.
+    /// The largest payload accepted, bytes.
     pub max_payload_bytes: i64,
     /// How many messages it holds at most, delayed, ready and leased together; `None`: any number.
     pub max_messages: Option<i64>,
-    /// What happens beyond that.
+    /// What to do at that bound.
     pub on_full: OnFull,
-    /// How long an idempotency key answers for a publish, ms.
+    /// How long an idempotency key is remembered, ms.
     pub idempotency_window_ms: Millis,
-    /// What is kept of messages whose life is over.
+    /// How long acknowledged and dead messages are kept.
     pub retention: Retention,
     /// How dueq sends its messages itself; `None`: consumers lease them.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,7 +13,8 @@ pub struct TopicName(Arc<str>);
 /// The text is no topic name.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "a topic name has 1 to 128 of the characters A-Z a-z 0-9 . _ -, begins with a letter or digit and has no `..`"
+    "a topic name must have 1 to 128 of the characters A-Z a-z 0-9 . _ -, begin with a letter or digit and not \
+        contain `..`"
 )]
 pub struct InvalidTopicName;
 

@@ -130,7 +130,7 @@ async fn what_is_no_answer_is_told_and_tried_again() {
     for (bytes, error) in [
         (&b""[..], "the connection was closed before an answer came"),
         (b"HTTP/1.1 200", "the connection was closed before an answer came"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "the answer is no HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "the answer is not HTTP"),
     ] {
         let receiver = Receiver::always(Answer::Close(bytes.to_vec())).await;
         let outcome = call(&caller(&["127.0.0.0/8"], None), &receiver.url()).await;

@@ -80,7 +80,7 @@ async fn an_empty_redis_is_clean() {
     let redis = Redis::start().await;
     let finished = Launch::command(["audit", "--redis-url", &redis.url()]).finish().await;
     assert_eq!((finished.code, finished.stderr.as_str()), (0, ""), "{finished:?}");
-    assert_eq!(finished.stdout, "0 messages in 0 topics: nothing is wrong\n");
+    assert_eq!(finished.stdout, "0 messages in 0 topics: no problems found\n");
 }
 
 #[tokio::test]

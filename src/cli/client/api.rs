@@ -34,7 +34,7 @@ pub struct Server {
     /// API key, where the server requires one.
     #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true)]
     api_key: Option<String>,
-    /// Print the API's answer as it came.
+    /// Print the API's answer as is.
     #[arg(long)]
     pub json: bool,
 }
@@ -52,7 +52,9 @@ impl Answer {
     /// The body as an object.
     pub fn object(&self) -> Result<Object, Failure> {
         serde_json::from_slice(&self.body).map_err(|_| {
-            Failure::Unreachable("the answer is no JSON object; is this a dueq?".to_owned())
+            Failure::Unreachable(
+                "the answer is not a JSON object; is this a dueq server?".to_owned(),
+            )
         })
     }
 

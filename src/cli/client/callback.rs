@@ -21,14 +21,13 @@ use std::path::PathBuf;
 pub struct Callback {
     /// What to call, such as https://example.com/hook.
     url: String,
-    /// What parses as JSON is sent as that, other text as a string; `-` reads standard input. Without one the body is
-    /// empty.
+    /// JSON is sent as it is, other text as a string; `-` reads standard input. Without a payload the body is empty.
     #[arg(allow_negative_numbers = true)]
     payload: Option<String>,
     /// Read the payload from this file.
     #[arg(long, value_name = "PATH", conflicts_with = "payload")]
     file: Option<PathBuf>,
-    /// The method to call it by; POST where none is given.
+    /// HTTP method, by default POST.
     #[arg(long, value_parser = method(), ignore_case = true)]
     method: Option<CallMethod>,
     /// How long one call may take, such as 15s.
@@ -43,7 +42,7 @@ fn method() -> impl TypedValueParser<Value = CallMethod> {
     PossibleValuesParser::new(CallMethod::ALL.map(|(word, _)| word)).try_map(|given| {
         let mut known = CallMethod::ALL.into_iter();
         let found = known.find(|(word, _)| word.eq_ignore_ascii_case(&given));
-        found.map(|(_, method)| method).ok_or("no method that can be called by")
+        found.map(|(_, method)| method).ok_or("not a method that callbacks can use")
     })
 }
 

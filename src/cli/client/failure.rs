@@ -107,7 +107,7 @@ mod tests {
         let (failure, _) = refused(&["topic", "a"], "502 Bad Gateway", "<html>").await;
         assert_eq!(failure.message(), "the server answered 502 Bad Gateway");
         let (failure, _) = refused(&["topic", "a"], "200 OK", "<html>").await;
-        assert_eq!(failure.message(), "the answer is no JSON object; is this a dueq?");
+        assert_eq!(failure.message(), "the answer is not a JSON object; is this a dueq server?");
         assert_eq!(failure.exit_code(), ExitCode::FAILURE);
     }
 

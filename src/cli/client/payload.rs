@@ -67,11 +67,11 @@ pub struct Options {
     #[arg(long, value_name = "INSTANT", value_parser = durations::instant, conflicts_with = "delay")]
     #[serde(rename = "deliver_at", skip_serializing_if = "Option::is_none")]
     at: Option<String>,
-    /// The message's own name in its topic, for one live message at a time.
+    /// The message's own name in its topic; at most one live message has it.
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
-    /// What to do where the key is taken: answer with the message there is, refuse, or give that one the new content.
+    /// What to do if the key is taken: answer with the existing message, refuse, or replace its content.
     #[arg(long, value_enum, requires = "key")]
     #[serde(skip_serializing_if = "Option::is_none")]
     on_duplicate: Option<OnDuplicate>,
@@ -83,7 +83,7 @@ pub struct Options {
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "as_map")]
     headers: Vec<(String, String)>,
-    /// Not granted later than this after it fell due.
+    /// Time to live, counted from when it falls due.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     #[serde(rename = "ttl_ms", skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
@@ -91,7 +91,7 @@ pub struct Options {
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     max_attempts: Option<u64>,
-    /// A second publish with this key answers as the first did.
+    /// A repeat with this key gets the first answer.
     #[arg(long, value_name = "KEY")]
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<String>,

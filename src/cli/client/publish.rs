@@ -14,9 +14,9 @@ use std::path::PathBuf;
 /// Arguments of `dueq publish`.
 #[derive(Args, Clone, Debug)]
 pub struct Publish {
-    /// Where it goes; comes into being with its first message.
+    /// The topic; created by its first message.
     topic: String,
-    /// What parses as JSON is sent as that, other text as a string; `-` reads standard input.
+    /// JSON is sent as it is, other text as a string; `-` reads standard input.
     #[arg(allow_negative_numbers = true, required_unless_present = "file")]
     payload: Option<String>,
     /// Read the payload from this file.

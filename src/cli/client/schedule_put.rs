@@ -16,7 +16,7 @@ use serde::Serialize;
 pub struct Put {
     /// The schedule's name.
     name: String,
-    /// What parses as JSON is sent as that, other text as a string; `-` reads standard input. A callback can do without.
+    /// JSON is sent as it is, other text as a string; `-` reads standard input. A callback can do without.
     #[arg(allow_negative_numbers = true, required_unless_present = "callback")]
     payload: Option<String>,
     /// When: minute, hour, day, month, weekday, such as "0 9 * * MON-FRI"; with a sixth field before them also seconds.

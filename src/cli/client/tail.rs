@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Arguments of `dueq tail`.
 #[derive(Args, Clone, Debug)]
 pub struct Tail {
-    /// The topic's name; one that does not exist yet is waited for.
+    /// The topic's name; if it does not exist yet, waits for it.
     topic: String,
 }
 

@@ -110,7 +110,7 @@ impl Caller {
                         return None;
                     }
                     // The receiver may have got it.
-                    break Err(("broken off, since dueq stops".to_owned(), false));
+                    break Err(("cancelled, because dueq is stopping".to_owned(), false));
                 }
             };
             break match head {
@@ -276,7 +276,7 @@ fn failure(error: &legacy::Error) -> (String, bool) {
                 return ("the head of the answer is too large".to_owned(), false);
             }
             if http.is_parse() {
-                return (format!("the answer is no HTTP: {http}"), false);
+                return (format!("the answer is not HTTP: {http}"), false);
             }
         }
         last = inner.to_string();

@@ -54,8 +54,8 @@ impl Course {
         if !request.headers.contains_key(SIGNATURE) && !self.unsigned.swap(true, Relaxed) {
             tracing::warn!(
                 topic = %self.topic,
-                "calls go unsigned, so receivers cannot tell them from forged ones: there is no secret of the callback, \
-                 no push.secrets for where it goes and no --signing-secret"
+                "calls are not signed, so receivers cannot tell them from forged ones: set push.secrets, the \
+                    callback's secret, or --signing-secret"
             );
         }
     }

@@ -48,7 +48,7 @@ const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
     /// None of the addresses may be called.
-    #[error("callback_address_refused: {0} is at no address that callbacks may go to")]
+    #[error("callback_address_refused: {0} has no address that may be called")]
     Refused(String),
     #[error("no such host: {0}")]
     NoSuchHost(String),

@@ -42,7 +42,7 @@ const MOST_IDLE: usize = 1_024;
 pub(super) struct Limits {
     /// Calls under way, at most.
     pub in_flight: usize,
-    /// The same for one host.
+    /// Calls to one host that an instance makes at once, at most.
     pub per_host: usize,
 }
 

@@ -21,7 +21,7 @@ pub(super) const SIGNATURE: &str = "webhook-signature";
 pub struct CallRequest {
     /// Where to.
     pub url: CallUrl,
-    /// By which method.
+    /// The HTTP method.
     pub method: CallMethod,
     /// For the whole call, from looking up the name to the end of the answer.
     pub timeout: Duration,
