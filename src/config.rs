@@ -1,4 +1,4 @@
-//! What `dueq serve` can be told, each flag also by environment variable. The README's table of flags is this struct.
+//! What `dueq serve` can be told, each flag also by environment variable. The guide's page of flags lists this struct.
 
 use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
 use crate::store::embedded::Fsync;

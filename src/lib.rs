@@ -10,7 +10,7 @@
 //!    message its id (`store/ids.rs`), and submits it (`store/submit.rs`).
 //! 4. `store/inbox.rs` holds the request until a lane is free. `store/lane.rs` takes all that waits, `store/job.rs` groups
 //!    it by script and topic, and `store/lanes.rs` sends the groups as one pipeline: group commit.
-//! 5. `store/publish.rs` writes the arguments of `migrations-lua/scripts/publish.lua` and reads its reply, which
+//! 5. `store/publish.rs` writes the arguments of `scripts/publish.lua` and reads its reply, which
 //!    `store/reply.rs` decodes. The script wakes waiting consumers itself.
 //! 6. Back in `http/publish.rs`, the message becomes JSON; an error becomes a status in `http/problem/errors.rs`.
 //!

@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn the_summary_counts() {
-        assert_eq!(summary(1, 0, 0, 0), "0 messages in 1 topic: nothing is wrong");
-        assert_eq!(summary(2, 1, 3, 0), "1 message in 2 topics: 3 found; --repair mends");
-        assert_eq!(summary(2, 5, 3, 2), "5 messages in 2 topics: 3 found, 2 mended");
+        assert_eq!(summary(1, 0, 0, 0), "0 messages in 1 topic: no problems found");
+        assert_eq!(summary(2, 1, 3, 0), "1 message in 2 topics: 3 found; --repair fixes them");
+        assert_eq!(summary(2, 5, 3, 2), "5 messages in 2 topics: 3 found, 2 repaired");
     }
 }

@@ -146,7 +146,7 @@ impl Redis {
         }
     }
 
-    /// What the README tells an operator to do before a Redis that did not end properly is started
+    /// What the guide tells an operator to do before a Redis that did not end properly is started
     /// again: half a script at the end of the log would be applied at its second start.
     fn mend(&self) {
         let log = if is_redis_6() { "appendonly.aof" } else { "appendonly.aof.manifest" };

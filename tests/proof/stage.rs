@@ -44,7 +44,7 @@ impl Setting {
     }
 }
 
-/// What a run counted; sums over runs make the README's table.
+/// What a run counted; sums over runs make the table of the guide.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Publishes answered 2xx that made a message.

@@ -1,5 +1,5 @@
 //! `make prove`: the long form of the proof, on a release build. It runs every scenario of
-//! `tests/proof` for as long as its numbers need, hunts the seeded bugs, and prints what the README
+//! `tests/proof` for as long as its numbers need, hunts the seeded bugs, and prints what the guide
 //! shows. Exit code 0 only when every promise was kept, every number reached and every bug caught.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]

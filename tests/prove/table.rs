@@ -90,7 +90,7 @@ pub fn unreached(proof: &Proof) -> Vec<&'static str> {
     goals(proof).iter().filter(|goal| !goal.holds).map(|goal| goal.what).collect()
 }
 
-/// Everything, in Markdown as the README has it.
+/// Everything, in Markdown as the guide has it.
 pub fn shown(proof: &Proof, took: Duration) -> String {
     let mut text = String::new();
     let version = env!("CARGO_PKG_VERSION");

@@ -99,7 +99,7 @@ async fn an_only_attempt_that_outlasts_the_drain_was_one() {
     assert_eq!(stopped.term().await, 0, "{}", stopped.log());
     let other = Dueq::calling(&redis).start().await;
     let seen = becomes(&other.client(), &id, "dead", 1).await;
-    assert!(text(&called(&seen)[0], "error").contains("dueq stops"), "{seen}");
+    assert!(text(&called(&seen)[0], "error").contains("dueq is stopping"), "{seen}");
     a_while(500).await;
     assert_eq!(receiver.count(), 1);
 }

@@ -274,7 +274,7 @@ async fn a_report_for_people_names_message_member_and_defect() {
     let member: String = hex.chunks(2).map(|pair| format!("\\x{}{}", pair[0], pair[1])).collect();
     let printed = run(&[]).await;
     assert!(printed.contains(&format!("people {id} \"{member}\" no_place: ")), "{printed}");
-    assert!(printed.ends_with("--repair mends\n"), "{printed}");
+    assert!(printed.ends_with("--repair fixes them\n"), "{printed}");
     let printed = run(&["--repair"]).await;
     assert!(printed.contains("no_place: ") && printed.contains("; it is ready\n"), "{printed}");
 }
