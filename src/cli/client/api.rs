@@ -25,7 +25,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// What a segment of a path holds as it is (RFC 3986, unreserved).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// MessageRef server to ask, and in which form to show its answer.
+/// Which server to ask, and how to print its answer.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct Server {
     /// Server to send the command to.

@@ -59,7 +59,7 @@ pub struct Put {
     /// From 0 to 255; among messages that are due, higher goes first.
     #[arg(long, value_name = "N")]
     priority: Option<u64>,
-    /// MessageRef ticks are made up for that nobody could make in time (the latest one unless told).
+    /// Which missed ticks are published late: the latest one unless you say otherwise.
     #[arg(long, value_enum)]
     catch_up: Option<CatchUp>,
 }
