@@ -4,40 +4,42 @@
 //!
 //! 1. `http/server.rs` accepts the connection. `http/guard.rs` gives the request its id and asks `http/access.rs` whether
 //!    it may pass.
-//! 2. `http/publish.rs` is the handler. `http/extract.rs` reads path and body; `http/message_fields.rs` turns the fields
-//!    into a `NewMessage` or a list of what is wrong with them.
-//! 3. `store/messages.rs`, `Store::publish`: finds the topic (`store/registry.rs`, a cache of Redis's registry), gives the
-//!    message its id (`store/ids.rs`), and submits it (`store/submit.rs`).
-//! 4. `store/inbox.rs` holds the request until a lane is free. `store/lane.rs` takes all that waits, `store/job.rs` groups
-//!    it by script and topic, and `store/lanes.rs` sends the groups as one pipeline: group commit.
-//! 5. `store/publish.rs` writes the arguments of `scripts/publish.lua` and reads its reply, which
-//!    `store/reply.rs` decodes. The script wakes waiting consumers itself.
+//! 2. `http/publish.rs` is the handler. `http/extract.rs` reads path and body. `http/message_fields.rs` declares the
+//!    fields, and `http/input/mod.rs` reads them or lists what is wrong with them.
+//! 3. `store/publish.rs`, `Store::publish`: finds the topic (`store/registry.rs`, a cache of Redis's registry), gives the
+//!    message its id (`store/ids.rs`) and submits it. Messages with more options go by `store/publish_special.rs`.
+//! 4. `store/batch/inbox.rs` holds the request until a lane is free. `batch/lane.rs` takes all that waits,
+//!    `batch/request.rs` groups it by operation and topic, and `batch/lanes.rs` sends the groups as one pipeline.
+//! 5. The `Op` in `store/publish.rs` writes the arguments of `scripts/publish.lua` for a whole group, and reads its reply
+//!    (`store/reply.rs`). The script wakes waiting consumers itself.
 //! 6. Back in `http/publish.rs`, the message becomes JSON; an error becomes a status in `http/problem/errors.rs`.
 //!
 //! # A lease with a long poll
 //!
-//! 1. `http/lease.rs` is the handler, behind the same `server`, `guard` and `extract`. It acknowledges `acks` first, through
-//!    `store/holds.rs` and `store/ack.rs`.
-//! 2. `waiting/mod.rs`, `WaitingRooms`: asks for messages at once and, if there are none, registers the consumer.
-//! 3. `waiting/hall.rs` knows who waits for which topic, in the order in which they came. `waiting/room.rs` is one task per
-//!    topic with waiters: it asks for all of them, and sleeps until the next due time or a wake-up (`waiting/alarm.rs`).
-//! 4. `store/leases.rs`, `Store::lease`: through the same inbox and lanes. `store/lease.rs` writes the arguments of
-//!    `lease.lua` and reads the reply into `store/grants.rs`.
-//! 5. `store/wakes.rs` hears the wake-ups that scripts publish, on every instance.
-//! 6. `http/lease.rs` writes the messages with their tokens (`model/token.rs`). If the client is gone, `store/grants.rs`
+//! 1. `http/lease.rs` is the handler, behind the same `server`, `guard` and `extract`. It acknowledges `acks` first,
+//!    through `store/ack.rs`.
+//! 2. `longpoll/mod.rs` asks for messages at once and, if there are none, lets the consumer wait.
+//! 3. `longpoll/wait_list.rs` knows who waits for which topic, in the order in which they came.
+//! 4. `longpoll/topic_task.rs` is one task per topic with waiters. It asks for all of them, and sleeps until the next due
+//!    time or a wake-up (`longpoll/timer.rs`).
+//! 5. `store/lease.rs`, `Store::lease` and its `Op` for `scripts/lease.lua`, goes through the same lanes. `store/grants.rs`
+//!    holds what was leased.
+//! 6. `store/wakes.rs` hears the wake-ups that scripts publish, on every instance.
+//! 7. `http/lease.rs` writes the messages with their tokens (`model/token.rs`). If the client is gone, `store/grants.rs`
 //!    gives the messages back.
 //!
 //! # A callback
 //!
 //! 1. `http/callbacks.rs` publishes the message to the topic `_callbacks`, as above.
-//! 2. `loops/callbacks/mod.rs` runs one sender per pushed topic. `sender.rs` leases messages that can be called soon, through
-//!    `waiting` like any consumer.
-//! 3. `places.rs` says whose turn it is: limits in all and per host. `parked.rs` keeps what has to wait for its host.
-//! 4. `flight.rs` sees one message through its call and extends its lease meanwhile. `store/calls.rs` checks that the call
-//!    may still begin.
-//! 5. `request.rs` builds and signs the request. `client.rs` makes the call; `dial.rs` resolves the host and checks the
-//!    address (`model/addresses.rs`); `wire.rs` bounds what is read.
-//! 6. `outcome.rs` decides what the answer means, and `flight.rs` acks or nacks the message.
+//! 2. `loops/callbacks/mod.rs` runs one sender per pushed topic. `callbacks/sender.rs` leases messages that can be called
+//!    soon, through `longpoll` like any consumer.
+//! 3. `callbacks/places.rs` says whose turn it is: limits in all and per host. `callbacks/parked.rs` keeps what has to wait
+//!    for its host.
+//! 4. `callbacks/flight.rs` sees one message through its call and extends its lease meanwhile. `store/calls.rs` checks
+//!    that the call may still begin.
+//! 5. `callbacks/request.rs` builds and signs the request. `callbacks/client.rs` makes the call; `callbacks/dial.rs`
+//!    resolves the host and checks the address (`model/addresses.rs`); `callbacks/wire.rs` bounds what is read.
+//! 6. `callbacks/outcome.rs` decides what the answer means, and `callbacks/flight.rs` acks or nacks the message.
 //!
 //! # The rest
 //!

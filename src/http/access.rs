@@ -23,7 +23,9 @@ const OPEN: [&str; 6] =
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     /// A key that cannot be one.
-    #[error("{0} is no API key: 1 to 256 visible ASCII characters, no comma")]
+    #[error(
+        "{0} is not a valid API key: it must have 1 to 256 visible ASCII characters and no comma"
+    )]
     Key(String),
     /// The file of keys cannot be read.
     #[error("cannot read the API keys in {path}: {source}")]
@@ -34,21 +36,21 @@ pub enum AccessError {
         source: io::Error,
     },
     /// The file of keys has none: starting without would open what was meant to be closed.
-    #[error("there is no API key in {0}")]
+    #[error("no API key in {0}")]
     NoKey(PathBuf),
     /// What is allowed is no host.
     #[error(
-        "--allow-host {0:?} is no host: a name or an address, without scheme, port and final dot"
+        "--allow-host {0:?} is not a host: it must be a name or an address, without scheme, port or final dot"
     )]
     Host(String),
     /// The address is reached from elsewhere, and anyone might use it.
     #[error(
-        "without an API key dueq listens on loopback only, which {0} is not: give it a key (--api-key-file, \
-        DUEQ_API_KEYS or --api-key), or --insecure to let anyone in who reaches it"
+        "without an API key dueq listens on loopback only, and {0} is not a loopback address: set a key \
+            (--api-key-file, DUEQ_API_KEYS or --api-key), or --insecure to let in anyone who can reach it"
     )]
     Exposed(SocketAddr),
     /// No randomness to hide the keys' comparison with.
-    #[error("the system gives no random numbers: {0}")]
+    #[error("cannot get random numbers from the system: {0}")]
     Random(#[from] getrandom::Error),
 }
 
@@ -88,7 +90,7 @@ impl Access {
                 );
             }
             Self::Hosts(_) if !is_loopback(listen) => {
-                tracing::warn!("--insecure: whoever reaches {listen} may use the queue");
+                tracing::warn!("--insecure: anyone who can reach {listen} may use the queue");
             }
             _ => {}
         }

@@ -8,18 +8,18 @@ use utoipa::ToSchema;
 
 request! {
     /// How long a failed message waits before its next attempt. `exponential`: base_ms × factor^(failures − 1), at most
-    /// max_ms, times 1 ± jitter. `fixed`: always base_ms. `schedule`: delays_ms one after another, the last one repeats.
+    /// max_ms, times 1 ± jitter. `fixed`: always base_ms. `schedule`: each of delays_ms in turn; the last one repeats.
     #[example = json!({"kind": "exponential", "base_ms": 1000, "factor": 2.0, "max_ms": 3_600_000, "jitter": 0.1})]
     pub struct BackoffRequest {
-        /// The kind; the other fields belong to it.
+        /// The kind of backoff. The other fields belong to this kind.
         pub kind: BackoffKind = BackoffKind::Exponential,
-        /// Delay after the first failure (1000 by default), or after each (`fixed`), ms.
+        /// Delay after the first failure (default 1000), or after each (`fixed`), ms.
         pub base_ms: Option<DelayMs>,
-        /// `exponential`: what each further failure multiplies the delay by; 2 by default.
+        /// `exponential`: multiplies the delay with each further failure. Default: 2.
         pub factor: Option<Decimal<100, 10_000>>,
-        /// `exponential`: the longest delay, ms; 3600000 by default.
+        /// `exponential`: the longest delay, ms. Default: 3600000.
         pub max_ms: Option<DelayMs>,
-        /// `exponential`: share by which a delay varies at random; 0.1 by default.
+        /// `exponential`: the share by which a delay varies at random. Default: 0.1.
         pub jitter: Option<Decimal<0, 100>>,
         /// `schedule`: the delays, ms.
         pub delays_ms: Option<List<DelayMs, 1, MAX_SCHEDULE>>,
@@ -48,23 +48,23 @@ request! {
 }
 
 /// How long a failed message waits before its next attempt. `exponential`: base_ms × factor^(failures − 1), at most
-/// max_ms, times 1 ± jitter. `fixed`: always base_ms. `schedule`: delays_ms one after another, the last one repeats.
+/// max_ms, times 1 ± jitter. `fixed`: always base_ms. `schedule`: each of delays_ms in turn; the last one repeats.
 #[derive(ToSchema)]
 #[schema(as = Backoff, example = json!({"kind": "exponential", "base_ms": 1000, "factor": 2.0, "max_ms": 3_600_000, "jitter": 0.1}))]
 #[allow(dead_code, reason = "describes the policy; `model::Backoff` is written")]
 pub struct BackoffPolicy {
-    /// What kind it is; the other fields are this kind's.
+    /// The kind of backoff. The other fields belong to this kind.
     kind: BackoffKind,
     /// Delay after the first failure (`exponential`) or after each (`fixed`), ms.
     #[schema(nullable = false, minimum = 0, maximum = 315_360_000_000_i64)]
     base_ms: Option<i64>,
-    /// `exponential`: what each further failure multiplies it with.
+    /// `exponential`: multiplies the delay with each further failure.
     #[schema(nullable = false, minimum = 1, maximum = 100)]
     factor: Option<f64>,
     /// `exponential`: the longest delay, ms.
     #[schema(nullable = false, minimum = 0, maximum = 315_360_000_000_i64)]
     max_ms: Option<i64>,
-    /// `exponential`: share by which a delay varies at random.
+    /// `exponential`: the share by which a delay varies at random.
     #[schema(nullable = false, minimum = 0, maximum = 1)]
     jitter: Option<f64>,
     /// `schedule`: the delays, ms.

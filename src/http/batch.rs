@@ -27,21 +27,21 @@ request! {
     }
 }
 
-/// What became of the messages of a batch.
+/// The result of a batch.
 #[derive(Serialize, ToSchema)]
 pub struct PublishBatchResponse<'a> {
     /// One entry for each message of the request, in order.
     results: Vec<PublishResult<'a>>,
 }
 
-/// What became of one message of a batch.
+/// The result of one publish.
 #[derive(Serialize, ToSchema)]
 pub struct PublishResult<'a> {
-    /// `ok`, or the `code` that a publish of its own would have had: `duplicate_key`, `message_leased`,
+    /// `ok`, or the `code` that a single publish would get: `duplicate_key`, `message_leased`,
     /// `idempotency_key_reused`, `topic_full`, `redis_unavailable`, `outcome_unknown`.
     #[schema(value_type = String, example = "ok")]
     status: &'static str,
-    /// The message, or the one that answers for it; only for `ok`.
+    /// The message, or the existing one that answers for it. Only for `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = PublishedMessage, required = false)]
     message: Option<PublishedMessage<'a>>,
@@ -49,14 +49,14 @@ pub struct PublishResult<'a> {
 
 /// Publish messages.
 ///
-/// Stores up to 1000 messages. Invalid input refuses them all and names the message and its field, as in
-/// `messages[17].delay_ms`; what only the queue knows is answered for each.
+/// Stores up to 1000 messages. Invalid input refuses all of them and names the field, such as `messages[17].delay_ms`.
+/// Outcomes that depend on the queue are answered for each message.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages/batch", operation_id = "publishBatch", tag = "messages",
     params(super::extract::TopicPath),
     request_body(content = PublishBatchRequest, description = "The messages"),
     responses(
-        (status = 200, description = "What became of each", body = PublishBatchResponse),
+        (status = 200, description = "The result for each", body = PublishBatchResponse),
         CommonProblems, BodyProblems, PublishBatchProblems, RedisProblems,
     ),
 )]

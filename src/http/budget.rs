@@ -99,8 +99,7 @@ impl Drop for Hold {
 }
 
 fn overloaded() -> Problem {
-    let detail =
-        "requests and answers in flight take all the memory that they may; nothing happened";
+    let detail = "requests and answers in flight use all the memory they may; nothing happened";
     Problem::new(Code::Overloaded, detail).retry_after(1)
 }
 

@@ -17,9 +17,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-/// Look at the live message that has a key.
+/// Get the live message with a key.
 ///
-/// As `getMessage`, of the delayed, ready or leased message that has the key in its topic.
+/// Like `getMessage`, for the delayed, ready or leased message with this key in the topic.
 #[utoipa::path(
     get, path = "/topics/{topic}/keys/{key}", operation_id = "getMessageByKey", tag = "messages",
     params(super::extract::KeyPath),
@@ -37,15 +37,15 @@ pub async fn get_message_by_key(
     Ok(super::json(&Message::whole(&topic, &found)?).into_response())
 }
 
-/// Change the live message that has a key.
+/// Change the live message with a key.
 ///
-/// As `updateMessage`, of the delayed or ready message that has the key in its topic.
+/// Like `updateMessage`, for the delayed or ready message with this key in the topic.
 #[utoipa::path(
     patch, path = "/topics/{topic}/keys/{key}", operation_id = "updateMessageByKey", tag = "messages",
     params(super::extract::KeyPath),
-    request_body(content = UpdateMessageRequest, description = "What is to change"),
+    request_body(content = UpdateMessageRequest, description = "The changes"),
     responses(
-        (status = 200, description = "The message as it is now", body = Message),
+        (status = 200, description = "The changed message", body = Message),
         KeyProblems, CommonProblems, BodyProblems, UpdateProblems, RedisProblems,
     ),
 )]
@@ -58,14 +58,14 @@ pub async fn update_message_by_key(
     update(&state, which, request).await
 }
 
-/// Delete the live message that has a key.
+/// Delete the live message with a key.
 ///
-/// As `deleteMessage`, of the delayed, ready or leased message that has the key in its topic.
+/// Like `deleteMessage`, for the delayed, ready or leased message with this key in the topic.
 #[utoipa::path(
     delete, path = "/topics/{topic}/keys/{key}", operation_id = "deleteMessageByKey", tag = "messages",
     params(super::extract::KeyPath, DeleteParams),
     responses(
-        (status = 204, description = "The message is gone"),
+        (status = 204, description = "The message is deleted or acknowledged"),
         KeyProblems, DeleteProblems, CommonProblems, RedisProblems,
     ),
 )]

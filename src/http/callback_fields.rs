@@ -17,20 +17,20 @@ use utoipa::ToSchema;
 pub(super) type SecretHeaders = List<SecretHeader, 0, MAX_HEADERS>;
 
 request! {
-    /// Where dueq sends a message, in place of its topic's URL.
+    /// Where dueq sends a message instead of its topic's URL.
     #[example = json!({"url": "https://example.com/hooks/orders"})]
     pub struct CallbackRequest {
-        /// An absolute http or https URL without user and password, of a host that dueq may call.
+        /// An absolute http or https URL without user and password, on a host that dueq may call.
         pub url: CallUrl,
-        /// The method. By default the topic's, or POST.
+        /// The HTTP method. Default: the topic's, or POST.
         pub method: Option<CallMethod>,
-        /// How long the call may take, ms. By default as the topic says, or 15000.
+        /// How long the call may take, ms. Default: the topic's, or 15000.
         pub timeout_ms: Option<CallTimeoutMs>,
-        /// Headers of the message whose values are never read back, beside `authorization` and `cookie`, at most 32.
+        /// Further headers of the message whose values are never shown, besides `authorization` and `cookie`. At most
+        /// 32.
         pub secret_headers: Option<SecretHeaders>,
-        /// What the call is signed with in place of the topic's or the server's secrets, per Standard Webhooks: `whsec_`
-        /// and 24 to 64 bytes in base64. It is never read back. Where one callback takes the place of another, `***` keeps
-        /// the secret that is stored.
+        /// Signing secret per Standard Webhooks, in place of the topic's or the server's: `whsec_` and 24 to 64 bytes
+        /// in base64. It is never shown. When a callback replaces another, `***` keeps the stored secret.
         pub secret: Option<SigningSecret>,
     }
 }
@@ -52,25 +52,25 @@ pub(super) fn names_of(headers: Option<SecretHeaders>) -> Vec<String> {
     headers.into_iter().flat_map(|names| names.0).map(|name| name.0).collect()
 }
 
-/// Where dueq sends a message, in place of its topic's URL.
+/// Where dueq sends a message instead of its topic's URL.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Callback)]
 pub struct CallbackView<'a> {
-    /// The URL, as it was given.
+    /// The URL.
     url: &'a str,
-    /// The method; the topic's where absent.
+    /// The HTTP method. Absent: the topic's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     method: Option<CallMethod>,
-    /// How long the call may take, ms; the topic's where absent.
+    /// How long the call may take, ms. Absent: the topic's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     timeout_ms: Option<i64>,
-    /// Headers of the message that show as `***`, beside `authorization` and `cookie`; absent: no others.
+    /// Further headers of the message that read `***`, besides `authorization` and `cookie`. Absent: no others.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     #[schema(value_type = Vec<String>, required = false)]
     secret_headers: &'a [String],
-    /// `***` where it has a signing secret of its own.
+    /// `***` if it has its own signing secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     secret: Option<&'static str>,

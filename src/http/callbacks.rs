@@ -20,8 +20,8 @@ use axum::{extract::State, response::Response};
 use serde_json::json;
 
 request! {
-    /// A URL to call later, and what is sent to it. At most one of `payload` and `payload_base64`: without one the body is
-    /// empty. At most one of `delay_ms` and `deliver_at`. The callback is a message of the topic `_callbacks`.
+    /// A URL to call later, and what to send. At most one of `payload` and `payload_base64`; without either, the body
+    /// is empty. At most one of `delay_ms` and `deliver_at`. The callback is a message in the topic `_callbacks`.
     #[example = json!({"url": "https://example.com/hooks/orders", "payload": {"order": 42}, "delay_ms": 1_800_000})]
     pub struct ScheduleCallbackRequest {
         pub call: Flat<CallbackRequest>,
@@ -56,17 +56,17 @@ impl ScheduleCallbackRequest {
 
 /// Have a URL called later.
 ///
-/// Stores a message in dueq's own topic `_callbacks`, which dueq sends to `url` once it is due, and again after a failure.
-/// Every message route works on its id. With `idempotency_key` it is safe to repeat.
+/// Stores a message in dueq's own topic `_callbacks`. dueq sends it to `url` when it is due, and again after a failure.
+/// Every message route works on its id. With `idempotency_key` the request is safe to repeat.
 #[utoipa::path(
     post, path = "/callbacks", operation_id = "scheduleCallback", tag = "callbacks",
     params(super::extract::IdempotencyKey),
     request_body(content = ScheduleCallbackRequest, description = "The callback"),
     responses(
         (status = 201, description = "The callback is stored", body = PublishedMessage,
-            headers(("Location" = String, description = "Where to look at it"))),
-        (status = 200, description = "An existing callback answers for it", body = PublishedMessage,
-            headers(("Location" = String, description = "Where to look at it"))),
+            headers(("Location" = String, description = "Path of the message"))),
+        (status = 200, description = "An existing callback answers for the request", body = PublishedMessage,
+            headers(("Location" = String, description = "Path of the message"))),
         CommonProblems, BodyProblems, CallbackProblems, RedisProblems,
     ),
 )]

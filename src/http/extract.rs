@@ -68,11 +68,12 @@ documented! {
     KeyPath: Path "topic" = "orders" name("A-Za-z0-9_"),
         "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
         "key" = "order-42" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
-        "Key of the message, 1 to 255 characters; in the URL percent-encoded, as generated clients do by themselves";
+        "Key of the message, 1 to 255 characters, percent-encoded; generated clients encode it themselves";
     IdempotencyKey: Header "Idempotency-Key" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
-        "The same as `idempotency_key` in the body; only one of the two, or both alike.";
+        "The same as `idempotency_key` in the body. If both are given, they must be equal.";
     IfMatch: Header "If-Match" = "\"7\"" string(),
-        "Only where the configuration has this revision, as the ETag of an answer gave it, or one of several; `*`: only where there is the topic";
+        "Apply the change only if the configuration has this revision (the `ETag` of an answer), or one of several; \
+            `*`: only if the topic exists";
 }
 
 /// The `Idempotency-Key` header, which is the same as the field `idempotency_key`.
@@ -191,7 +192,7 @@ async fn segment(parts: &mut Parts, state: &AppState) -> Result<String, Problem>
 }
 
 fn malformed_path() -> Problem {
-    Problem::new(Code::MalformedPath, "the path is no UTF-8 once it is decoded")
+    Problem::new(Code::MalformedPath, "the decoded path is not valid UTF-8")
 }
 
 /// The parameters of a query, decoded.

@@ -114,7 +114,8 @@ fn refuse_head(request: &Request) -> Option<Problem> {
     let bytes: usize =
         headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     if headers.len() > MAX_HEADERS || bytes > MAX_HEADERS_BYTES {
-        let detail = "there are a hundred headers or more, or more than 16384 bytes of them";
+        let detail =
+            "the request has a hundred headers or more, or more than 16384 bytes of headers";
         return Some(Problem::new(Code::HeadersTooLarge, detail));
     }
     None

@@ -19,19 +19,19 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 request! {
-    /// The lease of a message that is done.
+    /// The lease to acknowledge.
     #[example = json!({"lease_token": "AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv"})]
     pub struct AckRequest {
-        /// The token that the lease came with.
+        /// The token of the lease.
         pub lease_token: LeaseToken,
     }
 }
 
 request! {
-    /// The lease of a message that is given back, why, and what becomes of the message.
+    /// The lease to give back, why, and when to try again.
     #[example = json!({"lease_token": "AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv", "delay_ms": 10_000, "reason": "the shop is closed"})]
     pub struct NackRequest {
-        /// The token that the lease came with.
+        /// The token of the lease.
         pub lease_token: LeaseToken,
         pub nack: Flat<NackFields>,
     }
@@ -40,13 +40,13 @@ request! {
 request! {
     /// What becomes of a message that is given back.
     pub struct NackFields {
-        /// Due again after this many ms; by default as the backoff policy says, or at once with `release`.
+        /// Delay before the message is due again, ms. Default: by its backoff, or at once with `release`.
         pub delay_ms: Option<DelayMs>,
-        /// Why, up to 1024 characters; it is kept with the message.
+        /// Why it failed, up to 1024 characters. Stored with the message.
         pub reason: Option<Text<0, MAX_REASON_CHARS>>,
-        /// The message is dead at once; not with `delay_ms` or `release`.
+        /// The message is dead at once, whatever attempts are left. Not with `delay_ms` or `release`.
         pub dead: bool = false,
-        /// It is given back unworked: the attempt does not count.
+        /// The message was not worked on: the attempt does not count.
         pub release: bool = false,
     }
     check(fields) {
@@ -73,29 +73,29 @@ impl From<NackFields> for store::NackRequest {
 }
 
 request! {
-    /// Lease token and new duration.
+    /// The lease token and the new duration.
     #[example = json!({"lease_token": "AAAAAZr2nVoBmi3FQ1YAAM0xJ8yfHqJv", "lease_ms": 60_000})]
     pub struct ExtendRequest {
-        /// The token that the lease came with.
+        /// The token of the lease.
         pub lease_token: LeaseToken,
-        /// New duration from now, ms: never shorter than it was, never past 12 h from the grant.
+        /// New duration, counted from now, ms. A lease never gets shorter, and never exceeds 12 h in total.
         pub lease_ms: LeaseMs,
     }
 }
 
-/// Where a message is after its nack.
+/// A message after its nack.
 #[derive(Serialize, ToSchema)]
 pub struct NackedMessage {
     /// The message.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
-    /// `delayed`, `ready`, `dead` when its attempts are used up, or `expired` when its time is over.
+    /// `delayed`, `ready`, `dead` if its attempts are used up, or `expired` if its time to live is over.
     state: MessageState,
-    /// When it is due again, RFC 3339 in UTC with ms; absent when dead or expired.
+    /// When it is due again, RFC 3339 in UTC with ms. Absent if dead or expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     due_at: Option<Instant>,
-    /// Number of the grant that ended.
+    /// Number of the attempt that ended.
     #[schema(value_type = i64, minimum = 1)]
     attempt: u32,
 }
@@ -106,7 +106,7 @@ pub struct ExtendedLease {
     /// The message.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
-    /// Time left of the lease when this was answered, ms.
+    /// Time left of the lease when this answer was sent, ms.
     lease_ms: i64,
     /// When the lease ends, RFC 3339 in UTC with ms.
     #[schema(value_type = String, format = DateTime)]
@@ -115,14 +115,14 @@ pub struct ExtendedLease {
 
 /// Acknowledge a message.
 ///
-/// The message is done and gone. Repeating it with the same token is safe: 404 means then that the first ack was carried
-/// out; where the topic keeps acknowledged messages it is 204 again.
+/// Ends the message's life. Repeating the ack with the same token is safe: 404 then means that the first ack succeeded.
+/// If the topic keeps acknowledged messages, the answer is 204 again.
 #[utoipa::path(
     post, path = "/messages/{id}/ack", operation_id = "ackMessage", tag = "leases",
     params(super::extract::IdPath),
-    request_body(content = AckRequest, description = "The lease's token"),
+    request_body(content = AckRequest, description = "The lease token"),
     responses(
-        (status = 204, description = "The message is gone"),
+        (status = 204, description = "The message is deleted or acknowledged"),
         LeaseProblems, CommonProblems, BodyProblems, RedisProblems,
     ),
 )]
@@ -138,12 +138,12 @@ pub async fn ack_message(
 
 /// Give a lease back.
 ///
-/// The message is due again after `delay_ms`, or as its backoff policy says; it is dead when its attempts are used up,
-/// or at once with `dead`. With `release` it is given back unworked, and the attempt does not count.
+/// The message is due again after `delay_ms`, or after its backoff. It is dead if its attempts are used up, or at once
+/// with `dead`. With `release` the message was not worked on, and the attempt does not count.
 #[utoipa::path(
     post, path = "/messages/{id}/nack", operation_id = "nackMessage", tag = "leases",
     params(super::extract::IdPath),
-    request_body(content = NackRequest, description = "The lease's token, and when to try again"),
+    request_body(content = NackRequest, description = "The lease token, and when to try again"),
     responses(
         (status = 200, description = "The lease has ended", body = NackedMessage),
         LeaseProblems, CommonProblems, BodyProblems, RedisProblems,
@@ -161,15 +161,15 @@ pub async fn nack_message(
     Ok(super::json(&answer).into_response())
 }
 
-/// Make a lease longer.
+/// Extend a lease.
 ///
-/// It lasts `lease_ms` from now, never shorter than it was, and never past 12 h from the grant.
+/// The lease lasts `lease_ms` from now. It never gets shorter, and never exceeds 12 h in total.
 #[utoipa::path(
     post, path = "/messages/{id}/extend", operation_id = "extendLease", tag = "leases",
     params(super::extract::IdPath),
-    request_body(content = ExtendRequest, description = "The lease's token, and how long it is wanted"),
+    request_body(content = ExtendRequest, description = "The lease token and the new duration"),
     responses(
-        (status = 200, description = "The lease as it is now", body = ExtendedLease),
+        (status = 200, description = "The extended lease", body = ExtendedLease),
         LeaseProblems, CommonProblems, BodyProblems, RedisProblems,
     ),
 )]

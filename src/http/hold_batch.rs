@@ -28,7 +28,7 @@ macro_rules! batches {
             }
         }
 
-        /// What became of the messages of a batch.
+        /// The result of a batch.
         #[derive(Serialize, ToSchema)]
         pub struct $response {
             /// One entry for each message of the request, in order.
@@ -65,30 +65,30 @@ request! {
     /// A lease to extend.
     pub struct ExtendBatchItem {
         pub ack: Flat<LeaseAck>,
-        /// New duration from now, ms: never shorter than it was, never past 12 h from the grant.
+        /// New duration, counted from now, ms. A lease never gets shorter, and never exceeds 12 h in total.
         pub lease_ms: LeaseMs,
     }
 }
 
-/// What became of an ack.
+/// The result of an ack.
 #[derive(Serialize, ToSchema)]
 pub struct AckResult {
     /// The message.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
-    /// `ok`, or the `code` that an ack of its own would have had: `lease_lost`, `message_not_found`, `redis_unavailable`,
+    /// `ok`, or the `code` that a single ack would get: `lease_lost`, `message_not_found`, `redis_unavailable`,
     /// `outcome_unknown`.
     #[schema(value_type = String, example = "ok")]
     status: &'static str,
 }
 
-/// What became of a nack.
+/// The result of a nack.
 #[derive(Serialize, ToSchema)]
 pub struct NackResult {
     /// The message.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
-    /// `ok`, or the `code` that a nack of its own would have had: `lease_lost`, `message_not_found`, `redis_unavailable`,
+    /// `ok`, or the `code` that a single nack would get: `lease_lost`, `message_not_found`, `redis_unavailable`,
     /// `outcome_unknown`.
     #[schema(value_type = String, example = "ok")]
     status: &'static str,
@@ -96,27 +96,27 @@ pub struct NackResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = MessageState, required = false)]
     state: Option<MessageState>,
-    /// When it is due again, RFC 3339 in UTC with ms; absent when dead or expired.
+    /// When it is due again, RFC 3339 in UTC with ms. Absent if dead or expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     due_at: Option<Instant>,
-    /// Number of the grant that ended.
+    /// Number of the attempt that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = i64, minimum = 1, required = false)]
     attempt: Option<u32>,
 }
 
-/// What became of an extension.
+/// The result of an extend.
 #[derive(Serialize, ToSchema)]
 pub struct ExtendResult {
     /// The message.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
-    /// `ok`, or the `code` that an extension of its own would have had: `lease_lost`, `message_not_found`, `redis_unavailable`,
+    /// `ok`, or the `code` that a single extend would get: `lease_lost`, `message_not_found`, `redis_unavailable`,
     /// `outcome_unknown`.
     #[schema(value_type = String, example = "ok")]
     status: &'static str,
-    /// Time left of the lease when this was answered, ms; only for `ok`, like `lease_expires_at`.
+    /// Time left of the lease when this answer was sent, ms. Only for `ok`, like `lease_expires_at`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     lease_ms: Option<i64>,
@@ -128,12 +128,12 @@ pub struct ExtendResult {
 
 /// Acknowledge messages.
 ///
-/// Up to 1000, of whatever topics. What becomes of each is answered in `results`, and none fails the others.
+/// Up to 1000, from any topic. `results` has one entry for each; none fails the others.
 #[utoipa::path(
     post, path = "/messages/ack", operation_id = "ackBatch", tag = "leases",
-    request_body(content = AckBatchRequest, description = "The messages and their leases' tokens"),
+    request_body(content = AckBatchRequest, description = "The messages and their lease tokens"),
     responses(
-        (status = 200, description = "What became of each", body = AckBatchResponse),
+        (status = 200, description = "The result for each", body = AckBatchResponse),
         CommonProblems, BodyProblems,
     ),
 )]
@@ -155,13 +155,12 @@ pub async fn ack_batch(
 
 /// Give leases back.
 ///
-/// Up to 1000, of whatever topics, each as `nackMessage` would. What becomes of each is answered in `results`, and none
-/// fails the others.
+/// Up to 1000, from any topic, each as by `nackMessage`. `results` has one entry for each; none fails the others.
 #[utoipa::path(
     post, path = "/messages/nack", operation_id = "nackBatch", tag = "leases",
-    request_body(content = NackBatchRequest, description = "The leases, and what becomes of the messages"),
+    request_body(content = NackBatchRequest, description = "The leases, and when to try again"),
     responses(
-        (status = 200, description = "What became of each", body = NackBatchResponse),
+        (status = 200, description = "The result for each", body = NackBatchResponse),
         CommonProblems, BodyProblems,
     ),
 )]
@@ -191,15 +190,14 @@ pub async fn nack_batch(
     Ok(super::json(&NackBatchResponse { results }).into_response())
 }
 
-/// Make leases longer.
+/// Extend leases.
 ///
-/// Up to 1000, of whatever topics, each as `extendLease` would. What becomes of each is answered in `results`, and none
-/// fails the others.
+/// Up to 1000, from any topic, each as by `extendLease`. `results` has one entry for each; none fails the others.
 #[utoipa::path(
     post, path = "/messages/extend", operation_id = "extendBatch", tag = "leases",
-    request_body(content = ExtendBatchRequest, description = "The leases, and how long each is wanted"),
+    request_body(content = ExtendBatchRequest, description = "The leases and their new durations"),
     responses(
-        (status = 200, description = "What became of each", body = ExtendBatchResponse),
+        (status = 200, description = "The result for each", body = ExtendBatchResponse),
         CommonProblems, BodyProblems,
     ),
 )]

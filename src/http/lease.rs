@@ -29,18 +29,18 @@ use std::{borrow::Cow, collections::BTreeMap, future::pending, sync::Arc, time::
 use utoipa::ToSchema;
 
 request! {
-    /// What a consumer asks for; every field may be left out.
+    /// A lease request. Every field is optional.
     #[example = json!({"max_messages": 1, "wait_ms": 20_000})]
     pub struct LeaseRequest {
-        /// Up to this many messages, 1…1000, all from one topic.
+        /// Lease up to this many messages, 1 to 1000, all from one topic.
         pub max_messages: Bounded<1, MAX_MESSAGES_LIMIT> = Bounded::new(1),
-        /// Up to this many bytes of payload together, but never less than one message.
+        /// Limit for the payloads together, bytes. At least one message is returned.
         pub max_bytes: Bounded<1, MAX_MAX_BYTES> = Bounded::new(DEFAULT_MAX_BYTES),
-        /// How long the holder has, ms, from 1 s to 12 h; the topic's `lease_ms` by default.
+        /// How long the lease lasts, ms, from 1 s to 12 h. Default: the topic's `lease_ms`.
         pub lease_ms: Option<LeaseMs>,
-        /// Long poll: how long to wait for a message, ms, up to a minute. Keep it 5 s below every time-out on the way.
+        /// Long poll: how long to wait for a message, ms, up to a minute. Keep it 5 s below every timeout on the way.
         pub wait_ms: Bounded<0, MAX_WAIT_MS> = Bounded::new(0),
-        /// Messages to acknowledge first, of whatever topics. None of them fails the request.
+        /// Messages to acknowledge first, from any topic. A failed ack does not fail the request.
         pub acks: Option<List<LeaseAck, 0, { MAX_MESSAGES_LIMIT as usize }>>,
     }
 }
@@ -50,7 +50,7 @@ request! {
     pub struct LeaseAck {
         /// The message.
         pub id: MessageId,
-        /// The token that its lease came with.
+        /// The token of its lease.
         pub lease_token: LeaseToken,
     }
 }
@@ -62,16 +62,16 @@ impl LeaseAck {
     }
 }
 
-/// Messages that the consumer holds now, and what became of its acks.
+/// The leased messages, and the results of the acks.
 #[derive(Serialize, ToSchema)]
 pub struct LeaseResponse<'a> {
-    /// The messages; none when nothing was ready in time.
+    /// The messages. Empty if none was ready in time.
     messages: Vec<LeasedMessage<'a>>,
     /// One entry for each ack of the request, in order.
     acks: Vec<AckOutcome>,
 }
 
-/// A message that the consumer holds until its lease ends.
+/// A message that the consumer holds until the lease ends.
 #[derive(Serialize, ToSchema)]
 pub struct LeasedMessage<'a> {
     /// Its id, a UUID.
@@ -80,11 +80,11 @@ pub struct LeasedMessage<'a> {
     /// Its topic.
     #[schema(value_type = String, example = "orders")]
     topic: &'a TopicName,
-    /// The payload, any JSON value, null included, byte for byte as it was sent; absent if it is bytes.
+    /// The payload, byte for byte: any JSON value, including null. Absent if the payload is bytes.
     #[schema(value_type = super::openapi::AnyJson, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
-    /// The payload in standard base64 with padding, if it is bytes.
+    /// The payload in standard base64 with padding, if the payload is bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, content_encoding = "base64")]
     payload_base64: Option<String>,
@@ -92,49 +92,49 @@ pub struct LeasedMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     content_type: Option<&'a str>,
-    /// The publisher's headers; the values of those that were secrets while the topic was pushed show as `***`.
+    /// The publisher's headers. Values that were secret while the topic was pushed read `***`.
     #[schema(value_type = BTreeMap<String, String>)]
     headers: Cow<'a, BTreeMap<String, String>>,
-    /// Its key, where it was published with one.
+    /// Its key, if it was published with one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     key: Option<&'a str>,
-    /// 0…255: among ready messages higher goes first.
+    /// 0 to 255. Among ready messages, higher goes first.
     #[schema(value_type = i64, minimum = 0, maximum = 255)]
     priority: u8,
-    /// Number of this grant, from 1.
+    /// Number of this attempt, from 1.
     #[schema(value_type = i64, minimum = 1)]
     attempt: u32,
-    /// Counted grants that are left; 0: this is the last.
+    /// Attempts left after this one; 0: this is the last.
     attempts_left: i64,
     /// When it was published, RFC 3339 in UTC with ms, like all instants.
     #[schema(value_type = String, format = DateTime)]
     published_at: Instant,
-    /// When it fell due; after a nack or an expired lease, when it came back.
+    /// When it became ready: its due time or, after a nack or an expired lease, the time at which it came back.
     #[schema(value_type = String, format = DateTime)]
     due_at: Instant,
-    /// Proves that this consumer holds the lease: an opaque string, to be sent with ack, nack and extend.
+    /// Proves that this consumer holds the lease. An opaque string to send with ack, nack and extend.
     #[schema(max_length = 64)]
     lease_token: String,
-    /// Time left of the lease when this was answered, ms. Count it down on your own clock.
+    /// Time left of the lease when this answer was sent, ms. Count it down on your own clock.
     lease_ms: i64,
     /// When the lease ends, by the clock of dueq's Redis.
     #[schema(value_type = String, format = DateTime)]
     lease_expires_at: Instant,
 }
 
-/// What became of an ack.
+/// The result of an ack.
 #[derive(Serialize, ToSchema)]
 pub struct AckOutcome {
     /// The message.
     #[schema(value_type = String, format = Uuid)]
     id: MessageId,
-    /// `ok` or why not.
+    /// `ok`, or why not.
     status: AckStatus,
 }
 
-/// How an ack ended. `ok`: the message is gone. `lease_lost`: the token does not hold the lease (any more).
-/// `message_not_found`: there is no such message; a repeated ack was done the first time. `redis_unavailable`: nothing
+/// The result of an ack. `ok`: the message is gone. `lease_lost`: the token does not hold the lease, or no longer does.
+/// `message_not_found`: there is no such message; a repeated ack has succeeded before. `redis_unavailable`: nothing
 /// happened. `outcome_unknown`: it may have happened; repeating it is safe.
 #[derive(Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -165,16 +165,16 @@ impl From<Result<(), Error>> for AckStatus {
 
 /// Lease messages.
 ///
-/// Grants what is ready, by priority and then by due time; with `wait_ms` it waits until there is something, and answers
-/// with no messages at the end. Each message is the caller's for `lease_ms`: then it is ready again, unless it was
-/// acknowledged, given back or extended. `acks` are done first, so that a worker's loop is one request. Leasing from a
-/// topic that does not exist waits for it.
+/// Leases ready messages, by priority and then by due time. With `wait_ms` the request waits until there is one, and
+/// returns no messages if there is none in time. Each message belongs to the caller for `lease_ms`. Then it is ready
+/// again, unless it was acknowledged, given back or extended. `acks` are done first, so a worker's loop is one request.
+/// A lease from a topic that does not exist waits for the topic.
 #[utoipa::path(
     post, path = "/topics/{topic}/lease", operation_id = "leaseMessages", tag = "leases",
     params(super::extract::TopicPath),
-    request_body(content = LeaseRequest, description = "What is wanted"),
+    request_body(content = LeaseRequest, description = "The options"),
     responses(
-        (status = 200, description = "The messages, maybe none", body = LeaseResponse),
+        (status = 200, description = "The messages, or none", body = LeaseResponse),
         CommonProblems, BodyProblems, PushedProblems, RedisProblems,
     ),
 )]

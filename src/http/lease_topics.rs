@@ -13,30 +13,30 @@ use serde_json::json;
 use std::collections::HashSet;
 
 request! {
-    /// What a consumer of several topics asks for; every field but `topics` may be left out.
+    /// A lease request for several topics. Only `topics` is required.
     #[example = json!({"topics": ["urgent", "bulk"], "wait_ms": 20_000})]
     pub struct LeaseFromTopicsRequest {
-        /// Names of topics, each once: the first that has a message wins. They need not exist.
+        /// Topic names, without repeats. The first topic that has a message wins. The topics need not exist.
         pub topics: List<TopicName, 1, MAX_TOPICS_LIMIT>,
         pub lease: Flat<LeaseRequest>,
     }
     check(fields) {
         let mut seen = HashSet::new();
         if !topics.iter().flat_map(|topics| &topics.0).all(|topic| seen.insert(topic)) {
-            fields.refuse("topics", "names a topic more than once");
+            fields.refuse("topics", "contains a topic more than once");
         }
     }
 }
 
 /// Lease from several topics.
 ///
-/// As `leaseMessages`, from the first of `topics` that has a message: all messages of an answer come from one topic.
-/// With `wait_ms` it waits for all of them at once. `acks` are done first.
+/// Like `leaseMessages`, from the first of `topics` that has a message. All messages of an answer come from one topic.
+/// With `wait_ms` the request waits for all topics at once. `acks` are done first.
 #[utoipa::path(
     post, path = "/lease", operation_id = "leaseFromTopics", tag = "leases",
-    request_body(content = LeaseFromTopicsRequest, description = "The topics, and what is wanted"),
+    request_body(content = LeaseFromTopicsRequest, description = "The topics and the options"),
     responses(
-        (status = 200, description = "The messages, maybe none", body = LeaseResponse),
+        (status = 200, description = "The messages, or none", body = LeaseResponse),
         CommonProblems, BodyProblems, PushedProblems, RedisProblems,
     ),
 )]

@@ -19,8 +19,8 @@ use utoipa::ToSchema;
 /// Bytes of bodies on a page.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// A state that messages are listed by: `delayed`, not due yet; `ready`, due; `leased`, held by consumers; `dead`, their
-/// attempts used up; `acked`, kept after their ack.
+/// A state to list messages by. `delayed`: not due yet. `ready`: due. `leased`: held by consumers. `dead`: attempts
+/// used up. `acked`: kept after their ack.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ListedState {
@@ -53,13 +53,13 @@ impl From<ListedState> for MessageState {
 request! {
     /// Query parameters of listMessages.
     pub struct ListMessagesParams {
-        /// Lists the messages that are in this state.
+        /// The state to list.
         pub state: ListedState,
-        /// With payloads and headers. A page of payloads ends early rather than pass 4 MiB.
+        /// Include payloads and headers. A page then ends before it exceeds 4 MiB.
         pub payload: bool = false,
-        /// Items on a page, 1…1000.
+        /// Items per page, 1 to 1000.
         pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
-        /// The `next_cursor` of the page before.
+        /// The `next_cursor` of the previous page.
         pub cursor: Option<Cursor>,
     }
 }
@@ -69,7 +69,7 @@ request! {
 pub struct MessageList<'a> {
     /// The messages, in the state's own order, without their events.
     items: Vec<Message<'a>>,
-    /// For the next page; absent on the last.
+    /// Cursor for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     next_cursor: Option<String>,
@@ -77,8 +77,8 @@ pub struct MessageList<'a> {
 
 /// List a topic's messages.
 ///
-/// Those of one state, in its own order: ready ones as they would be granted, dead and acked ones oldest first. While
-/// there is more, `next_cursor` asks for the next page.
+/// Messages in one state: ready ones in the order in which they would be leased, dead and acked ones oldest first. Pass
+/// `next_cursor` to get the next page.
 #[utoipa::path(
     get, path = "/topics/{topic}/messages", operation_id = "listMessages", tag = "messages",
     params(super::extract::TopicPath, ListMessagesParams),

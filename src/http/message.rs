@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 use utoipa::ToSchema;
 
-/// A message as it stands.
+/// A message.
 #[derive(Serialize, ToSchema)]
 pub struct Message<'a> {
     /// Its id, a UUID.
@@ -26,14 +26,14 @@ pub struct Message<'a> {
     /// Its topic.
     #[schema(value_type = String, example = "orders")]
     topic: &'a TopicName,
-    /// Where it is in its life.
+    /// Its state.
     state: MessageState,
-    /// The payload, any JSON value, null included, byte for byte as it was sent; absent if it is bytes. In lists only where
-    /// payloads are asked for, as are `payload_base64`, `content_type`, `headers` and `callback`.
+    /// The payload, byte for byte: any JSON value, including null. Absent if the payload is bytes. Lists contain it
+    /// only if payloads are asked for; the same holds for `payload_base64`, `content_type`, `headers` and `callback`.
     #[schema(value_type = super::openapi::AnyJson, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
-    /// The payload in standard base64 with padding, if it is bytes.
+    /// The payload in standard base64 with padding, if the payload is bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, content_encoding = "base64")]
     payload_base64: Option<String>,
@@ -41,11 +41,11 @@ pub struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     content_type: Option<&'a str>,
-    /// The publisher's headers; the values of those that were secrets of a pushed topic show as `***`.
+    /// The publisher's headers. Values that were secret in a pushed topic read `***`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BTreeMap<String, String>, required = false)]
     headers: Option<Cow<'a, BTreeMap<String, String>>>,
-    /// Where dueq sends it; the topic's `push.url` where absent.
+    /// Where dueq sends the message. Absent: to the topic's `push.url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = CallbackView, required = false)]
     callback: Option<CallbackView<'a>>,
@@ -53,33 +53,33 @@ pub struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     key: Option<&'a str>,
-    /// 0…255: among ready messages higher goes first.
+    /// 0 to 255. Among ready messages, higher goes first.
     #[schema(value_type = i64, minimum = 0, maximum = 255)]
     priority: u8,
-    /// Grants so far, all of them.
+    /// Attempts so far, including those that do not count.
     attempts: i64,
-    /// Counted grants that are left before it is dead.
+    /// Attempts left before it is dead.
     attempts_left: i64,
-    /// Its own limit of counted grants; the topic's otherwise.
+    /// Its own limit of attempts. Absent: the topic's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = i64, minimum = 1, maximum = 1000, required = false)]
     max_attempts: Option<u16>,
-    /// Its own backoff policy; the topic's otherwise.
+    /// Its own backoff. Absent: the topic's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BackoffPolicy, required = false)]
     backoff: Option<&'a Backoff>,
-    /// Its own time to live, ms; the topic's otherwise.
+    /// Its own time to live, ms. Absent: the topic's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     ttl_ms: Option<i64>,
-    /// When its time to live is over, RFC 3339 in UTC with ms, like all instants; absent: never.
+    /// When its time to live ends, RFC 3339 in UTC with ms, like all instants. Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     expires_at: Option<Instant>,
     /// When it was published.
     #[schema(value_type = String, format = DateTime)]
     published_at: Instant,
-    /// When it falls or fell due; only for `delayed` and `ready`.
+    /// When it is due, or fell due. Only for `delayed` and `ready`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     due_at: Option<Instant>,
@@ -87,17 +87,17 @@ pub struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     lease_expires_at: Option<Instant>,
-    /// What the last consumer said that gave it back with a reason, or how the last call failed; not in lists.
+    /// The reason of the last nack that gave one, or how the last call failed. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     last_error: Option<Cow<'a, str>>,
-    /// What happened to it, oldest first, the last 20; not in lists.
+    /// Its last 20 events, oldest first. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     events: Option<Vec<MessageEvent<'a>>>,
 }
 
-/// Something that happened to a message.
+/// An event in a message's life.
 #[derive(Serialize, ToSchema)]
 pub struct MessageEvent<'a> {
     /// When it happened, RFC 3339 in UTC with ms.
@@ -105,31 +105,31 @@ pub struct MessageEvent<'a> {
     at: Instant,
     /// What happened.
     kind: EventKind,
-    /// Number of the grant that it is about.
+    /// Number of the attempt that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = i64, minimum = 1, required = false)]
     attempt: Option<u32>,
-    /// The reason that the consumer gave; for `nacked` and `released`.
+    /// The consumer's reason. For `nacked` and `released`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<&'a str>,
-    /// The HTTP status of the answer; for `called`.
+    /// The HTTP status of the answer. For `called`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = i64, required = false)]
     status: Option<u16>,
-    /// Why there was no answer; for `called`.
+    /// Why there was no answer. For `called`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     error: Option<&'a str>,
-    /// How long the call took, ms; for `called`.
+    /// How long the call took, ms. For `called`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     duration_ms: Option<i64>,
-    /// The first KiB of the answer's body as text, where it had one; for `called`.
+    /// The first KiB of the answer's body as text, if it had one. For `called`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     answer: Option<&'a str>,
-    /// True where the instant was worked out afterwards; absent where it was written down.
+    /// True if the instant was derived afterwards. Absent if it was recorded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     estimated: bool,

@@ -26,10 +26,9 @@ pub(super) type MaxAttempts = Bounded<1, MAX_ATTEMPTS_LIMIT>;
 request! {
     /// When a message falls due.
     pub struct DueFields {
-        /// Delay in ms, up to ten years, counted from when Redis takes the request. 0 means at once. Not with
-        /// `deliver_at`.
+        /// Delay before the message is due, ms, up to ten years. 0 means now. Not with `deliver_at`.
         pub delay_ms: Option<DelayMs>,
-        /// Instant at which the message falls due: RFC 3339 with any offset, up to the year 9999. In the past means now.
+        /// When the message is due: RFC 3339 with any offset, up to the year 9999. A time in the past means now.
         pub deliver_at: Option<Instant>,
     }
     check(fields) {
@@ -42,13 +41,13 @@ request! {
 request! {
     /// A message's key.
     pub struct KeyFields {
-        /// The message's own name in its topic, 1 to 255 characters. Only one live message (delayed, ready or leased) has
-        /// it at a time.
+        /// The message's own name in its topic, 1 to 255 characters. At most one live message (delayed, ready or
+        /// leased) has it.
         #[example = "order-42"]
         pub key: Option<Key>,
-        /// What happens when a live message has the key; `return` by default. Only with `key`.
+        /// What to do if a live message has the key. Default: `return`. Only with `key`.
         pub on_duplicate: Option<OnDuplicate>,
-        /// How long the key is held; `done` by default. Only with `key`.
+        /// How long the message holds its key. Default: `done`. Only with `key`.
         pub key_until: Option<KeyUntil>,
     }
     check(fields) {
@@ -66,8 +65,8 @@ request! {
     /// When a new message falls due, and what makes it safe to send again.
     pub struct PublishFields {
         pub due: Flat<DueFields>,
-        /// Makes the request safe to repeat: for the topic's `idempotency_window_ms` the first answer is repeated. The
-        /// header `Idempotency-Key` is the same.
+        /// Makes the request safe to repeat: during the topic's `idempotency_window_ms`, a repeat gets the first
+        /// answer. The header `Idempotency-Key` does the same.
         pub idempotency_key: Option<Key>,
     }
 }
@@ -78,9 +77,9 @@ pub(super) type Priority = Bounded<0, 255>;
 request! {
     /// How long and how often a message is tried.
     pub struct LifeFields {
-        /// The message expires this many ms after it first fell due. By default as the topic says.
+        /// Time to live, counted from when the message first fell due, ms. Default: the topic's.
         pub ttl_ms: Resettable<DurationMs>,
-        /// Grants that count before the message is dead. By default as the topic says.
+        /// Attempts before the message is dead. Default: the topic's.
         pub max_attempts: Resettable<MaxAttempts>,
     }
 }
@@ -88,7 +87,7 @@ request! {
 request! {
     /// How a message is treated.
     pub struct PolicyFields {
-        /// 0…255; 0 for a new message by default. Among ready messages, higher goes first.
+        /// 0 to 255. Among ready messages, higher goes first. Default for a new message: 0.
         pub priority: Option<Priority>,
         pub life: Flat<LifeFields>,
     }
@@ -97,20 +96,20 @@ request! {
 request! {
     /// What a message holds, and what else only a JSON body can say of it.
     pub struct ContentFields {
-        /// Any JSON value, null included. It is kept and delivered byte for byte as sent; at most the topic's
-        /// `max_payload_bytes` (262144 by default).
+        /// Any JSON value, including null. It is stored and delivered byte for byte. Its size is limited by the topic's
+        /// `max_payload_bytes` (default 262144).
         pub payload: Payload,
         /// Bytes in place of `payload`, in standard base64 with padding.
         #[example = "aGVsbG8="]
         pub payload_base64: Option<Base64>,
-        /// Media type of the bytes, `application/octet-stream` by default. Only with `payload_base64`.
+        /// Media type of the bytes. Default: `application/octet-stream`. Only with `payload_base64`.
         pub content_type: Option<MediaType>,
-        /// Up to 32 headers of 8 KiB together: names are HTTP tokens, values legal in HTTP. They are returned with the
-        /// lease, or sent with the callback, which must not set `host`, `content-length`, `content-type`, hop-by-hop
-        /// headers, `webhook-*` and `dueq-*`. Where a message or a schedule is replaced or changed, `***` as the value of
-        /// a secret header keeps what is stored, as long as the message goes to the same origin.
+        /// Up to 32 headers, 8 KiB together. Names are HTTP tokens, and values are legal in HTTP. They are returned
+        /// with the lease, or sent with the callback; then `host`, `content-length`, `content-type`, hop-by-hop
+        /// headers, `webhook-*` and `dueq-*` are refused. When a message or a schedule is replaced or changed, `***`
+        /// keeps the stored value of a secret header while the message goes to the same origin.
         pub headers: Option<Headers>,
-        /// How long the message waits after a failure. By default as the topic says.
+        /// How long the message waits after a failure. Default: the topic's.
         pub backoff: Resettable<BackoffRequest>,
     }
     check(fields) {
@@ -217,10 +216,7 @@ pub(super) fn require_content(fields: &mut Fields<'_>, content: &ContentFields) 
 pub(super) fn refuse_own_headers(fields: &mut Fields<'_>, headers: Option<&Headers>, place: &str) {
     for name in headers.iter().flat_map(|headers| headers.0.keys()) {
         if is_own_header(name) {
-            fields.refuse(
-                &format!("{place}headers.{name}"),
-                "is set by dueq itself on what it calls",
-            );
+            fields.refuse(&format!("{place}headers.{name}"), "is set by dueq itself on every call");
         }
     }
 }

@@ -20,14 +20,14 @@ use axum::{
 request! {
     /// Query parameters of routes that delete.
     pub struct DeleteParams {
-        /// Also what would otherwise be refused: a leased message, or a topic with messages in it.
+        /// Also delete a leased message, or a topic with messages.
         pub force: bool = false,
     }
 }
 
-/// Look at a message.
+/// Get a message.
 ///
-/// All of it as it stands, with its payload and its last 20 events, whatever its state.
+/// Returns the message in any state, with its payload and its last 20 events.
 #[utoipa::path(
     get, path = "/messages/{id}", operation_id = "getMessage", tag = "messages",
     params(super::extract::IdPath),
@@ -48,12 +48,13 @@ pub async fn get_message(
 
 /// Delete a message.
 ///
-/// From any state but leased: a leased message is its holder's until the lease ends, unless `force` is true.
+/// Works in any state except leased. A leased message belongs to its holder until the lease ends, unless `force` is
+/// true.
 #[utoipa::path(
     delete, path = "/messages/{id}", operation_id = "deleteMessage", tag = "messages",
     params(super::extract::IdPath, DeleteParams),
     responses(
-        (status = 204, description = "The message is gone"),
+        (status = 204, description = "The message is deleted or acknowledged"),
         MessageProblems, DeleteProblems, CommonProblems, RedisProblems,
     ),
 )]
@@ -66,9 +67,9 @@ pub async fn delete_message(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Make a dead message live again.
+/// Redrive a dead message.
 ///
-/// It is ready at once, with as many attempts as a new one; its attempt numbers go on.
+/// The message is ready at once, with as many attempts as a new one. Its attempt numbers continue.
 #[utoipa::path(
     post, path = "/messages/{id}/redrive", operation_id = "redriveMessage", tag = "messages",
     params(super::extract::IdPath),

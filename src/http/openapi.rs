@@ -70,20 +70,20 @@ impl ToSchema for OpenapiDocument {
 #[openapi(
     info(
         title = "dueq",
-        description = "A delay queue: publish a message now, lease it when it is due, acknowledge it when done.\n\n\
-            Durations are integers in milliseconds and end in `_ms`. Instants are RFC 3339 in UTC with milliseconds \
-            and end in `_at`; all time is the Redis server's. Every error is `application/problem+json` with a \
-            stable `code`. Answers may gain fields and enum values.\n\n\
-            A server that was given API keys wants one of them with every request, `/healthz` and `/readyz` apart.",
+        description = "A delay queue: publish a message now, lease it when it is due, acknowledge it when \
+            done.\n\nDurations are integers in milliseconds and end in `_ms`. Instants are RFC 3339 in UTC with \
+            milliseconds and end in `_at`; all time is the Redis server's. Every error is `application/problem+json` \
+            with a stable `code`. Answers may gain fields and enum values; clients must tolerate them.\n\nIf the \
+            server has API keys, every request needs one, except `/healthz` and `/readyz`.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     servers((url = "/", description = "This server")),
     tags(
-        (name = "messages", description = "Publishing, looking at, changing and deleting messages"),
-        (name = "leases", description = "Consuming: lease, then acknowledge, give back or extend"),
-        (name = "callbacks", description = "Having URLs called later"),
-        (name = "topics", description = "Configuring topics, looking at them, and what is done with their messages as a whole"),
-        (name = "schedules", description = "Publishing again and again: by cron expressions, or at even distances"),
+        (name = "messages", description = "Publish, inspect, change and delete messages"),
+        (name = "leases", description = "Consume messages: lease, then acknowledge, give back or extend"),
+        (name = "callbacks", description = "Have URLs called later"),
+        (name = "topics", description = "Configure and inspect topics, and act on all their messages"),
+        (name = "schedules", description = "Publish repeatedly, by a cron expression or at a fixed interval"),
         (name = "service", description = "Health, metrics and this document"),
     ),
     components(schemas(ProblemBody, ListedState)),

@@ -18,10 +18,10 @@ use utoipa::ToSchema;
 /// What is wrong with one field of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FieldError {
-    /// Name of the field or query parameter; nested ones with dots.
+    /// Name of the field or query parameter. Nested names are joined with dots.
     #[schema(example = "delay_ms")]
     pub field: String,
-    /// What it must be instead.
+    /// What is wrong with it.
     #[schema(example = "must be an integer from 0 to 315360000000")]
     pub reason: Cow<'static, str>,
 }
@@ -36,30 +36,29 @@ pub struct Problem {
     retry_after_s: Option<u32>,
 }
 
-/// Why a request was refused or failed (RFC 9457). `code` says what a program can go by. With
-/// `topic_full`, `overloaded`, `redis_unavailable` and `outcome_unknown` the header `Retry-After` says after how many seconds to try
-/// again.
+/// Why a request was refused or failed (RFC 9457). Programs should look at `code`. With `topic_full`, `overloaded`,
+/// `redis_unavailable` and `outcome_unknown`, the header `Retry-After` gives the seconds to wait.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
-    /// A URI that names the kind of problem: `urn:dueq:problem:` and the `code`.
+    /// A URI for the kind of problem: `urn:dueq:problem:` and the `code`.
     #[serde(rename = "type")]
     #[schema(example = "urn:dueq:problem:lease_lost")]
     pub kind: String,
-    /// The HTTP status in words.
+    /// The reason phrase of the HTTP status.
     #[schema(example = "Conflict")]
     pub title: String,
     /// The HTTP status of the answer.
     #[schema(example = 409)]
     pub status: u16,
-    /// What happened, for people; the words may change.
+    /// What happened, for people. The wording may change.
     pub detail: String,
     /// What happened, for programs: a stable word in snake_case. More may come, so tolerate one that is not listed here.
     #[schema(example = "lease_lost")]
     pub code: String,
     /// The request's id, also in the `x-request-id` header and in the server's log.
     pub request_id: String,
-    /// What is wrong with which field, at most 64 of them; only for bad input (`invalid_input` and the like).
+    /// The wrong fields, at most 64. Only for bad input (`invalid_input` and similar).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub errors: Vec<FieldError>,
@@ -74,10 +73,8 @@ impl Problem {
 
     /// Well-formed input that is not allowed (422), field by field.
     pub fn invalid(errors: Vec<FieldError>) -> Self {
-        let mut problem = Self::new(
-            Code::InvalidInput,
-            "the request is well-formed, but some of it is not allowed; see `errors`",
-        );
+        let mut problem =
+            Self::new(Code::InvalidInput, "some of the request is not valid; see `errors`");
         problem.errors = errors;
         problem
     }

@@ -32,8 +32,8 @@ request! {
         pub key: Flat<KeyFields>,
         pub policy: Flat<PolicyFields>,
         pub publish: Flat<PublishFields>,
-        /// Where dueq sends the message, in place of the topic's `push.url`. Only in a pushed topic, and required where
-        /// that has no URL.
+        /// Where dueq sends the message. Default: the topic's `push.url`. Only in a pushed topic, and required if that
+        /// has no URL.
         pub callback: Option<CallbackRequest>,
     }
     check(fields) {
@@ -58,11 +58,11 @@ request! {
     /// Query parameters of publishRaw; they mean what the fields of the same names mean in publishMessage.
     pub struct PublishRawParams {
         pub due: Flat<DueFields>,
-        /// 0…255; 0 by default. Among ready messages, higher goes first.
+        /// 0 to 255. Among ready messages, higher goes first. Default: 0.
         pub priority: Option<Priority>,
         pub key: Flat<KeyFields>,
-        /// Makes the request safe to repeat: for the topic's `idempotency_window_ms` the first answer is repeated. The
-        /// header `Idempotency-Key` is the same.
+        /// Makes the request safe to repeat: during the topic's `idempotency_window_ms`, a repeat gets the first
+        /// answer. The header `Idempotency-Key` does the same.
         pub idempotency_key: Option<Key>,
         pub life: Flat<LifeFields>,
     }
@@ -78,7 +78,7 @@ impl PublishRawParams {
     }
 }
 
-/// A message that was stored, or that answers for one.
+/// A published message, or the existing one that answers for it.
 #[derive(Serialize, ToSchema)]
 pub struct PublishedMessage<'a> {
     /// Its id.
@@ -87,16 +87,16 @@ pub struct PublishedMessage<'a> {
     /// Its topic.
     #[schema(value_type = String, example = "orders")]
     topic: &'a TopicName,
-    /// `delayed` or `ready`; for a duplicate the state that it is in now.
+    /// `delayed` or `ready`; for a duplicate, its current state.
     state: MessageState,
-    /// When it falls due, RFC 3339 in UTC with ms; absent while leased.
+    /// When it is due, RFC 3339 in UTC with ms. Absent while leased.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, nullable = false, required = false)]
     due_at: Option<Instant>,
     /// When it was published, RFC 3339 in UTC with ms.
     #[schema(value_type = String, format = DateTime)]
     published_at: Instant,
-    /// True where an existing message answers for this publish, and nothing was stored.
+    /// True if an existing message answers for this publish and nothing was stored.
     duplicate: bool,
 }
 
@@ -111,17 +111,17 @@ impl<'a> PublishedMessage<'a> {
 
 /// Publish a message.
 ///
-/// Stores the message in the topic, which comes into being with its first message. It can be leased once it is due.
-/// With `idempotency_key` it is safe to repeat.
+/// Stores the message in the topic. A topic is created by its first message. The message can be leased when it is due.
+/// With `idempotency_key` the publish is safe to repeat.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages", operation_id = "publishMessage", tag = "messages",
     params(super::extract::TopicPath, super::extract::IdempotencyKey),
     request_body(content = PublishRequest, description = "The message"),
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
-            headers(("Location" = String, description = "Where to look at the message"))),
-        (status = 200, description = "An existing message answers for it", body = PublishedMessage,
-            headers(("Location" = String, description = "Where to look at the message"))),
+            headers(("Location" = String, description = "Path of the message"))),
+        (status = 200, description = "An existing message answers for the request", body = PublishedMessage,
+            headers(("Location" = String, description = "Path of the message"))),
         CommonProblems, BodyProblems, PublishProblems, RedisProblems,
     ),
 )]
@@ -138,10 +138,10 @@ pub async fn publish_message(
     publish(&state, topic, message).await
 }
 
-/// Publish the body itself.
+/// Publish a raw body.
 ///
-/// The request's body is the payload, whatever its media type; it is leased as `payload_base64` with its
-/// `content_type`. For curl, and for webhooks that cannot be told to send an envelope.
+/// The request's body is the payload, whatever its media type. It is leased as `payload_base64` with its
+/// `content_type`. Useful for curl, and for webhooks that cannot send an envelope.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages/raw", operation_id = "publishRaw", tag = "messages",
     params(super::extract::TopicPath, PublishRawParams),
@@ -149,9 +149,9 @@ pub async fn publish_message(
         description = "The payload, of any media type"),
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
-            headers(("Location" = String, description = "Where to look at the message"))),
-        (status = 200, description = "An existing message answers for it", body = PublishedMessage,
-            headers(("Location" = String, description = "Where to look at the message"))),
+            headers(("Location" = String, description = "Path of the message"))),
+        (status = 200, description = "An existing message answers for the request", body = PublishedMessage,
+            headers(("Location" = String, description = "Path of the message"))),
         CommonProblems, BodyProblems, PublishProblems, RedisProblems,
     ),
 )]

@@ -19,33 +19,33 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 request! {
-    /// How dueq sends a topic's messages itself; what is absent has its default, `secrets` apart, which stay as they are.
-    /// Secrets and secret headers belong to the origin (scheme, host, port) of `url`: they are sent to no other, and to keep
-    /// them while it changes is refused (`secret_required`).
+    /// How dueq sends a topic's messages. Absent fields take their defaults, except `secrets`, which stay as they are.
+    /// Secrets and secret headers belong to the origin (scheme, host, port) of `url`. They are sent to no other origin,
+    /// and keeping them while the origin changes is refused (`secret_required`).
     #[example = json!({"url": "https://example.com/hooks/orders", "max_in_flight": 16})]
     pub struct PushRequest {
-        /// Where messages go that name no callback of their own: an absolute http or https URL without user and password, of
-        /// a host that dueq may call. Without it every message must name its own.
+        /// Where messages go that have no `callback`: an absolute http or https URL without user and password, on a
+        /// host that dueq may call. Without it, every message needs its own.
         pub url: Option<CallUrl>,
-        /// The method; POST by default.
+        /// The HTTP method. Default: POST.
         pub method: Option<CallMethod>,
-        /// Headers of every call, as those of a message, whose headers win over these. `***` as the value of a secret one
-        /// keeps what is stored. Secret ones are sent to the origin of `url` only, and without `url` not at all. Not `host`,
-        /// `content-length`, `content-type`, hop-by-hop ones, `webhook-*` and `dueq-*`.
+        /// Headers of every call, with the limits of a message's headers, which win over these. `***` keeps the stored
+        /// value of a secret header. Secret headers are sent only to the origin of `url`, and never without `url`.
+        /// `host`, `content-length`, `content-type`, hop-by-hop headers, `webhook-*` and `dueq-*` are refused.
         pub headers: Option<Headers>,
         /// How long a call may take, ms. Default: 15000.
         pub timeout_ms: Option<CallTimeoutMs>,
-        /// Calls that an instance has under way at once, at most. Default: 64.
+        /// Calls that an instance makes at once, at most. Default: 64.
         pub max_in_flight: Option<Bounded<1, MAX_IN_FLIGHT>>,
-        /// The same for one host. Default: 8.
+        /// Calls to one host that an instance makes at once, at most. Default: 8.
         pub max_in_flight_per_host: Option<Bounded<1, MAX_IN_FLIGHT>>,
-        /// Calls a second of all instances together; any number by default.
+        /// Calls per second of all instances together. Default: unlimited.
         pub rate_per_s: Option<Decimal<1, 10_000_000>>,
-        /// What calls are signed with, per Standard Webhooks: `whsec_` and 24 to 64 bytes in base64; two while rotating.
-        /// Absent: those that are stored stay; each `***` keeps one of them, in order; `[]`: none.
+        /// Signing secrets per Standard Webhooks: `whsec_` and 24 to 64 bytes in base64. Two while you rotate them.
+        /// Absent: the stored secrets stay. Each `***` keeps one of them, in order. `[]`: none.
         pub secrets: Option<List<SigningSecret, 0, MAX_SECRETS>>,
-        /// Headers, of the push and of its messages, whose values are never read back, beside `authorization` and `cookie`;
-        /// at most 32.
+        /// Further headers, of the push and of its messages, whose values are never shown, besides `authorization` and
+        /// `cookie`. At most 32.
         pub secret_headers: Option<SecretHeaders>,
     }
     check(fields) {
@@ -53,34 +53,34 @@ request! {
     }
 }
 
-/// How dueq sends a topic's messages itself.
+/// How dueq sends a topic's messages.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Push)]
 pub struct PushView<'a> {
-    /// Where messages go that name no callback of their own.
+    /// Where messages go that have no `callback`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     url: Option<&'a str>,
-    /// By which method.
+    /// The HTTP method.
     method: CallMethod,
-    /// Headers of every call; the values of secret ones show as `***`.
+    /// Headers of every call. The values of secret headers read `***`.
     headers: BTreeMap<String, String>,
     /// How long a call may take, ms.
     timeout_ms: i64,
-    /// Calls that an instance has under way at once, at most.
+    /// Calls that an instance makes at once, at most.
     #[schema(value_type = i64)]
     max_in_flight: u32,
-    /// The same for one host.
+    /// Calls to one host that an instance makes at once, at most.
     #[schema(value_type = i64)]
     max_in_flight_per_host: u32,
-    /// Calls a second of all instances together; absent: any number.
+    /// Calls per second of all instances together. Absent: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     rate_per_s: Option<f64>,
-    /// `***` for each secret that calls are signed with.
+    /// `***` for each signing secret.
     #[schema(value_type = Vec<String>)]
     secrets: Vec<&'static str>,
-    /// Headers that show as `***`, beside `authorization` and `cookie`; absent: no others.
+    /// Further headers that read `***`, besides `authorization` and `cookie`. Absent: no others.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     #[schema(value_type = Vec<String>, required = false)]
     secret_headers: &'a [String],

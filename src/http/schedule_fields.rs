@@ -26,30 +26,29 @@ use std::collections::BTreeMap;
 type CronText = Text<1, MAX_CRON_CHARS>;
 
 request! {
-    /// What is published again and again, and when. Exactly one of `cron` and `every_ms`, and of `topic` and `callback`.
+    /// What to publish, and when. Exactly one of `cron` and `every_ms`, and exactly one of `topic` and `callback`.
     #[example = json!({"cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin", "topic": "reports",
         "message": {"payload": {"report": "daily"}}})]
     pub struct PutScheduleRequest {
-        /// Minute, hour, day of the month, month, day of the week; with a sixth field before them also seconds. Names
-        /// (`JAN`, `MON`), ranges, lists, steps, `L`, `W` and `#` are understood; where both days are given, one of them is
-        /// enough.
+        /// Minute, hour, day of the month, month, day of the week; a sixth field in front gives seconds. Names (`JAN`,
+        /// `MON`), ranges, lists, steps, `L`, `W` and `#` are allowed. If both days are given, either matches.
         #[example = "0 9 * * MON-FRI"]
         pub cron: Option<CronText>,
-        /// The IANA name of the time zone in which `cron` is meant, `UTC` by default. A time of day that the change to
-        /// summer time leaves out comes once, right after the gap; one that comes twice counts once.
+        /// The IANA time zone of `cron`. Default: `UTC`. A time of day that the change to summer time skips ticks once,
+        /// right after the gap. A time that occurs twice ticks once.
         #[example = "Europe/Berlin"]
         pub timezone: Option<Tz>,
-        /// Distance between ticks, ms; the first one comes as long after now. Put again unchanged, they go on as they were.
+        /// Time between ticks, ms. The first tick comes after the same time. A PUT with the same value does not move
+        /// the ticks.
         pub every_ms: Option<Bounded<MIN_EVERY_MS, MAX_DELAY_MS>>,
         /// Where the messages go.
         #[example = "reports"]
         pub topic: Option<TopicName>,
-        /// In place of a topic: dueq itself sends the messages there.
+        /// The URL to which dueq sends the messages, in place of a topic.
         pub callback: Option<CallbackRequest>,
-        /// What each tick publishes; may be left out with `callback`: the body is empty then.
+        /// What each tick publishes. Optional with `callback`: the body is then empty.
         pub message: Option<ScheduledMessageRequest>,
-        /// What becomes of ticks that nobody could make in time: the latest is made up for, or none (but for one that is no
-        /// more than 2 s late), or all of them, the latest 1000.
+        /// What happens to ticks that were missed. `none` still makes up for a tick that is at most 2 s late.
         pub catch_up: CatchUp = CatchUp::One,
     }
     check(fields) {
@@ -84,14 +83,14 @@ request! {
 }
 
 request! {
-    /// A message that a schedule publishes. Exactly one of `payload` and `payload_base64`; with the schedule's `callback`
-    /// both may be left out. A tick that comes while the message of an earlier one has its `key` is a duplicate.
+    /// A message that a schedule publishes. Exactly one of `payload` and `payload_base64`; both are optional if the
+    /// schedule has a `callback`. A tick is a duplicate while the message of an earlier tick has its `key`.
     #[example = json!({"payload": {"report": "daily"}, "priority": 5})]
     pub struct ScheduledMessageRequest {
         pub content: Flat<ContentFields>,
         pub key: Flat<KeyFields>,
         pub policy: Flat<PolicyFields>,
-        /// Where dueq sends it; the topic's `push.url` by default. Only in a pushed topic.
+        /// Where dueq sends the message. Default: the topic's `push.url`. Only in a pushed topic.
         pub callback: Option<CallbackRequest>,
     }
     check(fields) {

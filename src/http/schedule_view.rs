@@ -13,21 +13,21 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// A schedule as it stands.
+/// A schedule.
 #[derive(Serialize, ToSchema)]
 pub struct Schedule<'a> {
     /// Its name.
     #[schema(value_type = String, example = "daily-report")]
     name: &'a ScheduleName,
-    /// When it ticks, as a cron expression.
+    /// The cron expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     cron: Option<&'a str>,
-    /// The time zone in which `cron` is meant.
+    /// The time zone of `cron`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     timezone: Option<&'a str>,
-    /// How far apart its ticks are, ms, where it has no `cron`.
+    /// Time between ticks, ms, if it has no `cron`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     every_ms: Option<i64>,
@@ -35,33 +35,33 @@ pub struct Schedule<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     topic: Option<&'a TopicName>,
-    /// Where dueq sends its messages, where it has no `topic`.
+    /// Where dueq sends its messages, if it has no `topic`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = CallbackView, required = false)]
     callback: Option<CallbackView<'a>>,
     /// What each tick publishes.
     message: ScheduledMessage<'a>,
-    /// What becomes of ticks that nobody could make in time.
+    /// What happens to ticks that were missed.
     catch_up: CatchUp,
-    /// True while it is paused: it does not tick.
+    /// True while the schedule is paused: it does not tick.
     paused: bool,
-    /// Its next tick, RFC 3339 in UTC with ms, like all instants; absent while paused, and where no more comes.
+    /// Its next tick, RFC 3339 in UTC with ms, like all instants. Absent while paused, or if there are no more.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     next_at: Option<Instant>,
-    /// The last tick that was made, or when it was triggered last.
+    /// The last tick, or when it was last triggered.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     last_at: Option<Instant>,
-    /// The message that was published last.
+    /// The message published last.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = Uuid, required = false)]
     last_message_id: Option<MessageId>,
-    /// Why the last tick published nothing; absent where it did.
+    /// Why the last tick published nothing. Absent if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     last_error: Option<&'a str>,
-    /// When it was put first.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     created_at: Instant,
 }
@@ -69,11 +69,11 @@ pub struct Schedule<'a> {
 /// A message that a schedule publishes.
 #[derive(Serialize, ToSchema)]
 pub struct ScheduledMessage<'a> {
-    /// The payload, any JSON value, null included, byte for byte as it was sent; absent if it is bytes.
+    /// The payload, byte for byte: any JSON value, including null. Absent if the payload is bytes.
     #[schema(value_type = super::openapi::AnyJson, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
-    /// The payload in standard base64 with padding, if it is bytes.
+    /// The payload in standard base64 with padding, if the payload is bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, content_encoding = "base64")]
     payload_base64: Option<String>,
@@ -81,9 +81,9 @@ pub struct ScheduledMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     content_type: Option<&'a str>,
-    /// Its headers; the values of `authorization`, `cookie` and other secret ones show as `***`.
+    /// Its headers. The values of `authorization`, `cookie` and other secret headers read `***`.
     headers: BTreeMap<String, String>,
-    /// Where dueq sends it, in a pushed topic; the topic's `push.url` where absent.
+    /// Where dueq sends the message, in a pushed topic. Absent: to the topic's `push.url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = CallbackView, required = false)]
     callback: Option<CallbackView<'a>>,
@@ -91,26 +91,26 @@ pub struct ScheduledMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     key: Option<&'a str>,
-    /// What happens when a live message has the key.
+    /// What to do if a live message has the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = OnDuplicate, required = false)]
     on_duplicate: Option<OnDuplicate>,
-    /// How long the key is held.
+    /// How long the message holds its key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = KeyUntil, required = false)]
     key_until: Option<KeyUntil>,
-    /// 0…255: among ready messages higher goes first.
+    /// 0 to 255. Among ready messages, higher goes first.
     #[schema(value_type = i64, minimum = 0, maximum = 255)]
     priority: u8,
-    /// Its own limit of counted grants; the topic's otherwise.
+    /// Its own limit of attempts. Absent: the topic's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = i64, minimum = 1, maximum = 1000, required = false)]
     max_attempts: Option<u16>,
-    /// Its own backoff policy; the topic's otherwise.
+    /// Its own backoff. Absent: the topic's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BackoffPolicy, required = false)]
     backoff: Option<&'a Backoff>,
-    /// Its own time to live, ms; the topic's otherwise.
+    /// Its own time to live, ms. Absent: the topic's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     ttl_ms: Option<i64>,

@@ -29,7 +29,7 @@ use utoipa::ToSchema;
 pub struct ScheduleList<'a> {
     /// The schedules, by name.
     items: Vec<Schedule<'a>>,
-    /// For the next page; absent on the last.
+    /// Cursor for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     next_cursor: Option<String>,
@@ -38,9 +38,9 @@ pub struct ScheduleList<'a> {
 request! {
     /// Query parameters of listSchedules.
     pub struct ListSchedulesParams {
-        /// Items on a page, 1…1000, fewer where they are large.
+        /// Items per page, 1 to 1000; fewer if they are large.
         pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
-        /// The `next_cursor` of the page before.
+        /// The `next_cursor` of the previous page.
         pub cursor: Option<Cursor>,
     }
 }
@@ -55,17 +55,17 @@ async fn answer_with_schedule(
     Ok(super::json(&Schedule::of(&schedule)?).into_response())
 }
 
-/// Make or replace a schedule.
+/// Create or replace a schedule.
 ///
-/// Every tick publishes one message, whatever the number of instances. A schedule that is put again with the same times
-/// goes on ticking as it did; whether it is paused stays too.
+/// Every tick publishes one message, however many instances run. A PUT with the same times does not move the ticks, and
+/// a paused schedule stays paused.
 #[utoipa::path(
     put, path = "/schedules/{name}", operation_id = "putSchedule", tag = "schedules",
     params(super::extract::SchedulePath),
     request_body(content = PutScheduleRequest, description = "The schedule"),
     responses(
         (status = 200, description = "The schedule is replaced", body = Schedule),
-        (status = 201, description = "The schedule is made", body = Schedule),
+        (status = 201, description = "The schedule is created", body = Schedule),
         CommonProblems, BodyProblems, ScheduleConfigProblems, RedisProblems,
     ),
 )]
@@ -87,9 +87,9 @@ pub async fn put_schedule(
     Ok(answer)
 }
 
-/// Look at a schedule.
+/// Get a schedule.
 ///
-/// What it publishes and when, and how its last tick went.
+/// Returns what it publishes and when, and how its last tick went.
 #[utoipa::path(
     get, path = "/schedules/{name}", operation_id = "getSchedule", tag = "schedules",
     params(super::extract::SchedulePath),
@@ -108,12 +108,12 @@ pub async fn get_schedule(
 
 /// Delete a schedule.
 ///
-/// What it has published stays.
+/// Messages that it has published stay.
 #[utoipa::path(
     delete, path = "/schedules/{name}", operation_id = "deleteSchedule", tag = "schedules",
     params(super::extract::SchedulePath),
     responses(
-        (status = 204, description = "The schedule is gone"),
+        (status = 204, description = "The schedule is deleted"),
         ScheduleProblems, CommonProblems, RedisProblems,
     ),
 )]
@@ -128,7 +128,7 @@ pub async fn delete_schedule(
 
 /// List schedules.
 ///
-/// By name. While there is more, `next_cursor` asks for the next page.
+/// In order of their names. Pass `next_cursor` to get the next page.
 #[utoipa::path(
     get, path = "/schedules", operation_id = "listSchedules", tag = "schedules",
     params(ListSchedulesParams),
@@ -151,7 +151,7 @@ pub async fn list_schedules(
 
 /// Pause a schedule.
 ///
-/// No ticks from now on, and none of those that are left out is made up for later.
+/// The schedule stops ticking. Ticks that it misses meanwhile are not made up for.
 #[utoipa::path(
     post, path = "/schedules/{name}/pause", operation_id = "pauseSchedule", tag = "schedules",
     params(super::extract::SchedulePath),
@@ -172,7 +172,7 @@ pub async fn pause_schedule(
 
 /// Resume a schedule.
 ///
-/// It ticks again from now on.
+/// The schedule ticks again from now on.
 #[utoipa::path(
     post, path = "/schedules/{name}/resume", operation_id = "resumeSchedule", tag = "schedules",
     params(super::extract::SchedulePath),
@@ -193,12 +193,12 @@ pub async fn resume_schedule(
 
 /// Publish a schedule's message now.
 ///
-/// Whether it is paused or not; its next tick comes when it would have come.
+/// Works while the schedule is paused too. Its next tick does not move.
 #[utoipa::path(
     post, path = "/schedules/{name}/trigger", operation_id = "triggerSchedule", tag = "schedules",
     params(super::extract::SchedulePath),
     responses(
-        (status = 200, description = "The schedule, with the message as its last", body = Schedule),
+        (status = 200, description = "The schedule, with this message as its last", body = Schedule),
         ScheduleProblems, CommonProblems, BodyProblems, TriggerProblems, RedisProblems,
     ),
 )]

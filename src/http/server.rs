@@ -71,7 +71,7 @@ pub async fn serve(
                 Ok((stream, _)) => {
                     if connections.are_full() {
                         if may_warn() {
-                            tracing::warn!(most, "there are as many connections as there may be");
+                            tracing::warn!(most, "the limit of connections is reached");
                         }
                         connections.place().await;
                     }
@@ -94,7 +94,7 @@ pub async fn serve(
     drop(listener);
     let open = graceful.count();
     if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
-        tracing::warn!(open, "requests were still under way when the time to drain was over");
+        tracing::warn!(open, "requests were still in flight when the drain time-out ended");
     }
 }
 

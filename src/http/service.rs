@@ -42,13 +42,13 @@ impl Look {
     }
 }
 
-/// That all is well.
+/// The server is well.
 #[derive(Serialize, ToSchema)]
 pub struct Health {
     /// Always `ok`.
     #[schema(example = "ok")]
     status: &'static str,
-    /// What dueq cannot promise here, in words; absent where there is nothing to warn of.
+    /// What dueq cannot guarantee on this Redis, in words. Absent if there is nothing to warn about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, value_type = Vec<String>)]
     warnings: Vec<&'static str>,
@@ -60,26 +60,26 @@ impl Health {
     }
 }
 
-/// Does the process live?
+/// Check that the process is alive.
 ///
-/// Answers whoever asks, also without a key, and asks nothing of Redis.
+/// Needs no key and does not ask Redis.
 #[utoipa::path(
     get, path = "/healthz", operation_id = "getHealth", tag = "service", security(()),
-    responses((status = 200, description = "It does", body = Health), CommonProblems),
+    responses((status = 200, description = "The process is alive", body = Health), CommonProblems),
 )]
 pub async fn get_health(_: NoQuery) -> Result<Response, Problem> {
     Ok(Health::answer(Vec::new()))
 }
 
-/// Can it serve?
+/// Check that the server is ready.
 ///
-/// Only while Redis answers, is not loading, may be written and never evicts, all parts of dueq run, and it is not
-/// stopping. The look at Redis is a second old at most. `warnings` tell of what Redis hides. Answers whoever asks, also
-/// without a key.
+/// Ready means that Redis answers, is not loading, can be written to and never evicts, that every part of dueq runs,
+/// and that dueq is not stopping. The state of Redis is at most a second old. `warnings` say what Redis hides. Needs no
+/// key.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "getReadiness", tag = "service", security(()),
     responses(
-        (status = 200, description = "It can", body = Health),
+        (status = 200, description = "The server is ready", body = Health),
         ReadinessProblems,
         CommonProblems,
     ),
@@ -90,14 +90,14 @@ pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<
         return Err(not_ready("dueq is stopping".to_owned()));
     }
     if let Some(part) = state.metrics.background.broken() {
-        return Err(not_ready(format!("a part of dueq broke and is begun again: {part}")));
+        return Err(not_ready(format!("a part of dueq failed and is restarting: {part}")));
     }
     Ok(Health::answer(state.look.health(&state.store).await.map_err(not_ready)?))
 }
 
 /// Metrics for Prometheus.
 ///
-/// In the OpenMetrics 1.0 text format; times are in seconds there.
+/// In the OpenMetrics 1.0 text format. Times are in seconds.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "getMetrics", tag = "service",
     responses(
@@ -112,9 +112,9 @@ pub async fn get_metrics(State(state): State<AppState>, _: NoQuery) -> Result<Re
     Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
 }
 
-/// This document: OpenAPI 3.1.
+/// This document.
 ///
-/// The same as `openapi/openapi.json` of the sources.
+/// OpenAPI 3.1. The same as `openapi/openapi.json` in the repository.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "getOpenapi", tag = "service",
     responses(
@@ -126,9 +126,9 @@ pub async fn get_openapi(State(state): State<AppState>, _: NoQuery) -> Result<Re
     Ok(document(&state.documents.v3_1))
 }
 
-/// This document, as OpenAPI 3.0 has it.
+/// This document as OpenAPI 3.0.
 ///
-/// For generators that read no 3.1. The same as `openapi/openapi-3.0.json` of the sources.
+/// For generators that cannot read 3.1. The same as `openapi/openapi-3.0.json` in the repository.
 #[utoipa::path(
     get, path = "/openapi-3.0.json", operation_id = "getOpenapi30", tag = "service",
     responses(

@@ -22,10 +22,10 @@ use std::collections::HashSet;
 use utoipa::ToSchema;
 
 request! {
-    /// What is to be purged.
+    /// What to purge.
     #[example = json!({"states": ["ready", "delayed"]})]
     pub struct PurgeRequest {
-        /// Messages in these states go, each named once; leased ones stay.
+        /// Remove the messages in these states, each named once. Leased messages stay.
         pub states: List<PurgedState, 1, 3>,
     }
     check(fields) {
@@ -36,7 +36,7 @@ request! {
     }
 }
 
-/// A state that can be purged: `ready`, due; `delayed`, not due yet; `dead`, its attempts used up.
+/// A state to purge. `ready`: due. `delayed`: not due yet. `dead`: attempts used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PurgedState {
@@ -60,55 +60,55 @@ impl From<PurgedState> for MessageState {
     }
 }
 
-/// What a purge did.
+/// The result of a purge.
 #[derive(Serialize, ToSchema)]
 pub struct PurgeResponse {
-    /// Messages that are gone.
+    /// Messages removed.
     purged: i64,
-    /// Messages left in the states that were named.
+    /// Messages left in the named states.
     remaining: i64,
 }
 
 request! {
-    /// How dead messages are made to live again; every field may be left out.
+    /// How to redrive dead messages. Every field is optional.
     #[example = json!({"max_messages": 1000, "spread_ms": 60_000})]
     pub struct RedriveRequest {
-        /// Up to this many, the longest dead first.
+        /// Redrive up to this many messages, those dead longest first.
         pub max_messages: Bounded<1, MAX_REDRIVE> = Bounded::new(DEFAULT_REDRIVE),
-        /// Due evenly over this time from now, ms; 0: all at once.
+        /// Spread their due times evenly over this time, ms.
         pub spread_ms: DelayMs = Bounded::new(0),
     }
 }
 
-/// What a redrive did.
+/// The result of a redrive.
 #[derive(Serialize, ToSchema)]
 pub struct RedriveResponse {
-    /// Messages that live again.
+    /// Messages redriven.
     redriven: i64,
-    /// Dead ones left.
+    /// Dead messages left.
     remaining: i64,
 }
 
 request! {
     /// Query parameters of forecastTopic.
     pub struct ForecastParams {
-        /// How long a bucket is, ms.
+        /// Length of a bucket, ms.
         #[example = 60_000]
         pub bucket_ms: DurationMs,
-        /// How many buckets, 1…1000.
+        /// Number of buckets, 1 to 1000.
         #[example = 60]
         pub buckets: Bounded<1, MAX_BUCKETS>,
     }
 }
 
-/// How many messages fall due when.
+/// How many messages fall due, by time.
 #[derive(Serialize, ToSchema)]
 pub struct Forecast {
-    /// The coming buckets one after another, the first beginning now.
+    /// The buckets in order. The first begins now.
     buckets: Vec<ForecastBucket>,
 }
 
-/// A stretch of time.
+/// A span of time.
 #[derive(Serialize, ToSchema)]
 pub struct ForecastBucket {
     /// When it begins, RFC 3339 in UTC with ms.
@@ -120,7 +120,7 @@ pub struct ForecastBucket {
 
 /// Pause a topic.
 ///
-/// No grants on any instance from now on; publishing and acknowledging go on.
+/// Stops leasing on every instance at once. Publishing and acknowledging go on.
 #[utoipa::path(
     post, path = "/topics/{topic}/pause", operation_id = "pauseTopic", tag = "topics",
     params(super::extract::TopicPath),
@@ -142,7 +142,7 @@ pub async fn pause_topic(
 
 /// Resume a topic.
 ///
-/// Grants go on, on every instance. Resuming one that is not paused changes nothing.
+/// Leasing goes on, on every instance. Resuming a topic that is not paused changes nothing.
 #[utoipa::path(
     post, path = "/topics/{topic}/resume", operation_id = "resumeTopic", tag = "topics",
     params(super::extract::TopicPath),
@@ -164,13 +164,13 @@ pub async fn resume_topic(
 
 /// Purge a topic.
 ///
-/// Removes its messages in the states named; leased ones stay.
+/// Removes the messages in the named states. Leased messages stay.
 #[utoipa::path(
     post, path = "/topics/{topic}/purge", operation_id = "purgeTopic", tag = "topics",
     params(super::extract::TopicPath),
-    request_body(content = PurgeRequest, description = "What is to be purged"),
+    request_body(content = PurgeRequest, description = "The states to purge"),
     responses(
-        (status = 200, description = "What is gone and what is left", body = PurgeResponse),
+        (status = 200, description = "How many messages were removed, and how many are left", body = PurgeResponse),
         TopicProblems, CommonProblems, BodyProblems, RedisProblems,
     ),
 )]
@@ -186,16 +186,16 @@ pub async fn purge_topic(
     Ok(super::json(&answer).into_response())
 }
 
-/// Make dead messages live again.
+/// Redrive dead messages.
 ///
-/// The longest dead first, ready at once or spread over some time, each with as many attempts as a new one. Those whose
-/// key a live message has stay. Repeat it while some remain.
+/// Those dead longest come first. They are ready at once, or spread over a time, with as many attempts as new messages.
+/// A dead message whose key belongs to a live message stays. Repeat the request while some remain.
 #[utoipa::path(
     post, path = "/topics/{topic}/redrive", operation_id = "redriveTopic", tag = "topics",
     params(super::extract::TopicPath),
-    request_body(content = RedriveRequest, description = "How many, and over which time"),
+    request_body(content = RedriveRequest, description = "How many, and over how long"),
     responses(
-        (status = 200, description = "What lives again and what is left", body = RedriveResponse),
+        (status = 200, description = "How many messages were redriven, and how many are left", body = RedriveResponse),
         TopicProblems, CommonProblems, BodyProblems, RedisProblems,
     ),
 )]
@@ -212,9 +212,9 @@ pub async fn redrive_topic(
     Ok(super::json(&answer).into_response())
 }
 
-/// Look at what falls due.
+/// Forecast what falls due.
 ///
-/// How many messages fall due in each of the coming stretches of time, the first beginning now.
+/// Counts the messages that fall due in each coming bucket of time. The first bucket begins now.
 #[utoipa::path(
     get, path = "/topics/{topic}/forecast", operation_id = "forecastTopic", tag = "topics",
     params(super::extract::TopicPath, ForecastParams),

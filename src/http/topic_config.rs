@@ -24,7 +24,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 request! {
-    /// A topic's whole configuration: what is absent has its default.
+    /// A topic's whole configuration. Absent fields take their defaults.
     #[example = json!({"lease_ms": 60_000, "max_attempts": 5, "max_messages": 1_000_000, "on_full": "reject"})]
     pub struct PutTopicRequest {
         pub settings: Flat<TopicFields>,
@@ -32,15 +32,15 @@ request! {
 }
 
 request! {
-    /// What is to change of a topic's configuration: what is absent stays, null sets it back to its default, nested objects
-    /// are replaced whole.
+    /// The changes to a topic's configuration. Absent fields stay, null resets a field to its default, and nested
+    /// objects are replaced as a whole.
     #[example = json!({"max_attempts": 5, "ttl_ms": null})]
     pub struct UpdateTopicRequest {
         pub settings: Flat<TopicFields>,
     }
 }
 
-/// What is kept of messages whose life is over.
+/// How long acknowledged and dead messages are kept.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Retention)]
 pub struct RetentionPolicy {
@@ -54,37 +54,37 @@ pub struct RetentionPolicy {
     dead_max: i64,
 }
 
-/// How a topic treats messages that do not say so themselves.
+/// A topic's configuration, for messages that do not override it.
 #[derive(Serialize, ToSchema)]
 pub struct TopicConfig<'a> {
     /// How long a lease lasts, ms.
     lease_ms: i64,
-    /// Counted grants before a message is dead.
+    /// Attempts before a message is dead.
     max_attempts: i64,
     /// How long a failed message waits before its next attempt.
     #[schema(value_type = BackoffPolicy)]
     backoff: &'a Backoff,
-    /// Never granted later than this after it first fell due, ms; absent: for ever.
+    /// Time to live, counted from when a message first fell due, ms. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     ttl_ms: Option<i64>,
-    /// The largest payload that is taken, bytes.
+    /// The largest payload accepted, bytes.
     max_payload_bytes: i64,
-    /// How many messages it holds at most; absent: any number.
+    /// Bound on delayed, ready and leased messages together. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     max_messages: Option<i64>,
-    /// What happens beyond that.
+    /// What to do at that bound.
     on_full: OnFull,
-    /// How long an idempotency key answers for a publish, ms.
+    /// How long an idempotency key is remembered, ms.
     idempotency_window_ms: i64,
-    /// What is kept of messages whose life is over.
+    /// How long acknowledged and dead messages are kept.
     retention: RetentionPolicy,
-    /// How dueq sends its messages itself; absent: consumers lease them.
+    /// How dueq sends the messages itself. Absent: consumers lease them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = PushView, required = false)]
     push: Option<PushView<'a>>,
-    /// Where what dies here is published too; absent: nowhere.
+    /// The topic to which messages that die here are also published. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     dead_topic: Option<&'a TopicName>,
@@ -111,7 +111,7 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
 
 /// Configure a topic.
 ///
-/// The whole configuration: what is absent has its default. The topic comes into being if there is none.
+/// Replaces the whole configuration. Absent fields take their defaults. Creates the topic if it does not exist.
 #[utoipa::path(
     put, path = "/topics/{topic}", operation_id = "putTopic", tag = "topics",
     params(super::extract::TopicPath, IfMatch),
@@ -119,7 +119,7 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
     responses(
         (status = 200, description = "The configuration is replaced", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
-        (status = 201, description = "The topic is made", body = Topic,
+        (status = 201, description = "The topic is created", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
         CommonProblems, BodyProblems, ConfigProblems, NewTopicProblems, RedisProblems,
     ),
@@ -153,12 +153,12 @@ pub async fn put_topic(
 
 /// Change a topic's configuration.
 ///
-/// What is absent stays, null sets it back to its default, nested objects are replaced whole. Of dueq's own topic
-/// `_callbacks` these can be changed: `max_attempts`, `backoff`, `retention`, `dead_topic`, and `push` without `url`.
+/// Absent fields stay, null resets a field to its default, and nested objects are replaced as a whole. In dueq's own
+/// topic `_callbacks` you can change `max_attempts`, `backoff`, `retention`, `dead_topic`, and `push` without `url`.
 #[utoipa::path(
     patch, path = "/topics/{topic}", operation_id = "updateTopic", tag = "topics",
     params(super::extract::TopicPath, IfMatch),
-    request_body(content = UpdateTopicRequest, description = "What is to change"),
+    request_body(content = UpdateTopicRequest, description = "The changes"),
     responses(
         (status = 200, description = "The topic", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
@@ -176,7 +176,7 @@ pub async fn update_topic(
     if name.is_callbacks()
         && let Some(setting) = changes.reserved()
     {
-        let detail = format!("{setting} of the topic of callbacks is dueq's own");
+        let detail = format!("{setting} of _callbacks cannot be changed");
         return Err(Problem::topic_reserved(detail));
     }
     let default = TopicSettings::default_of(&name);

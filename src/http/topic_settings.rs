@@ -19,27 +19,27 @@ use crate::{
 request! {
     /// A topic's configuration.
     pub struct TopicFields {
-        /// How long a lease lasts unless the consumer says otherwise, ms. Default: 30000.
+        /// How long a lease lasts unless the consumer sets it, ms. Default: 30000.
         pub lease_ms: Resettable<LeaseMs>,
-        /// Counted grants before a message is dead. Default: 10.
+        /// Attempts before a message is dead. Default: 10.
         pub max_attempts: Resettable<MaxAttempts>,
         /// How long a failed message waits before its next attempt.
         pub backoff: Resettable<BackoffRequest>,
-        /// Messages expire this many ms after they first fell due. Default: never.
+        /// Time to live, counted from when a message first fell due, ms. Default: none.
         pub ttl_ms: Resettable<DurationMs>,
-        /// The largest payload that is taken, bytes. Default: 262144.
+        /// The largest payload accepted, bytes. Default: 262144.
         pub max_payload_bytes: Resettable<Bounded<1, MAX_PAYLOAD_BYTES>>,
-        /// How many messages the topic holds at most, delayed, ready and leased together. Default: any number.
+        /// Bound on delayed, ready and leased messages together. Default: none.
         pub max_messages: Resettable<Bounded<1, MAX_TOPIC_MESSAGES>>,
-        /// What happens beyond that. Default: `reject`.
+        /// What to do at that bound. Default: `reject`.
         pub on_full: Resettable<OnFull>,
-        /// How long an idempotency key answers for a publish, ms. Default: 600000.
+        /// How long an idempotency key is remembered, ms. Default: 600000.
         pub idempotency_window_ms: Resettable<Bounded<0, MAX_IDEMPOTENCY_WINDOW_MS>>,
-        /// What is kept of messages whose life is over.
+        /// How long acknowledged and dead messages are kept.
         pub retention: Resettable<RetentionRequest>,
-        /// dueq sends the topic's messages itself; by default consumers lease them.
+        /// dueq sends the topic's messages itself. Default: consumers lease them.
         pub push: Resettable<PushRequest>,
-        /// Name of another topic, where what dies here is published too. Default: none.
+        /// Another topic, to which messages that die here are also published. Default: none.
         #[example = "orders-dead"]
         pub dead_topic: Resettable<TopicName>,
     }
@@ -55,7 +55,7 @@ request! {
 const DEAD_TOPIC: &str = "dead_topic";
 
 request! {
-    /// What is to be kept of messages whose life is over; what is absent has its default.
+    /// How long acknowledged and dead messages are kept. Absent fields take their defaults.
     pub struct RetentionRequest {
         /// How long acknowledged messages are kept, ms; 0: not at all. Default: 0.
         pub acked_ms: Option<DelayMs>,

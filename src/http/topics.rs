@@ -27,27 +27,27 @@ use utoipa::ToSchema;
 /// Topics that a request looks at together, at most: a page must not crowd out what others ask for.
 const LOOKS: usize = 32;
 
-/// A topic: one consistent look.
+/// A topic, as a consistent snapshot.
 #[derive(Serialize, ToSchema)]
 pub struct Topic<'a> {
     /// Its name.
     #[schema(value_type = String, example = "orders")]
     name: &'a TopicName,
-    /// Another one after every change of its configuration, never used again; what `If-Match` takes.
+    /// Changes with every change of the configuration and is never used again. Send it as `If-Match`.
     revision: i64,
-    /// How it treats messages that do not say so themselves.
+    /// Its configuration, for messages that do not override it.
     config: TopicConfig<'a>,
-    /// True while it is paused: nothing is granted.
+    /// True while the topic is paused: nothing is leased.
     paused: bool,
     /// How many messages are in each state now.
     counts: TopicCounts,
-    /// What happened since the topic came into being.
+    /// What happened since the topic was created.
     totals: TopicTotals,
-    /// How long the oldest ready message has been due, ms; absent where there is none.
+    /// How long the oldest ready message has been due, ms. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     oldest_ready_age_ms: Option<i64>,
-    /// When the next delayed message falls due, RFC 3339 in UTC with ms; absent where there is none.
+    /// When the next delayed message is due, RFC 3339 in UTC with ms. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     next_due_at: Option<Instant>,
@@ -58,7 +58,7 @@ pub struct Topic<'a> {
 pub struct TopicCounts {
     /// Not due yet.
     delayed: i64,
-    /// Due, or their lease is over.
+    /// Due, or their lease has ended.
     ready: i64,
     /// Held by consumers.
     leased: i64,
@@ -94,13 +94,13 @@ totals! {
     acked,
     /// Leases given back as failed.
     nacked,
-    /// Leases given back unworked.
+    /// Leases given back without work.
     released,
     /// Leases that ended by themselves.
     lease_expired,
     /// Messages whose attempts were used up.
     dead,
-    /// Messages whose time was over.
+    /// Messages whose time to live or retention ended.
     expired,
     /// Messages deleted.
     deleted,
@@ -110,7 +110,7 @@ totals! {
     redriven,
     /// Messages replaced in place.
     replaced,
-    /// Grants taken back because the client was gone.
+    /// Leases taken back because the client was gone.
     returned,
     /// Part of `deleted`: those that were leased.
     deleted_leased
@@ -122,7 +122,7 @@ pub struct TopicItem {
     /// Its name.
     #[schema(value_type = String, example = "orders")]
     name: TopicName,
-    /// True while it is paused: nothing is granted.
+    /// True while the topic is paused: nothing is leased.
     paused: bool,
     /// How many messages are in each state now.
     counts: TopicCounts,
@@ -133,7 +133,7 @@ pub struct TopicItem {
 pub struct TopicList {
     /// The topics, by name.
     items: Vec<TopicItem>,
-    /// For the next page; absent on the last.
+    /// Cursor for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     next_cursor: Option<String>,
@@ -142,11 +142,11 @@ pub struct TopicList {
 request! {
     /// Query parameters of listTopics.
     pub struct ListTopicsParams {
-        /// Only topics whose names begin like this.
+        /// Only topics whose names begin with this.
         pub prefix: Option<Text<0, 128>>,
-        /// Items on a page, 1…1000.
+        /// Items per page, 1 to 1000.
         pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
-        /// The `next_cursor` of the page before.
+        /// The `next_cursor` of the previous page.
         pub cursor: Option<Cursor>,
     }
 }
@@ -179,14 +179,14 @@ pub(super) async fn answer_with_topic(
     Ok((tag, super::json(&answer)).into_response())
 }
 
-/// Look at a topic.
+/// Get a topic.
 ///
-/// Its configuration, and its counts and totals at one instant.
+/// Returns the configuration, and counts and totals as one snapshot.
 #[utoipa::path(
     get, path = "/topics/{topic}", operation_id = "getTopic", tag = "topics",
     params(super::extract::TopicPath),
     responses(
-        (status = 200, description = "The topic, with counts and totals of one instant", body = Topic,
+        (status = 200, description = "The topic, with counts and totals as one snapshot", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
         TopicProblems, CommonProblems, RedisProblems,
     ),
@@ -201,12 +201,12 @@ pub async fn get_topic(
 
 /// Delete a topic.
 ///
-/// One with nothing in it but retained acknowledged messages, or any with `force`.
+/// Deletes a topic that holds nothing but retained acknowledged messages, or any topic with `force`.
 #[utoipa::path(
     delete, path = "/topics/{topic}", operation_id = "deleteTopic", tag = "topics",
     params(super::extract::TopicPath, DeleteParams),
     responses(
-        (status = 204, description = "The topic is gone"),
+        (status = 204, description = "The topic is deleted"),
         TopicProblems, CommonProblems, DeleteTopicProblems, RedisProblems,
     ),
 )]
@@ -221,7 +221,7 @@ pub async fn delete_topic(
 
 /// List topics.
 ///
-/// By name, with what is in them. While there is more, `next_cursor` asks for the next page.
+/// In order of their names, with their counts. Pass `next_cursor` to get the next page.
 #[utoipa::path(
     get, path = "/topics", operation_id = "listTopics", tag = "topics",
     params(ListTopicsParams),

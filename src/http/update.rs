@@ -22,16 +22,16 @@ use axum::{
 use serde_json::json;
 
 request! {
-    /// What is to change of a message; what is absent stays. At most one of `payload` and `payload_base64`, and of
-    /// `delay_ms` and `deliver_at`. Headers replace all that the message had. With null, `ttl_ms`, `max_attempts`, `backoff`
-    /// and `callback` are the topic's again.
+    /// The changes to a message. Absent fields stay. At most one of `payload` and `payload_base64`, and at most one of
+    /// `delay_ms` and `deliver_at`. Headers replace all existing ones. Null resets `ttl_ms`, `max_attempts`, `backoff`
+    /// and `callback` to the topic's.
     #[example = json!({"delay_ms": 0, "priority": 9})]
     pub struct UpdateMessageRequest {
         pub content: Changes<ContentFields>,
         pub due: Changes<DueFields>,
         pub policy: Changes<PolicyFields>,
-        /// Where dueq sends the message, only in a pushed topic. Another origin needs the values of the message's secret
-        /// headers anew.
+        /// Where dueq sends the message. Only in a pushed topic. A new origin needs the values of the message's secret
+        /// headers again.
         pub callback: Resettable<CallbackRequest>,
     }
     check(fields) {
@@ -60,14 +60,14 @@ impl UpdateMessageRequest {
 
 /// Change a message.
 ///
-/// A delayed or ready message is changed in place and keeps its id: due at another time, or now, with another priority
-/// or content. A dead one takes all but a due time, for its redrive.
+/// Changes a delayed or ready message in place: its due time, priority or content. It keeps its id. A dead message
+/// takes everything except a due time, for its redrive.
 #[utoipa::path(
     patch, path = "/messages/{id}", operation_id = "updateMessage", tag = "messages",
     params(super::extract::IdPath),
-    request_body(content = UpdateMessageRequest, description = "What is to change"),
+    request_body(content = UpdateMessageRequest, description = "The changes"),
     responses(
-        (status = 200, description = "The message as it is now", body = Message),
+        (status = 200, description = "The changed message", body = Message),
         MessageProblems, CommonProblems, BodyProblems, UpdateProblems, RedisProblems,
     ),
 )]

@@ -34,29 +34,30 @@ pub const SCHEMA_VERSION: i64 = 2;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The URL is none.
-    #[error("--redis-url is no URL of a Redis: {0}")]
+    #[error("invalid Redis URL in --redis-url: {0}")]
     Url(RedisError),
     /// It cannot be reached or does not answer.
-    #[error("Redis cannot be reached: {0}")]
+    #[error("cannot reach Redis: {0}")]
     Unreachable(String),
     /// It is a replica.
-    #[error("this Redis is a replica, which takes no writes: dueq needs its primary")]
+    #[error("this Redis is a read-only replica: dueq needs its primary")]
     Replica,
     /// Its version is below 6.2.
-    #[error("Redis {0} is too old: 6.2 or later is needed")]
+    #[error("Redis {0} is too old: dueq needs 6.2 or later")]
     TooOld(String),
     /// The data were written by a newer dueq.
     #[error(
-        "the data in this Redis have schema version {0}, this dueq knows {SCHEMA_VERSION}: take a newer dueq"
+        "the data in this Redis have schema version {0}, and this dueq knows {SCHEMA_VERSION}: use a newer dueq"
     )]
     NewerSchema(i64),
     /// The data were written by an older dueq, and this command does not change them.
     #[error(
-        "the data in this Redis have schema version {0}, this dueq uses {SCHEMA_VERSION}: run `dueq migrate` first"
+        "the data in this Redis have schema version {0}, and this dueq needs {SCHEMA_VERSION}: run `dueq migrate` \
+            first"
     )]
     OlderSchema(i64),
     /// They were written by an older dueq and could not be brought up to date; what is done stays done.
-    #[error("the data in this Redis could not be brought to schema version {SCHEMA_VERSION}: {0}")]
+    #[error("the data in this Redis could not be migrated to schema version {SCHEMA_VERSION}: {0}")]
     Upgrade(&'static str),
 }
 

@@ -42,22 +42,22 @@ pub struct ScheduleSpec {
     pub catch_up: CatchUp,
 }
 
-/// A schedule as it stands.
+/// A schedule.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// Its name.
     pub name: ScheduleName,
     /// What it publishes, and when.
     pub spec: ScheduleSpec,
-    /// When it was put first.
+    /// When it was created.
     pub created_at: Millis,
     /// It does not tick.
     pub paused: bool,
     /// Its next tick; `None` while paused, and where no more comes.
     pub next_at: Option<Millis>,
-    /// The last tick that was made, or when it was triggered last.
+    /// The last tick, or when it was last triggered.
     pub last_at: Option<Millis>,
-    /// The message that was published last.
+    /// The message published last.
     pub last_message_id: Option<MessageId>,
     /// Why the last tick published nothing.
     pub last_error: Option<String>,
@@ -146,7 +146,7 @@ impl Store {
         Ok(seconds * 1000 + (micros + 999) / 1000)
     }
 
-    /// A schedule as it stands.
+    /// A schedule.
     ///
     /// Errors: `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn get_schedule(&self, name: &ScheduleName) -> Result<Schedule, Error> {

@@ -24,7 +24,7 @@ impl ServerInfo {
     /// Asks the server behind `connection`.
     pub async fn ask(connection: &mut Connection) -> Result<Self, ConnectError> {
         let unreachable = |error: &dyn std::fmt::Display| {
-            ConnectError::Unreachable(format!("it tells nothing of itself: {error}"))
+            ConnectError::Unreachable(format!("it does not answer INFO: {error}"))
         };
         let info = connection.req_packed_command(&cmd("INFO")).await;
         match info.map_err(|error| unreachable(&error))? {

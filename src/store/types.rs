@@ -35,30 +35,30 @@ impl Due {
     }
 }
 
-/// What a publish does when a live message has its key. `return`: the message that has it answers, with `duplicate` true.
-/// `reject`: the publish is refused (409 `duplicate_key`). `replace`: a delayed or ready message gets the new content,
-/// options and due time in place and keeps its id; a leased one is left alone (409 `message_leased`).
+/// What a publish does if a live message has its key. `return`: answers with that message and `duplicate` true.
+/// `reject`: refuses (409 `duplicate_key`). `replace`: gives the delayed or ready message the new content, options and
+/// due time; it keeps its id. A leased message is not replaced (409 `message_leased`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDuplicate {
-    /// The message that has it answers.
+    /// Answer with the message that has the key.
     #[default]
     Return,
-    /// The publish is refused.
+    /// Refuse the publish.
     Reject,
     /// The message that has it gets the new content, options and due time.
     Replace,
 }
 
-/// How long a message holds its key. `done`: until it is acked, dead, expired, deleted or purged. `granted`: until its
-/// first grant, so that what comes while its handler runs is not lost.
+/// How long a message holds its key. `done`: until it is acked, dead, expired, deleted or purged. `granted`: until it
+/// is first leased, so that a publish that arrives while its handler runs is not lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyUntil {
     /// Until it is acked, dead, expired, deleted or purged.
     #[default]
     Done,
-    /// Until its first grant.
+    /// Until it is first leased.
     Granted,
 }
 
@@ -185,12 +185,12 @@ pub struct MessageUpdate {
     pub backoff: Option<Option<Backoff>>,
 }
 
-/// A message as it stands.
+/// A message.
 #[derive(Clone, Debug)]
 pub struct MessageSnapshot {
     /// Its id.
     pub id: MessageId,
-    /// Where it is in its life.
+    /// Its state.
     pub state: State,
     /// Due time, end of the lease, time of death or of the ack, by `state`.
     pub at: Millis,
@@ -284,14 +284,14 @@ pub enum NackKind {
     Released,
 }
 
-/// Where a message is after its nack.
+/// A message after its nack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nacked {
     /// delayed, ready, dead or expired.
     pub state: State,
     /// When it is due; `None` when dead or expired.
     pub due_at: Option<Millis>,
-    /// Number of the grant that ended.
+    /// Number of the attempt that ended.
     pub attempt: u32,
 }
 
@@ -324,20 +324,20 @@ pub struct MessagePage {
     pub next: Option<ListCursor>,
 }
 
-/// What a purge did.
+/// The result of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purged {
-    /// Messages that are gone.
+    /// Messages removed.
     pub purged: i64,
-    /// Messages left in the states that were named.
+    /// Messages left in the named states.
     pub remaining: i64,
 }
 
 /// What a redrive of a topic did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redriven {
-    /// Messages that live again.
+    /// Messages redriven.
     pub redriven: i64,
-    /// Dead ones left.
+    /// Dead messages left.
     pub remaining: i64,
 }

@@ -33,31 +33,31 @@ use std::{
 pub enum Command {
     /// Publish a message.
     Publish(Box<WithServer<publish::Publish>>),
-    /// Have a URL called later, and again until it answers.
+    /// Call a URL later, and retry until it answers 2xx.
     Callback(Box<WithServer<callback::Callback>>),
     /// Lease messages that are due, and show them with their tokens.
     Lease(WithServer<consume::Lease>),
-    /// Acknowledge a leased message: it is done and gone.
+    /// Acknowledge a leased message.
     Ack(WithServer<consume::Ack>),
-    /// Give a leased message back: it failed.
+    /// Give a leased message back as failed.
     Nack(WithServer<consume::Nack>),
     /// Show a message.
     Get(WithServer<show::Get>),
     /// Delete a message.
     Delete(WithServer<show::Delete>),
-    /// List the topics with what is in them.
+    /// List the topics with their counts.
     Topics(WithServer<show::Topics>),
-    /// Show a topic: what is in it, what happened, its configuration.
+    /// Show a topic: counts, totals, configuration.
     Topic(WithServer<show::Topic>),
-    /// Make dead messages ready again.
+    /// Redrive dead messages: make them ready again.
     Redrive(WithServer<operate::Redrive>),
-    /// Remove all messages of a topic that are in the given states.
+    /// Remove a topic's messages in the given states.
     Purge(WithServer<operate::Purge>),
-    /// Stop granting messages of a topic; publishing and acknowledging go on.
+    /// Pause a topic: leasing stops, publishing and acknowledging go on.
     Pause(WithServer<operate::Pause>),
-    /// Grant messages of a paused topic again.
+    /// Resume a paused topic.
     Resume(WithServer<operate::Resume>),
-    /// Look at schedules, make them, stop them.
+    /// List, create and control schedules.
     Schedules(Box<schedules::Schedules>),
     /// Watch a topic without taking anything from it, until Ctrl-C.
     Tail(WithServer<tail::Tail>),

@@ -30,13 +30,13 @@ enum Action {
     List(WithServer<List>),
     /// Show a schedule.
     Get(WithServer<Get>),
-    /// Make a schedule, or replace one.
+    /// Create or replace a schedule.
     Put(Box<WithServer<Put>>),
     /// Delete a schedule; what it has published stays.
     Delete(WithServer<Delete>),
-    /// Stop a schedule's ticks.
+    /// Pause a schedule.
     Pause(WithServer<Pause>),
-    /// Let a paused schedule tick again.
+    /// Resume a paused schedule.
     Resume(WithServer<Resume>),
     /// Publish a schedule's message now.
     Trigger(WithServer<Trigger>),

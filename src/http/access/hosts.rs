@@ -11,15 +11,15 @@ use axum::{
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-const NO_HOST: &str = "the request names no Host; without API keys dueq answers only to loopback names and \
-    to those of --allow-host";
+const NO_HOST: &str = "the request has no Host header; without API keys dueq answers only to loopback names and those \
+    in --allow-host";
 const HOST: &str =
     "the request's Host is neither loopback nor named by --allow-host, and there are no API keys";
 const ORIGIN: &str =
     "the request's Origin is neither loopback nor named by --allow-host, and there are no API keys";
 
-const FORWARDED: &str = "the request came through a proxy, which makes every Host a local one, and there are no API keys: \
-    name the hosts that may be asked for with --allow-host";
+const FORWARDED: &str = "the request came through a proxy, and there are no API keys: allow the hosts that clients \
+    use with --allow-host";
 /// What proxies add.
 const PROXIED: [HeaderName; 3] =
     [header::FORWARDED, header::VIA, HeaderName::from_static("x-forwarded-for")];

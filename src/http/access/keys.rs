@@ -66,12 +66,12 @@ impl Keys {
     pub fn refuse(&self, headers: &HeaderMap) -> Option<&'static str> {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
-            return Some("an API key is wanted, in one header `Authorization: Bearer <key>`");
+            return Some("an API key is required, in one header `Authorization: Bearer <key>`");
         };
         let Some(key) = bearer(value.as_bytes()) else {
             return Some("the Authorization header is not `Bearer <key>`");
         };
-        (!self.knows(key)).then_some("this is none of the API keys")
+        (!self.knows(key)).then_some("the API key is not valid")
     }
 
     /// Looks at every key and at all of each tag, so that time tells neither which key matched nor how far. Tags

@@ -195,7 +195,7 @@ impl<'a> Fields<'a> {
     /// What is wrong, what nobody took included.
     fn close(&mut self) -> Vec<FieldError> {
         for (name, _) in self.take_all() {
-            self.refuse(&name, "is not known here");
+            self.refuse(&name, "is unknown");
         }
         std::mem::take(&mut self.errors)
     }
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn unknown_and_repeated_fields_are_refused_by_name() {
-        let expected = [("n", "is given more than once"), ("b", "is not known here")];
+        let expected = [("n", "is given more than once"), ("b", "is unknown")];
         let expected = expected.map(|(field, reason)| (field.to_owned(), reason.to_owned()));
         assert_eq!(errors::<Numbers>(r#"{"n":1,"b":2,"\u006e":3}"#), expected);
     }

@@ -300,7 +300,7 @@ pub fn word<T: for<'de> Deserialize<'de> + PartialSchema>(value: Value<'_>) -> R
         let words: Vec<_> = words.iter().filter_map(|word| word.as_str()).collect();
         wrong(match words.split_last() {
             Some((last, others)) => format!("must be {} or {last}", others.join(", ")),
-            None => "is not known here".to_owned(),
+            None => "is unknown".to_owned(),
         })
     })
 }

@@ -34,7 +34,7 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(
-            "One of the server's API keys; a server on loopback may have none and want none",
+            "One of the server's API keys. A server on loopback may have none and need none",
         ))
         .build();
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer));

@@ -61,9 +61,9 @@ codes! {
         MalformedBody "malformed_body"
         MalformedJson "malformed_json": "the body cannot be parsed";
     400 own Refused "refused": "the request was refused";
-    401 general Unauthorized "unauthorized": "dueq has API keys, and the request has none of them";
+    401 general Unauthorized "unauthorized": "the server has API keys, and the request has none of them";
     403 general HostNotAllowed "host_not_allowed":
-        "dueq has no API keys, and Host or Origin is neither loopback nor allowed";
+        "the server has no API keys, and Host or Origin is neither loopback nor allowed";
     403 own TopicReserved "topic_reserved": "the topic is dueq's own";
     404 own RouteNotFound "route_not_found": "there is no such route";
     404 own MessageNotFound "message_not_found": "there is no such message";
@@ -76,32 +76,33 @@ codes! {
     409 own MessageLeased "message_leased": "the message is leased, so it cannot be changed, replaced or deleted";
     409 own MessageDead "message_dead": "the message is dead and has no due time";
     409 own MessageNotDead "message_not_dead": "the message is not dead";
-    409 own MessageAcked "message_acked": "the message was acknowledged and is only kept to be looked at";
-    409 own TopicIsPushed "topic_is_pushed": "dueq sends the topic's messages itself, so nobody can lease them";
-    409 own TopicNotEmpty "topic_not_empty": "there are messages in the topic";
+    409 own MessageAcked "message_acked": "the message is acknowledged and cannot be changed";
+    409 own TopicIsPushed "topic_is_pushed": "dueq sends the topic's messages itself, so they cannot be leased";
+    409 own TopicNotEmpty "topic_not_empty": "the topic holds messages";
     412 own RevisionMismatch "revision_mismatch":
-        "the topic has none of the revisions of If-Match, or there is no such topic";
-    413 general BodyTooLarge "body_too_large": "the body is larger than the server takes";
+        "the topic has none of the revisions in If-Match, or does not exist";
+    413 general BodyTooLarge "body_too_large": "the body is larger than the server accepts";
     413 own PayloadTooLarge "payload_too_large": "the payload is larger than the topic's `max_payload_bytes`";
     414 general UriTooLong "uri_too_long": "the URI is longer than 8 KiB";
     415 general UnsupportedMediaType "unsupported_media_type":
-        "the body's media type is not the one wanted here, or none is given";
+        "the Content-Type is missing or not supported here";
     422 general InvalidInput "invalid_input":
         "an unknown or repeated field or query parameter, or a value that is not allowed";
-    422 own IdempotencyKeyReused "idempotency_key_reused": "the idempotency key came with another message before";
+    422 own IdempotencyKeyReused "idempotency_key_reused": "the idempotency key was used with a different message";
     422 own CallbackUrlMissing "callback_url_missing": "neither the message nor its pushed topic has a URL";
     422 own TopicNotPushed "topic_not_pushed": "the message has a callback, but the topic is not pushed";
     422 own CallbackAddressRefused "callback_address_refused": "dueq may not call this address";
-    422 own SecretRequired "secret_required": "a stored secret belongs to another origin or topic, so send the value itself";
-    429 own TopicFull "topic_full": "the topic holds as many messages as it may";
+    422 own SecretRequired "secret_required": "a stored secret belongs to another origin or topic: send the value \
+        itself";
+    429 own TopicFull "topic_full": "the topic is full: it holds max_messages messages";
     431 general HeadersTooLarge "headers_too_large": "a hundred headers or more, or more than 16 KiB of them";
-    500 general Internal "internal": "a defect of dueq; logged with the request's id";
+    500 general Internal "internal": "a bug in dueq, logged with the request's id";
     503 own RedisUnavailable "redis_unavailable": "nothing happened";
     503 own OutcomeUnknown "outcome_unknown": "it may have happened";
     503 own Overloaded "overloaded":
-        "requests and answers in flight take all the memory that they may, and nothing happened";
+        "requests and answers in flight use all the memory they may, and nothing happened";
     503 own NotReady "not_ready": "the server cannot serve, for the reason in `detail`";
-    507 own TopicsExhausted "topics_exhausted": "no more topics can be made in this Redis";
+    507 own TopicsExhausted "topics_exhausted": "no more topics can be created in this Redis";
 }
 
 impl Code {

@@ -320,7 +320,7 @@ async fn answer<T>(answered: Answered<T>) -> Result<T, CallError> {
 /// ever; those of this call are answered that their outcome is not known.
 fn hand_out(call: Box<dyn Call>, context: &mut CallContext<'_>, result: Result<Value, CallError>) {
     if catch_unwind(AssertUnwindSafe(|| call.finish(context, result))).is_err() {
-        tracing::error!("a defect: a reply of Redis could not be handed out");
+        tracing::error!("a bug: a reply from Redis could not be delivered");
     }
 }
 

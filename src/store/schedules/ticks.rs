@@ -37,7 +37,7 @@ const CALL_KEYS: usize = 128;
 pub struct Ticked {
     /// The last tick that was made.
     pub last_at: Option<Millis>,
-    /// The message that was published last.
+    /// The message published last.
     pub last_message_id: Option<MessageId>,
     /// Why the last tick published nothing.
     pub last_error: Option<String>,

@@ -40,7 +40,7 @@ pub struct TopicSnapshot {
     pub paused: bool,
     /// Not due yet.
     pub delayed: i64,
-    /// Due, or their lease is over.
+    /// Due, or their lease has ended.
     pub ready: i64,
     /// Held by consumers.
     pub leased: i64,
