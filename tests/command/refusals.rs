@@ -206,6 +206,8 @@ async fn wrong_usage() {
         &["--callback-max-timeout-ms", "99"],
         &["--callback-max-timeout-ms", "1800001"],
         &["--lanes", "0"],
+        &["--threads", "0"],
+        &["--threads", "many"],
         &["--drain-timeout-ms", "x"],
         &["--key-prefix", "a{b}"],
         &["--log-format", "xml"],

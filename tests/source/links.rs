@@ -92,3 +92,16 @@ fn the_readme_stays_short() {
     let lines = std::fs::read_to_string(root().join("README.md")).unwrap().lines().count();
     assert!(lines <= 200, "{lines} lines: what explains belongs into src/guide");
 }
+
+/// `src/lib.rs` names the files that a request passes through.
+#[test]
+fn the_map_of_the_crate_names_files_that_exist() {
+    let map = std::fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    let mut known: Vec<String> = files("src", "rs").into_iter().map(|(path, _)| path).collect();
+    known.extend(files("migrations-lua", "lua").into_iter().map(|(path, _)| path));
+    let named = map.split('`').skip(1).step_by(2);
+    let named = named.filter(|name| name.ends_with(".rs") || name.ends_with(".lua"));
+    let exists = |name: &str| known.iter().any(|path| path.ends_with(&format!("/{name}")));
+    let wrong: Vec<String> = named.filter(|name| !exists(name)).map(str::to_owned).collect();
+    none(wrong);
+}

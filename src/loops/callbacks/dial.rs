@@ -321,7 +321,7 @@ mod tests {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         assert_eq!(for_people(&refused), "connection refused");
         let error = DialError::Refused("a.test".to_owned()).to_string();
-        let wanted = "callback_address_refused: a.test is at no address that callbacks may go to";
+        let wanted = "callback_address_refused: a.test has no address that may be called";
         assert_eq!(error, wanted);
     }
 }
