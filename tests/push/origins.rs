@@ -311,12 +311,12 @@ async fn that_calls_go_unsigned_is_told_once() {
     let topic = pushed(&client, "origins", signed).await;
     client.published(&topic, json!({"payload": 1})).await;
     own.wait_for(1).await;
-    assert!(!dueq.log().contains("unsigned"), "{}", dueq.log());
+    assert!(!dueq.log().contains("not signed"), "{}", dueq.log());
     for _ in 0..3 {
         scheduled(&client, &own.url("/"), json!({"payload": 1})).await;
     }
     own.wait_for(4).await;
-    assert_eq!(dueq.log().matches("unsigned").count(), 1, "{}", dueq.log());
+    assert_eq!(dueq.log().matches("not signed").count(), 1, "{}", dueq.log());
 }
 
 #[tokio::test]
