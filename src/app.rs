@@ -10,7 +10,7 @@ use crate::{
     longpoll::LongPolls,
     loops::{
         callbacks::{Caller, Sending, send_callbacks},
-        keep_house, tick_schedules,
+        run_housekeeping, tick_schedules,
     },
     metrics::Metrics,
     model::{AddressGuard, MAX_SECRETS, SigningSecret},
@@ -178,7 +178,7 @@ async fn serve(
     let background = metrics.background.clone();
     let house = {
         let (background, store) = (background.clone(), store.clone());
-        let part = move || keep_house(store.clone(), http::dead_letter);
+        let part = move || run_housekeeping(store.clone(), http::dead_letter);
         tokio::spawn(async move { background.keep("housekeeping", part).await })
     };
     let schedules = {

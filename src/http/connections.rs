@@ -176,7 +176,7 @@ impl Connections {
         let mut open = self.lock();
         let number = open.next;
         open.next += 1;
-        let place = Place { connections: self.clone(), number };
+        let place = Slot { connections: self.clone(), number };
         let task = tokio::spawn(async move {
             let _place = place;
             served.await;
@@ -232,12 +232,12 @@ impl Connections {
 }
 
 /// A connection's place, given back however it ends.
-struct Place {
+struct Slot {
     connections: Arc<Connections>,
     number: u64,
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.connections.lock().connections.remove(&self.number);
         self.connections.left.notify_one();

@@ -14,7 +14,7 @@ use super::{
     problem::{Code, Problem},
 };
 use crate::model::{InvalidScheduleName, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
-use crate::store::Which;
+use crate::store::MessageRef;
 use axum::{
     extract::{FromRequest, FromRequestParts, Path, Request},
     http::{HeaderMap, header, request::Parts},
@@ -39,7 +39,7 @@ pub struct SchedulePath(pub ScheduleName);
 pub struct IdPath(pub MessageId);
 
 /// The live message that has the `{key}` of the path in its `{topic}`.
-pub struct KeyPath(pub Which);
+pub struct KeyPath(pub MessageRef);
 
 /// Implements how the document describes the parameters of an extractor.
 macro_rules! documented {
@@ -181,7 +181,7 @@ impl FromRequestParts<AppState> for KeyPath {
             let detail = format!("a key has 1 to {MAX_KEY_CHARS} characters");
             return Err(Problem::new(Code::InvalidKey, detail));
         }
-        Ok(Self(Which::Key(topic, key)))
+        Ok(Self(MessageRef::Key(topic, key)))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
         masked,
     },
     seeded,
-    store::{Granted, Grants, Store, Want},
+    store::{Granted, Grants, LeaseOptions, Store},
 };
 use axum::{
     body::Body,
@@ -197,7 +197,7 @@ pub(super) async fn serve(
     let acks: Vec<_> = acks.into_iter().flat_map(|acks| acks.0).map(LeaseAck::into_pair).collect();
     // A long poll would hold the body's memory for a minute.
     let life = { payload }.life;
-    let want = Want {
+    let options = LeaseOptions {
         push: false,
         max_messages: max_messages.get(),
         max_bytes: max_bytes.get().min(state.budget.largest_answer() as u64),
@@ -222,7 +222,7 @@ pub(super) async fn serve(
         }
         is_cut = true;
     };
-    let (acked, grants) = tokio::join!(acked, state.polls.lease_until(topics, want, wait, cut));
+    let (acked, grants) = tokio::join!(acked, state.polls.lease_until(topics, options, wait, cut));
     let outcomes = acks
         .iter()
         .zip(acked)

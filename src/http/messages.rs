@@ -10,7 +10,7 @@ use super::{
         RedriveProblems,
     },
 };
-use crate::{seeded, store::Which};
+use crate::{seeded, store::MessageRef};
 use axum::{
     extract::State,
     http::StatusCode,
@@ -42,7 +42,7 @@ pub async fn get_message(
     _: NoQuery,
 ) -> Result<Response, Problem> {
     seeded::keep();
-    let (topic, found) = state.store.get(&Which::Id(id)).await?;
+    let (topic, found) = state.store.get(&MessageRef::Id(id)).await?;
     Ok(super::json(&Message::whole(&topic, &found)?).into_response())
 }
 
@@ -63,7 +63,7 @@ pub async fn delete_message(
     IdPath(id): IdPath,
     Query(DeleteParams { force }): Query<DeleteParams>,
 ) -> Result<StatusCode, Problem> {
-    state.store.delete(&Which::Id(id), force).await?;
+    state.store.delete(&MessageRef::Id(id), force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

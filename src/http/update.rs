@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     model::{Backoff, Callback},
-    store::{MessageUpdate, Which},
+    store::{MessageRef, MessageUpdate},
 };
 use axum::{
     extract::State,
@@ -77,13 +77,13 @@ pub async fn update_message(
     _: NoQuery,
     JsonBody(request, _): JsonBody<UpdateMessageRequest>,
 ) -> Result<Response, Problem> {
-    update(&state, Which::Id(id), request).await
+    update(&state, MessageRef::Id(id), request).await
 }
 
 /// Changes the message that `which` names.
 pub(super) async fn update(
     state: &AppState,
-    which: Which,
+    which: MessageRef,
     request: UpdateMessageRequest,
 ) -> Result<Response, Problem> {
     let update = request.into_update();

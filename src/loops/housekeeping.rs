@@ -20,13 +20,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const WALK_EVERY: Duration = Duration::from_secs(5);
 /// Topics that nobody has used for so long are forgotten here, those that the walk looked at among them.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
-/// Between two sweeps, so that house-keeping after an outage leaves Redis to those who wait for it.
-const BREATH: Duration = Duration::from_millis(5);
+/// Between two sweeps, so that housekeeping after an outage leaves Redis to those who wait for it.
+const MIN_PAUSE: Duration = Duration::from_millis(5);
 /// While Redis is away.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Keeps house until the future is dropped. `write`: how a death is told of.
-pub async fn keep_house(store: Store, write: WriteDeadLetter) -> Infallible {
+/// Runs until the future is dropped. `write`: how a death is told of.
+pub async fn run_housekeeping(store: Store, write: WriteDeadLetter) -> Infallible {
     let (seen, deaths) = unbounded_channel();
     let (never, ..) = tokio::join!(
         pass_on(&store, &seen),
@@ -44,7 +44,7 @@ async fn pass_on(store: &Store, deaths: &UnboundedSender<TopicName>) -> Infallib
             let _ = deaths.send(topic);
         }
         // What comes within a moment goes in one command.
-        sleep(BREATH).await;
+        sleep(MIN_PAUSE).await;
     }
 }
 
@@ -56,7 +56,7 @@ async fn sweep(store: &Store, write: WriteDeadLetter) -> Infallible {
                 let idle = claims.is_empty();
                 for claim in claims {
                     sweep_one(store, &claim, write).await;
-                    sleep(BREATH).await;
+                    sleep(MIN_PAUSE).await;
                 }
                 if idle {
                     sleep(pause(store, next)).await;
@@ -69,7 +69,7 @@ async fn sweep(store: &Store, write: WriteDeadLetter) -> Infallible {
 
 /// Until the next moment, but not so long that another instance's is missed.
 fn pause(store: &Store, next: Option<Millis>) -> Duration {
-    next.map_or(LOOK_EVERY, |at| store.until(at)).clamp(BREATH, LOOK_EVERY)
+    next.map_or(LOOK_EVERY, |at| store.until(at)).clamp(MIN_PAUSE, LOOK_EVERY)
 }
 
 async fn sweep_one(store: &Store, claim: &Claim, write: WriteDeadLetter) {

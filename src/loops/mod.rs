@@ -9,5 +9,5 @@ mod housekeeping;
 mod schedules;
 
 pub use dead_letters::WriteDeadLetter;
-pub use housekeeping::keep_house;
+pub use housekeeping::run_housekeeping;
 pub use schedules::tick_schedules;

@@ -43,8 +43,6 @@ pub use backend::{ConnectError, SCHEMA_VERSION};
 pub use batch::Wake;
 pub use calls::InForce;
 pub use dead_letters::{DeadLetter, Death};
-#[doc(hidden)]
-pub use grants::LeaseOptions as Want;
 pub use grants::{Granted, Grants, LeaseOptions};
 pub use lease::LeaseOutcome;
 pub use probe::RedisProbe;
@@ -53,8 +51,6 @@ pub use registry::Topic;
 pub use schedules::*;
 pub use sweeps::{Claim, Swept};
 pub use topics::{TOTALS, TopicSnapshot};
-#[doc(hidden)]
-pub use types::MessageRef as Which;
 pub use types::*;
 
 use crate::{error::Error, metrics::Metrics, model::Millis};

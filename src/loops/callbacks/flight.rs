@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Sending, Verdict,
-    course::{Course, Place},
+    context::{DispatchContext, InFlight},
     outcome::CallOutcome,
     parked::Parked,
     places::HostKey,
@@ -60,40 +60,40 @@ impl Flights {
         self.tracker.spawn(task);
     }
 
-    /// Sends a message, and tells the course when its place is free.
-    pub fn begin(&self, course: Arc<Course>, host: HostKey, mut granted: Granted) {
+    /// Sends a message, and tells the context when its place is free.
+    pub fn begin(&self, context: Arc<DispatchContext>, host: HostKey, mut granted: Granted) {
         let flights = self.clone();
         self.spawn(async move {
-            let mut place = Place::taken(&course, host);
-            let Some(course) = flights.ready(course, &place.host, &mut granted).await else {
+            let mut place = InFlight::taken(&context, host);
+            let Some(context) = flights.ready(context, &place.host, &mut granted).await else {
                 return;
             };
             let (began, started_at) = (Instant::now(), flights.store.now());
             place.began = Some(began);
             let late = (started_at - granted.due_at).max(0) as f64 / 1000.0;
-            course.metrics.lateness_seconds.observe(late);
-            let outcome = flights.call(&course, &granted, started_at).await;
+            context.metrics.lateness_seconds.observe(late);
+            let outcome = flights.call(&context, &granted, started_at).await;
             place.answered = outcome.as_ref().is_some_and(|it| it.report.status.is_some());
             // The place is free before Redis knows.
             drop(place);
             match outcome {
                 Some(outcome) => {
-                    course.metrics.seconds.observe(began.elapsed().as_secs_f64());
-                    flights.settle(&course, &granted, started_at, outcome).await;
+                    context.metrics.seconds.observe(began.elapsed().as_secs_f64());
+                    flights.settle(&context, &granted, started_at, outcome).await;
                 }
                 None => flights.put_back(&granted, flights.store.now()).await,
             }
         });
     }
 
-    /// Readies a message for its call: its lease is long enough, its key is free, and the course is what its topic says
+    /// Readies a message for its call: its lease is long enough, its key is free, and the context is what its topic says
     /// now. Nothing where it is not to be called from here: then it goes back, or is somebody else's already.
     async fn ready(
         &self,
-        mut course: Arc<Course>,
+        mut context: Arc<DispatchContext>,
         host: &HostKey,
         granted: &mut Granted,
-    ) -> Option<Arc<Course>> {
+    ) -> Option<Arc<DispatchContext>> {
         let now = self.store.now();
         let left = granted.lease_expires_at - now;
         if left <= 0 {
@@ -106,23 +106,23 @@ impl Flights {
                 granted.lease_expires_at = self.store.extend_call(held, LEASE_MS).await?;
             }
             if now - granted.claims.granted_at > FRESH_MS && !seeded::bug("called as it was") {
-                let InForce { topic, paused } = self.store.topic_in_force(&course.topic).await?;
-                if topic.revision != course.revision {
+                let InForce { topic, paused } = self.store.topic_in_force(&context.topic).await?;
+                if topic.revision != context.revision {
                     let push = topic.settings.push.clone().ok_or(Error::TopicNotPushed)?;
                     let revision = topic.revision;
-                    course = Arc::new(Course { revision, push, ..(*course).clone() });
+                    context = Arc::new(DispatchContext { revision, push, ..(*context).clone() });
                 }
-                if paused || course.host(&granted.body) != *host {
+                if paused || context.host(&granted.body) != *host {
                     return Ok(false);
                 }
             }
             if granted.key.is_some() {
-                self.store.start_call(&course.topic, granted.id).await?;
+                self.store.start_call(&context.topic, granted.id).await?;
             }
             Ok::<_, Error>(true)
         };
         match checked.await {
-            Ok(true) => return Some(course),
+            Ok(true) => return Some(context),
             Ok(false) => {}
             Err(error) => {
                 tracing::debug!(id = %granted.id, %error, "a message is not called now");
@@ -132,16 +132,16 @@ impl Flights {
         None
     }
 
-    /// Gives back a message for which there is no place before `until`, and tells the course. Where its sender has
+    /// Gives back a message for which there is no place before `until`, and tells the context. Where its sender has
     /// ended, nobody else would fetch it back before its time.
-    pub fn park(&self, course: Arc<Course>, granted: Granted, until: Millis) {
+    pub fn park(&self, context: Arc<DispatchContext>, granted: Granted, until: Millis) {
         let flights = self.clone();
         self.spawn(async move {
             flights.put_back(&granted, until).await;
             let parked = Parked { id: granted.id, until, due_at: granted.due_at };
-            let told = course.parked.send((course.host(&granted.body), parked));
+            let told = context.parked.send((context.host(&granted.body), parked));
             if let Err(mpsc::error::SendError((_, parked))) = told {
-                flights.fetch(&course.topic, &[parked]).await;
+                flights.fetch(&context.topic, &[parked]).await;
             }
         });
     }
@@ -155,7 +155,7 @@ impl Flights {
     }
 
     /// Waits until all have ended; those that take longer than `drain` are broken off, and their messages go back.
-    pub async fn land(&self, drain: Duration) {
+    pub async fn drain(&self, drain: Duration) {
         self.tracker.close();
         if tokio::time::timeout(drain, self.tracker.wait()).await.is_err() {
             self.giving_up.cancel();
@@ -166,11 +166,11 @@ impl Flights {
     /// Makes the call, and keeps the lease meanwhile; nothing where it was broken off.
     async fn call(
         &self,
-        course: &Course,
+        context: &DispatchContext,
         granted: &Granted,
         started_at: Millis,
     ) -> Option<CallOutcome> {
-        let Course { topic, push, .. } = course;
+        let DispatchContext { topic, push, .. } = context;
         let attempt = granted.claims.attempt;
         let request = request::build(
             &granted.id,
@@ -184,7 +184,7 @@ impl Flights {
         let request = match request {
             Ok(mut request) => {
                 request.timeout = request.timeout.min(self.longest);
-                course.warn_unsigned(&request);
+                context.warn_unsigned(&request);
                 request
             }
             Err(error) => {
@@ -225,7 +225,7 @@ impl Flights {
 
     async fn settle(
         &self,
-        course: &Course,
+        context: &DispatchContext,
         granted: &Granted,
         started_at: Millis,
         CallOutcome { report, verdict }: CallOutcome,
@@ -233,17 +233,17 @@ impl Flights {
         let call = Call { started_at, report };
         let (outcome, kind, after) = match verdict {
             Verdict::Delivered => {
-                course.metrics.count("delivered");
+                context.metrics.count("delivered");
                 self.insist(granted, || self.store.ack_call(granted, call.clone())).await;
                 if seeded::bug("called again") {
-                    self.call(course, granted, started_at).await;
+                    self.call(context, granted, started_at).await;
                 }
                 return;
             }
             Verdict::Dead => ("dead", NackKind::Dead, None),
             Verdict::Retry { after } => ("failed", NackKind::Failed, after),
         };
-        course.metrics.count(outcome);
+        context.metrics.count(outcome);
         let delay_ms =
             after.map(|after| Millis::try_from(after.as_millis()).unwrap_or(Millis::MAX));
         let request = NackRequest { delay_ms, kind, wished: true, call: Some(call), reason: None };

@@ -5,7 +5,7 @@
 //! who has its turn, `flight` sees one message through its call, `client` makes the call.
 
 mod client;
-mod course;
+mod context;
 mod dial;
 mod flight;
 #[cfg(test)]
@@ -109,5 +109,5 @@ pub async fn send_callbacks(sending: Sending, stopping: CancellationToken) {
         }
     }
     while senders.join_next().await.is_some() {}
-    flights.land(sending.drain).await;
+    flights.drain(sending.drain).await;
 }

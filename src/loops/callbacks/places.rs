@@ -48,7 +48,7 @@ pub(super) struct Limits {
 
 /// What becomes of a message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Seat<M> {
+pub(super) enum Offered<M> {
     /// It is called now.
     Begin(M),
     /// It waits here.
@@ -203,7 +203,7 @@ impl<M> Places<M> {
         message: M,
         now: Instant,
         limits: Limits,
-    ) -> Seat<M> {
+    ) -> Offered<M> {
         if self.hosts.len() >= MOST_IDLE && !self.hosts.contains_key(&host) {
             // Those who answer are remembered longer: any number of others can be named.
             let many = self.hosts.len() >= 4 * MOST_IDLE;
@@ -214,14 +214,14 @@ impl<M> Places<M> {
         let entry = self.hosts.entry(host.clone()).or_insert_with(|| Host::new(&host, now));
         if entry.waiting.is_empty() && entry.may_begin(&self.tally, limits) {
             entry.begin(&mut self.tally, now);
-            return Seat::Begin(message);
+            return Offered::Begin(message);
         }
         if entry.in_flight == 0 {
             entry.blocked_since.get_or_insert(now);
         }
         let full = self.waiting >= MOST_WAITING || self.waiting_bytes + bytes > MOST_WAITING_BYTES;
         if full || entry.waiting.len() >= entry.quota(now, limits) {
-            return Seat::Park(message, entry.park(now, limits));
+            return Offered::Park(message, entry.park(now, limits));
         }
         if entry.waiting.is_empty() {
             self.turns.push_back(host);
@@ -229,11 +229,11 @@ impl<M> Places<M> {
         entry.waiting.push_back((now, bytes, message));
         self.waiting += 1;
         self.waiting_bytes += bytes;
-        Seat::Waits
+        Offered::Waits
     }
 
     /// A call to this host has ended, and was answered or not; or it was not made.
-    pub fn land(&mut self, host: &str, took: Option<Duration>, answered: bool, now: Instant) {
+    pub fn call_ended(&mut self, host: &str, took: Option<Duration>, answered: bool, now: Instant) {
         self.takes = took.map_or(self.takes, |took| average(self.takes, took));
         if let Some(host) = self.hosts.get_mut(host) {
             host.in_flight -= 1;

@@ -3,10 +3,10 @@
 
 use super::{
     Sending,
-    course::{Course, Landed},
+    context::{CallEnded, DispatchContext},
     flight::{Flights, LEASE_MS},
     parked::{Parked, Parking},
-    places::{HostKey, Limits, Places, Seat},
+    places::{HostKey, Limits, Offered, Places},
 };
 use crate::{
     error::Error,
@@ -46,13 +46,13 @@ pub(super) struct Sender {
     flights: Flights,
     name: TopicName,
     metrics: Arc<CallMetrics>,
-    landed: mpsc::UnboundedSender<Landed>,
-    landings: mpsc::UnboundedReceiver<Landed>,
+    ended: mpsc::UnboundedSender<CallEnded>,
+    endings: mpsc::UnboundedReceiver<CallEnded>,
     parked: mpsc::UnboundedSender<(HostKey, Parked)>,
     parkings: mpsc::UnboundedReceiver<(HostKey, Parked)>,
     places: Places<Granted>,
     parking: Parking,
-    course: Option<(i64, Arc<Course>)>,
+    context: Option<(i64, Arc<DispatchContext>)>,
     /// A configuration has changed somewhere.
     stale: bool,
 }
@@ -60,20 +60,20 @@ pub(super) struct Sender {
 impl Sender {
     pub fn new(sending: Sending, flights: Flights, name: TopicName) -> Self {
         let metrics = Arc::new(sending.metrics.calls(&name));
-        let (landed, landings) = mpsc::unbounded_channel();
+        let (ended, endings) = mpsc::unbounded_channel();
         let (parked, parkings) = mpsc::unbounded_channel();
         Self {
             sending,
             flights,
             name,
             metrics,
-            landed,
-            landings,
+            ended,
+            endings,
             parked,
             parkings,
             places: Places::new(),
             parking: Parking::default(),
-            course: None,
+            context: None,
             stale: false,
         }
     }
@@ -91,12 +91,12 @@ impl Sender {
                 pause(RETRY, &stopping).await;
                 continue;
             };
-            let Some(course) = push else { break };
-            let limits = limits_of(&course.push);
+            let Some(context) = push else { break };
+            let limits = limits_of(&context.push);
             while let Some((host, granted)) = self.places.begin(Instant::now(), limits) {
-                self.flights.begin(course.clone(), host, granted);
+                self.flights.begin(context.clone(), host, granted);
             }
-            let rate = course.push.rate_per_s;
+            let rate = context.push.rate_per_s;
             if look_rate != rate {
                 // It was made for another rate; what it may have been granted goes back.
                 (look, look_rate) = (None, rate);
@@ -118,23 +118,23 @@ impl Sender {
                 leased = looked => {
                     look = None;
                     match leased {
-                        Ok(grants) => self.seat(grants, limits).await,
+                        Ok(grants) => self.offer(grants, limits).await,
                         // It is pushed no more: that is seen above.
-                        Err(Error::TopicNotPushed) => self.course = None,
+                        Err(Error::TopicNotPushed) => self.context = None,
                         Err(error) => {
                             tracing::debug!(topic = %self.name, %error, "nothing can be sent now");
                             pause(RETRY, &stopping).await;
                         }
                     }
                 }
-                Some(landed) = self.landings.recv() => self.land(&landed),
+                Some(ended) = self.endings.recv() => self.note_ended(&ended),
                 Some((host, parked)) = self.parkings.recv() => self.note_parked(host, parked),
                 _ = news.changed() => self.stale = true,
                 _ = tidy.tick(), if self.places.in_flight() > 0 || !self.parking.is_empty() => {
                     let now = Instant::now();
                     self.places.look(now, |host| self.sending.caller.address_of(host));
                     let overdue = self.places.overdue(now, limits);
-                    self.park(&course, overdue).await;
+                    self.park(&context, overdue).await;
                     let now = (Instant::now(), self.sending.store.now());
                     let most = self.places.room(now.0, limits);
                     let vacancy = |host: &str| self.places.vacancy(host, now.0, limits);
@@ -170,7 +170,7 @@ impl Sender {
     }
 
     /// What the topic's present settings mean for its flights; nothing where it is pushed no more.
-    async fn settings(&mut self) -> Result<Option<Arc<Course>>, Error> {
+    async fn settings(&mut self) -> Result<Option<Arc<DispatchContext>>, Error> {
         let store = &self.sending.store;
         let mut topic = store.known_topic(&self.name).await?;
         if self.stale || topic.as_ref().is_none_or(|topic| topic.settings.push.is_none()) {
@@ -180,62 +180,62 @@ impl Sender {
         }
         // dueq's own comes into being with its first message.
         let revision = topic.as_ref().map_or(0, |topic| topic.revision);
-        if let Some((known, course)) = &self.course
+        if let Some((known, context)) = &self.context
             && *known == revision
         {
-            return Ok(Some(course.clone()));
+            return Ok(Some(context.clone()));
         }
         let push = match topic {
             Some(topic) => topic.settings.push.clone(),
             None => self.name.is_callbacks().then(Push::of_callbacks),
         };
         let Some(push) = push else { return Ok(None) };
-        let course = Arc::new(Course {
+        let context = Arc::new(DispatchContext {
             topic: self.name.clone(),
             revision,
             push,
             metrics: self.metrics.clone(),
-            landed: self.landed.clone(),
+            ended: self.ended.clone(),
             parked: self.parked.clone(),
             unsigned: Arc::default(),
         });
-        self.course = Some((revision, course.clone()));
-        Ok(Some(course))
+        self.context = Some((revision, context.clone()));
+        Ok(Some(context))
     }
 
-    fn land(&mut self, landed: &Landed) {
+    fn note_ended(&mut self, ended: &CallEnded) {
         let now = Instant::now();
-        self.places.land(&landed.host, landed.took, landed.answered, now);
-        while let Ok(landed) = self.landings.try_recv() {
-            self.places.land(&landed.host, landed.took, landed.answered, now);
+        self.places.call_ended(&ended.host, ended.took, ended.answered, now);
+        while let Ok(ended) = self.endings.try_recv() {
+            self.places.call_ended(&ended.host, ended.took, ended.answered, now);
         }
     }
 
     /// Gives each message a place, or lets it wait for one here or in Redis.
-    async fn seat(&mut self, grants: Grants, limits: Limits) {
+    async fn offer(&mut self, grants: Grants, limits: Limits) {
         // The settings may have changed while they were waited for.
-        let course = match self.settings().await {
-            Ok(Some(course)) if !grants.messages().is_empty() => course,
+        let context = match self.settings().await {
+            Ok(Some(context)) if !grants.messages().is_empty() => context,
             // They go back by themselves.
             _ => return,
         };
         let now = Instant::now();
         let mut parked = Vec::new();
         for granted in grants.take() {
-            let host = course.host(&granted.body);
+            let host = context.host(&granted.body);
             let bytes = granted.payload_bytes as usize;
             match self.places.offer(host.clone(), bytes, granted, now, limits) {
-                Seat::Begin(granted) => self.flights.begin(course.clone(), host, granted),
-                Seat::Waits => {}
-                Seat::Park(message, wait) => parked.push((message, wait)),
+                Offered::Begin(granted) => self.flights.begin(context.clone(), host, granted),
+                Offered::Waits => {}
+                Offered::Park(message, wait) => parked.push((message, wait)),
             }
         }
-        self.park(&course, parked).await;
+        self.park(&context, parked).await;
     }
 
     /// Gives back messages for which there is no place soon.
-    async fn park(&self, course: &Arc<Course>, parked: Vec<(Granted, Duration)>) {
-        if let Some(rate) = course.push.rate_per_s
+    async fn park(&self, context: &Arc<DispatchContext>, parked: Vec<(Granted, Duration)>) {
+        if let Some(rate) = context.push.rate_per_s
             && !parked.is_empty()
         {
             // They were counted, and are not called. Before the next look, which would find nothing left for others.
@@ -246,7 +246,7 @@ impl Sender {
         }
         let now = self.sending.store.now();
         for (granted, wait) in parked {
-            self.flights.park(course.clone(), granted, now + wait.as_millis() as i64);
+            self.flights.park(context.clone(), granted, now + wait.as_millis() as i64);
         }
     }
 }

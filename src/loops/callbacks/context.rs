@@ -19,7 +19,7 @@ use std::{
 use tokio::sync::mpsc;
 
 /// A call has ended.
-pub(super) struct Landed {
+pub(super) struct CallEnded {
     /// Where it went.
     pub host: HostKey,
     /// How long it took; `None` where nothing was called.
@@ -30,19 +30,19 @@ pub(super) struct Landed {
 
 /// A topic's part of what a flight needs.
 #[derive(Clone)]
-pub(super) struct Course {
+pub(super) struct DispatchContext {
     pub topic: TopicName,
     /// Of the settings that `push` is of.
     pub revision: i64,
     pub push: Push,
     pub metrics: Arc<CallMetrics>,
-    pub landed: mpsc::UnboundedSender<Landed>,
+    pub ended: mpsc::UnboundedSender<CallEnded>,
     pub parked: mpsc::UnboundedSender<(HostKey, Parked)>,
     /// That calls go unsigned has been told.
     pub unsigned: Arc<AtomicBool>,
 }
 
-impl Course {
+impl DispatchContext {
     /// The host that a message goes to.
     pub fn host(&self, body: &Body) -> HostKey {
         let url = body.callback.as_ref().map(|callback| &callback.url).or(self.push.url.as_ref());
@@ -62,8 +62,8 @@ impl Course {
 }
 
 /// A place that is taken; it is free again however the call ends.
-pub(super) struct Place {
-    course: Arc<Course>,
+pub(super) struct InFlight {
+    context: Arc<DispatchContext>,
     pub host: HostKey,
     /// When its call began.
     pub began: Option<Instant>,
@@ -71,19 +71,19 @@ pub(super) struct Place {
     pub answered: bool,
 }
 
-impl Place {
-    pub fn taken(course: &Arc<Course>, host: HostKey) -> Self {
-        course.metrics.in_flight.inc();
-        Self { course: course.clone(), host, began: None, answered: false }
+impl InFlight {
+    pub fn taken(context: &Arc<DispatchContext>, host: HostKey) -> Self {
+        context.metrics.in_flight.inc();
+        Self { context: context.clone(), host, began: None, answered: false }
     }
 }
 
-impl Drop for Place {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.course.metrics.in_flight.dec();
+        self.context.metrics.in_flight.dec();
         let host = std::mem::take(&mut self.host);
         // Nobody listens while the topic's sender stops.
         let took = self.began.map(|began| began.elapsed());
-        let _ = self.course.landed.send(Landed { host, took, answered: self.answered });
+        let _ = self.context.ended.send(CallEnded { host, took, answered: self.answered });
     }
 }
