@@ -51,8 +51,7 @@ pub async fn shared() -> &'static Shared {
     SHARED
         .get_or_init(|| async {
             let redis = Redis::start().await;
-            // Hundreds of tests ask it at once; the servers of single tests have the default.
-            let dueq = Dueq::on(&redis).env("DUEQ_THREADS", "2").start().await;
+            let dueq = Dueq::on(&redis).start().await;
             Shared { redis, dueq }
         })
         .await

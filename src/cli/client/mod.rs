@@ -22,6 +22,7 @@ mod view;
 use api::{Answer, Client, Server};
 use clap::{Args, Subcommand};
 use failure::Failure;
+use form_urlencoded::Serializer;
 use object::Object;
 use std::{
     io::{self, Write},
@@ -92,6 +93,35 @@ impl Out<'_> {
         view: impl FnOnce(&Object) -> String,
     ) -> Result<(), Failure> {
         if self.json { self.as_it_came(answer) } else { self.say(&view(&answer.object()?)) }
+    }
+
+    /// Prints what a route lists, page after page: with `--json` each answer is a line, else `view` formats all items.
+    async fn list(
+        &mut self,
+        client: &Client,
+        path: &str,
+        filter: Option<(&str, &str)>,
+        view: impl FnOnce(&[Object]) -> String,
+    ) -> Result<(), Failure> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut query = Serializer::new(format!("{path}?limit=1000"));
+            query.extend_pairs(filter);
+            query.extend_pairs(cursor.iter().map(|cursor| ("cursor", cursor)));
+            let answer = client.get(&query.finish()).await?;
+            let page = answer.object()?;
+            if self.json {
+                self.as_it_came(&answer)?;
+            } else {
+                items.extend(page.objects("items"));
+            }
+            cursor = page.get("next_cursor");
+            if cursor.is_none() {
+                break;
+            }
+        }
+        if self.json { Ok(()) } else { self.say(&view(&items)) }
     }
 
     /// Reports success where the answer has no body.

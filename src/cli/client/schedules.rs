@@ -11,7 +11,6 @@ use super::{
     view::rows,
 };
 use clap::{Args, Subcommand};
-use form_urlencoded::Serializer;
 use std::io::Write;
 
 /// Arguments of `dueq schedules`.
@@ -62,26 +61,8 @@ impl Schedules {
 struct List {}
 
 impl Run for List {
-    /// Page after page; with `--json` each answer is a line.
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let mut schedules = Vec::new();
-        let mut cursor: Option<String> = None;
-        loop {
-            let mut query = Serializer::new("/schedules?limit=1000".to_owned());
-            query.extend_pairs(cursor.iter().map(|cursor| ("cursor", cursor)));
-            let answer = client.get(&query.finish()).await?;
-            let page = answer.object()?;
-            if out.json {
-                out.as_it_came(&answer)?;
-            } else {
-                schedules.extend(page.objects("items"));
-            }
-            cursor = page.get("next_cursor");
-            if cursor.is_none() {
-                break;
-            }
-        }
-        if out.json { Ok(()) } else { out.say(&table(&schedules)) }
+        out.list(client, "/schedules", None, table).await
     }
 }
 

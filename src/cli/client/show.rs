@@ -7,7 +7,6 @@ use super::{
     view,
 };
 use clap::Args;
-use form_urlencoded::Serializer;
 
 /// A message, by its id or by its key.
 #[derive(Args, Clone, Debug)]
@@ -76,27 +75,9 @@ pub struct Topics {
 }
 
 impl Run for Topics {
-    /// Page after page; with `--json` each answer is a line.
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let mut topics = Vec::new();
-        let mut cursor: Option<String> = None;
-        loop {
-            let mut query = Serializer::new("/topics?limit=1000".to_owned());
-            query.extend_pairs(self.prefix.iter().map(|prefix| ("prefix", prefix)));
-            query.extend_pairs(cursor.iter().map(|cursor| ("cursor", cursor)));
-            let answer = client.get(&query.finish()).await?;
-            let page = answer.object()?;
-            if out.json {
-                out.as_it_came(&answer)?;
-            } else {
-                topics.extend(page.objects("items"));
-            }
-            cursor = page.get("next_cursor");
-            if cursor.is_none() {
-                break;
-            }
-        }
-        if out.json { Ok(()) } else { out.say(&view::topics(&topics)) }
+        let prefix = self.prefix.as_deref().map(|prefix| ("prefix", prefix));
+        out.list(client, "/topics", prefix, view::topics).await
     }
 }
 

@@ -184,6 +184,7 @@ impl<O: Op> AnyRequest for Request<O> {
     }
 
     fn into_call(self: Box<Self>) -> Box<dyn Call> {
+        let conflicts = self.op.conflicts();
         let mut group = Group {
             topic: self.topic.clone(),
             ops: Vec::new(),
@@ -192,7 +193,7 @@ impl<O: Op> AnyRequest for Request<O> {
             messages: 0,
             conflicts: HashSet::new(),
         };
-        group.push(*self);
+        group.push(*self, conflicts);
         Box::new(group)
     }
 }
@@ -209,17 +210,18 @@ struct Group<O: Op> {
 }
 
 impl<O: Op> Group<O> {
-    fn has_room(&self, op: &O) -> bool {
+    fn has_room(&self, op: &O, conflicts: [Option<u64>; 2]) -> bool {
         self.bytes + op.bytes() <= GROUP_BYTES
             && self.messages + op.messages() <= GROUP_MESSAGES
-            && !op.conflicts().iter().flatten().any(|hash| self.conflicts.contains(hash))
+            && !conflicts.iter().flatten().any(|hash| self.conflicts.contains(hash))
     }
 
-    fn push(&mut self, request: Request<O>) {
+    /// Takes a request in; `conflicts` are its own.
+    fn push(&mut self, request: Request<O>, conflicts: [Option<u64>; 2]) {
         let Request { op, caller, .. } = request;
         self.bytes += op.bytes();
         self.messages += op.messages();
-        self.conflicts.extend(op.conflicts().into_iter().flatten());
+        self.conflicts.extend(conflicts.into_iter().flatten());
         self.ops.push(op);
         self.callers.push(caller);
     }
@@ -231,12 +233,15 @@ impl<O: Op> Call for Group<O> {
     }
 
     fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>> {
-        let own = (&*request as &dyn Any).downcast_ref::<Request<O>>();
-        if !own.is_some_and(|request| self.has_room(&request.op)) {
+        let Some(own) = (&*request as &dyn Any).downcast_ref::<Request<O>>() else {
+            return Err(request);
+        };
+        let conflicts = own.op.conflicts();
+        if !self.has_room(&own.op, conflicts) {
             return Err(request);
         }
         if let Ok(request) = (request as Box<dyn Any>).downcast::<Request<O>>() {
-            self.push(*request);
+            self.push(*request, conflicts);
         }
         Ok(())
     }
