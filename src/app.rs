@@ -31,6 +31,7 @@ use std::{
 };
 use tokio::{
     net::TcpListener,
+    runtime::Handle,
     sync::{oneshot, watch},
 };
 use tokio_util::sync::CancellationToken;
@@ -75,8 +76,14 @@ pub enum RunError {
 /// Serves until `shutdown`, then stops in order: long polls are answered, requests under way finish, loops end, lanes
 /// empty, the embedded Redis ends.
 ///
+/// The `threads` serve connections; everything else runs on the caller's.
+///
 /// Errors: [`RunError`] where it could not start.
-pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
+pub async fn run(
+    config: Config,
+    threads: &[Handle],
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), RunError> {
     let access = Access::new(&config)?;
     let secrets = signing_secrets(&config)?;
     let listener =
@@ -107,7 +114,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
             () = redis_lost => lost = true,
         }
     };
-    let served = serve(&config, access, secrets, url, listener, shutdown).await;
+    let served = serve(&config, threads, access, secrets, url, listener, shutdown).await;
     match embedded {
         Some(_) if lost => return Err(RunError::Lost),
         Some(redis) => redis.stop().await,
@@ -128,6 +135,7 @@ fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError> {
 
 async fn serve(
     config: &Config,
+    threads: &[Handle],
     access: Access,
     secrets: Arc<[SigningSecret]>,
     url: String,
@@ -200,7 +208,7 @@ async fn serve(
     let most = most_connections(config);
     let server = async {
         let stop = async { drop(told_to_stop.await) };
-        server::serve(listener, router, most, stop, drain).await;
+        server::serve(listener, threads, router, most, stop, drain).await;
     };
     let conductor = async {
         shutdown.await;

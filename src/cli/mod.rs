@@ -65,13 +65,16 @@ pub fn main() -> ExitCode {
         Command::Serve(config) => config.threads(),
         _ => 1,
     };
-    let runtime = match Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
-        Ok(runtime) => runtime,
+    // A runtime has one thread: one with many wakes another thread for most of what it does.
+    let runtime = || Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtimes: Vec<_> = match (0..threads).map(|_| runtime()).collect::<Result<_, _>>() {
+        Ok(runtimes) => runtimes,
         Err(error) => return fail(&error),
     };
-    runtime.block_on(async {
+    let threads: Vec<_> = runtimes.iter().map(|runtime| runtime.handle().clone()).collect();
+    threads[0].block_on(async {
         match cli.command {
-            Command::Serve(config) => serve::run(*config).await,
+            Command::Serve(config) => serve::run(*config, &threads).await,
             Command::Openapi(args) => print_document(args.openapi_version),
             Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Migrate(args) => serve::migrate(args).await,

@@ -12,11 +12,14 @@ use std::{
     io::{self, IsTerminal},
     process::ExitCode,
 };
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    runtime::Handle,
+    signal::unix::{SignalKind, signal},
+};
 use tracing_subscriber::EnvFilter;
 
 /// Runs the service until SIGTERM or Ctrl-C.
-pub async fn run(config: Config) -> ExitCode {
+pub async fn run(config: Config, threads: &[Handle]) -> ExitCode {
     let filter = match EnvFilter::try_new(&config.log) {
         Ok(filter) => filter,
         Err(error) => return super::fail(&error),
@@ -44,7 +47,7 @@ pub async fn run(config: Config) -> ExitCode {
         }
     };
     raise_file_limit();
-    match app::run(config, shutdown).await {
+    match app::run(config, threads, shutdown).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => super::fail(&error),
     }

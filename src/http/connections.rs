@@ -12,7 +12,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio::{sync::Notify, task::AbortHandle, time::timeout};
+use tokio::{runtime::Handle, sync::Notify, task::AbortHandle, time::timeout};
 
 /// A client that came or was answered so shortly ago may still send its next request.
 const GRACE_MS: u64 = 1_000;
@@ -165,8 +165,8 @@ impl Connections {
         Arc::new(Self { most, open: Mutex::default(), left: Notify::new() })
     }
 
-    /// Serves a connection as a task of its own.
-    pub fn spawn<F>(self: &Arc<Self>, serve: impl FnOnce(Arc<Life>) -> F)
+    /// Serves a connection as a task of its own on this thread.
+    pub fn spawn<F>(self: &Arc<Self>, thread: &Handle, serve: impl FnOnce(Arc<Life>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -177,7 +177,7 @@ impl Connections {
         let number = open.next;
         open.next += 1;
         let place = Slot { connections: self.clone(), number };
-        let task = tokio::spawn(async move {
+        let task = thread.spawn(async move {
             let _place = place;
             served.await;
         });
@@ -269,7 +269,7 @@ mod tests {
         let connections = Connections::new(3);
         let lives = Mutex::new(Vec::new());
         for _ in 0..3 {
-            connections.spawn(|life| {
+            connections.spawn(&Handle::current(), |life| {
                 lives.lock().unwrap().push(life);
                 pending()
             });
@@ -289,7 +289,7 @@ mod tests {
         let connections = Connections::new(2);
         let lives = Mutex::new(Vec::new());
         for _ in 0..2 {
-            connections.spawn(|life| {
+            connections.spawn(&Handle::current(), |life| {
                 lives.lock().unwrap().push(life);
                 pending()
             });

@@ -8,17 +8,21 @@ use axum::{Router, extract::Request};
 use hyper::body::{Body, Incoming};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
 use std::{
+    error::Error,
     future::Future,
     io,
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    runtime::Handle,
+};
 
 /// A request's head must be there this long after the connection is ready for it; then the connection is closed.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(25);
@@ -48,8 +52,11 @@ pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Serves `router` on at most so many connections until `stop`, then finishes the requests under way, for at most `drain`.
+/// The `threads` take turns at new connections. A connection stays where it begins: a request that moves between threads
+/// costs more than it gains.
 pub async fn serve(
     listener: TcpListener,
+    threads: &[Handle],
     router: Router,
     most: usize,
     stop: impl Future<Output = ()>,
@@ -66,16 +73,22 @@ pub async fn serve(
             }
             may
         };
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
+        for thread in threads.iter().cycle() {
+            // The thread that serves a connection is to hear of it, and so it leaves this one.
+            match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => {
                     if connections.are_full() {
                         if may_warn() {
                             tracing::warn!(most, "the limit of connections is reached");
                         }
                         connections.place().await;
                     }
-                    connections.spawn(|life| connection(stream, router.clone(), life, &graceful));
+                    let (router, watcher) = (router.clone(), graceful.watcher());
+                    connections.spawn(thread, async |life| {
+                        if let Err(error) = connection(stream, router, life, watcher).await {
+                            tracing::debug!(%error, "a connection ended");
+                        }
+                    });
                 }
                 Err(error) => {
                     if may_warn() {
@@ -98,18 +111,18 @@ pub async fn serve(
     }
 }
 
-fn connection(
-    stream: TcpStream,
+async fn connection(
+    stream: std::net::TcpStream,
     router: Router,
     life: Arc<Life>,
-    graceful: &GracefulShutdown,
-) -> impl Future<Output = ()> + use<> {
+    watcher: Watcher,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BUFFER)
         .max_headers(HEAD_FIELDS);
-    let stream = TokioIo::new(Stream::new(stream, life.clone()));
+    let stream = TokioIo::new(Stream::new(TcpStream::from_std(stream)?, life.clone()));
     let router = TowerToHyperService::new(router);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         life.begins(!request.body().is_end_stream());
@@ -122,10 +135,5 @@ fn connection(
             answer
         }
     });
-    let connection = graceful.watch(http.serve_connection(stream, service));
-    async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection ended");
-        }
-    }
+    Ok(watcher.watch(http.serve_connection(stream, service)).await?)
 }
