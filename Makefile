@@ -16,11 +16,12 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
-run: redis build ## dueq with its own Redis; ARGS="--listen 127.0.0.1:9000 --fsync always"
-	@exec $(TARGET)/release/dueq serve $(ARGS)
+run: redis need-cargo ## dueq with its own Redis, built without link-time optimization; ARGS="--listen 127.0.0.1:9000"
+	$(CARGO) build --profile quick --locked
+	@exec $(TARGET)/quick/dueq serve $(ARGS)
 
 .PHONY: build
-build: need-cargo ## The release binary
+build: need-cargo ## The release binary, target/release/dueq
 	$(CARGO) build --release --locked
 
 .PHONY: test
