@@ -21,3 +21,4 @@ mod refusals;
 mod settings;
 mod stopping;
 mod subcommands;
+mod threads;

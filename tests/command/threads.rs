@@ -1,0 +1,105 @@
+//! `--threads`: connections are spread over the threads, and all threads share the lanes, the wake-ups and the stop.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::harness::*;
+
+const THREADS: usize = 4;
+/// Two connections for each thread.
+const CONNECTIONS: usize = 2 * THREADS;
+const LIMIT: Duration = Duration::from_secs(10);
+
+async fn many_threads() -> Dueq {
+    let redis = &shared().await.redis;
+    Dueq::on(redis).args(["--threads", &THREADS.to_string()]).start().await
+}
+
+/// CPU time that each of the threads with runtimes has used, in ticks.
+fn ticks(dueq: &Dueq) -> Vec<u64> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", dueq.pid())).unwrap();
+    let stats = tasks.map(|task| text_of(&task.unwrap().path().join("stat")));
+    let workers = stats.filter(|stat| stat.contains("(tokio-rt-worker)"));
+    workers
+        .map(|stat| {
+            let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_thread_serves_connections() {
+    let dueq = many_threads().await;
+    let mut wires = Vec::new();
+    for _ in 0..CONNECTIONS {
+        wires.push(Wire::connect(dueq.addr()).await);
+    }
+    let end = Instant::now() + LIMIT;
+    while ticks(&dueq).contains(&0) {
+        assert!(Instant::now() < end, "a thread has served nothing: {:?}", ticks(&dueq));
+        for wire in &mut wires {
+            wire.request("GET /guide HTTP/1.1\r\nhost: localhost", b"").await;
+            wire.answer("/guide", LIMIT).await.expect("an answer").expect(200);
+        }
+    }
+    assert_eq!(ticks(&dueq).len(), THREADS);
+}
+
+#[tokio::test]
+async fn a_publish_on_one_thread_wakes_long_polls_on_all() {
+    let mut dueq = many_threads().await;
+    let topic = topic("threads");
+    let polls: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let (client, topic) = (Client::new(&dueq.url()), topic.clone());
+            tokio::spawn(async move { client.lease_one_with(&topic, json!({})).await })
+        })
+        .collect();
+    waiters(&dueq.client(), CONNECTIONS as u32).await;
+    let client = dueq.client();
+    for n in 0..CONNECTIONS {
+        client.published(&topic, json!({"payload": n})).await;
+    }
+    for poll in polls {
+        client.ack_leased(&poll.await.unwrap()).await.expect(204);
+    }
+    assert_eq!(client.total(&topic, "acked").await, CONNECTIONS as i64);
+    assert_eq!(dueq.term().await, 0, "{}", dueq.log());
+}
+
+#[tokio::test]
+async fn a_stop_finishes_the_requests_of_all_threads() {
+    let mut dueq = many_threads().await;
+    let topic = topic("threads");
+    let head = format!(
+        "POST /topics/{topic}/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: 13\r\n\r\n{{\"payl"
+    );
+    let mut wires = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut wire = Wire::connect(dueq.addr()).await;
+        assert!(wire.write(head.as_bytes()).await);
+        wires.push(wire);
+    }
+    let addr = dueq.addr().to_owned();
+    dueq.client().get_path("/healthz").await.expect(200);
+    tokio::time::sleep(Duration::from_millis(100)).await; // the heads are read
+    dueq.process.signal(Signal::TERM);
+    eventually("no new connections", || async {
+        tokio::net::TcpStream::connect(&addr).await.is_err().then_some(())
+    })
+    .await;
+    for wire in &mut wires {
+        assert!(wire.write(b"oad\":1}").await);
+        let answer = wire.answer(&topic, LIMIT).await.expect("an answer");
+        answer.check().expect(201);
+    }
+    assert_eq!(dueq.exit().await, 0, "{}", dueq.log());
+    assert_eq!(client().await.count(&topic, "ready").await, CONNECTIONS as i64);
+}
