@@ -76,11 +76,8 @@ pub struct BackoffPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackoffKind {
-    /// Longer with each failure.
     Exponential,
-    /// Always the same.
     Fixed,
-    /// As listed.
     Schedule,
 }
 

@@ -6,63 +6,45 @@ mod v3_0;
 
 pub(super) use completed::complete;
 
-use super::{list_messages::ListedState, problem::ProblemBody};
-use utoipa::{OpenApi, PartialSchema, ToSchema, openapi};
+use super::{describe::formatted, input::ListedState, problem::ProblemBody};
+use utoipa::{
+    OpenApi, PartialSchema, ToSchema,
+    openapi::{
+        self, KnownFormat, ObjectBuilder, Type,
+        schema::{AdditionalProperties, SchemaType},
+    },
+};
 
-/// Any JSON value, null included.
-pub struct AnyJson;
+/// Schemas that no type of the program has.
+macro_rules! schemas {
+    ($($(#[doc = $about:expr])* $Name:ident: $schema:expr;)*) => {$(
+        $(#[doc = $about])*
+        pub struct $Name;
 
-impl PartialSchema for AnyJson {
-    fn schema() -> openapi::RefOr<openapi::Schema> {
-        openapi::schema::ObjectBuilder::new()
-            .schema_type(openapi::schema::SchemaType::AnyValue)
-            .description(Some("Any JSON value"))
-            .into()
-    }
+        impl PartialSchema for $Name {
+            fn schema() -> openapi::RefOr<openapi::Schema> {
+                $schema.into()
+            }
+        }
+
+        impl ToSchema for $Name {
+            fn name() -> std::borrow::Cow<'static, str> {
+                stringify!($Name).into()
+            }
+        }
+    )*};
 }
 
-impl ToSchema for AnyJson {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "AnyJson".into()
-    }
-}
-
-/// A body of bytes.
-pub struct Octets;
-
-impl PartialSchema for Octets {
-    fn schema() -> openapi::RefOr<openapi::Schema> {
-        openapi::schema::ObjectBuilder::new()
-            .schema_type(openapi::schema::Type::String)
-            .format(Some(openapi::SchemaFormat::KnownFormat(openapi::KnownFormat::Binary)))
-            .description(Some("Bytes of any media type"))
-            .into()
-    }
-}
-
-impl ToSchema for Octets {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "Octets".into()
-    }
-}
-
-/// The document itself.
-pub struct OpenapiDocument;
-
-impl PartialSchema for OpenapiDocument {
-    fn schema() -> openapi::RefOr<openapi::Schema> {
-        openapi::schema::ObjectBuilder::new()
-            .schema_type(openapi::schema::Type::Object)
-            .additional_properties(Some(openapi::schema::AdditionalProperties::FreeForm(true)))
-            .description(Some("An OpenAPI document as a JSON object"))
-            .into()
-    }
-}
-
-impl ToSchema for OpenapiDocument {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "OpenapiDocument".into()
-    }
+schemas! {
+    /// Any JSON value, null included.
+    AnyJson: ObjectBuilder::new().schema_type(SchemaType::AnyValue).description(Some("Any JSON value"));
+    /// A body of bytes.
+    Octets: formatted(KnownFormat::Binary).description(Some("Bytes of any media type"));
+    /// The document itself.
+    OpenapiDocument: ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .additional_properties(Some(AdditionalProperties::FreeForm(true)))
+        .description(Some("An OpenAPI document as a JSON object"));
 }
 
 /// What the routes are added to.

@@ -1,10 +1,13 @@
 //! What the routes' attributes cannot say of the document: bodies that may be left out, what a key is, what each code of
 //! an operation means. And what they say in a form that generators of clients make little of.
 
-use crate::http::problem::Code;
+use crate::http::{
+    describe::in_one_line,
+    problem::{Code, Scope},
+};
 use utoipa::openapi::{
     ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder, Schema,
-    path::{Operation, PathItem},
+    path::Operation,
     schema::Object,
     security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
 };
@@ -18,8 +21,16 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
             body.required = Some(Required::False);
         }
     }
-    for operation in document.paths.paths.values_mut().flat_map(operations_of) {
-        describe(operation);
+    for item in document.paths.paths.values_mut() {
+        for (operation, has_body) in [
+            (&mut item.get, false),
+            (&mut item.post, true),
+            (&mut item.put, true),
+            (&mut item.patch, true),
+            (&mut item.delete, false),
+        ] {
+            operation.iter_mut().for_each(|operation| describe(operation, has_body));
+        }
     }
     let components = document.components.get_or_insert_default();
     for (name, schema) in &mut components.schemas {
@@ -28,7 +39,11 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
                 name_codes(object);
             }
             unwrap_lines(&mut object.description);
-            object.properties.values_mut().for_each(describe_property);
+            for property in object.properties.values_mut() {
+                if let RefOr::T(Schema::Object(object)) = property {
+                    unwrap_lines(&mut object.description);
+                }
+            }
         }
     }
     let bearer = HttpBuilder::new()
@@ -40,22 +55,22 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
 }
 
-fn operations_of(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete]
-        .into_iter()
-        .flatten()
-}
-
-/// Joins the codes of the operation to one response for each status, and names them in its description, which is all that
-/// most generators keep of them.
-fn describe(operation: &mut Operation) {
+/// Names the operation as its function is called, in camelCase. Joins its codes to one response for each status, and names
+/// them in its description, which is all that most generators keep of them.
+fn describe(operation: &mut Operation, has_body: bool) {
+    operation.operation_id = operation.operation_id.as_deref().map(in_camel_case);
     let responses = &mut operation.responses.responses;
-    let named = |code: &&Code| responses.remove(&code.key()).is_some();
-    let codes: Vec<Code> = Code::ALL.iter().filter(named).copied().collect();
+    let is_answered = |code: &&Code| match code.scope() {
+        Scope::Any => true,
+        Scope::Body => has_body,
+        Scope::Own => responses.remove(&code.key()).is_some(),
+    };
+    let codes: Vec<Code> = Code::ALL.iter().filter(is_answered).copied().collect();
     let mut refusals = Vec::new();
     for of_status in codes.chunk_by(|a, b| a.status() == b.status()) {
         let status = of_status[0].status().as_str().to_owned();
-        let own: Vec<_> = of_status.iter().copied().filter(|code| !code.is_general()).collect();
+        let own: Vec<_> =
+            of_status.iter().copied().filter(|code| code.scope() == Scope::Own).collect();
         if !own.is_empty() {
             refusals.push(format!("{status} {}", words(&own)));
         }
@@ -81,6 +96,16 @@ fn describe(operation: &mut Operation) {
     }
 }
 
+/// `publish_message` as `publishMessage`.
+fn in_camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |all, word| {
+        let (initial, rest) = word.split_at(1);
+        all + &initial.to_uppercase() + rest
+    })
+}
+
 /// The codes as a text has them.
 fn words(codes: &[Code]) -> String {
     codes.iter().map(|code| format!("`{}`", code.word())).collect::<Vec<_>>().join(", ")
@@ -96,30 +121,8 @@ fn name_codes(problem: &mut Object) {
     *description += &(known.collect::<Vec<_>>().join(";") + ".");
 }
 
-/// Puts the description of what may be null where other descriptions are: beside the choice, not in it.
-fn describe_property(property: &mut RefOr<Schema>) {
-    match property {
-        RefOr::Ref(Ref { description, .. }) => *description = in_one_line(description),
-        RefOr::T(Schema::OneOf(choice)) => {
-            if let Some(RefOr::Ref(reference)) = choice.items.first_mut() {
-                let inner = std::mem::take(&mut reference.description);
-                choice.description.get_or_insert_with(|| in_one_line(&inner));
-            }
-        }
-        RefOr::T(Schema::Object(object)) => unwrap_lines(&mut object.description),
-        RefOr::T(Schema::Array(array)) => unwrap_lines(&mut array.description),
-        RefOr::T(_) => {}
-    }
-}
-
 fn unwrap_lines(text: &mut Option<String>) {
     if let Some(text) = text {
-        *text = in_one_line(text);
+        *text = in_one_line(text.lines());
     }
-}
-
-/// The text without the line ends of the source that it was written in; paragraphs stay.
-fn in_one_line(text: &str) -> String {
-    let paragraphs = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
-    paragraphs.collect::<Vec<_>>().join("\n\n")
 }
