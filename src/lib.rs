@@ -12,7 +12,7 @@
 //!    `batch/request.rs` groups it by operation and topic, and `batch/lanes.rs` sends the groups as one pipeline.
 //! 5. The `Op` in `store/publish.rs` writes the arguments of `scripts/publish.lua` for a whole group, and reads its reply
 //!    (`store/reply.rs`). The script wakes waiting consumers itself.
-//! 6. Back in `http/publish.rs`, the message becomes JSON (`http/answer.rs`); an error becomes a status in `http/problem/errors.rs`.
+//! 6. Back in `http/publish.rs`, the message becomes JSON (`http/answer.rs`); an error becomes a status in `http/problem.rs`.
 //!
 //! # A lease with a long poll
 //!

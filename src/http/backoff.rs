@@ -1,9 +1,8 @@
 //! Backoff policies as requests name them, closed, and as answers show them, open to what may come.
 
-use super::input::{Decimal, DelayMs, List, given, request, words};
+use super::prelude::*;
 use crate::model::{Backoff, MAX_SCHEDULE};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use utoipa::ToSchema;
 
 request! {
@@ -115,7 +114,7 @@ impl From<BackoffRequest> for Backoff {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::input::Fields, *};
+    use super::*;
 
     request! {
         /// A policy where a request has it.

@@ -1,17 +1,8 @@
 //! What requests say of a message, declared once for all that take one: publishing alone, in batches, as a bare body,
 //! as a callback, by a schedule, and changing a message.
 
-use super::{
-    backoff::BackoffRequest,
-    fingerprint::fingerprint,
-    input::{
-        AnyValue, Base64, Bounded, DelayMs, DurationMs, Fields, Flat, Headers, Key, MediaType,
-        Resettable, given, request,
-    },
-};
-use crate::model::{
-    Backoff, Body, Callback, Content, Instant, MAX_ATTEMPTS_LIMIT, OCTETS, is_own_header,
-};
+use super::{fingerprint::fingerprint, prelude::*};
+use crate::model::{Backoff, Body, Callback, Content, MAX_ATTEMPTS_LIMIT, OCTETS, is_own_header};
 use crate::store::{
     Due, Idempotency, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate,
 };

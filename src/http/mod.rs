@@ -18,7 +18,6 @@ mod guide;
 mod hold;
 mod input;
 mod lease;
-mod list_messages;
 mod message;
 mod message_fields;
 mod messages;
@@ -103,7 +102,7 @@ impl Deref for AppState {
 
 fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
     let routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
-        .routes(routes!(publish::publish_message, list_messages::list_messages))
+        .routes(routes!(publish::publish_message, messages::list_messages))
         .routes(routes!(publish::publish_raw))
         .routes(routes!(publish::publish_batch))
         .routes(routes!(callbacks::schedule_callback))

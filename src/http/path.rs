@@ -16,7 +16,7 @@ use utoipa::openapi::{KnownFormat, ObjectBuilder};
 
 /// Extractors of the one variable segment of a path.
 macro_rules! paths {
-    ($($(#[doc = $about:expr])* $Extractor:ident($Type:ty) or $Code:ident;)*) => {$(
+    ($($(#[doc = $about:expr])* $Extractor:ident($Type:ty) or $Code:ident $(, unless $is_reserved:expr)?;)*) => {$(
         $(#[doc = $about])*
         pub struct $Extractor(pub $Type);
 
@@ -29,8 +29,15 @@ macro_rules! paths {
             ) -> Result<Self, Problem> {
                 let path = Path::<String>::from_request_parts(parts, state).await;
                 let Path(text) = path.map_err(|_| malformed_path())?;
-                let value = <$Type>::parse(&text);
-                value.map(Self).map_err(|error| Problem::new(Code::$Code, error.to_string()))
+                let value = <$Type>::parse(&text)
+                    .map_err(|error| Problem::new(Code::$Code, error.to_string()))?;
+                $(
+                    let is_reserved: fn(&$Type) -> bool = $is_reserved;
+                    if is_reserved(&value) {
+                        return Err(Problem::topic_reserved(OWN));
+                    }
+                )?
+                Ok(Self(value))
             }
         }
     )*};
@@ -39,6 +46,10 @@ macro_rules! paths {
 paths! {
     /// The `{topic}` of the path.
     TopicPath(TopicName) or InvalidTopicName;
+    /// The `{topic}` of the path, one that users may publish to and configure.
+    PublicTopic(TopicName) or InvalidTopicName, unless TopicName::is_reserved;
+    /// The `{topic}` of the path, one whose configuration users may change.
+    ChangeableTopic(TopicName) or InvalidTopicName, unless |topic| topic.is_reserved() && !topic.is_callbacks();
     /// The `{name}` of a schedule in the path.
     SchedulePath(ScheduleName) or InvalidScheduleName;
     /// The `{id}` of the path.
@@ -64,31 +75,6 @@ parameters! {
         "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
         "key" = "order-42" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
         "Key of the message, 1 to 255 characters, percent-encoded; generated clients encode it themselves";
-}
-
-/// The `{topic}` of the path, one that users may publish to and configure.
-pub struct PublicTopic(pub TopicName);
-
-impl FromRequestParts<AppState> for PublicTopic {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
-        if topic.is_reserved() { Err(Problem::topic_reserved(OWN)) } else { Ok(Self(topic)) }
-    }
-}
-
-/// The `{topic}` of the path, one whose configuration users may change.
-pub struct ChangeableTopic(pub TopicName);
-
-impl FromRequestParts<AppState> for ChangeableTopic {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
-        let reserved = topic.is_reserved() && !topic.is_callbacks();
-        if reserved { Err(Problem::topic_reserved(OWN)) } else { Ok(Self(topic)) }
-    }
 }
 
 /// Why they are not for users.

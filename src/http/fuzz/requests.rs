@@ -10,9 +10,8 @@ use crate::http::{
     hold::NackFields,
     input::{Batch, Fields, Flat, LeaseMs, MediaType, request},
     lease::{LeaseAck, LeaseFromTopicsRequest},
-    list_messages::ListMessagesParams,
     message_fields::take_idempotency_header,
-    messages::UpdateMessageRequest,
+    messages::{ListMessagesParams, UpdateMessageRequest},
     publish::{PublishBatchRequest, PublishRawParams, PublishRequest},
     topic_actions::PurgeRequest,
 };
