@@ -4,15 +4,15 @@
 //!
 //! 1. `http/server.rs` accepts the connection. `http/guard.rs` gives the request its id and asks `http/access.rs` whether
 //!    it may pass.
-//! 2. `http/publish.rs` is the handler. `http/extract.rs` reads path and body. `http/message_fields.rs` declares the
-//!    fields, and `http/input/mod.rs` reads them or lists what is wrong with them.
+//! 2. `http/publish.rs` is the handler. `http/path.rs` and `http/extract.rs` take path and body. `http/message_fields.rs`
+//!    declares the fields, and `http/input/mod.rs` reads them or lists what is wrong with them.
 //! 3. `store/publish.rs`, `Store::publish`: finds the topic (`store/registry.rs`, a cache of Redis's registry), gives the
 //!    message its id (`store/ids.rs`) and submits it. Messages with more options go by `store/publish_special.rs`.
 //! 4. `store/batch/inbox.rs` holds the request until a lane is free. `batch/lane.rs` takes all that waits,
 //!    `batch/request.rs` groups it by operation and topic, and `batch/lanes.rs` sends the groups as one pipeline.
 //! 5. The `Op` in `store/publish.rs` writes the arguments of `scripts/publish.lua` for a whole group, and reads its reply
 //!    (`store/reply.rs`). The script wakes waiting consumers itself.
-//! 6. Back in `http/publish.rs`, the message becomes JSON; an error becomes a status in `http/problem/errors.rs`.
+//! 6. Back in `http/publish.rs`, the message becomes JSON (`http/answer.rs`); an error becomes a status in `http/problem.rs`.
 //!
 //! # A lease with a long poll
 //!

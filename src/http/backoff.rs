@@ -1,9 +1,8 @@
 //! Backoff policies as requests name them, closed, and as answers show them, open to what may come.
 
-use super::input::{Decimal, DelayMs, List, given, request, words};
+use super::prelude::*;
 use crate::model::{Backoff, MAX_SCHEDULE};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use utoipa::ToSchema;
 
 request! {
@@ -76,11 +75,8 @@ pub struct BackoffPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackoffKind {
-    /// Longer with each failure.
     Exponential,
-    /// Always the same.
     Fixed,
-    /// As listed.
     Schedule,
 }
 
@@ -118,7 +114,7 @@ impl From<BackoffRequest> for Backoff {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::input::Fields, *};
+    use super::*;
 
     request! {
         /// A policy where a request has it.

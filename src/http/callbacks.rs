@@ -1,23 +1,120 @@
-//! scheduleCallback: a message of dueq's own topic `_callbacks`, for whoever only wants a URL to be called later.
+//! Callbacks: where dueq sends a message in place of its topic's URL; and scheduleCallback, a message of dueq's own topic
+//! `_callbacks`, for whoever only wants a URL to be called later.
 
 use super::{
-    AppState,
-    callback_fields::CallbackRequest,
-    extract::{NoQuery, Payload},
-    input::{Flat, request},
-    message_fields::{
-        ContentFields, KeyFields, MessageFields, PolicyFields, PublishFields, new_message,
-        refuse_own_headers, take_idempotency_header,
-    },
-    problem::{BodyProblems, CallbackProblems, CommonProblems, Problem, RedisProblems},
+    prelude::*,
     publish::{PublishedMessage, publish},
 };
 use crate::{
-    model::{CallMethod, Callback, DEFAULT_CALL_TIMEOUT_MS, Millis, TopicName},
+    model::{
+        Body, CallMethod, CallUrl, Callback, DEFAULT_CALL_TIMEOUT_MS, MASK, MAX_HEADERS, Millis,
+        SigningSecret, TopicName,
+    },
     store::NewMessage,
 };
-use axum::{extract::State, response::Response};
-use serde_json::json;
+
+/// Names of headers whose values are never read back.
+pub type SecretHeaders = List<SecretHeader, 0, MAX_HEADERS>;
+
+request! {
+    /// Where dueq sends a message instead of its topic's URL.
+    #[example = json!({"url": "https://example.com/hooks/orders"})]
+    pub struct CallbackRequest {
+        /// An absolute http or https URL without user and password, on a host that dueq may call.
+        pub url: CallUrl,
+        /// The HTTP method. Default: the topic's, or POST.
+        pub method: Option<CallMethod>,
+        /// How long the call may take, ms. Default: the topic's, or 15000.
+        pub timeout_ms: Option<CallTimeoutMs>,
+        /// Further headers of the message whose values are never shown, besides `authorization` and `cookie`. At most
+        /// 32.
+        pub secret_headers: Option<SecretHeaders>,
+        /// Signing secret per Standard Webhooks, in place of the topic's or the server's: `whsec_` and 24 to 64 bytes
+        /// in base64. It is never shown. When a callback replaces another, `***` keeps the stored secret.
+        pub secret: Option<SigningSecret>,
+    }
+}
+
+impl From<CallbackRequest> for Callback {
+    fn from(request: CallbackRequest) -> Self {
+        Self {
+            url: request.url,
+            method: request.method,
+            timeout_ms: request.timeout_ms.map(CallTimeoutMs::millis),
+            secret_headers: names_of(request.secret_headers),
+            secret: request.secret,
+        }
+    }
+}
+
+/// The names as text.
+pub fn names_of(headers: Option<SecretHeaders>) -> Vec<String> {
+    headers.into_iter().flat_map(|names| names.0).map(|name| name.0).collect()
+}
+
+answer! {
+    /// Where dueq sends a message instead of its topic's URL.
+    #[name = "Callback"]
+    pub struct CallbackView<'a> {
+        /// The URL.
+        url: &'a str,
+        /// The HTTP method. Absent: the topic's.
+        method: Option<CallMethod>,
+        /// How long the call may take, ms. Absent: the topic's.
+        timeout_ms: Option<i64>,
+        /// Further headers of the message that read `***`, besides `authorization` and `cookie`. Absent: no others.
+        secret_headers: Option<&'a Vec<String>>,
+        /// `***` if it has its own signing secret.
+        secret: Option<&'static str>,
+    }
+}
+
+impl<'a> From<&'a Callback> for CallbackView<'a> {
+    fn from(callback: &'a Callback) -> Self {
+        let Callback { url, method, timeout_ms, secret_headers, secret } = callback;
+        Self {
+            url: url.as_str(),
+            method: *method,
+            timeout_ms: *timeout_ms,
+            secret_headers: Some(secret_headers).filter(|names| !names.is_empty()),
+            secret: secret.as_ref().map(|_| MASK),
+        }
+    }
+}
+
+impl AppState {
+    /// May a new message's callback, which stands at `place`, be taken? `***` keeps nothing there.
+    ///
+    /// Errors: 422 `invalid_input`, `callback_address_refused`.
+    pub fn check_new_callback(
+        &self,
+        body: &Body,
+        place: impl Fn() -> String,
+    ) -> Result<(), Problem> {
+        let Some(callback) = &body.callback else { return Ok(()) };
+        let field = |name: &str| match place() {
+            place if place.is_empty() => name.to_owned(),
+            place => format!("{place}.{name}"),
+        };
+        if callback.secret.as_ref().is_some_and(SigningSecret::is_kept) {
+            return Err(Error::NothingMasked(field("secret")).into());
+        }
+        self.check_url(Some(&callback.url), || field("url"))
+    }
+
+    /// May this URL be called, as far as it can be told without asking for its name? `field` is where it stands.
+    ///
+    /// Errors: 422 `callback_address_refused`.
+    pub fn check_url(
+        &self,
+        url: Option<&CallUrl>,
+        field: impl FnOnce() -> String,
+    ) -> Result<(), Problem> {
+        let Some(Err(error)) = url.map(|url| self.addresses.check_url(url)) else { return Ok(()) };
+        let errors = vec![FieldError { field: field(), reason: error.to_string().into() }];
+        Err(Problem::invalid(errors).named(Code::CallbackAddressRefused, error.to_string()))
+    }
+}
 
 request! {
     /// A URL to call later, and what to send. At most one of `payload` and `payload_base64`; without either, the body
@@ -39,7 +136,7 @@ request! {
 
 impl ScheduleCallbackRequest {
     /// The message that the callback becomes.
-    pub(super) fn into_message(self) -> NewMessage {
+    pub fn into_message(self) -> NewMessage {
         let said = Callback::from(self.call.0);
         // In this topic the defaults are known, and a default that is said is the same request as one that is not.
         let plain = Callback {
@@ -59,15 +156,14 @@ impl ScheduleCallbackRequest {
 /// Stores a message in dueq's own topic `_callbacks`. dueq sends it to `url` when it is due, and again after a failure.
 /// Every message route works on its id. With `idempotency_key` the request is safe to repeat.
 #[utoipa::path(
-    post, path = "/callbacks", operation_id = "scheduleCallback", tag = "callbacks",
-    params(super::extract::IdempotencyKey),
+    post, path = "/callbacks", tag = "callbacks", params(IdempotencyKey),
     request_body(content = ScheduleCallbackRequest, description = "The callback"),
     responses(
         (status = 201, description = "The callback is stored", body = PublishedMessage,
             headers(("Location" = String, description = "Path of the message"))),
         (status = 200, description = "An existing callback answers for the request", body = PublishedMessage,
             headers(("Location" = String, description = "Path of the message"))),
-        CommonProblems, BodyProblems, CallbackProblems, RedisProblems,
+        CallbackProblems, RedisProblems,
     ),
 )]
 pub async fn schedule_callback(
@@ -84,8 +180,37 @@ pub async fn schedule_callback(
 
 #[cfg(test)]
 mod tests {
-    use super::{super::input::Fields, *};
+    use super::*;
     use bytes::Bytes;
+
+    fn read(text: &'static str) -> Result<Callback, Vec<String>> {
+        let body = Bytes::from_static(text.as_bytes());
+        let read = Fields::of_json(&body).and_then(Fields::read::<CallbackRequest>);
+        let named = |problem: Problem| problem.body("").errors.into_iter().map(|e| e.field);
+        read.map(Callback::from).map_err(|problem| named(problem).collect())
+    }
+
+    #[test]
+    fn a_callback_is_read_with_its_parts_and_refused_by_name() {
+        let callback = read(r#"{"url":"http://example.com/","method":"PUT","timeout_ms":100}"#);
+        let url = CallUrl::parse("http://example.com/").unwrap();
+        let (method, timeout_ms) = (Some(CallMethod::Put), Some(100));
+        assert_eq!(callback, Ok(Callback { method, timeout_ms, ..Callback::to(url) }));
+        for (text, field) in [
+            ("1", ""),
+            ("{}", "url"),
+            (r#"{"url":7}"#, "url"),
+            (r#"{"url":"ftp://example.com/"}"#, "url"),
+            (r#"{"url":"http://example.com/","method":"get"}"#, "method"),
+            (r#"{"url":"http://example.com/","timeout_ms":99}"#, "timeout_ms"),
+            (r#"{"url":"http://example.com/","headers":{}}"#, "headers"),
+            (r#"{"url":"http://example.com/","secret_headers":"x"}"#, "secret_headers"),
+            (r#"{"url":"http://example.com/","secret_headers":["a b"]}"#, "secret_headers[0]"),
+            (r#"{"url":"http://example.com/","secret":7}"#, "secret"),
+        ] {
+            assert_eq!(read(text), Err(vec![field.to_owned()]), "{text}");
+        }
+    }
 
     fn of(text: &'static str) -> NewMessage {
         let body = Bytes::from_static(text.as_bytes());

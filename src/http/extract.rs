@@ -1,74 +1,26 @@
-//! What handlers take from a request: a checked path, the query, the body. Whatever cannot be taken leaves as a
+//! What handlers take from a request beside its path: the query, headers, the body. Whatever cannot be taken leaves as a
 //! [`Problem`], like every other refusal.
 
 use super::{
     AppState,
     budget::{self, Hold},
     connections::Life,
-    if_match::IfMatch,
-    input::{
-        self, Fields,
-        describe::{formatted, parameter, string},
-        request, sample,
-    },
+    describe::{parameters, string},
+    input::{self, Fields, request},
     problem::{Code, Problem},
 };
-use crate::model::{InvalidScheduleName, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
-use crate::store::MessageRef;
+use crate::model::MAX_KEY_CHARS;
 use axum::{
-    extract::{FromRequest, FromRequestParts, Path, Request},
-    http::{HeaderMap, header, request::Parts},
+    extract::{FromRequest, FromRequestParts, Request},
+    http::{HeaderMap, Uri, header, request::Parts},
 };
 use bytes::Bytes;
 use std::{borrow::Cow, sync::Arc, time::Duration};
-use utoipa::openapi::{
-    KnownFormat, ObjectBuilder,
-    path::{Parameter, ParameterIn},
-};
 
 /// How long a client may take to send a body, or a good piece of it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The `{topic}` of the path.
-pub struct TopicPath(pub TopicName);
-
-/// The `{name}` of a schedule in the path.
-pub struct SchedulePath(pub ScheduleName);
-
-/// The `{id}` of the path.
-pub struct IdPath(pub MessageId);
-
-/// The live message that has the `{key}` of the path in its `{topic}`.
-pub struct KeyPath(pub MessageRef);
-
-/// Implements how the document describes the parameters of an extractor.
-macro_rules! documented {
-    ($($Extractor:ident: $place:ident $($name:literal $(= $example:literal)? $schema:expr, $about:literal);+;)*) => {$(
-        impl utoipa::IntoParams for $Extractor {
-            fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-                let place = || ParameterIn::$place;
-                vec![$(parameter(place(), $name, $about, sample!($($example)?), $schema.into())),+]
-            }
-        }
-    )*};
-}
-
-/// A name in a path, where only a topic's may begin with `_`.
-fn name(first: &str) -> ObjectBuilder {
-    let pattern = format!(r"^[{first}][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$");
-    string().max_length(Some(128)).pattern(Some(pattern))
-}
-
-documented! {
-    TopicPath: Path "topic" = "orders" name("A-Za-z0-9_"),
-        "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
-    SchedulePath: Path "name" = "daily-report" name("A-Za-z0-9"),
-        "Name of the schedule: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
-    IdPath: Path "id" formatted(KnownFormat::Uuid), "Id of the message, a UUID";
-    KeyPath: Path "topic" = "orders" name("A-Za-z0-9_"),
-        "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
-        "key" = "order-42" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
-        "Key of the message, 1 to 255 characters, percent-encoded; generated clients encode it themselves";
+parameters! {
     IdempotencyKey: Header "Idempotency-Key" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
         "The same as `idempotency_key` in the body. If both are given, they must be equal.";
     IfMatch: Header "If-Match" = "\"7\"" string(),
@@ -83,13 +35,13 @@ pub struct IdempotencyKey;
 pub struct Query<T>(pub T);
 
 /// For routes that take no query parameters.
-pub struct NoQuery;
+pub type NoQuery = Query<Nothing>;
 
-/// A JSON body, and what it came with.
-pub struct JsonBody<T>(pub T, pub Payload);
+/// A JSON body without query parameters, and what it came with.
+pub struct JsonBody<T, const OPTIONAL: bool = false>(pub T, pub Payload);
 
 /// The same, where the body may be left out.
-pub struct OptionalJsonBody<T>(pub T, pub Payload);
+pub type OptionalJsonBody<T> = JsonBody<T, true>;
 
 /// A request's headers and body, the body read whole within the limits.
 pub struct Payload {
@@ -103,138 +55,31 @@ pub struct Payload {
     pub(super) _hold: Hold,
 }
 
-impl FromRequestParts<AppState> for TopicPath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let text = segment(parts, state).await?;
-        let name = TopicName::parse(&text);
-        name.map(Self).map_err(|error| Problem::new(Code::InvalidTopicName, error.to_string()))
-    }
-}
-
-impl FromRequestParts<AppState> for SchedulePath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let text = segment(parts, state).await?;
-        let invalid =
-            |error: InvalidScheduleName| Problem::new(Code::InvalidScheduleName, error.to_string());
-        ScheduleName::parse(&text).map(Self).map_err(invalid)
-    }
-}
-
-impl FromRequestParts<AppState> for IdPath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let text = segment(parts, state).await?;
-        let id = MessageId::parse(&text);
-        id.map(Self).map_err(|error| Problem::new(Code::InvalidMessageId, error.to_string()))
-    }
-}
-
-/// The `{topic}` of the path, one that users may publish to and configure.
-pub struct PublicTopic(pub TopicName);
-
-impl FromRequestParts<AppState> for PublicTopic {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
-        if topic.is_reserved() { Err(Problem::topic_reserved(OWN)) } else { Ok(Self(topic)) }
-    }
-}
-
-/// The `{topic}` of the path, one whose configuration users may change.
-pub struct ChangeableTopic(pub TopicName);
-
-impl FromRequestParts<AppState> for ChangeableTopic {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
-        let reserved = topic.is_reserved() && !topic.is_callbacks();
-        if reserved { Err(Problem::topic_reserved(OWN)) } else { Ok(Self(topic)) }
-    }
-}
-
-/// Why they are not for users.
-const OWN: &str = "topics whose names begin with _ are dueq's own";
-
-impl Problem {
-    /// 403 for what is dueq's own to do.
-    pub(super) fn topic_reserved(detail: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Code::TopicReserved, detail)
-    }
-}
-
-impl FromRequestParts<AppState> for KeyPath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let Path((topic, key)) = path.map_err(|_| malformed_path())?;
-        let topic = TopicName::parse(&topic)
-            .map_err(|error| Problem::new(Code::InvalidTopicName, error.to_string()))?;
-        if !(1..=MAX_KEY_CHARS).contains(&key.chars().count()) {
-            let detail = format!("a key has 1 to {MAX_KEY_CHARS} characters");
-            return Err(Problem::new(Code::InvalidKey, detail));
-        }
-        Ok(Self(MessageRef::Key(topic, key)))
-    }
-}
-
-/// The one variable segment of the path, percent-decoded.
-async fn segment(parts: &mut Parts, state: &AppState) -> Result<String, Problem> {
-    let path = Path::<String>::from_request_parts(parts, state).await;
-    path.map(|Path(text)| text).map_err(|_| malformed_path())
-}
-
-fn malformed_path() -> Problem {
-    Problem::new(Code::MalformedPath, "the decoded path is not valid UTF-8")
-}
-
 /// The parameters of a query, decoded.
 pub fn decoded(query: &str) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
     form_urlencoded::parse(query.as_bytes()).collect()
+}
+
+fn read_query<T: input::Request>(uri: &Uri) -> Result<T, Problem> {
+    Fields::of_query(&decoded(uri.query().unwrap_or_default())).read()
 }
 
 impl<T: input::Request> FromRequestParts<AppState> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Problem> {
-        let pairs = decoded(parts.uri.query().unwrap_or_default());
-        Fields::of_query(&pairs).read().map(Self)
+        read_query(&parts.uri).map(Self)
     }
 }
 
-impl FromRequestParts<AppState> for NoQuery {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        if parts.uri.query().is_some_and(|query| !query.is_empty()) {
-            Query::<Nothing>::from_request_parts(parts, state).await?;
-        }
-        Ok(Self)
-    }
-}
-
-impl<T: input::Request> FromRequest<AppState> for JsonBody<T> {
+impl<T: input::Request, const OPTIONAL: bool> FromRequest<AppState> for JsonBody<T, OPTIONAL> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+        read_query::<Nothing>(request.uri())?;
         let payload = Payload::from_request(request, state).await?;
-        Ok(Self(payload.json()?.read()?, payload))
-    }
-}
-
-impl<T: input::Request> FromRequest<AppState> for OptionalJsonBody<T> {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
-        let payload = Payload::from_request(request, state).await?;
-        Ok(Self(payload.json_or_none()?.read()?, payload))
+        let fields = if OPTIONAL { payload.json_or_none() } else { payload.json() };
+        Ok(Self(fields?.read()?, payload))
     }
 }
 
@@ -268,24 +113,21 @@ impl FromRequest<AppState> for Payload {
 impl Payload {
     /// The body's fields. Errors: 415 where it is not said to be JSON, 400 where it is none.
     pub fn json(&self) -> Result<Fields<'_>, Problem> {
-        if !self.bytes.is_empty() || self.headers.contains_key(header::CONTENT_TYPE) {
-            self.want_json()?;
-        }
+        self.check_type()?;
         Fields::of_json(&self.bytes)
     }
 
     /// As [`Payload::json`], for routes whose body may be left out.
     pub(super) fn json_or_none(&self) -> Result<Fields<'_>, Problem> {
-        if self.headers.contains_key(header::CONTENT_TYPE) {
-            self.want_json()?;
-        }
-        if self.bytes.is_empty() { Ok(Fields::none()) } else { self.json() }
+        self.check_type()?;
+        if self.bytes.is_empty() { Ok(Fields::none()) } else { Fields::of_json(&self.bytes) }
     }
 
-    fn want_json(&self) -> Result<(), Problem> {
-        let media_type =
-            self.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        if media_type.is_some_and(is_json) {
+    /// Refuses a body that is not said to be JSON.
+    fn check_type(&self) -> Result<(), Problem> {
+        let media_type = self.headers.get(header::CONTENT_TYPE);
+        let is_nothing = media_type.is_none() && self.bytes.is_empty();
+        if is_nothing || media_type.and_then(|value| value.to_str().ok()).is_some_and(is_json) {
             return Ok(());
         }
         let detail = "the body must be sent as content-type: application/json";
@@ -307,9 +149,42 @@ fn is_json(media_type: &str) -> bool {
     })
 }
 
+/// What If-Match asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum IfMatch {
+    /// Nothing: it is not there.
+    None,
+    /// That the topic exists.
+    Any,
+    /// One of these revisions; none where what it names can be none.
+    OneOf(Vec<i64>),
+}
+
+impl IfMatch {
+    /// Reads RFC 9110's list of entity tags. Weak tags and what is no tag of ours match nothing.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(header::IF_MATCH).iter().peekable();
+        if values.peek().is_none() {
+            return Self::None;
+        }
+        let mut revisions = Vec::new();
+        for tag in values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
+            let tag = std::str::from_utf8(tag).unwrap_or_default().trim();
+            if tag == "*" {
+                return Self::Any;
+            }
+            let revision = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+            let number = revision.and_then(|text| text.parse::<i64>().ok());
+            // Tags are compared as they are written: "07" is not "7".
+            revisions.extend(number.filter(|n| revision == Some(n.to_string().as_str())));
+        }
+        Self::OneOf(revisions)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_json;
+    use super::*;
 
     #[test]
     fn json_goes_by_several_names() {
@@ -330,5 +205,26 @@ mod tests {
         ] {
             assert!(!is_json(bad), "{bad}");
         }
+    }
+
+    fn of(values: &[&'static str]) -> IfMatch {
+        let value = |value: &&'static str| (header::IF_MATCH, value.parse().unwrap());
+        IfMatch::of(&values.iter().map(value).collect())
+    }
+
+    #[test]
+    fn tags_are_listed_in_one_header_or_several() {
+        assert_eq!(of(&[]), IfMatch::None);
+        assert_eq!(of(&["\"7\""]), IfMatch::OneOf(vec![7]));
+        assert_eq!(of(&["\"7\" , \"8\"", "\"9\""]), IfMatch::OneOf(vec![7, 8, 9]));
+        assert_eq!(of(&[" * "]), IfMatch::Any);
+    }
+
+    #[test]
+    fn weak_and_broken_tags_match_nothing() {
+        for broken in ["W/\"7\"", "7", "\"7", "\"07\"", "\"+7\"", "\"x\"", "\"\"", "", "\""] {
+            assert_eq!(of(&[broken]), IfMatch::OneOf(vec![]), "{broken}");
+        }
+        assert_eq!(of(&["W/\"7\", \"8\""]), IfMatch::OneOf(vec![8]));
     }
 }

@@ -1,22 +1,10 @@
-//! ackMessage, nackMessage, extendLease: what the holder of a lease can do.
+//! What the holder of a lease can do, and the holder of many in one request: ack, nack, extend.
 
-use super::{
-    AppState,
-    extract::{IdPath, JsonBody, NoQuery},
-    input::{DelayMs, Flat, LeaseMs, LeaseToken, Text, given, request},
-    instant::Instant,
-    problem::{BodyProblems, CommonProblems, LeaseProblems, Problem, RedisProblems},
+use super::{lease::LeaseAck, prelude::*};
+use crate::{
+    model::{MAX_REASON_CHARS, MessageId, State as MessageState},
+    store::{self, Extended, NackKind, Nacked},
 };
-use crate::model::{MAX_REASON_CHARS, MessageId, State as MessageState};
-use crate::store::{self, NackKind, Nacked};
-use axum::{
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
-use serde::Serialize;
-use serde_json::json;
-use utoipa::ToSchema;
 
 request! {
     /// The lease to acknowledge.
@@ -83,34 +71,30 @@ request! {
     }
 }
 
-/// A message after its nack.
-#[derive(Serialize, ToSchema)]
-pub struct NackedMessage {
-    /// The message.
-    #[schema(value_type = String, format = Uuid)]
-    id: MessageId,
-    /// `delayed`, `ready`, `dead` if its attempts are used up, or `expired` if its time to live is over.
-    state: MessageState,
-    /// When it is due again, RFC 3339 in UTC with ms. Absent if dead or expired.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, format = DateTime, required = false)]
-    due_at: Option<Instant>,
-    /// Number of the attempt that ended.
-    #[schema(value_type = i64, minimum = 1)]
-    attempt: u32,
+answer! {
+    /// A message after its nack.
+    pub struct NackedMessage {
+        /// The message.
+        id: MessageId,
+        /// `delayed`, `ready`, `dead` if its attempts are used up, or `expired` if its time to live is over.
+        state: MessageState,
+        /// When it is due again, RFC 3339 in UTC with ms. Absent if dead or expired.
+        due_at: Option<Instant>,
+        /// Number of the attempt that ended.
+        attempt: u32,
+    }
 }
 
-/// A lease after its extension.
-#[derive(Serialize, ToSchema)]
-pub struct ExtendedLease {
-    /// The message.
-    #[schema(value_type = String, format = Uuid)]
-    id: MessageId,
-    /// Time left of the lease when this answer was sent, ms.
-    lease_ms: i64,
-    /// When the lease ends, RFC 3339 in UTC with ms.
-    #[schema(value_type = String, format = DateTime)]
-    lease_expires_at: Instant,
+answer! {
+    /// A lease after its extension.
+    pub struct ExtendedLease {
+        /// The message.
+        id: MessageId,
+        /// Time left of the lease when this answer was sent, ms.
+        lease_ms: i64,
+        /// When the lease ends, RFC 3339 in UTC with ms.
+        lease_expires_at: Instant,
+    }
 }
 
 /// Acknowledge a message.
@@ -118,18 +102,13 @@ pub struct ExtendedLease {
 /// Ends the message's life. Repeating the ack with the same token is safe: 404 then means that the first ack succeeded.
 /// If the topic keeps acknowledged messages, the answer is 204 again.
 #[utoipa::path(
-    post, path = "/messages/{id}/ack", operation_id = "ackMessage", tag = "leases",
-    params(super::extract::IdPath),
+    post, path = "/messages/{id}/ack", tag = "leases", params(IdPath),
     request_body(content = AckRequest, description = "The lease token"),
-    responses(
-        (status = 204, description = "The message is deleted or acknowledged"),
-        LeaseProblems, CommonProblems, BodyProblems, RedisProblems,
-    ),
+    responses((status = 204, description = "The message is deleted or acknowledged"), LeaseProblems, RedisProblems),
 )]
 pub async fn ack_message(
     State(state): State<AppState>,
     IdPath(id): IdPath,
-    _: NoQuery,
     JsonBody(request, _): JsonBody<AckRequest>,
 ) -> Result<StatusCode, Problem> {
     state.store.ack(id, &request.lease_token).await?;
@@ -141,86 +120,223 @@ pub async fn ack_message(
 /// The message is due again after `delay_ms`, or after its backoff. It is dead if its attempts are used up, or at once
 /// with `dead`. With `release` the message was not worked on, and the attempt does not count.
 #[utoipa::path(
-    post, path = "/messages/{id}/nack", operation_id = "nackMessage", tag = "leases",
-    params(super::extract::IdPath),
+    post, path = "/messages/{id}/nack", tag = "leases", params(IdPath),
     request_body(content = NackRequest, description = "The lease token, and when to try again"),
-    responses(
-        (status = 200, description = "The lease has ended", body = NackedMessage),
-        LeaseProblems, CommonProblems, BodyProblems, RedisProblems,
-    ),
+    responses((status = 200, description = "The lease has ended", body = NackedMessage), LeaseProblems, RedisProblems),
 )]
 pub async fn nack_message(
     State(state): State<AppState>,
     IdPath(id): IdPath,
-    _: NoQuery,
     JsonBody(request, _): JsonBody<NackRequest>,
 ) -> Result<Response, Problem> {
     let nacked = state.store.nack(id, &request.lease_token, request.nack.0.into()).await?;
     let Nacked { state, due_at, attempt } = nacked;
     let answer = NackedMessage { id, state, due_at: due_at.map(Instant), attempt };
-    Ok(super::json(&answer).into_response())
+    Ok(json(&answer))
 }
 
 /// Extend a lease.
 ///
 /// The lease lasts `lease_ms` from now. It never gets shorter, and never exceeds 12 h in total.
 #[utoipa::path(
-    post, path = "/messages/{id}/extend", operation_id = "extendLease", tag = "leases",
-    params(super::extract::IdPath),
+    post, path = "/messages/{id}/extend", tag = "leases", params(IdPath),
     request_body(content = ExtendRequest, description = "The lease token and the new duration"),
-    responses(
-        (status = 200, description = "The extended lease", body = ExtendedLease),
-        LeaseProblems, CommonProblems, BodyProblems, RedisProblems,
-    ),
+    responses((status = 200, description = "The extended lease", body = ExtendedLease), LeaseProblems, RedisProblems),
 )]
 pub async fn extend_lease(
     State(state): State<AppState>,
     IdPath(id): IdPath,
-    _: NoQuery,
     JsonBody(request, _): JsonBody<ExtendRequest>,
 ) -> Result<Response, Problem> {
     let extended = state.store.extend(id, &request.lease_token, request.lease_ms.get()).await?;
     let lease_expires_at = Instant(extended.lease_expires_at);
     let answer = ExtendedLease { id, lease_ms: extended.lease_ms, lease_expires_at };
-    Ok(super::json(&answer).into_response())
+    Ok(json(&answer))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{super::input::Fields, *};
-    use bytes::Bytes;
-
-    /// What is wrong with a nack, or what it becomes.
-    fn read(text: &str) -> (Option<store::NackRequest>, Vec<String>) {
-        let body = Bytes::copy_from_slice(text.as_bytes());
-        match Fields::of_json(&body).unwrap().read::<NackFields>() {
-            Ok(nack) => (Some(nack.into()), vec![]),
-            Err(problem) => {
-                (None, problem.body("").errors.into_iter().map(|error| error.field).collect())
+/// Requests of many items, and their answers.
+macro_rules! batches {
+    ($($(#[doc = $doc:expr])* $Request:ident of $Item:ident, $Response:ident of $Result:ident;)*) => {$(
+        request! {
+            $(#[doc = $doc])*
+            pub struct $Request {
+                /// The messages, 1 to 1000.
+                pub messages: Batch<$Item>,
             }
         }
-    }
 
-    #[test]
-    fn a_nack_says_how_the_lease_ends() {
-        let request = |kind, delay_ms, reason: Option<&str>| {
-            let reason = reason.map(str::to_owned);
-            (Some(store::NackRequest { kind, delay_ms, reason, ..Default::default() }), vec![])
-        };
-        assert_eq!(read("{}"), request(NackKind::Failed, None, None));
-        let text = r#"{"dead":true,"reason":"no","delay_ms":null}"#;
-        assert_eq!(read(text), request(NackKind::Dead, None, Some("no")));
-        let text = r#"{"release":true,"dead":false,"delay_ms":5}"#;
-        assert_eq!(read(text), request(NackKind::Released, Some(5), None));
-    }
+        answer! {
+            /// The result of a batch.
+            pub struct $Response {
+                /// One entry for each message of the request, in order.
+                results: Vec<$Result>,
+            }
+        }
+    )*};
+}
 
-    #[test]
-    fn a_nack_that_contradicts_itself_is_refused() {
-        assert_eq!(read(r#"{"dead":true,"release":true}"#).1, ["release"]);
-        assert_eq!(read(r#"{"dead":true,"delay_ms":0}"#).1, ["delay_ms"]);
-        let long = format!("{{\"reason\":\"{}\"}}", "é".repeat(1_025));
-        assert_eq!(read(&long).1, ["reason"]);
-        let fits = format!("{{\"reason\":\"{}\"}}", "é".repeat(1_024));
-        assert!(read(&fits).1.is_empty());
+batches! {
+    /// Messages to acknowledge.
+    AckBatchRequest of AckBatchItem, AckBatchResponse of AckResult;
+    /// Leases to give back.
+    NackBatchRequest of NackBatchItem, NackBatchResponse of NackResult;
+    /// Leases to extend.
+    ExtendBatchRequest of ExtendBatchItem, ExtendBatchResponse of ExtendResult;
+}
+
+request! {
+    /// A message to acknowledge.
+    pub struct AckBatchItem {
+        pub ack: Flat<LeaseAck>,
     }
+}
+
+request! {
+    /// A lease to give back.
+    pub struct NackBatchItem {
+        pub ack: Flat<LeaseAck>,
+        pub nack: Flat<NackFields>,
+    }
+}
+
+request! {
+    /// A lease to extend.
+    pub struct ExtendBatchItem {
+        pub ack: Flat<LeaseAck>,
+        /// New duration, counted from now, ms. A lease never gets shorter, and never exceeds 12 h in total.
+        pub lease_ms: LeaseMs,
+    }
+}
+
+answer! {
+    /// The result of an ack.
+    pub struct AckResult {
+        /// The message.
+        id: MessageId,
+        /// `ok`, or the `code` that a single ack would get: `lease_lost`, `message_not_found`, `redis_unavailable`,
+        /// `outcome_unknown`.
+        #[example = "ok"]
+        status: &'static str,
+    }
+}
+
+answer! {
+    /// The result of a nack.
+    pub struct NackResult {
+        /// The message.
+        id: MessageId,
+        /// `ok`, or the `code` that a single nack would get: `lease_lost`, `message_not_found`, `redis_unavailable`,
+        /// `outcome_unknown`.
+        #[example = "ok"]
+        status: &'static str,
+        /// `delayed`, `ready`, `dead` or `expired`; only for `ok`, like `due_at` and `attempt`.
+        state: Option<MessageState>,
+        /// When it is due again, RFC 3339 in UTC with ms. Absent if dead or expired.
+        due_at: Option<Instant>,
+        /// Number of the attempt that ended.
+        attempt: Option<u32>,
+    }
+}
+
+answer! {
+    /// The result of an extend.
+    pub struct ExtendResult {
+        /// The message.
+        id: MessageId,
+        /// `ok`, or the `code` that a single extend would get: `lease_lost`, `message_not_found`, `redis_unavailable`,
+        /// `outcome_unknown`.
+        #[example = "ok"]
+        status: &'static str,
+        /// Time left of the lease when this answer was sent, ms. Only for `ok`, like `lease_expires_at`.
+        lease_ms: Option<i64>,
+        /// When the lease ends, RFC 3339 in UTC with ms; only for `ok`.
+        lease_expires_at: Option<Instant>,
+    }
+}
+
+/// Acknowledge messages.
+///
+/// Up to 1000, from any topic. `results` has one entry for each; none fails the others.
+#[utoipa::path(
+    post, path = "/messages/ack", tag = "leases",
+    request_body(content = AckBatchRequest, description = "The messages and their lease tokens"),
+    responses((status = 200, description = "The result for each", body = AckBatchResponse)),
+)]
+pub async fn ack_batch(
+    State(state): State<AppState>,
+    JsonBody(request, _): JsonBody<AckBatchRequest>,
+) -> Result<Response, Problem> {
+    let items = request.messages.0.into_iter();
+    let acks: Vec<_> = items.map(|item| item.ack.0.into_pair()).collect();
+    let ids = acks.iter().map(|(id, _)| *id);
+    let outcomes = state.store.ack_batch(&acks).await;
+    let results = results(ids, outcomes, |id, status, _| AckResult { id, status });
+    Ok(json(&AckBatchResponse { results }))
+}
+
+/// The result of each item: its status and, where it is `ok`, what came of it.
+fn results<T, R>(
+    ids: impl IntoIterator<Item = MessageId>,
+    outcomes: Vec<Result<T, Error>>,
+    result: impl Fn(MessageId, &'static str, Option<T>) -> R,
+) -> Vec<R> {
+    let outcomes = ids.into_iter().zip(outcomes);
+    outcomes.map(|(id, outcome)| result(id, outcome_of(&outcome), outcome.ok())).collect()
+}
+
+/// Give leases back.
+///
+/// Up to 1000, from any topic, each as by `nackMessage`. `results` has one entry for each; none fails the others.
+#[utoipa::path(
+    post, path = "/messages/nack", tag = "leases",
+    request_body(content = NackBatchRequest, description = "The leases, and when to try again"),
+    responses((status = 200, description = "The result for each", body = NackBatchResponse)),
+)]
+pub async fn nack_batch(
+    State(state): State<AppState>,
+    JsonBody(request, _): JsonBody<NackBatchRequest>,
+) -> Result<Response, Problem> {
+    let nack = |NackBatchItem { ack, nack }| {
+        let (id, token) = ack.0.into_pair();
+        (id, token, nack.0.into())
+    };
+    let nacks: Vec<_> = request.messages.0.into_iter().map(nack).collect();
+    let ids: Vec<_> = nacks.iter().map(|(id, ..)| *id).collect();
+    let outcomes = state.store.nack_batch(nacks).await;
+    let results = results(ids, outcomes, |id, status, nacked: Option<Nacked>| NackResult {
+        id,
+        status,
+        state: nacked.as_ref().map(|nacked| nacked.state),
+        due_at: nacked.as_ref().and_then(|nacked| nacked.due_at).map(Instant),
+        attempt: nacked.map(|nacked| nacked.attempt),
+    });
+    Ok(json(&NackBatchResponse { results }))
+}
+
+/// Extend leases.
+///
+/// Up to 1000, from any topic, each as by `extendLease`. `results` has one entry for each; none fails the others.
+#[utoipa::path(
+    post, path = "/messages/extend", tag = "leases",
+    request_body(content = ExtendBatchRequest, description = "The leases and their new durations"),
+    responses((status = 200, description = "The result for each", body = ExtendBatchResponse)),
+)]
+pub async fn extend_batch(
+    State(state): State<AppState>,
+    JsonBody(request, _): JsonBody<ExtendBatchRequest>,
+) -> Result<Response, Problem> {
+    let extend = |ExtendBatchItem { ack, lease_ms }| {
+        let (id, token) = ack.0.into_pair();
+        (id, token, lease_ms.get())
+    };
+    let extends: Vec<_> = request.messages.0.into_iter().map(extend).collect();
+    let ids: Vec<_> = extends.iter().map(|(id, ..)| *id).collect();
+    let outcomes = state.store.extend_batch(extends).await;
+    let results = results(ids, outcomes, |id, status, lease: Option<Extended>| ExtendResult {
+        id,
+        status,
+        lease_ms: lease.as_ref().map(|lease| lease.lease_ms),
+        lease_expires_at: lease.map(|lease| Instant(lease.lease_expires_at)),
+    });
+    Ok(json(&ExtendBatchResponse { results }))
 }

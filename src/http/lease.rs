@@ -1,31 +1,29 @@
-//! leaseMessages: what a consumer's loop calls, acknowledging what it did before in the same request.
+//! leaseMessages and leaseFromTopics: what a consumer's loop calls, acknowledging what it did before in the same request.
 
-use super::{
-    AppState,
-    extract::{NoQuery, OptionalJsonBody, Payload, TopicPath},
-    grants_body::GrantsBody,
-    input::{Bounded, LeaseMs, LeaseToken, List, request},
-    instant::Instant,
-    message::RenderedContent,
-    problem::{BodyProblems, CommonProblems, Problem, PushedProblems, RedisProblems},
-};
+use super::{describe::described, message::RenderedContent, prelude::*};
 use crate::{
-    error::Error,
     model::{
-        DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_WAIT_MS, MessageId, TopicName,
-        masked,
+        DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_TOPICS_LIMIT, MAX_WAIT_MS,
+        MessageId, TOKEN_MAX_CHARS, TopicName, masked,
     },
     seeded,
     store::{Granted, Grants, LeaseOptions, Store},
 };
 use axum::{
     body::Body,
-    extract::State,
-    http::{HeaderValue, Response, header},
+    http::{HeaderValue, header},
 };
+use bytes::Bytes;
 use serde::Serialize;
-use serde_json::{json, value::RawValue};
-use std::{borrow::Cow, collections::BTreeMap, future::pending, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+    future::pending,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 use utoipa::ToSchema;
 
 request! {
@@ -57,80 +55,62 @@ request! {
 
 impl LeaseAck {
     /// The message and the token.
-    pub(super) fn into_pair(self) -> (MessageId, String) {
+    pub fn into_pair(self) -> (MessageId, String) {
         (self.id, self.lease_token.into_string())
     }
 }
 
-/// The leased messages, and the results of the acks.
-#[derive(Serialize, ToSchema)]
-pub struct LeaseResponse<'a> {
-    /// The messages. Empty if none was ready in time.
-    messages: Vec<LeasedMessage<'a>>,
-    /// One entry for each ack of the request, in order.
-    acks: Vec<AckOutcome>,
+answer! {
+    /// The leased messages, and the results of the acks.
+    pub struct LeaseResponse<'a> {
+        /// The messages. Empty if none was ready in time.
+        messages: Vec<LeasedMessage<'a>>,
+        /// One entry for each ack of the request, in order.
+        acks: Vec<AckOutcome>,
+    }
 }
 
-/// A message that the consumer holds until the lease ends.
-#[derive(Serialize, ToSchema)]
-pub struct LeasedMessage<'a> {
-    /// Its id, a UUID.
-    #[schema(value_type = String, format = Uuid)]
-    id: MessageId,
-    /// Its topic.
-    #[schema(value_type = String, example = "orders")]
-    topic: &'a TopicName,
-    /// The payload, byte for byte: any JSON value, including null. Absent if the payload is bytes.
-    #[schema(value_type = super::openapi::AnyJson, required = false)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'a RawValue>,
-    /// The payload in standard base64 with padding, if the payload is bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, content_encoding = "base64")]
-    payload_base64: Option<String>,
-    /// Media type of the bytes; only with `payload_base64`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    content_type: Option<&'a str>,
-    /// The publisher's headers. Values that were secret while the topic was pushed read `***`.
-    #[schema(value_type = BTreeMap<String, String>)]
-    headers: Cow<'a, BTreeMap<String, String>>,
-    /// Its key, if it was published with one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    key: Option<&'a str>,
-    /// 0 to 255. Among ready messages, higher goes first.
-    #[schema(value_type = i64, minimum = 0, maximum = 255)]
-    priority: u8,
-    /// Number of this attempt, from 1.
-    #[schema(value_type = i64, minimum = 1)]
-    attempt: u32,
-    /// Attempts left after this one; 0: this is the last.
-    attempts_left: i64,
-    /// When it was published, RFC 3339 in UTC with ms, like all instants.
-    #[schema(value_type = String, format = DateTime)]
-    published_at: Instant,
-    /// When it became ready: its due time or, after a nack or an expired lease, the time at which it came back.
-    #[schema(value_type = String, format = DateTime)]
-    due_at: Instant,
-    /// Proves that this consumer holds the lease. An opaque string to send with ack, nack and extend.
-    #[schema(max_length = 64)]
-    lease_token: String,
-    /// Time left of the lease when this answer was sent, ms. Count it down on your own clock.
-    lease_ms: i64,
-    /// When the lease ends, by the clock of dueq's Redis.
-    #[schema(value_type = String, format = DateTime)]
-    lease_expires_at: Instant,
+answer! {
+    /// A message that the consumer holds until the lease ends.
+    pub struct LeasedMessage<'a> {
+        /// Its id, a UUID.
+        id: MessageId,
+        /// Its topic.
+        #[example = "orders"]
+        topic: &'a TopicName,
+        #[serde(flatten)]
+        content: Flat<RenderedContent<'a>>,
+        /// The publisher's headers. Values that were secret while the topic was pushed read `***`.
+        headers: Cow<'a, BTreeMap<String, String>>,
+        /// Its key, if it was published with one.
+        key: Option<&'a str>,
+        /// 0 to 255. Among ready messages, higher goes first.
+        priority: u8,
+        /// Number of this attempt, from 1.
+        attempt: u32,
+        /// Attempts left after this one; 0: this is the last.
+        attempts_left: i64,
+        /// When it was published, RFC 3339 in UTC with ms, like all instants.
+        published_at: Instant,
+        /// When it became ready: its due time or, after a nack or an expired lease, the time at which it came back.
+        due_at: Instant,
+        /// Proves that this consumer holds the lease. An opaque string to send with ack, nack and extend.
+        lease_token: Text<0, TOKEN_MAX_CHARS>,
+        /// Time left of the lease when this answer was sent, ms. Count it down on your own clock.
+        lease_ms: i64,
+        /// When the lease ends, by the clock of dueq's Redis.
+        lease_expires_at: Instant,
+    }
 }
 
-/// The result of an ack.
-#[derive(Serialize, ToSchema)]
-pub struct AckOutcome {
-    /// The message.
-    #[schema(value_type = String, format = Uuid)]
-    id: MessageId,
-    /// `ok`, or why not.
-    status: AckStatus,
+answer! {
+    /// The result of an ack.
+    pub struct AckOutcome {
+        /// The message.
+        id: MessageId,
+        /// `ok`, or why not.
+        status: AckStatus,
+    }
 }
 
 /// The result of an ack. `ok`: the message is gone. `lease_lost`: the token does not hold the lease, or no longer does.
@@ -139,17 +119,14 @@ pub struct AckOutcome {
 #[derive(Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AckStatus {
-    /// The message is gone.
     Ok,
-    /// The token does not hold the lease.
     LeaseLost,
-    /// There is no such message; a repeated ack was done the first time.
     MessageNotFound,
-    /// Nothing happened.
     RedisUnavailable,
-    /// It may have been acknowledged; repeating it is safe.
     OutcomeUnknown,
 }
+
+described!(AckStatus: |document| document.component::<AckStatus>(););
 
 impl From<Result<(), Error>> for AckStatus {
     fn from(outcome: Result<(), Error>) -> Self {
@@ -170,25 +147,23 @@ impl From<Result<(), Error>> for AckStatus {
 /// again, unless it was acknowledged, given back or extended. `acks` are done first, so a worker's loop is one request.
 /// A lease from a topic that does not exist waits for the topic.
 #[utoipa::path(
-    post, path = "/topics/{topic}/lease", operation_id = "leaseMessages", tag = "leases",
-    params(super::extract::TopicPath),
+    post, path = "/topics/{topic}/lease", tag = "leases", params(TopicPath),
     request_body(content = LeaseRequest, description = "The options"),
     responses(
         (status = 200, description = "The messages, or none", body = LeaseResponse),
-        CommonProblems, BodyProblems, PushedProblems, RedisProblems,
+        PushedProblems, RedisProblems,
     ),
 )]
 pub async fn lease_messages(
     State(state): State<AppState>,
     TopicPath(topic): TopicPath,
-    _: NoQuery,
-    OptionalJsonBody(request, payload): OptionalJsonBody<LeaseRequest>,
+    JsonBody(request, payload): OptionalJsonBody<LeaseRequest>,
 ) -> Result<Response<Body>, Problem> {
     serve(&state, &[topic], request, payload).await
 }
 
 /// Acks and leases, as was read from `payload`.
-pub(super) async fn serve(
+pub async fn serve(
     state: &AppState,
     topics: &[TopicName],
     LeaseRequest { max_messages, max_bytes, lease_ms, wait_ms, acks }: LeaseRequest,
@@ -286,9 +261,7 @@ fn leased_message<'a>(
     Ok(LeasedMessage {
         id: message.id,
         topic,
-        payload: content.payload,
-        payload_base64: content.payload_base64,
-        content_type: content.content_type,
+        content: Flat(content),
         headers: match &message.body.secrets {
             None => Cow::Borrowed(&message.body.headers),
             Some(secrets) => Cow::Owned(masked(&message.body.headers, |name| secrets.has(name))),
@@ -299,8 +272,66 @@ fn leased_message<'a>(
         attempts_left: message.attempts_left,
         published_at: Instant(message.id.published()),
         due_at: Instant(message.due_at),
-        lease_token: store.token(&message.id, &message.claims),
+        lease_token: Text::new(store.token(&message.id, &message.claims)),
         lease_ms: (message.lease_expires_at - now.max(message.claims.granted_at)).max(0),
         lease_expires_at: Instant(message.lease_expires_at),
     })
+}
+
+request! {
+    /// A lease request for several topics. Only `topics` is required.
+    #[example = json!({"topics": ["urgent", "bulk"], "wait_ms": 20_000})]
+    pub struct LeaseFromTopicsRequest {
+        /// Topic names, without repeats. The first topic that has a message wins. The topics need not exist.
+        pub topics: List<TopicName, 1, MAX_TOPICS_LIMIT>,
+        pub lease: Flat<LeaseRequest>,
+    }
+    check(fields) {
+        let mut seen = HashSet::new();
+        if !topics.iter().flat_map(|topics| &topics.0).all(|topic| seen.insert(topic)) {
+            fields.refuse("topics", "contains a topic more than once");
+        }
+    }
+}
+
+/// Lease from several topics.
+///
+/// Like `leaseMessages`, from the first of `topics` that has a message. All messages of an answer come from one topic.
+/// With `wait_ms` the request waits for all topics at once. `acks` are done first.
+#[utoipa::path(
+    post, path = "/lease", tag = "leases",
+    request_body(content = LeaseFromTopicsRequest, description = "The topics and the options"),
+    responses(
+        (status = 200, description = "The messages, or none", body = LeaseResponse),
+        PushedProblems, RedisProblems,
+    ),
+)]
+pub async fn lease_from_topics(
+    State(state): State<AppState>,
+    JsonBody(request, payload): JsonBody<LeaseFromTopicsRequest>,
+) -> Result<Response<Body>, Problem> {
+    serve(&state, &request.topics.0, request.lease.0, payload).await
+}
+
+/// The answer with the grants in it: if the connection is gone before a byte was taken, they go back at once.
+pub struct GrantsBody {
+    pub bytes: Option<Bytes>,
+    pub grants: Grants,
+}
+
+impl http_body::Body for GrantsBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        self.grants.deliver();
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(http_body::Frame::data(bytes))))
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(self.bytes.as_ref().map_or(0, Bytes::len) as u64)
+    }
 }

@@ -1,143 +1,94 @@
 //! A message as answers show it: alone with its events, or in a list.
 
-use super::{
-    backoff::BackoffPolicy, callback_fields::CallbackView, instant::Instant, problem::Problem,
-};
+use super::{callbacks::CallbackView, prelude::*};
 use crate::{
-    error::Error,
     model::{
-        Backoff, Body, CallReport, Content, Event, EventKind, MessageId, OCTETS,
+        Backoff, Body, CallReport, Content, Event, EventKind, MessageId, Millis, OCTETS,
         State as MessageState, TopicName, masked,
     },
     store::{MessageSnapshot, Topic},
 };
-use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
-use utoipa::ToSchema;
 
-/// A message.
-#[derive(Serialize, ToSchema)]
-pub struct Message<'a> {
-    /// Its id, a UUID.
-    #[schema(value_type = String, format = Uuid)]
-    id: MessageId,
-    /// Its topic.
-    #[schema(value_type = String, example = "orders")]
-    topic: &'a TopicName,
-    /// Its state.
-    state: MessageState,
-    /// The payload, byte for byte: any JSON value, including null. Absent if the payload is bytes. Lists contain it
-    /// only if payloads are asked for; the same holds for `payload_base64`, `content_type`, `headers` and `callback`.
-    #[schema(value_type = super::openapi::AnyJson, required = false)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'a RawValue>,
-    /// The payload in standard base64 with padding, if the payload is bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, content_encoding = "base64")]
-    payload_base64: Option<String>,
-    /// Media type of the bytes; only with `payload_base64`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    content_type: Option<&'a str>,
-    /// The publisher's headers. Values that were secret in a pushed topic read `***`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = BTreeMap<String, String>, required = false)]
-    headers: Option<Cow<'a, BTreeMap<String, String>>>,
-    /// Where dueq sends the message. Absent: to the topic's `push.url`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = CallbackView, required = false)]
-    callback: Option<CallbackView<'a>>,
-    /// The key that it was published with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    key: Option<&'a str>,
-    /// 0 to 255. Among ready messages, higher goes first.
-    #[schema(value_type = i64, minimum = 0, maximum = 255)]
-    priority: u8,
-    /// Attempts so far, including those that do not count.
-    attempts: i64,
-    /// Attempts left before it is dead.
-    attempts_left: i64,
-    /// Its own limit of attempts. Absent: the topic's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = i64, minimum = 1, maximum = 1000, required = false)]
-    max_attempts: Option<u16>,
-    /// Its own backoff. Absent: the topic's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = BackoffPolicy, required = false)]
-    backoff: Option<&'a Backoff>,
-    /// Its own time to live, ms. Absent: the topic's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    ttl_ms: Option<i64>,
-    /// When its time to live ends, RFC 3339 in UTC with ms, like all instants. Absent: never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, format = DateTime, required = false)]
-    expires_at: Option<Instant>,
-    /// When it was published.
-    #[schema(value_type = String, format = DateTime)]
-    published_at: Instant,
-    /// When it is due, or fell due. Only for `delayed` and `ready`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, format = DateTime, required = false)]
-    due_at: Option<Instant>,
-    /// When its lease ends; only for `leased`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, format = DateTime, required = false)]
-    lease_expires_at: Option<Instant>,
-    /// The reason of the last nack that gave one, or how the last call failed. Not in lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    last_error: Option<Cow<'a, str>>,
-    /// Its last 20 events, oldest first. Not in lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    events: Option<Vec<MessageEvent<'a>>>,
+answer! {
+    /// A message.
+    pub struct Message<'a> {
+        /// Its id, a UUID.
+        id: MessageId,
+        /// Its topic.
+        #[example = "orders"]
+        topic: &'a TopicName,
+        /// Its state.
+        state: MessageState,
+        /// The payload, byte for byte: any JSON value, including null. Absent if the payload is bytes. Lists contain it
+        /// only if payloads are asked for; the same holds for `payload_base64`, `content_type`, `headers` and `callback`.
+        payload: Option<&'a RawValue>,
+        /// The payload in standard base64 with padding, if the payload is bytes.
+        payload_base64: Option<Base64>,
+        /// Media type of the bytes; only with `payload_base64`.
+        content_type: Option<&'a str>,
+        /// The publisher's headers. Values that were secret in a pushed topic read `***`.
+        headers: Option<Cow<'a, BTreeMap<String, String>>>,
+        /// Where dueq sends the message. Absent: to the topic's `push.url`.
+        callback: Option<CallbackView<'a>>,
+        /// The key that it was published with.
+        key: Option<&'a str>,
+        /// 0 to 255. Among ready messages, higher goes first.
+        priority: u8,
+        /// Attempts so far, including those that do not count.
+        attempts: i64,
+        /// Attempts left before it is dead.
+        attempts_left: i64,
+        /// Its own limit of attempts. Absent: the topic's.
+        max_attempts: Option<u16>,
+        /// Its own backoff. Absent: the topic's.
+        backoff: Option<&'a Backoff>,
+        /// Its own time to live, ms. Absent: the topic's.
+        ttl_ms: Option<i64>,
+        /// When its time to live ends, RFC 3339 in UTC with ms, like all instants. Absent: never.
+        expires_at: Option<Instant>,
+        /// When it was published.
+        published_at: Instant,
+        /// When it is due, or fell due. Only for `delayed` and `ready`.
+        due_at: Option<Instant>,
+        /// When its lease ends; only for `leased`.
+        lease_expires_at: Option<Instant>,
+        /// The reason of the last nack that gave one, or how the last call failed. Not in lists.
+        last_error: Option<Cow<'a, str>>,
+        /// Its last 20 events, oldest first. Not in lists.
+        events: Option<Vec<MessageEvent<'a>>>,
+    }
 }
 
-/// An event in a message's life.
-#[derive(Serialize, ToSchema)]
-pub struct MessageEvent<'a> {
-    /// When it happened, RFC 3339 in UTC with ms.
-    #[schema(value_type = String, format = DateTime)]
-    at: Instant,
-    /// What happened.
-    kind: EventKind,
-    /// Number of the attempt that it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = i64, minimum = 1, required = false)]
-    attempt: Option<u32>,
-    /// The consumer's reason. For `nacked` and `released`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    reason: Option<&'a str>,
-    /// The HTTP status of the answer. For `called`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = i64, required = false)]
-    status: Option<u16>,
-    /// Why there was no answer. For `called`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    error: Option<&'a str>,
-    /// How long the call took, ms. For `called`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    duration_ms: Option<i64>,
-    /// The first KiB of the answer's body as text, if it had one. For `called`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    answer: Option<&'a str>,
-    /// True if the instant was derived afterwards. Absent if it was recorded.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
-    estimated: bool,
+answer! {
+    /// An event in a message's life.
+    pub struct MessageEvent<'a> {
+        /// When it happened, RFC 3339 in UTC with ms.
+        at: Instant,
+        /// What happened.
+        kind: EventKind,
+        /// Number of the attempt that it is about.
+        attempt: Option<u32>,
+        /// The consumer's reason. For `nacked` and `released`.
+        reason: Option<&'a str>,
+        /// The HTTP status of the answer. For `called`.
+        status: Option<i64>,
+        /// Why there was no answer. For `called`.
+        error: Option<&'a str>,
+        /// How long the call took, ms. For `called`.
+        duration_ms: Option<i64>,
+        /// The first KiB of the answer's body as text, if it had one. For `called`.
+        answer: Option<&'a str>,
+        /// True if the instant was derived afterwards. Absent if it was recorded.
+        estimated: Option<bool>,
+    }
 }
 
 impl<'a> Message<'a> {
     /// A message with its events. Errors: as for [`RenderedContent::of`].
-    pub(super) fn whole(topic: &'a Topic, found: &'a MessageSnapshot) -> Result<Self, Problem> {
+    pub fn whole(topic: &'a Topic, found: &'a MessageSnapshot) -> Result<Self, Problem> {
         let last_error = found.events.iter().rev().find_map(|event| match event.kind {
             EventKind::Nacked | EventKind::Released => event.reason.as_deref().map(Cow::Borrowed),
             EventKind::Called => event.call.as_ref().and_then(failure_of),
@@ -148,7 +99,7 @@ impl<'a> Message<'a> {
     }
 
     /// A message of a list. Errors: as for [`RenderedContent::of`].
-    pub(super) fn listed(topic: &'a Topic, found: &'a MessageSnapshot) -> Result<Self, Problem> {
+    pub fn listed(topic: &'a Topic, found: &'a MessageSnapshot) -> Result<Self, Problem> {
         let body = found.body.as_ref();
         let content = body.map(|Body { content, .. }| RenderedContent::of(content));
         let pushed = |name: &str| topic.settings.push.as_ref().is_some_and(|p| p.is_secret(name));
@@ -193,11 +144,11 @@ impl<'a> MessageEvent<'a> {
             kind: event.kind,
             attempt: event.attempt,
             reason: event.reason.as_deref(),
-            status: call.and_then(|call| call.status),
+            status: call.and_then(|call| call.status).map(i64::from),
             error: call.and_then(|call| call.error.as_deref()),
             duration_ms: call.map(|call| call.duration_ms),
             answer: call.and_then(|call| call.answer.as_deref()),
-            estimated: event.estimated,
+            estimated: event.estimated.then_some(true),
         }
     }
 }
@@ -209,12 +160,17 @@ fn failure_of(call: &CallReport) -> Option<Cow<'_, str>> {
     call.error.as_deref().map(Cow::Borrowed).or_else(told)
 }
 
-/// A payload as answers show it.
-#[derive(Default)]
-pub(super) struct RenderedContent<'a> {
-    pub payload: Option<&'a RawValue>,
-    pub payload_base64: Option<String>,
-    pub content_type: Option<&'a str>,
+answer! {
+    /// A payload as answers show it.
+    #[derive(Default)]
+    pub struct RenderedContent<'a> {
+        /// The payload, byte for byte: any JSON value, including null. Absent if the payload is bytes.
+        pub payload: Option<&'a RawValue>,
+        /// The payload in standard base64 with padding, if the payload is bytes.
+        pub payload_base64: Option<Base64>,
+        /// Media type of the bytes; only with `payload_base64`.
+        pub content_type: Option<&'a str>,
+    }
 }
 
 impl<'a> RenderedContent<'a> {
@@ -227,11 +183,33 @@ impl<'a> RenderedContent<'a> {
             }
             Content::Bytes { data, .. } => Ok(Self {
                 payload: None,
-                payload_base64: Some(STANDARD.encode(data)),
+                payload_base64: Some(Base64(data.clone())),
                 content_type: Some(content.content_type().unwrap_or(OCTETS)),
             }),
         }
     }
+}
+
+/// The payload that tells of a death.
+#[derive(Serialize)]
+struct DeadLetter<'a> {
+    /// The message as it stands.
+    message: Message<'a>,
+    /// When it died.
+    died_at: Instant,
+}
+
+/// The payload that tells of a message's death, JSON.
+///
+/// Errors: `Internal` where the message cannot be shown.
+pub fn dead_letter(
+    topic: &Topic,
+    found: &MessageSnapshot,
+    died_at: Millis,
+) -> Result<Vec<u8>, Error> {
+    let message = Message::whole(topic, found).map_err(|_| Error::Internal)?;
+    let letter = DeadLetter { message, died_at: Instant(died_at) };
+    serde_json::to_vec(&letter).map_err(|_| Error::Internal)
 }
 
 #[cfg(test)]

@@ -1,15 +1,7 @@
 //! What requests say of a message, declared once for all that take one: publishing alone, in batches, as a bare body,
 //! as a callback, by a schedule, and changing a message.
 
-use super::{
-    backoff::BackoffRequest,
-    fingerprint::fingerprint,
-    input::{
-        Base64, Bounded, DelayMs, DurationMs, Fields, Flat, Headers, Key, MediaType, Payload,
-        Resettable, given, request,
-    },
-    instant::Instant,
-};
+use super::{fingerprint::fingerprint, prelude::*};
 use crate::model::{Backoff, Body, Callback, Content, MAX_ATTEMPTS_LIMIT, OCTETS, is_own_header};
 use crate::store::{
     Due, Idempotency, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate,
@@ -21,7 +13,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency_key";
 const IDEMPOTENCY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Grants that count before a message is dead.
-pub(super) type MaxAttempts = Bounded<1, MAX_ATTEMPTS_LIMIT>;
+pub type MaxAttempts = Bounded<1, MAX_ATTEMPTS_LIMIT>;
 
 request! {
     /// When a message falls due.
@@ -72,7 +64,7 @@ request! {
 }
 
 /// Among ready messages, higher goes first.
-pub(super) type Priority = Bounded<0, 255>;
+pub type Priority = Bounded<0, 255>;
 
 request! {
     /// How long and how often a message is tried.
@@ -98,7 +90,7 @@ request! {
     pub struct ContentFields {
         /// Any JSON value, including null. It is stored and delivered byte for byte. Its size is limited by the topic's
         /// `max_payload_bytes` (default 262144).
-        pub payload: Payload,
+        pub payload: AnyValue,
         /// Bytes in place of `payload`, in standard base64 with padding.
         #[example = "aGVsbG8="]
         pub payload_base64: Option<Base64>,
@@ -114,7 +106,7 @@ request! {
     }
     check(fields) {
         let is_bytes = given(&payload_base64);
-        if is_bytes && matches!(payload, Some(Payload(Some(_)))) {
+        if is_bytes && matches!(payload, Some(AnyValue(Some(_)))) {
             fields.refuse("payload_base64", "cannot be given together with payload");
         }
         if given(&content_type) && !is_bytes {
@@ -124,7 +116,7 @@ request! {
 }
 
 /// What every new message may say. Not a request itself, so that what is wrong with one part hides nothing of the others.
-pub(super) struct MessageFields {
+pub struct MessageFields {
     pub content: Flat<ContentFields>,
     pub key: Flat<KeyFields>,
     pub policy: Flat<PolicyFields>,
@@ -158,7 +150,7 @@ impl ContentFields {
     /// Bytes of this media type.
     pub fn bytes(data: Bytes, media_type: MediaType) -> Self {
         Self {
-            payload: Payload(None),
+            payload: AnyValue(None),
             payload_base64: Some(Base64(data)),
             content_type: Some(media_type),
             headers: None,
@@ -178,7 +170,7 @@ impl ContentFields {
 }
 
 /// The message that a request says, with its idempotency key, which stands for all else.
-pub(super) fn new_message(
+pub fn new_message(
     message: MessageFields,
     publish: Option<PublishFields>,
     callback: Option<Callback>,
@@ -206,14 +198,14 @@ pub(super) fn new_message(
 }
 
 /// For a message that must have a content.
-pub(super) fn require_content(fields: &mut Fields<'_>, content: &ContentFields) {
+pub fn require_content(fields: &mut Fields<'_>, content: &ContentFields) {
     if !content.has_content() {
         fields.refuse("payload", "is required, or payload_base64 in its place");
     }
 }
 
 /// Refuses, among the headers of what is called, those that are not the user's to set. They stand at `place`.
-pub(super) fn refuse_own_headers(fields: &mut Fields<'_>, headers: Option<&Headers>, place: &str) {
+pub fn refuse_own_headers(fields: &mut Fields<'_>, headers: Option<&Headers>, place: &str) {
     for name in headers.iter().flat_map(|headers| headers.0.keys()) {
         if is_own_header(name) {
             fields.refuse(&format!("{place}headers.{name}"), "is set by dueq itself on every call");
@@ -222,7 +214,7 @@ pub(super) fn refuse_own_headers(fields: &mut Fields<'_>, headers: Option<&Heade
 }
 
 /// Takes the `Idempotency-Key` header for the field that means the same.
-pub(super) fn take_idempotency_header<'a>(fields: &mut Fields<'a>, headers: &'a HeaderMap) {
+pub fn take_idempotency_header<'a>(fields: &mut Fields<'a>, headers: &'a HeaderMap) {
     let mut values = headers.get_all(IDEMPOTENCY_HEADER).iter();
     let Some(value) = values.next() else { return };
     match std::str::from_utf8(value.as_bytes()) {
@@ -235,7 +227,7 @@ pub(super) fn take_idempotency_header<'a>(fields: &mut Fields<'a>, headers: &'a 
 }
 
 /// For a batch, whose messages have keys of their own.
-pub(super) fn refuse_idempotency_header(fields: &mut Fields<'_>, headers: &HeaderMap) {
+pub fn refuse_idempotency_header(fields: &mut Fields<'_>, headers: &HeaderMap) {
     if headers.contains_key(IDEMPOTENCY_HEADER) {
         let reason = "the header Idempotency-Key cannot be given with a batch, but each message can have its own key";
         fields.refuse(IDEMPOTENCY_KEY, reason);

@@ -1,40 +1,33 @@
 //! HTTP: what the contract says, and nothing of the queue itself. Every route is listed once, here.
 
 pub mod access;
+mod answer;
 mod backoff;
-mod batch;
 mod budget;
-mod by_key;
-mod callback_fields;
 mod callbacks;
 mod connections;
 mod cursor;
-mod dead_letter;
 mod departure;
+mod describe;
 mod extract;
 mod fingerprint;
 #[cfg(test)]
 mod fuzz;
-mod grants_body;
 mod guard;
 mod guide;
 mod hold;
-mod hold_batch;
-mod if_match;
 mod input;
-mod instant;
 mod lease;
-mod lease_topics;
-mod list_messages;
 mod message;
 mod message_fields;
 mod messages;
 pub mod openapi;
+mod path;
+mod prelude;
 mod problem;
 mod publish;
 mod push_settings;
 mod schedule_fields;
-mod schedule_view;
 mod schedules;
 pub mod server;
 mod service;
@@ -43,11 +36,10 @@ mod topic_actions;
 mod topic_config;
 mod topic_settings;
 mod topics;
-mod update;
 
 use crate::{longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::Store};
 pub use connections::most as most_connections;
-pub use dead_letter::dead_letter;
+pub use message::dead_letter;
 
 use access::Access;
 use axum::{
@@ -110,25 +102,25 @@ impl Deref for AppState {
 
 fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
     let routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
-        .routes(routes!(publish::publish_message, list_messages::list_messages))
+        .routes(routes!(publish::publish_message, messages::list_messages))
         .routes(routes!(publish::publish_raw))
-        .routes(routes!(batch::publish_batch))
+        .routes(routes!(publish::publish_batch))
         .routes(routes!(callbacks::schedule_callback))
-        .routes(routes!(messages::get_message, update::update_message, messages::delete_message))
+        .routes(routes!(messages::get_message, messages::update_message, messages::delete_message))
         .routes(routes!(messages::redrive_message))
         .routes(routes!(
-            by_key::get_message_by_key,
-            by_key::update_message_by_key,
-            by_key::delete_message_by_key
+            messages::get_message_by_key,
+            messages::update_message_by_key,
+            messages::delete_message_by_key
         ))
         .routes(routes!(lease::lease_messages))
-        .routes(routes!(lease_topics::lease_from_topics))
+        .routes(routes!(lease::lease_from_topics))
         .routes(routes!(hold::ack_message))
         .routes(routes!(hold::nack_message))
         .routes(routes!(hold::extend_lease))
-        .routes(routes!(hold_batch::ack_batch))
-        .routes(routes!(hold_batch::nack_batch))
-        .routes(routes!(hold_batch::extend_batch))
+        .routes(routes!(hold::ack_batch))
+        .routes(routes!(hold::nack_batch))
+        .routes(routes!(hold::extend_batch))
         .routes(routes!(topics::list_topics))
         .routes(routes!(
             topics::get_topic,

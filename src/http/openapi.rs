@@ -1,68 +1,54 @@
 //! The OpenAPI document: made from the routes, served at `/openapi.json`, committed as `openapi/openapi.json`; and the
 //! same for tools that know OpenAPI 3.0 only.
 
-mod completed;
 mod v3_0;
 
-pub(super) use completed::complete;
+use super::{
+    describe::{formatted, in_one_line},
+    input::ListedState,
+    problem::{Code, ProblemBody, Scope},
+};
+use utoipa::{
+    OpenApi, PartialSchema, ToSchema,
+    openapi::{
+        self, ContentBuilder, KnownFormat, Object, ObjectBuilder, Ref, RefOr, Required,
+        ResponseBuilder, Schema, Type,
+        path::Operation,
+        schema::{AdditionalProperties, SchemaType},
+        security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
+};
 
-use super::{list_messages::ListedState, problem::ProblemBody};
-use utoipa::{OpenApi, PartialSchema, ToSchema, openapi};
+/// Schemas that no type of the program has.
+macro_rules! schemas {
+    ($($(#[doc = $about:expr])* $Name:ident: $schema:expr;)*) => {$(
+        $(#[doc = $about])*
+        pub struct $Name;
 
-/// Any JSON value, null included.
-pub struct AnyJson;
+        impl PartialSchema for $Name {
+            fn schema() -> RefOr<Schema> {
+                $schema.into()
+            }
+        }
 
-impl PartialSchema for AnyJson {
-    fn schema() -> openapi::RefOr<openapi::Schema> {
-        openapi::schema::ObjectBuilder::new()
-            .schema_type(openapi::schema::SchemaType::AnyValue)
-            .description(Some("Any JSON value"))
-            .into()
-    }
+        impl ToSchema for $Name {
+            fn name() -> std::borrow::Cow<'static, str> {
+                stringify!($Name).into()
+            }
+        }
+    )*};
 }
 
-impl ToSchema for AnyJson {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "AnyJson".into()
-    }
-}
-
-/// A body of bytes.
-pub struct Octets;
-
-impl PartialSchema for Octets {
-    fn schema() -> openapi::RefOr<openapi::Schema> {
-        openapi::schema::ObjectBuilder::new()
-            .schema_type(openapi::schema::Type::String)
-            .format(Some(openapi::SchemaFormat::KnownFormat(openapi::KnownFormat::Binary)))
-            .description(Some("Bytes of any media type"))
-            .into()
-    }
-}
-
-impl ToSchema for Octets {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "Octets".into()
-    }
-}
-
-/// The document itself.
-pub struct OpenapiDocument;
-
-impl PartialSchema for OpenapiDocument {
-    fn schema() -> openapi::RefOr<openapi::Schema> {
-        openapi::schema::ObjectBuilder::new()
-            .schema_type(openapi::schema::Type::Object)
-            .additional_properties(Some(openapi::schema::AdditionalProperties::FreeForm(true)))
-            .description(Some("An OpenAPI document as a JSON object"))
-            .into()
-    }
-}
-
-impl ToSchema for OpenapiDocument {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "OpenapiDocument".into()
-    }
+schemas! {
+    /// Any JSON value, null included.
+    AnyJson: ObjectBuilder::new().schema_type(SchemaType::AnyValue).description(Some("Any JSON value"));
+    /// A body of bytes.
+    Octets: formatted(KnownFormat::Binary).description(Some("Bytes of any media type"));
+    /// The document itself.
+    OpenapiDocument: ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .additional_properties(Some(AdditionalProperties::FreeForm(true)))
+        .description(Some("An OpenAPI document as a JSON object"));
 }
 
 /// What the routes are added to.
@@ -118,4 +104,121 @@ pub(super) fn to_text(
     };
     text.push('\n');
     Ok(text)
+}
+
+/// Completes the document that was made of the routes by what their attributes cannot say: bodies that may be left out,
+/// what a key is, what each code of an operation means. And by what they say in a form that generators of clients make
+/// little of.
+pub(super) fn complete(document: &mut openapi::OpenApi) {
+    for path in ["/topics/{topic}/lease", "/topics/{topic}/redrive"] {
+        let operation = document.paths.paths.get_mut(path).and_then(|path| path.post.as_mut());
+        let body = operation.and_then(|operation| operation.request_body.as_mut());
+        if let Some(RefOr::T(body)) = body {
+            body.required = Some(Required::False);
+        }
+    }
+    for item in document.paths.paths.values_mut() {
+        for (operation, has_body) in [
+            (&mut item.get, false),
+            (&mut item.post, true),
+            (&mut item.put, true),
+            (&mut item.patch, true),
+            (&mut item.delete, false),
+        ] {
+            operation.iter_mut().for_each(|operation| describe(operation, has_body));
+        }
+    }
+    let components = document.components.get_or_insert_default();
+    for (name, schema) in &mut components.schemas {
+        if let RefOr::T(Schema::Object(object)) = schema {
+            if name == "Problem" {
+                name_codes(object);
+            }
+            unwrap_lines(&mut object.description);
+            for property in object.properties.values_mut() {
+                if let RefOr::T(Schema::Object(object)) = property {
+                    unwrap_lines(&mut object.description);
+                }
+            }
+        }
+    }
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "One of the server's API keys. A server on loopback may have none and need none",
+        ))
+        .build();
+    components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+}
+
+/// Names the operation as its function is called, in camelCase. Joins its codes to one response for each status, and names
+/// them in its description, which is all that most generators keep of them.
+fn describe(operation: &mut Operation, has_body: bool) {
+    operation.operation_id = operation.operation_id.as_deref().map(in_camel_case);
+    let responses = &mut operation.responses.responses;
+    let is_answered = |code: &&Code| match code.scope() {
+        Scope::Any => true,
+        Scope::Body => has_body,
+        Scope::Own => responses.remove(&code.key()).is_some(),
+    };
+    let codes: Vec<Code> = Code::ALL.iter().filter(is_answered).copied().collect();
+    let mut refusals = Vec::new();
+    for of_status in codes.chunk_by(|a, b| a.status() == b.status()) {
+        let status = of_status[0].status().as_str().to_owned();
+        let own: Vec<_> =
+            of_status.iter().copied().filter(|code| code.scope() == Scope::Own).collect();
+        if !own.is_empty() {
+            refusals.push(format!("{status} {}", words(&own)));
+        }
+        let alike = of_status.chunk_by(|a, b| a.meaning() == b.meaning());
+        let meanings = alike.map(|codes| format!("{}: {}", words(codes), codes[0].meaning()));
+        let description = meanings.collect::<Vec<_>>().join("; ");
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let response = ResponseBuilder::new()
+            .description(description)
+            .content("application/problem+json", content);
+        responses.insert(status, response.build().into());
+    }
+    unwrap_lines(&mut operation.description);
+    if !refusals.is_empty() {
+        let description = operation.description.get_or_insert_default();
+        let end = if description.is_empty() { "" } else { "\n\n" };
+        *description += &format!("{end}Refused by `code`: {}.", refusals.join("; "));
+    }
+    for parameter in operation.parameters.iter_mut().flatten() {
+        if let RefOr::T(parameter) = parameter {
+            unwrap_lines(&mut parameter.description);
+        }
+    }
+}
+
+/// `publish_message` as `publishMessage`.
+fn in_camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |all, word| {
+        let (initial, rest) = word.split_at(1);
+        all + &initial.to_uppercase() + rest
+    })
+}
+
+/// The codes as a text has them.
+fn words(codes: &[Code]) -> String {
+    codes.iter().map(|code| format!("`{}`", code.word())).collect::<Vec<_>>().join(", ")
+}
+
+/// Lists the known codes where a program looks for them.
+fn name_codes(problem: &mut Object) {
+    let Some(RefOr::T(Schema::Object(code))) = problem.properties.get_mut("code") else { return };
+    let description = code.description.get_or_insert_default();
+    *description += " Known ones:";
+    let by_status = Code::ALL.chunk_by(|a, b| a.status() == b.status());
+    let known = by_status.map(|codes| format!(" {} {}", codes[0].status().as_str(), words(codes)));
+    *description += &(known.collect::<Vec<_>>().join(";") + ".");
+}
+
+fn unwrap_lines(text: &mut Option<String>) {
+    if let Some(text) = text {
+        *text = in_one_line(text.lines());
+    }
 }

@@ -1,28 +1,10 @@
-//! publishMessage and publishRaw.
+//! publishMessage, publishRaw, publishBatch.
 
-use super::{
-    AppState,
-    callback_fields::CallbackRequest,
-    extract::{NoQuery, Payload, PublicTopic, decoded},
-    input::{Fields, Flat, Key, MediaType, given, request},
-    instant::Instant,
-    message_fields::{
-        ContentFields, DueFields, KeyFields, LifeFields, MessageFields, PolicyFields, Priority,
-        PublishFields, new_message, refuse_own_headers, require_content, take_idempotency_header,
-    },
-    problem::{BodyProblems, Code, CommonProblems, Problem, PublishProblems, RedisProblems},
-};
+use super::{callbacks::CallbackRequest, prelude::*};
 use crate::model::{Callback, MessageId, OCTETS, State as MessageState, TopicName};
 use crate::store::{NewMessage, Published};
-use axum::{
-    extract::{RawQuery, State},
-    http::{StatusCode, header},
-    response::{IntoResponse, Response},
-};
+use axum::{extract::RawQuery, http::header};
 use bytes::Bytes;
-use serde::Serialize;
-use serde_json::json;
-use utoipa::ToSchema;
 
 request! {
     /// A message to publish. Exactly one of `payload` and `payload_base64`; at most one of `delay_ms` and `deliver_at`.
@@ -47,7 +29,7 @@ request! {
 }
 
 impl PublishRequest {
-    pub(super) fn into_message(self) -> NewMessage {
+    pub fn into_message(self) -> NewMessage {
         let callback = self.callback.map(Callback::from);
         let message = MessageFields { content: self.content, key: self.key, policy: self.policy };
         new_message(message, Some(self.publish.0), callback)
@@ -69,7 +51,7 @@ request! {
 }
 
 impl PublishRawParams {
-    pub(super) fn into_message(self, payload: Bytes, media_type: MediaType) -> NewMessage {
+    pub fn into_message(self, payload: Bytes, media_type: MediaType) -> NewMessage {
         let content = Flat(ContentFields::bytes(payload, media_type));
         let policy = Flat(PolicyFields { priority: self.priority, life: self.life });
         let message = MessageFields { content, key: self.key, policy };
@@ -78,31 +60,28 @@ impl PublishRawParams {
     }
 }
 
-/// A published message, or the existing one that answers for it.
-#[derive(Serialize, ToSchema)]
-pub struct PublishedMessage<'a> {
-    /// Its id.
-    #[schema(value_type = String, format = Uuid)]
-    id: MessageId,
-    /// Its topic.
-    #[schema(value_type = String, example = "orders")]
-    topic: &'a TopicName,
-    /// `delayed` or `ready`; for a duplicate, its current state.
-    state: MessageState,
-    /// When it is due, RFC 3339 in UTC with ms. Absent while leased.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, format = DateTime, nullable = false, required = false)]
-    due_at: Option<Instant>,
-    /// When it was published, RFC 3339 in UTC with ms.
-    #[schema(value_type = String, format = DateTime)]
-    published_at: Instant,
-    /// True if an existing message answers for this publish and nothing was stored.
-    duplicate: bool,
+answer! {
+    /// A published message, or the existing one that answers for it.
+    pub struct PublishedMessage<'a> {
+        /// Its id.
+        id: MessageId,
+        /// Its topic.
+        #[example = "orders"]
+        topic: &'a TopicName,
+        /// `delayed` or `ready`; for a duplicate, its current state.
+        state: MessageState,
+        /// When it is due, RFC 3339 in UTC with ms. Absent while leased.
+        due_at: Option<Instant>,
+        /// When it was published, RFC 3339 in UTC with ms.
+        published_at: Instant,
+        /// True if an existing message answers for this publish and nothing was stored.
+        duplicate: bool,
+    }
 }
 
 impl<'a> PublishedMessage<'a> {
     /// What the store says, as the client sees it.
-    pub(super) fn of(topic: &'a TopicName, published: &Published) -> Self {
+    pub fn of(topic: &'a TopicName, published: &Published) -> Self {
         let Published { id, state, due_at, duplicate } = *published;
         let (due_at, published_at) = (due_at.map(Instant), Instant(id.published()));
         Self { id, topic, state, due_at, published_at, duplicate }
@@ -114,15 +93,14 @@ impl<'a> PublishedMessage<'a> {
 /// Stores the message in the topic. A topic is created by its first message. The message can be leased when it is due.
 /// With `idempotency_key` the publish is safe to repeat.
 #[utoipa::path(
-    post, path = "/topics/{topic}/messages", operation_id = "publishMessage", tag = "messages",
-    params(super::extract::TopicPath, super::extract::IdempotencyKey),
+    post, path = "/topics/{topic}/messages", tag = "messages", params(TopicPath, IdempotencyKey),
     request_body(content = PublishRequest, description = "The message"),
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
             headers(("Location" = String, description = "Path of the message"))),
         (status = 200, description = "An existing message answers for the request", body = PublishedMessage,
             headers(("Location" = String, description = "Path of the message"))),
-        CommonProblems, BodyProblems, PublishProblems, RedisProblems,
+        PublishProblems, RedisProblems,
     ),
 )]
 pub async fn publish_message(
@@ -143,8 +121,7 @@ pub async fn publish_message(
 /// The request's body is the payload, whatever its media type. It is leased as `payload_base64` with its
 /// `content_type`. Useful for curl, and for webhooks that cannot send an envelope.
 #[utoipa::path(
-    post, path = "/topics/{topic}/messages/raw", operation_id = "publishRaw", tag = "messages",
-    params(super::extract::TopicPath, PublishRawParams),
+    post, path = "/topics/{topic}/messages/raw", tag = "messages", params(TopicPath, PublishRawParams),
     request_body(content = super::openapi::Octets, content_type = "application/octet-stream",
         description = "The payload, of any media type"),
     responses(
@@ -152,7 +129,7 @@ pub async fn publish_message(
             headers(("Location" = String, description = "Path of the message"))),
         (status = 200, description = "An existing message answers for the request", body = PublishedMessage,
             headers(("Location" = String, description = "Path of the message"))),
-        CommonProblems, BodyProblems, PublishProblems, RedisProblems,
+        PublishProblems, RedisProblems,
     ),
 )]
 pub async fn publish_raw(
@@ -177,7 +154,7 @@ pub async fn publish_raw(
 }
 
 /// Publishes a message, and answers with what became of it.
-pub(super) async fn publish(
+pub async fn publish(
     state: &AppState,
     topic: TopicName,
     message: NewMessage,
@@ -185,6 +162,69 @@ pub(super) async fn publish(
     let published = state.store.publish(&topic, message).await?;
     let status = if published.duplicate { StatusCode::OK } else { StatusCode::CREATED };
     let location = [(header::LOCATION, format!("/messages/{}", published.id))];
-    let answer = super::json(&PublishedMessage::of(&topic, &published));
+    let answer = json(&PublishedMessage::of(&topic, &published));
     Ok((status, location, answer).into_response())
+}
+
+request! {
+    /// Messages to publish.
+    #[example = json!({"messages": [{"payload": 1}, {"payload": {"a": 2}, "delay_ms": 60_000}]})]
+    pub struct PublishBatchRequest {
+        /// The messages, 1 to 1000.
+        pub messages: Batch<PublishRequest>,
+    }
+}
+
+answer! {
+    /// The result of a batch.
+    pub struct PublishBatchResponse<'a> {
+        /// One entry for each message of the request, in order.
+        results: Vec<PublishResult<'a>>,
+    }
+}
+
+answer! {
+    /// The result of one publish.
+    pub struct PublishResult<'a> {
+        /// `ok`, or the `code` that a single publish would get: `duplicate_key`, `message_leased`,
+        /// `idempotency_key_reused`, `topic_full`, `redis_unavailable`, `outcome_unknown`.
+        #[example = "ok"]
+        status: &'static str,
+        /// The message, or the existing one that answers for it. Only for `ok`.
+        message: Option<PublishedMessage<'a>>,
+    }
+}
+
+/// Publish messages.
+///
+/// Stores up to 1000 messages. Invalid input refuses all of them and names the field, such as `messages[17].delay_ms`.
+/// Outcomes that depend on the queue are answered for each message.
+#[utoipa::path(
+    post, path = "/topics/{topic}/messages/batch", tag = "messages", params(TopicPath),
+    request_body(content = PublishBatchRequest, description = "The messages"),
+    responses(
+        (status = 200, description = "The result for each", body = PublishBatchResponse),
+        PublishBatchProblems, RedisProblems,
+    ),
+)]
+pub async fn publish_batch(
+    State(state): State<AppState>,
+    PublicTopic(topic): PublicTopic,
+    _: NoQuery,
+    payload: Payload,
+) -> Result<Response, Problem> {
+    let mut fields = payload.json()?;
+    refuse_idempotency_header(&mut fields, &payload.headers);
+    let PublishBatchRequest { messages } = fields.read()?;
+    let messages: Vec<_> = messages.0.into_iter().map(PublishRequest::into_message).collect();
+    for (i, message) in messages.iter().enumerate() {
+        state.check_new_callback(&message.body, || format!("messages[{i}].callback"))?;
+    }
+    let outcomes = state.store.publish_batch(&topic, messages).await?;
+    let result = |outcome| PublishResult {
+        status: outcome_of(outcome),
+        message: outcome.as_ref().ok().map(|published| PublishedMessage::of(&topic, published)),
+    };
+    let results = outcomes.iter().map(result).collect();
+    Ok(json(&PublishBatchResponse { results }))
 }

@@ -2,21 +2,14 @@
 //! headers hold, are never shown: `***` stands for each, and put back keeps what is stored.
 
 use super::{
-    callback_fields::{SecretHeaders, names_of},
-    input::{Bounded, CallTimeoutMs, Decimal, Headers, List, request},
-    message_fields::refuse_own_headers,
+    callbacks::{SecretHeaders, names_of},
+    prelude::*,
 };
-use crate::{
-    error::Error,
-    model::{
-        CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Push, SigningSecret,
-        masked, names_header, unmasked,
-    },
+use crate::model::{
+    CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Push, SigningSecret,
+    masked, names_header, unmasked,
 };
-use serde::Serialize;
-use serde_json::json;
 use std::collections::BTreeMap;
-use utoipa::ToSchema;
 
 request! {
     /// How dueq sends a topic's messages. Absent fields take their defaults, except `secrets`, which stay as they are.
@@ -53,37 +46,29 @@ request! {
     }
 }
 
-/// How dueq sends a topic's messages.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Push)]
-pub struct PushView<'a> {
-    /// Where messages go that have no `callback`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    url: Option<&'a str>,
-    /// The HTTP method.
-    method: CallMethod,
-    /// Headers of every call. The values of secret headers read `***`.
-    headers: BTreeMap<String, String>,
-    /// How long a call may take, ms.
-    timeout_ms: i64,
-    /// Calls that an instance makes at once, at most.
-    #[schema(value_type = i64)]
-    max_in_flight: u32,
-    /// Calls to one host that an instance makes at once, at most.
-    #[schema(value_type = i64)]
-    max_in_flight_per_host: u32,
-    /// Calls per second of all instances together. Absent: unlimited.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    rate_per_s: Option<f64>,
-    /// `***` for each signing secret.
-    #[schema(value_type = Vec<String>)]
-    secrets: Vec<&'static str>,
-    /// Further headers that read `***`, besides `authorization` and `cookie`. Absent: no others.
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    #[schema(value_type = Vec<String>, required = false)]
-    secret_headers: &'a [String],
+answer! {
+    /// How dueq sends a topic's messages.
+    #[name = "Push"]
+    pub struct PushView<'a> {
+        /// Where messages go that have no `callback`.
+        url: Option<&'a str>,
+        /// The HTTP method.
+        method: CallMethod,
+        /// Headers of every call. The values of secret headers read `***`.
+        headers: BTreeMap<String, String>,
+        /// How long a call may take, ms.
+        timeout_ms: i64,
+        /// Calls that an instance makes at once, at most.
+        max_in_flight: i64,
+        /// Calls to one host that an instance makes at once, at most.
+        max_in_flight_per_host: i64,
+        /// Calls per second of all instances together. Absent: unlimited.
+        rate_per_s: Option<f64>,
+        /// `***` for each signing secret.
+        secrets: Vec<&'static str>,
+        /// Further headers that read `***`, besides `authorization` and `cookie`. Absent: no others.
+        secret_headers: Option<&'a Vec<String>>,
+    }
 }
 
 impl<'a> From<&'a Push> for PushView<'a> {
@@ -93,11 +78,11 @@ impl<'a> From<&'a Push> for PushView<'a> {
             method: push.method,
             headers: masked(&push.headers, |name| push.is_secret(name)),
             timeout_ms: push.timeout_ms,
-            max_in_flight: push.max_in_flight,
-            max_in_flight_per_host: push.max_in_flight_per_host,
+            max_in_flight: push.max_in_flight.into(),
+            max_in_flight_per_host: push.max_in_flight_per_host.into(),
             rate_per_s: push.rate_per_s,
             secrets: vec![MASK; push.secrets.len()],
-            secret_headers: &push.secret_headers,
+            secret_headers: Some(&push.secret_headers).filter(|names| !names.is_empty()),
         }
     }
 }

@@ -1,16 +1,7 @@
 //! What a body says of a schedule.
 
-use super::{
-    AppState,
-    callback_fields::CallbackRequest,
-    input::{Bounded, Fields, Flat, Text, given, request},
-    message_fields::{
-        ContentFields, KeyFields, MessageFields, PolicyFields, new_message, refuse_own_headers,
-    },
-    problem::{FieldError, Problem},
-};
+use super::{callbacks::CallbackRequest, prelude::*};
 use crate::{
-    error::Error,
     model::{
         Body, Callback, CatchUp, Content, CronTiming, DEFAULT_PAYLOAD_BYTES, InvalidCron,
         MAX_CRON_CHARS, MAX_DELAY_MS, MAX_PAYLOAD_BYTES, MIN_EVERY_MS, Millis, Push, Timing,
@@ -19,7 +10,6 @@ use crate::{
     store::{Due, MessageOptions, NewMessage, Schedule, ScheduleSpec},
 };
 use chrono_tz::Tz;
-use serde_json::json;
 use std::collections::BTreeMap;
 
 /// A cron expression, as it was given.

@@ -1,38 +1,140 @@
-//! putSchedule, getSchedule, deleteSchedule, listSchedules, pauseSchedule, resumeSchedule, triggerSchedule.
+//! Schedules as answers show them, and their routes: putSchedule, getSchedule, deleteSchedule, listSchedules,
+//! pauseSchedule, resumeSchedule, triggerSchedule. What `authorization` and `cookie` headers hold is never read back.
 
 use super::{
-    AppState,
-    cursor::{Cursor, SchedulesCursor, open_cursor},
-    extract::{JsonBody, NoQuery, Nothing, OptionalJsonBody, Query, SchedulePath},
-    input::{PageSize, request},
-    problem::{
-        BodyProblems, CommonProblems, Problem, RedisProblems, ScheduleConfigProblems,
-        ScheduleProblems, TriggerProblems,
-    },
+    callbacks::CallbackView,
+    cursor::SchedulesCursor,
+    message::RenderedContent,
+    prelude::*,
     schedule_fields::{PutScheduleRequest, check_spec, with_kept_secrets},
-    schedule_view::Schedule,
 };
 use crate::{
-    error::Error,
-    model::{DEFAULT_PAGE, ScheduleName},
+    model::{
+        Backoff, CatchUp, DEFAULT_PAGE, MessageId, ScheduleName, Timing, TopicName, is_credential,
+        masked,
+    },
+    store::{self, KeyUntil, NewMessage, OnDuplicate},
 };
-use axum::{
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
-use serde::Serialize;
-use utoipa::ToSchema;
+use std::collections::BTreeMap;
 
-/// A page of schedules.
-#[derive(Serialize, ToSchema)]
-pub struct ScheduleList<'a> {
-    /// The schedules, by name.
-    items: Vec<Schedule<'a>>,
-    /// Cursor for the next page. Absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    next_cursor: Option<String>,
+answer! {
+    /// A schedule.
+    pub struct Schedule<'a> {
+        /// Its name.
+        #[example = "daily-report"]
+        name: &'a ScheduleName,
+        /// The cron expression.
+        cron: Option<&'a str>,
+        /// The time zone of `cron`.
+        timezone: Option<&'a str>,
+        /// Time between ticks, ms, if it has no `cron`.
+        every_ms: Option<i64>,
+        /// Where its messages go.
+        topic: Option<&'a TopicName>,
+        /// Where dueq sends its messages, if it has no `topic`.
+        callback: Option<CallbackView<'a>>,
+        /// What each tick publishes.
+        message: ScheduledMessage<'a>,
+        /// What happens to ticks that were missed.
+        catch_up: CatchUp,
+        /// True while the schedule is paused: it does not tick.
+        paused: bool,
+        /// Its next tick, RFC 3339 in UTC with ms, like all instants. Absent while paused, or if there are no more.
+        next_at: Option<Instant>,
+        /// The last tick, or when it was last triggered.
+        last_at: Option<Instant>,
+        /// The message published last.
+        last_message_id: Option<MessageId>,
+        /// Why the last tick published nothing. Absent if it did.
+        last_error: Option<&'a str>,
+        /// When it was created.
+        created_at: Instant,
+    }
+}
+
+answer! {
+    /// A message that a schedule publishes.
+    pub struct ScheduledMessage<'a> {
+        #[serde(flatten)]
+        content: Flat<RenderedContent<'a>>,
+        /// Its headers. The values of `authorization`, `cookie` and other secret headers read `***`.
+        headers: BTreeMap<String, String>,
+        /// Where dueq sends the message, in a pushed topic. Absent: to the topic's `push.url`.
+        callback: Option<CallbackView<'a>>,
+        /// Its own name in its topic.
+        key: Option<&'a str>,
+        /// What to do if a live message has the key.
+        on_duplicate: Option<OnDuplicate>,
+        /// How long the message holds its key.
+        key_until: Option<KeyUntil>,
+        /// 0 to 255. Among ready messages, higher goes first.
+        priority: u8,
+        /// Its own limit of attempts. Absent: the topic's.
+        max_attempts: Option<u16>,
+        /// Its own backoff. Absent: the topic's.
+        backoff: Option<&'a Backoff>,
+        /// Its own time to live, ms. Absent: the topic's.
+        ttl_ms: Option<i64>,
+    }
+}
+
+impl<'a> Schedule<'a> {
+    /// What the store says, as the client sees it. Errors: as for [`RenderedContent::of`].
+    pub fn of(schedule: &'a store::Schedule) -> Result<Self, Problem> {
+        let spec = &schedule.spec;
+        let mut message = ScheduledMessage::of(&spec.message)?;
+        let called = spec.topic.is_callbacks();
+        let (cron, timezone, every_ms) = match &spec.timing {
+            Timing::Cron(cron) => (Some(cron.expr()), Some(cron.timezone()), None),
+            Timing::Every { every_ms, .. } => (None, None, Some(*every_ms)),
+        };
+        Ok(Self {
+            name: &schedule.name,
+            cron,
+            timezone,
+            every_ms,
+            topic: (!called).then_some(&spec.topic),
+            callback: message.callback.take_if(|_| called),
+            message,
+            catch_up: spec.catch_up,
+            paused: schedule.paused,
+            next_at: schedule.next_at.map(Instant),
+            last_at: schedule.last_at.map(Instant),
+            last_message_id: schedule.last_message_id,
+            last_error: schedule.last_error.as_deref(),
+            created_at: Instant(schedule.created_at),
+        })
+    }
+}
+
+impl<'a> ScheduledMessage<'a> {
+    fn of(message: &'a NewMessage) -> Result<Self, Problem> {
+        let NewMessage { body, options, .. } = message;
+        let content = RenderedContent::of(&body.content)?;
+        let key = options.key.as_ref();
+        Ok(Self {
+            content: Flat(content),
+            headers: masked(&body.headers, |name| is_credential(name) || body.is_secret(name)),
+            callback: body.callback.as_ref().map(CallbackView::from),
+            key: key.map(|key| key.name.as_str()),
+            on_duplicate: key.map(|key| key.on_duplicate),
+            key_until: key.map(|key| key.until),
+            priority: options.priority,
+            max_attempts: options.max_attempts,
+            backoff: options.backoff.as_ref(),
+            ttl_ms: options.ttl_ms,
+        })
+    }
+}
+
+answer! {
+    /// A page of schedules.
+    pub struct ScheduleList<'a> {
+        /// The schedules, by name.
+        items: Vec<Schedule<'a>>,
+        /// Cursor for the next page. Absent on the last page.
+        next_cursor: Option<String>,
+    }
 }
 
 request! {
@@ -52,7 +154,7 @@ async fn answer_with_schedule(
     told: impl FnOnce(Error) -> Error,
 ) -> Result<Response, Problem> {
     let schedule = state.store.get_schedule(name).await.map_err(told)?;
-    Ok(super::json(&Schedule::of(&schedule)?).into_response())
+    Ok(json(&Schedule::of(&schedule)?))
 }
 
 /// Create or replace a schedule.
@@ -60,19 +162,17 @@ async fn answer_with_schedule(
 /// Every tick publishes one message, however many instances run. A PUT with the same times does not move the ticks, and
 /// a paused schedule stays paused.
 #[utoipa::path(
-    put, path = "/schedules/{name}", operation_id = "putSchedule", tag = "schedules",
-    params(super::extract::SchedulePath),
+    put, path = "/schedules/{name}", tag = "schedules", params(SchedulePath),
     request_body(content = PutScheduleRequest, description = "The schedule"),
     responses(
         (status = 200, description = "The schedule is replaced", body = Schedule),
         (status = 201, description = "The schedule is created", body = Schedule),
-        CommonProblems, BodyProblems, ScheduleConfigProblems, RedisProblems,
+        ScheduleConfigProblems, RedisProblems,
     ),
 )]
 pub async fn put_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
-    _: NoQuery,
     JsonBody(request, _): JsonBody<PutScheduleRequest>,
 ) -> Result<Response, Problem> {
     let spec = request.into_spec(state.store.now())?;
@@ -91,12 +191,8 @@ pub async fn put_schedule(
 ///
 /// Returns what it publishes and when, and how its last tick went.
 #[utoipa::path(
-    get, path = "/schedules/{name}", operation_id = "getSchedule", tag = "schedules",
-    params(super::extract::SchedulePath),
-    responses(
-        (status = 200, description = "The schedule", body = Schedule),
-        ScheduleProblems, CommonProblems, RedisProblems,
-    ),
+    get, path = "/schedules/{name}", tag = "schedules", params(SchedulePath),
+    responses((status = 200, description = "The schedule", body = Schedule), ScheduleProblems, RedisProblems),
 )]
 pub async fn get_schedule(
     State(state): State<AppState>,
@@ -110,12 +206,8 @@ pub async fn get_schedule(
 ///
 /// Messages that it has published stay.
 #[utoipa::path(
-    delete, path = "/schedules/{name}", operation_id = "deleteSchedule", tag = "schedules",
-    params(super::extract::SchedulePath),
-    responses(
-        (status = 204, description = "The schedule is deleted"),
-        ScheduleProblems, CommonProblems, RedisProblems,
-    ),
+    delete, path = "/schedules/{name}", tag = "schedules", params(SchedulePath),
+    responses((status = 204, description = "The schedule is deleted"), ScheduleProblems, RedisProblems),
 )]
 pub async fn delete_schedule(
     State(state): State<AppState>,
@@ -130,12 +222,8 @@ pub async fn delete_schedule(
 ///
 /// In order of their names. Pass `next_cursor` to get the next page.
 #[utoipa::path(
-    get, path = "/schedules", operation_id = "listSchedules", tag = "schedules",
-    params(ListSchedulesParams),
-    responses(
-        (status = 200, description = "A page of schedules, by name", body = ScheduleList),
-        CommonProblems, RedisProblems,
-    ),
+    get, path = "/schedules", tag = "schedules", params(ListSchedulesParams),
+    responses((status = 200, description = "A page of schedules, by name", body = ScheduleList), RedisProblems),
 )]
 pub async fn list_schedules(
     State(state): State<AppState>,
@@ -146,24 +234,19 @@ pub async fn list_schedules(
     let last = page.next_after.as_ref();
     let next_cursor = last.map(|last| SchedulesCursor.seal(last));
     let items = page.items.iter().map(Schedule::of).collect::<Result<_, _>>()?;
-    Ok(super::json(&ScheduleList { items, next_cursor }).into_response())
+    Ok(json(&ScheduleList { items, next_cursor }))
 }
 
 /// Pause a schedule.
 ///
 /// The schedule stops ticking. Ticks that it misses meanwhile are not made up for.
 #[utoipa::path(
-    post, path = "/schedules/{name}/pause", operation_id = "pauseSchedule", tag = "schedules",
-    params(super::extract::SchedulePath),
-    responses(
-        (status = 200, description = "The schedule", body = Schedule),
-        ScheduleProblems, CommonProblems, BodyProblems, RedisProblems,
-    ),
+    post, path = "/schedules/{name}/pause", tag = "schedules", params(SchedulePath),
+    responses((status = 200, description = "The schedule", body = Schedule), ScheduleProblems, RedisProblems),
 )]
 pub async fn pause_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
-    _: NoQuery,
     _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
     state.store.pause_schedule(&name).await?;
@@ -174,17 +257,12 @@ pub async fn pause_schedule(
 ///
 /// The schedule ticks again from now on.
 #[utoipa::path(
-    post, path = "/schedules/{name}/resume", operation_id = "resumeSchedule", tag = "schedules",
-    params(super::extract::SchedulePath),
-    responses(
-        (status = 200, description = "The schedule", body = Schedule),
-        ScheduleProblems, CommonProblems, BodyProblems, RedisProblems,
-    ),
+    post, path = "/schedules/{name}/resume", tag = "schedules", params(SchedulePath),
+    responses((status = 200, description = "The schedule", body = Schedule), ScheduleProblems, RedisProblems),
 )]
 pub async fn resume_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
-    _: NoQuery,
     _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
     state.store.resume_schedule(&name).await?;
@@ -195,17 +273,15 @@ pub async fn resume_schedule(
 ///
 /// Works while the schedule is paused too. Its next tick does not move.
 #[utoipa::path(
-    post, path = "/schedules/{name}/trigger", operation_id = "triggerSchedule", tag = "schedules",
-    params(super::extract::SchedulePath),
+    post, path = "/schedules/{name}/trigger", tag = "schedules", params(SchedulePath),
     responses(
         (status = 200, description = "The schedule, with this message as its last", body = Schedule),
-        ScheduleProblems, CommonProblems, BodyProblems, TriggerProblems, RedisProblems,
+        ScheduleProblems, TriggerProblems, RedisProblems,
     ),
 )]
 pub async fn trigger_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
-    _: NoQuery,
     _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
     state.store.trigger_schedule(&name).await?;

@@ -1,28 +1,17 @@
 //! healthz, readyz, metrics and the document: for operators and tools.
 
-use super::{
-    AppState,
-    extract::NoQuery,
-    openapi::OpenapiDocument,
-    problem::{Code, CommonProblems, Problem, ReadinessProblems},
-};
-use crate::{error::Error, store::Store};
-use axum::{
-    extract::State,
-    http::header,
-    response::{IntoResponse, Response},
-};
-use serde::Serialize;
-use std::time::{Duration, Instant};
+use super::{openapi::OpenapiDocument, prelude::*};
+use crate::store::Store;
+use axum::http::header;
+use std::time::{self, Duration};
 use tokio::sync::Mutex;
-use utoipa::ToSchema;
 
 /// A look at Redis answers everybody who asks within this time.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The newest look at Redis, and when it was.
 #[derive(Default)]
-pub(super) struct Look(Mutex<Option<(Instant, Seen)>>);
+pub(super) struct Look(Mutex<Option<(time::Instant, Seen)>>);
 
 /// What to warn of where Redis can serve, or why it cannot.
 type Seen = Result<Vec<&'static str>, String>;
@@ -35,28 +24,28 @@ impl Look {
             Some((at, seen)) if at.elapsed() < LOOK_EVERY => seen.clone(),
             _ => {
                 let seen = store.health().await;
-                *newest = Some((Instant::now(), seen.clone()));
+                *newest = Some((time::Instant::now(), seen.clone()));
                 seen
             }
         }
     }
 }
 
-/// The server is well.
-#[derive(Serialize, ToSchema)]
-pub struct Health {
-    /// Always `ok`.
-    #[schema(example = "ok")]
-    status: &'static str,
-    /// What dueq cannot guarantee on this Redis, in words. Absent if there is nothing to warn about.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false, value_type = Vec<String>)]
-    warnings: Vec<&'static str>,
+answer! {
+    /// The server is well.
+    pub struct Health {
+        /// Always `ok`.
+        #[example = "ok"]
+        status: &'static str,
+        /// What dueq cannot guarantee on this Redis, in words. Absent if there is nothing to warn about.
+        warnings: Option<Vec<&'static str>>,
+    }
 }
 
 impl Health {
     fn answer(warnings: Vec<&'static str>) -> Response {
-        super::json(&Self { status: "ok", warnings }).into_response()
+        let warnings = Some(warnings).filter(|warnings| !warnings.is_empty());
+        json(&Self { status: "ok", warnings })
     }
 }
 
@@ -64,8 +53,8 @@ impl Health {
 ///
 /// Needs no key and does not ask Redis.
 #[utoipa::path(
-    get, path = "/healthz", operation_id = "getHealth", tag = "service", security(()),
-    responses((status = 200, description = "The process is alive", body = Health), CommonProblems),
+    get, path = "/healthz", tag = "service", security(()),
+    responses((status = 200, description = "The process is alive", body = Health), ),
 )]
 pub async fn get_health(_: NoQuery) -> Result<Response, Problem> {
     Ok(Health::answer(Vec::new()))
@@ -77,12 +66,11 @@ pub async fn get_health(_: NoQuery) -> Result<Response, Problem> {
 /// and that dueq is not stopping. The state of Redis is at most a second old. `warnings` say what Redis hides. Needs no
 /// key.
 #[utoipa::path(
-    get, path = "/readyz", operation_id = "getReadiness", tag = "service", security(()),
+    get, path = "/readyz", tag = "service", security(()),
     responses(
         (status = 200, description = "The server is ready", body = Health),
         ReadinessProblems,
-        CommonProblems,
-    ),
+            ),
 )]
 pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<Response, Problem> {
     let not_ready = |reason: String| Problem::new(Code::NotReady, reason);
@@ -99,12 +87,11 @@ pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<
 ///
 /// In the OpenMetrics 1.0 text format. Times are in seconds.
 #[utoipa::path(
-    get, path = "/metrics", operation_id = "getMetrics", tag = "service",
+    get, path = "/metrics", tag = "service",
     responses(
         (status = 200, description = "The metrics of this instance", body = String,
             content_type = "application/openmetrics-text"),
-        CommonProblems,
-    ),
+            ),
 )]
 pub async fn get_metrics(State(state): State<AppState>, _: NoQuery) -> Result<Response, Problem> {
     let text = state.metrics.render().map_err(|_| Error::Internal)?;
@@ -116,11 +103,8 @@ pub async fn get_metrics(State(state): State<AppState>, _: NoQuery) -> Result<Re
 ///
 /// OpenAPI 3.1. The same as `openapi/openapi.json` in the repository.
 #[utoipa::path(
-    get, path = "/openapi.json", operation_id = "getOpenapi", tag = "service",
-    responses(
-        (status = 200, description = "The OpenAPI 3.1 document", body = OpenapiDocument),
-        CommonProblems,
-    ),
+    get, path = "/openapi.json", tag = "service",
+    responses((status = 200, description = "The OpenAPI 3.1 document", body = OpenapiDocument)),
 )]
 pub async fn get_openapi(State(state): State<AppState>, _: NoQuery) -> Result<Response, Problem> {
     Ok(document(&state.documents.v3_1))
@@ -130,11 +114,8 @@ pub async fn get_openapi(State(state): State<AppState>, _: NoQuery) -> Result<Re
 ///
 /// For generators that cannot read 3.1. The same as `openapi/openapi-3.0.json` in the repository.
 #[utoipa::path(
-    get, path = "/openapi-3.0.json", operation_id = "getOpenapi30", tag = "service",
-    responses(
-        (status = 200, description = "The OpenAPI 3.0 document", body = OpenapiDocument),
-        CommonProblems,
-    ),
+    get, path = "/openapi-3.0.json", tag = "service",
+    responses((status = 200, description = "The OpenAPI 3.0 document", body = OpenapiDocument)),
 )]
 pub async fn get_openapi_3_0(
     State(state): State<AppState>,

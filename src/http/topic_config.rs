@@ -1,27 +1,12 @@
 //! putTopic and updateTopic: a topic's configuration, guarded by its revision.
 
 use super::{
-    AppState,
-    backoff::BackoffPolicy,
-    extract::{ChangeableTopic, NoQuery, Payload, PublicTopic},
-    if_match::IfMatch,
-    input::{Flat, request},
-    problem::{
-        BodyProblems, CommonProblems, ConfigProblems, NewTopicProblems, Problem, RedisProblems,
-        TopicProblems,
-    },
+    prelude::*,
     push_settings::PushView,
     topic_settings::{TopicFields, read_of_topic},
     topics::{Topic, answer_with_topic},
 };
-use crate::{
-    error::Error,
-    model::{Backoff, OnFull, Retention, TopicName, TopicSettings},
-};
-use axum::{extract::State, http::StatusCode, response::Response};
-use serde::Serialize;
-use serde_json::json;
-use utoipa::ToSchema;
+use crate::model::{Backoff, OnFull, Retention, TopicName, TopicSettings};
 
 request! {
     /// A topic's whole configuration. Absent fields take their defaults.
@@ -40,54 +25,47 @@ request! {
     }
 }
 
-/// How long acknowledged and dead messages are kept.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Retention)]
-pub struct RetentionPolicy {
-    /// How long acknowledged messages are kept, ms; 0: not at all.
-    acked_ms: i64,
-    /// How many acknowledged messages are kept.
-    acked_max: i64,
-    /// How long dead messages are kept, ms.
-    dead_ms: i64,
-    /// How many dead messages are kept.
-    dead_max: i64,
+answer! {
+    /// How long acknowledged and dead messages are kept.
+    #[name = "Retention"]
+    pub struct RetentionPolicy {
+        /// How long acknowledged messages are kept, ms; 0: not at all.
+        acked_ms: i64,
+        /// How many acknowledged messages are kept.
+        acked_max: i64,
+        /// How long dead messages are kept, ms.
+        dead_ms: i64,
+        /// How many dead messages are kept.
+        dead_max: i64,
+    }
 }
 
-/// A topic's configuration, for messages that do not override it.
-#[derive(Serialize, ToSchema)]
-pub struct TopicConfig<'a> {
-    /// How long a lease lasts, ms.
-    lease_ms: i64,
-    /// Attempts before a message is dead.
-    max_attempts: i64,
-    /// How long a failed message waits before its next attempt.
-    #[schema(value_type = BackoffPolicy)]
-    backoff: &'a Backoff,
-    /// Time to live, counted from when a message first fell due, ms. Absent: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    ttl_ms: Option<i64>,
-    /// The largest payload accepted, bytes.
-    max_payload_bytes: i64,
-    /// Bound on delayed, ready and leased messages together. Absent: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    max_messages: Option<i64>,
-    /// What to do at that bound.
-    on_full: OnFull,
-    /// How long an idempotency key is remembered, ms.
-    idempotency_window_ms: i64,
-    /// How long acknowledged and dead messages are kept.
-    retention: RetentionPolicy,
-    /// How dueq sends the messages itself. Absent: consumers lease them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = PushView, required = false)]
-    push: Option<PushView<'a>>,
-    /// The topic to which messages that die here are also published. Absent: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    dead_topic: Option<&'a TopicName>,
+answer! {
+    /// A topic's configuration, for messages that do not override it.
+    pub struct TopicConfig<'a> {
+        /// How long a lease lasts, ms.
+        lease_ms: i64,
+        /// Attempts before a message is dead.
+        max_attempts: i64,
+        /// How long a failed message waits before its next attempt.
+        backoff: &'a Backoff,
+        /// Time to live, counted from when a message first fell due, ms. Absent: none.
+        ttl_ms: Option<i64>,
+        /// The largest payload accepted, bytes.
+        max_payload_bytes: i64,
+        /// Bound on delayed, ready and leased messages together. Absent: none.
+        max_messages: Option<i64>,
+        /// What to do at that bound.
+        on_full: OnFull,
+        /// How long an idempotency key is remembered, ms.
+        idempotency_window_ms: i64,
+        /// How long acknowledged and dead messages are kept.
+        retention: RetentionPolicy,
+        /// How dueq sends the messages itself. Absent: consumers lease them.
+        push: Option<PushView<'a>>,
+        /// The topic to which messages that die here are also published. Absent: none.
+        dead_topic: Option<&'a TopicName>,
+    }
 }
 
 impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
@@ -113,15 +91,14 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
 ///
 /// Replaces the whole configuration. Absent fields take their defaults. Creates the topic if it does not exist.
 #[utoipa::path(
-    put, path = "/topics/{topic}", operation_id = "putTopic", tag = "topics",
-    params(super::extract::TopicPath, IfMatch),
+    put, path = "/topics/{topic}", tag = "topics", params(TopicPath, IfMatch),
     request_body(content = PutTopicRequest, description = "The configuration"),
     responses(
         (status = 200, description = "The configuration is replaced", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
         (status = 201, description = "The topic is created", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
-        CommonProblems, BodyProblems, ConfigProblems, NewTopicProblems, RedisProblems,
+        ConfigProblems, NewTopicProblems, RedisProblems,
     ),
 )]
 pub async fn put_topic(
@@ -156,13 +133,12 @@ pub async fn put_topic(
 /// Absent fields stay, null resets a field to its default, and nested objects are replaced as a whole. In dueq's own
 /// topic `_callbacks` you can change `max_attempts`, `backoff`, `retention`, `dead_topic`, and `push` without `url`.
 #[utoipa::path(
-    patch, path = "/topics/{topic}", operation_id = "updateTopic", tag = "topics",
-    params(super::extract::TopicPath, IfMatch),
+    patch, path = "/topics/{topic}", tag = "topics", params(TopicPath, IfMatch),
     request_body(content = UpdateTopicRequest, description = "The changes"),
     responses(
         (status = 200, description = "The topic", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
-        TopicProblems, CommonProblems, BodyProblems, ConfigProblems, RedisProblems,
+        TopicProblems, ConfigProblems, RedisProblems,
     ),
 )]
 pub async fn update_topic(

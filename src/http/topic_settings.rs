@@ -1,19 +1,10 @@
 //! What a body says of a topic's configuration, as a change that can be applied to any: absent stays, null is the
 //! default again. A whole configuration is such a change to the defaults.
 
-use super::{
-    backoff::BackoffRequest,
-    input::{Bounded, DelayMs, DurationMs, Fields, LeaseMs, Request, Resettable, request},
-    message_fields::MaxAttempts,
-    problem::Problem,
-    push_settings::PushRequest,
-};
-use crate::{
-    error::Error,
-    model::{
-        Backoff, CallUrl, MAX_IDEMPOTENCY_WINDOW_MS, MAX_PAYLOAD_BYTES, MAX_TOPIC_MESSAGES, OnFull,
-        Retention, TopicName, TopicSettings,
-    },
+use super::{prelude::*, push_settings::PushRequest};
+use crate::model::{
+    Backoff, CallUrl, MAX_IDEMPOTENCY_WINDOW_MS, MAX_PAYLOAD_BYTES, MAX_TOPIC_MESSAGES, OnFull,
+    Retention, TopicName, TopicSettings,
 };
 
 request! {

@@ -1,79 +1,62 @@
 //! getTopic, deleteTopic and listTopics.
 
-use super::{
-    AppState,
-    cursor::{Cursor, TopicsCursor, open_cursor},
-    extract::{NoQuery, PublicTopic, Query, TopicPath},
-    input::{PageSize, Text, request},
-    instant::Instant,
-    messages::DeleteParams,
-    problem::{CommonProblems, DeleteTopicProblems, Problem, RedisProblems, TopicProblems},
-    topic_config::TopicConfig,
-};
+use super::{cursor::TopicsCursor, messages::DeleteParams, prelude::*, topic_config::TopicConfig};
 use crate::{
-    error::Error,
     model::{DEFAULT_PAGE, TopicName},
     store::{TOTALS, TopicSnapshot},
 };
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-    response::{IntoResponse, Response},
-};
+use axum::http::header;
 use futures_util::{StreamExt, stream};
-use serde::Serialize;
-use utoipa::ToSchema;
 
 /// Topics that a request looks at together, at most: a page must not crowd out what others ask for.
 const LOOKS: usize = 32;
 
-/// A topic, as a consistent snapshot.
-#[derive(Serialize, ToSchema)]
-pub struct Topic<'a> {
-    /// Its name.
-    #[schema(value_type = String, example = "orders")]
-    name: &'a TopicName,
-    /// Changes with every change of the configuration and is never used again. Send it as `If-Match`.
-    revision: i64,
-    /// Its configuration, for messages that do not override it.
-    config: TopicConfig<'a>,
-    /// True while the topic is paused: nothing is leased.
-    paused: bool,
-    /// How many messages are in each state now.
-    counts: TopicCounts,
-    /// What happened since the topic was created.
-    totals: TopicTotals,
-    /// How long the oldest ready message has been due, ms. Absent if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    oldest_ready_age_ms: Option<i64>,
-    /// When the next delayed message is due, RFC 3339 in UTC with ms. Absent if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, format = DateTime, required = false)]
-    next_due_at: Option<Instant>,
+answer! {
+    /// A topic, as a consistent snapshot.
+    pub struct Topic<'a> {
+        /// Its name.
+        #[example = "orders"]
+        name: &'a TopicName,
+        /// Changes with every change of the configuration and is never used again. Send it as `If-Match`.
+        revision: i64,
+        /// Its configuration, for messages that do not override it.
+        config: TopicConfig<'a>,
+        /// True while the topic is paused: nothing is leased.
+        paused: bool,
+        /// How many messages are in each state now.
+        counts: TopicCounts,
+        /// What happened since the topic was created.
+        totals: TopicTotals,
+        /// How long the oldest ready message has been due, ms. Absent if there is none.
+        oldest_ready_age_ms: Option<i64>,
+        /// When the next delayed message is due, RFC 3339 in UTC with ms. Absent if there is none.
+        next_due_at: Option<Instant>,
+    }
 }
 
-/// Messages by state.
-#[derive(Serialize, ToSchema)]
-pub struct TopicCounts {
-    /// Not due yet.
-    delayed: i64,
-    /// Due, or their lease has ended.
-    ready: i64,
-    /// Held by consumers.
-    leased: i64,
-    /// Their attempts are used up.
-    dead: i64,
-    /// Kept after their ack.
-    acked: i64,
+answer! {
+    /// Messages by state.
+    pub struct TopicCounts {
+        /// Not due yet.
+        delayed: i64,
+        /// Due, or their lease has ended.
+        ready: i64,
+        /// Held by consumers.
+        leased: i64,
+        /// Their attempts are used up.
+        dead: i64,
+        /// Kept after their ack.
+        acked: i64,
+    }
 }
 
 macro_rules! totals {
-    ($($(#[$doc:meta])* $name:ident),*) => {
-        /// What happened in a topic.
-        #[derive(Serialize, ToSchema)]
-        pub struct TopicTotals {
-            $($(#[$doc])* $name: i64,)*
+    ($($(#[doc = $doc:expr])* $name:ident),*) => {
+        answer! {
+            /// What happened in a topic.
+            pub struct TopicTotals {
+                $($(#[doc = $doc])* $name: i64,)*
+            }
         }
 
         impl TopicTotals {
@@ -116,27 +99,27 @@ totals! {
     deleted_leased
 }
 
-/// A topic in a list.
-#[derive(Serialize, ToSchema)]
-pub struct TopicItem {
-    /// Its name.
-    #[schema(value_type = String, example = "orders")]
-    name: TopicName,
-    /// True while the topic is paused: nothing is leased.
-    paused: bool,
-    /// How many messages are in each state now.
-    counts: TopicCounts,
+answer! {
+    /// A topic in a list.
+    pub struct TopicItem {
+        /// Its name.
+        #[example = "orders"]
+        name: String,
+        /// True while the topic is paused: nothing is leased.
+        paused: bool,
+        /// How many messages are in each state now.
+        counts: TopicCounts,
+    }
 }
 
-/// A page of topics.
-#[derive(Serialize, ToSchema)]
-pub struct TopicList {
-    /// The topics, by name.
-    items: Vec<TopicItem>,
-    /// Cursor for the next page. Absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    next_cursor: Option<String>,
+answer! {
+    /// A page of topics.
+    pub struct TopicList {
+        /// The topics, by name.
+        items: Vec<TopicItem>,
+        /// Cursor for the next page. Absent on the last page.
+        next_cursor: Option<String>,
+    }
 }
 
 request! {
@@ -159,7 +142,7 @@ impl From<&TopicSnapshot> for TopicCounts {
 }
 
 /// Answers with the topic as it stands, under the revision of its configuration; `told` is what is said of an error.
-pub(super) async fn answer_with_topic(
+pub async fn answer_with_topic(
     state: &AppState,
     name: &TopicName,
     told: impl FnOnce(Error) -> Error,
@@ -176,19 +159,18 @@ pub(super) async fn answer_with_topic(
         next_due_at: snapshot.next_due_at.map(Instant),
     };
     let tag = [(header::ETAG, format!("\"{}\"", topic.revision))];
-    Ok((tag, super::json(&answer)).into_response())
+    Ok((tag, json(&answer)).into_response())
 }
 
 /// Get a topic.
 ///
 /// Returns the configuration, and counts and totals as one snapshot.
 #[utoipa::path(
-    get, path = "/topics/{topic}", operation_id = "getTopic", tag = "topics",
-    params(super::extract::TopicPath),
+    get, path = "/topics/{topic}", tag = "topics", params(TopicPath),
     responses(
         (status = 200, description = "The topic, with counts and totals as one snapshot", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
-        TopicProblems, CommonProblems, RedisProblems,
+        TopicProblems, RedisProblems,
     ),
 )]
 pub async fn get_topic(
@@ -203,12 +185,8 @@ pub async fn get_topic(
 ///
 /// Deletes a topic that holds nothing but retained acknowledged messages, or any topic with `force`.
 #[utoipa::path(
-    delete, path = "/topics/{topic}", operation_id = "deleteTopic", tag = "topics",
-    params(super::extract::TopicPath, DeleteParams),
-    responses(
-        (status = 204, description = "The topic is deleted"),
-        TopicProblems, CommonProblems, DeleteTopicProblems, RedisProblems,
-    ),
+    delete, path = "/topics/{topic}", tag = "topics", params(TopicPath, DeleteParams),
+    responses((status = 204, description = "The topic is deleted"), TopicProblems, DeleteTopicProblems, RedisProblems),
 )]
 pub async fn delete_topic(
     State(state): State<AppState>,
@@ -223,12 +201,8 @@ pub async fn delete_topic(
 ///
 /// In order of their names, with their counts. Pass `next_cursor` to get the next page.
 #[utoipa::path(
-    get, path = "/topics", operation_id = "listTopics", tag = "topics",
-    params(ListTopicsParams),
-    responses(
-        (status = 200, description = "A page of topics, by name", body = TopicList),
-        CommonProblems, RedisProblems,
-    ),
+    get, path = "/topics", tag = "topics", params(ListTopicsParams),
+    responses((status = 200, description = "A page of topics, by name", body = TopicList), RedisProblems),
 )]
 pub async fn list_topics(
     State(state): State<AppState>,
@@ -251,12 +225,16 @@ pub async fn list_topics(
         match look {
             Ok((_, snapshot)) => {
                 let paused = snapshot.paused;
-                items.push(TopicItem { name, paused, counts: (&snapshot).into() });
+                items.push(TopicItem {
+                    name: name.to_string(),
+                    paused,
+                    counts: (&snapshot).into(),
+                });
             }
             // Deleted between the list and the look.
             Err(Error::TopicNotFound) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(super::json(&TopicList { items, next_cursor }).into_response())
+    Ok(json(&TopicList { items, next_cursor }))
 }

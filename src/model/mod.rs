@@ -23,7 +23,7 @@ pub use body::{Body, BrokenBody, Content, OCTETS};
 pub use call_url::*;
 pub use event::{CallReport, Event, EventKind, MAX_EVENTS};
 pub use id::{InvalidMessageId, MEMBER_BYTES, Member, MessageId, Partition, Route, TopicNumber};
-pub use instant::{InvalidInstant, LAST, Millis, format_instant, parse_instant};
+pub use instant::{Instant, InvalidInstant, LAST, Millis, format_instant, parse_instant};
 pub use masking::{
     CREDENTIALS, MASK, MAX_HEADERS, MAX_HEADERS_BYTES, OnceSecret, SecretHeaders, Unkept,
     is_credential, masked, names_header, unmasked,

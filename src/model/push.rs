@@ -18,8 +18,6 @@ pub const DEFAULT_IN_FLIGHT: u64 = 64;
 pub const DEFAULT_IN_FLIGHT_PER_HOST: u64 = 8;
 /// The largest bound on calls under way.
 pub const MAX_IN_FLIGHT: u64 = 10_000;
-/// Bounds of a topic's rate, calls a second.
-pub const RATE_PER_S: std::ops::RangeInclusive<f64> = 0.01..=100_000.0;
 /// Secrets that a topic signs with at once, at most.
 pub const MAX_SECRETS: usize = 2;
 

@@ -36,8 +36,6 @@ pub const MAX_KEY_CHARS: usize = 255;
 pub const MAX_REASON_CHARS: usize = 1_024;
 /// Delays in a backoff schedule, at most.
 pub const MAX_SCHEDULE: usize = 100;
-/// The largest factor of an exponential backoff.
-pub const MAX_FACTOR: f64 = 100.0;
 /// The longest window in which an idempotency key answers: a week in ms.
 pub const MAX_IDEMPOTENCY_WINDOW_MS: u64 = 604_800_000;
 /// The largest bound on a topic's messages, or on its dead ones.

@@ -4,8 +4,7 @@ use super::{Known, by_the_book, object};
 use crate::http::{
     budget::Budget,
     cursor::{MAX_CURSOR, MessagesCursor, SchedulesCursor, TopicsCursor},
-    extract::Payload,
-    if_match::IfMatch,
+    extract::{IfMatch, Payload},
     input::MediaType,
 };
 use crate::model::fuzz::{cases, number, spoilt, spoilt_text, text};

@@ -1,6 +1,6 @@
 //! Whatever name the document allows in a path is a name that dueq takes.
 
-use crate::http::extract::{SchedulePath, TopicPath};
+use crate::http::path::{SchedulePath, TopicPath};
 use crate::model::fuzz::cases;
 use crate::model::{ScheduleName, TopicName};
 use proptest::{prelude::*, string::string_regex};

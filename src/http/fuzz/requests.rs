@@ -5,18 +5,15 @@ use super::{
     by_the_book, object, read,
 };
 use crate::http::{
-    batch::PublishBatchRequest,
     callbacks::ScheduleCallbackRequest,
     fingerprint::fingerprint,
     hold::NackFields,
     input::{Batch, Fields, Flat, LeaseMs, MediaType, request},
-    lease::LeaseAck,
-    lease_topics::LeaseFromTopicsRequest,
-    list_messages::ListMessagesParams,
+    lease::{LeaseAck, LeaseFromTopicsRequest},
     message_fields::take_idempotency_header,
-    publish::{PublishRawParams, PublishRequest},
+    messages::{ListMessagesParams, UpdateMessageRequest},
+    publish::{PublishBatchRequest, PublishRawParams, PublishRequest},
     topic_actions::PurgeRequest,
-    update::UpdateMessageRequest,
 };
 use crate::model::fuzz::{cases, spoilt, text};
 use crate::model::{

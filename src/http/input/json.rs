@@ -1,7 +1,10 @@
 //! JSON as it was written: objects whose names may repeat, values that stay text, nesting that is counted.
 
 use memchr::memchr2;
-use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -54,7 +57,8 @@ const MAX_ITEMS: usize = 1_001;
 pub struct Items<T>(pub Vec<T>);
 
 /// A string, borrowed where it has no escapes.
-pub struct Text<'a>(pub Cow<'a, str>);
+#[derive(Deserialize)]
+pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -102,31 +106,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
             }
         }
         deserializer.deserialize_seq(Array(PhantomData))
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Borrow;
-        impl<'de> Visitor<'de> for Borrow {
-            type Value = Text<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_borrowed_str<E: serde::de::Error>(
-                self,
-                text: &'de str,
-            ) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-            fn visit_bytes<E: serde::de::Error>(self, _: &[u8]) -> Result<Self::Value, E> {
-                Err(E::custom("a string with a lone surrogate"))
-            }
-        }
-        deserializer.deserialize_str(Borrow).map_err(D::Error::custom)
     }
 }
 

@@ -2,27 +2,31 @@
 
 use super::{
     Input, Request, Wrong,
-    describe::{Description, Property, string},
     fields::{Fields, MAX_ERRORS, Value},
     wrong,
 };
 use crate::{
-    http::{openapi::AnyJson, problem::FieldError},
+    http::{
+        describe::{Declared, Described, Description, Property, described, strings_by_name},
+        openapi::AnyJson,
+        problem::FieldError,
+    },
     model::{MAX_HEADERS, MAX_HEADERS_BYTES},
 };
 use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
+use serde::Serialize;
 use std::{
     collections::BTreeMap,
     ops::{Deref, RangeInclusive},
 };
-use utoipa::openapi::{ArrayBuilder, ObjectBuilder, RefOr, Schema, schema::AdditionalProperties};
+use utoipa::openapi::{ArrayBuilder, RefOr, Schema};
 
 /// Any JSON value, null included, as a slice of the request's body so that it is not copied; `None` where it is absent.
 #[derive(Clone, Debug)]
-pub struct Payload(pub Option<Bytes>);
+pub struct AnyValue(pub Option<Bytes>);
 
-impl Input for Payload {
+impl Input for AnyValue {
     fn read(value: Value<'_>) -> Result<Self, Wrong> {
         match value {
             Value::Json(raw, body) => Ok(Self(Some(body.slice_ref(raw.get().as_bytes())))),
@@ -36,7 +40,9 @@ impl Input for Payload {
             None => Some(Self(None)),
         }
     }
+}
 
+impl Described for AnyValue {
     fn schema(document: &mut Description) -> RefOr<Schema> {
         document.component::<AnyJson>()
     }
@@ -80,15 +86,9 @@ impl Input for Headers {
         }
         fields.close_within(Some(Self(headers)))
     }
-
-    fn schema(_: &mut Description) -> RefOr<Schema> {
-        let strings = AdditionalProperties::<Schema>::RefOr(string().into());
-        ObjectBuilder::new()
-            .property_names(Some(string()))
-            .additional_properties(Some(strings))
-            .into()
-    }
 }
+
+described!(Headers: |_| strings_by_name(););
 
 /// An array of `LOW` to `HIGH` items.
 #[derive(Clone, Debug)]
@@ -98,7 +98,9 @@ impl<T: Input, const LOW: usize, const HIGH: usize> Input for List<T, LOW, HIGH>
     fn read(value: Value<'_>) -> Result<Self, Wrong> {
         T::read_items(value, LOW..=HIGH).map(Self)
     }
+}
 
+impl<T: Described, const LOW: usize, const HIGH: usize> Described for List<T, LOW, HIGH> {
     fn schema(document: &mut Description) -> RefOr<Schema> {
         let low = Some(LOW).filter(|low| *low > 0);
         let items = T::schema(document);
@@ -129,7 +131,7 @@ pub(super) fn read_each<I, T>(
     if errors.is_empty() { Ok(all) } else { Err(errors) }
 }
 
-/// May be left out; null is the same.
+/// May be left out; null is the same, but among changes.
 impl<T: Input> Input for Option<T> {
     fn read(value: Value<'_>) -> Result<Self, Wrong> {
         T::read(value).map(Some)
@@ -141,15 +143,6 @@ impl<T: Input> Input for Option<T> {
             Some(value) if value.is_null() && !fields.are_changes => Some(None),
             Some(value) => fields.keep(name, value.present().and_then(T::read)).map(Some),
         }
-    }
-
-    fn schema(document: &mut Description) -> RefOr<Schema> {
-        T::schema(document)
-    }
-
-    fn describe(property: Property, object: &mut Description) {
-        let schema = T::schema(object);
-        object.properties.push(Property { schema, nullable: true, ..property });
     }
 }
 
@@ -181,19 +174,21 @@ impl<T: Input> Input for Resettable<T> {
             Some(value) => fields.keep(name, Self::read(value)),
         }
     }
+}
 
+impl<T: Described> Described for Resettable<T> {
     fn schema(document: &mut Description) -> RefOr<Schema> {
         T::schema(document)
     }
 
     fn describe(property: Property, object: &mut Description) {
-        let schema = T::schema(object);
-        object.properties.push(Property { schema, nullable: true, resettable: true, ..property });
+        <Option<T>>::describe(Property { resettable: true, ..property }, object);
     }
 }
 
-/// The fields of another request, among those of this one.
-#[derive(Clone, Debug)]
+/// The fields of another struct, among those of this one.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
 pub struct Flat<T, const CHANGES: bool = false>(pub T);
 
 /// The same as changes: null is refused, or sets back what is [`Resettable`].
@@ -212,13 +207,15 @@ impl<T: Request, const CHANGES: bool> Input for Flat<T, CHANGES> {
         T::read(value).map(Self)
     }
 
-    fn schema(document: &mut Description) -> RefOr<Schema> {
-        <T as Input>::schema(document)
-    }
-
     fn take(fields: &mut Fields<'_>, _: &str) -> Option<Self> {
         fields.are_changes |= CHANGES;
         T::take_from(fields).map(Self)
+    }
+}
+
+impl<T: Declared, const CHANGES: bool> Described for Flat<T, CHANGES> {
+    fn schema(document: &mut Description) -> RefOr<Schema> {
+        <T as Described>::schema(document)
     }
 
     fn describe(_: Property, object: &mut Description) {

@@ -1,20 +1,20 @@
 //! Requests, each declared once: [`request!`] turns the declaration of a struct into the struct, its reader and its
-//! description in the OpenAPI document. The types of its fields (`values`, `members`) read and describe themselves.
+//! description in the OpenAPI document. The types of its fields (`values`, `members`) read themselves.
 //!
 //! Input is strict: every field is named once, has its type and range, and what nobody asked for is refused, so that a
 //! typo never silently means the default. A refusal lists all fields that are wrong, not only the first.
 
-pub mod describe;
 pub mod fields;
 pub mod json;
 mod members;
 mod values;
 
-use super::problem::FieldError;
-use describe::{Description, Property};
+use super::{
+    describe::{Declared, Described},
+    problem::FieldError,
+};
 use fields::Value;
 use std::ops::RangeInclusive;
-use utoipa::openapi::{RefOr, Schema};
 
 pub use fields::Fields;
 pub use members::*;
@@ -28,13 +28,10 @@ pub fn wrong(reason: impl Into<std::borrow::Cow<'static, str>>) -> Wrong {
     vec![FieldError { field: String::new(), reason: reason.into() }]
 }
 
-/// The type of a field: it reads itself from a request and describes itself in the document.
-pub trait Input: Sized {
+/// The type of a field: it reads itself from a request.
+pub trait Input: Described + Sized {
     /// Reads a value that is not null.
     fn read(value: Value<'_>) -> Result<Self, Wrong>;
-
-    /// Its schema, or a reference to one that it adds to the components.
-    fn schema(document: &mut Description) -> RefOr<Schema>;
 
     /// Takes the field of this name from an object. `None` where it is refused.
     fn take(fields: &mut Fields<'_>, name: &str) -> Option<Self> {
@@ -47,12 +44,6 @@ pub trait Input: Sized {
         }
     }
 
-    /// Adds the property, or the properties, that the field is of its object.
-    fn describe(property: Property, object: &mut Description) {
-        let schema = Self::schema(object);
-        object.properties.push(Property { schema, required: true, ..property });
-    }
-
     /// Reads an array of so many items.
     fn read_items(array: Value<'_>, count: RangeInclusive<usize>) -> Result<Vec<Self>, Wrong> {
         members::read_each(array.items()?, count, |item| item.present().and_then(Self::read))
@@ -60,23 +51,15 @@ pub trait Input: Sized {
 }
 
 /// A struct that [`request!`] declares.
-pub trait Request: Sized + utoipa::ToSchema {
+pub trait Request: Declared + Sized {
     /// Takes its fields. `None` where one is refused.
     fn take_from(fields: &mut Fields<'_>) -> Option<Self>;
-
-    /// Adds its fields as the document has them.
-    fn describe_fields(object: &mut Description);
 }
 
 /// Within another request it is an object.
 impl<T: Request> Input for T {
     fn read(value: Value<'_>) -> Result<Self, Wrong> {
         value.object()?.read_within()
-    }
-
-    fn schema(document: &mut Description) -> RefOr<Schema> {
-        T::schemas(&mut document.components);
-        document.component::<T>()
     }
 
     fn read_items(array: Value<'_>, count: RangeInclusive<usize>) -> Result<Vec<Self>, Wrong> {
@@ -133,39 +116,23 @@ macro_rules! request {
                 $(let $fields = fields; $check)?
                 Some(Self { $($field: $field?,)* })
             }
-
-            #[allow(unused_variables, reason = "there are requests without fields")]
-            fn describe_fields(object: &mut $crate::http::input::describe::Description) {
-                $(
-                    let property = $crate::http::input::describe::Property {
-                        example: $crate::http::input::sample!($($sample)?),
-                        default: $crate::http::input::sample!($($Type, $default)?),
-                        ..$crate::http::input::describe::Property::new(stringify!($field), &[$($doc),*])
-                    };
-                    <$crate::http::input::given_as!($Type $(, $default)?) as $crate::http::input::Input>
-                        ::describe(property, object);
-                )*
-            }
         }
 
-        impl utoipa::PartialSchema for $Name {
-            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                let example = $crate::http::input::sample!($($example)?);
-                $crate::http::input::describe::object::<Self>(&[$($about),*], example)
-            }
-        }
-
-        impl utoipa::ToSchema for $Name {
-            fn schemas(all: &mut $crate::http::input::describe::Components) {
-                all.extend($crate::http::input::describe::Description::of::<Self>().components);
-            }
+        $crate::http::describe::declared! {
+            $Name, stringify!($Name), [$($about),*], $crate::http::describe::sample!($($example)?), true;
+            $(
+                $field: $crate::http::input::given_as!($Type $(, $default)?), [$($doc),*],
+                $crate::http::describe::sample!($($sample)?),
+                $crate::http::describe::sample!($($Type, $default)?);
+            )*
         }
 
         impl utoipa::IntoParams for $Name {
             fn into_params(
                 _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
             ) -> Vec<utoipa::openapi::path::Parameter> {
-                $crate::http::input::describe::query_parameters::<Self>()
+                let properties = $crate::http::describe::Description::of::<Self>().properties;
+                properties.into_iter().map($crate::http::describe::Property::into_parameter).collect()
             }
         }
     };
@@ -188,17 +155,4 @@ macro_rules! given_as {
     ($Type:ty, $default:expr) => { Option<$Type> };
 }
 
-/// A value that the document shows, if there is one.
-macro_rules! sample {
-    () => {
-        None
-    };
-    ($value:expr) => {
-        Some($crate::http::input::describe::value(&$value))
-    };
-    ($Type:ty, $value:expr) => {
-        Some($crate::http::input::describe::value::<$Type>(&$value))
-    };
-}
-
-pub(super) use {given_as, request, sample, take};
+pub(super) use {given_as, request, take};

@@ -1,33 +1,28 @@
 //! The types of fields that are one value.
 
-use super::{
-    Input, List, Wrong,
-    describe::{Description, formatted, string},
-    fields::Value,
-    wrong,
-};
+use super::{Input, List, Wrong, fields::Value, wrong};
 use crate::{
-    http::instant::Instant,
+    http::describe::{Described, Description, described, formatted, integer, number, string},
     model::{
-        CallMethod, CallUrl, CatchUp, LEASE_CAP_MS, MASK, MAX_CALL_TIMEOUT_MS, MAX_DELAY_MS,
-        MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_PAGE, MAX_TIMEZONE_CHARS, MAX_URL_CHARS,
-        MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, Millis, OnFull, SigningSecret,
-        TOKEN_MAX_CHARS, TopicName, parse_instant, parse_timezone,
+        CallMethod, CallUrl, CatchUp, Instant, LEASE_CAP_MS, MASK, MAX_CALL_TIMEOUT_MS,
+        MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_PAGE, MAX_TIMEZONE_CHARS,
+        MAX_URL_CHARS, MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, Millis, OnFull, SigningSecret,
+        State, TOKEN_MAX_CHARS, TopicName, parse_instant, parse_timezone,
     },
     store::{KeyUntil, OnDuplicate},
 };
 use axum::http::{HeaderName, HeaderValue};
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::{Engine, display::Base64Display, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use chrono_tz::Tz;
 use serde::{
-    Deserialize, Serialize,
+    Deserialize, Serialize, Serializer,
     de::{IntoDeserializer, value::StrDeserializer},
 };
 use std::{borrow::Cow, ops::Deref};
 use utoipa::{
-    Number, PartialSchema,
-    openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat, Type},
+    PartialSchema, ToSchema,
+    openapi::{KnownFormat, RefOr, Schema, SchemaFormat},
 };
 
 /// An integer from `LOW` to `HIGH`.
@@ -83,14 +78,11 @@ impl<const LOW: u64, const HIGH: u64> Input for Bounded<LOW, HIGH> {
         let number = number.filter(|number| (LOW..=HIGH).contains(number));
         number.map(Self).ok_or_else(|| wrong(format!("must be an integer from {LOW} to {HIGH}")))
     }
+}
 
+impl<const LOW: u64, const HIGH: u64> Described for Bounded<LOW, HIGH> {
     fn schema(_: &mut Description) -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::Integer)
-            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
-            .minimum(Some(Number::UInt(LOW as usize)))
-            .maximum(Some(Number::UInt(HIGH as usize)))
-            .into()
+        integer().minimum(Some(LOW)).maximum(Some(HIGH)).into()
     }
 }
 
@@ -129,14 +121,11 @@ impl<const LOW: u64, const HIGH: u64> Input for Decimal<LOW, HIGH> {
         let reason = || wrong(format!("must be a number from {} to {}", Self::LOW, Self::HIGH));
         number.map(Self).ok_or_else(reason)
     }
+}
 
+impl<const LOW: u64, const HIGH: u64> Described for Decimal<LOW, HIGH> {
     fn schema(_: &mut Description) -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::Number)
-            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Double)))
-            .minimum(Some(Number::Float(Self::LOW)))
-            .maximum(Some(Number::Float(Self::HIGH)))
-            .into()
+        number().minimum(Some(Self::LOW)).maximum(Some(Self::HIGH)).into()
     }
 }
 
@@ -148,17 +137,19 @@ impl Input for bool {
         };
         text.parse().map_err(|_| wrong("must be true or false"))
     }
-
-    fn schema(_: &mut Description) -> RefOr<Schema> {
-        ObjectBuilder::new().schema_type(Type::Boolean).into()
-    }
 }
 
 /// A string of `LOW` to `HIGH` characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
 pub struct Text<const LOW: usize, const HIGH: usize>(String);
 
 impl<const LOW: usize, const HIGH: usize> Text<LOW, HIGH> {
+    /// A text of the program, within the bounds.
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
     pub fn into_string(self) -> String {
         self.0
     }
@@ -183,7 +174,9 @@ impl<const LOW: usize, const HIGH: usize> Input for Text<LOW, HIGH> {
             None => Err(wrong(format!("must be a string of {LOW} to {HIGH} characters"))),
         }
     }
+}
 
+impl<const LOW: usize, const HIGH: usize> Described for Text<LOW, HIGH> {
     fn schema(_: &mut Description) -> RefOr<Schema> {
         let low = Some(LOW).filter(|low| *low > 0);
         string().min_length(low).max_length(Some(HIGH)).into()
@@ -198,11 +191,9 @@ macro_rules! parsed {
                 let text = value.text().ok_or_else(|| wrong("must be a string"))?;
                 $parse(&text).map_err(|error| wrong(error.to_string()))
             }
-
-            fn schema(_: &mut Description) -> RefOr<Schema> {
-                $schema.into()
-            }
         }
+
+        described!($Type: |_| $schema;);
     )*};
 }
 
@@ -222,6 +213,12 @@ parsed! {
 /// Bytes in standard base64 with padding.
 #[derive(Clone, Debug)]
 pub struct Base64(pub Bytes);
+
+impl Serialize for Base64 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&Base64Display::new(&self.0, &STANDARD))
+    }
+}
 
 impl Base64 {
     fn parse(text: &str) -> Result<Self, &'static str> {
@@ -272,19 +269,45 @@ macro_rules! words {
             ) -> Result<Self, $crate::http::input::Wrong> {
                 $crate::http::input::word(value)
             }
-
-            fn schema(
-                document: &mut $crate::http::input::describe::Description,
-            ) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                document.component::<Self>()
-            }
         }
+
+        $crate::http::describe::described!($Word: |document| document.component::<$Word>(););
     )*};
 }
 
 pub(in crate::http) use words;
 
 words!(CallMethod, CatchUp, KeyUntil, OnDuplicate, OnFull);
+
+/// States that a request may name, as words.
+macro_rules! states {
+    ($($(#[doc = $about:expr])* $Name:ident: $($Word:ident),+;)*) => {$(
+        $(#[doc = $about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $Name {
+            $($Word),+
+        }
+
+        words!($Name);
+
+        impl From<$Name> for State {
+            fn from(state: $Name) -> Self {
+                match state {
+                    $($Name::$Word => Self::$Word),+
+                }
+            }
+        }
+    )*};
+}
+
+states! {
+    /// A state to list messages by. `delayed`: not due yet. `ready`: due. `leased`: held by consumers. `dead`: attempts
+    /// used up. `acked`: kept after their ack.
+    ListedState: Delayed, Ready, Leased, Dead, Acked;
+    /// A state to purge. `ready`: due. `delayed`: not due yet. `dead`: attempts used up.
+    PurgedState: Ready, Delayed, Dead;
+}
 
 /// Reads a word.
 pub fn word<T: for<'de> Deserialize<'de> + PartialSchema>(value: Value<'_>) -> Result<T, Wrong> {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use utoipa::openapi::{RefOr, Response};
 
 macro_rules! codes {
-    ($($status:literal $kind:ident $($Code:ident $word:literal)* : $meaning:literal;)*) => {
+    ($($status:literal $scope:ident $($Code:ident $word:literal)* : $meaning:literal;)*) => {
         /// What a program can go by where a request is refused or fails.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Code {
@@ -39,70 +39,80 @@ macro_rules! codes {
                 }
             }
 
-            /// Does it say something of the request as such, or of who sent it, so that hardly any operation lacks it?
-            pub fn is_general(self) -> bool {
-                let kind = match self {
-                    $($(Self::$Code => stringify!($kind),)*)*
-                };
-                kind == "general"
+            /// Which operations answer with it.
+            pub fn scope(self) -> Scope {
+                match self {
+                    $($(Self::$Code => Scope::$scope,)*)*
+                }
             }
         }
     };
 }
 
+/// Which operations answer with a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All.
+    Any,
+    /// Those that read a body.
+    Body,
+    /// Those that name it (`problems!`).
+    Own,
+}
+
 codes! {
-    400 general
+    400 Any
         MalformedPath "malformed_path"
         InvalidMessageId "invalid_message_id"
         InvalidTopicName "invalid_topic_name"
         InvalidScheduleName "invalid_schedule_name"
         InvalidKey "invalid_key": "the path cannot be parsed";
-    400 general
+    400 Body
         MalformedBody "malformed_body"
         MalformedJson "malformed_json": "the body cannot be parsed";
-    400 own Refused "refused": "the request was refused";
-    401 general Unauthorized "unauthorized": "the server has API keys, and the request has none of them";
-    403 general HostNotAllowed "host_not_allowed":
+    400 Own Refused "refused": "the request was refused";
+    401 Any Unauthorized "unauthorized": "the server has API keys, and the request has none of them";
+    403 Any HostNotAllowed "host_not_allowed":
         "the server has no API keys, and Host or Origin is neither loopback nor allowed";
-    403 own TopicReserved "topic_reserved": "the topic is dueq's own";
-    404 own RouteNotFound "route_not_found": "there is no such route";
-    404 own MessageNotFound "message_not_found": "there is no such message";
-    404 own TopicNotFound "topic_not_found": "there is no such topic";
-    404 own ScheduleNotFound "schedule_not_found": "there is no such schedule";
-    405 general MethodNotAllowed "method_not_allowed": "the route does not take this method";
-    408 general RequestTimeout "request_timeout": "the body was not sent in time";
-    409 own LeaseLost "lease_lost": "the token is stale, expired or forged; nothing changed";
-    409 own DuplicateKey "duplicate_key": "another live message has the key";
-    409 own MessageLeased "message_leased": "the message is leased, so it cannot be changed, replaced or deleted";
-    409 own MessageDead "message_dead": "the message is dead and has no due time";
-    409 own MessageNotDead "message_not_dead": "the message is not dead";
-    409 own MessageAcked "message_acked": "the message is acknowledged and cannot be changed";
-    409 own TopicIsPushed "topic_is_pushed": "dueq sends the topic's messages itself, so they cannot be leased";
-    409 own TopicNotEmpty "topic_not_empty": "the topic holds messages";
-    412 own RevisionMismatch "revision_mismatch":
+    403 Own TopicReserved "topic_reserved": "the topic is dueq's own";
+    404 Own RouteNotFound "route_not_found": "there is no such route";
+    404 Own MessageNotFound "message_not_found": "there is no such message";
+    404 Own TopicNotFound "topic_not_found": "there is no such topic";
+    404 Own ScheduleNotFound "schedule_not_found": "there is no such schedule";
+    405 Any MethodNotAllowed "method_not_allowed": "the route does not take this method";
+    408 Body RequestTimeout "request_timeout": "the body was not sent in time";
+    409 Own LeaseLost "lease_lost": "the token is stale, expired or forged; nothing changed";
+    409 Own DuplicateKey "duplicate_key": "another live message has the key";
+    409 Own MessageLeased "message_leased": "the message is leased, so it cannot be changed, replaced or deleted";
+    409 Own MessageDead "message_dead": "the message is dead and has no due time";
+    409 Own MessageNotDead "message_not_dead": "the message is not dead";
+    409 Own MessageAcked "message_acked": "the message is acknowledged and cannot be changed";
+    409 Own TopicIsPushed "topic_is_pushed": "dueq sends the topic's messages itself, so they cannot be leased";
+    409 Own TopicNotEmpty "topic_not_empty": "the topic holds messages";
+    412 Own RevisionMismatch "revision_mismatch":
         "the topic has none of the revisions in If-Match, or does not exist";
-    413 general BodyTooLarge "body_too_large": "the body is larger than the server accepts";
-    413 own PayloadTooLarge "payload_too_large": "the payload is larger than the topic's `max_payload_bytes`";
-    414 general UriTooLong "uri_too_long": "the URI is longer than 8 KiB";
-    415 general UnsupportedMediaType "unsupported_media_type":
+    413 Body BodyTooLarge "body_too_large": "the body is larger than the server accepts";
+    413 Own PayloadTooLarge "payload_too_large": "the payload is larger than the topic's `max_payload_bytes`";
+    414 Any UriTooLong "uri_too_long": "the URI is longer than 8 KiB";
+    415 Body UnsupportedMediaType "unsupported_media_type":
         "the Content-Type is missing or not supported here";
-    422 general InvalidInput "invalid_input":
+    422 Any InvalidInput "invalid_input":
         "an unknown or repeated field or query parameter, or a value that is not allowed";
-    422 own IdempotencyKeyReused "idempotency_key_reused": "the idempotency key was used with a different message";
-    422 own CallbackUrlMissing "callback_url_missing": "neither the message nor its pushed topic has a URL";
-    422 own TopicNotPushed "topic_not_pushed": "the message has a callback, but the topic is not pushed";
-    422 own CallbackAddressRefused "callback_address_refused": "dueq may not call this address";
-    422 own SecretRequired "secret_required": "a stored secret belongs to another origin or topic: send the value \
+    422 Own IdempotencyKeyReused "idempotency_key_reused": "the idempotency key was used with a different message";
+    422 Own CallbackUrlMissing "callback_url_missing": "neither the message nor its pushed topic has a URL";
+    422 Own TopicNotPushed "topic_not_pushed": "the message has a callback, but the topic is not pushed";
+    422 Own CallbackAddressRefused "callback_address_refused": "dueq may not call this address";
+    422 Own SecretRequired "secret_required": "a stored secret belongs to another origin or topic: send the value \
         itself";
-    429 own TopicFull "topic_full": "the topic is full: it holds max_messages messages";
-    431 general HeadersTooLarge "headers_too_large": "a hundred headers or more, or more than 16 KiB of them";
-    500 general Internal "internal": "a bug in dueq, logged with the request's id";
-    503 own RedisUnavailable "redis_unavailable": "nothing happened";
-    503 own OutcomeUnknown "outcome_unknown": "it may have happened";
-    503 own Overloaded "overloaded":
+    429 Own TopicFull "topic_full": "the topic is full: it holds max_messages messages";
+    431 Any HeadersTooLarge "headers_too_large": "a hundred headers or more, or more than 16 KiB of them";
+    500 Any Internal "internal": "a bug in dueq, logged with the request's id";
+    503 Own RedisUnavailable "redis_unavailable": "nothing happened";
+    503 Own OutcomeUnknown "outcome_unknown": "it may have happened";
+    503 Own Overloaded "overloaded":
         "requests and answers in flight use all the memory they may, and nothing happened";
-    503 own NotReady "not_ready": "the server cannot serve, for the reason in `detail`";
-    507 own TopicsExhausted "topics_exhausted": "no more topics can be created in this Redis";
+    503 Own NotReady "not_ready": "the server cannot serve, for the reason in `detail`";
+    507 Own TopicsExhausted "topics_exhausted": "no more topics can be created in this Redis";
 }
 
 impl Code {
@@ -112,36 +122,23 @@ impl Code {
     }
 }
 
-/// The responses of operations that can answer with these codes.
-fn responses(codes: &[Code]) -> BTreeMap<String, RefOr<Response>> {
-    codes.iter().map(|code| (code.key(), Response::default().into())).collect()
-}
-
-/// Names the codes that operations can answer with, in groups that their `responses` list.
+/// Names the codes that operations can answer with besides, in groups that their `responses` list.
 macro_rules! problems {
     ($($(#[doc = $doc:expr])* $Name:ident: $($Code:ident),+;)*) => {$(
         $(#[doc = $doc])*
         pub struct $Name;
 
         impl utoipa::IntoResponses for $Name {
-            fn responses() -> std::collections::BTreeMap<
-                String,
-                utoipa::openapi::RefOr<utoipa::openapi::Response>,
-            > {
-                responses(&[$(Code::$Code),+])
+            fn responses() -> BTreeMap<String, RefOr<Response>> {
+                [$(Code::$Code),+].map(|code| (code.key(), Response::default().into())).into()
             }
         }
     )*};
 }
 
 problems! {
-    /// What every route can answer.
-    CommonProblems: MalformedPath, InvalidMessageId, InvalidTopicName, InvalidScheduleName, InvalidKey, Unauthorized,
-        HostNotAllowed, MethodNotAllowed, UriTooLong, InvalidInput, HeadersTooLarge, Internal;
     /// What routes can answer that ask Redis.
     RedisProblems: RedisUnavailable, OutcomeUnknown, Overloaded;
-    /// What routes can answer that read a body.
-    BodyProblems: MalformedBody, MalformedJson, RequestTimeout, BodyTooLarge, UnsupportedMediaType;
     /// What publishing can answer.
     PublishProblems: TopicReserved, DuplicateKey, MessageLeased, PayloadTooLarge, IdempotencyKeyReused,
         CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused, TopicFull, TopicsExhausted;

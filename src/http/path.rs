@@ -1,0 +1,108 @@
+//! Checked paths: what handlers take from the variable segments. What cannot be taken leaves as a [`Problem`].
+
+use super::{
+    AppState,
+    describe::{formatted, parameters, string},
+    problem::{Code, Problem},
+};
+use crate::model::{MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
+use crate::store::MessageRef;
+use axum::{
+    extract::{FromRequestParts, Path},
+    http::request::Parts,
+};
+use std::borrow::Cow;
+use utoipa::openapi::{KnownFormat, ObjectBuilder};
+
+/// Extractors of the one variable segment of a path.
+macro_rules! paths {
+    ($($(#[doc = $about:expr])* $Extractor:ident($Type:ty) or $Code:ident $(, unless $is_reserved:expr)?;)*) => {$(
+        $(#[doc = $about])*
+        pub struct $Extractor(pub $Type);
+
+        impl FromRequestParts<AppState> for $Extractor {
+            type Rejection = Problem;
+
+            async fn from_request_parts(
+                parts: &mut Parts,
+                state: &AppState,
+            ) -> Result<Self, Problem> {
+                let path = Path::<String>::from_request_parts(parts, state).await;
+                let Path(text) = path.map_err(|_| malformed_path())?;
+                let value = <$Type>::parse(&text)
+                    .map_err(|error| Problem::new(Code::$Code, error.to_string()))?;
+                $(
+                    let is_reserved: fn(&$Type) -> bool = $is_reserved;
+                    if is_reserved(&value) {
+                        return Err(Problem::topic_reserved(OWN));
+                    }
+                )?
+                Ok(Self(value))
+            }
+        }
+    )*};
+}
+
+paths! {
+    /// The `{topic}` of the path.
+    TopicPath(TopicName) or InvalidTopicName;
+    /// The `{topic}` of the path, one that users may publish to and configure.
+    PublicTopic(TopicName) or InvalidTopicName, unless TopicName::is_reserved;
+    /// The `{topic}` of the path, one whose configuration users may change.
+    ChangeableTopic(TopicName) or InvalidTopicName, unless |topic| topic.is_reserved() && !topic.is_callbacks();
+    /// The `{name}` of a schedule in the path.
+    SchedulePath(ScheduleName) or InvalidScheduleName;
+    /// The `{id}` of the path.
+    IdPath(MessageId) or InvalidMessageId;
+}
+
+/// The live message that has the `{key}` of the path in its `{topic}`.
+pub struct KeyPath(pub MessageRef);
+
+/// A name in a path, where only a topic's may begin with `_`.
+fn name(first: &str) -> ObjectBuilder {
+    let pattern = format!(r"^[{first}][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$");
+    string().max_length(Some(128)).pattern(Some(pattern))
+}
+
+parameters! {
+    TopicPath: Path "topic" = "orders" name("A-Za-z0-9_"),
+        "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
+    SchedulePath: Path "name" = "daily-report" name("A-Za-z0-9"),
+        "Name of the schedule: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
+    IdPath: Path "id" formatted(KnownFormat::Uuid), "Id of the message, a UUID";
+    KeyPath: Path "topic" = "orders" name("A-Za-z0-9_"),
+        "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
+        "key" = "order-42" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
+        "Key of the message, 1 to 255 characters, percent-encoded; generated clients encode it themselves";
+}
+
+/// Why they are not for users.
+const OWN: &str = "topics whose names begin with _ are dueq's own";
+
+impl Problem {
+    /// 403 for what is dueq's own to do.
+    pub(super) fn topic_reserved(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::TopicReserved, detail)
+    }
+}
+
+impl FromRequestParts<AppState> for KeyPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let Path((topic, key)) = path.map_err(|_| malformed_path())?;
+        let topic = TopicName::parse(&topic)
+            .map_err(|error| Problem::new(Code::InvalidTopicName, error.to_string()))?;
+        if !(1..=MAX_KEY_CHARS).contains(&key.chars().count()) {
+            let detail = format!("a key has 1 to {MAX_KEY_CHARS} characters");
+            return Err(Problem::new(Code::InvalidKey, detail));
+        }
+        Ok(Self(MessageRef::Key(topic, key)))
+    }
+}
+
+fn malformed_path() -> Problem {
+    Problem::new(Code::MalformedPath, "the decoded path is not valid UTF-8")
+}

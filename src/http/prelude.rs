@@ -1,0 +1,21 @@
+//! What the files of routes have in common.
+
+pub(super) use super::{
+    AppState,
+    answer::answer,
+    backoff::BackoffRequest,
+    cursor::{Cursor, open_cursor},
+    extract::*,
+    input::*,
+    json,
+    message_fields::*,
+    path::*,
+    problem::*,
+};
+pub(super) use crate::{error::Error, model::Instant};
+pub(super) use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+pub(super) use serde_json::json;
