@@ -1,4 +1,4 @@
-//! What `dueq serve` can be told, each flag also by environment variable. The guide's page of flags lists this struct.
+//! The options of `dueq serve`. Every flag is also an environment variable. The guide's page on flags lists this struct.
 
 use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
 use crate::store::embedded::Fsync;
@@ -130,27 +130,26 @@ pub struct Config {
 }
 
 impl Config {
-    /// How many threads serve requests. One is fastest where Redis and clients share two processors: a request is then
-    /// answered by the thread that read it. Four keep one Redis busy.
+    /// The number of threads that serve requests. One is fastest where Redis and clients share two processors, because the
+    /// thread that reads a request also answers it. Four keep one Redis busy.
     pub fn threads(&self) -> usize {
         let half = || available_parallelism().map_or(1, |processors| processors.get() / 2);
         self.threads.map_or_else(|| half().clamp(1, 4), usize::from)
     }
 }
 
-/// A secret of the command line as it was given: an API key, or what callbacks are signed with. Whatever prints the
-/// configuration does not print it.
+/// A secret from the command line: an API key or a signing secret. `Debug` does not print it.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The key itself.
+    /// The secret as it was given.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// Takes any text, since an error of the command line would print it; whoever uses it says what is one.
+/// Accepts any text, because clap would print an invalid value in its error. The secret is validated where it is used.
 impl From<String> for Secret {
     fn from(text: String) -> Self {
         Self(text)
@@ -163,12 +162,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Form of the log.
+/// Format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Lines for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -181,7 +180,7 @@ fn key_prefix(text: &str) -> Result<String, String> {
     }
 }
 
-/// Bytes, or with a unit as Redis has them: `k` and `kb` are 1000 and 1024 bytes, and so on.
+/// Parses a number of bytes with an optional unit of Redis: `k` is 1000 bytes, `kb` is 1024, and so on.
 fn memory_size(text: &str) -> Result<u64, String> {
     let text = text.to_ascii_lowercase();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -198,7 +197,7 @@ fn memory_size(text: &str) -> Result<u64, String> {
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.parse::<u64>().ok().filter(|_| is_number);
     let size = unit.and_then(|unit: u64| number?.checked_mul(unit));
-    size.ok_or_else(|| "a number of bytes, or one with kb, mb or gb behind it".to_owned())
+    size.ok_or_else(|| "expected a number of bytes, such as 1048576, 512mb or 2gb".to_owned())
 }
 
 #[cfg(test)]
@@ -206,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_told_as_to_redis() {
+    fn memory_sizes_have_the_units_of_redis() {
         for (text, bytes) in
             [("0", 0), ("1048576", 1 << 20), ("512mb", 512 << 20), ("2GB", 2 << 30), ("5k", 5000)]
         {
