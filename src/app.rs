@@ -259,8 +259,8 @@ fn announce(config: &Config, listener: &TcpListener) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Writes a file atomically: a process that waits for it never sees half of it. A symbolic link at `path`, or at the path
-/// of the partial file, is replaced; its target is not touched.
+/// Writes a file atomically: a process that waits for it never sees half of it. A symbolic link at `path`, or at the
+/// partial file's path, is replaced; its target is not touched.
 fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
     let mut partial = path.to_owned().into_os_string();
     partial.push(".partial");

@@ -1,4 +1,5 @@
-//! dueq: a delay queue over HTTP on Redis. This page is the map: it lists the files that a request passes through, in order.
+//! dueq: a delay queue over HTTP on Redis. This page is the map of the code: it lists the files that a request passes
+//! through, in order.
 //!
 //! # A publish
 //!
@@ -20,8 +21,8 @@
 //!    through `store/ack.rs`.
 //! 2. `longpoll/mod.rs` asks for messages at once and, if there are none, lets the consumer wait.
 //! 3. `longpoll/wait_list.rs` keeps the waiting consumers of each topic, in order of arrival.
-//! 4. `longpoll/topic_task.rs` is one task per topic with waiters. It leases for all of them, and sleeps until the next due
-//!    time or a wake-up (`longpoll/timer.rs`).
+//! 4. `longpoll/topic_task.rs` is one task per topic with waiters. It leases for all of them, and sleeps until the next
+//!    due time or a wake-up (`longpoll/timer.rs`).
 //! 5. `store/lease.rs`, `Store::lease` and its `Op` for `scripts/lease.lua`, goes through the same lanes. `store/grants.rs`
 //!    holds what was leased.
 //! 6. `store/wakes.rs` receives the wake-ups that scripts publish, on every instance.

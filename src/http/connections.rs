@@ -222,7 +222,7 @@ impl Connections {
         let in_progress = |ms: u64, activity: &Activity| {
             ms < STALLED_AFTER_MS && activity.phase.load(Ordering::Relaxed) != IDLE
         };
-        // A request in progress is spared while there is any other connection, even one that is still too recent to close.
+        // Requests in progress are spared while there are other connections, even if those are too recent to close.
         let others = idle.iter().any(|(ms, activity, _)| !in_progress(*ms, activity));
         idle.retain(|(ms, activity, _)| {
             *ms >= MIN_IDLE_MS && !(others && in_progress(*ms, activity))

@@ -66,7 +66,8 @@ impl Measured {
     }
 }
 
-/// The percentile by nearest rank: the smallest value that `share` (0 to 1) of the values do not exceed. 0 without values.
+/// The percentile by nearest rank: the smallest value that `share` (0 to 1) of the values do not exceed; 0 if there are
+/// none.
 pub fn percentile(values: &mut [u32], share: f64) -> u32 {
     let rank = (share * values.len() as f64).ceil() as usize;
     match values.len() {

@@ -180,7 +180,7 @@ impl Dueq {
     fn cpu_us(&self) -> Option<f64> {
         let path = format!("/proc/{}/stat", self.process.id());
         let stat = fs::read_to_string(Path::new(&path)).ok()?;
-        // The fields follow the name in parentheses. User and system time are fields 14 and 15, in hundredths of a second.
+        // The fields follow the name in parentheses. User and system time are 14 and 15, in hundredths of a second.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let hundredths =
             fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;

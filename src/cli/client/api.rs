@@ -1,4 +1,5 @@
-//! The HTTP client: sends a request and returns the answer unchanged. Plain HTTP, or TLS with the system's root certificates.
+//! The HTTP client: sends a request and returns the answer unchanged. It supports plain HTTP, and TLS with the system's
+//! root certificates.
 
 use super::{failure::Failure, object::Object};
 use bytes::Bytes;

@@ -23,8 +23,8 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// Reads the payload from a file, from standard input (`-`), or from the argument itself. Returns `None` if neither is
-    /// given.
+    /// Reads the payload from a file, from standard input (`-`), or from the argument itself. Returns `None` without
+    /// either.
     pub fn read(word: Option<&str>, file: Option<&Path>) -> Result<Option<Self>, Failure> {
         let unread =
             |from: &str, error: &io::Error| Failure::Usage(format!("cannot read {from}: {error}"));

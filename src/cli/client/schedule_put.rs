@@ -19,7 +19,8 @@ pub struct Put {
     /// JSON is sent as it is, other text as a string; `-` reads standard input. Optional for a callback.
     #[arg(allow_negative_numbers = true, required_unless_present = "callback")]
     payload: Option<String>,
-    /// Cron expression: minute, hour, day, month, weekday, such as "0 9 * * MON-FRI"; a sixth field before them is seconds.
+    /// Cron expression: minute, hour, day, month, weekday, such as "0 9 * * MON-FRI"; an optional field before them is
+    /// seconds.
     #[arg(
         long,
         value_name = "EXPRESSION",
