@@ -13,7 +13,7 @@ local function unpack_lease(score)
   return deadline, number - deadline * 2048
 end
 
--- The present epoch. An epoch is the time between two restarts or promotions of Redis. It is named by the replication ID,
+-- The current epoch. An epoch is the time between two restarts or promotions of Redis. It is named by the replication ID,
 -- which is new after each (`run_id` survives a demotion and a promotion). `hidden` names it if Redis hides the replication
 -- ID from scripts. Returns the epoch's first 12 digits, and its number in this partition's leases. This may write, so it
 -- comes before any removal.

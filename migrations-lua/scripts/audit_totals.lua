@@ -1,6 +1,6 @@
 -- @include partition
--- audit_totals: do the totals of a partition agree with what is there? One snapshot. A total that cannot be read or is
--- negative counts as 0. Then totals are raised, never lowered, until every published message is there or gone, and every
+-- audit_totals: check the totals of a partition against its messages, in one snapshot. A total that cannot be read or is
+-- negative counts as 0. Then totals are raised, never lowered, until every published message is present or gone, and every
 -- grant is leased or over. Messages that vanished count as deleted, their leases as expired.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] owner: number of the partition's topic when the walk began

@@ -16,7 +16,7 @@ local now = now_ms()
 local from = tonumber(ARGV[2])
 if not from then
   from = now
-  -- A message whose TTL has ended does not fall due any more.
+  -- A message whose TTL has ended no longer falls due.
   redis.call('ZREM', k.unack, '')
   sweep(k, now, 64, parse_rules(meta[2]))
 end

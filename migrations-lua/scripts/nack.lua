@@ -60,7 +60,7 @@ for i = 1, n do
     end
     -- Parsing a long policy costs as much as writing eight times its bytes.
     room = room_after(k, member, room) - #reason - 8 * #own_policy
-    -- Nothing fails from here on: it is known where the message goes.
+    -- Nothing fails from here on, since it is known where the message goes.
     redis.call('ZREM', k.unack, member)
     redis.call('ZREM', k.last, member)
 
