@@ -96,7 +96,7 @@ local function note_over(k, now, members, ttl, budget)
       gone[#gone + 1] = members[i]
     end
   end
-  -- The next call finds what is too much for this one.
+  -- The next call drops those that exceed this call's budget.
   drop_all(k, freeable(k, gone, budget), 'expired')
   return #members
 end

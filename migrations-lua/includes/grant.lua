@@ -29,7 +29,7 @@ local function clear_head(k, now, up, most, ttl, spent_by, budget)
   return dropped, died, false
 end
 
--- Takes due messages one by one, as long as they fit into what is wanted and, with their events, into `reply_bytes`. `wants`
+-- Takes due messages one by one, as long as they fit the wants and, with their events, `reply_bytes`. `wants`
 -- holds, from index 5 on and `step` apart, max_messages, lease_ms and, if step is 4, max_bytes and begun. Returns what it
 -- took as member, due, …; the bodies; how many for each want; how many came from `ready`; whether the reply is full.
 local function take_by_size(now, most, ranked, wants, step, reply_bytes, ready, delayed, messages, events)

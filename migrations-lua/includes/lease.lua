@@ -35,7 +35,7 @@ local function present_epoch(meta, hidden)
   return digits, number % 2048
 end
 
--- A seal is what a lease token tells a script: attempt * 4096 + epoch * 2 + last. In a call the epoch is an index into the
+-- A seal is the part of a lease token that scripts read: attempt * 4096 + epoch * 2 + last. In a call the epoch is an index into the
 -- epochs that the call names. `read_leases` replaces it by the epoch's number in this partition's leases. Returns attempt,
 -- epoch, and whether this is the last attempt.
 local function open_seal(seal)

@@ -35,7 +35,7 @@ local function sweep_ttl(k, now, limit, ttl, budget)
   return seen, seen >= limit and dropped > 0
 end
 
--- Ends what is over in the partition, in up to `limit` steps: leases (two steps each), TTLs, retention, idempotency keys.
+-- Ends everything that has expired in the partition, in up to `limit` steps: leases (two steps each), TTLs, retention, idempotency keys.
 -- Also moves due messages with a priority to `ready`. Each kind may take half of the steps that are left, so that none
 -- waits for ever. Returns whether more may be left.
 local function sweep(k, now, limit, rules)

@@ -6,10 +6,10 @@
 -- KEYS[3] index
 -- ARGV[1] which of them to walk through: 1, 2 or 3
 -- ARGV[2] cursor
--- ARGV[3] count: about so many
--- ARGV[4] repair: 1 to mend what is found
+-- ARGV[3] count: approximate number
+-- ARGV[4] repair: 1 to repair the defects
 -- returns: {cursor, {name, its entry or '', …}, {name, defect, detail, …}}
--- cost: TIME, HSCAN or ZSCAN, HMGET; up to 4 calls a topic; up to 5 more where it mends
+-- cost: TIME, HSCAN or ZSCAN, HMGET; up to 4 calls a topic; up to 5 more if it repairs
 local repair = ARGV[4] == '1'
 local now = now_ms()
 if repair then redis.call('HDEL', KEYS[1], '') end

@@ -6,8 +6,8 @@
 -- ARGV[1] owner: number of the partition's topic when the walk began
 -- ARGV[2] repair: 1 to write the totals as they should be
 -- ARGV[3..] names of the totals
--- returns: {bodies, places, total, what it is, what it should be, …} or 'STALE'
--- cost: HGET, ZREM, HLEN, 7 ZCARD, HMGET; HSET where it mends
+-- returns: {bodies, places, total, its value, its correct value, …} or 'STALE'
+-- cost: HGET, ZREM, HLEN, 7 ZCARD, HMGET; HSET if it repairs
 local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end
 if ARGV[2] == '1' then redis.call('ZREM', k.unack, '') end

@@ -25,7 +25,7 @@ local prio = redis.call('EXISTS', k.delayed_prio) == 1
 local reply = { from }
 for i = 1, tonumber(ARGV[4]) do
   local start = from + (i - 1) * bucket
-  -- What is due now counts as ready.
+  -- Messages that are due now count as ready.
   local low = start <= now and string.format('(%d', now) or int(start)
   local high = string.format('(%d', start + bucket)
   reply[i + 1] = redis.call('ZCOUNT', k.delayed, low, high)

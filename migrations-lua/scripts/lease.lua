@@ -41,7 +41,7 @@ if meta[4] then
   lib = rare()
   local rules = lib.parse_rules(meta[4])
   if rules.paused then
-    -- Sleeping consumers need not wake for what is published. A resume wakes them.
+    -- Sleeping consumers need not wake for new messages. A resume wakes them.
     redis.call('HSET', KEYS[5], 'sleep', '0')
     return { now, up, 0, 0, 0, 0, 0, tonumber(meta[2]), '', {}, {} }
   end

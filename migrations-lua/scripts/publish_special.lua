@@ -13,13 +13,13 @@
 -- ARGV[2] n: messages, at most 64, no key twice
 -- ARGV[3] large: 1 if a body is above 1 KiB, so that leases check sizes from now on
 -- ARGV[4..] for each message member, delay in ms ('@' before an instant), body, priority, ttl ms or '', key or '',
---   on_duplicate ('copy' of a copy, which the topic's bound does not refuse), extra or '', idempotency key or '', its
+--   on_duplicate ('copy' for a dead letter, which the topic's limit does not refuse), extra or '', idempotency key or '', its
 --   fingerprint, how long it answers, ms
 -- returns: {now, wake 0|1, messages that expired, then for each code, member, state, due or deadline}: code 0 stored,
 --   1 a message answers for it, 2 replaced, 3 duplicate_key, 4 message_leased, 5 idempotency_key_reused, 6 topic_full,
 --   7 not looked at, because there is too much to write or to free; or 'STALE'
 -- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
---   an idempotency key; 8 more for each when the topic has a bound; where it is full, a sweep of 32 steps, a range for
+--   an idempotency key; 8 more for each if the topic has a limit; if it is full, a sweep of 32 steps, a range for
 --   each priority among the ready and a few calls for each of 40 to 72 messages that are dropped; an HSTRLEN for each that leaves where bodies are large
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts')

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_key_holds_a_line_stays_a_line() {
+    fn control_characters_in_keys_are_escaped() {
         let text = line(&finding(Subject::Key(b"a\"\n\xff".to_vec())));
         assert!(text.starts_with("orders key \"a\\\"\\n\\xff\" no_place: "), "{text}");
     }

@@ -38,7 +38,7 @@ pub struct Data {
 
 /// The data directory does not exist. A command that only reads must not create it.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no data directory {}: name the one to look at with --data-dir DIR, or a running Redis with --redis-url URL", .0.display())]
+#[error("there is no data directory {}: pass --data-dir DIR, or --redis-url URL of a running Redis", .0.display())]
 pub struct NoData(PathBuf);
 
 impl DataArgs {

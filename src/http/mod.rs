@@ -90,7 +90,7 @@ pub struct Inner {
 pub struct Sizes {
     /// The largest body.
     pub body: usize,
-    /// The bound on all bodies and responses in flight.
+    /// The limit on all bodies and responses in flight.
     pub inflight: usize,
 }
 

@@ -54,7 +54,7 @@ pub enum Command {
     Redrive(WithServer<operate::Redrive>),
     /// Remove a topic's messages in the given states.
     Purge(WithServer<operate::Purge>),
-    /// Pause a topic: leasing stops, publishing and acknowledging go on.
+    /// Pause a topic: leasing stops, publishing and acknowledging continue.
     Pause(WithServer<operate::Pause>),
     /// Resume a paused topic.
     Resume(WithServer<operate::Resume>),
