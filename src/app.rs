@@ -155,7 +155,7 @@ async fn serve(
         tracing::error!(%reason, "not ready");
     }
     if let Err(error) = store.upgrade_callbacks().await {
-        tracing::warn!(%error, "_callbacks keeps delivered callbacks only after the next start");
+        tracing::warn!(%error, "_callbacks was not updated; the next start tries again");
     }
     let polls = LongPolls::start(store.clone(), metrics.clone(), woken).await;
     let drain = Duration::from_millis(config.drain_timeout_ms);
