@@ -1,4 +1,4 @@
-# Everything one does with the project. `make` alone lists it.
+# The tasks of this project. `make` alone lists them.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -44,7 +44,7 @@ test-sdks: setup ## The SDKs in all four languages, and other generators; part o
 bench-sdks: redis sdks ## The workers in a table; ARGS="python go"
 	$(CARGO) bench --locked --bench sdks -- $(ARGS)
 
-# The seeded bugs are a feature of a debug build of its own, put aside where only `prove` looks for it.
+# The seeded bugs are a feature of a separate debug build, which is copied to where only `prove` looks for it.
 .PHONY: prove
 prove: setup ## The long proof, an hour or more: faults, a million messages, seeded bugs; ARGS="storm faults"
 	$(CARGO) build --locked --features seeded-bugs

@@ -1,5 +1,5 @@
-//! Joins each Lua script with the functions that it uses of its includes. `migrations-lua/README.md` says how a script
-//! names them, and what `rare()` is. The joined texts go to `OUT_DIR/lua`.
+//! Joins each Lua script with the functions that it uses from its includes, and writes the results to `OUT_DIR/lua`.
+//! `migrations-lua/README.md` describes how scripts name includes, and what `rare()` is.
 
 use std::{env, error::Error, fs, path::Path};
 
@@ -14,7 +14,7 @@ struct Item {
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=migrations-lua");
     let out = Path::new(&env::var("OUT_DIR")?).join("lua");
-    // Scripts that were removed must not stay there.
+    // Removed scripts must not stay there.
     let _ = fs::remove_dir_all(&out);
     fs::create_dir_all(&out)?;
     for entry in fs::read_dir("migrations-lua/scripts")? {
@@ -26,8 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Reads a file, but first the items of its includes: each include once, after those that it includes itself. `open` are
-/// the files that are being read. Returns the file without its `@include` lines.
+/// Reads a file, and appends the items of its includes to `items`: each include once, after its own includes. `open` lists
+/// the files that are being read. Returns the file's text without its `@include` lines.
 fn read(file: &str, open: &mut Vec<String>, items: &mut Vec<Item>) -> Result<String, String> {
     let circular = open.iter().any(|open| open == file);
     open.push(file.to_owned());
@@ -51,7 +51,7 @@ fn read(file: &str, open: &mut Vec<String>, items: &mut Vec<Item>) -> Result<Str
     Ok(rest.to_owned())
 }
 
-/// The items of an include. Each begins at the comment above its `local`.
+/// Splits an include into its items. Each begins at the comment above its `local`.
 fn split(file: &str, text: &str) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     for line in text.lines() {
@@ -71,7 +71,7 @@ fn split(file: &str, text: &str) -> Vec<Item> {
     items
 }
 
-/// The script's text: the items that it uses, `rare()` with those that it names as `lib.item`, the body.
+/// Joins a script: the items that it uses, `rare()` with those that it names as `lib.item`, and the body.
 fn joined(items: &[Item], body: &str) -> String {
     let (always, others) = used(items.iter().collect(), body, false);
     let mut text: String = always.iter().map(|item| &*item.text).collect();
@@ -85,8 +85,8 @@ fn joined(items: &[Item], body: &str) -> String {
     text + body
 }
 
-/// The items that this code names, as fields or by themselves, with those that they use; and the others. Both in order: an
-/// item stands before those who use it.
+/// Splits the items into those that this code uses, directly or through others, and the rest. `fields` selects whether the
+/// code names them as `lib.item` or plainly. Both lists keep their order, in which an item precedes its users.
 fn used<'a>(items: Vec<&'a Item>, code: &str, fields: bool) -> (Vec<&'a Item>, Vec<&'a Item>) {
     let (mut used, mut others) = (Vec::<&Item>::new(), Vec::new());
     for item in items.into_iter().rev() {
@@ -98,7 +98,7 @@ fn used<'a>(items: Vec<&'a Item>, code: &str, fields: bool) -> (Vec<&'a Item>, V
     (used, others)
 }
 
-/// Does this code, comments apart, have the name as a field (`lib.name`), or by itself?
+/// Returns whether this code, comments excluded, has the name as a field (`lib.name`) or, without `field`, by itself.
 fn names(code: &str, name: &str, field: bool) -> bool {
     let code = code.lines().map(|line| line.split("--").next().unwrap_or_default());
     code.into_iter().any(|line| {

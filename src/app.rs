@@ -1,4 +1,4 @@
-//! From a configuration to a running service, and back: the order of start and of stop.
+//! Runs the service: starts every component from a configuration, and stops them in order.
 
 use crate::{
     config::Config,
@@ -36,19 +36,19 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Why the service could not start; each is one line.
+/// The reason why the service could not start. Each message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Those who may use it are not well told.
+    /// The access settings are invalid: keys, hosts or the listen address.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The address cannot be listened on.
+    /// The service cannot listen on the address.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, io::Error),
     /// The embedded Redis does not start.
     #[error(transparent)]
     Embedded(#[from] StartError),
-    /// What keeps the embedded Redis running has ended: a defect. Whoever started dueq may start it again.
+    /// The supervisor of the embedded Redis has ended: a defect. A restart of dueq recovers.
     #[error("the supervisor of the embedded Redis has ended")]
     Lost,
     /// Redis cannot be used.
@@ -59,26 +59,26 @@ pub enum RunError {
     AddrFile {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// What callbacks are to be signed with is no secret of the right form.
+    /// A signing secret is invalid.
     #[error("--signing-secret: {0}")]
     SigningSecret(String),
-    /// Calls by https cannot be made: a defect.
+    /// HTTPS callbacks cannot be made: a defect.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
-    /// The document cannot be written: a defect.
+    /// The OpenAPI document cannot be serialized: a defect.
     #[error("the OpenAPI document cannot be written: {0}")]
     Document(#[from] serde_json::Error),
 }
 
-/// Serves until `shutdown`, then stops in order: long polls are answered, requests under way finish, loops end, lanes
-/// empty, the embedded Redis ends.
+/// Serves until `shutdown`, then stops in order: long polls are answered, requests in flight finish, loops end, lanes
+/// drain, the embedded Redis stops.
 ///
-/// The `threads` serve connections; everything else runs on the caller's.
+/// The `threads` serve connections; everything else runs on the caller's thread.
 ///
-/// Errors: [`RunError`] where it could not start.
+/// Errors: [`RunError`] if the service could not start.
 pub async fn run(
     config: Config,
     threads: &[Handle],
@@ -123,7 +123,7 @@ pub async fn run(
     served
 }
 
-/// What callbacks are signed with. Errors: where one is none, which is not told.
+/// The secrets that sign callbacks. Errors: too many secrets, or an invalid one; the message does not quote it.
 fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError> {
     let given = &config.signing_secrets;
     if given.len() > MAX_SECRETS {
@@ -155,7 +155,7 @@ async fn serve(
         tracing::error!(%reason, "not ready");
     }
     if let Err(error) = store.upgrade_callbacks().await {
-        tracing::warn!(%error, "_callbacks keeps delivered callbacks only after the next start");
+        tracing::warn!(%error, "_callbacks was not updated; the next start tries again");
     }
     let polls = LongPolls::start(store.clone(), metrics.clone(), woken).await;
     let drain = Duration::from_millis(config.drain_timeout_ms);
@@ -182,86 +182,86 @@ async fn serve(
         false => Some(Caller::new(addresses, config.callback_dns)?),
     };
     announce(config, &listener)?;
-    // Nothing fails from here on: what begins now is stopped in order.
+    // Nothing fails from here on, so everything started below is stopped in order.
     let background = metrics.background.clone();
-    let house = {
+    let housekeeping = {
         let (background, store) = (background.clone(), store.clone());
-        let part = move || run_housekeeping(store.clone(), http::dead_letter);
-        tokio::spawn(async move { background.keep("housekeeping", part).await })
+        let task = move || run_housekeeping(store.clone(), http::dead_letter);
+        tokio::spawn(async move { background.keep("housekeeping", task).await })
     };
     let schedules = {
         let (background, store) = (background.clone(), store.clone());
-        let part = move || tick_schedules(store.clone());
-        tokio::spawn(async move { background.keep("schedules", part).await })
+        let task = move || tick_schedules(store.clone());
+        tokio::spawn(async move { background.keep("schedules", task).await })
     };
-    let no_more_calls = CancellationToken::new();
+    let stop_calls = CancellationToken::new();
     let callbacks = caller.map(|caller| {
         let (store, polls) = (store.clone(), polls.clone());
         let longest = Duration::from_millis(config.callback_max_timeout_ms);
         let sending = Sending { store, polls, metrics, caller, secrets, longest, drain };
-        let stopping = no_more_calls.clone();
-        let part = move || send_callbacks(sending.clone(), stopping.clone());
-        tokio::spawn(async move { background.keep("callbacks", part).await })
+        let stopping = stop_calls.clone();
+        let task = move || send_callbacks(sending.clone(), stopping.clone());
+        tokio::spawn(async move { background.keep("callbacks", task).await })
     });
 
-    let (stop_serving, told_to_stop) = oneshot::channel::<()>();
-    let most = most_connections(config);
+    let (stop_serving, stop_requested) = oneshot::channel::<()>();
+    let max_connections = max_connections(config);
     let server = async {
-        let stop = async { drop(told_to_stop.await) };
-        server::serve(listener, threads, router, most, stop, drain).await;
+        let stop = async { drop(stop_requested.await) };
+        server::serve(listener, threads, router, max_connections, stop, drain).await;
     };
-    let conductor = async {
+    let stopper = async {
         shutdown.await;
         tracing::info!("stopping");
         stopping.send_replace(true);
-        no_more_calls.cancel();
+        stop_calls.cancel();
         polls.close();
-        // The server may be gone only after this.
+        // The server may already have stopped.
         let _ = stop_serving.send(());
     };
-    tokio::join!(server, conductor);
-    // What it has claimed somebody else makes, or the next start.
+    tokio::join!(server, stopper);
+    // Another instance, or the next start, publishes the ticks that this one has claimed.
     schedules.abort();
     if let Some(callbacks) = callbacks {
-        // Calls under way end, or their messages go back, while Redis can still be told. Some may die of it, which
-        // housekeeping tells others of.
+        // Calls in flight end, or their messages are released, while Redis can still be reached. Some messages may die
+        // of it, so housekeeping still runs to publish their dead letters.
         let _ = callbacks.await;
     }
-    house.abort();
+    housekeeping.abort();
     store.stop().await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// How many connections of clients there may be.
-fn most_connections(config: &Config) -> usize {
+/// The maximum number of client connections.
+fn max_connections(config: &Config) -> usize {
     let wanted = config.max_connections as usize;
     let files = getrlimit(Resource::Nofile).current;
-    let most = http::most_connections(wanted, files);
-    if most < wanted {
+    let max = http::max_connections(wanted, files);
+    if max < wanted {
         tracing::info!(
-            most,
+            max,
             files,
             "fewer connections than --max-connections: the system allows too few open files"
         );
     }
-    most
+    max
 }
 
-/// Tells where the service is reached.
+/// Logs the bound address, and writes it to the address file.
 fn announce(config: &Config, listener: &TcpListener) -> Result<(), RunError> {
     let bound = listener.local_addr().map_err(|error| RunError::Listen(config.listen, error))?;
     tracing::info!("serving http://{bound}");
     if let Some(path) = &config.addr_file {
-        write_whole(path, &bound.to_string())
+        write_atomically(path, &bound.to_string())
             .map_err(|source| RunError::AddrFile { path: path.clone(), source })?;
     }
     Ok(())
 }
 
-/// Writes a file that whoever waits for it never sees half of. Where somebody has put a link in its place, or in that of
-/// the file that it is until it is whole, the link goes and not what it leads to.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+/// Writes a file atomically: a process that waits for it never sees half of it. A symbolic link at `path`, or at the
+/// partial file's path, is replaced; its target is not touched.
+fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
     let mut partial = path.to_owned().into_os_string();
     partial.push(".partial");
     match fs::remove_file(&partial) {

@@ -1,5 +1,5 @@
-//! What runs by itself for as long as dueq does. Where such a part breaks, nobody waits for an answer that would tell: so
-//! it is begun again, and dueq is not ready until it runs.
+//! Supervises the background tasks, which run as long as dueq does. No client waits for an answer that would report a
+//! panic in one of them. So a task that panics is restarted, and dueq is not ready until it runs again.
 
 use futures_util::FutureExt;
 use std::{
@@ -11,55 +11,56 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// Before a part that broke is begun again; twice as long each time…
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// …until it has run for so long.
-const STABLE: Duration = Duration::from_secs(60);
+/// The pause before the first restart. It doubles with each restart…
+const MIN_RESTART_PAUSE: Duration = Duration::from_secs(1);
+/// …up to this.
+const MAX_RESTART_PAUSE: Duration = Duration::from_secs(30);
+/// A task that has run this long starts over with the shortest pause.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
 
-/// All parts of one instance, and which of them do not run at the moment. Cheap to clone.
+/// The background tasks of one instance that are waiting for a restart. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Background {
     broken: Arc<Mutex<BTreeMap<&'static str, usize>>>,
 }
 
 impl Background {
-    /// Runs a part until it ends as it means to, which one that is a loop never does. Where it panics it is begun anew.
+    /// Runs a task until it returns, and restarts it whenever it panics.
     pub async fn keep<T, F: Future<Output = T>>(
         &self,
         name: &'static str,
-        mut part: impl FnMut() -> F,
+        mut task: impl FnMut() -> F,
     ) -> T {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = MIN_RESTART_PAUSE;
         loop {
-            let begun = Instant::now();
-            let running = Box::pin(async { part().await });
-            if let Ok(ended) = AssertUnwindSafe(running).catch_unwind().await {
-                return ended;
+            let started = Instant::now();
+            let running = Box::pin(async { task().await });
+            if let Ok(output) = AssertUnwindSafe(running).catch_unwind().await {
+                return output;
             }
-            if begun.elapsed() >= STABLE {
-                pause = FIRST_PAUSE;
+            if started.elapsed() >= STABLE_AFTER {
+                pause = MIN_RESTART_PAUSE;
             }
             let pause_ms = pause.as_millis() as u64;
-            tracing::error!(part = name, pause_ms, "a part of dueq broke; it is begun again");
+            tracing::error!(task = name, pause_ms, "a background task panicked; restarting it");
             let _broken = Broken::new(self, name);
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_RESTART_PAUSE);
         }
     }
 
-    /// A part that does not run at the moment, if there is one.
+    /// The name of a task that is waiting for its restart, if any.
     pub fn broken(&self) -> Option<&'static str> {
         self.lock().keys().next().copied()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, usize>> {
-        // Nothing in here panics half way through a change.
+        // Nothing panics while it holds the lock.
         self.broken.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// While it lives, a part of this name is broken. Many parts may have one name.
+/// Marks a task of this name as broken until dropped. Several tasks may share a name.
 struct Broken<'a>(&'a Background, &'static str);
 
 impl<'a> Broken<'a> {
@@ -87,36 +88,36 @@ mod tests {
     use tokio::task::JoinHandle;
 
     #[tokio::test]
-    async fn a_part_that_breaks_is_begun_again_and_told_of_until_then() {
+    async fn a_task_that_panics_is_reported_until_it_is_restarted() {
         let background = Background::default();
-        let mut times = 0;
-        let part = || {
-            times += 1;
-            let (now, background) = (times, background.clone());
+        let mut starts = 0;
+        let task = || {
+            starts += 1;
+            let (start, background) = (starts, background.clone());
             async move {
                 assert_eq!(background.broken(), None, "it runs again");
-                assert_eq!(now, 2, "it breaks once, on purpose");
-                now
+                assert_eq!(start, 2, "it panics once, on purpose");
+                start
             }
         };
         let watch = async {
-            sleep(FIRST_PAUSE / 2).await;
+            sleep(MIN_RESTART_PAUSE / 2).await;
             background.broken()
         };
-        let (ended, seen) = tokio::join!(background.keep("a part", part), watch);
-        assert_eq!((ended, seen, background.broken()), (2, Some("a part"), None));
+        let (output, seen) = tokio::join!(background.keep("a task", task), watch);
+        assert_eq!((output, seen, background.broken()), (2, Some("a task"), None));
     }
 
     #[tokio::test]
-    async fn parts_of_one_name_are_told_apart_and_one_that_is_stopped_is_not_broken() {
+    async fn tasks_of_one_name_are_counted_and_an_aborted_one_is_not_broken() {
         let background = Background::default();
-        let breaking = || -> JoinHandle<()> {
+        let panicking = || -> JoinHandle<()> {
             let background = background.clone();
-            let part = async || panic!("on purpose");
-            tokio::spawn(async move { background.keep("lane", part).await })
+            let task = async || panic!("on purpose");
+            tokio::spawn(async move { background.keep("lane", task).await })
         };
-        let (one, other) = (breaking(), breaking());
-        sleep(FIRST_PAUSE / 4).await;
+        let (one, other) = (panicking(), panicking());
+        sleep(MIN_RESTART_PAUSE / 4).await;
         one.abort();
         let _ = one.await;
         assert_eq!(background.broken(), Some("lane"));

@@ -1,4 +1,4 @@
-//! What `dueq serve` can be told, each flag also by environment variable. The guide's page of flags lists this struct.
+//! The options of `dueq serve`. Every flag is also an environment variable. The guide's page on flags lists this struct.
 
 use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
 use crate::store::embedded::Fsync;
@@ -9,7 +9,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, thread::available_parallelism};
 /// Options of `dueq serve`.
 #[derive(Args, Clone, Debug)]
 pub struct Config {
-    /// Address to serve HTTP on; port 0 takes a free one.
+    /// Address to listen on; port 0 picks a free port.
     #[arg(long, env = "DUEQ_LISTEN", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
     /// API key, repeatable: every route except /healthz, /readyz and /guide then needs `Authorization: Bearer <KEY>`.
@@ -24,10 +24,10 @@ pub struct Config {
     /// File of API keys, one per line; blank lines and lines that begin with # are skipped.
     #[arg(long, env = "DUEQ_API_KEY_FILE", value_name = "PATH")]
     pub api_key_file: Option<PathBuf>,
-    /// Listen beyond loopback without keys: anyone who can reach the address may use the queue.
+    /// Allow listening beyond loopback without keys: anyone who can reach the address can use the queue.
     #[arg(long, env = "DUEQ_INSECURE", value_parser = BoolishValueParser::new())]
     pub insecure: bool,
-    /// Without keys, a host that requests may name (Host, Origin) besides loopback, repeatable.
+    /// Host that requests may name in Host and Origin besides loopback, for a server without keys; repeatable.
     #[arg(
         long = "allow-host",
         env = "DUEQ_ALLOW_HOSTS",
@@ -43,7 +43,7 @@ pub struct Config {
         value_delimiter = ','
     )]
     pub callback_allow: Vec<IpNet>,
-    /// Network that callbacks must not reach, whatever else allows it, repeatable.
+    /// Network that callbacks must not reach, even if another flag allows it, repeatable.
     #[arg(
         long = "callback-deny",
         env = "DUEQ_CALLBACK_DENY",
@@ -62,10 +62,10 @@ pub struct Config {
     /// Upper bound on every call's timeout_ms, ms.
     #[arg(long, env = "DUEQ_CALLBACK_MAX_TIMEOUT_MS", value_name = "MS", default_value_t = MAX_CALL_TIMEOUT_MS, value_parser = clap::value_parser!(u64).range(MIN_CALL_TIMEOUT_MS..=MAX_CALL_TIMEOUT_MS))]
     pub callback_max_timeout_ms: u64,
-    /// Name server to resolve callback hosts with, instead of the system's.
+    /// Name server that resolves callback hosts, instead of the system's.
     #[arg(long, env = "DUEQ_CALLBACK_DNS", value_name = "ADDR")]
     pub callback_dns: Option<SocketAddr>,
-    /// Secret that signs callbacks in topics without secrets, as whsec_…; two while you rotate them.
+    /// Secret that signs callbacks in topics without secrets of their own, as whsec_…; give two to rotate them.
     #[arg(
         long = "signing-secret",
         env = "DUEQ_SIGNING_SECRET",
@@ -77,7 +77,7 @@ pub struct Config {
     /// Send no callbacks from this instance.
     #[arg(long, env = "DUEQ_NO_DISPATCH", value_parser = BoolishValueParser::new())]
     pub no_dispatch: bool,
-    /// File to write the bound address to, once requests are answered.
+    /// File to write the bound address to, once the server accepts requests.
     #[arg(long, env = "DUEQ_ADDR_FILE", value_name = "PATH")]
     pub addr_file: Option<PathBuf>,
     /// Redis to use, such as redis://127.0.0.1:6379/ or redis+unix:///run/redis.sock; without it dueq runs a private
@@ -100,13 +100,13 @@ pub struct Config {
     /// Prefix of every key in Redis; no braces.
     #[arg(long, env = "DUEQ_KEY_PREFIX", value_name = "TEXT", default_value = "dueq:", value_parser = key_prefix)]
     pub key_prefix: String,
-    /// How long a stop waits for requests in flight, ms.
+    /// How long a graceful stop waits for requests in flight, ms.
     #[arg(long, env = "DUEQ_DRAIN_TIMEOUT_MS", value_name = "MS", default_value_t = 10_000)]
     pub drain_timeout_ms: u64,
     /// How long a request waits for Redis before it is answered 503, ms.
     #[arg(long, env = "DUEQ_REDIS_TIMEOUT_MS", value_name = "MS", default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub redis_timeout_ms: u64,
-    /// Threads that serve requests [default: one for each two processors, at most 4].
+    /// Threads that serve requests [default: one per two processors, at most 4].
     #[arg(long, env = "DUEQ_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
     /// Connections to Redis that share the work.
@@ -115,42 +115,41 @@ pub struct Config {
     /// Largest request body, bytes.
     #[arg(long, env = "DUEQ_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = 16_777_216)]
     pub max_body_bytes: usize,
-    /// Bound on the bytes of all request bodies and answers in flight; beyond it, 503.
+    /// Limit on the bytes of all request bodies and answers in flight; requests beyond it get 503.
     #[arg(long, env = "DUEQ_MAX_INFLIGHT_BYTES", value_name = "BYTES", default_value_t = 268_435_456, value_parser = clap::value_parser!(u64).range(2_097_152..=1_099_511_627_776))]
     pub max_inflight_bytes: u64,
-    /// Bound on client connections; lower if the system allows too few open files.
+    /// Limit on client connections; lower if the system allows too few open files.
     #[arg(long, env = "DUEQ_MAX_CONNECTIONS", value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
     /// Format of the log.
     #[arg(long, env = "DUEQ_LOG_FORMAT", value_enum, default_value = "text")]
     pub log_format: LogFormat,
-    /// What is logged, as `level` or `module=level,…`.
+    /// Log filter: a level, or `module=level,…`.
     #[arg(long, env = "DUEQ_LOG", value_name = "FILTER", default_value = "info")]
     pub log: String,
 }
 
 impl Config {
-    /// How many threads serve requests. One is fastest where Redis and clients share two processors: a request is then
-    /// answered by the thread that read it. Four keep one Redis busy.
+    /// The number of threads that serve requests. One is fastest where Redis and clients share two processors, because the
+    /// thread that reads a request also answers it. Four keep one Redis busy.
     pub fn threads(&self) -> usize {
         let half = || available_parallelism().map_or(1, |processors| processors.get() / 2);
         self.threads.map_or_else(|| half().clamp(1, 4), usize::from)
     }
 }
 
-/// A secret of the command line as it was given: an API key, or what callbacks are signed with. Whatever prints the
-/// configuration does not print it.
+/// A secret from the command line: an API key or a signing secret. `Debug` does not print it.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The key itself.
+    /// The secret as it was given.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// Takes any text, since an error of the command line would print it; whoever uses it says what is one.
+/// Accepts any text, because clap would print an invalid value in its error. The secret is validated where it is used.
 impl From<String> for Secret {
     fn from(text: String) -> Self {
         Self(text)
@@ -163,12 +162,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Form of the log.
+/// Format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Lines for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -181,7 +180,7 @@ fn key_prefix(text: &str) -> Result<String, String> {
     }
 }
 
-/// Bytes, or with a unit as Redis has them: `k` and `kb` are 1000 and 1024 bytes, and so on.
+/// Parses a number of bytes with an optional unit of Redis: `k` is 1000 bytes, `kb` is 1024, and so on.
 fn memory_size(text: &str) -> Result<u64, String> {
     let text = text.to_ascii_lowercase();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -198,7 +197,7 @@ fn memory_size(text: &str) -> Result<u64, String> {
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.parse::<u64>().ok().filter(|_| is_number);
     let size = unit.and_then(|unit: u64| number?.checked_mul(unit));
-    size.ok_or_else(|| "a number of bytes, or one with kb, mb or gb behind it".to_owned())
+    size.ok_or_else(|| "expected a number of bytes, such as 1048576, 512mb or 2gb".to_owned())
 }
 
 #[cfg(test)]
@@ -206,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_told_as_to_redis() {
+    fn memory_sizes_have_the_units_of_redis() {
         for (text, bytes) in
             [("0", 0), ("1048576", 1 << 20), ("512mb", 512 << 20), ("2GB", 2 << 30), ("5k", 5000)]
         {

@@ -1,99 +1,99 @@
-//! Why an operation of the queue was not done. Knows nothing of HTTP: `http::problem` says how each looks there.
+//! The errors of the queue's operations. They know nothing of HTTP; `http::problem` maps each to its response.
 
 use crate::model::{MAX_HEADERS, MAX_HEADERS_BYTES, MAX_ONCE_SECRET, Unkept};
 
-/// An operation's refusal or failure.
+/// The reason why an operation was refused or failed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// There is no such topic.
+    /// The topic does not exist.
     #[error("there is no such topic")]
     TopicNotFound,
-    /// There is no such message: never published, acknowledged, or deleted.
+    /// The message does not exist: it was never published, or it was acknowledged or deleted.
     #[error("there is no such message; acknowledged messages are gone")]
     MessageNotFound,
-    /// The token does not hold the message's lease (any more).
+    /// The token does not hold the message's lease, or no longer does.
     #[error("the lease token does not hold the message's lease: it is stale, expired or forged")]
     LeaseLost,
-    /// The message is leased, and so belongs to its holder for now.
+    /// The message is leased, so only its holder may change it.
     #[error("the message is leased; it belongs to its holder until the lease ends")]
     MessageLeased,
-    /// The message is dead, and what was asked for makes no sense for a dead one.
+    /// The message is dead, and the request does not apply to dead messages.
     #[error("the message is dead; it has no due time until it is redriven")]
     MessageDead,
     /// The message is not dead.
     #[error("the message is not dead")]
     MessageNotDead,
-    /// The message was acknowledged, and is only kept to be looked at.
+    /// The message was acknowledged, and is retained for reading only.
     #[error("the message is acknowledged and cannot be changed")]
     MessageAcked,
     /// Another live message has the key.
     #[error("another message in the topic has this key")]
     DuplicateKey,
-    /// The idempotency key came with another request before.
+    /// The idempotency key was used with a different request.
     #[error("the idempotency key was used with a different message")]
     IdempotencyKeyReused,
-    /// The topic holds as many messages as it may.
+    /// The topic holds `max_messages` messages.
     #[error("the topic is full: it holds max_messages messages")]
     TopicFull,
-    /// The topic is pushed, and neither it nor the message says where to.
+    /// The topic is pushed, and neither the topic nor the message has a URL.
     #[error("the topic is pushed and has no url, so the message needs its own in `callback`")]
     CallbackUrlMissing,
     /// The topic is not pushed, and the message names a callback.
     #[error("the topic is not pushed, so a callback is not allowed")]
     TopicNotPushed,
-    /// The topic is pushed: dueq consumes it itself.
+    /// The topic is pushed, so only dueq consumes it.
     #[error("the topic is pushed: dueq sends its messages itself, so they cannot be leased")]
     TopicIsPushed,
-    /// Under this name dueq sets a header itself on what it calls.
+    /// dueq sets the header of this field itself on every call.
     #[error("is set by dueq itself on every call")]
     HeaderReserved(String),
-    /// `***` stands for a value that is stored, and under this field nothing is.
+    /// The field is `***`, which stands for a stored value, but no value is stored.
     #[error("*** stands for a stored value, and none is stored")]
     NothingMasked(String),
-    /// The secret of this field belongs to another origin, or to a topic that is pushed no more.
+    /// The stored secret of this field belongs to another origin, or to a topic that is no longer pushed.
     #[error("the stored value belongs to another origin: send the value itself")]
     SecretRequired(String),
-    /// With the values that `***` stands for these headers are larger than headers may be.
+    /// The headers of this field are too large once `***` is replaced by the stored values.
     #[error(
         "are larger than {MAX_HEADERS_BYTES} bytes together with the values that *** stands for"
     )]
     HeadersTooLarge(String),
-    /// With those that were secrets before these are more secret headers than there may be.
+    /// The field has too many secret headers, counted together with the names that stay secret from before.
     #[error(
         "are too many, together with those that stay secret: {MAX_HEADERS} are allowed, and {MAX_ONCE_SECRET} ever"
     )]
     TooManySecretHeaders(String),
-    /// What is wrong with this message of a batch, counted from 0.
+    /// The error of one message of a batch; its index counts from 0.
     #[error("{1}")]
     OfMessage(usize, Box<Error>),
-    /// There is no such schedule.
+    /// The schedule does not exist.
     #[error("there is no such schedule")]
     ScheduleNotFound,
-    /// There are messages in the topic.
+    /// The topic still holds messages.
     #[error("the topic holds messages; ?force=true deletes them too")]
     TopicNotEmpty,
-    /// The topic's configuration has another revision than the request wants.
+    /// The topic's configuration does not have the revision that the request expects.
     #[error("the topic's configuration has a different revision, or the topic does not exist")]
     RevisionMismatch,
-    /// The payload is larger than the topic takes, bytes.
+    /// The payload is larger than the topic's limit, bytes.
     #[error("the payload is larger than {0} bytes, the topic's limit")]
     PayloadTooLarge(i64),
     /// All topic numbers are used up.
     #[error("no more topics can be created in this Redis")]
     TopicsExhausted,
-    /// Redis did not take the request: nothing happened and nothing will.
+    /// Redis did not accept the request: it had no effect and will have none.
     #[error("Redis is not available; nothing happened")]
     RedisUnavailable,
     /// The request may have been carried out; its answer was lost.
     #[error("the answer from Redis was lost; the request may or may not have been carried out")]
     OutcomeUnknown,
-    /// A defect: a reply or a stored value that cannot be read. Logged where it was seen.
+    /// A defect: a reply or a stored value cannot be read. Logged where it is detected.
     #[error("an internal error")]
     Internal,
 }
 
 impl Error {
-    /// What went wrong after a part of the request was done: nobody may be told that nothing happened.
+    /// The error to report after a part of the request took effect: it must not say that nothing happened.
     pub fn after_change(self) -> Self {
         match self {
             Self::RedisUnavailable => Self::OutcomeUnknown,
@@ -101,12 +101,12 @@ impl Error {
         }
     }
 
-    /// Why the headers in the field `place` cannot be kept.
-    pub fn of_unkept(unkept: Unkept, place: &str) -> Self {
+    /// The error for stored values that the headers in `field` cannot keep.
+    pub fn of_unkept(unkept: Unkept, field: &str) -> Self {
         match unkept {
-            Unkept::Nothing(name) => Self::NothingMasked(format!("{place}.{name}")),
-            Unkept::Elsewhere(name) => Self::SecretRequired(format!("{place}.{name}")),
-            Unkept::TooLarge => Self::HeadersTooLarge(place.to_owned()),
+            Unkept::Nothing(name) => Self::NothingMasked(format!("{field}.{name}")),
+            Unkept::Elsewhere(name) => Self::SecretRequired(format!("{field}.{name}")),
+            Unkept::TooLarge => Self::HeadersTooLarge(field.to_owned()),
         }
     }
 }

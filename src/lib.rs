@@ -1,4 +1,5 @@
-//! dueq: a delay queue over HTTP on Redis. This page is the map: which files a request passes through, in their order.
+//! dueq: a delay queue over HTTP on Redis. This page is the map of the code: it lists the files that a request passes
+//! through, in order.
 //!
 //! # A publish
 //!
@@ -19,12 +20,12 @@
 //! 1. `http/lease.rs` is the handler, behind the same `server`, `guard` and `extract`. It acknowledges `acks` first,
 //!    through `store/ack.rs`.
 //! 2. `longpoll/mod.rs` asks for messages at once and, if there are none, lets the consumer wait.
-//! 3. `longpoll/wait_list.rs` knows who waits for which topic, in the order in which they came.
-//! 4. `longpoll/topic_task.rs` is one task per topic with waiters. It asks for all of them, and sleeps until the next due
-//!    time or a wake-up (`longpoll/timer.rs`).
+//! 3. `longpoll/wait_list.rs` keeps the waiting consumers of each topic, in order of arrival.
+//! 4. `longpoll/topic_task.rs` is one task per topic with waiters. It leases for all of them, and sleeps until the next
+//!    due time or a wake-up (`longpoll/timer.rs`).
 //! 5. `store/lease.rs`, `Store::lease` and its `Op` for `scripts/lease.lua`, goes through the same lanes. `store/grants.rs`
 //!    holds what was leased.
-//! 6. `store/wakes.rs` hears the wake-ups that scripts publish, on every instance.
+//! 6. `store/wakes.rs` receives the wake-ups that scripts publish, on every instance.
 //! 7. `http/lease.rs` writes the messages with their tokens (`model/token.rs`). If the client is gone, `store/grants.rs`
 //!    gives the messages back.
 //!
@@ -33,13 +34,13 @@
 //! 1. `http/callbacks.rs` publishes the message to the topic `_callbacks`, as above.
 //! 2. `loops/callbacks/mod.rs` runs one sender per pushed topic. `callbacks/sender.rs` leases messages that can be called
 //!    soon, through `longpoll` like any consumer.
-//! 3. `callbacks/places.rs` says whose turn it is: limits in all and per host. `callbacks/parked.rs` keeps what has to wait
-//!    for its host.
-//! 4. `callbacks/flight.rs` sees one message through its call and extends its lease meanwhile. `store/calls.rs` checks
-//!    that the call may still begin.
+//! 3. `callbacks/places.rs` limits the calls in flight, in total and per host. `callbacks/parked.rs` keeps messages that
+//!    have to wait for their host.
+//! 4. `callbacks/flight.rs` handles one message's call and extends its lease meanwhile. `store/calls.rs` checks that the
+//!    call may still begin.
 //! 5. `callbacks/request.rs` builds and signs the request. `callbacks/client.rs` makes the call; `callbacks/dial.rs`
-//!    resolves the host and checks the address (`model/addresses.rs`); `callbacks/wire.rs` bounds what is read.
-//! 6. `callbacks/outcome.rs` decides what the answer means, and `callbacks/flight.rs` acks or nacks the message.
+//!    resolves the host and checks the address (`model/addresses.rs`); `callbacks/wire.rs` limits how much is read.
+//! 6. `callbacks/outcome.rs` interprets the response, and `callbacks/flight.rs` acks or nacks the message.
 //!
 //! # The rest
 //!

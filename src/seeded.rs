@@ -1,32 +1,32 @@
-//! Bugs on purpose. A checker that has never found anything proves nothing, so `make prove` builds dueq once more with the
-//! feature `seeded-bugs`, switches bugs on one by one, and demands that each is found and called by the name of the
-//! promise that it breaks. `DUEQ_SEEDED_BUG` names the one that is on.
+//! Deliberate bugs. A checker that has never found anything proves nothing. So `make prove` builds dueq once more with the
+//! feature `seeded-bugs`, enables the bugs one by one, and requires that the checker finds each one and names the promise
+//! that it breaks. `DUEQ_SEEDED_BUG` names the enabled bug.
 //!
-//! Most bugs are patches of the Lua scripts, and stand with the proof (`tests/proof/bugs`), not here: `DUEQ_SEEDED_PATCH`
-//! names a file with them, a JSON list of `{"bug", "script", "find", "put"}`. Only what no script can get wrong has a line
-//! of Rust, where it would go wrong: `if seeded::bug("its name")`.
+//! Most bugs are patches of the Lua scripts. They live with the proof (`tests/proof/bugs`): `DUEQ_SEEDED_PATCH` names a
+//! file with a JSON list of `{"bug", "script", "find", "put"}`. Bugs that no script can have are lines of Rust at the place
+//! that they break: `if seeded::bug("its name")`.
 //!
-//! Without the feature [`bug`] is `false` when it is compiled, and nothing of all this is in the program.
+//! Without the feature [`bug`] is a constant `false`, and the bugs are not in the binary.
 
-/// Is this bug on?
+/// Returns whether this bug is enabled.
 #[cfg(not(feature = "seeded-bugs"))]
 pub(crate) const fn bug(_: &str) -> bool {
     false
 }
 
-/// A script's text with what the bug makes of it.
+/// Returns the script's text with the enabled bug's patches applied.
 #[cfg(not(feature = "seeded-bugs"))]
 pub(crate) const fn patched(_script: &str, text: &'static str) -> &'static str {
     text
 }
 
-/// What this machine's clock says (ms), on a machine whose clock is two seconds slow.
+/// The local time, ms, on a machine whose clock is two seconds slow.
 pub(crate) fn local_clock() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as i64) - 2_000
 }
 
-/// What a bug never gives back.
+/// Leaks memory or a file descriptor, if such a bug is enabled.
 pub(crate) fn keep() {
     if bug("memory kept") {
         std::mem::forget(vec![1_u8; 16 * 1024]);
@@ -43,7 +43,7 @@ pub(crate) use on::{bug, patched};
 mod on {
     use std::sync::LazyLock;
 
-    /// One place in one script, or, where `script` is `*`, in each script that has it.
+    /// Replaces text that occurs once in a script; `*` stands for every script that contains it.
     #[derive(serde::Deserialize)]
     struct Patch {
         bug: String,
@@ -77,11 +77,11 @@ mod on {
                 (n, _) => refuse(&format!("{:?} is {n} times in {script}", patch.find)),
             }
         }
-        // Once for each script of the process.
+        // Leaks once per script.
         if patched == text { text } else { patched.leak() }
     }
 
-    /// A bug that is not what its name says would prove nothing: then dueq does not start.
+    /// Exits: a run without the bug that it names would prove nothing.
     fn refuse(why: &str) -> ! {
         tracing::error!(bug = ?*ON, why, "the bug cannot be seeded");
         std::process::exit(70)

@@ -1,9 +1,9 @@
 -- @include message
 -- @include remove
 -- @include waiting
--- What an audit finds wrong with a message, and how it mends it.
+-- The checks of an audit, and their repairs.
 
--- Is a waiting message in a set that is not for its priority, or has it a wrong score there?
+-- Returns whether a waiting message is in the wrong set for its priority, or has a wrong score there.
 local function misplaced(number, score, priority)
   if number < 3 or number > 5 then return false end
   if not (math.abs(score) < 9007199254740992) then return true end
@@ -12,7 +12,7 @@ local function misplaced(number, score, priority)
   return number == 3 and math.floor(score / 35184372088832) ~= 255 - priority
 end
 
--- Is a message in these sets live, and does it hold this key according to its `extra`?
+-- Returns whether a message in these sets is live and holds this key according to its `extra`.
 local function holds_key(key, stands, extra)
   if not stands[1] or stands[1] > 5 or not extra or not sound_extra(extra) then return false end
   local _, _, _, _, rest = parse_extra(extra)
@@ -24,11 +24,11 @@ local function note(wrong, defect, detail)
   wrong[#wrong + 1], wrong[#wrong + 2] = defect, detail
 end
 
--- What is wrong with a message that has a body: a list of defect, detail, …. A defect that hides others stands alone.
+-- Returns the defects of a message that has a body: defect, detail, …. A defect that hides others is listed alone.
 local function examine(k, member, stands, extra, expires, first_due)
   if #member ~= 11 then return { 'bad_id', '' } end
   if #stands == 0 then
-    -- It has left, and its death is still to be published.
+    -- The message has left, but its death is still to be published.
     if redis.call('ZSCORE', k.dead_out, member) then return {} end
     return { 'no_place', '' }
   end
@@ -51,8 +51,8 @@ local function examine(k, member, stands, extra, expires, first_due)
   return wrong
 end
 
--- Mends a message, whatever is wrong with it. `drop`: its body cannot be read. Returns what it did, 'dropped', 'ready' (due
--- now), 'kept' (in one of several sets), 'mended' or 'sound'; and its new due time if it has one.
+-- Repairs all defects of a message. `drop`: its body cannot be read. Returns what it did, 'dropped', 'ready' (due now),
+-- 'kept' (in one of several sets), 'mended' or 'sound'; and its new due time if it has one.
 local function mend(k, member, now, drop)
   local extra = redis.call('HGET', k.extra, member)
   local stands = stands_of(k, { member })[1]
@@ -74,7 +74,7 @@ local function mend(k, member, now, drop)
 
   local at, score = stands[1], stands[2]
   if #stands > 2 then
-    -- Of two leases the one that ends later counts: nobody else may hold the message before.
+    -- Of two leases the one that ends later counts, because no other consumer may hold the message before its end.
     if at == 1 and stands[3] == 2 and stands[4] > score then at, score = 2, stands[4] end
     for number, zset in ipairs({ k.unack, k.last, k.ready, k.delayed_prio, k.delayed, k.dead, k.acked }) do
       if number ~= at then redis.call('ZREM', zset, member) end
@@ -97,7 +97,7 @@ local function mend(k, member, now, drop)
     local holder = redis.call('HGET', k.keys, key)
     if holder ~= member then
       if holder and holds_key(key, stands_of(k, { holder })[1], redis.call('HGET', k.extra, holder)) then
-        -- Two messages cannot hold one key: this one gives it up.
+        -- Two messages cannot hold one key, so this one gives it up.
         rest = format_rest(over, ttl, policy, 'f', key)
         redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
       else
@@ -111,7 +111,7 @@ local function mend(k, member, now, drop)
     changed = changed + redis.call('ZREM', k.first_due, member)
   end
   if lives and ttl ~= '' and over == '' then
-    -- It is not known when it first fell due. Its TTL begins again.
+    -- It is unknown when the message first fell due, so its TTL begins again.
     if not redis.call('ZSCORE', k.expires, member) then
       local due = new_due or ((at == 4 or at == 5) and score) or now
       redis.call('ZADD', k.expires, string.format('%d', math.max(now, due) + tonumber(ttl)), member)

@@ -1,8 +1,8 @@
 -- @include time
 -- Configuration: revisions, and the state of a schedule.
 
--- Draws the next revision and returns it as text. A Redis that lost its newest writes must not draw a revision twice. So a
--- revision is never less than the milliseconds of Redis's clock × 1024: those that were lost were drawn earlier.
+-- Assigns the next revision and returns it as text. A Redis that lost its newest writes must not assign a revision twice.
+-- So a revision is never less than the milliseconds of Redis's clock × 1024: lost ones were assigned earlier.
 local function next_revision(key, counter, now)
   local last = tonumber(redis.call('HGET', key, counter) or 0) or 0
   local revision = int(math.max(last + 1, now * 1024))

@@ -2,7 +2,7 @@
 -- @include message
 -- @include remove
 -- @include waiting
--- What time brings to a message: its lease, its TTL or its retention ends.
+-- The effects of time on a message: its lease, its TTL or its retention ends.
 
 -- Ends a lease whose deadline has passed. The message is gone if its TTL has ended, dead if its attempts are used up, and
 -- otherwise waits again, due since the deadline. Returns 'gone', 'dead' or 'back', and how many bytes of body were freed.
@@ -15,7 +15,7 @@ local function end_lease(k, member, zset, deadline, now, ttl)
   local over = expiry(k, member, rest, deadline, ttl)
   -- Nothing fails from here on.
   redis.call('ZREM', zset, member)
-  -- A message that died at its deadline has no TTL after that, however late this runs.
+  -- A message that died at its deadline has no TTL after that, even if this runs later.
   if over and over <= (dead and deadline or now) then
     local bytes = redis.call('HSTRLEN', k.messages, member)
     drop_all(k, { member }, 'expired')
@@ -96,12 +96,12 @@ local function note_over(k, now, members, ttl, budget)
       gone[#gone + 1] = members[i]
     end
   end
-  -- The next call finds what is too much for this one.
+  -- The next call drops those that exceed this call's budget.
   drop_all(k, freeable(k, gone, budget), 'expired')
   return #members
 end
 
--- Has a message used up its attempts? A waiting one has if max_attempts was lowered since it last failed.
+-- Returns whether a message has used up its attempts. A waiting one has if max_attempts was lowered since it last failed.
 local function is_spent(counted, max_attempts, topic_max)
   return counted > 0 and counted >= (tonumber(max_attempts) or topic_max)
 end
@@ -136,7 +136,7 @@ end
 
 -- Brings a message up to date: ends its lease, and carries out the end of its TTL or retention. Returns its state
 -- ('delayed', 'ready', 'leased', 'dead' or 'acked'), the due time, deadline or instant of that (ms), and its `extra`.
--- Returns false if there is no such message, or none any more.
+-- Returns false if the message does not exist, or ends here.
 local function settle(k, member, now, rules)
   for _ = 1, 2 do
     local extra = redis.call('HGET', k.extra, member)

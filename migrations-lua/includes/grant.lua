@@ -1,12 +1,12 @@
 -- @include expire
 -- @include message
 -- @include remove
--- What a grant needs if messages are not plain.
+-- Grants of messages that are not plain.
 
 -- Clears the next `most` messages in line of those that must not be granted: drops those whose TTL has ended, and buries
 -- those that have used up their attempts (`spent_by` is the topic's max_attempts, or false). Returns how many it dropped,
--- how many it buried, and whether the next `most` are clear now. It goes on as far as the budget goes: with many expired
--- messages in line a small request must not take a call for each of them.
+-- how many it buried, and whether the next `most` are clear now. It continues until the budget is used up, so that a small
+-- request does not need a call for each of many expired messages.
 local function clear_head(k, now, up, most, ttl, spent_by, budget)
   local dropped, died = 0, 0
   for _, look in ipairs({ most, 64, 64, most }) do
@@ -29,7 +29,7 @@ local function clear_head(k, now, up, most, ttl, spent_by, budget)
   return dropped, died, false
 end
 
--- Takes due messages one by one, as long as they fit into what is wanted and, with their events, into `reply_bytes`. `wants`
+-- Takes due messages one by one, as long as they fit the wants and, with their events, `reply_bytes`. `wants`
 -- holds, from index 5 on and `step` apart, max_messages, lease_ms and, if step is 4, max_bytes and begun. Returns what it
 -- took as member, due, …; the bodies; how many for each want; how many came from `ready`; whether the reply is full.
 local function take_by_size(now, most, ranked, wants, step, reply_bytes, ready, delayed, messages, events)
@@ -75,8 +75,8 @@ local function take_by_size(now, most, ranked, wants, step, reply_bytes, ready, 
   return found, bodies, granted, popped, full
 end
 
--- Notes when granted messages first fell due, if they have no TTL of their own: the topic's TTL counts from then. `found` is
--- member, due, ….
+-- Records when granted messages first fell due, if they have no TTL of their own: the topic's TTL counts from then. `found`
+-- is member, due, ….
 local function remember_first_due(k, found, extras)
   local firsts = {}
   for i = 1, #found / 2 do
@@ -102,8 +102,8 @@ local function grant_key(k, member, extra)
   return key
 end
 
--- The key that a message holds until granted, or ''. A message that dueq sends itself may have to wait after its lease
--- begins, and counts as granted when its call begins (start_call).
+-- The key that a message holds until granted, or ''. A message of a pushed topic may have to wait after its lease begins,
+-- so it counts as granted when its call begins (start_call).
 local function call_key(extra)
   local _, _, _, _, rest = parse_extra(extra)
   local _, _, _, hold, key = parse_rest(rest)

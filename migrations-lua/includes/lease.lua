@@ -13,7 +13,7 @@ local function unpack_lease(score)
   return deadline, number - deadline * 2048
 end
 
--- The present epoch. An epoch is the time between two restarts or promotions of Redis. It is named by the replication ID,
+-- The current epoch. An epoch is the time between two restarts or promotions of Redis. It is named by the replication ID,
 -- which is new after each (`run_id` survives a demotion and a promotion). `hidden` names it if Redis hides the replication
 -- ID from scripts. Returns the epoch's first 12 digits, and its number in this partition's leases. This may write, so it
 -- comes before any removal.
@@ -35,7 +35,7 @@ local function present_epoch(meta, hidden)
   return digits, number % 2048
 end
 
--- A seal is what a lease token tells a script: attempt * 4096 + epoch * 2 + last. In a call the epoch is an index into the
+-- A seal is the part of a lease token that scripts read: attempt * 4096 + epoch * 2 + last. In a call the epoch is an index into the
 -- epochs that the call names. `read_leases` replaces it by the epoch's number in this partition's leases. Returns attempt,
 -- epoch, and whether this is the last attempt.
 local function open_seal(seal)

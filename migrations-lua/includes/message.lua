@@ -1,11 +1,11 @@
--- What is stored of a message: its body, its `extra` and its events.
+-- The stored parts of a message: its body, its `extra` and its events.
 --
--- No script uses '%s': string.format ends at a NUL, and a key may hold one. An `extra` that cannot be read counts as
--- missing, and `dueq audit` mends it. A script that failed half way would lose more.
+-- No script uses '%s': string.format ends at a NUL, and a key may contain one. An `extra` that cannot be read counts as
+-- missing, and `dueq audit` repairs it. A script that failed half way would lose more.
 
--- What a message carries beyond its body: grants so far, how many of them count, its own max_attempts ('' for the
--- topic's), its priority, and the rest. The rest is ',ttl,backoff,hold,key', or '' if the message has none of them. A
--- message without a field in `extra` has (0, 0, '', 0, '').
+-- The parts of an `extra`: grants so far, how many of them count, the message's own max_attempts ('' for the topic's), its
+-- priority, and the rest. The rest is ',ttl,backoff,hold,key', or '' if the message has none of them. A message without an
+-- `extra` has (0, 0, '', 0, '').
 local function parse_extra(extra)
   if not extra then return 0, 0, '', 0, '' end
   local attempts, counted, max_attempts, priority, rest = string.match(extra, '^(%d+),(%d+),(%d*),(%d+)(.*)$')
@@ -32,7 +32,7 @@ local function format_rest(over, ttl, policy, hold, key)
   return table.concat({ ',', over, ttl, ',', policy, ',', hold, ',', key })
 end
 
--- Is this `extra` well-formed?
+-- Returns whether this `extra` is well-formed.
 local function sound_extra(extra)
   if not extra then return true end
   local priority, rest = string.match(extra, '^%d+,%d+,%d*,(%d+)(.*)$')
@@ -85,7 +85,7 @@ local function add_events(k, member, lines)
   end
   if #ends > 20 then text = string.sub(text, ends[#ends - 20] + 1) end
   redis.call('HSET', k.events, member, text)
-  -- A grant writes all of them again: leases look at sizes from now on.
+  -- A grant writes all events again, so leases check sizes from now on.
   if #text > 4096 then redis.call('HSET', k.meta, 'large', '1') end
 end
 

@@ -1,10 +1,10 @@
 -- @include message
--- Messages leave or die. A call has a budget for that, and says if anything is left.
+-- Removal and death of messages. A call has a budget for that, and reports if anything is left.
 
 -- The most bytes of events that one call writes. A message's events are written whole, up to 120 KB.
 local EVENT_BYTES = 262144
 
--- What is left of `room` (bytes of events) after this message.
+-- Returns what this message's events leave of `room`, in bytes.
 local function room_after(k, member, room)
   return room - redis.call('HSTRLEN', k.events, member)
 end
@@ -26,7 +26,7 @@ local function free_key(k, member, rest)
   if key ~= '' and redis.call('HGET', k.keys, key) == member then redis.call('HDEL', k.keys, key) end
 end
 
--- Those of these messages whose death need not be published to a dead topic any more.
+-- Returns those of these messages that have no death left to publish to a dead topic.
 local function but_untold(k, members)
   if redis.call('EXISTS', k.dead_out) == 0 then return members end
   local free, untold = {}, redis.call('ZMSCORE', k.dead_out, unpack(members))
@@ -36,7 +36,7 @@ local function but_untold(k, members)
   return free
 end
 
--- As many of these messages, from the first on, as the budget allows to free. The first of a call is always allowed.
+-- Returns as many of these messages, from the first on, as the budget allows to free. The first of a call is always allowed.
 local function freeable(k, members, budget)
   for i = 1, #members do
     local bytes = redis.call('HSTRLEN', k.messages, members[i])
@@ -49,7 +49,7 @@ local function freeable(k, members, budget)
   return members
 end
 
--- Deletes these messages (at most 256), which are in no set any more. `extras` holds their `extra`, by index. A message
+-- Deletes these messages (at most 256), which are no longer in any set. `extras` holds their `extra`, by index. A message
 -- whose death is still to be published keeps its data until finish_dead deletes it.
 local function forget_all(k, members, extras)
   local died = false
@@ -93,8 +93,8 @@ local function trim_acked(k, limit, budget)
   return excess > #oldest, #oldest
 end
 
--- Moves a message that waits nowhere any more to the dead ones. It loses its key and TTL. If the topic has a dead topic,
--- its death is noted for that.
+-- Adds a message that is in no other set to the dead ones. It loses its key and TTL. If the topic has a dead topic, its
+-- death is recorded to be published.
 local function bury(k, member, rest, at)
   free_key(k, member, rest)
   redis.call('ZREM', k.expires, member)

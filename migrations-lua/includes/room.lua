@@ -1,10 +1,10 @@
 -- @include remove
 -- @include waiting
--- The bound of a topic (`max_messages`), and what a full topic drops.
+-- The limit of a topic (`max_messages`), and what a full topic drops.
 
--- How many messages count against the bound: delayed, ready and leased ones. `ended`: a sweep has ended leases that are
--- over. Only then does an ended lease in `last` that is left count as dead: before, its message may come back, if more
--- attempts are allowed since its grant.
+-- The number of messages that count against the limit: delayed, ready and leased ones. `ended`: a sweep has ended expired
+-- leases. Only then do the expired leases that are left in `last` count as dead: before, their messages may come back, if
+-- more attempts are allowed since the grant.
 local function count_live(k, now, ended)
   local count = 0
   for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.unack, k.last }) do count = count + redis.call('ZCARD', key) end
@@ -13,14 +13,14 @@ local function count_live(k, now, ended)
 end
 
 -- A queue of the waiting messages by due time, to drop the earliest. The earliest message of each set and priority is read
--- once and kept in a heap, so that a call costs a look for each priority and not for each drop. Returns four functions:
+-- once and kept in a heap, so that a call costs a lookup per priority and not per drop. Returns four functions:
 -- - doom_oldest() chooses the earliest message to be dropped, and returns it, or false if there is none;
 -- - drop_doomed() drops all that were chosen, at once;
 -- - note(member, due, priority, waits) adds a message that the same call stores;
--- - forget(member) takes one out that has left meanwhile.
+-- - forget(member) removes one that has left meanwhile.
 local function queue_of(k)
-  -- Entries are { member, due, order, source }: the first of each source (a set or a priority), and what this call stored.
-  -- The order of those that are due together: no priority first, then higher priorities, then as published.
+  -- Entries are { member, due, order, source }: the first of each source (a set or a priority), and those that this call
+  -- stored. `order` sorts messages that are due together: no priority first, then higher priorities, then as published.
   local heap, size, noted = {}, 0, 0
   local function before(a, b) return a[2] < b[2] or (a[2] == b[2] and a[3] < b[3]) end
   local function sift_down(entry)
@@ -70,7 +70,7 @@ local function queue_of(k)
   local function advance(zset, source, order)
     source.at = source.at + 2
     if not source.list[source.at] then
-      -- Drops since the last look have moved the indexes.
+      -- Drops since the last read have shifted the indexes.
       if source.round ~= round then source.round, source.seen = round, 0 end
       local from, upto = '-inf', '+inf'
       if source.lowest then

@@ -1,13 +1,13 @@
 -- @include expire
 -- @include remove
 -- @include waiting
--- What time brings to a partition.
+-- The effects of time on a partition.
 
--- Drops waiting messages whose TTL has ended by the topic's TTL. Those with a TTL of their own are in `expires`. Looks at up
--- to `limit` messages. Returns how many it looked at, and whether more may be left.
+-- Drops waiting messages that have outlived the topic's TTL. Those with a TTL of their own are in `expires`. Checks up to
+-- `limit` messages. Returns how many it checked, and whether more may be left.
 local function sweep_ttl(k, now, limit, ttl, budget)
   local horizon = string.format('%d', now - ttl)
-  -- Those that came back after a grant: they are due later than when their TTL began.
+  -- These came back after a grant, so they are due later than when their TTL began.
   local returned = redis.call('ZRANGEBYSCORE', k.first_due, '-inf', horizon, 'LIMIT', 0, math.ceil(limit / 2))
   local seen = note_over(k, now, returned, ttl, budget)
   local dropped = seen
@@ -35,7 +35,7 @@ local function sweep_ttl(k, now, limit, ttl, budget)
   return seen, seen >= limit and dropped > 0
 end
 
--- Ends what is over in the partition, in up to `limit` steps: leases (two steps each), TTLs, retention, idempotency keys.
+-- Ends everything that has expired in the partition, in up to `limit` steps: leases (two steps each), TTLs, retention, idempotency keys.
 -- Also moves due messages with a priority to `ready`. Each kind may take half of the steps that are left, so that none
 -- waits for ever. Returns whether more may be left.
 local function sweep(k, now, limit, rules)
@@ -95,8 +95,8 @@ local function earlier(earliest, zset, scale, shift)
   return (earliest == 0 or moment < earliest) and moment or earliest
 end
 
--- When something in a partition is over next, and a sweep has to end it (ms; 0: never): a lease, a TTL, a retention, an
--- idempotency key. A death that is to be published to the dead topic counts from its own instant.
+-- When the next sweep has something to end (ms; 0: never): a lease, a TTL, a retention, an idempotency key. A death that is
+-- to be published to the dead topic counts from its own instant.
 local function next_sweep(k, rules)
   local earliest = earlier(0, k.dead_out, 1, 0)
   for _, zset in ipairs({ k.unack, k.last }) do earliest = earlier(earliest, zset, 2048, 0) end

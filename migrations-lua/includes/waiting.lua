@@ -1,5 +1,5 @@
 -- @include message
--- Where messages wait, and how waiting consumers are woken.
+-- Waiting messages, and how waiting consumers are woken.
 
 -- The score of a ready message with a priority: higher priorities come first, then earlier due times. 45 bits of ms reach
 -- the year 3084.
@@ -12,7 +12,7 @@ local function rank_due(score)
   return tonumber(score) % 35184372088832
 end
 
--- Puts a message that nobody holds into the set where it waits. Its priority and due time decide which.
+-- Adds a message that is not leased to the set where it waits, according to its priority and due time.
 local function place(member, priority, due, now, delayed, delayed_prio, ready)
   if priority == 0 then
     redis.call('ZADD', delayed, due, member)
@@ -73,14 +73,14 @@ local function next_event(unack, last, delayed, delayed_prio)
 end
 
 -- Wakes the consumers of every instance that wait for this topic. The script itself publishes the wake-up, so neither a
--- lost answer nor the death of an instance can come between a change and its wake-up. If Redis forbids the channel, nobody
--- can subscribe to it either, and consumers look twice a second instead.
+-- lost answer nor the death of an instance can come between a change and its wake-up. If Redis forbids the channel,
+-- instances cannot subscribe to it either, and consumers poll twice a second instead.
 local function announce(key, topic)
   local prefix = string.match(key, '^[^{]*')
   redis.pcall('PUBLISH', table.concat({ prefix, 'wake' }), table.concat({ '- ', topic or string.match(key, '{([^:}]*)') }))
 end
 
--- Wakes sleeping consumers if a message is due before they wake up by themselves. `sleep` is until when they sleep. It
+-- Wakes sleeping consumers if a message is due before they wake by themselves. `sleep` is until when they sleep. It
 -- moves to `due`, so that one message causes one wake-up. Returns 1 if they were woken, or 0.
 local function wake(meta_key, sleep, due)
   if not sleep or due >= tonumber(sleep) then return 0 end

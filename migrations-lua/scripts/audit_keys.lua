@@ -6,11 +6,11 @@
 -- ARGV[1] owner: number of the partition's topic when the walk began
 -- ARGV[2] what to check: keys, idem or idem_due
 -- ARGV[3] cursor
--- ARGV[4] count: about so many
--- ARGV[5] repair: 1 to mend what is found
+-- ARGV[4] count: approximate number
+-- ARGV[5] repair: 1 to repair the defects
 -- returns: {cursor, seen, bytes read, {key, defect, detail, …}} or 'STALE'
--- cost: HGET, ZREM; HSCAN or ZSCAN; 7 ZMSCORE and HMGET for 256 of `keys`, a call for each of the others; two where it
---   mends
+-- cost: HGET, ZREM; HSCAN or ZSCAN; 7 ZMSCORE and HMGET for 256 of `keys`, a call for each of the others; two if it
+--   repairs
 local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end
 local repair = ARGV[5] == '1'
@@ -30,7 +30,7 @@ else
   page = redis.call('ZSCAN', k.idem_due, ARGV[3], 'COUNT', ARGV[4])
 end
 local list = page[2]
--- Redis returns small hashes whole, whatever the count.
+-- Redis returns small hashes whole, regardless of the count.
 for from = 1, #list, 512 do
   local keys, values = {}, {}
   for i = from, math.min(from + 511, #list), 2 do

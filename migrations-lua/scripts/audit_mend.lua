@@ -2,7 +2,7 @@
 -- @include partition
 -- @include time
 -- @include waiting
--- audit_mend: mend messages with which an audit found something wrong.
+-- audit_mend: repair messages in which an audit found defects.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] owner: number of the partition's topic when the walk began
 -- ARGV[2..] for each message, at most 64: member, 1 if its body cannot be read or else 0, beginning of that body

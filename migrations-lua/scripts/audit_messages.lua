@@ -7,7 +7,7 @@
 -- ARGV[2] its name: 'messages', or a sorted set or hash beside it
 -- ARGV[3] h for a hash, z for a sorted set
 -- ARGV[4] cursor
--- ARGV[5] count: about so many
+-- ARGV[5] count: approximate number
 -- returns: {cursor, seen, bytes read, {member, defect, detail, …}, {member, beginning of its body, …} for bodies with
 --   a header and bodies that cannot be read} or 'STALE'
 -- cost: HGET; HSCAN or ZSCAN; in a walk of messages 9 ZMSCORE, HMGET for 256 of them; otherwise an HEXISTS for each
@@ -25,7 +25,7 @@ local function add(member, defect, detail)
   found[n + 1], found[n + 2], found[n + 3] = member, defect, detail
 end
 
--- Redis returns small hashes whole, whatever the count.
+-- Redis returns small hashes whole, regardless of the count.
 for from = 1, #list, 512 do
   local members = {}
   for i = from, math.min(from + 511, #list), 2 do

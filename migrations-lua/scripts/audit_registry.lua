@@ -1,15 +1,15 @@
 -- @include config
 -- @include time
--- audit_registry: check some topics of the registry: do its parts agree?
+-- audit_registry: check that the parts of the registry agree about some topics.
 -- KEYS[1] registry
 -- KEYS[2] names
 -- KEYS[3] index
 -- ARGV[1] which of them to walk through: 1, 2 or 3
 -- ARGV[2] cursor
--- ARGV[3] count: about so many
--- ARGV[4] repair: 1 to mend what is found
+-- ARGV[3] count: approximate number
+-- ARGV[4] repair: 1 to repair the defects
 -- returns: {cursor, {name, its entry or '', …}, {name, defect, detail, …}}
--- cost: TIME, HSCAN or ZSCAN, HMGET; up to 4 calls a topic; up to 5 more where it mends
+-- cost: TIME, HSCAN or ZSCAN, HMGET; up to 4 calls a topic; up to 5 more if it repairs
 local repair = ARGV[4] == '1'
 local now = now_ms()
 if repair then redis.call('HDEL', KEYS[1], '') end
@@ -22,7 +22,7 @@ local function number_of(name)
   local entry = redis.call('HGET', KEYS[1], name)
   return entry and (string.match(entry, '^(%d+) %d+') or '')
 end
--- Registers a topic under this number or a new one, with the default configuration.
+-- Registers a topic with this number or a new one, and the default configuration.
 local function enter(name, number)
   while not number do
     number = int(redis.call('HINCRBY', KEYS[2], 'next', 1))
@@ -37,7 +37,7 @@ local function add(name, defect, detail)
   found[n + 1], found[n + 2], found[n + 3] = name, defect, detail
 end
 
--- No number may be drawn twice.
+-- No number may be assigned twice.
 local late = { next = {}, revision = {} }
 for counter, highest in pairs(late) do highest.number = tonumber(redis.call('HGET', KEYS[2], counter) or 0) or 0 end
 local function count_up(counter, name, number)
@@ -64,7 +64,7 @@ for i = 1, #page[2], 2 do
       add(name, 'bad_name', '')
       if repair then redis.call('HDEL', KEYS[1], name) end
     elseif not number then
-      -- Without the entry the walk through the names finds the topic again.
+      -- Without the entry, the walk through the names finds the topic again.
       add(name, 'bad_entry', value)
       if repair then redis.call('HDEL', KEYS[1], name) end
     else

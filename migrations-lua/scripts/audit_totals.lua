@@ -1,13 +1,13 @@
 -- @include partition
--- audit_totals: do the totals of a partition agree with what is there? One snapshot. A total that cannot be read or is
--- negative counts as 0. Then totals are raised, never lowered, until every published message is there or gone, and every
+-- audit_totals: check the totals of a partition against its messages, in one snapshot. A total that cannot be read or is
+-- negative counts as 0. Then totals are raised, never lowered, until every published message is present or gone, and every
 -- grant is leased or over. Messages that vanished count as deleted, their leases as expired.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] owner: number of the partition's topic when the walk began
 -- ARGV[2] repair: 1 to write the totals as they should be
 -- ARGV[3..] names of the totals
--- returns: {bodies, places, total, what it is, what it should be, …} or 'STALE'
--- cost: HGET, ZREM, HLEN, 7 ZCARD, HMGET; HSET where it mends
+-- returns: {bodies, places, total, its value, its correct value, …} or 'STALE'
+-- cost: HGET, ZREM, HLEN, 7 ZCARD, HMGET; HSET if it repairs
 local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end
 if ARGV[2] == '1' then redis.call('ZREM', k.unack, '') end

@@ -1,7 +1,7 @@
 -- @include config
 -- @include time
--- claim_schedules: claim schedules that are due. The first claim since the last tick writes down its instant, and what is
--- to be published follows from that instant. So an instance that takes over from one that died publishes the same ticks.
+-- claim_schedules: claim schedules that are due. The first claim since the last tick records its instant, and the ticks to
+-- publish follow from that instant. So an instance that takes over from one that died publishes the same ticks.
 -- KEYS[1] entries
 -- KEYS[2] states
 -- KEYS[3] due
@@ -20,7 +20,7 @@ for i = 1, #names do
   local state, entry = redis.call('HGET', KEYS[2], name), redis.call('HGET', KEYS[1], name)
   local revision, paused, next_at, claimed_at, last_at, last_id, last_error = parse_state(state)
   if not entry or paused ~= '0' or next_at == '0' then
-    -- Only a change by hand in Redis leads here. It must not hold up the others.
+    -- Only a manual change in Redis leads here. It must not block other schedules.
     redis.call('ZREM', KEYS[3], name)
   else
     redis.call('ZADD', KEYS[3], held, name)

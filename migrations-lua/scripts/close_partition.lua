@@ -5,7 +5,7 @@
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] number: the topic's
--- ARGV[3] force: 1 to delete it with what is in it
+-- ARGV[3] force: 1 to delete it with its messages
 -- ARGV[4] how long the mark stays, ms
 -- returns: 'OK', 'NOT_EMPTY', 'MORE' if the sweep left something, 'UNTOLD' if all that is left are deaths to be published
 --   to the dead topic, or 'STALE'

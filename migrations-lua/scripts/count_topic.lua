@@ -53,7 +53,7 @@ local reply = {
 local totals = redis.call('HMGET', k.meta, unpack(ARGV, 2))
 for i = 1, #totals do
   local total = tonumber(totals[i] or 0)
-  -- Leases that are over count, though nobody has ended them yet.
+  -- Expired leases count even before a script ends them.
   if ARGV[1 + i] == 'lease_expired' then total = total + ended + died end
   if ARGV[1 + i] == 'dead' then total = total + died end
   reply[#reply + 1] = total

@@ -1,6 +1,6 @@
 -- @include config
 -- @include time
--- create_topic: find a topic's entry in the registry, or make it.
+-- create_topic: return a topic's entry in the registry, and create it if there is none.
 -- KEYS[1] registry
 -- KEYS[2] names
 -- KEYS[3] index

@@ -1,4 +1,4 @@
--- exists: is there such a message? Asked only for a token that was never issued.
+-- exists: return whether a message exists. Called only for a token that was never issued.
 -- KEYS[1] messages
 -- KEYS[2] meta
 -- ARGV[1] topic: number and revision

@@ -2,11 +2,11 @@
 -- @include partition
 -- @include time
 -- @include waiting
--- fetch_parked: restore the due times of messages that were put back for want of a free slot, unless they have changed
+-- fetch_parked: restore the due times of messages that were released because no slot was free, unless they have changed
 -- since.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
--- ARGV[2..] for each, at most 128: member, until when it was put back, ms, and when it had been due, ms
+-- ARGV[2..] for each, at most 128: member, the due time of its release, ms, and its original due time, ms
 -- returns: {now, wake 0|1} or 'STALE'
 -- cost: HMGET, ZREM, TIME; a ZSCORE or two and up to 3 calls for each
 local k = partition(KEYS)

@@ -1,8 +1,8 @@
 -- @include partition
 -- @include remove
 -- @include waiting
--- finish_dead: note that these deaths have been published, unless a message died again since. Messages that have left are
--- deleted.
+-- finish_dead: record that these deaths have been published, unless a message has died again since. Messages that have left
+-- are deleted.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2..] for each, at most 64: member, instant of its death, ms

@@ -1,7 +1,7 @@
 -- @include config
--- finish_schedule: note the result of a claimed schedule's ticks and its next tick, unless another instance did so before
--- or its timing has changed. The claim stays until all is done, so that an instance that takes over sees what is left:
--- with a next tick after the claim there is nothing to publish.
+-- finish_schedule: record the result of a claimed schedule's ticks and its next tick, unless another instance has done so or
+-- its timing has changed. The claim stays until all is done, so that an instance that takes over sees what is left: if the
+-- next tick is after the claim, there is nothing to publish.
 -- KEYS[1] entries
 -- KEYS[2] states
 -- KEYS[3] due
@@ -21,7 +21,7 @@ local entry, state = redis.call('HGET', KEYS[1], ARGV[1]), redis.call('HGET', KE
 -- Another schedule may have this name by now.
 if not state or not entry or not string.find(entry, ARGV[8], 1, true) then return 'LOST' end
 local revision, paused, next_at, claimed_at, last_at, last_id, last_error = parse_state(state)
--- What was published is noted, whatever has changed since the claim. A user may have triggered the schedule since.
+-- Published ticks are recorded even if the schedule has changed since the claim. A user may have triggered it since.
 if tonumber(ARGV[5]) >= tonumber(last_at) then
   last_at, last_error = ARGV[5], ARGV[7]
   if ARGV[6] ~= '-' then last_id = ARGV[6] end

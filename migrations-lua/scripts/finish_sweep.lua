@@ -1,4 +1,4 @@
--- finish_sweep: note when a claimed topic is to be swept again, unless another caller has done so since.
+-- finish_sweep: record when to sweep a claimed topic again, unless another caller has done so since.
 -- KEYS[1] sweeps
 -- ARGV[1] name
 -- ARGV[2] score that the claim wrote

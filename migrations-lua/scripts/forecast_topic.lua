@@ -16,7 +16,7 @@ local now = now_ms()
 local from = tonumber(ARGV[2])
 if not from then
   from = now
-  -- A message whose TTL has ended does not fall due any more.
+  -- A message whose TTL has ended no longer falls due.
   redis.call('ZREM', k.unack, '')
   sweep(k, now, 64, parse_rules(meta[2]))
 end
@@ -25,7 +25,7 @@ local prio = redis.call('EXISTS', k.delayed_prio) == 1
 local reply = { from }
 for i = 1, tonumber(ARGV[4]) do
   local start = from + (i - 1) * bucket
-  -- What is due now counts as ready.
+  -- Messages that are due now count as ready.
   local low = start <= now and string.format('(%d', now) or int(start)
   local high = string.format('(%d', start + bucket)
   reply[i + 1] = redis.call('ZCOUNT', k.delayed, low, high)

@@ -6,7 +6,7 @@
 -- @include remove
 -- @include time
 -- @include waiting
--- lease: grant ready messages to a group of wants, first want first. Ends leases that are over before that.
+-- lease: grant ready messages to a group of wants, first want first. Ends expired leases before that.
 -- KEYS[1] unack
 -- KEYS[2] last
 -- KEYS[3] delayed
@@ -19,7 +19,7 @@
 -- ARGV[2] epoch: its name if Redis hides the replication ID, 12 hex digits
 -- ARGV[3] waits: 1 if the caller will sleep until the next event; 2 more if dueq sends the messages itself, and notes the
 --   call as an event rather than the grant
--- ARGV[4] sized: 1 if a want has a smaller bound than a reply, so that every size has to be looked at
+-- ARGV[4] sized: 1 if a want has a smaller limit than a reply, so that every size has to be checked
 -- ARGV[5..] for each want max_messages, lease_ms; if sized also max_bytes, begun (1: it has messages from an earlier
 --   call). Wants in a row with the same lease_ms are one, unless sized
 -- returns: {now, now rounded up, next event ms (0: none, or not asked), more 0|1, leases ended, messages that died,
@@ -29,7 +29,7 @@
 --   up when its call begins
 -- cost: HMGET, ZREM, TIME, EXISTS, ZCOUNT, ZCOUNT a group, and INFO, HGET, ZPOPMIN, HMGET, ZADD, HINCRBY where something is
 --   due; at most 128 messages and 256 KiB; 4 to 8 calls more where there are messages that are not plain; 4 ZRANGE and
---   an HSET when it waits in vain
+--   an HSET if it waits and nothing is due
 local LIMIT, REPLY_BYTES = 128, 262144
 local meta = redis.call('HMGET', KEYS[5], 'topic', 'max_attempts', 'large', 'rules', 'lowered')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -41,13 +41,13 @@ if meta[4] then
   lib = rare()
   local rules = lib.parse_rules(meta[4])
   if rules.paused then
-    -- Sleeping consumers need not wake for what is published. A resume wakes them.
+    -- Sleeping consumers need not wake for new messages. A resume wakes them.
     redis.call('HSET', KEYS[5], 'sleep', '0')
     return { now, up, 0, 0, 0, 0, 0, tonumber(meta[2]), '', {}, {} }
   end
   ttl = rules.ttl
 end
--- One call checks for everything that plain messages never need.
+-- One call checks for all data that plain messages never have.
 local special = ttl or redis.call('EXISTS', KEYS[2], KEYS[6], KEYS[7], KEYS[8]) > 0
 local ended, died, expired, more = 0, 0, 0, false
 if special or redis.call('ZCOUNT', KEYS[1], '-inf', int(now * 2048 + 2047)) > 0 then
@@ -58,7 +58,7 @@ if special or redis.call('ZCOUNT', KEYS[1], '-inf', int(now * 2048 + 2047)) > 0 
   -- A message whose lease has just ended has an `extra` now.
   special = special or ended > 0
 end
--- The order by priority holds only once all that is due is in `ready`: nothing is granted before.
+-- The order by priority holds only once all due messages are in `ready`, so nothing is granted before.
 local unpromoted = special and lib.promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6]) == LIMIT
 
 local sized = ARGV[4] == '1'
@@ -71,7 +71,7 @@ local capped = unpromoted
 if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) == 1) then
   local dropped, buried, clear = lib.clear_head(k, now, up, most, ttl, meta[5] and tonumber(meta[2]), budget)
   expired, died = expired + dropped, died + buried
-  -- A call grants less by as much as it has ended.
+  -- Each message that the call has ended counts against those that it grants.
   most = clear and math.max(math.min(most, LIMIT - 2 * ended - dropped - 2 * buried), 0) or 0
 end
 capped = capped or most < math.min(wanted, LIMIT)

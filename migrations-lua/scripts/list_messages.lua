@@ -15,7 +15,7 @@
 -- returns: {now, more 0|1, topic's max_attempts, {part, score, member, …}, extras, bodies, ttl or 0} or 'STALE'
 -- cost: HMGET, TIME, 1 to 4 ZRANGE, HMGET; about 20 calls where the last message is gone; one HGET a message with bodies
 
--- Does `a` come before `b`, compared by bytes? Lua's own order of strings depends on the locale.
+-- Returns whether `a` comes before `b` in byte order. Lua's own order of strings depends on the locale.
 local function bytes_before(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)

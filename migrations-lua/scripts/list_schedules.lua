@@ -2,7 +2,7 @@
 -- KEYS[1] entries
 -- KEYS[2] states
 -- KEYS[3] index
--- ARGV[1] where the page begins: '-', or '(' and the name that it comes after
+-- ARGV[1] where the page begins: '-', or '(' and the name that precedes it
 -- ARGV[2] limit
 -- ARGV[3] bytes of definitions to return, about; one at least
 -- returns: {more 0|1, name, state, definition, …}

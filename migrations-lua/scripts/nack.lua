@@ -13,7 +13,7 @@
 -- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
 -- ARGV[4] common: the seal that all of them have, or ''
 -- ARGV[5..] n members; n seals unless all have one; for each: kind ('n' failed, 'd' dead at once, 'r' released, 'w'
---   released for want of a free slot, which is no event, 'u' returned unseen); delay (ms; '' for the backoff policy's;
+--   released because no slot was free, which is not an event, 'u' returned unseen); delay (ms; '' for the backoff policy's;
 --   after '<' capped at ten times the policy's longest; after '@' the due time itself); random unit for the jitter;
 --   instant of the grant; when the failed call began (ms) or ''; its report, or else the reason (JSON) or ''
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
@@ -60,7 +60,7 @@ for i = 1, n do
     end
     -- Parsing a long policy costs as much as writing eight times its bytes.
     room = room_after(k, member, room) - #reason - 8 * #own_policy
-    -- Nothing fails from here on: it is known where the message goes.
+    -- Nothing fails from here on, since it is known where the message goes.
     redis.call('ZREM', k.unack, member)
     redis.call('ZREM', k.last, member)
 

@@ -1,5 +1,5 @@
 -- @include waiting
--- open_partition: write into a partition which topic it belongs to, and the configuration that its scripts need.
+-- open_partition: write a partition's topic, and the configuration that its scripts need.
 -- KEYS[1] meta
 -- KEYS[2] first_due
 -- ARGV[1] topic: number, revision and version of the schema
@@ -25,7 +25,7 @@ if meta[1] then
   if known == number and changed == revision then return 'OK' end
   if known ~= number then meta[2], meta[3] = false, false end
 end
--- A first write that removes nothing: a new configuration comes through at maxmemory too.
+-- A first write that removes nothing: a new configuration is accepted at maxmemory too.
 redis.call('HDEL', KEYS[1], '')
 local rules = table.concat({ string.sub(meta[2] or '0', 1, 1), ',', ARGV[5] })
 redis.call('HSET', KEYS[1], 'topic', ARGV[1], 'max_attempts', ARGV[2], 'backoff', ARGV[3], 'lease_ms', ARGV[4])
@@ -45,7 +45,7 @@ if ARGV[7] == '' then
 else
   redis.call('HSET', KEYS[1], 'acked_max', ARGV[7])
 end
--- Messages may have failed more often than is allowed now: leases check that from now on.
+-- Messages may have failed more often than is allowed now, so leases check that from now on.
 if tonumber(ARGV[2]) < tonumber(meta[3] or 0) then redis.call('HSET', KEYS[1], 'lowered', '1') end
 -- Without a TTL nothing keeps `first_due` up to date.
 if string.byte(ARGV[5]) == 44 then redis.call('UNLINK', KEYS[2]) end

@@ -1,4 +1,4 @@
--- open_service: return what an instance must know before it works on the data of a Redis.
+-- open_service: return the data that an instance needs before it works on a Redis.
 -- KEYS[1] instances
 -- KEYS[2] secret
 -- KEYS[3] schema

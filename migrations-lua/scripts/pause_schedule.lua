@@ -1,6 +1,6 @@
 -- @include config
 -- @include time
--- pause_schedule: stop or resume a schedule's ticks. Ticks that are due but unpublished at a pause are skipped.
+-- pause_schedule: pause or resume a schedule. Ticks that are due but unpublished at a pause are skipped.
 -- KEYS[1] states
 -- KEYS[2] due
 -- ARGV[1] name

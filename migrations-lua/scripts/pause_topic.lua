@@ -1,5 +1,5 @@
 -- @include waiting
--- pause_topic: stop or resume the grants of a topic.
+-- pause_topic: pause or resume the grants of a topic.
 -- KEYS[1] meta
 -- ARGV[1] topic: number and revision
 -- ARGV[2] paused: 1 or 0

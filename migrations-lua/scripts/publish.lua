@@ -6,7 +6,7 @@
 -- KEYS[3] meta
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: messages, at most 128
--- ARGV[3] large: 1 if a body is above 1 KiB: leases look at sizes from now on
+-- ARGV[3] large: 1 if a body is above 1 KiB, so that leases check sizes from now on
 -- ARGV[4..] n pairs delay in ms ('@' before an instant), member; n pairs member, body
 -- returns: {now ms, wake 0|1, now rounded up} or 'STALE'
 -- cost: HMGET, TIME, HSET, ZADD, HINCRBY a group
@@ -25,7 +25,7 @@ for i = 4, 2 * n + 2, 2 do
     score = int(due)
     formatted[asked] = score
   end
-  -- In place: ZADD takes these pairs without a table of their own.
+  -- In place, so that ZADD needs no table of its own for these pairs.
   ARGV[i] = score
 end
 

@@ -7,19 +7,19 @@
 -- @include time
 -- @include waiting
 -- publish_special: store messages with a priority, a key, a policy or an idempotency key of their own, or that a full topic
--- may refuse. They are stored one after another, so that each sees what those before it did.
+-- may refuse. They are stored one after another, so that each sees the effects of those before it.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] n: messages, at most 64, no key twice
--- ARGV[3] large: 1 if a body is above 1 KiB: leases look at sizes from now on
+-- ARGV[3] large: 1 if a body is above 1 KiB, so that leases check sizes from now on
 -- ARGV[4..] for each message member, delay in ms ('@' before an instant), body, priority, ttl ms or '', key or '',
---   on_duplicate ('copy' of a copy, which the topic's bound does not refuse), extra or '', idempotency key or '', its
+--   on_duplicate ('copy' for a dead letter, which the topic's limit does not refuse), extra or '', idempotency key or '', its
 --   fingerprint, how long it answers, ms
 -- returns: {now, wake 0|1, messages that expired, then for each code, member, state, due or deadline}: code 0 stored,
 --   1 a message answers for it, 2 replaced, 3 duplicate_key, 4 message_leased, 5 idempotency_key_reused, 6 topic_full,
 --   7 not looked at, because there is too much to write or to free; or 'STALE'
 -- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
---   an idempotency key; 8 more for each when the topic has a bound; where it is full, a sweep of 32 steps, a range for
+--   an idempotency key; 8 more for each if the topic has a limit; if it is full, a sweep of 32 steps, a range for
 --   each priority among the ready and a few calls for each of 40 to 72 messages that are dropped; an HSTRLEN for each that leaves where bodies are large
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts')
@@ -32,13 +32,13 @@ local rules = parse_rules(meta[4])
 local n = tonumber(ARGV[2])
 local published, replaced, expired, earliest, swept, room = 0, 0, 0, math.huge, false, nil
 local events_room = EVENT_BYTES
--- What a full topic drops: see `queue_of`.
+-- The functions that choose what a full topic drops: see `queue_of`.
 local doom_oldest, drop_doomed, note_waiting, forget
--- Drops beyond one for each message: so a topic gets down to a lowered bound step by step.
+-- The drops beyond one per message, so that a topic shrinks to a lowered limit step by step.
 local more_drops = math.max(40 - n, 8)
 local reply = { now, 0, 0 }
 
--- No key is in the call twice, so one call reads all of their holders.
+-- No key occurs twice in the call, so one HMGET reads all holders.
 local wanted = {}
 for i = 1, n do wanted[i] = ARGV[11 * i - 2] end
 local holders = redis.call('HMGET', k.keys, unpack(wanted))
@@ -105,7 +105,7 @@ for i = 1, n do
         redis.call('HSET', k.extra, holder, format_extra(attempts, counted, max_attempts, priority, rest))
         add_events(k, holder, event('u', up, 0, ''))
         code, state, member = 2, due > now and 'delayed' or 'ready', holder
-        -- It may have failed more often than is allowed now: leases check that from now on.
+        -- It may have failed more often than is allowed now, so leases check that from now on.
         if is_spent(counted, max_attempts, tonumber(meta[5])) then redis.call('HSET', k.meta, 'lowered', '1') end
         replaced = replaced + 1
       end
@@ -136,7 +136,7 @@ for i = 1, n do
     local drops = 0
     if room <= 0 and rules.drops_oldest then
       if not doom_oldest then
-        -- First write what this call stores, so that the queue has it.
+        -- Write the messages of this call first, so that the queue has them.
         flush()
         doom_oldest, drop_doomed, note_waiting, forget = queue_of(k)
       end
@@ -148,7 +148,7 @@ for i = 1, n do
         if meta[3] then events_room = events_room - to_free(k, oldest) end
       end
     end
-    -- A message that made room by a drop is stored.
+    -- A message that made room with a drop is stored.
     if room <= 0 and drops == 0 then
       code, state, due = 6, '', 0
     else

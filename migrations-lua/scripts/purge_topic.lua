@@ -2,13 +2,13 @@
 -- @include partition
 -- @include remove
 -- @include time
--- purge_topic: remove messages by state, up to a bound.
+-- purge_topic: remove messages by state, up to a limit.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] limit: at most 128
--- ARGV[3] delayed: 1 when those that are not due are meant
--- ARGV[4] ready: 1 when those that are due are meant
--- ARGV[5] dead: 1 when the dead are meant
+-- ARGV[3] delayed: 1 to purge delayed messages
+-- ARGV[4] ready: 1 to purge ready messages
+-- ARGV[5] dead: 1 to purge dead messages
 -- returns: {now, purged, left of these states} or 'STALE'
 -- cost: HMGET, ZREM, TIME, up to 5 ranges, one HMGET and up to 12 calls for each range; one HGET for each key
 local k = partition(KEYS)
@@ -21,7 +21,7 @@ local budget = new_budget()
 end_leases(k, now, 32, parse_rules(meta[2]).ttl, budget)
 local later, purged, left = string.format('(%d', now), 0, 0
 
--- Removes what fits into the call of one set, and counts the rest.
+-- Removes as many messages of one set as fit into the call, and counts the rest.
 local function purge(zset, from, upto)
   if purged < limit then
     local members = redis.call('ZRANGEBYSCORE', zset, from, upto, 'LIMIT', 0, limit - purged)

@@ -39,6 +39,6 @@ if ARGV[6] == '1' then
 else
   redis.call('SREM', KEYS[4], ARGV[1])
 end
--- The senders of pushed topics read all settings again.
+-- Makes the senders of pushed topics read all settings again.
 announce(KEYS[1], '_pushed')
 return { created, entry }

@@ -8,8 +8,8 @@
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] limit: at most 128
--- ARGV[3] skip: how many dead ones before stay, because their key is taken
--- ARGV[4] base: instant from which on they fall due, ms, as the first call returned it; '' in the first call
+-- ARGV[3] skip: how many earlier dead messages stay, because their key is taken
+-- ARGV[4] base: instant from which they fall due, ms, as the first call returned it; '' in the first call
 -- ARGV[5] index of the first of them among all of the request
 -- ARGV[6] of: how many messages the request redrives; '' for all dead ones, at most ARGV[8]
 -- ARGV[7] spread, ms: the i-th falls due at base + spread * i / of, rounded up

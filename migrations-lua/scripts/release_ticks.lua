@@ -1,6 +1,6 @@
 -- @include time
--- release_ticks: let the idempotency keys of ticks that have been noted answer for a limited time only. Before, they answer
--- for years, in case no instance is there to note them.
+-- release_ticks: limit the time for which the idempotency keys of recorded ticks answer. Before, they answer for years, in
+-- case no instance is running to record the ticks.
 -- KEYS[1] idem
 -- KEYS[2] idem_due
 -- KEYS[3] meta

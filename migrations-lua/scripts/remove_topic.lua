@@ -1,11 +1,11 @@
--- remove_topic: take a deleted topic out of the registry.
+-- remove_topic: remove a deleted topic from the registry.
 -- KEYS[1] registry
 -- KEYS[2] names
 -- KEYS[3] index
 -- KEYS[4] pushed
 -- ARGV[1] name
 -- ARGV[2] number: a new topic of the same name stays
--- returns: 1, or 0 when it was gone already
+-- returns: 1, or 0 if it was already gone
 -- cost: HGET, 2 HDEL, ZREM, SREM
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 if not entry or string.match(entry, '^(%d+) ') ~= ARGV[2] then return 0 end

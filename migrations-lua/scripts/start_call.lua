@@ -1,6 +1,6 @@
 -- @include grant
 -- @include partition
--- start_call: note that the call of a leased message begins. A key that it holds until granted is free from now on.
+-- start_call: record that the call of a leased message begins. A key that it holds until granted becomes free.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] member

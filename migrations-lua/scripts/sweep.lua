@@ -1,7 +1,7 @@
 -- @include partition
 -- @include sweep
 -- @include time
--- sweep: end what is over in a partition: leases, TTLs, retention, idempotency keys.
+-- sweep: end expired leases, TTLs, retention and idempotency keys of a partition.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number and revision
 -- ARGV[2] limit: messages of each kind, at most 128
@@ -14,7 +14,7 @@ if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now = now_ms()
 local rules = parse_rules(meta[2])
--- In the usual topic nothing ends.
+-- In most topics nothing ends.
 if not rules.ttl and redis.call('EXISTS', k.unack, k.last, k.expires, k.dead, k.acked, k.dead_out, k.idem_due, k.delayed_prio) == 0 then
   return { now, 0, 0, 0, 0, 0, 0 }
 end

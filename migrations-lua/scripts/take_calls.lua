@@ -1,5 +1,5 @@
 -- @include time
--- take_calls: take calls from what a topic's rate allows to all instances together, or give some back.
+-- take_calls: take calls from the rate limit that all instances share in a topic, or give some back.
 -- KEYS[1] meta
 -- ARGV[1] topic: number and revision
 -- ARGV[2] most: how many calls to take; negative: how many to give back

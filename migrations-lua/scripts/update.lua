@@ -17,7 +17,7 @@
 -- ARGV[9] new body, or '' if it stays
 -- ARGV[10] events of the message from which the caller made the new body: every change of a body adds one
 -- returns: {now, wake 0|1, the message as `snapshot` has it, without a body if the caller gave one,
---   1 if it has died of it}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' if the events are others by now; or 'STALE'
+--   1 if the update made it die}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' if the events differ by now; or 'STALE'
 -- cost: HMGET, HSTRLEN, HSET or ZREM, TIME, HGET, up to 8 ZSCORE; up to 12 writes
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'rules')
@@ -52,7 +52,7 @@ end
 
 local dies = false
 if state ~= 'dead' then
-  -- When its TTL began. A new TTL counts from there too; a new due time begins it anew.
+  -- When its TTL began. A new TTL counts from there too; a new due time restarts it.
   local began
   if ttl ~= '' then
     began = tonumber(redis.call('ZSCORE', k.expires, member) or due + ttl) - ttl

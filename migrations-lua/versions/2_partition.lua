@@ -1,6 +1,6 @@
--- 2_partition: brings a partition to version 2. Its leases carry numbers of Redis's runs; these become its first epochs, so
--- that the holders' tokens stay good. The version stands behind number and revision, so that a dueq of version 1 that still
--- runs finds that the partition is not what it knows, and writes nothing.
+-- 2_partition: migrates a partition to version 2. Its leases carry numbers of Redis's runs; these become its first epochs,
+-- so that the holders' tokens stay valid. The version follows number and revision, so that a dueq of version 1 that still
+-- runs does not recognize the partition, and writes nothing.
 -- KEYS[1] meta
 -- KEYS[2] unack
 -- KEYS[3] last
@@ -15,6 +15,6 @@ if #ARGV > 0 and redis.call('EXISTS', KEYS[2], KEYS[3], KEYS[4]) > 0 then
   for i = 2, #ARGV, 2 do highest = math.max(highest, tonumber(ARGV[i])) end
   redis.call('HSET', KEYS[1], 'epochs', highest, unpack(ARGV))
 end
--- Nobody noted whether fewer attempts are allowed than before, so leases look.
+-- Version 1 did not record whether max_attempts was lowered, so leases check.
 redis.call('HSET', KEYS[1], 'topic', table.concat({ word, ' 2' }), 'lowered', '1')
 return 'OK'

@@ -1,4 +1,4 @@
-//! `dueq audit`: says what is wrong with the data in Redis, while the queue works, and mends it on request.
+//! `dueq audit`: reports damage in the data in Redis while the queue works, and repairs it on request.
 
 use super::{data::DataArgs, fail};
 use crate::store::audit::{Audited, Finding, Subject, escaped, quoted};
@@ -14,12 +14,12 @@ pub struct Args {
     /// Repair what is found.
     #[arg(long)]
     repair: bool,
-    /// One JSON object a line for each finding, and one at the end for all.
+    /// Print one JSON object per line: one for each finding, then a summary.
     #[arg(long)]
     json: bool,
 }
 
-/// Exit code 0: nothing was found; 1: something was, mended or not; 2: it could not be looked at.
+/// Exit code 0: nothing was found; 1: something was found, repaired or not; 2: the data could not be audited.
 pub async fn run(args: Args) -> ExitCode {
     let Args { data, repair, json } = args;
     if let Err(error) = data.exist() {
@@ -53,7 +53,7 @@ pub async fn run(args: Args) -> ExitCode {
     }
 }
 
-/// A reader that has seen enough, such as `head`, is no reason to stop a repair.
+/// Prints a line. A closed pipe (`| head`) does not stop a repair.
 fn print(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_key_holds_a_line_stays_a_line() {
+    fn control_characters_in_keys_are_escaped() {
         let text = line(&finding(Subject::Key(b"a\"\n\xff".to_vec())));
         assert!(text.starts_with("orders key \"a\\\"\\n\\xff\" no_place: "), "{text}");
     }

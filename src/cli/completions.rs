@@ -1,4 +1,4 @@
-//! `dueq completions`: shells complete what the arguments of the command line are declared to be.
+//! `dueq completions`: prints a completion script, generated from the declared arguments.
 
 use clap::{Args as ClapArgs, Command};
 use clap_complete::Shell;
@@ -15,7 +15,7 @@ pub struct Args {
     shell: Shell,
 }
 
-/// Prints the script for what `command` shows of itself; a reader that has seen enough is no failure.
+/// Prints the script for the visible subcommands of `command`. A closed pipe is not a failure.
 pub fn run(args: &Args, command: &Command) -> ExitCode {
     let visible = command.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     let mut visible = Command::new("dueq").version(env!("CARGO_PKG_VERSION")).subcommands(visible);

@@ -1,4 +1,4 @@
-//! Which data a command works on that needs no service: a Redis, or the directory of a private one that nobody serves.
+//! The data that offline commands work on: a Redis, or the directory of a private Redis that is not being served.
 
 use crate::{
     metrics::Metrics,
@@ -13,7 +13,7 @@ use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 /// How long one call waits for Redis.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Which data.
+/// Arguments that name the data.
 #[derive(Args)]
 pub struct DataArgs {
     /// Redis with the data.
@@ -25,24 +25,24 @@ pub struct DataArgs {
     /// Program to run as the private Redis.
     #[arg(long, env = "DUEQ_REDIS_BIN", value_name = "PATH")]
     redis_bin: Option<PathBuf>,
-    /// What every key begins with.
+    /// Prefix of every key in Redis.
     #[arg(long, env = "DUEQ_KEY_PREFIX", value_name = "TEXT", default_value = "dueq:")]
     key_prefix: String,
 }
 
-/// The data, open.
+/// An open connection to the data.
 pub struct Data {
     pub store: Store,
     embedded: Option<EmbeddedRedis>,
 }
 
-/// There is no such directory: nobody wants data made that are only to be looked at.
+/// The data directory does not exist. A command that only reads must not create it.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no data directory {}: name the one to look at with --data-dir DIR, or a running Redis with --redis-url URL", .0.display())]
+#[error("there is no data directory {}: pass --data-dir DIR, or --redis-url URL of a running Redis", .0.display())]
 pub struct NoData(PathBuf);
 
 impl DataArgs {
-    /// Is there anything to work on?
+    /// Checks that there are data to work on.
     pub fn exist(&self) -> Result<(), NoData> {
         if self.redis_url.is_some() || self.data_dir.is_dir() {
             Ok(())
@@ -51,10 +51,10 @@ impl DataArgs {
         }
     }
 
-    /// Connects; starts the private Redis for as long as the data are open. With `upgrade` brings older data to the present
-    /// schema, otherwise refuses them.
+    /// Connects to the data, and runs the private Redis while they are open. `upgrade` migrates data of an older schema;
+    /// without it they are refused.
     ///
-    /// Errors: why not, in one line.
+    /// Errors: the reason, in one line.
     pub async fn open(self, upgrade: bool) -> Result<Data, Box<dyn Error>> {
         let Self { redis_url, data_dir, redis_bin, key_prefix } = self;
         let (url, embedded) = match redis_url {
@@ -80,7 +80,7 @@ impl DataArgs {
 }
 
 impl Data {
-    /// Ends the connections, and the private Redis.
+    /// Closes the connections, and stops the private Redis.
     pub async fn close(self) {
         self.store.stop().await;
         if let Some(redis) = self.embedded {

@@ -1,5 +1,5 @@
-//! `dueq exec-redis`, which dueq runs for itself only: becomes the embedded Redis after asking the kernel to end it
-//! together with its parent, which safe Rust cannot do between fork and exec.
+//! `dueq exec-redis`, for internal use: asks the kernel to stop this process when its parent dies, then becomes the
+//! embedded Redis. It is a subcommand because safe Rust cannot run code between fork and exec.
 
 use clap::Args as ClapArgs;
 use std::{ffi::OsString, io, os::unix::process::CommandExt as _, process::Command};
@@ -15,7 +15,7 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// Becomes the server; returns only where that was not possible, with the reason.
+/// Becomes the server. Returns only on failure, with the reason.
 #[must_use]
 pub fn run(args: &Args) -> io::Error {
     let Some((program, arguments)) = args.command.split_first() else {
@@ -27,12 +27,12 @@ pub fn run(args: &Args) -> io::Error {
     }
 }
 
-/// SIGTERM makes Redis write out its log and end: what it would be told at a stop in good order.
+/// Sends SIGTERM to this process when its parent dies. Redis then flushes its log and exits, as in an orderly stop.
 #[cfg(target_os = "linux")]
 fn tie_to(parent: i32) -> io::Result<()> {
     use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    // The parent may have died before the kernel was asked: then nothing would ever come.
+    // If the parent died before the call above, the signal would never come.
     if getppid().map(Pid::as_raw_nonzero).map(std::num::NonZero::get) == Some(parent) {
         Ok(())
     } else {
@@ -40,7 +40,7 @@ fn tie_to(parent: i32) -> io::Result<()> {
     }
 }
 
-/// Elsewhere a server left by a killed dueq ends at the next start.
+/// On other systems, the next start stops a server that a killed dueq left behind.
 #[cfg(not(target_os = "linux"))]
 fn tie_to(_parent: i32) -> io::Result<()> {
     Ok(())

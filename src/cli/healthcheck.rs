@@ -8,7 +8,7 @@ use hyper_util::rt::TokioIo;
 use std::{process::ExitCode, time::Duration};
 use tokio::{net::TcpStream, time::timeout};
 
-/// For the whole exchange.
+/// Time-out of the whole exchange.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Arguments of `dueq healthcheck`.
@@ -55,7 +55,7 @@ async fn ask(server: &str) -> Result<(), String> {
     if status == StatusCode::OK { Ok(()) } else { Err(reason(status, &body)) }
 }
 
-/// The problem's detail, or what there is instead of it.
+/// The problem's detail, or the status if there is none.
 fn reason(status: StatusCode, body: &[u8]) -> String {
     let problem: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let detail = problem
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    /// A server that answers one request with `answer`.
+    /// Starts a server that answers one request with `answer`.
     async fn serving(answer: &'static str) -> String {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -85,19 +85,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_ready_server_is_well() {
+    async fn a_ready_server_is_healthy() {
         let url = serving("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
         assert_eq!(ask(&url).await, Ok(()));
     }
 
     #[tokio::test]
-    async fn one_that_is_not_ready_says_why() {
+    async fn a_server_that_is_not_ready_says_why() {
         let url = serving("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 20\r\n\r\n{\"detail\":\"loading\"}").await;
         assert_eq!(ask(&url).await, Err("loading (503 Service Unavailable)".to_owned()));
     }
 
     #[tokio::test]
-    async fn what_is_no_url_is_refused() {
+    async fn an_invalid_url_is_refused() {
         for server in ["https://127.0.0.1:1", "127.0.0.1:1", "", "http://"] {
             assert!(ask(server).await.is_err(), "{server}");
         }

@@ -1,4 +1,4 @@
-//! The command line: what each subcommand does, and the exit codes (0 done, 1 not so, 2 cannot start).
+//! The command line: the subcommands, and their exit codes (0 success, 1 failure, 2 cannot start).
 
 mod audit;
 mod bench;
@@ -52,12 +52,12 @@ struct OpenapiArgs {
     openapi_version: http::openapi::Version,
 }
 
-/// Runs the command that the program's arguments name.
+/// Runs the subcommand that the program's arguments name.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    // Whatever is written, by dueq or by its Redis, may hold messages and secrets.
+    // Files that dueq or its Redis write may contain messages and secrets.
     umask(Mode::from_raw_mode(0o077));
-    // This one replaces the process: no runtime, no other threads.
+    // This command replaces the process, so it runs before any runtime or thread starts.
     if let Command::ExecRedis(args) = &cli.command {
         return fail(&exec_redis::run(args));
     }
@@ -65,7 +65,7 @@ pub fn main() -> ExitCode {
         Command::Serve(config) => config.threads(),
         _ => 1,
     };
-    // A runtime has one thread: one with many wakes another thread for most of what it does.
+    // Each runtime has one thread: a runtime with several wakes another thread for most of its work.
     let runtime = || Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtimes: Vec<_> = match (0..threads).map(|_| runtime()).collect::<Result<_, _>>() {
         Ok(runtimes) => runtimes,
@@ -97,7 +97,7 @@ fn print_document(version: http::openapi::Version) -> ExitCode {
     }
 }
 
-/// One line on stderr, exit code 2.
+/// Prints the error as one line on stderr, and returns exit code 2.
 fn fail(error: &dyn std::error::Error) -> ExitCode {
     eprintln!("dueq: {error}");
     ExitCode::from(2)

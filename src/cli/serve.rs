@@ -53,7 +53,7 @@ pub async fn run(config: Config, threads: &[Handle]) -> ExitCode {
     }
 }
 
-/// Every connection is a file: clients, and calls under way. As many as the system lets us have, quietly.
+/// Raises the limit of open files to the system's maximum. Every connection is an open file. A failure is only logged.
 pub(super) fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -62,14 +62,14 @@ pub(super) fn raise_file_limit() {
     }
 }
 
-/// Which data to migrate.
+/// Arguments of `dueq migrate`.
 #[derive(Args)]
 pub struct MigrateArgs {
     #[command(flatten)]
     data: DataArgs,
 }
 
-/// Brings the data to the present schema, as `serve` does when it starts.
+/// Migrates the data to this version's schema, as `serve` does when it starts.
 pub async fn migrate(args: MigrateArgs) -> ExitCode {
     match args.data.open(true).await {
         Ok(data) => {

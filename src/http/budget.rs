@@ -1,6 +1,7 @@
-//! One bound for the memory that all requests hold together: bodies while they are read and worked on, answers until
-//! their clients have taken them. Bytes count once they are in memory, so that whoever declares much and sends little
-//! keeps nobody out, and a part is kept for what is small, so that acks pass while large bodies wait for room.
+//! Limits the memory that all requests hold together: bodies while they are read and processed, responses until their
+//! clients have read them. Bytes count once they are in memory, so that a client that declares a large body and sends
+//! little of it does not keep others out. A reserve is kept for small bodies, so that acks pass while large bodies fill
+//! the rest.
 
 use super::problem::{Code, Problem};
 use crate::seeded;
@@ -22,58 +23,58 @@ use std::{
 };
 use tokio::time::{Instant, timeout_at};
 
-/// What is no larger than this may use the whole budget…
+/// Bodies and responses up to this size may use the whole budget…
 const SMALL: usize = 64 * 1024;
-/// …and what is larger all but this part of it.
-const RESERVE: usize = 8;
-/// A client that sends so much of its body has as much time again for the next such piece.
-const PIECE: usize = 64 * 1024;
-/// Answers up to this size are not counted: the bound on connections bounds them too.
+/// …and larger ones all but an eighth of it.
+const RESERVE_DIVISOR: usize = 8;
+/// Each time a client has sent this much of its body, its time-out starts again.
+const CHUNK: usize = 64 * 1024;
+/// Responses up to this size are not counted: the limit on connections bounds them too.
 const TINY: usize = 1024;
-/// Operations whose answers are never refused: who watches over dueq needs them most when it has no room, and they are
-/// the same for everybody.
+/// Operations whose responses are never refused. Operators need them most when memory is short, and their size does not
+/// depend on the client.
 const NEVER_REFUSED: [&str; 4] = ["none", "getMetrics", "getOpenapi", "getOpenapi30"];
 
-/// Bytes that requests may hold together.
+/// The bytes that all requests may hold together.
 pub(super) struct Budget {
-    all: usize,
+    total: usize,
     used: AtomicUsize,
 }
 
-/// What one request holds of the budget; given back when dropped.
+/// One request's share of the budget, released when dropped.
 pub(super) struct Hold {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
 impl Budget {
-    /// A budget of so many bytes.
-    pub fn new(all: usize) -> Arc<Self> {
-        Arc::new(Self { all, used: AtomicUsize::new(0) })
+    /// Creates a budget of `total` bytes.
+    pub fn new(total: usize) -> Arc<Self> {
+        Arc::new(Self { total, used: AtomicUsize::new(0) })
     }
 
     /// The most that a single body can hold.
     pub fn largest(&self) -> usize {
-        self.all - self.all / RESERVE
+        self.total - self.total / RESERVE_DIVISOR
     }
 
-    /// The most that one answer may ask for where it can be made smaller: beside it there is room for others.
+    /// The most that a response of flexible size may request, so that there is room for others beside it.
     pub fn largest_answer(&self) -> usize {
         self.largest() / 2
     }
 
-    /// A hold on nothing yet.
+    /// Returns a hold of 0 bytes.
     pub fn hold(self: &Arc<Self>) -> Hold {
         Hold { budget: self.clone(), bytes: 0 }
     }
 }
 
 impl Hold {
-    /// Holds so many bytes from now on. Errors: 503 `overloaded` where there is no room for them.
+    /// Grows the hold to `bytes`. Errors: 503 `overloaded` if the budget is used up.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
-        let most = if bytes > SMALL { self.budget.largest() } else { self.budget.all };
+        let limit = if bytes > SMALL { self.budget.largest() } else { self.budget.total };
         let more = bytes.saturating_sub(self.bytes);
-        let kept = |used: &usize| *used <= most || seeded::bug("budget not kept");
+        let kept = |used: &usize| *used <= limit || seeded::bug("budget not kept");
         let room = |used: usize| used.checked_add(more).filter(kept);
         if more > 0 {
             let used = &self.budget.used;
@@ -84,8 +85,8 @@ impl Hold {
         Ok(())
     }
 
-    /// Holds so many bytes from now on, even where there is no room: what was done must be answered.
-    fn take(&mut self, bytes: usize) {
+    /// Grows the hold to `bytes` even beyond the budget, because a completed change must be answered.
+    fn force_to(&mut self, bytes: usize) {
         let more = bytes.saturating_sub(self.bytes);
         self.budget.used.fetch_add(more, Ordering::Relaxed);
         self.bytes += more;
@@ -103,20 +104,20 @@ fn overloaded() -> Problem {
     Problem::new(Code::Overloaded, detail).retry_after(1)
 }
 
-/// Reads a body whole. `declared`: its length, where the client says it.
+/// Reads a whole body. `declared` is the length that the client declared, if any.
 ///
-/// Errors: 413 above `limit`, 503 `overloaded`, 400 where it cannot be read, 408 where nothing of it, or less than a
-/// good piece, comes within `patience`.
+/// Errors: 413 above `limit`, 503 `overloaded`, 400 if the body cannot be read, 408 if less than [`CHUNK`] of it arrives
+/// within `chunk_timeout`.
 pub(super) async fn read(
     mut body: Body,
     limit: usize,
     declared: Option<usize>,
-    patience: Duration,
+    chunk_timeout: Duration,
     hold: &mut Hold,
 ) -> Result<Bytes, Problem> {
-    let longest = declared.unwrap_or(limit).min(limit);
+    let max_length = declared.unwrap_or(limit).min(limit);
     let mut whole: Vec<u8> = Vec::new();
-    let (mut deadline, mut due) = (Instant::now() + patience, PIECE);
+    let (mut deadline, mut due) = (Instant::now() + chunk_timeout, CHUNK);
     while let Some(frame) = timeout_at(deadline, body.frame()).await.map_err(|_| too_slow())? {
         let frame = frame.map_err(|error| {
             Problem::new(Code::MalformedBody, format!("the body cannot be read: {error}"))
@@ -130,21 +131,21 @@ pub(super) async fn read(
             hold.grow_to(length)?;
             return Ok(data);
         }
-        // Copied: a piece of a few bytes would keep all of the buffer that it was read into.
+        // The data is copied, because a frame of a few bytes would keep the whole buffer alive that it was read into.
         if length > whole.capacity() {
-            let capacity = length.max((2 * length).min(longest));
+            let capacity = length.max((2 * length).min(max_length));
             hold.grow_to(capacity)?;
             whole.reserve_exact(capacity - whole.len());
         }
         whole.extend_from_slice(&data);
         if length >= due {
-            (deadline, due) = (Instant::now() + patience, length + PIECE);
+            (deadline, due) = (Instant::now() + chunk_timeout, length + CHUNK);
         }
     }
     Ok(whole.into())
 }
 
-/// The body is larger than dueq takes.
+/// The refusal of a body larger than `limit`.
 pub(super) fn too_large(limit: usize) -> Problem {
     let detail = format!("the body is larger than {limit} bytes");
     Problem::new(Code::BodyTooLarge, detail)
@@ -155,8 +156,8 @@ fn too_slow() -> Problem {
     Problem::new(Code::RequestTimeout, detail)
 }
 
-/// Counts an answer until its client has taken it. Errors: 503 `overloaded` where there is no room for it and nothing
-/// was done that it tells of.
+/// Counts a response until its client has read it. Errors: 503 `overloaded` if the budget is used up and the request
+/// changed nothing.
 pub(super) fn count(
     budget: &Arc<Budget>,
     method: &Method,
@@ -175,7 +176,7 @@ pub(super) fn count(
             if *method == Method::GET && !NEVER_REFUSED.contains(&operation) {
                 hold.grow_to(bytes)?;
             } else {
-                hold.take(bytes);
+                hold.force_to(bytes);
             }
             Arc::new(hold)
         }
@@ -185,14 +186,14 @@ pub(super) fn count(
     Ok(())
 }
 
-/// An answer whose bytes are held until the connection has written them.
+/// A response body whose bytes are counted until the connection has written them.
 struct Held {
     inner: Body,
     hold: Arc<Hold>,
 }
 
-/// Some of its bytes.
-struct HeldBytes(Bytes, #[expect(dead_code, reason = "it is held")] Arc<Hold>);
+/// A chunk of such a body.
+struct HeldBytes(Bytes, #[expect(dead_code, reason = "dropping it releases the bytes")] Arc<Hold>);
 
 impl AsRef<[u8]> for HeldBytes {
     fn as_ref(&self) -> &[u8] {
@@ -226,21 +227,21 @@ impl http_body::Body for Held {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 
     fn used(budget: &Budget) -> usize {
         budget.used.load(Ordering::Relaxed)
     }
 
     #[test]
-    fn what_is_small_finds_room_where_what_is_large_does_not() {
+    fn small_bodies_have_a_reserve() {
         let budget = Budget::new(8 << 20);
         let mut large = budget.hold();
         large.grow_to(7 << 20).unwrap();
         let mut next = budget.hold();
         next.grow_to(SMALL).unwrap();
         assert_eq!(next.grow_to(SMALL + 1), Err(overloaded()), "the rest is for the small");
-        assert_eq!(used(&budget), (7 << 20) + SMALL, "what was refused holds nothing");
+        assert_eq!(used(&budget), (7 << 20) + SMALL, "a refusal holds nothing");
         let mut small: Vec<_> = (0..15).map(|_| budget.hold()).collect();
         for hold in &mut small {
             hold.grow_to(SMALL).unwrap();
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_held_until_its_bytes_are_gone() {
+    async fn a_response_is_held_until_its_bytes_are_dropped() {
         let budget = Budget::new(8 << 20);
         let mut response = Response::new(Body::from(vec![b'x'; 100_000]));
         count(&budget, &Method::POST, "ackBatch", &mut response).unwrap();
@@ -267,11 +268,11 @@ mod tests {
     }
 
     #[test]
-    fn only_an_answer_that_tells_of_no_change_is_refused() {
+    fn only_the_response_of_a_request_that_changed_nothing_is_refused() {
         let budget = Budget::new(1 << 20);
         budget.hold().grow_to(1 << 19).unwrap();
         let mut all = budget.hold();
-        all.take(1 << 20);
+        all.force_to(1 << 20);
         let answer = |method: Method, operation| {
             let mut response = Response::new(Body::from(vec![b'x'; 5000]));
             count(&budget, &method, operation, &mut response)
@@ -282,9 +283,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pieces_of_a_body_are_copied_and_counted_by_the_room_that_they_take() {
+    async fn chunks_of_a_body_are_copied_and_counted_by_the_capacity_that_they_use() {
         let budget = Budget::new(8 << 20);
-        let pieces = |sizes: &[usize]| {
+        let chunks = |sizes: &[usize]| {
             let all = sizes.iter().map(|size| Ok::<_, std::io::Error>(vec![b'x'; *size]));
             Body::from_stream(futures_util::stream::iter(all.collect::<Vec<_>>()))
         };
@@ -292,28 +293,29 @@ mod tests {
             [(&[3, 4][..], Some(7), 7), (&[1000, 1000, 1], None, 4002), (&[5], Some(5), 5)]
         {
             let mut hold = budget.hold();
-            let body = read(pieces(sizes), 100_000, declared, PATIENCE, &mut hold).await.unwrap();
+            let body =
+                read(chunks(sizes), 100_000, declared, CHUNK_TIMEOUT, &mut hold).await.unwrap();
             assert_eq!(body.len(), sizes.iter().sum::<usize>());
             assert_eq!(used(&budget), held, "{sizes:?}");
         }
         let large =
-            read(pieces(&[60_000, 60_000]), 100_000, None, PATIENCE, &mut budget.hold()).await;
+            read(chunks(&[60_000, 60_000]), 100_000, None, CHUNK_TIMEOUT, &mut budget.hold()).await;
         assert_eq!(large, Err(too_large(100_000)));
     }
 
     #[tokio::test]
-    async fn a_body_that_comes_steadily_may_take_longer_than_one_piece_of_it() {
-        let pieces = |size: usize| {
-            let pieces = futures_util::stream::unfold(0, move |n| async move {
+    async fn a_body_that_arrives_steadily_may_take_longer_than_the_timeout_of_a_chunk() {
+        let chunks = |size: usize| {
+            let chunks = futures_util::stream::unfold(0, move |n| async move {
                 tokio::time::sleep(Duration::from_millis(150)).await;
                 (n < 8).then(|| (Ok::<_, std::io::Error>(vec![b'x'; size]), n + 1))
             });
-            Body::from_stream(pieces)
+            Body::from_stream(chunks)
         };
-        let (budget, patience) = (Budget::new(8 << 20), Duration::from_secs(1));
-        let steady = read(pieces(PIECE), 1 << 20, None, patience, &mut budget.hold()).await;
-        assert_eq!(steady.unwrap().len(), 8 * PIECE);
-        let trickle = read(pieces(100), 1 << 20, None, patience, &mut budget.hold()).await;
+        let (budget, timeout) = (Budget::new(8 << 20), Duration::from_secs(1));
+        let steady = read(chunks(CHUNK), 1 << 20, None, timeout, &mut budget.hold()).await;
+        assert_eq!(steady.unwrap().len(), 8 * CHUNK);
+        let trickle = read(chunks(100), 1 << 20, None, timeout, &mut budget.hold()).await;
         assert_eq!(trickle, Err(too_slow()));
     }
 }

@@ -1,6 +1,6 @@
-//! The connections that are open, and the bound on them. Every connection is a file, of which the system gives a process
-//! only so many; whoever opens them and keeps silent must not keep the others out. So where there is no place left, those
-//! who have kept dueq waiting longest are closed for whoever comes.
+//! The open connections and the limit on them. Every connection is an open file, and the system limits those per process.
+//! Idle clients must not keep others out. So at the limit, the connections that have kept dueq waiting longest are closed
+//! to make room for new ones.
 
 use std::{
     cmp::Reverse,
@@ -14,120 +14,125 @@ use std::{
 };
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle, time::timeout};
 
-/// A client that came or was answered so shortly ago may still send its next request.
-const GRACE_MS: u64 = 1_000;
-/// Whoever has begun a request and goes on with it is closed after those who have begun none; after so long without any
-/// progress it counts for no more than they do.
-const STALLED_MS: u64 = 5_000;
-/// The part of the connections that is closed at once, so that a flood of new ones is not a search for each.
-const PART: usize = 64;
-/// While all places are taken by clients that wait for dueq.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Files beside clients' connections: those of dueq itself and of Redis, and those of calls under way.
+/// A client that connected or was answered this recently is not closed: it may still send its next request.
+const MIN_IDLE_MS: u64 = 1_000;
+/// A connection with a request in progress is closed after those without one. Once it has made no progress for this long,
+/// it counts as one without.
+const STALLED_AFTER_MS: u64 = 5_000;
+/// At most one in this many connections is closed at once. Closing several spares a flood of new ones a search for each.
+const EVICTION_DIVISOR: usize = 64;
+/// The interval of new attempts to evict while all clients wait for dueq.
+const EVICTION_INTERVAL: Duration = Duration::from_millis(100);
+/// Open files besides client connections: those of dueq itself, of Redis, and of callbacks in flight.
 const OTHER_FILES: u64 = 64 + 1024;
 
-/// How many connections there may be where `wanted` are asked for and the system allows so many open files.
-pub fn most(wanted: usize, files: Option<u64>) -> usize {
+/// The maximum number of connections, given the wanted number and the system's limit of open files.
+pub fn max_connections(wanted: usize, files: Option<u64>) -> usize {
     let Some(files) = files else { return wanted };
     let left = files.saturating_sub(OTHER_FILES).max(files * 3 / 8);
     wanted.min(usize::try_from(left).unwrap_or(wanted))
 }
 
-/// What is under way on a connection: no request…
+/// The phase of a connection: no request is in progress…
 const IDLE: u8 = 0;
-/// …one whose head is there…
-const ASKED: u8 = 1;
-/// …or one whose answer is being written.
-const ANSWERED: u8 = 2;
+/// …the head of one has arrived…
+const REQUESTED: u8 = 1;
+/// …or its response is being written.
+const RESPONDING: u8 = 2;
 
-/// Whether a connection waits for its client, and since when.
-pub(super) struct Life {
+/// Tracks whether a connection waits for its client, and since when.
+pub(super) struct Activity {
     opened: Instant,
-    /// ms since `opened`, plus one; 0 while the client waits for dueq.
-    waits_since: AtomicU64,
-    /// As `waits_since`, while it is a long poll.
-    polls_since: AtomicU64,
+    /// When the connection began to wait for its client, ms since `opened` plus one; 0 while the client waits for dueq.
+    idle_since: AtomicU64,
+    /// When the long poll began, in the same form; 0 if there is none.
+    polling_since: AtomicU64,
     /// Ends the long poll.
-    cut: Notify,
+    evict_poll: Notify,
     phase: AtomicU8,
     /// The request has a body that was not read to its end.
-    owes_body: AtomicBool,
+    body_unread: AtomicBool,
 }
 
-impl Life {
+impl Activity {
     fn new() -> Self {
         Self {
             opened: Instant::now(),
-            waits_since: AtomicU64::new(1),
-            polls_since: AtomicU64::new(0),
-            cut: Notify::new(),
+            idle_since: AtomicU64::new(1),
+            polling_since: AtomicU64::new(0),
+            evict_poll: Notify::new(),
             phase: AtomicU8::new(IDLE),
-            owes_body: AtomicBool::new(false),
+            body_unread: AtomicBool::new(false),
         }
     }
 
-    /// A request's head is there.
-    pub fn begins(&self, has_body: bool) {
-        self.phase.store(ASKED, Ordering::Relaxed);
-        self.owes_body.store(has_body, Ordering::Relaxed);
-        self.works();
+    /// Records that a request's head has arrived.
+    pub fn request_started(&self, has_body: bool) {
+        self.phase.store(REQUESTED, Ordering::Relaxed);
+        self.body_unread.store(has_body, Ordering::Relaxed);
+        self.mark_busy();
     }
 
-    /// There is an answer for the client to read.
-    pub fn answers(&self) {
-        self.phase.store(ANSWERED, Ordering::Relaxed);
-        self.waits();
+    /// Records that a response is ready for the client to read.
+    pub fn response_ready(&self) {
+        self.phase.store(RESPONDING, Ordering::Relaxed);
+        self.mark_idle();
     }
 
-    /// All that there was is written: if there was an answer, the client may send its next request.
-    pub fn wrote_all(&self) {
+    /// Records that all output was written. After a response, the client may send its next request.
+    pub fn flushed(&self) {
         let (relaxed, phase) = (Ordering::Relaxed, &self.phase);
-        let _ = phase.compare_exchange(ANSWERED, IDLE, relaxed, relaxed);
+        let _ = phase.compare_exchange(RESPONDING, IDLE, relaxed, relaxed);
     }
 
-    /// The client is to send something, or to read what it was sent: from now on.
-    pub fn waits(&self) {
-        self.waits_since.store(self.now(), Ordering::Relaxed);
+    /// Records that dueq waits for the client from now on: to send something, or to read its response.
+    pub fn mark_idle(&self) {
+        self.idle_since.store(self.now(), Ordering::Relaxed);
     }
 
-    /// The client has sent or taken a good piece of what it is waited for.
-    pub fn progresses(&self) {
-        if self.waited().is_some() {
-            self.waits();
+    /// Records that the client has sent or read a chunk. This restarts the idle time, if dueq waits for the client.
+    pub fn made_progress(&self) {
+        if self.idle_ms().is_some() {
+            self.mark_idle();
         }
     }
 
-    /// dueq works for the client.
-    pub fn works(&self) {
-        self.waits_since.store(0, Ordering::Relaxed);
+    /// Records that dueq works for the client.
+    fn mark_busy(&self) {
+        self.idle_since.store(0, Ordering::Relaxed);
     }
 
-    /// The request's body was read to its end.
-    pub fn has_read_body(&self) {
-        self.owes_body.store(false, Ordering::Relaxed);
-        self.works();
+    /// Records that the request's body was read to its end.
+    pub fn body_read(&self) {
+        self.body_unread.store(false, Ordering::Relaxed);
+        self.mark_busy();
     }
 
-    /// Was the request answered without that, no longer ago than this? The client may still be sending then.
-    pub fn owes_body(&self, within: Duration) -> bool {
-        let recent = self.waited().is_none_or(|ms| u128::from(ms) <= within.as_millis());
-        recent && self.owes_body.load(Ordering::Relaxed)
+    /// Returns whether the request was answered, no longer ago than `within`, before its body was read. The client may
+    /// still be sending it.
+    pub fn body_unread(&self, within: Duration) -> bool {
+        let recent = self.idle_ms().is_none_or(|ms| u128::from(ms) <= within.as_millis());
+        recent && self.body_unread.load(Ordering::Relaxed)
     }
 
-    /// A long poll begins: ready when it is to end so that others find a place.
-    pub async fn polls_until_cut(&self) {
-        let cut = self.cut.notified();
-        self.polls_since.store(self.now(), Ordering::Relaxed);
-        let _over = Over(&self.polls_since);
-        cut.await;
+    /// Begins a long poll. Completes when the poll has to end to make room for other connections.
+    pub async fn poll_until_evicted(&self) {
+        let evicted = self.evict_poll.notified();
+        self.polling_since.store(self.now(), Ordering::Relaxed);
+        let _poll = PollGuard(&self.polling_since);
+        evicted.await;
     }
 
-    /// How long it has waited for its client, ms.
-    fn waited(&self) -> Option<u64> {
-        self.since(&self.waits_since)
+    /// How long the connection has waited for its client, ms.
+    fn idle_ms(&self) -> Option<u64> {
+        self.elapsed_ms(&self.idle_since)
     }
 
-    fn since(&self, since: &AtomicU64) -> Option<u64> {
+    fn polling_ms(&self) -> Option<u64> {
+        self.elapsed_ms(&self.polling_since)
+    }
+
+    fn elapsed_ms(&self, since: &AtomicU64) -> Option<u64> {
         let since = since.load(Ordering::Relaxed);
         (since > 0).then(|| self.now().saturating_sub(since))
     }
@@ -137,10 +142,10 @@ impl Life {
     }
 }
 
-/// Notes the end of a long poll, however it ends.
-struct Over<'a>(&'a AtomicU64);
+/// Records the end of a long poll when dropped.
+struct PollGuard<'a>(&'a AtomicU64);
 
-impl Drop for Over<'_> {
+impl Drop for PollGuard<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -148,90 +153,94 @@ impl Drop for Over<'_> {
 
 /// All open connections.
 pub(super) struct Connections {
-    most: usize,
+    max: usize,
     open: Mutex<Open>,
-    left: Notify,
+    closed: Notify,
 }
 
 #[derive(Default)]
 struct Open {
     next: u64,
-    connections: HashMap<u64, (Arc<Life>, AbortHandle)>,
+    connections: HashMap<u64, (Arc<Activity>, AbortHandle)>,
 }
 
 impl Connections {
-    /// None yet, `most` at most.
-    pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, open: Mutex::default(), left: Notify::new() })
+    /// Creates an empty set of at most `max` connections.
+    pub fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, open: Mutex::default(), closed: Notify::new() })
     }
 
     /// Serves a connection as a task of its own on this thread.
-    pub fn spawn<F>(self: &Arc<Self>, thread: &Handle, serve: impl FnOnce(Arc<Life>) -> F)
+    pub fn spawn<F>(self: &Arc<Self>, thread: &Handle, serve: impl FnOnce(Arc<Activity>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let life = Arc::new(Life::new());
-        let served = serve(life.clone());
-        // Held until the task is noted, so that it cannot leave before.
+        let activity = Arc::new(Activity::new());
+        let served = serve(activity.clone());
+        // The lock is held until the task is registered, so that the task cannot end before.
         let mut open = self.lock();
         let number = open.next;
         open.next += 1;
-        let place = Slot { connections: self.clone(), number };
+        let slot = Slot { connections: self.clone(), number };
         let task = thread.spawn(async move {
-            let _place = place;
+            let _slot = slot;
             served.await;
         });
-        open.connections.insert(number, (life, task.abort_handle()));
+        open.connections.insert(number, (activity, task.abort_handle()));
     }
 
-    /// Is every place taken?
+    /// Returns whether the limit is reached.
     pub fn are_full(&self) -> bool {
-        self.lock().connections.len() >= self.most
+        self.lock().connections.len() >= self.max
     }
 
-    /// Waits for a place, and makes one where a connection waits for its client.
-    pub async fn place(&self) {
+    /// Waits until there is room for another connection, and evicts others if necessary.
+    pub async fn wait_for_slot(&self) {
         while self.are_full() {
-            self.make_room();
-            // Somebody may begin to wait for its client meanwhile.
-            let _ = timeout(LOOK_EVERY, self.left.notified()).await;
+            self.evict();
+            // Other connections may become idle meanwhile.
+            let _ = timeout(EVICTION_INTERVAL, self.closed.notified()).await;
         }
     }
 
-    /// Closes some of those that have waited longest for their clients; where none waits for its client, the oldest long
-    /// poll is ended.
-    pub fn make_room(&self) {
+    /// Closes some of the connections that have waited longest for their clients. If none waits for its client, ends the
+    /// oldest long poll.
+    pub fn evict(&self) {
         let open = self.lock();
-        let lives = || open.connections.values();
-        let mut waiting: Vec<_> =
-            lives().filter_map(|(life, task)| Some((life.waited()?, life, task))).collect();
-        if waiting.is_empty() {
+        let connections = || open.connections.values();
+        let mut idle: Vec<_> = connections()
+            .filter_map(|(activity, task)| Some((activity.idle_ms()?, activity, task)))
+            .collect();
+        if idle.is_empty() {
             let polls =
-                lives().filter_map(|(life, _)| Some((life.since(&life.polls_since)?, life)));
-            if let Some((_, life)) = polls.max_by_key(|(ms, _)| *ms) {
-                life.polls_since.store(0, Ordering::Relaxed);
-                life.cut.notify_waiters();
+                connections().filter_map(|(activity, _)| Some((activity.polling_ms()?, activity)));
+            if let Some((_, activity)) = polls.max_by_key(|(ms, _)| *ms) {
+                activity.polling_since.store(0, Ordering::Relaxed);
+                activity.evict_poll.notify_waiters();
             }
         }
-        let goes_on =
-            |ms: u64, life: &Life| ms < STALLED_MS && life.phase.load(Ordering::Relaxed) != IDLE;
-        // Whoever goes on with a request stays as long as there is anybody else, who may have to come of age first.
-        let others = waiting.iter().any(|(ms, life, _)| !goes_on(*ms, life));
-        waiting.retain(|(ms, life, _)| *ms >= GRACE_MS && !(others && goes_on(*ms, life)));
-        let some = (self.most / PART).max(1);
-        if waiting.len() > some {
-            waiting.select_nth_unstable_by_key(some, |(ms, ..)| Reverse(*ms));
+        let in_progress = |ms: u64, activity: &Activity| {
+            ms < STALLED_AFTER_MS && activity.phase.load(Ordering::Relaxed) != IDLE
+        };
+        // Requests in progress are spared while there are other connections, even if those are too recent to close.
+        let others = idle.iter().any(|(ms, activity, _)| !in_progress(*ms, activity));
+        idle.retain(|(ms, activity, _)| {
+            *ms >= MIN_IDLE_MS && !(others && in_progress(*ms, activity))
+        });
+        let count = (self.max / EVICTION_DIVISOR).max(1);
+        if idle.len() > count {
+            idle.select_nth_unstable_by_key(count, |(ms, ..)| Reverse(*ms));
         }
-        waiting.iter().take(some).for_each(|(.., task)| task.abort());
+        idle.iter().take(count).for_each(|(.., task)| task.abort());
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        // Nothing in here panics half way through a change.
+        // Nothing panics while it holds the lock.
         self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// A connection's place, given back however it ends.
+/// A connection's slot, freed when dropped.
 struct Slot {
     connections: Arc<Connections>,
     number: u64,
@@ -240,7 +249,7 @@ struct Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.connections.lock().connections.remove(&self.number);
-        self.connections.left.notify_one();
+        self.connections.closed.notify_one();
     }
 }
 
@@ -251,7 +260,7 @@ mod tests {
 
     #[test]
     fn connections_leave_files_for_the_rest() {
-        for (wanted, files, most_of_them) in [
+        for (wanted, files, max) in [
             (16_384, None, 16_384),
             (16_384, Some(1_048_576), 16_384),
             (16_384, Some(20_000), 16_384),
@@ -260,61 +269,58 @@ mod tests {
             (16_384, Some(64), 24),
             (10, Some(64), 10),
         ] {
-            assert_eq!(most(wanted, files), most_of_them, "{wanted} {files:?}");
+            assert_eq!(max_connections(wanted, files), max, "{wanted} {files:?}");
         }
     }
 
-    #[tokio::test]
-    async fn who_has_waited_longest_makes_room_and_who_is_served_stays() {
-        let connections = Connections::new(3);
-        let lives = Mutex::new(Vec::new());
-        for _ in 0..3 {
-            connections.spawn(&Handle::current(), |life| {
-                lives.lock().unwrap().push(life);
+    fn fill(connections: &Arc<Connections>) -> Vec<Arc<Activity>> {
+        let activities = Mutex::new(Vec::new());
+        for _ in 0..connections.max {
+            connections.spawn(&Handle::current(), |activity| {
+                activities.lock().unwrap().push(activity);
                 pending()
             });
         }
-        let lives = lives.into_inner().unwrap();
-        lives[0].works();
-        let full = timeout(Duration::from_millis(300), connections.place()).await;
-        assert!(full.is_err(), "nobody has waited for long");
-        lives[1].waits();
-        connections.place().await;
+        activities.into_inner().unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_connection_that_is_idle_longest_is_evicted_and_a_busy_one_stays() {
+        let connections = Connections::new(3);
+        let activities = fill(&connections);
+        activities[0].mark_busy();
+        let full = timeout(Duration::from_millis(300), connections.wait_for_slot()).await;
+        assert!(full.is_err(), "none is idle for long");
+        activities[1].mark_idle();
+        connections.wait_for_slot().await;
         let open: Vec<_> = connections.lock().connections.keys().copied().collect();
         assert_eq!((open.len(), open.contains(&0), open.contains(&1)), (2, true, true), "{open:?}");
     }
 
     #[tokio::test]
-    async fn who_goes_on_with_a_request_stays_before_who_has_begun_none() {
+    async fn a_connection_without_a_request_is_evicted_before_one_with_a_request_in_progress() {
         let connections = Connections::new(2);
-        let lives = Mutex::new(Vec::new());
-        for _ in 0..2 {
-            connections.spawn(&Handle::current(), |life| {
-                lives.lock().unwrap().push(life);
-                pending()
-            });
-        }
-        let lives = lives.into_inner().unwrap();
-        lives[0].begins(true);
-        lives[0].waits();
-        lives[0].wrote_all();
+        let activities = fill(&connections);
+        activities[0].request_started(true);
+        activities[0].mark_idle();
+        activities[0].flushed();
         tokio::time::sleep(Duration::from_millis(100)).await;
-        lives[1].waits();
-        connections.place().await;
+        activities[1].mark_idle();
+        connections.wait_for_slot().await;
         let open: Vec<_> = connections.lock().connections.keys().copied().collect();
         assert_eq!(open, [0], "its request is not answered");
     }
 
     #[tokio::test]
-    async fn progress_is_that_of_whoever_is_waited_for() {
-        let life = Life::new();
-        life.begins(true);
-        life.progresses();
-        assert_eq!(life.waited(), None, "dueq works");
-        life.waits();
+    async fn progress_restarts_the_idle_time_only_while_dueq_waits_for_the_client() {
+        let activity = Activity::new();
+        activity.request_started(true);
+        activity.made_progress();
+        assert_eq!(activity.idle_ms(), None, "dueq works");
+        activity.mark_idle();
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(life.waited() >= Some(50));
-        life.progresses();
-        assert!(life.waited() < Some(50), "{:?}", life.waited());
+        assert!(activity.idle_ms() >= Some(50));
+        activity.made_progress();
+        assert!(activity.idle_ms() < Some(50), "{:?}", activity.idle_ms());
     }
 }

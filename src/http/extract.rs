@@ -4,7 +4,7 @@
 use super::{
     AppState,
     budget::{self, Hold},
-    connections::Life,
+    connections::Activity,
     describe::{parameters, string},
     input::{self, Fields, request},
     problem::{Code, Problem},
@@ -50,7 +50,7 @@ pub struct Payload {
     /// The body.
     pub bytes: Bytes,
     /// The connection that it came by.
-    pub(super) life: Option<Arc<Life>>,
+    pub(super) activity: Option<Arc<Activity>>,
     /// Counts the body for as long as the request is worked on.
     pub(super) _hold: Hold,
 }
@@ -97,16 +97,16 @@ impl FromRequest<AppState> for Payload {
         let length = parts.headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
         let mut hold = state.budget.hold();
-        let life = parts.extensions.get::<Arc<Life>>();
-        life.inspect(|life| life.waits());
+        let activity = parts.extensions.get::<Arc<Activity>>();
+        activity.inspect(|activity| activity.mark_idle());
         let read = match length {
             Some(length) if length > limit => Err(budget::too_large(limit)),
             _ => budget::read(body, limit, length, BODY_TIMEOUT, &mut hold).await,
         };
         let bytes = read?;
-        life.inspect(|life| life.has_read_body());
-        let life = life.cloned();
-        Ok(Self { headers: parts.headers, bytes, life, _hold: hold })
+        activity.inspect(|activity| activity.body_read());
+        let activity = activity.cloned();
+        Ok(Self { headers: parts.headers, bytes, activity, _hold: hold })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What stands around every route: the request's id, who may send it, the limits on its head, the form of its refusal, its
+//! The middleware around every route: request ids, access, limits on the head, problem responses, security headers and
 //! metrics.
 
 use super::{
@@ -26,18 +26,18 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_URI: usize = 8 * 1024;
 const MAX_HEADERS: usize = 99;
 const MAX_HEADERS_BYTES: usize = 16 * 1024;
-/// Below these paths are pages and their assets.
+/// Paths that begin like this are pages and their assets.
 const PAGES: [&str; 2] = ["/docs", "/guide"];
-/// A page takes everything from here, and stands in nobody's frame. Its styles are partly in its markup.
+/// A page loads everything from this server and cannot be framed. Some of its styles are inline.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// What requests that match no route are counted as.
+/// The label of requests that match no route.
 const NO_OPERATION: &str = "none";
 
-/// Operations by method and path, for the metrics' labels.
+/// Operations by path and method, for the metrics' labels.
 pub(super) type Operations = HashMap<String, HashMap<Method, &'static str>>;
 
-/// Makes request ids: a random name of this process and a count.
+/// Generates request ids: a random name of this process and a counter.
 #[derive(Debug)]
 pub(super) struct RequestIds {
     process: String,
@@ -52,7 +52,7 @@ impl RequestIds {
         Self { process: hex::encode(random), count: AtomicU64::new(0) }
     }
 
-    /// The client's id where it is 1 to 128 visible ASCII characters, otherwise a new one.
+    /// Returns the client's id if it is 1 to 128 visible ASCII characters, otherwise a new one.
     fn of(&self, headers: &HeaderMap) -> HeaderValue {
         let given = headers.get(&REQUEST_ID).filter(|value| {
             (1..=128).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
@@ -76,7 +76,7 @@ pub(super) async fn guard(
     let operation = operation_of(&state, &request);
     let refused = state.access.refuse(&request).or_else(|| refuse_head(&request));
     let method = request.method().clone();
-    let is_page = PAGES.iter().any(|below| request.uri().path().starts_with(below));
+    let is_page = PAGES.iter().any(|prefix| request.uri().path().starts_with(prefix));
     let mut response = match refused {
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
@@ -84,10 +84,10 @@ pub(super) async fn guard(
     if let Err(problem) = budget::count(&state.budget, &method, operation, &mut response) {
         response = problem.into_response();
     }
-    protect(response.headers_mut(), is_page);
+    set_security_headers(response.headers_mut(), is_page);
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
-        put_into_words(&mut response, &id, operation, &method);
+        write_problem(&mut response, &id, operation, &method);
     }
     response.headers_mut().insert(REQUEST_ID, id);
     let labels = RequestLabels { operation, status: status.as_u16() };
@@ -121,8 +121,8 @@ fn refuse_head(request: &Request) -> Option<Problem> {
     None
 }
 
-/// Says to browsers and caches on the way what they may do with an answer.
-fn protect(headers: &mut HeaderMap, is_page: bool) {
+/// Sets the headers that tell browsers and caches how to treat a response.
+fn set_security_headers(headers: &mut HeaderMap, is_page: bool) {
     let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     if is_page {
@@ -134,8 +134,8 @@ fn protect(headers: &mut HeaderMap, is_page: bool) {
     }
 }
 
-/// Gives a refusal its body, whoever refused, and logs it.
-fn put_into_words(
+/// Writes the problem body of an error response, whichever layer refused the request, and logs it.
+fn write_problem(
     response: &mut Response<Body>,
     id: &HeaderValue,
     operation: &str,
@@ -144,9 +144,9 @@ fn put_into_words(
     let status = response.status();
     let problem = response.extensions_mut().remove::<Arc<Problem>>();
     let problem = problem.unwrap_or_else(|| Arc::new(Problem::of_status(status)));
-    let words = problem.body(id.to_str().unwrap_or_default());
-    let (code, detail) = (words.code.as_str(), words.detail.as_str());
-    // A Redis that is away is told once by the lanes, not by each of the thousands of requests that meet it.
+    let problem = problem.body(id.to_str().unwrap_or_default());
+    let (code, detail) = (problem.code.as_str(), problem.detail.as_str());
+    // The lanes log once that Redis is unavailable; the thousands of requests that fail for it do not.
     if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
         tracing::warn!(?id, operation, status = status.as_u16(), code, detail, "a request failed");
     } else {
@@ -159,7 +159,7 @@ fn put_into_words(
             "a request was refused"
         );
     }
-    let body = serde_json::to_vec(&words).unwrap_or_default();
+    let body = serde_json::to_vec(&problem).unwrap_or_default();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.remove(header::CONTENT_LENGTH);

@@ -171,7 +171,7 @@ pub async fn serve(
 ) -> Result<Response<Body>, Problem> {
     let acks: Vec<_> = acks.into_iter().flat_map(|acks| acks.0).map(LeaseAck::into_pair).collect();
     // A long poll would hold the body's memory for a minute.
-    let life = { payload }.life;
+    let activity = { payload }.activity;
     let options = LeaseOptions {
         push: false,
         max_messages: max_messages.get(),
@@ -191,8 +191,8 @@ pub async fn serve(
     let acked = state.store.ack_batch(&acks);
     let mut is_cut = false;
     let cut = async {
-        match &life {
-            Some(life) => life.polls_until_cut().await,
+        match &activity {
+            Some(activity) => activity.poll_until_evicted().await,
             None => pending().await,
         }
         is_cut = true;

@@ -1,4 +1,4 @@
-//! HTTP: what the contract says, and nothing of the queue itself. Every route is listed once, here.
+//! The HTTP API. This layer knows the contract and nothing of the queue's inside. Every route is listed once, here.
 
 pub mod access;
 mod answer;
@@ -38,7 +38,7 @@ mod topic_settings;
 mod topics;
 
 use crate::{longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::Store};
-pub use connections::most as most_connections;
+pub use connections::max_connections;
 pub use message::dead_letter;
 
 use access::Access;
@@ -51,14 +51,14 @@ use axum::{
 use budget::Budget;
 use guard::{Operations, RequestIds};
 use serde::Serialize;
-use service::Look;
+use service::HealthCheck;
 use std::{ops::Deref, sync::Arc};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-/// What handlers work with. Cheap to clone.
+/// The state that handlers share. Cheap to clone.
 #[derive(Clone)]
 pub struct AppState(Arc<Inner>);
 
@@ -72,21 +72,21 @@ pub struct Inner {
     max_body_bytes: usize,
     budget: Arc<Budget>,
     stopping: watch::Receiver<bool>,
-    look: Look,
+    redis_health: HealthCheck,
     request_ids: RequestIds,
     operations: Operations,
     documents: Documents,
 }
 
-/// How many bytes requests may have.
+/// Limits on the bytes of requests.
 pub struct Sizes {
-    /// One body.
+    /// The largest body.
     pub body: usize,
-    /// All bodies and answers together.
+    /// The limit on all bodies and responses in flight.
     pub inflight: usize,
 }
 
-/// The document in each version, as text.
+/// The serialized OpenAPI document in each version.
 struct Documents {
     v3_0: String,
     v3_1: String,
@@ -152,16 +152,17 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
     (routes, document)
 }
 
-/// The OpenAPI document of all routes in this version of OpenAPI, as text.
+/// Returns the OpenAPI document of all routes as text, in this version of OpenAPI.
 ///
-/// Errors: where it cannot be written as JSON, which would be a defect.
+/// Errors: if it cannot be serialized, which would be a defect.
 pub fn document(version: openapi::Version) -> Result<String, serde_json::Error> {
     openapi::to_text(&routes_and_document().1, version)
 }
 
-/// The service: all routes over `store` and `polls`, for whom `access` lets in, with callbacks to where `addresses` lets them, with what stands around them.
+/// Builds the router of all routes and their middleware. `access` decides which requests pass, `addresses` where
+/// callbacks may go.
 ///
-/// Errors: as [`document`].
+/// Errors: those of [`document`].
 pub fn router(
     access: Access,
     addresses: Arc<AddressGuard>,
@@ -179,11 +180,11 @@ pub fn router(
         store,
         polls,
         metrics,
-        // What never finds room is too large.
+        // A body that could never fit the budget is refused as too large.
         max_body_bytes: sizes.body.min(budget.largest()),
         budget,
         stopping,
-        look: Look::default(),
+        redis_health: HealthCheck::default(),
         request_ids: RequestIds::new(),
         operations: operations(&document),
         documents: Documents {
@@ -194,7 +195,7 @@ pub fn router(
     let page = utoipa_swagger_ui::SwaggerUi::new("/docs").config(
         utoipa_swagger_ui::Config::new(["/openapi.json"])
             .display_operation_id(true)
-            // Otherwise the page tells swagger.io where this server is.
+            // By default the page would send this server's address to swagger.io.
             .validator_url("none"),
     );
     Ok(routes
@@ -206,7 +207,7 @@ pub fn router(
         .with_state(state))
 }
 
-/// The operations of the document by path and method; their names live as long as the program.
+/// Collects the document's operations by path and method. Their names are leaked, once per start.
 fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
     let mut operations = Operations::new();
     for (path, item) in &document.paths.paths {
@@ -227,7 +228,7 @@ fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
     operations
 }
 
-/// A JSON answer. What cannot be written is a defect, answered 500 in the guard's words.
+/// Returns a JSON response. A value that cannot be serialized is a defect: the guard answers 500.
 fn json(value: &impl Serialize) -> Response<Body> {
     match serde_json::to_vec(value) {
         Ok(body) => {
@@ -237,7 +238,7 @@ fn json(value: &impl Serialize) -> Response<Body> {
             response
         }
         Err(error) => {
-            tracing::error!(%error, "an answer could not be written");
+            tracing::error!(%error, "a response could not be serialized");
             let mut response = Response::new(Body::empty());
             *response.status_mut() = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
             response

@@ -1,7 +1,7 @@
-//! Accepting connections: with the limits that axum's own loop does not set, and an end that comes in time.
+//! Accepts connections, with limits and a bounded graceful stop that axum's own loop does not have.
 
 use super::{
-    connections::{Connections, Life},
+    connections::{Activity, Connections},
     stream::Stream,
 };
 use axum::{Router, extract::Request};
@@ -24,68 +24,68 @@ use tokio::{
     runtime::Handle,
 };
 
-/// A request's head must be there this long after the connection is ready for it; then the connection is closed.
+/// The connection is closed if a request's head has not arrived this long after the connection became ready for it.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(25);
-/// What hyper may buffer of a head: above the limit that the guard answers in words.
+/// hyper's buffer for a head. It exceeds the limits of the guard, which answers with a problem.
 const HEAD_BUFFER: usize = 128 * 1024;
-const HEAD_FIELDS: usize = 512;
-/// After an accept that failed, for lack of file descriptors say.
+const MAX_HEAD_FIELDS: usize = 512;
+/// The pause after a failed accept, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// What goes wrong for every connection is logged for some.
-const WARN_EVERY: Duration = Duration::from_secs(1);
+/// The minimum interval between warnings about connections.
+const WARN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the system may hold of an answer that its client has not taken yet; Linux doubles it. Left to itself it takes 4 MB
-/// in: it could not be seen that the client reads, and no budget counts it.
+/// The system's send buffer per connection; Linux doubles it. By default it grows to 4 MB: then the reading progress of
+/// the client could not be seen, and no budget counts those bytes.
 const SEND_BUFFER: u32 = 128 * 1024;
-/// Connections that wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// Listens on this address. Errors: the system's.
+/// Listens on this address. Errors: those of the system.
 pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // As a restart must not wait for connections of before that are still closing.
+    // A restart must not wait for old connections that are still closing.
     socket.set_reuseaddr(true)?;
-    // Connections that are accepted inherit it.
+    // Accepted connections inherit it.
     socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG)
 }
 
-/// Serves `router` on at most so many connections until `stop`, then finishes the requests under way, for at most `drain`.
-/// The `threads` take turns at new connections. A connection stays where it begins: a request that moves between threads
-/// costs more than it gains.
+/// Serves `router` on at most `max_connections` until `stop`, then finishes the requests in flight, for at most `drain`.
+/// New connections go to the `threads` in turn. A connection stays on its thread: moving requests between threads costs
+/// more than it gains.
 pub async fn serve(
     listener: TcpListener,
     threads: &[Handle],
     router: Router,
-    most: usize,
+    max_connections: usize,
     stop: impl Future<Output = ()>,
     drain: Duration,
 ) {
     let graceful = GracefulShutdown::new();
-    let connections = Connections::new(most);
+    let connections = Connections::new(max_connections);
     let accepting = async {
         let mut warned: Option<Instant> = None;
         let mut may_warn = || {
-            let may = warned.is_none_or(|at| at.elapsed() >= WARN_EVERY);
+            let may = warned.is_none_or(|at| at.elapsed() >= WARN_INTERVAL);
             if may {
                 warned = Some(Instant::now());
             }
             may
         };
         for thread in threads.iter().cycle() {
-            // The thread that serves a connection is to hear of it, and so it leaves this one.
+            // The stream is deregistered from this thread's runtime, so that the serving thread's runtime can poll it.
             match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
                 Ok(stream) => {
                     if connections.are_full() {
                         if may_warn() {
-                            tracing::warn!(most, "the limit of connections is reached");
+                            tracing::warn!(max_connections, "the limit of connections is reached");
                         }
-                        connections.place().await;
+                        connections.wait_for_slot().await;
                     }
                     let (router, watcher) = (router.clone(), graceful.watcher());
-                    connections.spawn(thread, async |life| {
-                        if let Err(error) = connection(stream, router, life, watcher).await {
+                    connections.spawn(thread, async |activity| {
+                        if let Err(error) = connection(stream, router, activity, watcher).await {
                             tracing::debug!(%error, "a connection ended");
                         }
                     });
@@ -94,7 +94,7 @@ pub async fn serve(
                     if may_warn() {
                         tracing::warn!(%error, "a connection could not be accepted");
                     }
-                    connections.make_room();
+                    connections.evict();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -114,25 +114,25 @@ pub async fn serve(
 async fn connection(
     stream: std::net::TcpStream,
     router: Router,
-    life: Arc<Life>,
+    activity: Arc<Activity>,
     watcher: Watcher,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BUFFER)
-        .max_headers(HEAD_FIELDS);
-    let stream = TokioIo::new(Stream::new(TcpStream::from_std(stream)?, life.clone()));
+        .max_headers(MAX_HEAD_FIELDS);
+    let stream = TokioIo::new(Stream::new(TcpStream::from_std(stream)?, activity.clone()));
     let router = TowerToHyperService::new(router);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        life.begins(!request.body().is_end_stream());
-        request.extensions_mut().insert(life.clone());
-        let answer = hyper::service::Service::call(&router, request);
-        let life = life.clone();
+        activity.request_started(!request.body().is_end_stream());
+        request.extensions_mut().insert(activity.clone());
+        let response = hyper::service::Service::call(&router, request);
+        let activity = activity.clone();
         async move {
-            let answer = answer.await;
-            life.answers();
-            answer
+            let response = response.await;
+            activity.response_ready();
+            response
         }
     });
     Ok(watcher.watch(http.serve_connection(stream, service)).await?)

@@ -1,4 +1,4 @@
-//! healthz, readyz, metrics and the document: for operators and tools.
+//! Health, readiness, metrics and the OpenAPI document, for operators and tools.
 
 use super::{openapi::OpenapiDocument, prelude::*};
 use crate::store::Store;
@@ -6,26 +6,26 @@ use axum::http::header;
 use std::time::{self, Duration};
 use tokio::sync::Mutex;
 
-/// A look at Redis answers everybody who asks within this time.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long a health check of Redis answers further requests.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The newest look at Redis, and when it was.
+/// The latest health check of Redis, and when it was made.
 #[derive(Default)]
-pub(super) struct Look(Mutex<Option<(time::Instant, Seen)>>);
+pub(super) struct HealthCheck(Mutex<Option<(time::Instant, RedisHealth)>>);
 
-/// What to warn of where Redis can serve, or why it cannot.
-type Seen = Result<Vec<&'static str>, String>;
+/// The warnings about a Redis that can serve, or the reason why it cannot.
+type RedisHealth = Result<Vec<&'static str>, String>;
 
-impl Look {
-    /// What a look of the last second has seen. Whoever asks meanwhile waits for the same look.
-    async fn health(&self, store: &Store) -> Seen {
-        let mut newest = self.0.lock().await;
-        match &*newest {
-            Some((at, seen)) if at.elapsed() < LOOK_EVERY => seen.clone(),
+impl HealthCheck {
+    /// Returns the health of Redis, at most a second old. Concurrent requests wait for the same check.
+    async fn health(&self, store: &Store) -> RedisHealth {
+        let mut latest = self.0.lock().await;
+        match &*latest {
+            Some((at, health)) if at.elapsed() < CHECK_INTERVAL => health.clone(),
             _ => {
-                let seen = store.health().await;
-                *newest = Some((time::Instant::now(), seen.clone()));
-                seen
+                let health = store.health().await;
+                *latest = Some((time::Instant::now(), health.clone()));
+                health
             }
         }
     }
@@ -80,7 +80,7 @@ pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<
     if let Some(part) = state.metrics.background.broken() {
         return Err(not_ready(format!("a part of dueq failed and is restarting: {part}")));
     }
-    Ok(Health::answer(state.look.health(&state.store).await.map_err(not_ready)?))
+    Ok(Health::answer(state.redis_health.health(&state.store).await.map_err(not_ready)?))
 }
 
 /// Metrics for Prometheus.

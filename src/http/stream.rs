@@ -1,7 +1,7 @@
-//! A client's connection as hyper reads and writes it, with two bounds that hyper does not set: a client that does not
-//! read its answer is given up, and reads are short, so that a connection's buffer stays small however much is sent.
+//! A client's connection as hyper reads and writes it, with two limits that hyper does not set: a connection whose client
+//! does not read its response is closed, and reads are short, so that the connection's buffer stays small.
 
-use super::{connections::Life, departure::Departure};
+use super::{connections::Activity, departure::Departure};
 use std::{
     io,
     pin::Pin,
@@ -15,85 +15,85 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A client that takes none of its answer for so long is given up…
-const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// …and so is one that takes less than this of it in that time.
-const ENOUGH: usize = 64 * 1024;
-/// Of a client that sends or takes so much, it is noted that it does.
+/// A connection is closed if its client reads less than [`MIN_WRITTEN`] of a response in this time.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+const MIN_WRITTEN: usize = 64 * 1024;
+/// Progress is recorded each time the client has sent or read this many bytes.
 const PROGRESS: usize = 8 * 1024;
-/// What a client still sends that was refused is read for so long: closed at once, the connection would be reset, and the
-/// client might never see the answer (RFC 9112, 9.6).
-const LINGER: Duration = Duration::from_secs(2);
-/// hyper begins with a buffer of 8 KiB and doubles it, up to what a head may have, whenever a read has filled it: so none
-/// does.
-const READ: u64 = 8 * 1024 - 1;
+/// After a refusal, the rest of the request is read for this long. Closing at once would reset the connection, and the
+/// client might never see the response (RFC 9112, 9.6).
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+/// hyper begins with a buffer of 8 KiB and doubles it, up to its limit for heads, whenever a read fills it. Reads of this
+/// size never do.
+const MAX_READ: u64 = 8 * 1024 - 1;
 
-/// The connection.
+/// A client's connection.
 pub(super) struct Stream {
     tcp: Take<TcpStream>,
-    life: Arc<Life>,
-    /// Bytes read and written since progress was noted last.
+    activity: Arc<Activity>,
+    /// Bytes read and written since progress was last recorded.
     moved: usize,
-    /// While the client does not read.
-    unread: Option<Unread>,
-    /// While the client may still send what was refused.
+    /// Set while the client does not read.
+    stalled: Option<StalledWrite>,
+    /// Set while the client may still send the rest of a refused request.
     lingering: Option<Pin<Box<Sleep>>>,
     departure: Departure,
 }
 
-struct Unread {
+struct StalledWrite {
     deadline: Pin<Box<Sleep>>,
-    taken: usize,
+    written: usize,
 }
 
 impl Stream {
-    /// Over a connection that was accepted.
-    pub fn new(tcp: TcpStream, life: Arc<Life>) -> Self {
-        // Answers are small and awaited: they must not wait for more to send.
+    /// Wraps an accepted connection.
+    pub fn new(tcp: TcpStream, activity: Arc<Activity>) -> Self {
+        // Responses are small and awaited, so they must not be delayed until there is more to send.
         let _ = tcp.set_nodelay(true);
         Self {
-            tcp: tcp.take(READ),
-            life,
+            tcp: tcp.take(MAX_READ),
+            activity,
             moved: 0,
-            unread: None,
+            stalled: None,
             lingering: None,
             departure: Departure::default(),
         }
     }
 
-    fn moves(&mut self, bytes: usize) {
+    fn record_progress(&mut self, bytes: usize) {
         self.moved += bytes;
         if self.moved >= PROGRESS {
             self.moved = 0;
-            self.life.progresses();
+            self.activity.made_progress();
         }
     }
 
-    fn watch(
+    /// Applies the time-out to the result of a write.
+    fn check_write(
         &mut self,
         written: Poll<io::Result<usize>>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         match &written {
             Poll::Pending => {
-                let unread = self.unread.get_or_insert_with(|| Unread {
-                    deadline: Box::pin(sleep(UNREAD_TIMEOUT)),
-                    taken: 0,
+                let stalled = self.stalled.get_or_insert_with(|| StalledWrite {
+                    deadline: Box::pin(sleep(WRITE_TIMEOUT)),
+                    written: 0,
                 });
-                if unread.deadline.as_mut().poll(cx).is_ready() {
-                    // What the kernel still holds for this client goes too.
+                if stalled.deadline.as_mut().poll(cx).is_ready() {
+                    // The kernel discards its send buffer too.
                     let _ = self.tcp.get_ref().set_zero_linger();
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }
             }
             Poll::Ready(Ok(bytes)) => {
-                if let Some(unread) = &mut self.unread {
-                    unread.taken += bytes;
-                    if unread.taken >= ENOUGH {
-                        self.unread = None;
+                if let Some(stalled) = &mut self.stalled {
+                    stalled.written += bytes;
+                    if stalled.written >= MIN_WRITTEN {
+                        self.stalled = None;
                     }
                 }
-                self.moves(*bytes);
+                self.record_progress(*bytes);
             }
             Poll::Ready(Err(_)) => {}
         }
@@ -108,10 +108,10 @@ impl AsyncRead for Stream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.departure.reads();
-        self.tcp.set_limit(READ);
+        self.tcp.set_limit(MAX_READ);
         let before = buf.filled().len();
         let read = Pin::new(&mut self.tcp).poll_read(cx, buf);
-        self.moves(buf.filled().len() - before);
+        self.record_progress(buf.filled().len() - before);
         read
     }
 }
@@ -123,7 +123,7 @@ impl AsyncWrite for Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(self.tcp.get_mut()).poll_write(cx, bytes);
-        self.watch(written, cx)
+        self.check_write(written, cx)
     }
 
     fn poll_write_vectored(
@@ -132,17 +132,17 @@ impl AsyncWrite for Stream {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(self.tcp.get_mut()).poll_write_vectored(cx, parts);
-        self.watch(written, cx)
+        self.check_write(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.tcp.get_ref().is_write_vectored()
     }
 
-    /// hyper flushes once it has written all that it has, and whenever it looks after a connection whose answer is not ready.
+    /// hyper flushes once it has written all its output, and whenever it polls a connection whose response is not ready.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.unread = None;
-        self.life.wrote_all();
+        self.stalled = None;
+        self.activity.flushed();
         let this = &mut *self;
         if this.departure.poll(this.tcp.get_ref(), cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
@@ -152,15 +152,15 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(self.tcp.get_mut()).poll_shutdown(cx))?;
-        if self.lingering.is_none() && !self.life.owes_body(LINGER) {
+        if self.lingering.is_none() && !self.activity.body_unread(LINGER_TIMEOUT) {
             return Poll::Ready(Ok(()));
         }
-        let end = self.lingering.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+        let end = self.lingering.get_or_insert_with(|| Box::pin(sleep(LINGER_TIMEOUT)));
         if end.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
         loop {
-            let mut bytes = [0; READ as usize];
+            let mut bytes = [0; MAX_READ as usize];
             let mut bytes = ReadBuf::new(&mut bytes);
             let read = ready!(Pin::new(self.tcp.get_mut()).poll_read(cx, &mut bytes));
             if read.is_err() || bytes.filled().is_empty() {

@@ -1,8 +1,8 @@
-//! The cheapest HTTP/1.1 client that is still correct towards dueq.
+//! A minimal HTTP/1.1 client that suffices for dueq.
 //!
-//! The load shares the cores with what it measures, so each microsecond that it spends is missing from the figure.
-//! Requests are bytes built beforehand, an answer is a status and a slice of the connection's own buffer, and only what
-//! dueq sends is understood: keep-alive and `content-length`.
+//! The load shares the cores with the server that it measures, so its own CPU time lowers the figures. Requests are bytes
+//! built in advance, a response is a status and a slice of the connection's buffer, and only what dueq sends is
+//! understood: keep-alive and `content-length`.
 
 use memchr::memmem;
 use std::io;
@@ -16,11 +16,11 @@ use tokio::{
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// Where the answer that the last `send` gave out ends.
+    /// The end of the response that the last `send` returned.
     answered: usize,
 }
 
-/// What the parser found at the front of the buffer.
+/// A whole response at the front of the buffer.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
@@ -29,7 +29,7 @@ struct Head {
 }
 
 impl Connection {
-    /// Over this stream, which becomes part of the runtime of the caller.
+    /// Wraps this stream, and registers it with the caller's runtime.
     pub fn over(stream: std::net::TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
@@ -37,8 +37,7 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::with_capacity(4096), answered: 0 })
     }
 
-    /// Sends one request and waits for its whole answer: status and body. After an error the connection is of no
-    /// further use.
+    /// Sends a request and returns the response's status and body. The connection cannot be used after an error.
     pub async fn send(&mut self, request: &[u8]) -> io::Result<(u16, &[u8])> {
         self.buffer.drain(..self.answered);
         self.answered = 0;
@@ -56,7 +55,7 @@ impl Connection {
     }
 }
 
-/// Finds one whole answer at the front of `bytes`; `None` while more must come.
+/// Finds a whole response at the front of `bytes`; `None` if it is incomplete.
 fn parse(bytes: &[u8]) -> io::Result<Option<Head>> {
     let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
         return Ok(None);
@@ -73,7 +72,7 @@ fn parse(bytes: &[u8]) -> io::Result<Option<Head>> {
     });
     let length = match lengths.next() {
         Some(length) => length.map_err(|_| bad("content-length"))?,
-        // It has no body, and needs no length.
+        // A 204 has no body, so it needs no length.
         None if status == 204 => 0,
         None => return Err(bad("no content-length")),
     };
@@ -91,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_found_only_when_it_is_whole() {
+    fn a_response_is_found_only_when_it_is_complete() {
         let answer = b"HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhello";
         for cut in 0..answer.len() {
             assert_eq!(parse(&answer[..cut]).unwrap(), None, "cut at {cut}");

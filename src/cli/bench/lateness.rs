@@ -1,4 +1,4 @@
-//! How long after its due time a message is leased, while consumers wait in long polls.
+//! Measures how long after their due time messages are leased, while consumers wait in long polls.
 
 use super::{
     BATCH, Fallible,
@@ -18,7 +18,7 @@ use std::{
 
 const CONSUMERS: usize = 64;
 
-/// Messages that fall due at random instants, so many a second for `window`.
+/// Measures messages that fall due at scattered instants, `due_per_s` a second for `window`.
 pub async fn measure(
     server: &Server,
     topic: &str,
@@ -29,7 +29,7 @@ pub async fn measure(
     let ahead = Duration::from_secs(2);
     let first = Utc::now() + TimeDelta::from_std(ahead)?;
     let path = format!("/topics/{topic}/messages/batch");
-    // Multiplying by an odd number scatters the numbers of the messages over the window.
+    // Multiplication by an odd number scatters the messages over the window.
     let window_ms = window.as_millis() as u64;
     let after =
         |number: usize| ((number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16) % window_ms;

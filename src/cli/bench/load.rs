@@ -1,7 +1,7 @@
-//! The load: some connections, each sending its next request as soon as the last one is answered, for a given time.
+//! Generates the load: each connection sends its next request as soon as the last one is answered, for a given time.
 //!
-//! The connections are shared out among threads that have a runtime of their own each, half as many as there are cores:
-//! a connection that never changes its thread costs least, and the server wants cores too.
+//! The connections are divided among threads with a runtime each, because a connection that never changes its thread
+//! costs least. There are half as many threads as cores, because the server needs cores too.
 
 use super::{Fallible, client::Connection};
 use std::{
@@ -15,41 +15,41 @@ use std::{
 };
 use tokio::{sync::oneshot, task::JoinSet};
 
-/// What an answer came to.
+/// The result of one request.
 #[derive(Debug)]
 pub enum Step {
     /// This many messages were handled.
     Done(u64),
-    /// There was nothing to lease: the measurement ends here, since the rest would be measured on an empty topic.
+    /// There was nothing to lease. The measurement ends, since the topic is empty.
     Empty,
-    /// An answer that should not have come; the text says which.
+    /// The response was wrong; the text describes it.
     Wrong(String),
 }
 
-/// What one connection sends, and what it makes of the answers.
+/// The requests of one connection, and the check of their responses.
 pub trait Work: Send + 'static {
-    /// Puts the next request into `request` (which is empty); false: no more.
+    /// Writes the next request into `request`, which is empty. Returns false if there is none.
     fn next(&mut self, request: &mut Vec<u8>) -> bool;
-    /// Judges its answer.
+    /// Checks the response.
     fn answer(&mut self, status: u16, body: &[u8]) -> Step;
 }
 
-/// What a measurement gave.
+/// The result of a measurement.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// Messages handled.
     pub messages: u64,
-    /// Requests that were not answered as they should be.
+    /// Requests that failed or got a wrong response.
     pub failed: u64,
-    /// The first of these.
+    /// The first failure.
     pub first_failure: Option<String>,
-    /// From the first request to the last answer that counts.
+    /// From the first request to the last response that counts.
     pub elapsed: Duration,
     pub latencies_us: Vec<u32>,
 }
 
 impl Measured {
-    /// Messages a second; 0 where no time passed.
+    /// Messages per second; 0 if no time passed.
     pub fn rate(&self) -> f64 {
         match self.elapsed.as_secs_f64() {
             0.0 => 0.0,
@@ -66,7 +66,8 @@ impl Measured {
     }
 }
 
-/// The smallest value that `share` (0…1) of the values do not exceed (nearest rank); 0 without values.
+/// The percentile by nearest rank: the smallest value that `share` (0 to 1) of the values do not exceed; 0 if there are
+/// none.
 pub fn percentile(values: &mut [u32], share: f64) -> u32 {
     let rank = (share * values.len() as f64).ceil() as usize;
     match values.len() {
@@ -75,7 +76,7 @@ pub fn percentile(values: &mut [u32], share: f64) -> u32 {
     }
 }
 
-/// Ends the load when the caller goes away.
+/// Stops the load when dropped.
 struct Stop(Arc<AtomicBool>);
 
 impl Drop for Stop {
@@ -84,11 +85,11 @@ impl Drop for Stop {
     }
 }
 
-/// Runs the works side by side against `address` until each has no more to do or `limit` is over. All connections are
-/// open before the clock starts. The works come back with what they gathered.
+/// Runs the works concurrently against `address`, until each has finished or `limit` is over. All connections are open
+/// before the clock starts. Returns the works with the results that they gathered.
 ///
 /// # Errors
-/// When a connection cannot be opened, or every request failed.
+/// If a connection cannot be opened, or every request failed.
 pub async fn drive<W: Work>(
     address: &str,
     works: Vec<W>,
@@ -121,7 +122,7 @@ pub async fn drive<W: Work>(
     }
 }
 
-/// One thread's connections.
+/// Runs one thread's share of the connections.
 fn run_share<W: Work>(
     share: Vec<(W, TcpStream)>,
     limit: Duration,
@@ -162,8 +163,8 @@ async fn one_connection<W: Work>(
             }
         };
         let now = Instant::now();
-        // What is answered after the time is over does not count: that would favour many connections, whose last answers
-        // come all at once.
+        // Responses after the limit do not count. They would favour many connections, whose last responses all arrive
+        // at once.
         let late = now - start > limit;
         match step {
             Step::Done(messages) if !late => {

@@ -1,7 +1,7 @@
 //! `dueq bench`: how many messages a second a server handles, and how late it delivers them, as an HTTP client sees it.
 //!
-//! It measures the server that `--server` names, or starts one with a private Redis. `load` makes the load over the
-//! connections of `client`, `work` says what each connection sends, `lateness` is the part about due times.
+//! It measures the server that `--server` names, or starts one with a private Redis. `load` generates the load over the
+//! connections of `client`, `work` defines what each connection sends, and `lateness` measures due times.
 
 mod client;
 mod lateness;
@@ -16,36 +16,36 @@ use server::Server;
 use std::{process::ExitCode, time::Duration};
 use work::{Lease, Requests, message};
 
-/// Whatever keeps the bench from measuring; only its text is of interest.
+/// The bench only prints its errors, so their type does not matter.
 type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Messages in one request of the part `batch`.
 const BATCH: usize = 100;
 
-/// The longest lease there is: nothing that a measurement leaves behind comes back while another runs.
+/// The longest possible lease, so that messages that one measurement leaves leased do not come back during another.
 const LEASE_MS: i64 = 43_200_000;
 
-/// Messages that one connection, and all of them together, are expected to consume a second at most.
-const GUESS_PER_CONNECTION: f64 = 15_000.0;
-const GUESS_AT_MOST: f64 = 60_000.0;
+/// The expected maximum of messages that one connection, and all together, consume per second.
+const MAX_RATE_PER_CONNECTION: f64 = 15_000.0;
+const MAX_RATE: f64 = 60_000.0;
 
-/// Messages that are published ahead for consumers, at most: they take memory, and time to be published.
-const FILL_AT_MOST: usize = 300_000;
+/// The maximum of messages published ahead for consumers. They cost memory, and time to publish.
+const MAX_FILL: usize = 300_000;
 
-/// Measure a dueq over HTTP and print what it came to.
+/// Arguments of `dueq bench`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
-    /// Measure the dueq at this URL (http://host:port) instead of one started for the purpose. Topics named bench-… are
-    /// made there, and deleted.
+    /// Measure the server at this URL (http://host:port) instead of one started for the purpose. The bench creates topics
+    /// named bench-… there, and deletes them.
     #[arg(long, value_name = "URL")]
     server: Option<String>,
     /// API key of --server.
     #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true)]
     api_key: Option<crate::config::Secret>,
-    /// The Redis of --server, to show how much of its CPU a message takes.
+    /// Redis of --server, to show its CPU time per message.
     #[arg(long, value_name = "URL", requires = "server")]
     redis_url: Option<String>,
-    /// Only these parts, comma-separated.
+    /// Run only these parts, comma-separated.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     only: Vec<Part>,
     /// Seconds for each measurement.
@@ -65,17 +65,17 @@ pub struct Args {
 enum Part {
     /// GET /healthz: what HTTP alone costs.
     Healthz,
-    /// Publish, one message a request.
+    /// Publish, one message per request.
     Publish,
-    /// Lease, one message a request.
+    /// Lease, one message per request.
     Lease,
-    /// Ack, one message a request.
+    /// Ack, one message per request.
     Ack,
     /// A consumer's loop: each request leases a message and acks the one before.
     Loop,
     /// Publish by 100, and the loop by 100.
     Batch,
-    /// How long after its due time a message is leased by consumers that wait.
+    /// How long after their due time waiting consumers lease messages.
     Lateness,
 }
 
@@ -86,11 +86,11 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the bench. Exit 0: measured, whatever the figures; 1: it could not be measured, and why stands on standard
-/// error; 130: interrupted.
+/// Runs the bench. Exit code 0: measured, whatever the figures; 1: not measured, with the reason on stderr; 130:
+/// interrupted.
 pub async fn run(args: Args) -> ExitCode {
     let json = args.json;
-    // On Ctrl-C the future is dropped, and its server is stopped by that.
+    // Ctrl-C drops the future, which stops its server.
     let outcome = tokio::select! {
         outcome = measure(args) => outcome,
         _ = tokio::signal::ctrl_c() => return ExitCode::from(130),
@@ -141,7 +141,7 @@ impl Bench {
         Duration::from_secs_f64(self.args.seconds)
     }
 
-    /// Every rate at this number of connections.
+    /// Measures every rate with this number of connections.
     async fn rates(&mut self, connections: usize) -> Fallible<()> {
         if self.wants(Part::Healthz) {
             let request = self.server.target().request("GET", "/healthz");
@@ -171,7 +171,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Leases without acking, then acks what was leased.
+    /// Leases messages without acking them, then acks them.
     async fn lease_and_ack(&mut self, connections: usize) -> Fallible<()> {
         let topic = self.filled(connections, 1).await?;
         let works = vec![Lease { acks: false, ..self.server.lease(&topic, 1) }; connections];
@@ -191,18 +191,18 @@ impl Bench {
         self.server.delete(&topic).await
     }
 
-    /// A consumer's loop, `batch` messages at a time, until the time is over or the topic is empty.
+    /// Runs consumer loops of `batch` messages per request, until the time is over or the topic is empty.
     async fn consume(&mut self, operation: &str, connections: usize, batch: usize) -> Fallible<()> {
         let topic = self.filled(connections, batch).await?;
         self.timed(operation, vec![self.server.lease(&topic, batch); connections]).await?;
         self.server.delete(&topic).await
     }
 
-    /// A new topic with as many ready messages as consumers will probably take.
+    /// Creates a topic with as many ready messages as the consumers are expected to take.
     async fn filled(&self, connections: usize, batch: usize) -> Fallible<String> {
         let topic = self.server.topic();
-        let rate = (connections as f64 * GUESS_PER_CONNECTION).min(GUESS_AT_MOST) * batch as f64;
-        let wanted = ((rate * self.args.seconds) as usize).min(FILL_AT_MOST);
+        let rate = (connections as f64 * MAX_RATE_PER_CONNECTION).min(MAX_RATE) * batch as f64;
+        let wanted = ((rate * self.args.seconds) as usize).min(MAX_FILL);
         let works = vec![self.batches(&topic, Some(wanted.div_ceil(BATCH))); 8];
         let (filled, _) =
             load::drive(self.server.address(), works, Duration::from_secs(600)).await?;
@@ -212,14 +212,14 @@ impl Bench {
         }
     }
 
-    /// Publishes by batches, so many or until the time is over.
+    /// Publish requests of a batch each: `count` of them, or until the time is over.
     fn batches(&self, topic: &str, count: Option<usize>) -> Requests {
         let body = format!(r#"{{"messages":[{}]}}"#, vec![message(""); BATCH].join(","));
         let request = self.server.target().post(&format!("/topics/{topic}/messages/batch"), &body);
         Requests::repeat(request, 200, BATCH as u64, count)
     }
 
-    /// Drives the works, one a connection, and reports what came of it.
+    /// Drives the works, one per connection, and reports the result.
     async fn timed<W: load::Work>(&mut self, operation: &str, works: Vec<W>) -> Fallible<Vec<W>> {
         let connections = works.len();
         let before = self.server.cpu_us().await?;
@@ -253,7 +253,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Adds a row, and shows progress on standard error, so that the result stays clean.
+    /// Adds a row, and shows progress on stderr, so that stdout has only the result.
     fn add(&mut self, row: Row, failure: Option<String>) {
         let Row { operation, connections, per_s, .. } = &row;
         eprintln!("bench: {operation} at {connections} connections: {per_s:.0}/s");

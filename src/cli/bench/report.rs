@@ -1,4 +1,4 @@
-//! What the bench prints: one table for reading, one JSON object for programs.
+//! The output of the bench: a table for people, or one JSON object for programs.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,19 +11,19 @@ pub struct Row {
     pub connections: usize,
     pub messages: u64,
     pub per_s: f64,
-    /// Of a request; of the part `lateness`: from the due time to the lease.
+    /// Duration of a request; in the part `lateness`, the time from due to leased.
     pub p50_ms: f64,
     pub p99_ms: f64,
-    /// CPU time of dueq for each message; known for a server that the bench started.
+    /// CPU time of dueq per message; known only for a server that the bench started.
     pub dueq_cpu_us: Option<f64>,
     pub redis_cpu_us: Option<f64>,
-    /// Requests that were not answered as they should be.
+    /// Requests that failed or got a wrong response.
     pub failed: u64,
     #[serde(flatten)]
     pub lateness: Option<Lateness>,
 }
 
-/// What only the part `lateness` has.
+/// Figures that only the part `lateness` has.
 #[derive(Debug, Serialize)]
 pub struct Lateness {
     pub max_ms: u32,
@@ -40,12 +40,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// The version of the bench, and the rows.
+    /// The report as JSON: dueq's version and the rows.
     pub fn to_json(&self) -> Value {
         json!({"version": env!("CARGO_PKG_VERSION"), "rows": self.rows})
     }
 
-    /// The table.
+    /// The report as a table.
     pub fn render(&self) -> String {
         let mut text = format!(
             "{:<26}{:>11}{:>12}{:>10}{:>10}{:>13}{:>14}\n",

@@ -1,5 +1,5 @@
-//! The server that is measured: one that runs already, or a child, which is a whole `dueq serve` with a private Redis and
-//! a directory that goes away with it.
+//! The server that is measured: a running one, or a child process `dueq serve` with a private Redis and a temporary
+//! directory.
 
 use super::{
     Fallible,
@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a child may take to start, and to stop.
+/// Time-out for a child's start, and for its stop.
 const START_STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server under test.
@@ -29,10 +29,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server at `url`.
+    /// Connects to the server at `url`.
     ///
     /// # Errors
-    /// When the URL is no `http://host[:port]`, or nobody answers there or at the Redis.
+    /// If the URL is not of the form `http://host[:port]`, or the server or its Redis does not answer.
     pub async fn connect(url: &str, key: Option<&str>, redis: Option<&str>) -> Fallible<Self> {
         let address = address_of(url).ok_or("--server must be http://host:port")?;
         let redis = match redis {
@@ -49,7 +49,7 @@ impl Server {
     /// Starts `dueq serve` and waits until it is ready.
     ///
     /// # Errors
-    /// When that takes too long, with what it wrote last.
+    /// If it ends or takes too long; the message quotes the end of its log.
     pub async fn start() -> Fallible<Self> {
         let mut child = Dueq::spawn()?;
         let begun = Instant::now();
@@ -76,12 +76,12 @@ impl Server {
         &self.address
     }
 
-    /// For requests.
+    /// The target of requests to this server.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// A consumer's loop on this topic, so many messages a request.
+    /// A consumer loop on this topic, of `max_messages` per request.
     pub fn lease(&self, topic: &str, max_messages: usize) -> Lease {
         Lease {
             target: self.target.clone(),
@@ -95,14 +95,14 @@ impl Server {
         }
     }
 
-    /// The name of a topic that nobody has used.
+    /// An unused topic name.
     pub fn topic(&self) -> String {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let (now, process) = (chrono::Utc::now().timestamp_millis(), std::process::id());
         format!("bench-{now}-{process}-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Deletes the topic with all that is in it, and gives Redis a moment to free that.
+    /// Deletes the topic with its messages, and gives Redis time to free their memory.
     pub async fn delete(&self, topic: &str) -> Fallible<()> {
         match self.send("DELETE", &format!("/topics/{topic}?force=true")).await? {
             (204 | 404, _) => tokio::time::sleep(Duration::from_millis(300)).await,
@@ -113,7 +113,7 @@ impl Server {
         Ok(())
     }
 
-    /// CPU time that dueq and its Redis have used, µs, as far as it is known.
+    /// CPU time that dueq and its Redis have used, µs; `None` where it is unknown.
     pub async fn cpu_us(&mut self) -> Fallible<[Option<f64>; 2]> {
         let redis_us = match &mut self.redis {
             Some(redis) => Some(redis.cpu_us().await?),
@@ -122,7 +122,7 @@ impl Server {
         Ok([self.child.as_ref().and_then(Dueq::cpu_us), redis_us])
     }
 
-    /// One request over a connection of its own: status and body.
+    /// Sends one request over a connection of its own. Returns status and body.
     async fn send(&self, method: &str, path: &str) -> Fallible<(u16, String)> {
         let stream = TcpStream::connect(&self.address)
             .map_err(|error| format!("{}: {error}", self.address))?;
@@ -142,7 +142,7 @@ fn address_of(url: &str) -> Option<String> {
     }
 }
 
-/// A child. It is stopped, and its directory removed, when this is dropped.
+/// A child process. It is stopped, and its directory removed, when dropped.
 struct Dueq {
     process: Child,
     directory: PathBuf,
@@ -154,7 +154,7 @@ impl Dueq {
         fs::create_dir_all(&directory)?;
         let directory = directory.canonicalize()?;
         let mut command = Command::new(std::env::current_exe()?);
-        // What is set for the user's own dueq is not for this one.
+        // Settings of the user's own dueq must not apply to this one.
         for name in ["DUEQ_API_KEYS", "DUEQ_API_KEY_FILE", "DUEQ_REDIS_URL"] {
             command.env_remove(name);
         }
@@ -169,18 +169,18 @@ impl Dueq {
         Ok(Self { process: command.spawn()?, directory })
     }
 
-    /// The last lines that it wrote.
+    /// The last lines of its log.
     fn log(&self) -> String {
         let text = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(5)..].join(" | ")
     }
 
-    /// CPU time it has used, without its Redis, µs; `None` where the system does not tell it as Linux does.
+    /// CPU time of the process without its Redis, µs; `None` on systems without Linux's `/proc`.
     fn cpu_us(&self) -> Option<f64> {
         let path = format!("/proc/{}/stat", self.process.id());
         let stat = fs::read_to_string(Path::new(&path)).ok()?;
-        // Behind the name in parentheses; user and system time are fields 14 and 15, in hundredths of a second.
+        // The fields follow the name in parentheses. User and system time are 14 and 15, in hundredths of a second.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let hundredths =
             fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;

@@ -1,4 +1,4 @@
-//! What the connections send: requests that were built beforehand, and a consumer's loop.
+//! The requests that connections send: prepared ones, or those of a consumer loop.
 
 use super::{
     LEASE_MS,
@@ -13,14 +13,14 @@ use std::{
     },
 };
 
-/// A server as a request's head names it: every header that does not depend on the body.
+/// The headers that every request to a server has.
 #[derive(Clone)]
 pub struct Target {
     headers: String,
 }
 
 impl Target {
-    /// The server at `address`, with its API key if it wants one.
+    /// The server at `address`, with its API key if it requires one.
     pub fn new(address: &str, key: Option<&str>) -> Self {
         let key = key.map(|key| format!("authorization: Bearer {key}\r\n")).unwrap_or_default();
         Self { headers: format!("host: {address}\r\n{key}") }
@@ -42,7 +42,7 @@ impl Target {
     }
 }
 
-/// A message as publish takes it, with a payload of 200 bytes; `due` is empty or `,"deliver_at":…`.
+/// The body of a publish with a payload of 200 bytes; `due` is empty or `,"deliver_at":…`.
 pub fn message(due: &str) -> String {
     let filler = "x".repeat(133);
     format!(
@@ -50,26 +50,26 @@ pub fn message(due: &str) -> String {
     )
 }
 
-/// Requests that were built beforehand, shared by the connections.
+/// Requests built in advance, shared by the connections.
 #[derive(Clone)]
 pub struct Requests {
     requests: Arc<Vec<Vec<u8>>>,
-    /// How many were sent, and how many are to be; the first follows the last.
+    /// How many were sent, and how many to send in total; after the last, the first is sent again.
     sent: Arc<AtomicUsize>,
     count: usize,
-    /// The status of a good answer, and how many messages it is about.
+    /// The status of a good response, and the number of its messages.
     status: u16,
     messages: u64,
 }
 
 impl Requests {
-    /// Each of them once.
+    /// Sends each request once.
     pub fn once(requests: Vec<Vec<u8>>, status: u16, messages: u64) -> Self {
         let count = requests.len();
         Self { requests: Arc::new(requests), sent: Arc::default(), count, status, messages }
     }
 
-    /// The same request until the time is over, or so many times.
+    /// Sends the same request `count` times, or until the time is over.
     pub fn repeat(request: Vec<u8>, status: u16, messages: u64, count: Option<usize>) -> Self {
         Self { count: count.unwrap_or(usize::MAX), ..Self::once(vec![request], status, messages) }
     }
@@ -95,7 +95,7 @@ impl Work for Requests {
     }
 }
 
-/// The part of a lease's answer that matters here.
+/// The fields of a lease response that the bench uses.
 #[derive(Deserialize)]
 struct Answer<'a> {
     #[serde(borrow)]
@@ -118,8 +118,8 @@ struct Acked<'a> {
 }
 
 impl Leased<'_> {
-    /// Milliseconds from the due time to the lease; negative: early. Both instants are Redis's: no clock of the bench is
-    /// part of the figure. `None` where an instant cannot be read.
+    /// Milliseconds from the due time to the lease; negative if early. Both instants come from Redis's clock, so the
+    /// bench's own clock does not matter. `None` if an instant cannot be read.
     fn late_ms(&self) -> Option<i64> {
         let millis =
             |text| Some(chrono::DateTime::parse_from_rfc3339(text).ok()?.timestamp_millis());
@@ -127,19 +127,19 @@ impl Leased<'_> {
     }
 }
 
-/// Leases; in a consumer's loop each request acks what the last answer brought.
+/// Leases messages. In a consumer loop, each request acks the messages of the last response.
 #[derive(Clone)]
 pub struct Lease {
     pub target: Target,
     pub path: String,
     pub max_messages: usize,
-    /// The next request acks.
+    /// Whether the next request acks.
     pub acks: bool,
-    /// How long a request waits for a message. Those that wait note how late a message is.
+    /// How long a request waits for a message. If it waits, the lateness of messages is recorded.
     pub wait_ms: u64,
-    /// How many messages are left, where the end is known; shared by the connections.
+    /// The number of messages left, if known; shared by the connections.
     pub left: Option<Arc<AtomicUsize>>,
-    /// Ids and tokens of what is leased and not acked.
+    /// Ids and tokens of messages that are leased and not acked.
     pub held: Vec<(String, String)>,
     pub late_ms: Vec<i64>,
 }
@@ -191,7 +191,7 @@ impl Work for Lease {
     }
 }
 
-/// The complaint about an answer, with the beginning of its body.
+/// Describes a wrong response, with the beginning of its body.
 fn wrong(status: u16, body: &[u8]) -> Step {
     let start = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
     Step::Wrong(format!("the answer was {status}: {start}"))

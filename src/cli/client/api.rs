@@ -1,4 +1,5 @@
-//! The HTTP client: one request, one answer as it came. Plain HTTP and TLS (rustls with ring and the system's roots).
+//! The HTTP client: sends a request and returns the answer unchanged. It supports plain HTTP, and TLS with the system's
+//! root certificates.
 
 use super::{failure::Failure, object::Object};
 use bytes::Bytes;
@@ -16,22 +17,22 @@ use serde::Serialize;
 use std::{error::Error as _, fmt::Write as _, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// Time to connect.
+/// Time-out of a connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time for the answer, beyond what the server was asked to wait.
+/// Time-out of an answer, beyond the time that the server was asked to wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a segment of a path holds as it is (RFC 3986, unreserved).
+/// Path segments encode everything except the unreserved characters of RFC 3986.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Which server to ask, and how to print its answer.
+/// Arguments that name the server, and the form of the output.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct Server {
     /// Server to send the command to.
     #[arg(long, env = "DUEQ_SERVER", value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = server_url)]
     server: String,
-    /// API key, where the server requires one.
+    /// API key, if the server requires one.
     #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true)]
     api_key: Option<String>,
     /// Print the API's answer as is.
@@ -72,7 +73,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of `server`; connects when it is used.
+    /// Creates a client of `server`, which connects on first use.
     pub fn new(server: &Server) -> Result<Self, Failure> {
         let key = server.api_key.as_deref().filter(|key| !key.is_empty());
         let authorization = key.map(|key| HeaderValue::from_str(&format!("Bearer {key}")));
@@ -95,27 +96,27 @@ impl Client {
         Ok(Self { http, base, authorization })
     }
 
-    /// GET of a path with its query.
+    /// Sends a GET of a path and query.
     pub async fn get(&self, path: &str) -> Result<Answer, Failure> {
         self.send(Method::GET, path, None, 0).await
     }
 
-    /// DELETE of a path with its query.
+    /// Sends a DELETE of a path and query.
     pub async fn delete(&self, path: &str) -> Result<Answer, Failure> {
         self.send(Method::DELETE, path, None, 0).await
     }
 
-    /// POST of JSON.
+    /// Sends a POST with a JSON body.
     pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
         self.post_waiting(path, body, 0).await
     }
 
-    /// PUT of JSON.
+    /// Sends a PUT with a JSON body.
     pub async fn put(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
         self.send(Method::PUT, path, Some(json(body)?), 0).await
     }
 
-    /// POST of JSON that asks the server to wait `wait_ms` before it answers.
+    /// Sends a POST with a JSON body that asks the server to wait up to `wait_ms`.
     pub async fn post_waiting(
         &self,
         path: &str,
@@ -171,7 +172,7 @@ fn json(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
         .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))
 }
 
-/// The root certificates are read only for a server that needs them: a system without any can still talk to its own.
+/// Reads the root certificates only for an https server, so that plain HTTP works on a system without any.
 fn tls(server: &str) -> Result<ClientConfig, Failure> {
     let broken = |reason: &dyn std::fmt::Display| Failure::Unreachable(format!("no TLS: {reason}"));
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -189,7 +190,7 @@ fn is_https(server: &str) -> bool {
     server.parse().is_ok_and(|uri: Uri| uri.scheme_str() == Some("https"))
 }
 
-/// The innermost of an error's causes, which is the one that says something.
+/// The innermost cause of an error, which is the informative one.
 fn reason(error: &legacy::Error) -> String {
     let mut reason = error.to_string();
     let mut cause = error.source();
@@ -215,7 +216,7 @@ fn server_url(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// `/topics/orders/messages` of its segments, each percent-encoded.
+/// Joins percent-encoded segments to a path such as `/topics/orders/messages`.
 pub fn path(segments: &[&str]) -> String {
     let mut path = String::new();
     for segment in segments {

@@ -1,4 +1,4 @@
-//! `dueq callback`: have a URL called later, and again until it answers.
+//! `dueq callback`: calls a URL later, and retries until it answers 2xx.
 
 use super::{
     Out, Run,
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// Arguments of `dueq callback`.
 #[derive(Args, Clone, Debug)]
 pub struct Callback {
-    /// What to call, such as https://example.com/hook.
+    /// URL to call, such as https://example.com/hook.
     url: String,
     /// JSON is sent as it is, other text as a string; `-` reads standard input. Without a payload the body is empty.
     #[arg(allow_negative_numbers = true)]
@@ -37,7 +37,7 @@ pub struct Callback {
     options: Options,
 }
 
-/// The words of the methods, in either case.
+/// Parses the name of a method, in upper or lower case.
 fn method() -> impl TypedValueParser<Value = CallMethod> {
     PossibleValuesParser::new(CallMethod::ALL.map(|(word, _)| word)).try_map(|given| {
         let mut known = CallMethod::ALL.into_iter();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_wrong_usage() {
+    fn contradictory_or_invalid_arguments_are_refused() {
         for more in [
             &["--method", "TRACE"][..],
             &["--timeout", "soon"],

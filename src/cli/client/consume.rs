@@ -1,4 +1,4 @@
-//! `dueq lease`, `ack` and `nack`: a consumer by hand.
+//! `dueq lease`, `ack` and `nack`.
 
 use super::{
     Out, Run,
@@ -13,7 +13,7 @@ use serde::Serialize;
 /// Arguments of `dueq lease`.
 #[derive(Args, Clone, Debug)]
 pub struct Lease {
-    /// Topics to lease from; the first that has a message wins.
+    /// Topics to lease from; earlier ones come first.
     #[arg(value_name = "TOPIC", required = true)]
     topics: Vec<String>,
     /// Lease at most this many messages.
@@ -92,7 +92,7 @@ pub struct Nack {
     /// Reason, recorded in the message's events.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Make it dead at once, whatever attempts are left.
+    /// Make it dead at once, even if attempts are left.
     #[arg(long, conflicts_with = "release")]
     dead: bool,
     /// Give it back unprocessed: this attempt does not count.

@@ -1,14 +1,14 @@
-//! Durations and instants for reading: `10m` in, `in 4m 59s` out. On the wire they are milliseconds and instants.
+//! Durations and instants for people: `10m` as input, `in 4m 59s` as output. The API has milliseconds and instants.
 
 use crate::model::{Millis, parse_instant};
 use chrono::Utc;
 use std::time::Duration;
 
-/// Units for reading, largest first, with their milliseconds.
+/// Units, largest first, with their milliseconds.
 const UNITS: [(&str, i64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// A duration such as `10m`, `1h30m` or `500ms`, in whole milliseconds.
+/// Parses a duration such as `10m`, `1h30m` or `500ms` into milliseconds.
 pub fn parse(text: &str) -> Result<u64, String> {
     let duration = humantime::parse_duration(text)
         .map_err(|error| format!("{error}; a duration looks like 10m, 1h30m or 500ms"))?;
@@ -18,17 +18,17 @@ pub fn parse(text: &str) -> Result<u64, String> {
     u64::try_from(duration.as_millis()).map_err(|_| "too long".to_owned())
 }
 
-/// An instant such as `2026-11-20T18:15:00Z`, as it was written: the server reads it.
+/// Checks an instant such as `2026-11-20T18:15:00Z`. Returns it as it was written, for the server to parse.
 pub fn instant(text: &str) -> Result<String, String> {
     parse_instant(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// A duration with nothing left out: `14days`, `1h 30m`.
+/// Formats a duration exactly: `14days`, `1h 30m`.
 pub fn exact(millis: Millis) -> String {
     humantime::format_duration(Duration::from_millis(millis.unsigned_abs())).to_string()
 }
 
-/// A duration in its two largest units, for reading: `4m 59s`, `350ms`.
+/// Formats a duration in its two largest units: `4m 59s`, `350ms`.
 pub fn rough(millis: Millis) -> String {
     let Some(first) = UNITS.iter().position(|(_, size)| millis >= *size) else {
         return "0s".to_owned();
@@ -41,8 +41,8 @@ pub fn rough(millis: Millis) -> String {
     }
 }
 
-/// An instant of the API with how far it is from `now`: `2026-11-20T18:15:00.000Z (in 4m 59s)`.
-fn seen_from(now: Millis, instant: &str) -> String {
+/// Appends the distance from `now` to an instant: `2026-11-20T18:15:00.000Z (in 4m 59s)`.
+fn relative_to(now: Millis, instant: &str) -> String {
     match parse_instant(instant).map(|at| at - now) {
         Ok(0) => format!("{instant} (now)"),
         Ok(ahead @ 1..) => format!("{instant} (in {})", rough(ahead)),
@@ -51,12 +51,12 @@ fn seen_from(now: Millis, instant: &str) -> String {
     }
 }
 
-/// An instant of the API with how far it is from this machine's present, which is for reading only.
+/// Appends the distance from the local time to an instant.
 pub fn when(instant: &str) -> String {
-    seen_from(now(), instant)
+    relative_to(now(), instant)
 }
 
-/// This machine's present.
+/// The local time.
 pub fn now() -> Millis {
     Utc::now().timestamp_millis()
 }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn an_invalid_duration_is_refused() {
         for bad in ["", "10", "-1s", "ten", "1.5", "10 m x", "1us", "1500us", "99999999999999999y"]
         {
             assert!(parse(bad).is_err(), "{bad}");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_told_in_two_units() {
+    fn durations_are_formatted_in_two_units() {
         for (millis, text) in [
             (0, "0s"),
             (350, "350ms"),
@@ -104,15 +104,15 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_told_from_now() {
+    fn instants_are_formatted_relative_to_now() {
         let now = parse_instant("2026-11-20T18:15:00Z").unwrap();
-        for (at, told) in [
+        for (at, text) in [
             ("2026-11-20T18:19:59.000Z", "2026-11-20T18:19:59.000Z (in 4m 59s)"),
             ("2026-11-20T18:13:00.000Z", "2026-11-20T18:13:00.000Z (2m ago)"),
             ("2026-11-20T18:15:00.000Z", "2026-11-20T18:15:00.000Z (now)"),
             ("some day", "some day"),
         ] {
-            assert_eq!(seen_from(now, at), told);
+            assert_eq!(relative_to(now, at), text);
         }
     }
 }

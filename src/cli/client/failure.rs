@@ -1,4 +1,4 @@
-//! Why a command failed, and its exit code.
+//! The failures of commands: their messages and exit codes.
 
 use super::{api::Answer, object::Object, table::clean};
 use std::{fmt::Write as _, io, process::ExitCode};
@@ -8,9 +8,9 @@ use std::{fmt::Write as _, io, process::ExitCode};
 pub enum Failure {
     /// The server refused the request; its answer says why.
     Refused(Box<Answer>),
-    /// There is no answer, or not one of a dueq.
+    /// There is no answer, or it is not from a dueq server.
     Unreachable(String),
-    /// The arguments cannot be used, whatever the server.
+    /// The arguments are invalid.
     Usage(String),
     /// Standard output cannot be written.
     Output(io::Error),
@@ -23,13 +23,13 @@ impl From<io::Error> for Failure {
 }
 
 impl Failure {
-    /// Whether the server answered 404 with this code.
+    /// Returns whether the server answered 404 with this code.
     pub fn is_not_found(&self, code: &str) -> bool {
         matches!(self, Self::Refused(answer) if answer.status == 404 && answer.code() == code)
     }
 
-    /// Whether a retry may help.
-    pub fn may_pass(&self) -> bool {
+    /// Returns whether a retry may succeed.
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Refused(answer) => answer.status.is_server_error(),
             Self::Unreachable(_) => true,
@@ -37,7 +37,7 @@ impl Failure {
         }
     }
 
-    /// 1 when the request failed, 2 for wrong usage; a closed pipe (`| head`) is no failure.
+    /// The exit code: 1 if the request failed, 2 for wrong usage. A closed pipe (`| head`) is not a failure.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -46,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// The error message: a line, and one more for each invalid field. Empty where there is nothing to say.
+    /// The error message: one line, and one more for each invalid field. Empty for a closed pipe.
     pub fn message(&self) -> String {
         match self {
             Self::Refused(answer) => refusal(answer),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_tells_the_detail_and_each_field() {
+    async fn a_refusal_shows_the_detail_and_each_field() {
         let body = r#"{"detail":"some of it is not allowed","code":"invalid_input",
             "errors":[{"field":"delay_ms","reason":"too long"},{"field":"","reason":"no\u001b object"}]}"#;
         let (failure, shown) = refused(&["topic", "a"], "422 Unprocessable Entity", body).await;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_answer_of_a_dueq_is_told_by_its_status() {
+    async fn an_answer_that_is_not_from_dueq_is_reported_by_its_status() {
         let (failure, _) = refused(&["topic", "a"], "502 Bad Gateway", "<html>").await;
         assert_eq!(failure.message(), "the server answered 502 Bad Gateway");
         let (failure, _) = refused(&["topic", "a"], "200 OK", "<html>").await;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_seen_enough_is_no_failure() {
+    fn a_closed_pipe_is_not_a_failure() {
         let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert_eq!((failure.message(), failure.exit_code()), (String::new(), ExitCode::SUCCESS));
     }

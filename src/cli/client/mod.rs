@@ -54,7 +54,7 @@ pub enum Command {
     Redrive(WithServer<operate::Redrive>),
     /// Remove a topic's messages in the given states.
     Purge(WithServer<operate::Purge>),
-    /// Pause a topic: leasing stops, publishing and acknowledging go on.
+    /// Pause a topic: leasing stops, publishing and acknowledging continue.
     Pause(WithServer<operate::Pause>),
     /// Resume a paused topic.
     Resume(WithServer<operate::Resume>),
@@ -95,7 +95,7 @@ impl Out<'_> {
         if self.json { self.as_it_came(answer) } else { self.say(&view(&answer.object()?)) }
     }
 
-    /// Prints what a route lists, page after page: with `--json` each answer is a line, else `view` formats all items.
+    /// Prints all pages of a list. With `--json` each answer is a line; otherwise `view` formats all items together.
     async fn list(
         &mut self,
         client: &Client,
@@ -124,7 +124,7 @@ impl Out<'_> {
         if self.json { Ok(()) } else { self.say(&view(&items)) }
     }
 
-    /// Reports success where the answer has no body.
+    /// Reports the success of a request whose answer has no body.
     fn done(&mut self, answer: &Answer, text: &str) -> Result<(), Failure> {
         if self.json {
             self.as_it_came(answer)
@@ -133,7 +133,7 @@ impl Out<'_> {
         }
     }
 
-    /// The body as it came, with a newline; nothing where there is none.
+    /// Prints the body as it came, with a newline. Prints nothing if there is no body.
     fn as_it_came(&mut self, answer: &Answer) -> Result<(), Failure> {
         if !answer.body.is_empty() {
             self.writer.write_all(&answer.body)?;
@@ -142,7 +142,7 @@ impl Out<'_> {
         Ok(())
     }
 
-    /// Text that ends its line.
+    /// Prints text, which brings its own newline, and flushes.
     fn say(&mut self, text: &str) -> Result<(), Failure> {
         self.writer.write_all(text.as_bytes())?;
         Ok(self.writer.flush()?)
@@ -186,7 +186,7 @@ impl<T: Args + Run> WithServer<T> {
     async fn execute(&self, writer: &mut dyn Write) -> Result<(), Failure> {
         let mut out = Out { writer, json: self.server.json };
         let outcome = self.args.run(&Client::new(&self.server)?, &mut out).await;
-        // A script wants the refusal as JSON, too.
+        // Scripts that use --json get refusals as JSON, too.
         if let (true, Err(Failure::Refused(answer))) = (out.json, &outcome) {
             out.as_it_came(answer)?;
         }

@@ -1,5 +1,5 @@
-//! A JSON object of an answer, read leniently: fields in the order in which they came, those that this version does not
-//! know included, and every value as it was written, which a number such as 1E400 would not survive otherwise.
+//! A JSON object of an answer, read leniently. It keeps unknown fields, the order of fields, and every value as it was
+//! written, because a number such as 1E400 would not survive parsing.
 
 use serde::{
     Deserialize, Deserializer,
@@ -13,32 +13,32 @@ use std::fmt;
 pub struct Object(Vec<(String, Box<RawValue>)>);
 
 impl Object {
-    /// The field as it was written.
+    /// The field as it was written, if present.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// The field, where it is there and of this type.
+    /// The field, if it is present and of this type.
     pub fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         serde_json::from_str(self.raw(name)?).ok()
     }
 
-    /// The field as text; the empty string without one.
+    /// The field as text; the empty string by default.
     pub fn text(&self, name: &str) -> String {
         self.get(name).unwrap_or_default()
     }
 
-    /// The field as a whole number; 0 without one.
+    /// The field as a whole number; 0 by default.
     pub fn number(&self, name: &str) -> i64 {
         self.get(name).unwrap_or_default()
     }
 
-    /// The field as an object; an empty one without.
+    /// The field as an object; empty by default.
     pub fn object(&self, name: &str) -> Self {
         self.get(name).unwrap_or_default()
     }
 
-    /// The field as a list of objects; an empty one without.
+    /// The field as a list of objects; empty by default.
     pub fn objects(&self, name: &str) -> Vec<Self> {
         self.get(name).unwrap_or_default()
     }
@@ -49,7 +49,7 @@ impl Object {
     }
 }
 
-/// A value for reading: a text without its quotes, anything else as it was written.
+/// Formats a value for people: a string without its quotes, anything else as it was written.
 pub fn plain(raw: &str) -> String {
     serde_json::from_str(raw).unwrap_or_else(|_| raw.to_owned())
 }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_of_another_type_is_empty() {
+    fn a_missing_field_or_one_of_another_type_is_empty() {
         let object: Object = serde_json::from_str(r#"{"a": [1]}"#).unwrap();
         assert_eq!((object.text("a"), object.number("b")), (String::new(), 0));
         assert!(object.objects("a").is_empty());

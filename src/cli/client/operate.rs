@@ -13,13 +13,13 @@ use serde::Serialize;
 /// Arguments of `dueq redrive`.
 #[derive(Args, Clone, Debug)]
 pub struct Redrive {
-    /// The topic; the messages dead longest come first.
+    /// The topic; messages that have been dead longest come first.
     #[arg(required_unless_present = "id")]
     topic: Option<String>,
-    /// Instead of a topic: this dead message only.
+    /// Redrive only this dead message, instead of a topic.
     #[arg(long, conflicts_with_all = ["topic", "max", "spread"])]
     id: Option<String>,
-    /// At most this many messages (default 10000).
+    /// Redrive at most this many messages (default 10000).
     #[arg(long, value_name = "N")]
     max: Option<u64>,
     /// Spread the due times evenly over this time, such as 10m.
@@ -82,7 +82,7 @@ struct PurgeBody {
 }
 
 impl Run for Purge {
-    /// A request removes a bounded number: goes on until none is left, or none was removed.
+    /// One request removes a limited number of messages. Repeats it until none are left, or none were removed.
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let mut states = self.states.clone();
         let mut seen = Vec::new();
@@ -119,7 +119,7 @@ pub struct Pause {
 
 impl Run for Pause {
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        switch(client, out, &self.topic, "pause").await
+        set_paused(client, out, &self.topic, "pause").await
     }
 }
 
@@ -132,11 +132,11 @@ pub struct Resume {
 
 impl Run for Resume {
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        switch(client, out, &self.topic, "resume").await
+        set_paused(client, out, &self.topic, "resume").await
     }
 }
 
-async fn switch(
+async fn set_paused(
     client: &Client,
     out: &mut Out<'_>,
     topic: &str,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_purge_goes_on_until_nothing_is_left() {
+    async fn a_purge_is_repeated_until_nothing_is_left() {
         let answers = [ok(r#"{"purged":5,"remaining":2}"#), ok(r#"{"purged":2,"remaining":0}"#)];
         let sent = asked_in_turn(&["purge", "a", "--state", "dead", "ready,dead"], &answers).await;
         for sent in &sent {
@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_purge_that_gets_nowhere_ends() {
+    async fn a_purge_that_removes_nothing_ends() {
         let sent =
             asked(&["purge", "a", "--state", "dead"], &ok(r#"{"purged":0,"remaining":2}"#)).await;
         assert_eq!(sent.shown, "purged 0, still there 2\n");
     }
 
     #[tokio::test]
-    async fn pausing_and_resuming_say_what_holds_now() {
+    async fn pause_and_resume_show_the_new_state() {
         let sent = asked(&["pause", "a"], &ok(r#"{"paused":true}"#)).await;
         assert_eq!((sent.lines(), &*sent.shown), (("POST /topics/a/pause", "{}"), "a is paused\n"));
         let sent = asked(&["resume", "a"], &ok(r#"{"paused":false}"#)).await;

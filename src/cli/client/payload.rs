@@ -1,5 +1,4 @@
-//! What a message is made of, as the commands that publish take it: a payload that is sent as JSON where it is JSON, and
-//! the options that every message has.
+//! The arguments shared by the commands that publish: a payload, and the options that every message has.
 
 use super::{durations, failure::Failure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -12,19 +11,20 @@ use std::{
     path::Path,
 };
 
-/// A payload, under the name of its field.
+/// A payload; each variant is named after its field.
 #[derive(Debug, Serialize)]
 pub enum Payload {
     /// JSON as it was written.
     #[serde(rename = "payload")]
     Json(Box<RawValue>),
-    /// Bytes that are no text, in base64.
+    /// Bytes that are not UTF-8, in base64.
     #[serde(rename = "payload_base64")]
     Bytes(String),
 }
 
 impl Payload {
-    /// Reads it from a file, from standard input (`-`), or takes the word itself; nothing where there is none of these.
+    /// Reads the payload from a file, from standard input (`-`), or from the argument itself. Returns `None` without
+    /// either.
     pub fn read(word: Option<&str>, file: Option<&Path>) -> Result<Option<Self>, Failure> {
         let unread =
             |from: &str, error: &io::Error| Failure::Usage(format!("cannot read {from}: {error}"));
@@ -56,7 +56,7 @@ impl Payload {
     }
 }
 
-/// What a message can be given beside its payload; serialized as the API's fields.
+/// The options of a message besides its payload; serialized as the API's fields.
 #[derive(Args, Clone, Debug, Serialize)]
 pub struct Options {
     /// Due this long from now, such as 10m.
@@ -67,7 +67,7 @@ pub struct Options {
     #[arg(long, value_name = "INSTANT", value_parser = durations::instant, conflicts_with = "delay")]
     #[serde(rename = "deliver_at", skip_serializing_if = "Option::is_none")]
     at: Option<String>,
-    /// The message's own name in its topic; at most one live message has it.
+    /// A name for the message in its topic; only one live message has it at a time.
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
@@ -75,15 +75,15 @@ pub struct Options {
     #[arg(long, value_enum, requires = "key")]
     #[serde(skip_serializing_if = "Option::is_none")]
     on_duplicate: Option<OnDuplicate>,
-    /// From 0 to 255; among messages that are due, higher goes first.
+    /// Priority from 0 to 255; of the messages that are due, higher ones go first.
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<u64>,
-    /// A header that goes with the message; can be repeated.
+    /// Header of the message, repeatable.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "as_map")]
     headers: Vec<(String, String)>,
-    /// Time to live, counted from when it falls due.
+    /// Time to live, counted from the due time.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     #[serde(rename = "ttl_ms", skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
@@ -91,7 +91,7 @@ pub struct Options {
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     max_attempts: Option<u64>,
-    /// A repeat with this key gets the first answer.
+    /// A repeated publish with this key gets the first answer.
     #[arg(long, value_name = "KEY")]
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<String>,
@@ -105,7 +105,7 @@ enum OnDuplicate {
     Replace,
 }
 
-/// Names that are given twice stay so: the server refuses them, where a map here would drop one silently.
+/// Serializes pairs as a map and keeps duplicate names: the server refuses them, where a map would drop one silently.
 pub(super) fn as_map<S: Serializer>(
     pairs: &[(String, String)],
     serializer: S,
@@ -113,7 +113,7 @@ pub(super) fn as_map<S: Serializer>(
     serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
-/// Reads `name=value`.
+/// Parses `name=value`.
 pub(super) fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

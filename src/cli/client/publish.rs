@@ -1,4 +1,4 @@
-//! `dueq publish`: what is JSON is sent as it was written, other text as a string, and bytes that are no text in base64.
+//! `dueq publish`: JSON is sent as it was written, other text as a string, and other bytes in base64.
 
 use super::{
     Out, Run,

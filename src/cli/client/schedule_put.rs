@@ -1,4 +1,4 @@
-//! `dueq schedules put`: when, where to, and what.
+//! `dueq schedules put`.
 
 use super::{
     Out, Run,
@@ -16,10 +16,11 @@ use serde::Serialize;
 pub struct Put {
     /// The schedule's name.
     name: String,
-    /// JSON is sent as it is, other text as a string; `-` reads standard input. A callback can do without.
+    /// JSON is sent as it is, other text as a string; `-` reads standard input. Optional for a callback.
     #[arg(allow_negative_numbers = true, required_unless_present = "callback")]
     payload: Option<String>,
-    /// When: minute, hour, day, month, weekday, such as "0 9 * * MON-FRI"; with a sixth field before them also seconds.
+    /// Cron expression: minute, hour, day, month, weekday, such as "0 9 * * MON-FRI"; an optional field before them is
+    /// seconds.
     #[arg(
         long,
         value_name = "EXPRESSION",
@@ -27,13 +28,13 @@ pub struct Put {
         conflicts_with = "every"
     )]
     cron: Option<String>,
-    /// The time zone of --cron, such as Europe/Berlin (UTC unless told).
+    /// Time zone of --cron, such as Europe/Berlin; by default UTC.
     #[arg(long, value_name = "ZONE", conflicts_with = "every")]
     timezone: Option<String>,
-    /// In place of --cron: so far apart, such as 10s.
+    /// Time between ticks, such as 10s; instead of --cron.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     every: Option<u64>,
-    /// Where the messages go.
+    /// Topic to publish to.
     #[arg(
         long,
         value_name = "TOPIC",
@@ -41,25 +42,25 @@ pub struct Put {
         conflicts_with = "callback"
     )]
     topic: Option<String>,
-    /// In place of a topic: dueq itself sends the messages to this URL.
+    /// URL to call; instead of --topic.
     #[arg(long, value_name = "URL")]
     callback: Option<String>,
-    /// By which method (POST unless told).
+    /// HTTP method, by default POST.
     #[arg(long, conflicts_with = "topic")]
     method: Option<String>,
-    /// How long a call may take, such as 15s.
+    /// How long one call may take, such as 15s.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse, conflicts_with = "topic")]
     timeout: Option<u64>,
-    /// The messages' own name in their topic, for one live message at a time.
+    /// A name for the messages in their topic; only one live message has it at a time.
     #[arg(long)]
     key: Option<String>,
-    /// A header that goes with the messages; can be repeated.
+    /// Header of the messages, repeatable.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// From 0 to 255; among messages that are due, higher goes first.
+    /// Priority from 0 to 255; of the messages that are due, higher ones go first.
     #[arg(long, value_name = "N")]
     priority: Option<u64>,
-    /// Which missed ticks are published late: the latest one unless you say otherwise.
+    /// Which missed ticks are published late; by default the latest one.
     #[arg(long, value_enum)]
     catch_up: Option<CatchUp>,
 }
@@ -142,7 +143,7 @@ mod tests {
     use super::super::testing::{asked, ok};
 
     #[tokio::test]
-    async fn a_schedule_is_put_as_its_words_say() {
+    async fn every_option_has_its_field() {
         let words = [
             "schedules",
             "put",

@@ -1,4 +1,4 @@
-//! `dueq schedules`: lists them, and with a word more looks at one, makes, stops or deletes it.
+//! `dueq schedules`: lists schedules, and has subcommands that work on one.
 
 use super::{
     Out, Run, WithServer,
@@ -31,7 +31,7 @@ enum Action {
     Get(WithServer<Get>),
     /// Create or replace a schedule.
     Put(Box<WithServer<Put>>),
-    /// Delete a schedule; what it has published stays.
+    /// Delete a schedule; its published messages stay.
     Delete(WithServer<Delete>),
     /// Pause a schedule.
     Pause(WithServer<Pause>),
@@ -86,7 +86,7 @@ fn table(schedules: &[Object]) -> String {
     columns(&["schedule", "ticks", "to", "next", ""], &[], schedules.iter().map(row).collect())
 }
 
-/// A schedule, and what it publishes.
+/// Formats a schedule and the message that it publishes.
 pub(super) fn schedule(object: &Object) -> String {
     let about = fields(rows(object, &["message"]));
     format!("{about}\n{}", fields(rows(&object.object("message"), &[])))
@@ -156,10 +156,10 @@ async fn act(
     out: &mut Out<'_>,
     name: &str,
     verb: &str,
-    told: impl Fn(&Object) -> String,
+    outcome: impl Fn(&Object) -> String,
 ) -> Result<(), Failure> {
     let answer = client.post(&path(&["schedules", name, verb]), &serde_json::json!({})).await?;
-    out.show(&answer, |after| format!("{name} {}\n", told(after)))
+    out.show(&answer, |after| format!("{name} {}\n", outcome(after)))
 }
 
 #[cfg(test)]
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pause_resume_and_trigger_say_what_holds_now() {
+    async fn pause_resume_and_trigger_show_their_outcome() {
         let answer = ok(r#"{"paused":true,"next_at":"soon","last_message_id":"1-2"}"#);
-        for (verb, told) in
+        for (verb, outcome) in
             [("pause", "is paused"), ("resume", "ticks next soon"), ("trigger", "published 1-2")]
         {
             let sent = asked(&["schedules", verb, "a"], &answer).await;
             assert_eq!(sent.lines(), (&*format!("POST /schedules/a/{verb}"), "{}"));
-            assert_eq!(sent.shown, format!("a {told}\n"));
+            assert_eq!(sent.shown, format!("a {outcome}\n"));
         }
     }
 }

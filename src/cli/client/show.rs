@@ -8,16 +8,16 @@ use super::{
 };
 use clap::Args;
 
-/// A message, by its id or by its key.
+/// Arguments that name a message, by its id or by its key.
 #[derive(Args, Clone, Debug)]
 struct MessageRef {
     /// The message's id.
     #[arg(required_unless_present = "key")]
     id: Option<String>,
-    /// With --key, instead of an id: the topic.
+    /// Topic of --key, instead of an id.
     #[arg(long, requires = "key", conflicts_with = "id")]
     topic: Option<String>,
-    /// With --topic, instead of an id: the message's key.
+    /// Key of the message in --topic, instead of an id.
     #[arg(long, requires = "topic", conflicts_with = "id")]
     key: Option<String>,
 }
@@ -69,7 +69,7 @@ impl Run for Delete {
 /// Arguments of `dueq topics`.
 #[derive(Args, Clone, Debug)]
 pub struct Topics {
-    /// Only topics whose name starts with this.
+    /// List only topics whose names start with this.
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
 }

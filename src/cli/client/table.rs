@@ -1,7 +1,6 @@
-//! Aligned text. What comes from messages is shown without its control characters, so that no payload can
-//! talk to the terminal.
+//! Aligned text. Control characters are escaped, so that no payload can send commands to the terminal.
 
-/// Names and values below each other, those without a value left out.
+/// Formats names and values as two columns. Rows without a value are left out.
 pub fn fields(rows: impl IntoIterator<Item = (String, String)>) -> String {
     let rows: Vec<Vec<String>> = rows
         .into_iter()
@@ -11,7 +10,7 @@ pub fn fields(rows: impl IntoIterator<Item = (String, String)>) -> String {
     align(&rows, &[])
 }
 
-/// A table under its head; the columns named in `right` hold numbers.
+/// Formats a table with a header; the columns named in `right` are aligned to the right.
 pub fn columns(head: &[&str], right: &[&str], rows: Vec<Vec<String>>) -> String {
     let numbers: Vec<bool> = head.iter().map(|name| right.contains(name)).collect();
     let head = head.iter().map(|name| name.to_uppercase()).collect();
@@ -20,7 +19,7 @@ pub fn columns(head: &[&str], right: &[&str], rows: Vec<Vec<String>>) -> String 
     align(&all, &numbers)
 }
 
-/// Text with its control characters made visible; line ends and tabs, which JSON has between its tokens, as spaces.
+/// Escapes control characters. Line breaks and tabs, which JSON has between tokens, become spaces.
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_reaches_the_terminal_as_a_command() {
+    fn control_characters_are_escaped() {
         let text = fields([("payload", "\u{1b}[2J\n\u{9b}31m\u{7f}")].map(owned));
         assert_eq!(text, "payload  \\u{1b}[2J \\u{9b}31m\\u{7f}\n");
     }

@@ -1,5 +1,5 @@
-//! `dueq tail`: what happens in a topic, told from its counts and totals, so that watching takes nothing away and costs
-//! the server one look a second.
+//! `dueq tail`: shows the activity in a topic from its counts and totals. So watching leases no messages, and costs the
+//! server one request a second.
 
 use super::{
     Out, Run,
@@ -17,7 +17,7 @@ use std::{
 };
 use tokio::{signal, time::sleep};
 
-/// Between two looks.
+/// The interval of the requests.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of `dueq tail`.
@@ -28,7 +28,7 @@ pub struct Tail {
 }
 
 impl Run for Tail {
-    /// Until Ctrl-C, which ends it well.
+    /// Runs until Ctrl-C, which ends it successfully.
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         tokio::select! {
             end = self.watch(client, out, INTERVAL) => end,
@@ -38,7 +38,7 @@ impl Run for Tail {
 }
 
 impl Tail {
-    /// Looks again and again; ends with the first refusal, but bears a server that is away for a while once it answered.
+    /// Polls the topic. Ends with the first refusal, but tolerates an unreachable server once it has answered.
     async fn watch(
         &self,
         client: &Client,
@@ -46,44 +46,44 @@ impl Tail {
         interval: Duration,
     ) -> Result<(), Failure> {
         let path = path(&["topics", &self.topic]);
-        let (mut last, mut answered, mut told) = (None, false, String::new());
+        let (mut last, mut answered, mut shown) = (None, false, String::new());
         loop {
             let trouble = match client.get(&path).await {
                 Ok(answer) => {
-                    last = Some(tell(out, &answer, last)?);
+                    last = Some(print_changes(out, &answer, last)?);
                     String::new()
                 }
                 Err(failure) if failure.is_not_found("topic_not_found") => {
                     last = None;
                     format!("there is no topic {} yet; waiting for it", clean(&self.topic))
                 }
-                Err(failure) if answered && failure.may_pass() => failure.message(),
+                Err(failure) if answered && failure.is_transient() => failure.message(),
                 Err(failure) => return Err(failure),
             };
             answered = true;
-            if trouble != told {
-                // Nobody to tell is no reason to end.
+            if trouble != shown {
+                // A closed stderr is no reason to end.
                 let _ = if trouble.is_empty() {
                     Ok(())
                 } else {
                     writeln!(io::stderr(), "dueq: {trouble}")
                 };
-                told = trouble;
+                shown = trouble;
             }
             sleep(interval).await;
         }
     }
 }
 
-/// What a look shows of a topic.
+/// The state of a topic at one poll.
 #[derive(Debug, PartialEq, Eq)]
-struct Look {
+struct Snapshot {
     paused: bool,
     counts: Vec<(String, i64)>,
     totals: Vec<(String, i64)>,
 }
 
-impl Look {
+impl Snapshot {
     fn of(topic: &Object) -> Self {
         let numbers = |name| {
             let object = topic.object(name);
@@ -96,16 +96,16 @@ impl Look {
         }
     }
 
-    /// What happened since `last`; a topic that was deleted and made anew counts from 0.
+    /// The growth of the totals since `last`. A topic that was deleted and created again counts from 0.
     fn since(&self, last: &Self) -> String {
         let before = |name: &str| {
             last.totals.iter().find(|(known, _)| known == name).map_or(0, |(_, count)| *count)
         };
-        let anew = self.totals.iter().any(|(name, count)| *count < before(name));
+        let is_new = self.totals.iter().any(|(name, count)| *count < before(name));
         let grown = self
             .totals
             .iter()
-            .map(|(name, count)| (name, if anew { *count } else { count - before(name) }));
+            .map(|(name, count)| (name, if is_new { *count } else { count - before(name) }));
         let words: Vec<String> =
             grown.filter(|(_, by)| *by != 0).map(|(name, by)| format!("{name} +{by}")).collect();
         words.join(", ")
@@ -127,48 +127,54 @@ impl Look {
     }
 }
 
-/// Prints a line where something changed; gives back the look to compare the next one with.
-fn tell(out: &mut Out<'_>, answer: &Answer, last: Option<Look>) -> Result<Look, Failure> {
-    let look = Look::of(&answer.object()?);
-    if last.as_ref() == Some(&look) {
-        return Ok(look);
+/// Prints a line if the topic has changed. Returns the snapshot to compare the next one with.
+fn print_changes(
+    out: &mut Out<'_>,
+    answer: &Answer,
+    last: Option<Snapshot>,
+) -> Result<Snapshot, Failure> {
+    let snapshot = Snapshot::of(&answer.object()?);
+    if last.as_ref() == Some(&snapshot) {
+        return Ok(snapshot);
     }
     if out.json {
         out.as_it_came(answer)?;
     } else {
-        out.say(&look.line(&format_instant(now()), last.as_ref()))?;
+        out.say(&snapshot.line(&format_instant(now()), last.as_ref()))?;
     }
-    Ok(look)
+    Ok(snapshot)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn look(text: &str) -> Look {
-        Look::of(&serde_json::from_str(text).unwrap())
+    fn snapshot(text: &str) -> Snapshot {
+        Snapshot::of(&serde_json::from_str(text).unwrap())
     }
 
     #[test]
-    fn the_first_line_says_what_is_there() {
-        let now =
-            look(r#"{"paused":true,"counts":{"delayed":1,"ready":0},"totals":{"published":1}}"#);
+    fn the_first_line_shows_the_counts() {
+        let now = snapshot(
+            r#"{"paused":true,"counts":{"delayed":1,"ready":0},"totals":{"published":1}}"#,
+        );
         assert_eq!(now.line("12:00", None), "12:00  delayed 1      ready 0      paused\n");
     }
 
     #[test]
-    fn the_next_says_what_happened() {
+    fn later_lines_show_the_changes() {
         let before =
-            look(r#"{"counts":{"ready":2},"totals":{"published":2,"granted":0,"acked":0}}"#);
-        let now = look(r#"{"counts":{"ready":3},"totals":{"published":4,"granted":1,"acked":0}}"#);
+            snapshot(r#"{"counts":{"ready":2},"totals":{"published":2,"granted":0,"acked":0}}"#);
+        let now =
+            snapshot(r#"{"counts":{"ready":3},"totals":{"published":4,"granted":1,"acked":0}}"#);
         let line = now.line("12:01", Some(&before));
         assert_eq!(line, "12:01  ready 3      published +2, granted +1\n");
     }
 
     #[test]
-    fn a_topic_made_anew_counts_from_nothing() {
-        let before = look(r#"{"counts":{},"totals":{"published":5,"acked":1}}"#);
-        let now = look(r#"{"counts":{},"totals":{"published":2,"acked":1}}"#);
+    fn a_topic_that_was_created_again_counts_from_0() {
+        let before = snapshot(r#"{"counts":{},"totals":{"published":5,"acked":1}}"#);
+        let now = snapshot(r#"{"counts":{},"totals":{"published":2,"acked":1}}"#);
         assert_eq!(now.since(&before), "published +2, acked +1");
     }
 }

@@ -1,5 +1,5 @@
-//! A mock server for the tests of this module: it records which request a command sends, and what the command prints
-//! for the answer. The commands come from their words, as a user types them.
+//! A mock server for the tests of this module: it records the requests that a command sends, and what the command prints
+//! for the answers. Commands are parsed from words, as a user types them.
 
 use super::{Command, Failure};
 use clap::Parser;
@@ -8,10 +8,10 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// A publish that was taken.
+/// The answer to a successful publish.
 pub const CREATED: &str = "HTTP/1.1 201 Created\r\ncontent-length: 10\r\n\r\n{\"id\":\"1\"}";
 
-/// Done, with nothing to say.
+/// The answer to a success without a body.
 pub const NO_CONTENT: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 /// 200 with this body.
@@ -24,16 +24,16 @@ pub fn answer(status: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// A request that a command sent, and all that the command had shown at its end.
+/// A request that a command sent, and the command's whole output.
 #[derive(Debug)]
 pub struct Sent {
     /// Method and path.
     pub head: String,
-    /// The other lines of the head, in small letters.
+    /// The other lines of the head, in lower case.
     pub headers: Vec<String>,
     /// The body.
     pub body: String,
-    /// What was printed.
+    /// The command's output.
     pub shown: String,
 }
 
@@ -50,7 +50,7 @@ struct Words {
     command: Command,
 }
 
-/// Whether the words are wrong usage.
+/// Returns whether clap refuses the words.
 pub fn unparsed(words: &[&str]) -> bool {
     Words::try_parse_from([&["dueq"], words].concat()).is_err()
 }
@@ -79,7 +79,7 @@ pub async fn tried(words: &[&str], answers: &[String]) -> (Result<(), Failure>, 
         for answer in answers {
             let (mut stream, _) = listener.accept().await.unwrap();
             sent.push(request(&mut stream).await);
-            // The next request comes by a connection of its own.
+            // The next request arrives on a connection of its own.
             let answer = answer.replacen("\r\n", "\r\nconnection: close\r\n", 1);
             stream.write_all(answer.as_bytes()).await.unwrap();
         }

@@ -1,5 +1,4 @@
-//! How answers are formatted: by the names of the fields, in the order of the answer. Fields that this version does not
-//! know are shown too.
+//! Formats answers by the names of their fields, in the order of the answer. Unknown fields are shown too.
 
 use super::{
     durations::{exact, when},
@@ -7,13 +6,13 @@ use super::{
     table::{columns, fields},
 };
 
-/// Characters of a called URL's answer that are shown; `--json` has all of it.
+/// How many characters of a called URL's answer are shown; `--json` shows all.
 const ANSWER_CHARS: usize = 120;
 
-/// The states in which messages are counted, for tables of topics.
+/// The states that tables of topics count.
 const STATES: [&str; 5] = ["delayed", "ready", "leased", "dead", "acked"];
 
-/// A message, or what an operation on it answered.
+/// Formats a message, or the answer of an operation on it.
 pub fn message(object: &Object) -> String {
     let mut text = fields(rows(object, &["events"]));
     let events = object.objects("events");
@@ -24,13 +23,13 @@ pub fn message(object: &Object) -> String {
     text
 }
 
-/// Leased messages, each a block of its own.
+/// Formats leased messages, each as a block of its own.
 pub fn leased(object: &Object) -> String {
     let messages: Vec<String> = object.objects("messages").iter().map(message).collect();
     if messages.is_empty() { "no message is due\n".to_owned() } else { messages.join("\n") }
 }
 
-/// A list of topics.
+/// Formats a list of topics.
 pub fn topics(items: &[Object]) -> String {
     if items.is_empty() {
         return "no topics\n".to_owned();
@@ -47,7 +46,7 @@ pub fn topics(items: &[Object]) -> String {
     columns(&head, &STATES, items.iter().map(row).collect())
 }
 
-/// A topic: what is in it, what happened in it, its configuration.
+/// Formats a topic: totals, counts, configuration.
 pub fn topic(object: &Object) -> String {
     let mut about = rows(object, &["config", "counts", "totals"]);
     let config = object.object("config");
@@ -63,7 +62,7 @@ pub fn topic(object: &Object) -> String {
     format!("{}\n{}\n{config}", fields(about), columns(&STATES, &STATES, vec![counts]))
 }
 
-/// The numbers of an object that are not 0, as `write` words them, in one line.
+/// Formats the non-zero numbers of an object in one line, each by `write`.
 pub fn numbered(object: &Object, write: impl Fn(&str, i64) -> String) -> String {
     let known = object.iter().map(|(name, _)| (name, object.number(name)));
     let words: Vec<String> =
@@ -75,7 +74,7 @@ fn numbers(counts: &Object) -> impl Iterator<Item = String> {
     STATES.iter().map(|state| counts.number(state).to_string())
 }
 
-/// Each field of the object but those in `without`, named and worded for reading.
+/// Formats each field of the object except those in `without`, as name and value.
 pub(super) fn rows(object: &Object, without: &[&str]) -> Vec<(String, String)> {
     let shown = object.iter().filter(|(name, _)| !without.contains(name));
     shown.filter_map(|(name, raw)| row(object, name, raw)).collect()
@@ -83,7 +82,7 @@ pub(super) fn rows(object: &Object, without: &[&str]) -> Vec<(String, String)> {
 
 fn row(object: &Object, name: &str, raw: &str) -> Option<(String, String)> {
     let row = match name {
-        // Beside another field, or told by it.
+        // Shown together with another field, or implied by it.
         "attempts_left" | "content_type" | "lease_ms" if object.raw("id").is_some() => return None,
         "payload" => (name.to_owned(), raw.to_owned()),
         "payload_base64" => {
@@ -107,7 +106,7 @@ fn row(object: &Object, name: &str, raw: &str) -> Option<(String, String)> {
     Some(row)
 }
 
-/// Where a message is sent: `PUT https://example.com/hook, within 15s`.
+/// Formats a callback: `PUT https://example.com/hook, within 15s`.
 fn callback(callback: &Object) -> String {
     let within = callback.get("timeout_ms").map(|millis| format!(", within {}", exact(millis)));
     let words = [callback.text("method"), callback.text("url")];
