@@ -33,13 +33,13 @@
 //! 1. `http/callbacks.rs` publishes the message to the topic `_callbacks`, as above.
 //! 2. `loops/callbacks/mod.rs` runs one sender per pushed topic. `callbacks/sender.rs` leases messages that can be called
 //!    soon, through `longpoll` like any consumer.
-//! 3. `callbacks/places.rs` says whose turn it is: limits in all and per host. `callbacks/parked.rs` keeps what has to wait
-//!    for its host.
-//! 4. `callbacks/flight.rs` sees one message through its call and extends its lease meanwhile. `store/calls.rs` checks
-//!    that the call may still begin.
+//! 3. `callbacks/slots.rs` limits the calls in flight, in total and per host. `callbacks/parked.rs` keeps messages that
+//!    have to wait for their host.
+//! 4. `callbacks/dispatcher.rs` handles one message's call and extends its lease meanwhile. `store/calls.rs` checks that
+//!    the call may still begin.
 //! 5. `callbacks/request.rs` builds and signs the request. `callbacks/client.rs` makes the call; `callbacks/dial.rs`
 //!    resolves the host and checks the address (`model/addresses.rs`); `callbacks/wire.rs` bounds what is read.
-//! 6. `callbacks/outcome.rs` decides what the answer means, and `callbacks/flight.rs` acks or nacks the message.
+//! 6. `callbacks/outcome.rs` decides what the answer means, and `callbacks/dispatcher.rs` acks or nacks the message.
 //!
 //! # The rest
 //!
