@@ -34,13 +34,13 @@
 //! 1. `http/callbacks.rs` publishes the message to the topic `_callbacks`, as above.
 //! 2. `loops/callbacks/mod.rs` runs one sender per pushed topic. `callbacks/sender.rs` leases messages that can be called
 //!    soon, through `longpoll` like any consumer.
-//! 3. `callbacks/places.rs` limits the calls in flight, in total and per host. `callbacks/parked.rs` keeps messages that
+//! 3. `callbacks/slots.rs` limits the calls in flight, in total and per host. `callbacks/parked.rs` keeps messages that
 //!    have to wait for their host.
-//! 4. `callbacks/flight.rs` handles one message's call and extends its lease meanwhile. `store/calls.rs` checks that the
-//!    call may still begin.
+//! 4. `callbacks/dispatcher.rs` handles one message's call and extends its lease meanwhile. `store/calls.rs` checks that
+//!    the call may still begin.
 //! 5. `callbacks/request.rs` builds and signs the request. `callbacks/client.rs` makes the call; `callbacks/dial.rs`
 //!    resolves the host and checks the address (`model/addresses.rs`); `callbacks/wire.rs` limits how much is read.
-//! 6. `callbacks/outcome.rs` interprets the response, and `callbacks/flight.rs` acks or nacks the message.
+//! 6. `callbacks/outcome.rs` interprets the response, and `callbacks/dispatcher.rs` acks or nacks the message.
 //!
 //! # The rest
 //!

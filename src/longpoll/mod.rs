@@ -1,6 +1,6 @@
-//! Long polls. A consumer that finds nothing joins the wait list of its topics. One task per topic asks Redis for all who
-//! wait, oldest first, and sleeps until the next message falls due or somebody publishes. Nothing ticks: an idle topic
-//! costs nothing, and no connection to Redis is held for a consumer that waits.
+//! Long polls. A consumer that finds nothing joins the wait list of its topics. One task per topic leases on behalf of all
+//! its waiters, oldest first, and sleeps until the next message falls due or a publish wakes it. No timer runs for an idle
+//! topic, and a waiting consumer holds no connection to Redis.
 
 mod timer;
 mod topic_task;
@@ -23,11 +23,11 @@ use tokio::{
 };
 use wait_list::WaitList;
 
-/// A consumer whom Redis is being asked for when its time is over waits this much longer for what may have been granted.
+/// How much longer a consumer waits if a lease for it is under way when its wait ends: the lease may grant it messages.
 const LATE_GRANT_TIMEOUT: Duration = Duration::from_millis(400);
-/// A first look that has not come to an end so long after its consumer's time is over ends.
+/// The first leases of a request end this long after its wait, even if topics are left.
 const FIRST_LEASE_TIMEOUT: Duration = Duration::from_millis(250);
-/// Whoever looks at several topics in order spends this much, at most, on what those who wait for them already leave.
+/// How long a request for several topics may spend on finding out what the waiters of these topics leave for it.
 const INQUIRY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The long polls of one instance. Cheap to clone.
@@ -45,7 +45,7 @@ struct Inner {
 }
 
 impl LongPolls {
-    /// Long polls over `store`, and the task that passes wake-ups on to them.
+    /// Creates the long polls of `store` and starts the tasks that pass wake-ups on to them.
     pub async fn start(
         store: Store,
         metrics: Arc<Metrics>,
@@ -72,7 +72,7 @@ impl LongPolls {
         this
     }
 
-    /// Passes on wake-ups from elsewhere until the long polls close.
+    /// Passes on wake-ups from other instances until the long polls close.
     async fn pass_on_wakes(&self) {
         let mut steps = self.inner.store.clock_steps();
         let mut epochs = self.inner.store.new_epochs();
@@ -84,9 +84,9 @@ impl LongPolls {
         }
     }
 
-    /// Leases what is ready in the first of these topics that has something, or waits up to `wait` until one has.
+    /// Leases from the first of these topics that has ready messages, or waits up to `wait` until one has.
     ///
-    /// Errors: those of [`Store::lease`], for the first look; a Redis that goes away later is waited for.
+    /// Errors: those of [`Store::lease`], from the first leases only. If Redis becomes unavailable later, the wait goes on.
     pub async fn lease(
         &self,
         topics: &[TopicName],
@@ -96,28 +96,28 @@ impl LongPolls {
         self.lease_until(topics, options, wait, pending()).await
     }
 
-    /// As [`LongPolls::lease`]; the wait also ends with `cut`, which begins with it.
+    /// Like [`LongPolls::lease`], but the wait also ends when `cancelled` completes, which is first polled when it begins.
     pub async fn lease_until(
         &self,
         topics: &[TopicName],
         options: LeaseOptions,
         wait: Duration,
-        cut: impl Future<Output = ()>,
+        cancelled: impl Future<Output = ()>,
     ) -> Result<Grants, Error> {
         let start = Instant::now();
         let end = start + wait;
         let late = end + FIRST_LEASE_TIMEOUT;
         for topic in topics {
-            // After the last of them nothing is out of order.
-            let thorough = (topics.last() != Some(topic)).then_some(start + INQUIRY_TIMEOUT);
-            if !wait.is_zero() && self.is_waited_for(topic, options.push, thorough).await {
+            // No topic comes after the last one, so what its waiters leave does not matter.
+            let inquire_until = (topics.last() != Some(topic)).then_some(start + INQUIRY_TIMEOUT);
+            if !wait.is_zero() && self.must_queue(topic, options.push, inquire_until).await {
                 continue;
             }
             let outcome = self.inner.store.lease(topic, options, false, late.into_std()).await?;
             if !outcome.grants.messages().is_empty() {
                 return Ok(outcome.grants);
             }
-            // Many topics, or a slow Redis, or much that has expired.
+            // This takes long with many topics, a slow Redis, or many expired messages.
             if Instant::now() >= late {
                 return Ok(Grants::default());
             }
@@ -131,7 +131,7 @@ impl LongPolls {
             grants = &mut granted => return Ok(grants.unwrap_or_default()),
             () = tokio::time::sleep_until(end) => {}
             () = self.closed() => {}
-            () = cut => {}
+            () = cancelled => {}
         }
         if waiter.expire() {
             return Ok(Grants::default());
@@ -141,36 +141,36 @@ impl LongPolls {
         Ok(last.ok().and_then(Result::ok).unwrap_or_default())
     }
 
-    /// Does somebody wait for this topic, and so comes first? Where `thorough`, nothing is left for others if so, as far
-    /// as that is known by then.
-    async fn is_waited_for(
+    /// Returns whether other waiters of this topic come first. With `inquire_until`, this is so only if they leave nothing,
+    /// or if that is not known by then.
+    async fn must_queue(
         &self,
         topic: &TopicName,
         push: bool,
-        thorough: Option<Instant>,
+        inquire_until: Option<Instant>,
     ) -> bool {
-        if !self.lock().is_waited_for(topic, push) {
+        if !self.lock().has_waiters(topic, push) {
             return false;
         }
-        let Some(until) = thorough else { return true };
+        let Some(until) = inquire_until else { return true };
         let inquiry = self.lock().inquire(topic);
-        let Some((mut settled, ask)) = inquiry else { return false };
-        let known = async { settled.wait_for(|settled| *settled >= ask).await.is_ok() };
+        let Some((mut settled, call)) = inquiry else { return false };
+        let known = async { settled.wait_for(|settled| *settled >= call).await.is_ok() };
         tokio::time::timeout_at(until, known).await.unwrap_or(true)
     }
 
-    /// Changes whenever a topic may have become one that is pushed, at whichever instance.
+    /// Changes whenever a topic may have become a pushed one, on any instance.
     pub fn pushed(&self) -> watch::Receiver<()> {
         self.inner.pushed.subscribe()
     }
 
-    /// Answers everybody who waits, with nothing; nobody waits from now on.
+    /// Ends all waits without messages. From now on, nobody waits.
     pub fn close(&self) {
         self.inner.closing.send_replace(true);
     }
 
     async fn closed(&self) {
-        // An error means that the long polls are gone, which is closed too.
+        // An error means that the sender was dropped, which closes the long polls too.
         let _ = self.inner.closing.subscribe().wait_for(|closing| *closing).await;
     }
 
@@ -199,16 +199,16 @@ impl LongPolls {
     }
 
     fn lock(&self) -> MutexGuard<'_, WaitList> {
-        // Nothing in here panics half way through a change.
+        // No code under this lock panics halfway through a change.
         self.inner.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// Removes the waiter however the wait ends: a consumer that goes away leaves nothing behind.
+/// Removes the waiter when dropped, so that a consumer that disconnects leaves nothing behind.
 struct WaiterGuard<'a> {
     polls: &'a LongPolls,
     number: u64,
-    /// dueq's own senders are no consumers that anybody would look for.
+    /// Whether the metric counts it. It counts consumers, not dueq's own senders.
     counts: bool,
 }
 
@@ -221,7 +221,7 @@ impl<'a> WaiterGuard<'a> {
         Self { polls, number, counts }
     }
 
-    /// Removes the waiter, unless Redis is being asked for it at the moment.
+    /// Removes the waiter, unless a lease for it is under way. Returns whether it was removed.
     fn expire(&self) -> bool {
         self.polls.lock().expire(self.number)
     }

@@ -1,17 +1,18 @@
-//! Sleeps that end on time. tokio's timers count whole milliseconds and end one or two of them late, which would be most
-//! of what a message is late by where somebody waits for it. So the last stretch is left to the exact timers of `async-io`.
+//! Sleeps that end on time. Tokio's timers have a resolution of one millisecond and end one or two milliseconds late. For
+//! a message that a consumer waits for, this would be most of its lateness. So the exact timers of `async-io` time the last
+//! few milliseconds.
 
 use std::time::{Duration, Instant};
 
-/// How much is left to the exact timer: more than tokio's are late by, and little, for each wakes a thread.
+/// The part of a sleep that the exact timer covers. It is longer than Tokio's timers are late, and otherwise short, since
+/// each exact timer wakes a thread.
 const EXACT_PART: Duration = Duration::from_millis(3);
-/// After this, an exact timer is not waited for.
+/// How long to wait for an exact timer that is late.
 const EXACT_TIMEOUT: Duration = Duration::from_millis(10);
-/// Shorter sleeps are not worth an exact timer: with messages this close upon each other it is cheaper to take some
-/// together.
+/// Shorter sleeps do not use the exact timer: it is cheaper to lease messages that are so close to each other together.
 const EXACT_FROM: Duration = Duration::from_millis(1);
 
-/// Sleeps so long, and hardly longer unless it is less than a millisecond.
+/// Sleeps for `length`. The sleep ends on time unless it is shorter than a millisecond.
 pub(super) async fn sleep(length: Duration) {
     let end = Instant::now() + length;
     if length < EXACT_FROM {
@@ -22,12 +23,12 @@ pub(super) async fn sleep(length: Duration) {
     }
     tokio::select! {
         _ = async_io::Timer::at(end) => {}
-        // Should the exact timers' own thread have ended, nobody may wait for it.
+        // The thread of the exact timers may have ended.
         () = tokio::time::sleep_until((end + EXACT_TIMEOUT).into()) => {}
     }
 }
 
-/// Starts what the exact timers need, while there are files to be had: they are made once, at the first use.
+/// Starts the exact timers. They open their file descriptors at the first use, and later there may be none left.
 pub(super) async fn start() {
     sleep(2 * EXACT_FROM).await;
 }
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_never_ends_early() {
+    async fn a_sleep_never_ends_early() {
         for micros in [0, 1, 300, 1_000, 2_999, 3_000, 3_001, 7_500] {
             let (length, begin) = (Duration::from_micros(micros), Instant::now());
             sleep(length).await;

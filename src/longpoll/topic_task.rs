@@ -1,4 +1,4 @@
-//! The task of one topic: it asks Redis for those who wait.
+//! The task of one topic, which leases messages on behalf of the topic's waiters.
 
 use super::{LongPolls, timer, wait_list::Claim};
 use crate::{
@@ -9,42 +9,42 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-/// Should a wake-up ever be lost, this is how long it goes unnoticed.
+/// How often a sleeping task checks for lost wake-ups.
 const FALLBACK_INTERVAL: Duration = Duration::from_secs(30);
-/// The same while this instance is known to hear none.
-const DEAF_FALLBACK_INTERVAL: Duration = Duration::from_millis(500);
-/// Redis may say for a while that what should be due by the estimate is not: it is asked this often.
+/// The same while this instance cannot receive wake-ups.
+const UNSUBSCRIBED_FALLBACK_INTERVAL: Duration = Duration::from_millis(500);
+/// How often to ask Redis for a message that should be due by the estimate of its clock, but is not yet.
 const EARLY_INTERVAL: Duration = Duration::from_millis(1);
-/// While Redis is away, it is asked this often.
+/// Pause after an error of Redis.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 impl LongPolls {
-    /// Serves a topic until nobody waits for it.
+    /// Serves a topic until it has no waiters.
     pub(super) async fn serve(self, topic: TopicName, notify: Arc<Notify>) {
         loop {
             let claim = self.lock().claim(&topic);
-            let asked = match claim {
-                Claim::Ask(asked) => asked,
+            let claimed = match claim {
+                Claim::Claimed(claimed) => claimed,
                 Claim::Blocked => {
-                    // Also while dueq stops: a claim ends soon, and this must not spin until then.
+                    // This does not end early when dueq stops: it would spin until the claim ends, which is soon.
                     let _ = tokio::time::timeout(FALLBACK_INTERVAL, notify.notified()).await;
                     continue;
                 }
                 Claim::Empty => return,
             };
-            let all: Vec<_> = asked.iter().map(|(_, options)| *options).collect();
+            let all: Vec<_> = claimed.iter().map(|(_, options)| *options).collect();
             let next = match self.inner.store.lease_waiting(&topic, &all).await {
-                Ok(outcomes) => self.hand_out(&topic, &asked, outcomes),
+                Ok(outcomes) => self.hand_out(&topic, &claimed, outcomes),
                 Err(error) => {
-                    self.give_up(&asked);
+                    self.release_all(&claimed);
                     Next::Retry(error)
                 }
             };
             match next {
-                Next::Ask => {}
+                Next::Lease => {}
                 Next::SleepUntil(next) => self.sleep(&topic, &notify, next).await,
                 Next::Retry(error) => {
-                    tracing::debug!(%topic, %error, "waiting consumers cannot be served now");
+                    tracing::debug!(%topic, %error, "lease for waiting consumers failed");
                     tokio::select! {
                         () = tokio::time::sleep(RETRY_INTERVAL) => {}
                         () = self.closed() => {}
@@ -54,18 +54,18 @@ impl LongPolls {
         }
     }
 
-    /// Gives each consumer what was granted for it. What was granted for one that is gone by now goes back by itself.
+    /// Gives each consumer its grants. Grants for a consumer that is gone return to the queue when they are dropped.
     fn hand_out(
         &self,
         topic: &TopicName,
-        asked: &[(u64, LeaseOptions)],
+        claimed: &[(u64, LeaseOptions)],
         outcomes: Vec<Result<LeaseOutcome, Error>>,
     ) -> Next {
         let mut next_at = None;
         let (mut unmet, mut more, mut failed) = (false, false, None);
-        let mut gone = Vec::new();
+        let mut undelivered = Vec::new();
         let mut list = self.lock();
-        for ((number, _), outcome) in asked.iter().zip(outcomes) {
+        for ((number, _), outcome) in claimed.iter().zip(outcomes) {
             let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(error) => {
@@ -80,7 +80,7 @@ impl LongPolls {
                 unmet = true;
                 list.release(*number);
             } else {
-                gone.extend(list.grant(*number, outcome.grants).err());
+                undelivered.extend(list.grant(*number, outcome.grants).err());
             }
         }
         let again = !unmet || more || list.is_empty(topic);
@@ -88,27 +88,27 @@ impl LongPolls {
             list.settle(topic);
         }
         drop(list);
-        // Returned messages are for whoever still waits: their nack wakes this task.
-        drop(gone);
+        // Other waiters may take the returned messages: their nack wakes this task.
+        drop(undelivered);
         match failed {
             Some(error) => Next::Retry(error),
-            None if again => Next::Ask,
+            None if again => Next::Lease,
             None => Next::SleepUntil(next_at),
         }
     }
 
-    fn give_up(&self, asked: &[(u64, LeaseOptions)]) {
+    fn release_all(&self, claimed: &[(u64, LeaseOptions)]) {
         let mut list = self.lock();
-        asked.iter().for_each(|(number, _)| list.release(*number));
+        claimed.iter().for_each(|(number, _)| list.release(*number));
     }
 
-    /// Sleeps until `next` on Redis's clock, a notification, or until the fallback finds that a wake-up was lost.
+    /// Sleeps until `next` on Redis's clock, until a notification, or until the fallback finds a lost wake-up.
     async fn sleep(&self, topic: &TopicName, notify: &Notify, next: Option<Millis>) {
         loop {
             let fallback = if self.inner.store.hears_wakes() {
                 FALLBACK_INTERVAL
             } else {
-                DEAF_FALLBACK_INTERVAL
+                UNSUBSCRIBED_FALLBACK_INTERVAL
             };
             let until = match next.map(|next| self.inner.store.until(next)) {
                 None => fallback,
@@ -133,10 +133,10 @@ impl LongPolls {
 
 /// What the task does next.
 enum Next {
-    /// There may be more for those who still wait.
-    Ask,
-    /// Nothing before this instant, as far as Redis knows.
+    /// Lease again: there may be more messages for the remaining waiters.
+    Lease,
+    /// Sleep until this time, when the next known message falls due.
     SleepUntil(Option<Millis>),
-    /// Some could not be asked for.
+    /// Retry after a pause: the lease failed for some waiters.
     Retry(Error),
 }

@@ -1,6 +1,6 @@
-//! Who waits for which topics. A waiter stands in the queue of each topic that it waits for, but it is one waiter: a queue
-//! claims it before Redis is asked on its behalf, and no other queue does so until that claim has ended, so that it is
-//! never granted twice. Nothing in here waits or talks to Redis; the list is changed under one lock.
+//! The consumers that wait, by topic. A waiter is in the queue of each of its topics. A queue claims the waiter before it
+//! leases on its behalf, and no other queue can claim it until that claim ends, so a waiter is never granted messages
+//! twice. Nothing in here waits or calls Redis; one lock guards the list.
 
 use crate::{
     model::TopicName,
@@ -12,7 +12,7 @@ use std::{
 };
 use tokio::sync::{Notify, oneshot, watch};
 
-/// Waiters that are asked for at once: one message must not cost a question for each of thousands who wait.
+/// Maximum number of waiters per claim. Without it, one message would cost a lease for each of thousands of waiters.
 const MAX_CLAIMED: usize = 64;
 
 /// All waiters of an instance.
@@ -29,37 +29,37 @@ pub(super) struct WaitList {
 struct Queue {
     numbers: BTreeSet<u64>,
     notify: Arc<Notify>,
-    /// Asks of Redis that began.
-    begun: u64,
-    /// The last of them that found nothing for somebody.
+    /// The number of lease calls that were started.
+    calls: u64,
+    /// The last of these calls that left a waiter without messages, and so nothing for others.
     settled: watch::Sender<u64>,
 }
 
-/// A consumer that waits.
+/// A waiting consumer.
 struct Waiter {
     options: LeaseOptions,
     topics: Arc<[TopicName]>,
     grants: oneshot::Sender<Grants>,
-    /// Redis is being asked for it right now.
+    /// A lease on its behalf is under way.
     claimed: bool,
-    /// Its time is over: it goes as soon as the claim ends.
-    over: bool,
-    /// Of queues that could ask for nobody because of the claim.
+    /// Its wait has ended: it is removed as soon as the claim ends.
+    expired: bool,
+    /// The queues that found nobody to claim because of this claim.
     blocked: Vec<Arc<Notify>>,
 }
 
-/// What the task of a topic may do now.
+/// What the task of a topic does next.
 pub(super) enum Claim {
-    /// Ask for these, oldest first; they are claimed.
-    Ask(Vec<(u64, LeaseOptions)>),
-    /// Other queues ask for everybody who waits here: the task is notified when that is over.
+    /// Lease for these waiters, oldest first. They are claimed.
+    Claimed(Vec<(u64, LeaseOptions)>),
+    /// Other queues have claimed all waiters. The task is notified when a claim ends.
     Blocked,
-    /// Nobody waits here: the queue is gone.
+    /// No waiters are left, and the queue was removed.
     Empty,
 }
 
 impl WaitList {
-    /// Adds a waiter: its number, and the topics whose queues are new and need a task to serve them.
+    /// Adds a waiter. Returns its number, and the topics whose queues are new and need a task.
     pub fn add(
         &mut self,
         topics: &[TopicName],
@@ -71,9 +71,9 @@ impl WaitList {
         let mut opened = Vec::new();
         for topic in topics {
             if let Some(queue) = self.queues.get(topic)
-                && !self.is_waited_for(topic, options.push)
+                && !self.has_waiters(topic, options.push)
             {
-                // What those who wait here know of the topic is not what this one wants to know.
+                // The task knows what the topic has for the other kind of waiter, not for this one.
                 queue.notify.notify_one();
             }
             let queue = self.queues.entry(topic.clone()).or_insert_with(|| {
@@ -83,28 +83,28 @@ impl WaitList {
             });
             queue.numbers.insert(number);
         }
-        let (claimed, over, blocked) = (false, false, Vec::new());
-        let waiter = Waiter { options, topics: topics.into(), grants, claimed, over, blocked };
+        let (claimed, expired, blocked) = (false, false, Vec::new());
+        let waiter = Waiter { options, topics: topics.into(), grants, claimed, expired, blocked };
         self.waiters.insert(number, waiter);
         (number, opened)
     }
 
-    /// Does somebody wait for this topic who is, as `push` says, dueq itself, to send its messages, or a consumer? What
-    /// the one may have is never the other's, though both may wait here while the topic changes.
-    pub fn is_waited_for(&self, topic: &TopicName, push: bool) -> bool {
+    /// Returns whether the topic has waiters of this kind: with `push` dueq's own senders, else consumers. A message is
+    /// only ever for one of the kinds, but both may wait here while the topic changes.
+    pub fn has_waiters(&self, topic: &TopicName, push: bool) -> bool {
         let Some(queue) = self.queues.get(topic) else { return false };
-        let of = |number| {
+        let same_kind = |number| {
             self.waiters.get(number).is_some_and(|waiter: &Waiter| waiter.options.push == push)
         };
-        queue.numbers.is_empty() || queue.numbers.iter().any(of)
+        queue.numbers.is_empty() || queue.numbers.iter().any(same_kind)
     }
 
-    /// Has a queue, if there is one, look whether its topic has more than its waiters want: it has not, once this ask or a
-    /// later one has settled. Where the queue goes before, nobody waits there any more.
+    /// Makes the topic's queue, if there is one, find out whether the topic has more messages than its waiters want. It has
+    /// none once `settled` reaches the returned call. If the queue is removed first, nobody waits there any more.
     pub fn inquire(&self, topic: &TopicName) -> Option<(watch::Receiver<u64>, u64)> {
         let queue = self.queues.get(topic)?;
         queue.notify.notify_one();
-        Some((queue.settled.subscribe(), queue.begun + 1))
+        Some((queue.settled.subscribe(), queue.calls + 1))
     }
 
     /// Notifies the task of this topic.
@@ -119,30 +119,30 @@ impl WaitList {
         self.queues.values().for_each(|queue| queue.notify.notify_one());
     }
 
-    /// Claims the oldest waiters for a topic whom no other queue has claimed.
+    /// Claims the topic's oldest waiters that no other queue has claimed.
     ///
-    /// A queue that finds one at least learns all about its topic by asking for that one, so it leaves no notification
-    /// with the others. A queue that finds none leaves its notification once. Hence a wake-up makes a queue ask once
-    /// however many claims it meets, and queues do not keep one another awake.
+    /// If the queue can claim at least one, its lease call shows all there is to know about the topic, so the queue does
+    /// not need to be notified when other claims end. If it can claim none, it registers for one notification. A wake-up
+    /// therefore leads to one lease call, however many claims are in the way, and queues do not keep each other awake.
     pub fn claim(&mut self, topic: &TopicName) -> Claim {
         let Some(queue) = self.queues.get_mut(topic) else { return Claim::Empty };
         let Some(oldest) = queue.numbers.first() else {
             self.queues.remove(topic);
             return Claim::Empty;
         };
-        let mut asked = Vec::new();
+        let mut claimed = Vec::new();
         for number in &queue.numbers {
-            if asked.len() == MAX_CLAIMED {
+            if claimed.len() == MAX_CLAIMED {
                 break;
             }
             if let Some(waiter) = self.waiters.get_mut(number).filter(|waiter| !waiter.claimed) {
                 waiter.claimed = true;
-                asked.push((*number, waiter.options));
+                claimed.push((*number, waiter.options));
             }
         }
-        if !asked.is_empty() {
-            queue.begun += 1;
-            return Claim::Ask(asked);
+        if !claimed.is_empty() {
+            queue.calls += 1;
+            return Claim::Claimed(claimed);
         }
         if let Some(waiter) = self.waiters.get_mut(oldest)
             && !waiter.blocked.iter().any(|notify| Arc::ptr_eq(notify, &queue.notify))
@@ -152,17 +152,17 @@ impl WaitList {
         Claim::Blocked
     }
 
-    /// The ask that began last has found nothing for somebody who waits for this topic.
+    /// Records that the topic's last lease call left a waiter without messages.
     pub fn settle(&self, topic: &TopicName) {
         if let Some(queue) = self.queues.get(topic) {
-            queue.settled.send_replace(queue.begun);
+            queue.settled.send_replace(queue.calls);
         }
     }
 
-    /// Ends a claim that came to nothing.
+    /// Ends a claim without messages.
     pub fn release(&mut self, number: u64) {
         let Some(waiter) = self.waiters.get_mut(&number) else { return };
-        if waiter.over {
+        if waiter.expired {
             self.take(number);
             return;
         }
@@ -170,7 +170,7 @@ impl WaitList {
         waiter.blocked.drain(..).for_each(|notify| notify.notify_one());
     }
 
-    /// Ends a claim with what was granted, and the wait with it. Gives back what nobody is there to take.
+    /// Ends a claim and the wait with the granted messages. Returns them as the error if the waiter is gone.
     pub fn grant(&mut self, number: u64, grants: Grants) -> Result<(), Grants> {
         match self.take(number) {
             Some(waiter) => waiter.grants.send(grants),
@@ -178,12 +178,12 @@ impl WaitList {
         }
     }
 
-    /// The waiter's time is over: true if it is removed with nothing. While it is claimed it stays until the claim has
-    /// ended, and is not claimed again; when it was granted something, that is on its way.
+    /// Ends a waiter's wait. Returns true if the waiter was removed without messages. A claimed waiter stays until its
+    /// claim ends, and is not claimed again. A waiter that was granted messages is about to receive them.
     pub fn expire(&mut self, number: u64) -> bool {
         match self.waiters.get_mut(&number) {
             Some(waiter) if waiter.claimed => {
-                waiter.over = true;
+                waiter.expired = true;
                 false
             }
             Some(_) => self.take(number).is_some(),
@@ -191,12 +191,12 @@ impl WaitList {
         }
     }
 
-    /// Removes a waiter that is gone, claimed or not. It may have been removed already.
+    /// Removes a waiter, claimed or not, if it is still there.
     pub fn remove(&mut self, number: u64) {
         self.take(number);
     }
 
-    /// Does nobody wait for this topic?
+    /// Returns whether nobody waits for this topic.
     pub fn is_empty(&self, topic: &TopicName) -> bool {
         self.queues.get(topic).is_none_or(|queue| queue.numbers.is_empty())
     }
@@ -207,7 +207,7 @@ impl WaitList {
             let Some(queue) = self.queues.get_mut(topic) else { continue };
             queue.numbers.remove(&number);
             if queue.numbers.is_empty() {
-                // The task must come and remove an empty queue.
+                // The topic's task removes the empty queue.
                 queue.notify.notify_one();
             }
         }

@@ -1,7 +1,6 @@
-//! What an instance does by itself, without a request. No state of a message needs it: a lease that is over, a message
-//! that falls due or has outlived its time is seen by whichever script comes first, and the loops see to it that something
-//! comes first. Only here are deaths told of in another topic, and only here do schedules tick; what is noted of either
-//! waits for as long as it takes.
+//! Background work of an instance. The state of messages does not depend on it: the next script that touches a topic ends
+//! leases and TTLs and makes messages due, and housekeeping makes sure that such a script runs. Only dead letters and the
+//! ticks of schedules need these loops. Both are recorded in Redis and wait there until a loop gets to them.
 
 pub mod callbacks;
 mod dead_letters;

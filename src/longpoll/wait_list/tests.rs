@@ -3,7 +3,7 @@
 use super::*;
 use futures_util::FutureExt;
 
-/// A wait list, and where the grants of its waiters arrive.
+/// A wait list and the receivers of its waiters' grants.
 #[derive(Default)]
 struct Scene {
     list: WaitList,
@@ -27,10 +27,10 @@ impl Scene {
         number
     }
 
-    /// Numbers claimed; none when the queue is blocked.
+    /// Returns the claimed numbers, or none if the queue is blocked.
     fn claim(&mut self, name: &str) -> Vec<u64> {
         match self.list.claim(&topic(name)) {
-            Claim::Ask(asked) => asked.into_iter().map(|(number, _)| number).collect(),
+            Claim::Claimed(claimed) => claimed.into_iter().map(|(number, _)| number).collect(),
             Claim::Blocked => Vec::new(),
             Claim::Empty => panic!("nobody waits for {name}"),
         }
@@ -70,7 +70,7 @@ fn a_waiter_is_claimed_by_one_queue_at_a_time() {
 }
 
 #[test]
-fn a_queue_that_can_ask_for_somebody_leaves_no_notification() {
+fn a_queue_that_can_claim_a_waiter_registers_for_no_notification() {
     let mut scene = Scene::default();
     let (both, one) = (scene.add(&["a", "b"]), scene.add(&["b"]));
     assert_eq!(scene.claim("a"), [both]);
@@ -86,31 +86,31 @@ fn queues_that_share_all_their_waiters_come_to_rest() {
     for _ in 0..150 {
         scene.add(&names);
     }
-    let mut asking: Vec<(&str, Vec<u64>)> = Vec::new();
+    let mut calls: Vec<(&str, Vec<u64>)> = Vec::new();
     scene.list.notify_all();
-    let mut asks = 0;
+    let mut started = 0;
     for _ in 0..1000 {
         for name in names {
-            if !asking.iter().any(|(other, _)| *other == name) && scene.notified(name) {
+            if !calls.iter().any(|(other, _)| *other == name) && scene.notified(name) {
                 let claimed = scene.claim(name);
                 if !claimed.is_empty() {
-                    asks += 1;
-                    asking.push((name, claimed));
+                    started += 1;
+                    calls.push((name, claimed));
                 }
             }
         }
-        if asking.is_empty() {
+        if calls.is_empty() {
             break;
         }
-        // They end one after another, so that claims overlap in every way.
-        let (_, claimed) = asking.remove(0);
+        // Calls end one after another, so that claims overlap in every way.
+        let (_, claimed) = calls.remove(0);
         claimed.into_iter().for_each(|number| scene.list.release(number));
     }
-    assert_eq!(asks, names.len(), "each asks once for one wake-up");
+    assert_eq!(started, names.len(), "one lease call per queue and wake-up");
 }
 
 #[test]
-fn the_oldest_are_claimed_first_and_not_too_many() {
+fn the_oldest_waiters_are_claimed_first_up_to_the_limit() {
     let mut scene = Scene::default();
     let all: Vec<_> = (0..MAX_CLAIMED + 1).map(|_| scene.add(&["a"])).collect();
     assert_eq!(scene.claim("a"), all[..MAX_CLAIMED]);
@@ -118,7 +118,7 @@ fn the_oldest_are_claimed_first_and_not_too_many() {
 }
 
 #[test]
-fn a_grant_takes_the_waiter_out_of_every_queue() {
+fn a_grant_removes_the_waiter_from_every_queue() {
     let mut scene = Scene::default();
     let both = scene.add(&["a", "b"]);
     scene.claim("a");
@@ -130,7 +130,7 @@ fn a_grant_takes_the_waiter_out_of_every_queue() {
 }
 
 #[test]
-fn who_goes_away_while_claimed_leaves_nothing_and_takes_nothing() {
+fn a_waiter_that_disconnects_while_claimed_is_removed_and_granted_nothing() {
     let mut scene = Scene::default();
     let (first, second) = (scene.add(&["a", "b"]), scene.add(&["a"]));
     assert_eq!(scene.claim("a"), [first, second]);
@@ -144,7 +144,7 @@ fn who_goes_away_while_claimed_leaves_nothing_and_takes_nothing() {
 }
 
 #[test]
-fn whose_time_is_over_while_claimed_leaves_when_the_claim_ends() {
+fn a_waiter_that_expires_while_claimed_is_removed_when_the_claim_ends() {
     let mut scene = Scene::default();
     let both = scene.add(&["a", "b"]);
     scene.claim("a");
@@ -158,48 +158,48 @@ fn whose_time_is_over_while_claimed_leaves_when_the_claim_ends() {
 
 type Inquiry = (watch::Receiver<u64>, u64);
 
-/// True: nothing is left; false: nobody waits any more; `None` while that is not known.
-fn outcome((settled, ask): &mut Inquiry) -> Option<bool> {
-    settled.wait_for(|settled| settled >= ask).now_or_never().map(|seen| seen.is_ok())
+/// True if nothing is left, false if nobody waits any more, `None` while that is not known.
+fn outcome((settled, call): &mut Inquiry) -> Option<bool> {
+    settled.wait_for(|settled| settled >= call).now_or_never().map(|seen| seen.is_ok())
 }
 
 #[test]
-fn who_inquires_learns_what_an_ask_found_that_began_afterwards() {
+fn an_inquiry_is_answered_by_a_lease_call_that_started_after_it() {
     let mut scene = Scene::default();
     assert!(scene.list.inquire(&topic("a")).is_none());
     scene.add(&["a", "b"]);
     let mut before = scene.inquire("a");
     assert!(scene.notified("a"));
-    let asked = scene.claim("a");
+    let claimed = scene.claim("a");
     let mut during = scene.inquire("a");
     assert_eq!(outcome(&mut before), None);
-    scene.end("a", asked, true);
+    scene.end("a", claimed, true);
     assert_eq!([&mut before, &mut during].map(outcome), [Some(true), None]);
-    assert!(scene.notified("a"), "it asks once more");
-    let asked = scene.claim("a");
-    scene.end("a", asked, true);
+    assert!(scene.notified("a"), "it leases once more");
+    let claimed = scene.claim("a");
+    scene.end("a", claimed, true);
     assert_eq!(outcome(&mut during), Some(true));
 }
 
 #[test]
-fn a_queue_that_is_blocked_or_asks_again_has_not_settled() {
+fn a_queue_that_is_blocked_or_leases_again_has_not_settled() {
     let mut scene = Scene::default();
     scene.add(&["a", "b"]);
-    let asked = scene.claim("a");
+    let claimed = scene.claim("a");
     let mut inquiry = scene.inquire("b");
     assert!(scene.claim("b").is_empty());
     assert_eq!(outcome(&mut inquiry), None);
-    scene.end("a", asked, true);
+    scene.end("a", claimed, true);
     for settled in [false, true] {
         assert_eq!(outcome(&mut inquiry), None);
-        let asked = scene.claim("b");
-        scene.end("b", asked, settled);
+        let claimed = scene.claim("b");
+        scene.end("b", claimed, settled);
     }
     assert_eq!(outcome(&mut inquiry), Some(true));
 }
 
 #[test]
-fn who_inquires_of_a_queue_that_empties_is_told_so() {
+fn an_inquiry_ends_when_its_queue_is_removed() {
     let mut scene = Scene::default();
     let only = scene.add(&["a"]);
     scene.claim("a");

@@ -1,9 +1,9 @@
-//! What flights and the sender of their topic have in common: where messages go, and what is told of places.
+//! What a topic's sender shares with its calls: where messages are sent, and the channels that report free slots.
 
 use super::{
     parked::Parked,
-    places::HostKey,
     request::{CallRequest, SIGNATURE},
+    slots::HostKey,
 };
 use crate::{
     metrics::CallMetrics,
@@ -18,40 +18,40 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// A call has ended.
+/// Reports the end of a call, which frees its slot.
 pub(super) struct CallEnded {
-    /// Where it went.
+    /// The host that it was for.
     pub host: HostKey,
-    /// How long it took; `None` where nothing was called.
+    /// How long the call took, or `None` if it was not made.
     pub took: Option<Duration>,
     /// Whether there was an answer.
     pub answered: bool,
 }
 
-/// A topic's part of what a flight needs.
+/// What the calls of a topic need.
 #[derive(Clone)]
 pub(super) struct DispatchContext {
     pub topic: TopicName,
-    /// Of the settings that `push` is of.
+    /// The revision of the topic's settings that `push` is from.
     pub revision: i64,
     pub push: Push,
     pub metrics: Arc<CallMetrics>,
     pub ended: mpsc::UnboundedSender<CallEnded>,
     pub parked: mpsc::UnboundedSender<(HostKey, Parked)>,
-    /// That calls go unsigned has been told.
-    pub unsigned: Arc<AtomicBool>,
+    /// Whether the warning about unsigned calls was logged.
+    pub warned_unsigned: Arc<AtomicBool>,
 }
 
 impl DispatchContext {
-    /// The host that a message goes to.
+    /// Returns the host that a message is sent to.
     pub fn host(&self, body: &Body) -> HostKey {
         let url = body.callback.as_ref().map(|callback| &callback.url).or(self.push.url.as_ref());
         url.map(CallUrl::host).unwrap_or_default()
     }
 
-    /// Tells, once, that nothing signs what is sent.
+    /// Logs a warning, once, if the request is not signed.
     pub fn warn_unsigned(&self, request: &CallRequest) {
-        if !request.headers.contains_key(SIGNATURE) && !self.unsigned.swap(true, Relaxed) {
+        if !request.headers.contains_key(SIGNATURE) && !self.warned_unsigned.swap(true, Relaxed) {
             tracing::warn!(
                 topic = %self.topic,
                 "calls are not signed, so receivers cannot tell them from forged ones: set push.secrets, the \
@@ -61,18 +61,18 @@ impl DispatchContext {
     }
 }
 
-/// A place that is taken; it is free again however the call ends.
+/// Holds a slot, and reports it as free when dropped, however the call ends.
 pub(super) struct InFlight {
     context: Arc<DispatchContext>,
     pub host: HostKey,
-    /// When its call began.
+    /// When the call began.
     pub began: Option<Instant>,
     /// Whether there was an answer.
     pub answered: bool,
 }
 
 impl InFlight {
-    pub fn taken(context: &Arc<DispatchContext>, host: HostKey) -> Self {
+    pub fn new(context: &Arc<DispatchContext>, host: HostKey) -> Self {
         context.metrics.in_flight.inc();
         Self { context: context.clone(), host, began: None, answered: false }
     }
@@ -82,8 +82,8 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         self.context.metrics.in_flight.dec();
         let host = std::mem::take(&mut self.host);
-        // Nobody listens while the topic's sender stops.
         let took = self.began.map(|began| began.elapsed());
+        // The sender of a topic that is no longer pushed has ended.
         let _ = self.context.ended.send(CallEnded { host, took, answered: self.answered });
     }
 }

@@ -1,20 +1,20 @@
-//! Callbacks: dueq sends messages by HTTP itself. It does so as an ordinary consumer: it leases, and acknowledges or gives
-//! back by what the receiver answers, so whatever holds of leases holds here, and every instance takes its part.
+//! Callbacks: dueq sends messages over HTTP. It is an ordinary consumer that leases messages, and acks or nacks them by the
+//! receiver's answer. So the guarantees of leases hold here too, and all instances share the work.
 //!
-//! [`send_callbacks`] sees to it that there is one sender a pushed topic; `sender` leases and begins calls, `places` says
-//! who has its turn, `flight` sees one message through its call, `client` makes the call.
+//! [`send_callbacks`] runs one sender per pushed topic. `sender` leases messages and begins their calls, `slots` limits the
+//! calls and decides which message is next, `dispatcher` handles one message from call to ack, `client` makes the call.
 
 mod client;
 mod context;
 mod dial;
-mod flight;
+mod dispatcher;
 #[cfg(test)]
 mod fuzz;
 mod outcome;
 mod parked;
-mod places;
 mod request;
 mod sender;
+mod slots;
 mod wire;
 
 pub use client::Caller;
@@ -27,50 +27,51 @@ use crate::{
     model::{SigningSecret, TopicName},
     store::Store,
 };
-use flight::Flights;
+use dispatcher::Dispatcher;
 use sender::Sender;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Should the news of a pushed topic be lost, this is how long it goes unnoticed.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// While Redis is away.
-const RETRY: Duration = Duration::from_millis(500);
+/// How often to check for pushed topics that no notification told of.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
+/// Pause after an error.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What sending takes.
+/// What senders of callbacks need.
 #[derive(Clone)]
 pub struct Sending {
-    /// The queue.
+    /// Where messages are stored.
     pub store: Store,
     /// Where senders wait for messages.
     pub polls: LongPolls,
     /// Where calls are counted.
     pub metrics: Arc<Metrics>,
-    /// What makes the calls.
+    /// The HTTP client.
     pub caller: Caller,
-    /// What signs where a topic has no secrets of its own.
+    /// The secrets that sign calls of topics without secrets of their own.
     pub secrets: Arc<[SigningSecret]>,
-    /// How long a call may take, whatever it says itself.
+    /// Upper limit for the timeout of a call.
     pub longest: Duration,
-    /// How long calls under way may take once dueq stops.
+    /// How long calls under way may go on once dueq stops.
     pub drain: Duration,
 }
 
-/// Sends the messages of all pushed topics until `stopping`. Then calls under way have the drain's time to end; what is not
-/// called by then is given back.
+/// Sends the messages of all pushed topics until `stopping` is cancelled. Then calls under way may go on for the drain time,
+/// and messages that were not called by then are given back.
 pub async fn send_callbacks(sending: Sending, stopping: CancellationToken) {
-    let mut news = sending.polls.pushed();
-    let flights = Flights::new(&sending);
+    let mut changes = sending.polls.pushed();
+    let dispatcher = Dispatcher::new(&sending);
     let mut senders: JoinSet<TopicName> = JoinSet::new();
     let mut served = HashSet::new();
     while !stopping.is_cancelled() {
-        news.mark_unchanged();
+        changes.mark_unchanged();
         let pause = match sending.store.pushed_topics().await {
             Ok(topics) => {
                 for topic in topics {
                     if served.insert(topic.clone()) {
-                        let sender = Sender::new(sending.clone(), flights.clone(), topic.clone());
+                        let sender =
+                            Sender::new(sending.clone(), dispatcher.clone(), topic.clone());
                         let stopping = stopping.clone();
                         senders.spawn(async move {
                             sender.run(stopping).await;
@@ -78,36 +79,36 @@ pub async fn send_callbacks(sending: Sending, stopping: CancellationToken) {
                         });
                     }
                 }
-                LOOK_EVERY
+                POLL_INTERVAL
             }
             Err(error) => {
-                tracing::debug!(%error, "pushed topics cannot be looked up now");
-                RETRY
+                tracing::debug!(%error, "listing pushed topics failed");
+                RETRY_INTERVAL
             }
         };
         tokio::select! {
-            _ = news.changed() => {}
+            _ = changes.changed() => {}
             () = sleep(pause) => {}
             () = stopping.cancelled() => {}
             Some(ended) = senders.join_next() => {
                 match ended {
-                    // It is pushed no more; should it be again by now, that was in the news.
+                    // The topic is no longer pushed. If it is again by now, `changes` tells.
                     Ok(topic) => {
                         served.remove(&topic);
-                        // Never in haste, whatever Redis says of it.
-                        sleep(RETRY).await;
+                        // The pause keeps this from spinning if Redis lists the topic again.
+                        sleep(RETRY_INTERVAL).await;
                     }
                     Err(error) => {
-                        tracing::error!(%error, "a sender of callbacks broke");
-                        // Which one is not told: all begin anew.
+                        tracing::error!(%error, "a callback sender panicked");
+                        // The error does not tell which one, so all are restarted.
                         senders.shutdown().await;
                         served.clear();
-                        sleep(RETRY).await;
+                        sleep(RETRY_INTERVAL).await;
                     }
                 }
             }
         }
     }
     while senders.join_next().await.is_some() {}
-    flights.drain(sending.drain).await;
+    dispatcher.drain(sending.drain).await;
 }

@@ -1,20 +1,20 @@
-//! What an answer means for the message: the contract's rules of retrying, and nothing else.
+//! What a receiver's answer means for the message: the retry rules of the API.
 
 use crate::model::{CallReport, Millis};
 use http::{HeaderMap, StatusCode, header};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// By which a receiver says that another attempt is no use.
-const NEVER: &str = "dueq-retry";
+/// The header by which a receiver forbids another attempt, with the value `never`.
+const RETRY_HEADER: &str = "dueq-retry";
 
-/// What comes of the message.
+/// What happens to the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The receiver has it.
+    /// The receiver has taken it.
     Delivered,
-    /// No further attempt.
+    /// There is no further attempt.
     Dead,
-    /// Another attempt: after that time, or else as the backoff says.
+    /// There is another attempt, after this time or else after the backoff.
     Retry {
         /// What the receiver asked for.
         after: Option<Duration>,
@@ -24,16 +24,16 @@ pub enum Verdict {
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOutcome {
-    /// What is noted of it.
+    /// What is recorded of the call.
     pub report: CallReport,
-    /// What comes of the message.
+    /// What happens to the message.
     pub verdict: Verdict,
 }
 
-/// What this head of an answer, which came at `now` (ms), means.
+/// Returns the verdict for an answer with this status and these headers, received at `now` (ms).
 pub(super) fn verdict(status: StatusCode, headers: &HeaderMap, now: Millis) -> Verdict {
     let never = || {
-        let value = headers.get(NEVER).and_then(|value| value.to_str().ok());
+        let value = headers.get(RETRY_HEADER).and_then(|value| value.to_str().ok());
         value.is_some_and(|value| value.trim().eq_ignore_ascii_case("never"))
     };
     match status {
@@ -47,11 +47,12 @@ pub(super) fn verdict(status: StatusCode, headers: &HeaderMap, now: Millis) -> V
     }
 }
 
-/// `Retry-After` as a time from now; none where it means at once, which is no reason to come sooner than otherwise. A date is taken relative to the answer's own, since it was made by the same clock.
+/// Returns `Retry-After` as a duration, or `None` if it is zero or past: the backoff applies then. A date counts from the
+/// answer's own `Date`, which comes from the same clock.
 fn retry_after(headers: &HeaderMap, now: Millis) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let after = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        // More digits than fit are long enough.
+        // A number that does not fit is long enough.
         Duration::from_secs(text.parse().unwrap_or(u64::MAX))
     } else {
         let until = httpdate::parse_http_date(text).ok()?;
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_relative_to_the_answer_s_own() {
+    fn a_retry_date_is_relative_to_the_date_of_the_answer() {
         let answer = [
             ("date", "Sat, 01 Jan 2000 00:00:00 GMT"),
             ("retry-after", "Sat, 01 Jan 2000 00:00:30 GMT"),

@@ -1,7 +1,7 @@
-//! What one sender has parked: messages that wait in Redis for a place that is expected to come free. Should there be
-//! one sooner, because limits were raised, a host has recovered, or the topic is pushed no more, they are fetched back.
+//! The messages that one sender has parked: they wait in Redis until a slot is expected for them. They are fetched back if
+//! there is one sooner, because limits were raised or a host has recovered, or if the topic is no longer pushed.
 
-use super::places::HostKey;
+use super::slots::HostKey;
 use crate::model::{MessageId, Millis};
 use std::{
     collections::{HashMap, VecDeque},
@@ -9,68 +9,69 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Messages that are remembered, at most; others come back at their time.
-const MOST: usize = 65_536;
-/// Messages that are fetched back are on their way for this long, about: as many as can be called meanwhile come at once
-/// (see `places::AHEAD`).
-const ON_THEIR_WAY: Duration = Duration::from_millis(200);
+/// Maximum number of messages that are remembered. Others come back at their time only.
+const MAX_PARKED: usize = 65_536;
+/// Time between two fetches. Fetched messages take about this long to arrive, so one fetch takes as many as can be called
+/// meanwhile (see `slots::LOCAL_WINDOW`).
+const FETCH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A parked message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parked {
-    /// Which.
+    /// The message.
     pub id: MessageId,
-    /// When it comes back by itself.
+    /// When it becomes due again.
     pub until: Millis,
-    /// When it was due.
+    /// When it was due before it was parked.
     pub due_at: Millis,
 }
 
-/// All of a sender, by host.
+/// The parked messages of a sender, by host.
 #[derive(Default)]
-pub(super) struct Parking {
+pub(super) struct ParkedMessages {
     hosts: HashMap<HostKey, VecDeque<Parked>>,
     count: usize,
     fetched_at: Option<Instant>,
 }
 
-impl Parking {
-    /// Nothing is parked.
+impl ParkedMessages {
+    /// Returns whether no messages are parked.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// A message has been parked at `now`.
+    /// Adds a message that was parked at `now`.
     pub fn park(&mut self, host: HostKey, parked: Parked, now: Millis) {
         let queue = self.hosts.entry(host).or_default();
         while queue.front().is_some_and(|first| first.until <= now) {
             queue.pop_front();
             self.count -= 1;
         }
-        if self.count < MOST {
+        if self.count < MAX_PARKED {
             queue.push_back(parked);
             self.count += 1;
         }
     }
 
-    /// Takes up to `most` for which there is a place before their time; `vacancy` says how many can be called at a host.
+    /// Removes and returns up to `most` messages that can be called before their time. `capacity` returns how many can be
+    /// called for a host.
     pub fn fetch(
         &mut self,
         now: (Instant, Millis),
         mut most: usize,
-        mut vacancy: impl FnMut(&str) -> usize,
+        mut capacity: impl FnMut(&str) -> usize,
     ) -> Vec<Parked> {
         let mut fetched = Vec::new();
-        if self.fetched_at.is_some_and(|at| now.0 < at + ON_THEIR_WAY) {
+        if self.fetched_at.is_some_and(|at| now.0 < at + FETCH_INTERVAL) {
             return fetched;
         }
         self.hosts.retain(|host, queue| {
             let before = queue.len();
             queue.retain(|parked| parked.until > now.1);
             if most > 0 && !queue.is_empty() {
-                let places = vacancy(host).min(queue.len()).min(most);
-                most -= places;
-                fetched.extend(queue.drain(..places));
+                let count = capacity(host).min(queue.len()).min(most);
+                most -= count;
+                fetched.extend(queue.drain(..count));
             }
             self.count -= before - queue.len();
             !queue.is_empty()
@@ -81,7 +82,7 @@ impl Parking {
         fetched
     }
 
-    /// Takes all of them.
+    /// Removes and returns all messages.
     pub fn clear(&mut self) -> Vec<Parked> {
         self.count = 0;
         self.hosts.drain().flat_map(|(_, queue)| queue).collect()
@@ -99,28 +100,28 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_there_are_places_come_back_in_order_and_no_more_until_they_are_here() {
-        let (mut parking, now) = (Parking::default(), Instant::now());
+    fn a_fetch_returns_as_many_as_can_be_called_in_order_and_none_until_they_have_arrived() {
+        let (mut messages, now) = (ParkedMessages::default(), Instant::now());
         for n in 0..10 {
-            parking.park("a".to_owned(), parked(n, 100), 0);
+            messages.park("a".to_owned(), parked(n, 100), 0);
         }
-        assert!(parking.fetch((now, 1), 9, |_| 0).is_empty());
-        let first = parking.fetch((now, 1), 9, |_| 3);
+        assert!(messages.fetch((now, 1), 9, |_| 0).is_empty());
+        let first = messages.fetch((now, 1), 9, |_| 3);
         assert_eq!(first, [0, 1, 2].map(|n| parked(n, 100)));
-        assert!(parking.fetch((now, 1), 9, |_| 3).is_empty());
-        assert_eq!(parking.fetch((now + ON_THEIR_WAY, 2), 2, |_| 3).len(), 2);
-        assert_eq!(parking.clear().len(), 5);
-        assert!(parking.is_empty());
+        assert!(messages.fetch((now, 1), 9, |_| 3).is_empty());
+        assert_eq!(messages.fetch((now + FETCH_INTERVAL, 2), 2, |_| 3).len(), 2);
+        assert_eq!(messages.clear().len(), 5);
+        assert!(messages.is_empty());
     }
 
     #[test]
-    fn what_has_come_back_by_itself_is_forgotten() {
-        let (mut parking, now) = (Parking::default(), Instant::now());
-        parking.park("a".to_owned(), parked(1, 10), 0);
-        parking.park("a".to_owned(), parked(2, 20), 15);
-        parking.park("b".to_owned(), parked(3, 20), 15);
-        assert_eq!(parking.count, 2);
-        assert!(parking.fetch((now, 20), 9, |_| 9).is_empty());
-        assert!(parking.is_empty() && parking.hosts.is_empty());
+    fn messages_that_came_back_at_their_time_are_forgotten() {
+        let (mut messages, now) = (ParkedMessages::default(), Instant::now());
+        messages.park("a".to_owned(), parked(1, 10), 0);
+        messages.park("a".to_owned(), parked(2, 20), 15);
+        messages.park("b".to_owned(), parked(3, 20), 15);
+        assert_eq!(messages.count, 2);
+        assert!(messages.fetch((now, 20), 9, |_| 9).is_empty());
+        assert!(messages.is_empty() && messages.hosts.is_empty());
     }
 }

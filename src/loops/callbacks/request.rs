@@ -1,4 +1,4 @@
-//! A message as the request that carries it, signed per Standard Webhooks (<https://www.standardwebhooks.com>).
+//! Builds the request that carries a message, signed per Standard Webhooks (<https://www.standardwebhooks.com>).
 
 use crate::{
     model::{
@@ -13,34 +13,34 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ring::hmac;
 use std::{collections::BTreeMap, time::Duration};
 
-/// The header with what secrets sign.
+/// The header with the signatures.
 pub(super) const SIGNATURE: &str = "webhook-signature";
 
-/// A call that is to be made.
+/// The request of a call.
 #[derive(Clone, Debug)]
 pub struct CallRequest {
-    /// Where to.
+    /// The receiver's URL.
     pub url: CallUrl,
     /// The HTTP method.
     pub method: CallMethod,
-    /// For the whole call, from looking up the name to the end of the answer.
+    /// Time limit for the whole call, from the name lookup to the end of the answer.
     pub timeout: Duration,
-    /// All but those that HTTP itself needs.
+    /// All headers except those that the HTTP client sets itself.
     pub headers: HeaderMap,
     /// The payload.
     pub body: Bytes,
-    /// When it was built, on Redis's clock, ms.
+    /// When the request was built, on Redis's clock (ms).
     pub now: Millis,
 }
 
-/// Neither the message nor its topic says where it goes.
+/// Neither the message nor its topic has a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("callback_url_missing: neither the message nor its topic has a url")]
 pub struct NoUrl;
 
-/// The request of a message's attempt. Stored secrets go, and sign what goes, to no other origin than they were stored for.
-/// `instance_secrets` sign where neither the message nor the topic has secrets for this one; with none at all the request
-/// is not signed.
+/// Builds the request of a message's attempt. Stored secrets, whether they are sent or sign the request, are used only for
+/// the origin that they were stored for. `instance_secrets` sign if neither the message nor the topic has secrets for this
+/// origin. Without any secrets, the request is not signed.
 pub fn build(
     id: &MessageId,
     topic: &TopicName,
@@ -72,15 +72,15 @@ pub fn build(
     if payload.is_empty()
         && matches!(method, CallMethod::Post | CallMethod::Put | CallMethod::Patch)
     {
-        // Receivers expect a length where they expect a body (RFC 9110, 8.6).
+        // Receivers expect a length with methods that define a body (RFC 9110, 8.6).
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
     let agent = HeaderValue::from_static(concat!("dueq/", env!("CARGO_PKG_VERSION")));
-    // A user's own is as good a name for who calls.
+    // A user's own `User-Agent` is kept.
     headers.entry(header::USER_AGENT).or_insert(agent);
     let (id, timestamp) = (id.to_string(), (now / 1_000).to_string());
     let own = callback.and_then(|callback| callback.secret.as_ref()).map(std::slice::from_ref);
-    // A topic without a URL signs what its messages send, wherever they say.
+    // A topic without a URL signs its messages for any origin.
     let signs = !push.secrets.is_empty() && (belongs_to.is_none() || of_push);
     let secrets = own.unwrap_or(if signs { &push.secrets } else { instance_secrets });
     let signature = signature(secrets, &id, &timestamp, payload);
@@ -91,7 +91,7 @@ pub fn build(
         ("dueq-topic", topic.as_str()),
         ("dueq-attempt", &attempt.to_string()),
     ] {
-        // All are plain ASCII; the signature is empty where nothing signs.
+        // All values are ASCII. The signature is empty without secrets.
         if let Some(value) = HeaderValue::from_str(value).ok().filter(|value| !value.is_empty()) {
             headers.insert(HeaderName::from_static(name), value);
         }
@@ -100,7 +100,7 @@ pub fn build(
     Ok(CallRequest { url, method, timeout, headers, body: payload.clone(), now })
 }
 
-/// Adds a user's headers, secret ones only where they are `for_this` origin; those that were there under the same name go.
+/// Adds a user's headers and replaces those of the same name. Secret ones are added only if they are `for_this` origin.
 fn add(
     headers: &mut HeaderMap,
     more: &BTreeMap<String, String>,
@@ -122,7 +122,7 @@ fn add(
     }
 }
 
-/// `v1,` and the base64 HMAC-SHA256 over `id.timestamp.payload` by each secret, separated by spaces.
+/// Returns one `v1,` with the base64 HMAC-SHA256 of `id.timestamp.payload` per secret, separated by spaces.
 fn signature(secrets: &[SigningSecret], id: &str, timestamp: &str, payload: &[u8]) -> String {
     let sign = |key: Vec<u8>| {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &key);

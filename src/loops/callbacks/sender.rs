@@ -1,12 +1,12 @@
-//! The sender of one pushed topic: leases as many messages as can be called soon, and begins their calls as places come
-//! free. It waits in the topic's room as any consumer does, so nothing ticks while there is nothing to send.
+//! The sender of one pushed topic. It leases as many messages as can be called soon, and begins their calls as slots become
+//! free. It waits for messages with a long poll like any consumer, so it does no work while there is nothing to send.
 
 use super::{
     Sending,
     context::{CallEnded, DispatchContext},
-    flight::{Flights, LEASE_MS},
-    parked::{Parked, Parking},
-    places::{HostKey, Limits, Offered, Places},
+    dispatcher::{Dispatcher, LEASE_MS},
+    parked::{Parked, ParkedMessages},
+    slots::{HostKey, Limits, Offered, Slots},
 };
 use crate::{
     error::Error,
@@ -22,163 +22,165 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How long a look for messages waits; then the topic's settings are looked at again.
-const WAIT: Duration = Duration::from_secs(30);
-/// Messages that one look takes, at most: as many as one call to Redis does.
-const TAKE: u64 = 128;
-/// Bytes of payloads that one look takes, at most.
-const TAKE_BYTES: u64 = 4 * 1024 * 1024;
-/// Those who have waited too long are looked for this often.
-const TIDY_EVERY: Duration = Duration::from_millis(50);
-/// Between two looks at a rate; what may be called meanwhile is called together.
-const RATE_STEP: Duration = Duration::from_millis(10);
-/// A leased message waits this long for its topic's rate.
-const HOLD: Duration = Duration::from_secs(5);
-/// While Redis is away.
-const RETRY: Duration = Duration::from_millis(250);
+/// How long a lease waits for messages. Then the topic's settings are read again.
+const LEASE_WAIT: Duration = Duration::from_secs(30);
+/// Maximum number of messages per lease: as many as one call to Redis can lease.
+const MAX_MESSAGES: u64 = 128;
+/// Maximum size of the payloads per lease.
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// How often to check for messages to park or to fetch back.
+const PARK_INTERVAL: Duration = Duration::from_millis(50);
+/// Minimum pause between two checks of the rate. The calls that it allows meanwhile are made together.
+const RATE_INTERVAL: Duration = Duration::from_millis(10);
+/// How long a leased message waits for its topic's rate.
+const RATE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after an error of Redis.
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A look for messages.
-type Look = BoxFuture<'static, Result<Grants, Error>>;
+/// A lease under way, which may wait for messages.
+type Lease = BoxFuture<'static, Result<Grants, Error>>;
 
 /// Sends one topic's messages.
 pub(super) struct Sender {
     sending: Sending,
-    flights: Flights,
+    dispatcher: Dispatcher,
     name: TopicName,
     metrics: Arc<CallMetrics>,
-    ended: mpsc::UnboundedSender<CallEnded>,
-    endings: mpsc::UnboundedReceiver<CallEnded>,
-    parked: mpsc::UnboundedSender<(HostKey, Parked)>,
-    parkings: mpsc::UnboundedReceiver<(HostKey, Parked)>,
-    places: Places<Granted>,
-    parking: Parking,
+    ended_sender: mpsc::UnboundedSender<CallEnded>,
+    ended: mpsc::UnboundedReceiver<CallEnded>,
+    parked_sender: mpsc::UnboundedSender<(HostKey, Parked)>,
+    parked: mpsc::UnboundedReceiver<(HostKey, Parked)>,
+    slots: Slots<Granted>,
+    parked_messages: ParkedMessages,
     context: Option<(i64, Arc<DispatchContext>)>,
-    /// A configuration has changed somewhere.
+    /// Whether another instance may have changed the topic's settings.
     stale: bool,
 }
 
 impl Sender {
-    pub fn new(sending: Sending, flights: Flights, name: TopicName) -> Self {
+    pub fn new(sending: Sending, dispatcher: Dispatcher, name: TopicName) -> Self {
         let metrics = Arc::new(sending.metrics.calls(&name));
-        let (ended, endings) = mpsc::unbounded_channel();
-        let (parked, parkings) = mpsc::unbounded_channel();
+        let (ended_sender, ended) = mpsc::unbounded_channel();
+        let (parked_sender, parked) = mpsc::unbounded_channel();
         Self {
             sending,
-            flights,
+            dispatcher,
             name,
             metrics,
+            ended_sender,
             ended,
-            endings,
+            parked_sender,
             parked,
-            parkings,
-            places: Places::new(),
-            parking: Parking::default(),
+            slots: Slots::new(),
+            parked_messages: ParkedMessages::default(),
             context: None,
             stale: false,
         }
     }
 
-    /// Sends until the topic is pushed no more, or dueq stops.
+    /// Sends messages until the topic is no longer pushed, or dueq stops.
     pub async fn run(mut self, stopping: CancellationToken) {
-        let mut tidy = interval(TIDY_EVERY);
-        tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // One look at a time, and never broken off for other news: what it was granted would have to go back.
-        let mut look: Option<Look> = None;
-        let mut look_rate = None;
-        let mut news = self.sending.polls.pushed();
+        let mut park_interval = interval(PARK_INTERVAL);
+        park_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // There is one lease at a time. Other events do not cancel it, since its grants would have to be given back.
+        let mut lease: Option<Lease> = None;
+        let mut lease_rate = None;
+        let mut changes = self.sending.polls.pushed();
         while !stopping.is_cancelled() {
-            let Ok(push) = self.settings().await else {
-                pause(RETRY, &stopping).await;
+            let Ok(context) = self.context().await else {
+                pause(RETRY_INTERVAL, &stopping).await;
                 continue;
             };
-            let Some(context) = push else { break };
+            let Some(context) = context else { break };
             let limits = limits_of(&context.push);
-            while let Some((host, granted)) = self.places.begin(Instant::now(), limits) {
-                self.flights.begin(context.clone(), host, granted);
+            while let Some((host, granted)) = self.slots.begin(Instant::now(), limits) {
+                self.dispatcher.begin(context.clone(), host, granted);
             }
             let rate = context.push.rate_per_s;
-            if look_rate != rate {
-                // It was made for another rate; what it may have been granted goes back.
-                (look, look_rate) = (None, rate);
+            if lease_rate != rate {
+                // The lease was for another rate. Grants that it may have go back when it is dropped.
+                (lease, lease_rate) = (None, rate);
             }
-            if look.is_none() {
-                let room = (self.places.room(Instant::now(), limits) as u64).min(TAKE);
-                look = (room > 0)
-                    .then(|| lease(self.sending.clone(), self.name.clone(), rate, room).boxed());
+            if lease.is_none() {
+                let most = (self.slots.capacity(Instant::now(), limits) as u64).min(MAX_MESSAGES);
+                lease = (most > 0).then(|| {
+                    start_lease(self.sending.clone(), self.name.clone(), rate, most).boxed()
+                });
             }
-            let looked = async {
-                match &mut look {
+            let leased = async {
+                match &mut lease {
                     None => std::future::pending().await,
-                    Some(look) => look.await,
+                    Some(lease) => lease.await,
                 }
             };
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => {}
-                leased = looked => {
-                    look = None;
+                leased = leased => {
+                    lease = None;
                     match leased {
                         Ok(grants) => self.offer(grants, limits).await,
-                        // It is pushed no more: that is seen above.
+                        // The next round reads the settings again and ends.
                         Err(Error::TopicNotPushed) => self.context = None,
                         Err(error) => {
-                            tracing::debug!(topic = %self.name, %error, "nothing can be sent now");
-                            pause(RETRY, &stopping).await;
+                            tracing::debug!(topic = %self.name, %error, "leasing messages to send failed");
+                            pause(RETRY_INTERVAL, &stopping).await;
                         }
                     }
                 }
-                Some(ended) = self.endings.recv() => self.note_ended(&ended),
-                Some((host, parked)) = self.parkings.recv() => self.note_parked(host, parked),
-                _ = news.changed() => self.stale = true,
-                _ = tidy.tick(), if self.places.in_flight() > 0 || !self.parking.is_empty() => {
+                Some(ended) = self.ended.recv() => self.note_ended(&ended),
+                Some((host, parked)) = self.parked.recv() => self.note_parked(host, parked),
+                _ = changes.changed() => self.stale = true,
+                _ = park_interval.tick(), if self.slots.in_flight() > 0 || !self.parked_messages.is_empty() => {
                     let now = Instant::now();
-                    self.places.look(now, |host| self.sending.caller.address_of(host));
-                    let overdue = self.places.overdue(now, limits);
+                    self.slots.update_hosts(now, |host| self.sending.caller.address_of(host));
+                    let overdue = self.slots.overdue(now, limits);
                     self.park(&context, overdue).await;
                     let now = (Instant::now(), self.sending.store.now());
-                    let most = self.places.room(now.0, limits);
-                    let vacancy = |host: &str| self.places.vacancy(host, now.0, limits);
-                    let parked = self.parking.fetch(now, most, vacancy);
+                    let most = self.slots.capacity(now.0, limits);
+                    let capacity = |host: &str| self.slots.host_capacity(host, now.0, limits);
+                    let parked = self.parked_messages.fetch(now, most, capacity);
                     self.fetch(parked);
                 }
             }
         }
-        drop(look);
-        for granted in self.places.clear() {
-            let flights = self.flights.clone();
-            self.flights.spawn(async move { flights.put_back(&granted, granted.due_at).await });
+        drop(lease);
+        for granted in self.slots.clear() {
+            let dispatcher = self.dispatcher.clone();
+            self.dispatcher
+                .spawn(async move { dispatcher.give_back(&granted, granted.due_at).await });
         }
-        // Whoever comes after this sender need not wait for a place here.
-        self.parkings.close();
-        while let Ok((host, parked)) = self.parkings.try_recv() {
+        // Parked messages wait for a slot of this sender. Without it, they are due at once.
+        self.parked.close();
+        while let Ok((host, parked)) = self.parked.try_recv() {
             self.note_parked(host, parked);
         }
-        let parked = self.parking.clear();
+        let parked = self.parked_messages.clear();
         self.fetch(parked);
     }
 
     fn note_parked(&mut self, host: HostKey, parked: Parked) {
-        self.parking.park(host, parked, self.sending.store.now());
+        self.parked_messages.park(host, parked, self.sending.store.now());
     }
 
     /// Makes parked messages due again.
     fn fetch(&self, parked: Vec<Parked>) {
         if !parked.is_empty() {
-            let (flights, topic) = (self.flights.clone(), self.name.clone());
-            self.flights.spawn(async move { flights.fetch(&topic, &parked).await });
+            let (dispatcher, topic) = (self.dispatcher.clone(), self.name.clone());
+            self.dispatcher.spawn(async move { dispatcher.fetch(&topic, &parked).await });
         }
     }
 
-    /// What the topic's present settings mean for its flights; nothing where it is pushed no more.
-    async fn settings(&mut self) -> Result<Option<Arc<DispatchContext>>, Error> {
+    /// Returns the context for the topic's current settings, or `None` if it is no longer pushed.
+    async fn context(&mut self) -> Result<Option<Arc<DispatchContext>>, Error> {
         let store = &self.sending.store;
         let mut topic = store.known_topic(&self.name).await?;
         if self.stale || topic.as_ref().is_none_or(|topic| topic.settings.push.is_none()) {
-            // Another instance may have changed it.
+            // Another instance may have changed the topic.
             topic = store.fresh_topic(&self.name).await?;
             self.stale = false;
         }
-        // dueq's own comes into being with its first message.
+        // The topic `_callbacks` is created by its first message.
         let revision = topic.as_ref().map_or(0, |topic| topic.revision);
         if let Some((known, context)) = &self.context
             && *known == revision
@@ -195,9 +197,9 @@ impl Sender {
             revision,
             push,
             metrics: self.metrics.clone(),
-            ended: self.ended.clone(),
-            parked: self.parked.clone(),
-            unsigned: Arc::default(),
+            ended: self.ended_sender.clone(),
+            parked: self.parked_sender.clone(),
+            warned_unsigned: Arc::default(),
         });
         self.context = Some((revision, context.clone()));
         Ok(Some(context))
@@ -205,18 +207,18 @@ impl Sender {
 
     fn note_ended(&mut self, ended: &CallEnded) {
         let now = Instant::now();
-        self.places.call_ended(&ended.host, ended.took, ended.answered, now);
-        while let Ok(ended) = self.endings.try_recv() {
-            self.places.call_ended(&ended.host, ended.took, ended.answered, now);
+        self.slots.call_ended(&ended.host, ended.took, ended.answered, now);
+        while let Ok(ended) = self.ended.try_recv() {
+            self.slots.call_ended(&ended.host, ended.took, ended.answered, now);
         }
     }
 
-    /// Gives each message a place, or lets it wait for one here or in Redis.
+    /// Begins the call of each message, or lets it wait for a slot here or in Redis.
     async fn offer(&mut self, grants: Grants, limits: Limits) {
-        // The settings may have changed while they were waited for.
-        let context = match self.settings().await {
+        // The settings may have changed during the lease.
+        let context = match self.context().await {
             Ok(Some(context)) if !grants.messages().is_empty() => context,
-            // They go back by themselves.
+            // The grants go back when they are dropped.
             _ => return,
         };
         let now = Instant::now();
@@ -224,29 +226,30 @@ impl Sender {
         for granted in grants.take() {
             let host = context.host(&granted.body);
             let bytes = granted.payload_bytes as usize;
-            match self.places.offer(host.clone(), bytes, granted, now, limits) {
-                Offered::Begin(granted) => self.flights.begin(context.clone(), host, granted),
-                Offered::Waits => {}
+            match self.slots.offer(host.clone(), bytes, granted, now, limits) {
+                Offered::Begin(granted) => self.dispatcher.begin(context.clone(), host, granted),
+                Offered::Wait => {}
                 Offered::Park(message, wait) => parked.push((message, wait)),
             }
         }
         self.park(&context, parked).await;
     }
 
-    /// Gives back messages for which there is no place soon.
+    /// Gives back messages that do not get a slot soon.
     async fn park(&self, context: &Arc<DispatchContext>, parked: Vec<(Granted, Duration)>) {
         if let Some(rate) = context.push.rate_per_s
             && !parked.is_empty()
         {
-            // They were counted, and are not called. Before the next look, which would find nothing left for others.
-            let back = -(parked.len() as i64);
-            if let Err(error) = self.sending.store.take_calls(&self.name, rate, back).await {
-                tracing::debug!(topic = %self.name, %error, "calls that were not made count");
+            // The rate has counted these messages, but they are not called. This must come before the next lease, which
+            // would otherwise find the rate used up.
+            let unused = -(parked.len() as i64);
+            if let Err(error) = self.sending.store.take_calls(&self.name, rate, unused).await {
+                tracing::debug!(topic = %self.name, %error, "calls that were not made still count against the rate");
             }
         }
         let now = self.sending.store.now();
         for (granted, wait) in parked {
-            self.flights.park(context.clone(), granted, now + wait.as_millis() as i64);
+            self.dispatcher.park(context.clone(), granted, now + wait.as_millis() as i64);
         }
     }
 }
@@ -265,22 +268,22 @@ fn limits_of(push: &Push) -> Limits {
     }
 }
 
-/// Leases up to `room` messages, and waits for the first; within the topic's rate, if it has one.
-async fn lease(
+/// Leases up to `most` messages, within the topic's rate if it has one, and waits for the first.
+async fn start_lease(
     sending: Sending,
     name: TopicName,
     rate_per_s: Option<f64>,
-    room: u64,
+    most: u64,
 ) -> Result<Grants, Error> {
     let topics = [name.clone()];
     let options = |max_messages| LeaseOptions {
         max_messages,
-        max_bytes: TAKE_BYTES,
+        max_bytes: MAX_BYTES,
         lease_ms: Some(LEASE_MS),
         push: true,
     };
     let Some(rate) = rate_per_s else {
-        return sending.polls.lease(&topics, options(room), WAIT).await;
+        return sending.polls.lease(&topics, options(most), LEASE_WAIT).await;
     };
     let take = async |most: u64| {
         loop {
@@ -289,10 +292,10 @@ async fn lease(
                 return Ok::<_, Error>(allowance.calls);
             }
             let pause = Duration::from_millis(allowance.next_ms.max(1).unsigned_abs());
-            sleep(pause.max(RATE_STEP)).await;
+            sleep(pause.max(RATE_INTERVAL)).await;
         }
     };
-    let taken = take(room).await?;
+    let taken = take(most).await?;
     let grants = sending.polls.lease(&topics, options(taken), Duration::ZERO).await?;
     let used = grants.messages().len() as u64;
     if used < taken {
@@ -301,13 +304,13 @@ async fn lease(
     if used > 0 {
         return Ok(grants);
     }
-    // Nothing is there: whatever comes first is called by the rate too, before anything else is looked for.
-    let grants = sending.polls.lease(&topics, options(1), WAIT).await?;
+    // There are no messages. The first one to arrive is subject to the rate as well.
+    let grants = sending.polls.lease(&topics, options(1), LEASE_WAIT).await?;
     if grants.messages().is_empty() {
         return Ok(grants);
     }
-    // Its lease runs, and others may want to call as well: then it goes back, and is waited for without one.
-    match timeout(HOLD, take(1)).await {
+    // The lease runs while other instances may use up the rate. After the timeout the message goes back.
+    match timeout(RATE_TIMEOUT, take(1)).await {
         Ok(taken) => taken.map(|_| grants),
         Err(_) => Ok(Grants::default()),
     }

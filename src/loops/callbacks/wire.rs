@@ -1,6 +1,6 @@
-//! A connection that knows what was heard over it, and breaks where the other side goes on without end. A call over one
-//! that was kept since the call before, and that ends without a byte, met a receiver that had closed it in between: that
-//! says nothing about the message.
+//! A connection that counts what it reads, and fails if the receiver sends without end. The count tells why a call on a
+//! reused connection ended without a byte: the receiver had closed the connection before the call, so the failure says
+//! nothing about the message.
 
 use hyper_util::{
     client::legacy::connect::{Connected, Connection},
@@ -17,46 +17,50 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that the other side may send after the last that was written to it: more than the head of an answer and what is
-/// read of its body. Interim answers (`100 Continue`), which are dropped as they come, end with it.
-const MOST_BYTES: usize = 262_144;
+/// Maximum number of bytes that the receiver may send after the last write. It is more than the head of an answer and what
+/// is read of its body. It also bounds interim answers (`100 Continue`), which hyper drops as they arrive.
+const MAX_ANSWER_BYTES: usize = 262_144;
 
-/// What was heard over a connection. Clones speak of the same one.
+/// What was read from a connection. Clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heard(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
     read: AtomicU64,
-    /// Of these, what belongs to answers that have come to their end.
+    /// The value of `read` when the last answer was complete.
     answered: AtomicU64,
 }
 
 impl Heard {
-    /// An answer has come to its end.
+    /// Records that an answer is complete.
     pub fn answered(&self) {
         self.0.answered.store(self.0.read.load(Relaxed), Relaxed);
     }
 
-    /// There were answers, and nothing since.
+    /// Returns whether there was an answer, and nothing was read after it.
     pub fn nothing_since(&self) -> bool {
         let answered = self.0.answered.load(Relaxed);
         answered > 0 && answered == self.0.read.load(Relaxed)
     }
 }
 
-/// A connection and what was heard over it.
+/// A connection that counts what it reads.
 pub(super) struct Wire<S> {
     stream: TokioIo<S>,
     heard: Heard,
-    /// Bytes read since something was written.
-    unasked: usize,
+    /// Bytes read since the last write.
+    read_since_write: usize,
 }
 
 impl<S> Wire<S> {
-    /// For hyper, which `stream` is made for as well: only Tokio's traits tell how much was read.
+    /// Wraps a stream for hyper. Within, it uses Tokio's traits, since only they tell how much was read.
     pub fn of(stream: S) -> TokioIo<Self> {
-        TokioIo::new(Self { stream: TokioIo::new(stream), heard: Heard::default(), unasked: 0 })
+        TokioIo::new(Self {
+            stream: TokioIo::new(stream),
+            heard: Heard::default(),
+            read_since_write: 0,
+        })
     }
 }
 
@@ -79,8 +83,8 @@ where
         let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let read = buffer.filled().len() - before;
         self.heard.0.read.fetch_add(read as u64, Relaxed);
-        self.unasked += read;
-        if self.unasked > MOST_BYTES {
+        self.read_since_write += read;
+        if self.read_since_write > MAX_ANSWER_BYTES {
             return Poll::Ready(Err(io::Error::other("the answer is too long")));
         }
         polled
@@ -97,7 +101,7 @@ where
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
-        self.unasked = 0;
+        self.read_since_write = 0;
         Poll::Ready(written)
     }
 
@@ -115,7 +119,7 @@ where
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, buffers));
-        self.unasked = 0;
+        self.read_since_write = 0;
         Poll::Ready(written)
     }
 

@@ -1,4 +1,4 @@
-//! What a request carries, and that others can verify it.
+//! Contents and signatures of requests.
 
 use super::*;
 use crate::model::{Callback, Partition, Route, TopicNumber};
@@ -43,7 +43,7 @@ fn of(body: &Body, push: &Push, instance: &[SigningSecret], now: Millis) -> Call
     build(&id, &TopicName::parse("orders").unwrap(), 3, body, push, instance, now).unwrap()
 }
 
-/// The headers but those that need the time, by name.
+/// The headers, sorted by name, without `webhook-*` and `user-agent`.
 fn listed(request: &CallRequest) -> Vec<String> {
     let line = |(name, value): (&HeaderName, &HeaderValue)| {
         format!("{name}: {}", String::from_utf8_lossy(value.as_bytes()))
@@ -55,7 +55,7 @@ fn listed(request: &CallRequest) -> Vec<String> {
 }
 
 #[test]
-fn a_message_goes_with_its_payload_type_topic_attempt_and_id() {
+fn a_request_carries_the_payload_its_type_the_topic_attempt_and_id() {
     let request = of(&json(), &push(), &[], 1_763_700_000_999);
     assert_eq!(request.url, url("http://example.com/hook"));
     assert_eq!(
@@ -71,11 +71,11 @@ fn a_message_goes_with_its_payload_type_topic_attempt_and_id() {
     assert!(MessageId::parse(id).is_ok());
     assert_eq!(request.headers["webhook-timestamp"], "1763700000");
     assert_eq!(request.headers["user-agent"], concat!("dueq/", env!("CARGO_PKG_VERSION")));
-    assert!(!request.headers.contains_key("webhook-signature"), "nothing signs");
+    assert!(!request.headers.contains_key("webhook-signature"), "no secret signs");
 }
 
 #[test]
-fn bytes_go_with_their_type_and_no_payload_without_one() {
+fn bytes_are_sent_with_their_type_and_an_absent_payload_without_one() {
     let request = of(&bytes(b"\xff", "image/png"), &push(), &[], 0);
     assert_eq!(&request.body[..], b"\xff");
     assert_eq!(request.headers["content-type"], "image/png");
@@ -86,7 +86,7 @@ fn bytes_go_with_their_type_and_no_payload_without_one() {
 }
 
 #[test]
-fn the_message_s_callback_wins_over_its_topic_s_push() {
+fn the_callback_of_a_message_overrides_the_push_of_its_topic() {
     let part = Callback::to(url("https://example.org/"));
     let whole = Callback { method: Some(CallMethod::Put), timeout_ms: Some(100), ..part.clone() };
     let push = Push { method: CallMethod::Patch, timeout_ms: 900, ..push() };
@@ -106,7 +106,7 @@ fn without_a_url_there_is_no_request() {
 }
 
 #[test]
-fn the_message_s_headers_win_whatever_their_case_and_what_is_dueq_s_stays_dueq_s() {
+fn headers_of_a_message_override_those_of_its_topic_and_neither_overrides_dueq_s_own() {
     let push = Push {
         headers: headers(&[("X-A", "push"), ("x-b", "push"), ("User-Agent", "me")]),
         ..push()
@@ -143,7 +143,7 @@ fn the_message_s_headers_win_whatever_their_case_and_what_is_dueq_s_stays_dueq_s
 }
 
 #[test]
-fn secrets_go_to_no_other_origin_than_they_were_stored_for() {
+fn secrets_are_sent_only_to_the_origin_that_they_were_stored_for() {
     let named = headers(&[("Authorization", "push"), ("x-token", "push"), ("x-a", "push")]);
     let secret_headers = vec!["X-Token".to_owned()];
     let push = Push { headers: named, secrets: secrets(&[NEW]), secret_headers, ..push() };
@@ -169,7 +169,7 @@ fn secrets_go_to_no_other_origin_than_they_were_stored_for() {
         );
         assert_eq!((signed_by(&request, NEW), signed_by(&request, OLD)), (same, !same), "{said}");
     }
-    // Those of a message stay with where it went when they were stored.
+    // The secret headers of a message belong to the origin that it had when they were stored.
     let mut body = json();
     body.headers = headers(&[("cookie", "message"), ("X-TOKEN", "message"), ("x-b", "message")]);
     body.mark_secrets(&push);
@@ -180,7 +180,7 @@ fn secrets_go_to_no_other_origin_than_they_were_stored_for() {
         let has = |name: &str| request.headers.contains_key(name);
         assert_eq!((has("cookie"), has("x-token"), has("x-b")), (same, same, true));
     }
-    // Without a URL there is nobody whom secret headers are for; what signs signs for all.
+    // Without a URL, a topic sends secret headers to no origin, and its secrets sign for all.
     let nowhere = Push { url: None, ..push };
     let request = of(&Body { callback: to("http://example.com/"), ..json() }, &nowhere);
     assert!(!request.headers.contains_key("authorization") && signed_by(&request, NEW));
@@ -208,7 +208,7 @@ fn the_standard_webhooks_library_verifies_the_signature() {
 }
 
 #[test]
-fn with_two_secrets_either_verifies_and_the_topic_s_take_the_place_of_the_instance_s() {
+fn with_two_secrets_either_verifies_and_secrets_of_the_topic_replace_those_of_the_instance() {
     let push = Push { secrets: secrets(&[NEW, OLD]), ..push() };
     let request = of(&bytes("ä.b".as_bytes(), "x/y"), &push, &[], now());
     for secret in [OLD, NEW] {

@@ -1,12 +1,13 @@
-//! One message on its way: the call, the lease that is kept while it lasts, and what the answer means for the message.
+//! Handles one message from its slot to its ack or nack: checks that it may be called, makes the call, extends its lease
+//! meanwhile, and records the outcome.
 
 use super::{
     Caller, Sending, Verdict,
     context::{DispatchContext, InFlight},
     outcome::CallOutcome,
     parked::Parked,
-    places::HostKey,
     request,
+    slots::HostKey,
 };
 use crate::{
     error::Error,
@@ -22,73 +23,73 @@ use std::{
 use tokio::{sync::mpsc, time::sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// How long a sender's leases last, ms; when an instance is killed its calls begin anew after this.
+/// How long a sender's leases last (ms). If an instance is killed, others repeat its calls after this.
 pub(super) const LEASE_MS: u64 = 30_000;
-/// A lease of which no more than this is left is made longer, ms.
-const KEPT_MS: Millis = LEASE_MS as Millis * 2 / 3;
-/// What was granted so long ago (ms) is not called before it is known that its topic still says so.
-const FRESH_MS: Millis = 10;
-/// While Redis is away.
-const RETRY: Duration = Duration::from_millis(250);
+/// A lease is extended once less than this is left of it (ms).
+const EXTEND_BELOW_MS: Millis = LEASE_MS as Millis * 2 / 3;
+/// If a message was granted longer ago than this (ms), the topic's settings are checked again before its call.
+const RECHECK_AFTER_MS: Millis = 10;
+/// Pause after an error of Redis.
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// All that is in the air, of all topics.
+/// Makes the calls of all topics and tracks those under way.
 #[derive(Clone)]
-pub(super) struct Flights {
+pub(super) struct Dispatcher {
     store: Store,
     caller: Caller,
     secrets: Arc<[SigningSecret]>,
-    longest: Duration,
+    max_timeout: Duration,
     tracker: TaskTracker,
-    /// Calls are to be broken off.
-    giving_up: CancellationToken,
+    /// Cancels the calls under way.
+    cancel: CancellationToken,
 }
 
-impl Flights {
+impl Dispatcher {
     pub fn new(sending: &Sending) -> Self {
         Self {
             store: sending.store.clone(),
             caller: sending.caller.clone(),
             secrets: sending.secrets.clone(),
-            longest: sending.longest,
+            max_timeout: sending.longest,
             tracker: TaskTracker::new(),
-            giving_up: CancellationToken::new(),
+            cancel: CancellationToken::new(),
         }
     }
 
-    /// Runs something that must end before dueq does.
+    /// Runs a task that must end before dueq does.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tracker.spawn(task);
     }
 
-    /// Sends a message, and tells the context when its place is free.
+    /// Begins the call of a message that has a slot, and tells the context when the slot is free.
     pub fn begin(&self, context: Arc<DispatchContext>, host: HostKey, mut granted: Granted) {
-        let flights = self.clone();
+        let this = self.clone();
         self.spawn(async move {
-            let mut place = InFlight::taken(&context, host);
-            let Some(context) = flights.ready(context, &place.host, &mut granted).await else {
+            let mut slot = InFlight::new(&context, host);
+            let Some(context) = this.prepare(context, &slot.host, &mut granted).await else {
                 return;
             };
-            let (began, started_at) = (Instant::now(), flights.store.now());
-            place.began = Some(began);
+            let (began, started_at) = (Instant::now(), this.store.now());
+            slot.began = Some(began);
             let late = (started_at - granted.due_at).max(0) as f64 / 1000.0;
             context.metrics.lateness_seconds.observe(late);
-            let outcome = flights.call(&context, &granted, started_at).await;
-            place.answered = outcome.as_ref().is_some_and(|it| it.report.status.is_some());
-            // The place is free before Redis knows.
-            drop(place);
+            let outcome = this.call(&context, &granted, started_at).await;
+            slot.answered = outcome.as_ref().is_some_and(|it| it.report.status.is_some());
+            // The next call need not wait for Redis to record this one.
+            drop(slot);
             match outcome {
                 Some(outcome) => {
                     context.metrics.seconds.observe(began.elapsed().as_secs_f64());
-                    flights.settle(&context, &granted, started_at, outcome).await;
+                    this.settle(&context, &granted, started_at, outcome).await;
                 }
-                None => flights.put_back(&granted, flights.store.now()).await,
+                None => this.give_back(&granted, this.store.now()).await,
             }
         });
     }
 
-    /// Readies a message for its call: its lease is long enough, its key is free, and the context is what its topic says
-    /// now. Nothing where it is not to be called from here: then it goes back, or is somebody else's already.
-    async fn ready(
+    /// Prepares a message for its call: extends its lease if needed, checks that its key is free, and returns the context
+    /// for the topic's current settings. Returns `None` if it is not to be called: it is given back, or its lease is over.
+    async fn prepare(
         &self,
         mut context: Arc<DispatchContext>,
         host: &HostKey,
@@ -97,15 +98,17 @@ impl Flights {
         let now = self.store.now();
         let left = granted.lease_expires_at - now;
         if left <= 0 {
-            // It waited here while this instance was stopped.
+            // It waited here while the process was suspended.
             return None;
         }
         let checked = async {
-            if left < KEPT_MS {
+            if left < EXTEND_BELOW_MS {
                 let held = (granted.id, granted.claims);
                 granted.lease_expires_at = self.store.extend_call(held, LEASE_MS).await?;
             }
-            if now - granted.claims.granted_at > FRESH_MS && !seeded::bug("called as it was") {
+            if now - granted.claims.granted_at > RECHECK_AFTER_MS
+                && !seeded::bug("called as it was")
+            {
                 let InForce { topic, paused } = self.store.topic_in_force(&context.topic).await?;
                 if topic.revision != context.revision {
                     let push = topic.settings.push.clone().ok_or(Error::TopicNotPushed)?;
@@ -125,23 +128,23 @@ impl Flights {
             Ok(true) => return Some(context),
             Ok(false) => {}
             Err(error) => {
-                tracing::debug!(id = %granted.id, %error, "a message is not called now");
+                tracing::debug!(id = %granted.id, %error, "message not called");
             }
         }
-        self.put_back(granted, granted.due_at).await;
+        self.give_back(granted, granted.due_at).await;
         None
     }
 
-    /// Gives back a message for which there is no place before `until`, and tells the context. Where its sender has
-    /// ended, nobody else would fetch it back before its time.
+    /// Gives back a message that has no slot before `until`, and tells the context. If its sender has ended, the message is
+    /// made due at once, since nobody else would fetch it back before its time.
     pub fn park(&self, context: Arc<DispatchContext>, granted: Granted, until: Millis) {
-        let flights = self.clone();
+        let this = self.clone();
         self.spawn(async move {
-            flights.put_back(&granted, until).await;
+            this.give_back(&granted, until).await;
             let parked = Parked { id: granted.id, until, due_at: granted.due_at };
-            let told = context.parked.send((context.host(&granted.body), parked));
-            if let Err(mpsc::error::SendError((_, parked))) = told {
-                flights.fetch(&context.topic, &[parked]).await;
+            let sent = context.parked.send((context.host(&granted.body), parked));
+            if let Err(mpsc::error::SendError((_, parked))) = sent {
+                this.fetch(&context.topic, &[parked]).await;
             }
         });
     }
@@ -150,20 +153,20 @@ impl Flights {
     pub async fn fetch(&self, topic: &TopicName, parked: &[Parked]) {
         let parked: Vec<_> = parked.iter().map(|one| (one.id, one.until, one.due_at)).collect();
         if let Err(error) = self.store.fetch_parked(topic, &parked).await {
-            tracing::debug!(%topic, %error, "parked messages come back at their time");
+            tracing::debug!(%topic, %error, "parked messages could not be fetched back before their time");
         }
     }
 
-    /// Waits until all have ended; those that take longer than `drain` are broken off, and their messages go back.
+    /// Waits until all tasks have ended. After `drain`, calls under way are cancelled, and their messages given back or nacked.
     pub async fn drain(&self, drain: Duration) {
         self.tracker.close();
         if tokio::time::timeout(drain, self.tracker.wait()).await.is_err() {
-            self.giving_up.cancel();
+            self.cancel.cancel();
             self.tracker.wait().await;
         }
     }
 
-    /// Makes the call, and keeps the lease meanwhile; nothing where it was broken off.
+    /// Makes the call and extends the lease meanwhile. Returns `None` if the call was cancelled before it was sent.
     async fn call(
         &self,
         context: &DispatchContext,
@@ -183,7 +186,7 @@ impl Flights {
         );
         let request = match request {
             Ok(mut request) => {
-                request.timeout = request.timeout.min(self.longest);
+                request.timeout = request.timeout.min(self.max_timeout);
                 context.warn_unsigned(&request);
                 request
             }
@@ -192,37 +195,37 @@ impl Flights {
                 return Some(CallOutcome { report, verdict: Verdict::Retry { after: None } });
             }
         };
-        let broken_off = async {
+        let cancelled = async {
             tokio::select! {
-                () = self.keep(granted) => {}
-                () = self.giving_up.cancelled() => {}
+                () = self.keep_lease(granted) => {}
+                () = self.cancel.cancelled() => {}
             }
         };
-        self.caller.call(request, broken_off).await
+        self.caller.call(request, cancelled).await
     }
 
-    /// Makes the lease longer and longer; ends when it is lost.
-    async fn keep(&self, granted: &Granted) {
+    /// Extends the lease again and again. Returns when the lease is lost.
+    async fn keep_lease(&self, granted: &Granted) {
         let held = (granted.id, granted.claims);
-        // Whatever was left of it when the call began.
-        let until_kept = |ends: Millis| self.store.until(ends - KEPT_MS);
-        let mut pause = until_kept(granted.lease_expires_at);
+        let until_extension = |expires_at: Millis| self.store.until(expires_at - EXTEND_BELOW_MS);
+        let mut pause = until_extension(granted.lease_expires_at);
         loop {
             sleep(pause).await;
             match self.store.extend_call(held, LEASE_MS).await {
-                Ok(ends) => pause = until_kept(ends).max(RETRY),
+                Ok(expires_at) => pause = until_extension(expires_at).max(RETRY_INTERVAL),
                 Err(Error::LeaseLost | Error::MessageNotFound) => {
-                    tracing::debug!(id = %granted.id, "a message was lost to another while it was called");
+                    tracing::debug!(id = %granted.id, "lost the lease of a message during its call");
                     return;
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a lease was not extended");
-                    pause = RETRY;
+                    tracing::debug!(%error, "extending a lease failed");
+                    pause = RETRY_INTERVAL;
                 }
             }
         }
     }
 
+    /// Acks or nacks a message by the outcome of its call.
     async fn settle(
         &self,
         context: &DispatchContext,
@@ -234,7 +237,7 @@ impl Flights {
         let (outcome, kind, after) = match verdict {
             Verdict::Delivered => {
                 context.metrics.count("delivered");
-                self.insist(granted, || self.store.ack_call(granted, call.clone())).await;
+                self.retry(granted, || self.store.ack_call(granted, call.clone())).await;
                 if seeded::bug("called again") {
                     self.call(context, granted, started_at).await;
                 }
@@ -247,33 +250,33 @@ impl Flights {
         let delay_ms =
             after.map(|after| Millis::try_from(after.as_millis()).unwrap_or(Millis::MAX));
         let request = NackRequest { delay_ms, kind, wished: true, call: Some(call), reason: None };
-        self.insist(granted, || self.store.nack_call(granted, request.clone())).await;
+        self.retry(granted, || self.store.nack_call(granted, request.clone())).await;
     }
 
-    /// Gives back a message that was not called, or not to the end.
-    pub async fn put_back(&self, granted: &Granted, due_at: Millis) {
-        self.insist(granted, || self.store.park(granted, due_at)).await;
+    /// Gives back a message whose call was not sent.
+    pub async fn give_back(&self, granted: &Granted, due_at: Millis) {
+        self.retry(granted, || self.store.park(granted, due_at)).await;
     }
 
-    /// Tells Redis until it has heard, as long as the lease may last: what is told is safe to repeat.
-    async fn insist<T, F>(&self, granted: &Granted, tell: impl Fn() -> F)
+    /// Retries `operation`, which is safe to repeat, until Redis has executed it or the lease must be over.
+    async fn retry<T, F>(&self, granted: &Granted, operation: impl Fn() -> F)
     where
         F: Future<Output = Result<T, Error>>,
     {
         let until = Instant::now() + Duration::from_millis(LEASE_MS);
         loop {
-            match tell().await {
+            match operation().await {
                 Ok(_) => return,
-                // Also after an answer that was lost: it was done.
+                // The lease is lost, or an earlier try succeeded and its reply was lost.
                 Err(Error::MessageNotFound | Error::LeaseLost) => return,
                 Err(Error::RedisUnavailable | Error::OutcomeUnknown)
-                    if Instant::now() < until && !self.giving_up.is_cancelled() =>
+                    if Instant::now() < until && !self.cancel.is_cancelled() =>
                 {
-                    sleep(RETRY).await;
+                    sleep(RETRY_INTERVAL).await;
                 }
                 Err(error) => {
                     let id = granted.id;
-                    tracing::warn!(%id, %error, "the end of a call could not be told to Redis");
+                    tracing::warn!(%id, %error, "the outcome of a call could not be recorded");
                     return;
                 }
             }

@@ -1,0 +1,98 @@
+//! Counts the slots in use: in all, by hosts that do not answer, and by address.
+
+use super::Limits;
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+};
+
+/// What is known of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HostState {
+    /// It has not answered yet, it did not answer its last call, or its calls under way hang.
+    pub silent: bool,
+    /// The address, or network, that it was dialled at.
+    pub address: Option<IpAddr>,
+}
+
+/// The slots in use at one address.
+#[derive(Default)]
+struct AddressUsage {
+    in_flight: usize,
+    silent: usize,
+}
+
+/// The slots in use.
+#[derive(Default)]
+pub(super) struct Usage {
+    pub in_flight: usize,
+    silent: usize,
+    by_address: HashMap<IpAddr, AddressUsage>,
+}
+
+impl Usage {
+    /// Returns whether a host in this state that uses `slots` slots may take another.
+    pub fn has_slot(&self, host: HostState, slots: usize, limits: Limits) -> bool {
+        let Limits { in_flight, per_host } = limits;
+        let per_host = per_host.min(in_flight);
+        if slots >= per_host || self.in_flight >= in_flight {
+            return false;
+        }
+        let at = host.address.and_then(|address| self.by_address.get(&address));
+        // Hosts that share an address take at most half of the slots, or as many as one host may.
+        if at.is_some_and(|at| at.in_flight >= per_host.max(in_flight / 2)) {
+            return false;
+        }
+        if !host.silent {
+            return true;
+        }
+        // The other slots are for hosts that answer.
+        let share = per_host.max(in_flight - in_flight / 4);
+        let others = self.silent.saturating_sub(slots);
+        let left = share.saturating_sub(others);
+        self.silent < share
+            && slots < (per_host * left).div_ceil(share)
+            && at.is_none_or(|at| at.silent < 4 * per_host)
+    }
+
+    /// Adds slots that a host in this state takes.
+    pub fn take(&mut self, host: HostState, slots: usize) {
+        let silent = if host.silent { slots } else { 0 };
+        self.in_flight += slots;
+        self.silent += silent;
+        if let Some(address) = host.address.filter(|_| slots > 0) {
+            let at = self.by_address.entry(address).or_default();
+            at.in_flight += slots;
+            at.silent += silent;
+        }
+    }
+
+    /// Subtracts slots that a host in this state frees.
+    pub fn release(&mut self, host: HostState, slots: usize) {
+        let silent = if host.silent { slots } else { 0 };
+        self.in_flight -= slots;
+        self.silent -= silent;
+        let Some(address) = host.address else { return };
+        if let Some(at) = self.by_address.get_mut(&address) {
+            at.in_flight -= slots;
+            at.silent -= silent;
+            if at.in_flight == 0 {
+                self.by_address.remove(&address);
+            }
+        }
+    }
+}
+
+/// Returns the address of a host that is given as one, as [`network`] counts it.
+pub(super) fn ip_of(host: &str) -> Option<IpAddr> {
+    let (host, _port) = host.rsplit_once(':')?;
+    host.trim_matches(['[', ']']).parse().ok().map(network)
+}
+
+/// Returns the address that slots are counted by: that of the /64 network for IPv6, which mostly has one owner.
+pub(super) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
+        v4 => v4,
+    }
+}
