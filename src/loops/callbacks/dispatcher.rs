@@ -61,7 +61,7 @@ impl Dispatcher {
         self.tracker.spawn(task);
     }
 
-    /// Begins the call of a message that has a slot, and tells the context when the slot is free.
+    /// Begins the call of a message that has a slot, and reports through the context when the slot is free.
     pub fn begin(&self, context: Arc<DispatchContext>, host: HostKey, mut granted: Granted) {
         let this = self.clone();
         self.spawn(async move {
@@ -135,7 +135,7 @@ impl Dispatcher {
         None
     }
 
-    /// Gives back a message that has no slot before `until`, and tells the context. If its sender has ended, the message is
+    /// Gives back a message that has no slot before `until`, and reports it to its sender. If that has ended, the message is
     /// made due at once, since nobody else would fetch it back before its time.
     pub fn park(&self, context: Arc<DispatchContext>, granted: Granted, until: Millis) {
         let this = self.clone();
@@ -153,11 +153,12 @@ impl Dispatcher {
     pub async fn fetch(&self, topic: &TopicName, parked: &[Parked]) {
         let parked: Vec<_> = parked.iter().map(|one| (one.id, one.until, one.due_at)).collect();
         if let Err(error) = self.store.fetch_parked(topic, &parked).await {
-            tracing::debug!(%topic, %error, "parked messages could not be fetched back before their time");
+            tracing::debug!(%topic, %error, "fetching parked messages failed");
         }
     }
 
-    /// Waits until all tasks have ended. After `drain`, calls under way are cancelled, and their messages given back or nacked.
+    /// Waits until all tasks have ended. Calls that are under way after `drain` are cancelled. Their messages are nacked, or
+    /// given back if they were not sent.
     pub async fn drain(&self, drain: Duration) {
         self.tracker.close();
         if tokio::time::timeout(drain, self.tracker.wait()).await.is_err() {

@@ -33,7 +33,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-/// How often to check for pushed topics that no notification told of.
+/// How often to check for pushed topics whose notification was lost.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// Pause after an error.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -92,7 +92,7 @@ pub async fn send_callbacks(sending: Sending, stopping: CancellationToken) {
             () = stopping.cancelled() => {}
             Some(ended) = senders.join_next() => {
                 match ended {
-                    // The topic is no longer pushed. If it is again by now, `changes` tells.
+                    // The topic is no longer pushed. If it is pushed again, `changes` is notified.
                     Ok(topic) => {
                         served.remove(&topic);
                         // The pause keeps this from spinning if Redis lists the topic again.

@@ -113,6 +113,7 @@ impl Sender {
                     Some(lease) => lease.await,
                 }
             };
+            let is_active = self.slots.in_flight() > 0 || !self.parked_messages.is_empty();
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => {}
@@ -123,7 +124,7 @@ impl Sender {
                         // The next round reads the settings again and ends.
                         Err(Error::TopicNotPushed) => self.context = None,
                         Err(error) => {
-                            tracing::debug!(topic = %self.name, %error, "leasing messages to send failed");
+                            tracing::debug!(topic = %self.name, %error, "leasing messages failed");
                             pause(RETRY_INTERVAL, &stopping).await;
                         }
                     }
@@ -131,7 +132,7 @@ impl Sender {
                 Some(ended) = self.ended.recv() => self.note_ended(&ended),
                 Some((host, parked)) = self.parked.recv() => self.note_parked(host, parked),
                 _ = changes.changed() => self.stale = true,
-                _ = park_interval.tick(), if self.slots.in_flight() > 0 || !self.parked_messages.is_empty() => {
+                _ = park_interval.tick(), if is_active => {
                     let now = Instant::now();
                     self.slots.update_hosts(now, |host| self.sending.caller.address_of(host));
                     let overdue = self.slots.overdue(now, limits);
