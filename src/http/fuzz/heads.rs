@@ -33,7 +33,7 @@ proptest! {
         let Ok(value) = HeaderValue::from_bytes(&kind) else { return Ok(()) };
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, value)]);
         let _hold = Budget::new(0).hold();
-        let payload = Payload { headers, bytes: body.into_bytes().into(), life: None, _hold };
+        let payload = Payload { headers, bytes: body.into_bytes().into(), activity: None, _hold };
         let json = kind.to_ascii_lowercase().starts_with(b"application/") && kind.to_ascii_lowercase().windows(4).any(|w| w == b"json");
         for read in [payload.json(), payload.json_or_none()] {
             match read {
