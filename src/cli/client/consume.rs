@@ -13,7 +13,7 @@ use serde::Serialize;
 /// Arguments of `dueq lease`.
 #[derive(Args, Clone, Debug)]
 pub struct Lease {
-    /// Topics to lease from; earlier ones come first.
+    /// Topics to lease from, in order of preference.
     #[arg(value_name = "TOPIC", required = true)]
     topics: Vec<String>,
     /// Lease at most this many messages.
