@@ -1,7 +1,7 @@
 //! What `dueq serve` can be told, each flag also by environment variable. The guide's page of flags lists this struct.
 
+use crate::embedded::Fsync;
 use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
-use crate::store::embedded::Fsync;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use ipnet::IpNet;
 use std::{fmt, net::SocketAddr, path::PathBuf, thread::available_parallelism};

@@ -43,12 +43,12 @@
 //!
 //! # The rest
 //!
-//! `app.rs` starts and stops everything in order. `loops` holds the other background work: schedules, dead letters,
-//! housekeeping. `cli` has the subcommands, and `guide` the pages that the server shows at `/guide`. The keys in Redis are
-//! described in `migrations-lua/README.md`.
+//! `app.rs` starts and stops everything in order. `embedded` runs a private Redis where none is given. `loops` holds the
+//! other background work: schedules, dead letters, housekeeping. `cli` has the subcommands, and `guide` the pages that the
+//! server shows at `/guide`. The keys in Redis are described in `migrations-lua/README.md`.
 //!
 //! Modules import in one direction:
-//! `seeded ← model ← error ← background ← metrics ← store ← longpoll ← {http, loops} ← app ← cli ← main`.
+//! `{seeded, embedded} ← model ← error ← background ← metrics ← store ← longpoll ← {http, loops} ← app ← cli ← main`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -56,6 +56,7 @@ pub mod app;
 pub mod background;
 pub mod cli;
 pub mod config;
+pub mod embedded;
 pub mod error;
 pub mod http;
 pub mod longpoll;

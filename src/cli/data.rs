@@ -1,11 +1,9 @@
 //! Which data a command works on that needs no service: a Redis, or the directory of a private one that nobody serves.
 
 use crate::{
+    embedded::{EmbeddedRedis, Fsync, Options},
     metrics::Metrics,
-    store::{
-        Store, StoreOptions,
-        embedded::{EmbeddedRedis, Fsync, Options},
-    },
+    store::{Store, StoreOptions},
 };
 use clap::Args;
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};

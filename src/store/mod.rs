@@ -9,7 +9,6 @@ mod calls;
 mod clock;
 mod dead_letters;
 mod delete;
-pub mod embedded;
 mod extend;
 mod extra;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::{files, none};
 /// Each module of the crate may name itself and those before it.
 const ORDER: &[&str] = &[
     "seeded",
+    "embedded",
     "model",
     "error",
     "background",
