@@ -2,9 +2,8 @@
 //! change of a message is one Lua script that runs whole or not at all.
 
 mod ack;
-pub mod audit;
 mod backend;
-mod batch;
+pub(crate) mod batch;
 mod calls;
 mod clock;
 mod dead_letters;
@@ -12,12 +11,12 @@ mod delete;
 mod extend;
 mod extra;
 #[cfg(test)]
-mod fuzz;
+pub(crate) mod fuzz;
 mod get;
 mod grants;
 mod holder;
 mod ids;
-mod keys;
+pub(crate) mod keys;
 mod lease;
 mod nack;
 mod probe;
@@ -25,14 +24,14 @@ mod publish;
 mod publish_special;
 mod push;
 mod redrive_message;
-mod registry;
-mod reply;
+pub(crate) mod registry;
+pub(crate) mod reply;
 mod schedules;
-mod scripts;
+pub(crate) mod scripts;
 mod server_info;
 mod stale;
 mod sweeps;
-mod topics;
+pub(crate) mod topics;
 mod types;
 mod update;
 mod upgrade;
@@ -79,8 +78,8 @@ pub struct StoreOptions {
 /// The queue in Redis. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
-    lanes: Arc<Lanes>,
-    registry: Arc<Registry>,
+    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) registry: Arc<Registry>,
     /// Topics that this instance wants to be swept; for whoever passes that on.
     hints: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Hint>>>,
     /// Rings when this instance has changed when a schedule ticks.
@@ -139,7 +138,7 @@ impl Store {
 }
 
 /// What a call's failure is to the caller of the store.
-fn failed(error: CallError) -> Error {
+pub(crate) fn failed(error: CallError) -> Error {
     match error {
         CallError::Unavailable => Error::RedisUnavailable,
         CallError::Unknown => Error::OutcomeUnknown,

@@ -299,7 +299,7 @@ impl Registry {
 }
 
 /// Number, revision and configuration, which is not there where it is the default; nothing where they cannot be read.
-pub(super) fn parse_entry(entry: &str) -> Option<(u32, i64, Option<TopicSettings>)> {
+pub(crate) fn parse_entry(entry: &str) -> Option<(u32, i64, Option<TopicSettings>)> {
     let mut parts = entry.splitn(3, ' ');
     let (number, revision) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     let settings = parts.next().map(serde_json::from_str).transpose();
@@ -307,7 +307,7 @@ pub(super) fn parse_entry(entry: &str) -> Option<(u32, i64, Option<TopicSettings
 }
 
 /// A call of a script that looks at the registry.
-pub(super) fn registry_call(script: &Script, lanes: &Lanes) -> Cmd {
+pub(crate) fn registry_call(script: &Script, lanes: &Lanes) -> Cmd {
     let keys = &lanes.backend.keys;
     let mut call = cmd("EVAL");
     call.arg(script.source).arg(3).arg(&keys.registry).arg(&keys.names).arg(&keys.index);

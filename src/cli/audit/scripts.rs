@@ -1,12 +1,11 @@
 //! The scripts of an audit that work on a partition: a bounded look at a time, so that the queue goes on meanwhile.
 
-use super::super::{
+use crate::store::{
+    TOTALS, Topic,
     batch::{CallContext, Phase, SingleOp},
     keys::PartitionKeys,
-    registry::Topic,
     reply::{CallError, Fields},
     scripts::{self, Script},
-    topics::TOTALS,
 };
 use bytes::Bytes;
 use deadpool_redis::redis::{Cmd, Value};

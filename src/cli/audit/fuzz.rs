@@ -1,12 +1,11 @@
 //! The replies to an audit's looks: an audit is there for damage, so none may end it but by an error.
 
 use super::{
-    became, known,
-    verbs::{AuditKeys, AuditMend, AuditMessages, AuditTotals, Step, WALKS},
+    finding::{Subject, became, known},
+    scripts::{AuditKeys, AuditMend, AuditMessages, AuditTotals, Step, WALKS},
 };
 use crate::model::fuzz::{cases, text};
 use crate::store::{
-    audit::Subject,
     batch::SingleOp,
     fuzz::{array, bulk, context, member, num, reply, settings, stored_body, topic},
 };
