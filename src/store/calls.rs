@@ -2,17 +2,15 @@
 
 use super::{
     Store,
-    batch::{CallContext, SingleOp},
-    failed,
+    batch::Command,
     registry::Topic,
-    reply::{CallError, Fields, malformed, word},
-    scripts::{self, Script},
+    reply::{CallError, Fields, word},
+    scripts,
 };
 use crate::{
     error::Error,
     model::{MessageId, Millis, TopicName},
 };
-use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::sync::Arc;
 
 /// Messages that one call fetches.
@@ -34,26 +32,28 @@ impl Store {
     pub async fn topic_in_force(&self, name: &TopicName) -> Result<InForce, Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let topic = self.known_topic(name).await?.ok_or(Error::TopicNotFound)?;
-            let mut look = cmd("HMGET");
-            look.arg(&topic.keys.meta).arg("topic").arg("rules");
-            let mut found =
-                Fields::of(self.lanes.command(look).await.map_err(failed)?).map_err(failed)?;
-            let (owner, rules) = (found.value().map_err(failed)?, found.value().map_err(failed)?);
+            let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
+            let look = Command::new("HMGET").arg((&topic.keys.meta, "topic", "rules"));
+            let mut found = Fields::of(self.lanes.command(look).await?)?;
+            let (owner, rules) = (found.value()?, found.value()?);
             if word(&owner) == Some(topic.word.as_str()) {
                 let paused = word(&rules).is_some_and(|rules| rules.starts_with('1'));
                 return Ok(InForce { topic, paused });
             }
-            self.refresh(&topic).await?;
+            self.registry.refresh(&topic).await?;
         }
-        Err(failed(CallError::Stale))
+        Err(CallError::Stale.into())
     }
 
     /// The call of a leased message begins: a key that it holds until then is free.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn start_call(&self, name: &TopicName, id: MessageId) -> Result<(), Error> {
-        self.on_topic(name, || StartCall(id)).await.map(|_| ())
+        let start = |topic: &Arc<Topic>| {
+            let start = Command::on(&scripts::START_CALL, topic).arg(&id.member()[..]);
+            start.read(topic, |reply| reply.expect("OK"))
+        };
+        self.on(name, start).await.map(|_| ())
     }
 
     /// Makes messages due as they were before they were parked: for each until when it was, and when it had been due.
@@ -66,54 +66,15 @@ impl Store {
         parked: &[(MessageId, Millis, Millis)],
     ) -> Result<(), Error> {
         for some in parked.chunks(CALL_MESSAGES) {
-            self.on_topic(name, || FetchParked(some.to_vec())).await?;
+            let fetch = |topic: &Arc<Topic>| {
+                let mut fetch = Command::on(&scripts::FETCH_PARKED, topic);
+                for (id, until, due_at) in some {
+                    fetch = fetch.arg((&id.member()[..], until, due_at));
+                }
+                fetch.read(topic, |reply| reply.now_and_wake().map(|_| ()))
+            };
+            self.on(name, fetch).await?;
         }
         Ok(())
-    }
-}
-
-struct StartCall(MessageId);
-
-impl SingleOp for StartCall {
-    type Output = ();
-
-    fn script() -> &'static Script {
-        &scripts::START_CALL
-    }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        topic.keys.write_all(command);
-        command.arg(&topic.word).arg(&self.0.member()[..]);
-    }
-
-    fn read(&self, _: &Arc<Topic>, _: &mut CallContext<'_>, reply: Value) -> Result<(), CallError> {
-        if word(&reply) == Some("OK") { Ok(()) } else { Err(malformed(&reply)) }
-    }
-}
-
-struct FetchParked(Vec<(MessageId, Millis, Millis)>);
-
-impl SingleOp for FetchParked {
-    type Output = ();
-
-    fn script() -> &'static Script {
-        &scripts::FETCH_PARKED
-    }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        topic.keys.write_all(command);
-        command.arg(&topic.word);
-        for (id, until, due_at) in &self.0 {
-            command.arg(&id.member()[..]).arg(until).arg(due_at);
-        }
-    }
-
-    fn read(
-        &self,
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<(), CallError> {
-        context.read_wake(topic, &mut Fields::of(reply)?).map(|_| ())
     }
 }

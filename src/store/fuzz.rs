@@ -6,16 +6,15 @@ mod single;
 
 use super::{
     backend::Backend,
-    batch::CallContext,
     keys::PartitionKeys,
     registry::{Topic, parse_entry},
-    reply::{CallError, Fields, bytes, int, word},
+    reply::{CallError, Fields, Reply, bytes, int, word},
 };
 use crate::{
     metrics::Metrics,
     model::fuzz::{body, cases, number, piece, spoilt, spoilt_text, text},
     model::{
-        Backoff, Epoch, MEMBER_BYTES, Partition, Push, Retention, Route, TopicName, TopicNumber,
+        Backoff, MEMBER_BYTES, Partition, Push, Retention, Route, TopicName, TopicNumber,
         TopicSettings,
     },
     store::{MessageKey, MessageOptions, OnDuplicate, extra::Extra, types::KeyUntil},
@@ -27,7 +26,7 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicBool, AtomicI64},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::mpsc;
 
@@ -37,8 +36,14 @@ static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
     Backend::new(url, "dueq:", 1, Duration::from_secs(1), true, metrics).unwrap()
 });
 
-pub(crate) fn context<T>(read: impl FnOnce(&mut CallContext<'_>) -> T) -> T {
-    read(&mut CallContext::new(&BACKEND, Epoch::default()))
+/// Reads a reply to a call for a topic of these settings.
+pub(crate) fn answer<T>(
+    read: impl FnOnce(&mut Reply<'_>) -> Result<T, CallError>,
+    settings: TopicSettings,
+    value: Value,
+) -> Option<T> {
+    let topic = topic(settings);
+    read(&mut Reply::new(&topic, &BACKEND, Instant::now(), value).ok()?).ok()
 }
 
 /// A topic of these settings, whose hints go nowhere.

@@ -7,23 +7,21 @@ pub(crate) mod batch;
 mod calls;
 mod clock;
 mod dead_letters;
-mod delete;
 mod extend;
 mod extra;
 #[cfg(test)]
 pub(crate) mod fuzz;
-mod get;
 mod grants;
 mod holder;
 mod ids;
 pub(crate) mod keys;
 mod lease;
+mod message;
 mod nack;
 mod probe;
 mod publish;
 mod publish_special;
 mod push;
-mod redrive_message;
 pub(crate) mod registry;
 pub(crate) mod reply;
 mod schedules;
@@ -51,11 +49,10 @@ pub use sweeps::{Claim, Swept};
 pub use topics::{TOTALS, TopicSnapshot};
 pub use types::*;
 
-use crate::{error::Error, metrics::Metrics, model::Millis};
+use crate::{metrics::Metrics, model::Millis};
 use backend::Backend;
 use batch::Lanes;
 use registry::Registry;
-use reply::CallError;
 use std::{sync::Arc, time::Duration};
 use sweeps::Hint;
 use tokio::sync::{Notify, mpsc, watch};
@@ -102,7 +99,7 @@ impl Store {
         let (wakes, woken) = mpsc::unbounded_channel();
         let lanes = Lanes::start(backend, options.lanes, options.timeout, wakes).await?;
         let (hints, hinted) = mpsc::unbounded_channel();
-        let registry = Arc::new(Registry::new(prefix, hints));
+        let registry = Arc::new(Registry::new(lanes.clone(), prefix, hints));
         let hints = Arc::new(tokio::sync::Mutex::new(hinted));
         let this = Self { lanes, registry, hints, schedules_changed: Arc::default() };
         if upgrade {
@@ -134,17 +131,6 @@ impl Store {
     /// Serves what waits and ends the connections; requests are refused from now on.
     pub async fn stop(&self) {
         self.lanes.stop().await;
-    }
-}
-
-/// What a call's failure is to the caller of the store.
-pub(crate) fn failed(error: CallError) -> Error {
-    match error {
-        CallError::Unavailable => Error::RedisUnavailable,
-        CallError::Unknown => Error::OutcomeUnknown,
-        // Read again and still stale: somebody deletes and makes the topic over and over; nothing was done.
-        CallError::Stale | CallError::Again => Error::RedisUnavailable,
-        CallError::Internal => Error::Internal,
     }
 }
 

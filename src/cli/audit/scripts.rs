@@ -2,17 +2,16 @@
 
 use crate::store::{
     TOTALS, Topic,
-    batch::{CallContext, Phase, SingleOp},
+    batch::{Command, Request},
     keys::PartitionKeys,
-    reply::{CallError, Fields},
-    scripts::{self, Script},
+    reply::{CallError, Reply},
+    scripts,
 };
 use bytes::Bytes;
-use deadpool_redis::redis::{Cmd, Value};
 use std::sync::Arc;
 
 /// A key of a partition whose members are messages.
-pub(super) struct Walked {
+pub struct Walked {
     /// Its name.
     pub name: &'static str,
     /// A hash, or else a sorted set.
@@ -21,7 +20,7 @@ pub(super) struct Walked {
 }
 
 /// All of them. Bodies come first: what has one is looked at from all sides then.
-pub(super) const WALKS: [Walked; 12] = [
+pub const WALKS: [Walked; 12] = [
     Walked { name: "messages", hash: true, key: |keys| &keys.messages },
     Walked { name: "unack", hash: false, key: |keys| &keys.unack },
     Walked { name: "last", hash: false, key: |keys| &keys.last },
@@ -37,11 +36,11 @@ pub(super) const WALKS: [Walked; 12] = [
 ];
 
 /// Those whose members are keys that clients chose.
-pub(super) const KEY_WALKS: [&str; 3] = ["keys", "idem", "idem_due"];
+pub const KEY_WALKS: [&str; 3] = ["keys", "idem", "idem_due"];
 
 /// What one call of a walk saw.
 #[derive(Default)]
-pub(super) struct Page {
+pub struct Page {
     /// Where to go on; "0" at the end.
     pub cursor: String,
     pub seen: i64,
@@ -52,18 +51,17 @@ pub(super) struct Page {
     pub begins: Vec<(Bytes, Bytes)>,
 }
 
-fn page(reply: Value) -> Result<Page, CallError> {
-    let mut fields = Fields::of(reply)?;
-    let (cursor, seen, bytes) = (fields.text()?, fields.int()?, fields.int()?);
+pub fn read_page(reply: &mut Reply<'_>) -> Result<Page, CallError> {
+    let (cursor, seen, bytes) = (reply.text()?, reply.int()?, reply.int()?);
     let mut page = Page { cursor, seen, bytes, ..Page::default() };
-    let mut found = fields.fields()?;
+    let mut found = reply.fields()?;
     while !found.is_empty() {
         let (subject, defect) = (found.bytes()?, found.text()?);
         let detail = String::from_utf8_lossy(&found.bytes()?).into_owned();
         page.found.push((subject, defect, detail));
     }
-    if !fields.is_empty() {
-        let mut begins = fields.fields()?;
+    if !reply.is_empty() {
+        let mut begins = reply.fields()?;
         while !begins.is_empty() {
             page.begins.push((begins.bytes()?, begins.bytes()?));
         }
@@ -73,7 +71,7 @@ fn page(reply: Value) -> Result<Page, CallError> {
 
 /// How far a walk is.
 #[derive(Clone)]
-pub(super) struct Step {
+pub struct Step {
     /// Number of the topic that the partition said it belongs to when the walk began.
     pub owner: String,
     pub cursor: String,
@@ -82,150 +80,64 @@ pub(super) struct Step {
 }
 
 /// A look at some messages.
-pub(super) struct AuditMessages {
-    pub walked: &'static Walked,
-    pub step: Step,
-}
-
-impl SingleOp for AuditMessages {
-    type Output = Page;
-    const PHASE: Phase = Phase::Scan;
-
-    fn script() -> &'static Script {
-        &scripts::AUDIT_MESSAGES
-    }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        let all = topic.keys.all();
-        command.arg(all.len() + 1).arg(&all[..]).arg((self.walked.key)(&topic.keys));
-        command.arg(&self.step.owner).arg(self.walked.name);
-        command.arg(if self.walked.hash { "h" } else { "z" });
-        command.arg(&self.step.cursor).arg(self.step.count);
-    }
-
-    fn read(
-        &self,
-        _: &Arc<Topic>,
-        _: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Page, CallError> {
-        page(reply)
-    }
+pub fn look_at_messages(topic: &Arc<Topic>, walked: &Walked, step: &Step) -> Request<Page> {
+    let mut keys = topic.keys.all().to_vec();
+    keys.push((walked.key)(&topic.keys));
+    let look = Command::script(&scripts::AUDIT_MESSAGES, &keys);
+    let kind = if walked.hash { "h" } else { "z" };
+    let look = look.arg((&step.owner, walked.name, kind, &step.cursor, step.count));
+    look.read(topic, read_page)
 }
 
 /// A look at some keys.
-pub(super) struct AuditKeys {
-    pub walked: &'static str,
-    pub step: Step,
-    pub repair: bool,
+pub fn look_at_keys(topic: &Arc<Topic>, walked: &str, step: &Step, repair: bool) -> Request<Page> {
+    let look = Command::script(&scripts::AUDIT_KEYS, &topic.keys.all());
+    let look = look.arg((&step.owner, walked, &step.cursor, step.count, repair));
+    look.read(topic, read_page)
 }
 
-impl SingleOp for AuditKeys {
-    type Output = Page;
-    const PHASE: Phase = Phase::Scan;
-
-    fn script() -> &'static Script {
-        &scripts::AUDIT_KEYS
+/// Some messages to bring into order: members, with them how the body begins that cannot be read. Answers what became of
+/// each.
+pub fn mend(
+    topic: &Arc<Topic>,
+    owner: &str,
+    members: &[(Bytes, Option<Bytes>)],
+) -> Request<Vec<String>> {
+    let mut mend = Command::script(&scripts::AUDIT_MEND, &topic.keys.all()).arg(owner);
+    for (member, begin) in members {
+        mend = mend.arg((&member[..], begin.is_some(), begin.as_deref().unwrap_or_default()));
     }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        topic.keys.write_all(command);
-        command.arg(&self.step.owner).arg(self.walked);
-        command.arg(&self.step.cursor).arg(self.step.count).arg(u8::from(self.repair));
-    }
-
-    fn read(
-        &self,
-        _: &Arc<Topic>,
-        _: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Page, CallError> {
-        page(reply)
-    }
+    mend.read(topic, read_mended)
 }
 
-/// Some messages to bring into order.
-pub(super) struct AuditMend {
-    pub owner: String,
-    /// Members; with them how the body begins that cannot be read.
-    pub members: Vec<(Bytes, Option<Bytes>)>,
-}
-
-impl SingleOp for AuditMend {
-    /// What became of each.
-    type Output = Vec<String>;
-    const PHASE: Phase = Phase::Scan;
-
-    fn script() -> &'static Script {
-        &scripts::AUDIT_MEND
+pub fn read_mended(reply: &mut Reply<'_>) -> Result<Vec<String>, CallError> {
+    reply.wake = reply.int()? == 1;
+    let mut became = Vec::with_capacity(reply.len());
+    while !reply.is_empty() {
+        became.push(reply.text()?);
     }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        topic.keys.write_all(command);
-        command.arg(&self.owner);
-        for (member, begin) in &self.members {
-            command.arg(&member[..]).arg(u8::from(begin.is_some()));
-            command.arg(begin.as_deref().unwrap_or_default());
-        }
-    }
-
-    fn read(
-        &self,
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Vec<String>, CallError> {
-        let mut fields = Fields::of(reply)?;
-        if fields.int()? == 1 {
-            context.wakes.push(topic.clone());
-        }
-        let mut became = Vec::with_capacity(fields.len());
-        while !fields.is_empty() {
-            became.push(fields.text()?);
-        }
-        Ok(became)
-    }
-}
-
-/// A look at what is counted.
-pub(super) struct AuditTotals {
-    pub owner: String,
-    pub repair: bool,
+    Ok(became)
 }
 
 /// What is counted.
-pub(super) struct Counted {
+pub struct Counted {
     pub bodies: i64,
     pub places: i64,
     /// A total, what it was, what it should be.
     pub wrong: Vec<(String, String, String)>,
 }
 
-impl SingleOp for AuditTotals {
-    type Output = Counted;
-    const PHASE: Phase = Phase::Scan;
+/// A look at what is counted.
+pub fn count(topic: &Arc<Topic>, owner: &str, repair: bool) -> Request<Counted> {
+    let count = Command::script(&scripts::AUDIT_TOTALS, &topic.keys.all());
+    count.arg((owner, repair)).arg(&TOTALS).read(topic, read_counted)
+}
 
-    fn script() -> &'static Script {
-        &scripts::AUDIT_TOTALS
+pub fn read_counted(reply: &mut Reply<'_>) -> Result<Counted, CallError> {
+    let (bodies, places) = (reply.int()?, reply.int()?);
+    let mut wrong = Vec::new();
+    while !reply.is_empty() {
+        wrong.push((reply.text()?, reply.text()?, reply.text()?));
     }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        topic.keys.write_all(command);
-        command.arg(&self.owner).arg(u8::from(self.repair)).arg(&TOTALS[..]);
-    }
-
-    fn read(
-        &self,
-        _: &Arc<Topic>,
-        _: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Counted, CallError> {
-        let mut fields = Fields::of(reply)?;
-        let (bodies, places) = (fields.int()?, fields.int()?);
-        let mut wrong = Vec::new();
-        while !fields.is_empty() {
-            wrong.push((fields.text()?, fields.text()?, fields.text()?));
-        }
-        Ok(Counted { bodies, places, wrong })
-    }
+    Ok(Counted { bodies, places, wrong })
 }

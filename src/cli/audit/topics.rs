@@ -7,13 +7,13 @@ use crate::{
     error::Error,
     model::{TopicName, TopicSettings},
     store::{
-        Store, Topic, failed,
-        registry::{Conditions, parse_entry, registry_call},
-        reply::{CallError, Fields, int, word},
+        Store, Topic,
+        batch::Command,
+        registry::{Conditions, parse_entry},
+        reply::{CallError, Fields, int},
         scripts,
     },
 };
-use deadpool_redis::redis::{Value, cmd};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Topics of one look.
@@ -73,14 +73,11 @@ pub(super) async fn audit_registry(
     for part in 1..=3 {
         let mut cursor = "0".to_owned();
         loop {
-            let mut look = registry_call(&scripts::AUDIT_REGISTRY, &store.lanes);
-            look.arg(part).arg(&cursor).arg(TOPICS).arg(u8::from(repair));
-            let answer = store.lanes.command(look).await.map_err(failed)?;
-            let read = || -> Result<_, CallError> {
-                let mut fields = Fields::of(answer)?;
-                Ok((fields.text()?, texts(fields.fields()?)?, texts(fields.fields()?)?))
-            };
-            let (next, seen, found) = read().map_err(failed)?;
+            let look = store.registry.call(&scripts::AUDIT_REGISTRY);
+            let look = look.arg((part, &cursor, TOPICS, repair));
+            let mut fields = Fields::of(store.lanes.command(look).await?)?;
+            cursor = fields.text()?;
+            let (seen, found) = (texts(fields.fields()?)?, texts(fields.fields()?)?);
             for finding in found.chunks_exact(3) {
                 let [topic, defect, detail] = finding else { continue };
                 let mut finding = Finding::of_topic(topic, defect, detail.clone());
@@ -95,7 +92,6 @@ pub(super) async fn audit_registry(
                     names.insert(name);
                 }
             }
-            cursor = next;
             if cursor == "0" {
                 break;
             }
@@ -121,7 +117,7 @@ async fn audit_entry(
         let revision = entry.split(' ').nth(1).and_then(|revision| revision.parse().ok());
         let conditions = Conditions { if_match: None, worked_from: revision };
         let defaults = TopicSettings::default();
-        store.registry.put(&store.lanes, name, &defaults, conditions).await.map_err(failed)?;
+        store.registry.put(name, &defaults, conditions).await?;
         finding.mended = Some("its configuration is the default one");
     }
     tell(finding);
@@ -133,35 +129,23 @@ async fn audit_sweeps(store: &Store, repair: bool, tell: Tell<'_>) -> Result<(),
     let sweeps = &store.lanes.backend.keys.sweeps;
     let mut cursor = "0".to_owned();
     loop {
-        let mut scan = cmd("ZSCAN");
-        scan.arg(sweeps).arg(&cursor).arg("COUNT").arg(TOPICS);
-        let answer = store.lanes.command(scan).await.map_err(failed)?;
-        let read = || -> Result<_, CallError> {
-            let mut fields = Fields::of(answer)?;
-            let (cursor, mut list) = (fields.text()?, fields.fields()?);
-            let mut names = Vec::new();
-            while !list.is_empty() {
-                names.push(list.bytes()?);
-                list.value()?;
-            }
-            Ok((cursor, names))
-        };
-        let (next, names) = read().map_err(failed)?;
-        for name in names {
+        let scan = Command::new("ZSCAN").arg((sweeps, &cursor, "COUNT", TOPICS));
+        let mut fields = Fields::of(store.lanes.command(scan).await?)?;
+        cursor = fields.text()?;
+        let mut list = fields.fields()?;
+        while !list.is_empty() {
+            let (name, _moment) = (list.bytes()?, list.value()?);
             let text = String::from_utf8_lossy(&name);
             if TopicName::parse(&text).is_ok() {
                 continue;
             }
             let mut finding = Finding::of_topic(&text, "bad_name", "in sweeps".to_owned());
             if repair {
-                let mut remove = cmd("ZREM");
-                remove.arg(sweeps).arg(&name[..]);
-                store.lanes.command(remove).await.map_err(failed)?;
+                store.lanes.command(Command::new("ZREM").arg((sweeps, &name[..]))).await?;
                 finding.mended = Some("put right");
             }
             tell(finding);
         }
-        cursor = next;
         if cursor == "0" {
             return Ok(());
         }
@@ -179,17 +163,15 @@ pub(super) async fn audit_partition(
     let mut looks = 0_u32;
     loop {
         looks += 1;
-        let topic = store.registry.look_up(&store.lanes, name).await.map_err(failed)?;
+        let topic = store.registry.look_up(name).await?;
         let Some(topic) = topic else { return Ok(None) };
-        let mut get = cmd("HMGET");
-        get.arg(&topic.keys.meta).arg(&["topic", "max_attempts", "backoff", "lease_ms"]);
-        let answer = store.lanes.command(get).await.map_err(failed)?;
-        let Value::Array(answer) = answer else { return Err(Error::Internal) };
-        let texts: Vec<_> = answer.iter().map(word).collect();
+        let fields = (&topic.keys.meta, "topic", "max_attempts", "backoff", "lease_ms");
+        let meta = Fields::of(store.lanes.command(Command::new("HMGET").arg(fields)).await?)?;
+        let meta = meta.words();
+        let texts: Vec<_> = meta.iter().map(|word| word.as_ref().ok()?.as_deref()).collect();
         let said = texts.first().copied().flatten();
-        let unreadable = matches!(answer.first(), Some(Value::BulkString(_))) && said.is_none();
         let knows = match knows(said, topic.route.topic.0.into(), topic.revision) {
-            _ if unreadable => Knows::Nonsense,
+            _ if meta.first().is_some_and(Result::is_err) => Knows::Nonsense,
             Knows::Enough if said == Some(&topic.word) && !same(&topic, &texts) => Knows::Nonsense,
             knows => knows,
         };
@@ -207,10 +189,9 @@ pub(super) async fn audit_partition(
                 format!("it has {}, the registry {}", said.unwrap_or("nothing"), topic.word);
             let mut finding = Finding::of_topic(name.as_str(), "partition", detail);
             if repair && looks < MAX_MENDS {
-                let mut forget = cmd("HDEL");
-                forget.arg(&topic.keys.meta).arg("topic");
-                store.lanes.command(forget).await.map_err(failed)?;
-                store.registry.refresh(&store.lanes, &topic).await.map_err(failed)?;
+                let forget = Command::new("HDEL").arg((&topic.keys.meta, "topic"));
+                store.lanes.command(forget).await?;
+                store.registry.refresh(&topic).await?;
                 finding.mended = Some("it has what the registry has");
                 tell(finding);
                 continue;
@@ -222,10 +203,8 @@ pub(super) async fn audit_partition(
 }
 
 async fn holds_messages(store: &Store, topic: &Topic) -> Result<bool, Error> {
-    let mut count = cmd("HLEN");
-    count.arg(&topic.keys.messages);
-    let bodies = store.lanes.command(count).await.map_err(failed)?;
-    Ok(int(bodies).map_err(failed)? > 0)
+    let bodies = store.lanes.command(Command::new("HLEN").arg(&topic.keys.messages)).await?;
+    Ok(int(bodies)? > 0)
 }
 
 /// Does the partition treat messages as the registry wants it?

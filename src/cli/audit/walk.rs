@@ -8,15 +8,13 @@
 
 use super::{
     finding::{Finding, Subject, became, known},
-    scripts::{
-        AuditKeys, AuditMend, AuditMessages, AuditTotals, KEY_WALKS, Page, Step, WALKS, Walked,
-    },
+    scripts::{self, KEY_WALKS, Page, Step, WALKS, Walked},
     topics::{audit_partition, audit_registry},
 };
 use crate::{
     error::Error,
     model::Body,
-    store::{Store, Topic, failed, reply::CallError},
+    store::{Store, Topic, reply::CallError},
 };
 use bytes::Bytes;
 use std::{
@@ -62,7 +60,7 @@ pub(super) async fn audit(store: &Store, repair: bool, tell: Tell<'_>) -> Result
                     break;
                 }
                 Err(CallError::Stale) if attempt < MAX_TRIES => {}
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -99,8 +97,8 @@ impl TopicAudit<'_> {
     ) -> Result<(), CallError> {
         let mut step = self.first_step();
         loop {
-            let verb = AuditMessages { walked, step: step.clone() };
-            let page = self.store.lanes.submit(&self.topic, verb).await?;
+            let look = scripts::look_at_messages(&self.topic, walked, &step);
+            let page = self.store.lanes.submit(look).await?;
             let done = advance(&mut step, &page);
             self.messages_found(page, tell).await?;
             if done {
@@ -112,8 +110,8 @@ impl TopicAudit<'_> {
     async fn walk_keys(&mut self, walked: &'static str, tell: Tell<'_>) -> Result<(), CallError> {
         let mut step = self.first_step();
         loop {
-            let verb = AuditKeys { walked, step: step.clone(), repair: self.repair };
-            let page = self.store.lanes.submit(&self.topic, verb).await?;
+            let look = scripts::look_at_keys(&self.topic, walked, &step, self.repair);
+            let page = self.store.lanes.submit(look).await?;
             let done = advance(&mut step, &page);
             for (key, defect, detail) in page.found {
                 let key = key.to_vec();
@@ -144,8 +142,8 @@ impl TopicAudit<'_> {
             for members in members.chunks(MEND_MESSAGES) {
                 let members: Vec<_> =
                     members.iter().map(|m| (m.clone(), broken.get(m).cloned())).collect();
-                let verb = AuditMend { owner: self.owner.clone(), members: members.clone() };
-                let words = self.store.lanes.submit(&self.topic, verb).await?;
+                let mend = scripts::mend(&self.topic, &self.owner, &members);
+                let words = self.store.lanes.submit(mend).await?;
                 for ((member, _), word) in members.into_iter().zip(words) {
                     // What was mended by now is right at a second look.
                     mended.entry(member).or_insert_with(|| became(&word));
@@ -160,8 +158,8 @@ impl TopicAudit<'_> {
     }
 
     async fn count(&mut self, tell: Tell<'_>) -> Result<i64, CallError> {
-        let verb = AuditTotals { owner: self.owner.clone(), repair: self.repair };
-        let counted = self.store.lanes.submit(&self.topic, verb).await?;
+        let count = scripts::count(&self.topic, &self.owner, self.repair);
+        let counted = self.store.lanes.submit(count).await?;
         if counted.bodies != counted.places {
             let detail = format!("{} bodies, {} places", counted.bodies, counted.places);
             self.tell(Subject::Topic, "counts", detail, None, tell);

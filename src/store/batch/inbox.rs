@@ -121,13 +121,8 @@ impl Inbox {
         }
     }
 
-    /// Puts a request in; refused at once when the lanes are gone.
-    pub fn put(&self, job: Job) {
-        self.put_all([job]);
-    }
-
-    /// Puts requests in that a lane takes together, in this order.
-    pub fn put_all(&self, jobs: impl IntoIterator<Item = Job>) {
+    /// Puts requests in that a lane takes together, in this order; refused at once when the lanes are gone.
+    pub fn put(&self, jobs: impl IntoIterator<Item = Job>) {
         let mut queue = self.lock();
         if queue.closed {
             drop(queue);
