@@ -8,8 +8,8 @@
 //!    fields, and `http/input/mod.rs` reads them or lists what is wrong with them.
 //! 3. `store/publish.rs`, `Store::publish`: finds the topic (`store/registry.rs`, a cache of Redis's registry), gives the
 //!    message its id (`store/ids.rs`) and submits it. Messages with more options go by `store/publish_special.rs`.
-//! 4. `store/batch/inbox.rs` holds the request until a lane is free. `batch/lane.rs` takes all that waits,
-//!    `batch/request.rs` groups it by operation and topic, and `batch/lanes.rs` sends the groups as one pipeline.
+//! 4. `store/batch/inbox.rs` holds the request until a lane is free. `batch/lane.rs` takes all that waits, has
+//!    `batch/request.rs` group it by operation and topic, and sends the groups as one pipeline.
 //! 5. The `Op` in `store/publish.rs` writes the arguments of `scripts/publish.lua` for a whole group, and reads its reply
 //!    (`store/reply.rs`). The script wakes waiting consumers itself.
 //! 6. Back in `http/publish.rs`, the message becomes JSON; an error becomes a status in `http/problem/errors.rs`.
@@ -35,7 +35,7 @@
 //!    soon, through `longpoll` like any consumer.
 //! 3. `callbacks/places.rs` says whose turn it is: limits in all and per host. `callbacks/parked.rs` keeps what has to wait
 //!    for its host.
-//! 4. `callbacks/flight.rs` sees one message through its call and extends its lease meanwhile. `store/calls.rs` checks
+//! 4. `callbacks/flight.rs` sees one message through its call and extends its lease meanwhile. `store/push.rs` checks
 //!    that the call may still begin.
 //! 5. `callbacks/request.rs` builds and signs the request. `callbacks/client.rs` makes the call; `callbacks/dial.rs`
 //!    resolves the host and checks the address (`model/addresses.rs`); `callbacks/wire.rs` bounds what is read.

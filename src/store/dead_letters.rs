@@ -78,7 +78,7 @@ impl Store {
             if !retry.next().await {
                 return Err(CallError::Stale.into());
             }
-            let topic = self.registry.find_or_create(name).await??;
+            let topic = self.registry.find_or_create(name).await?;
             let publish = |letter: &DeadLetter| (topic.clone(), self.copy(&topic, letter));
             let answers = self.lanes.submit_many(left.iter().map(publish)).await;
             let mut stale = Vec::new();

@@ -5,6 +5,7 @@ mod grouped;
 mod single;
 
 use super::{
+    StoreOptions,
     backend::Backend,
     keys::PartitionKeys,
     registry::{Topic, parse_entry},
@@ -32,8 +33,14 @@ use tokio::sync::mpsc;
 
 /// A way to Redis that is never gone.
 static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
-    let (url, metrics) = ("redis://127.0.0.1:1/", Arc::new(Metrics::new()));
-    Backend::new(url, "dueq:", 1, Duration::from_secs(1), true, metrics).unwrap()
+    let options = StoreOptions {
+        url: "redis://127.0.0.1:1/".to_owned(),
+        key_prefix: "dueq:".to_owned(),
+        lanes: 1,
+        timeout: Duration::from_secs(1),
+        upgrade: true,
+    };
+    Backend::new(&options, Arc::new(Metrics::new())).unwrap()
 });
 
 /// Reads a reply to a call for a topic of these settings.

@@ -4,7 +4,6 @@
 mod ack;
 mod backend;
 pub(crate) mod batch;
-mod calls;
 mod clock;
 mod dead_letters;
 mod extend;
@@ -37,12 +36,11 @@ mod wakes;
 
 pub use backend::{ConnectError, SCHEMA_VERSION};
 pub use batch::Wake;
-pub use calls::InForce;
 pub use dead_letters::{DeadLetter, Death};
 pub use grants::{Granted, Grants, LeaseOptions};
 pub use lease::LeaseOutcome;
 pub use probe::RedisProbe;
-pub use push::Allowance;
+pub use push::{Allowance, InForce};
 pub use registry::Topic;
 pub use schedules::*;
 pub use sweeps::{Claim, Swept};
@@ -91,18 +89,14 @@ impl Store {
         options: &StoreOptions,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Wake>), ConnectError> {
-        // The express lane's, and one to spare.
-        let connections = options.lanes + 2;
-        let prefix = &options.key_prefix;
-        let StoreOptions { timeout, upgrade, .. } = *options;
-        let backend = Backend::new(&options.url, prefix, connections, timeout, upgrade, metrics)?;
+        let backend = Backend::new(options, metrics)?;
         let (wakes, woken) = mpsc::unbounded_channel();
         let lanes = Lanes::start(backend, options.lanes, options.timeout, wakes).await?;
         let (hints, hinted) = mpsc::unbounded_channel();
-        let registry = Arc::new(Registry::new(lanes.clone(), prefix, hints));
+        let registry = Arc::new(Registry::new(lanes.clone(), &options.key_prefix, hints));
         let hints = Arc::new(tokio::sync::Mutex::new(hinted));
         let this = Self { lanes, registry, hints, schedules_changed: Arc::default() };
-        if upgrade {
+        if options.upgrade {
             this.upgrade().await.map_err(|error| ConnectError::Upgrade(error.kind()))?;
         }
         Ok((this, woken))

@@ -172,7 +172,7 @@ impl Store {
     pub(super) async fn topic_for(&self, name: &TopicName, size: i64) -> Result<Arc<Topic>, Error> {
         let default = DEFAULT_PAYLOAD_BYTES as i64;
         let known = if size <= default {
-            Some(self.registry.find_or_create(name).await??)
+            Some(self.registry.find_or_create(name).await?)
         } else {
             self.registry.find(name).await?
         };

@@ -3,8 +3,6 @@
 
 mod change;
 
-pub(crate) use change::{Conditions, Put};
-
 use super::{
     backend::SCHEMA_VERSION,
     batch::{Command, Lanes},
@@ -137,18 +135,15 @@ impl Registry {
     }
 
     /// The topic of this name; it comes into being if there is none.
-    pub async fn find_or_create(
-        &self,
-        name: &TopicName,
-    ) -> Result<Result<Arc<Topic>, Error>, CallError> {
+    pub async fn find_or_create(&self, name: &TopicName) -> Result<Arc<Topic>, Error> {
         if let Some(topic) = self.known(|known| known.by_name.get(name).map(Topic::used)) {
-            return Ok(Ok(topic));
+            return Ok(topic);
         }
         let epochs = self.lanes.backend.epochs();
         let create = self.call(&scripts::CREATE_TOPIC).arg(name.as_str()).arg(TopicNumber::MOST);
         let answer = self.lanes.command(create).await?;
         if word(&answer) == Some("FULL") {
-            return Ok(Err(Error::TopicsExhausted));
+            return Err(Error::TopicsExhausted);
         }
         let mut fields = Fields::of(answer)?;
         let created = fields.int()? == 1;
@@ -158,7 +153,7 @@ impl Registry {
             // Consumers may wait for a topic before it exists.
             self.lanes.wake(name);
         }
-        Ok(Ok(topic))
+        Ok(topic)
     }
 
     /// An entry of the registry: "number revision", and the configuration where it is not the default. `epochs`: how many
@@ -239,7 +234,7 @@ impl Registry {
     /// A call of a script that looks at the registry.
     pub fn call(&self, script: &'static Script) -> Command {
         let keys = &self.lanes.backend.keys;
-        Command::script(script, &[&keys.registry, &keys.names, &keys.index])
+        Command::eval(script, &[&keys.registry, &keys.names, &keys.index])
     }
 }
 

@@ -111,7 +111,7 @@ impl Store {
             let revision = present.as_ref().map(|seen| seen.revision.to_string());
             let definition = serde_json::to_vec(&definition).map_err(|_| Error::Internal)?;
             let moved = present.as_ref().is_some_and(|seen| seen.spec.topic != spec.topic);
-            let put = Command::script(&scripts::PUT_SCHEDULE, &self.schedule_keys());
+            let put = Command::eval(&scripts::PUT_SCHEDULE, &self.schedule_keys());
             let put = put.arg((name.as_str(), revision.unwrap_or_default()));
             let answer = self.lanes.command(put.arg((definition, next, moved))).await?;
             match word(&answer) {
@@ -145,7 +145,7 @@ impl Store {
     ///
     /// Errors: `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn get_schedule(&self, name: &ScheduleName) -> Result<Schedule, Error> {
-        let get = Command::script(&scripts::GET_SCHEDULE, &self.schedule_keys()[..2]);
+        let get = Command::eval(&scripts::GET_SCHEDULE, &self.schedule_keys()[..2]);
         let answer = self.lanes.command(get.arg(name.as_str())).await?;
         if word(&answer) == Some("NONE") {
             return Err(Error::ScheduleNotFound);
@@ -191,7 +191,7 @@ impl Store {
         for _ in 0..MAX_PAGE_CALLS {
             let last = items.last().map(|last: &Schedule| &last.name).or(after);
             let from = last.map_or("-".to_owned(), |name| format!("({name}"));
-            let list = Command::script(&scripts::LIST_SCHEDULES, &[entries, states, index]);
+            let list = Command::eval(&scripts::LIST_SCHEDULES, &[entries, states, index]);
             let list = list.arg((from, limit - items.len(), CALL_BYTES));
             let mut fields = Fields::of(self.lanes.command(list).await?)?;
             more = fields.int()? == 1;
@@ -209,7 +209,7 @@ impl Store {
     ///
     /// Errors: `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn delete_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
-        let delete = Command::script(&scripts::DELETE_SCHEDULE, &self.schedule_keys());
+        let delete = Command::eval(&scripts::DELETE_SCHEDULE, &self.schedule_keys());
         let delete = delete.arg(name.as_str());
         if self.answers_ok(delete).await? { Ok(()) } else { Err(Error::ScheduleNotFound) }
     }
@@ -236,7 +236,7 @@ impl Store {
                 return Ok(());
             }
             let next = schedule.spec.timing.next_after(self.now()).filter(|_| !paused);
-            let pause = Command::script(&scripts::PAUSE_SCHEDULE, &self.schedule_keys()[1..3]);
+            let pause = Command::eval(&scripts::PAUSE_SCHEDULE, &self.schedule_keys()[1..3]);
             let pause = pause.arg((name.as_str(), schedule.revision, paused, next.unwrap_or(0)));
             if self.answers_ok(pause).await? {
                 self.schedules_changed.notify_one();
@@ -252,7 +252,7 @@ impl Store {
     pub async fn trigger_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
         let ScheduleSpec { topic, message, .. } = self.get_schedule(name).await?.spec;
         let published = self.publish(&topic, message).await?;
-        let note = Command::script(&scripts::TRIGGER_SCHEDULE, &self.schedule_keys()[1..2]);
+        let note = Command::eval(&scripts::TRIGGER_SCHEDULE, &self.schedule_keys()[1..2]);
         let note = note.arg((name.as_str(), self.now(), published.id.to_string()));
         // The message is published by now.
         let noted = self.answers_ok(note).await.map_err(Error::after_change)?;

@@ -148,7 +148,7 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn walk(&self) -> Result<(), Error> {
         let keys = &self.lanes.backend.keys;
-        let claim = Command::script(&scripts::CLAIM_WALK, &[&keys.index, &keys.names]);
+        let claim = Command::eval(&scripts::CLAIM_WALK, &[&keys.index, &keys.names]);
         let claim = claim.arg((WALK_INTERVAL_MS, WALK_TOPICS));
         let mut names = Fields::of(self.lanes.command(claim).await?)?;
         while !names.is_empty() {
@@ -184,7 +184,7 @@ impl Store {
     }
 
     fn sweeps(&self, script: &'static Script) -> Command {
-        Command::script(script, &[&self.lanes.backend.keys.sweeps])
+        Command::eval(script, &[&self.lanes.backend.keys.sweeps])
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     store::{
         Store, Topic,
         batch::Command,
-        registry::{Conditions, parse_entry},
+        registry::parse_entry,
         reply::{CallError, Fields, int},
         scripts,
     },
@@ -115,9 +115,7 @@ async fn audit_entry(
     let mut finding = Finding::of_topic(name.as_str(), "bad_entry", entry.to_owned());
     if repair {
         let revision = entry.split(' ').nth(1).and_then(|revision| revision.parse().ok());
-        let conditions = Conditions { if_match: None, worked_from: revision };
-        let defaults = TopicSettings::default();
-        store.registry.put(name, &defaults, conditions).await?;
+        store.registry.put(name, &TopicSettings::default(), None, revision).await?;
         finding.mended = Some("its configuration is the default one");
     }
     tell(finding);

@@ -90,7 +90,13 @@ impl Command {
         Self { script: None, cmd: cmd(name) }
     }
 
-    /// A call of a script for these keys.
+    /// A call of a script by its text: one that housekeeping, schedules or a new topic need, and that nobody waits for by the
+    /// thousand.
+    pub fn eval(script: &'static Script, keys: &[&str]) -> Self {
+        Self::new("EVAL").arg((script.source, keys.len())).arg(keys)
+    }
+
+    /// A call of a script by its digest.
     pub fn script(script: &'static Script, keys: &[&str]) -> Self {
         let mut cmd = cmd("EVALSHA");
         cmd.arg(script.sha()).arg(keys.len()).arg(keys);

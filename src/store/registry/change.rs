@@ -14,50 +14,37 @@ use crate::{
     model::{OnFull, Retention, TopicName, TopicNumber, TopicSettings},
 };
 
-/// What a conditional change of a topic's configuration came to.
-pub(crate) enum Put {
-    /// It is in the registry; whether the topic was created by it.
-    Done(bool),
-    /// Refused.
-    Refused(Error),
-    /// The configuration is another by now than the caller worked from.
-    Changed,
-}
-
-/// Under which conditions a configuration is put.
-#[derive(Clone, Copy)]
-pub(crate) struct Conditions<'a> {
-    /// Revisions one of which the topic must have; where there are none, nothing matches.
-    pub if_match: Option<&'a [i64]>,
-    /// The revision that the caller worked from; 0 where there was no topic; `None`: any.
-    pub worked_from: Option<i64>,
-}
-
 impl Registry {
-    /// Puts a topic's configuration into the registry and into its partition.
+    /// Puts a topic's configuration into the registry and into its partition. Returns whether the topic was created by it;
+    /// nothing where the configuration is another by now than the caller worked from. `if_match`: revisions one of which the
+    /// topic must have; where there are none, nothing matches. `worked_from`: the revision that the caller worked from; 0
+    /// where there was no topic; `None`: any.
+    ///
+    /// Errors: `TopicsExhausted`, `RevisionMismatch`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn put(
         &self,
         name: &TopicName,
         settings: &TopicSettings,
-        conditions: Conditions<'_>,
-    ) -> Result<Put, CallError> {
+        if_match: Option<&[i64]>,
+        worked_from: Option<i64>,
+    ) -> Result<Option<bool>, Error> {
         let epochs = self.lanes.backend.epochs();
         let push = settings.push.is_some();
         let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
-        let if_match = conditions.if_match.map(|revisions| {
+        let if_match = if_match.map(|revisions| {
             let revisions: Vec<_> = revisions.iter().map(ToString::to_string).collect();
             format!(" {} ", revisions.join(" "))
         });
-        let worked_from = conditions.worked_from.map(|revision| revision.to_string());
+        let worked_from = worked_from.map(|revision| revision.to_string());
         let put = self.changing_call(&scripts::PUT_TOPIC);
         let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
         let put = put.arg(if_match.unwrap_or_default()).arg(worked_from.unwrap_or_default());
         let put = put.arg(u8::from(push));
         let answer = self.lanes.command(put).await?;
         match word(&answer) {
-            Some("FULL") => return Ok(Put::Refused(Error::TopicsExhausted)),
-            Some("MISMATCH") => return Ok(Put::Refused(Error::RevisionMismatch)),
-            Some("CHANGED") => return Ok(Put::Changed),
+            Some("FULL") => return Err(Error::TopicsExhausted),
+            Some("MISMATCH") => return Err(Error::RevisionMismatch),
+            Some("CHANGED") => return Ok(None),
             _ => {}
         }
         let mut fields = Fields::of(answer)?;
@@ -67,7 +54,7 @@ impl Registry {
         let opened = self.open_partition(&topic).await.map_err(|_| CallError::Unknown)?;
         if !opened {
             // Whoever deleted it died half way; that is done to its end now, and the topic can be made anew.
-            return Ok(Put::Changed);
+            return Ok(None);
         }
         // Consumers may wait for it before it exists, or under another configuration.
         self.lanes.wake(name);
@@ -78,7 +65,7 @@ impl Registry {
             let now = self.lanes.backend.clock.now();
             topic.sweep_by(now, Some(now));
         }
-        Ok(Put::Done(created))
+        Ok(Some(created))
     }
 
     /// Takes a deleted topic out of the registry.
@@ -112,7 +99,7 @@ impl Registry {
         let most =
             if most == Retention::default().acked_max { String::new() } else { most.to_string() };
         let keys = [topic.keys.meta.as_str(), &topic.keys.first_due];
-        let open = Command::script(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
+        let open = Command::eval(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
         let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
         let open = open.arg(rules(&topic.settings));
         let open = open.arg(dead_topic.as_ref().map_or("", TopicName::as_str)).arg(most);
@@ -138,7 +125,7 @@ impl Registry {
     /// A call of a script that changes the registry, and with it which topics are pushed.
     fn changing_call(&self, script: &'static Script) -> Command {
         let keys = &self.lanes.backend.keys;
-        Command::script(script, &[&keys.registry, &keys.names, &keys.index, &keys.pushed])
+        Command::eval(script, &[&keys.registry, &keys.names, &keys.index, &keys.pushed])
     }
 }
 

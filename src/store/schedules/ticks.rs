@@ -103,7 +103,7 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn claim_schedules(&self) -> Result<(Vec<Schedule>, Option<Millis>), Error> {
-        let claim = Command::script(&scripts::CLAIM_SCHEDULES, &self.schedule_keys()[..3]);
+        let claim = Command::eval(&scripts::CLAIM_SCHEDULES, &self.schedule_keys()[..3]);
         let asked = Instant::now();
         let answer = self.lanes.command(claim.arg((MAX_CLAIMS, CLAIM_MS, CLAIM_BYTES))).await?;
         let mut fields = Fields::of(answer)?;
@@ -142,7 +142,7 @@ impl Store {
     ) -> Result<bool, Error> {
         let id = ticked.last_message_id.map_or(NO_ID.to_owned(), |id| id.to_string());
         let error = ticked.last_error.as_deref().unwrap_or_default();
-        let finish = Command::script(&scripts::FINISH_SCHEDULE, &self.schedule_keys()[..3]);
+        let finish = Command::eval(&scripts::FINISH_SCHEDULE, &self.schedule_keys()[..3]);
         let finish = finish.arg((claimed.name.as_str(), first.unwrap_or(0), claimed.claimed_at));
         let finish = finish.arg((next.unwrap_or(0), ticked.last_at.unwrap_or(0), id, error));
         self.answers_ok(finish.arg((&claimed.generation, over))).await

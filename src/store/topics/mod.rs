@@ -13,7 +13,7 @@ pub(super) use {
 use super::{
     Store,
     batch::Command,
-    registry::{Conditions, Put, Topic},
+    registry::Topic,
     reply::{CallError, Reply, malformed, word},
     scripts,
 };
@@ -67,30 +67,19 @@ impl Store {
         change: impl Fn(Option<&TopicSettings>) -> Result<TopicSettings, Error>,
         if_match: Option<&[i64]>,
     ) -> Result<bool, Error> {
+        let too_many = || Error::TooManySecretHeaders("push.secret_headers".to_owned());
         let mut retry = self.stale_retry();
         while retry.next().await {
             let topic = self.registry.look_up(name).await?;
             let worked_from = topic.as_ref().map_or(NO_REVISION, |topic| topic.revision);
-            let conditions = Conditions { if_match, worked_from: Some(worked_from) };
             let before = topic.as_ref().map(|topic| &topic.settings);
-            let settings = self.remembering(change(before)?, before)?;
-            let put = self.registry.put(name, &settings, conditions).await;
-            match put? {
-                Put::Done(created) => return Ok(created),
-                Put::Refused(error) => return Err(error),
-                Put::Changed => {}
+            let settings = change(before)?.remembering(before, self.now()).ok_or_else(too_many)?;
+            let put = self.registry.put(name, &settings, if_match, Some(worked_from));
+            if let Some(created) = put.await? {
+                return Ok(created);
             }
         }
         Err(CallError::Stale.into())
-    }
-
-    fn remembering(
-        &self,
-        settings: TopicSettings,
-        before: Option<&TopicSettings>,
-    ) -> Result<TopicSettings, Error> {
-        let too_many = || Error::TooManySecretHeaders("push.secret_headers".to_owned());
-        settings.remembering(before, self.now()).ok_or_else(too_many)
     }
 
     /// Changes a topic's configuration; `change` makes the new one of the present one.
@@ -103,23 +92,12 @@ impl Store {
         change: impl Fn(&TopicSettings) -> Result<TopicSettings, Error>,
         if_match: Option<&[i64]>,
     ) -> Result<(), Error> {
-        let mut retry = self.stale_retry();
-        while retry.next().await {
-            let topic = self.registry.look_up(name).await?;
-            let topic = topic.ok_or(match if_match {
-                None => Error::TopicNotFound,
-                Some(_) => Error::RevisionMismatch,
-            })?;
-            let conditions = Conditions { if_match, worked_from: Some(topic.revision) };
-            let settings = self.remembering(change(&topic.settings)?, Some(&topic.settings))?;
-            let put = self.registry.put(name, &settings, conditions).await;
-            match put? {
-                Put::Done(_) => return Ok(()),
-                Put::Refused(error) => return Err(error),
-                Put::Changed => {}
-            }
-        }
-        Err(CallError::Stale.into())
+        let change = |before: Option<&TopicSettings>| match before {
+            Some(before) => change(before),
+            None if if_match.is_some() => Err(Error::RevisionMismatch),
+            None => Err(Error::TopicNotFound),
+        };
+        self.put_topic(name, change, if_match).await.map(|_| ())
     }
 
     /// Stops granting, on every instance at once.
