@@ -44,7 +44,7 @@ pub use push::{Allowance, InForce};
 pub use registry::Topic;
 pub use schedules::*;
 pub use sweeps::{Claim, Swept};
-pub use topics::{TOTALS, TopicSnapshot};
+pub use topics::{Purged, Redriven, TOTALS, TopicSnapshot};
 pub use types::*;
 
 use crate::{metrics::Metrics, model::Millis};

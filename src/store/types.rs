@@ -334,21 +334,3 @@ pub struct MessagePage {
     /// Where the next page begins; `None` on the last.
     pub next: Option<ListCursor>,
 }
-
-/// The result of a purge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Purged {
-    /// Messages removed.
-    pub purged: i64,
-    /// Messages left in the named states.
-    pub remaining: i64,
-}
-
-/// What a redrive of a topic did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Redriven {
-    /// Messages redriven.
-    pub redriven: i64,
-    /// Dead messages left.
-    pub remaining: i64,
-}

@@ -215,16 +215,16 @@ impl Inbox {
                 left.push_back(job);
                 continue;
             }
-            let load = job.load();
+            let (size, number) = job.load();
             match job.phase {
-                Phase::Grant => share.granted += load.messages,
-                _ => share.other += load.messages,
+                Phase::Grant => share.granted += number,
+                _ => share.other += number,
             }
             if let Some(topic) = job.topic {
                 shares.insert(topic, share);
             }
-            messages += load.messages;
-            bytes += load.bytes;
+            messages += number;
+            bytes += size;
             jobs.push(job);
         }
         left.append(&mut queue.jobs);

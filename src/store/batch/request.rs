@@ -61,12 +61,6 @@ pub(super) struct Job {
     request: Box<dyn AnyRequest>,
 }
 
-/// What a request adds to what a lane takes.
-pub(super) struct Load {
-    pub bytes: usize,
-    pub messages: usize,
-}
-
 impl Job {
     fn of<O: Op>(request: OpRequest<O>) -> Self {
         Self {
@@ -78,7 +72,8 @@ impl Job {
         }
     }
 
-    pub fn load(&self) -> Load {
+    /// Bytes and messages that it adds to what a lane takes.
+    pub fn load(&self) -> (usize, usize) {
         self.request.load()
     }
 
@@ -156,7 +151,7 @@ impl Exchange<'_> {
 
 /// A request of any kind.
 pub(super) trait AnyRequest: Any + Send + Sync {
-    fn load(&self) -> Load;
+    fn load(&self) -> (usize, usize);
     fn is_abandoned(&self) -> bool;
     fn refuse_and_keep(&mut self) {}
     /// A call for this request, which others may join.
@@ -201,8 +196,8 @@ struct OpRequest<O: Op> {
 }
 
 impl<O: Op> AnyRequest for OpRequest<O> {
-    fn load(&self) -> Load {
-        Load { bytes: self.op.bytes(), messages: self.op.share(&self.topic) }
+    fn load(&self) -> (usize, usize) {
+        (self.op.bytes(), self.op.share(&self.topic))
     }
 
     fn is_abandoned(&self) -> bool {
@@ -323,8 +318,8 @@ struct Single<T> {
 }
 
 impl<T: Send + 'static> AnyRequest for Single<T> {
-    fn load(&self) -> Load {
-        Load { bytes: 0, messages: 1 }
+    fn load(&self) -> (usize, usize) {
+        (0, 1)
     }
 
     fn is_abandoned(&self) -> bool {

@@ -9,7 +9,6 @@ use crate::{
         registry::Topic,
         reply::{CallError, Reply},
         scripts,
-        types::{Purged, Redriven},
     },
 };
 use std::{
@@ -22,6 +21,24 @@ const MAX_OPERATION_TIME: Duration = Duration::from_secs(20);
 /// Messages of one call.
 const PURGED_MESSAGES: u64 = 128;
 const REDRIVEN_MESSAGES: u64 = 64;
+
+/// The result of a purge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purged {
+    /// Messages removed.
+    pub purged: i64,
+    /// Messages left in the named states.
+    pub remaining: i64,
+}
+
+/// What a redrive of a topic did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redriven {
+    /// Messages redriven.
+    pub redriven: i64,
+    /// Dead messages left.
+    pub remaining: i64,
+}
 
 impl Store {
     /// Removes the messages of these states (delayed, ready, dead). Those that come meanwhile may stay.

@@ -3,6 +3,7 @@
 mod bulk;
 mod contents;
 
+pub use bulk::{Purged, Redriven};
 pub use contents::{TOTALS, TopicSnapshot};
 #[cfg(test)]
 pub(super) use {
