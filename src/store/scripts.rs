@@ -26,6 +26,14 @@ impl Script {
     pub fn sha(&self) -> &str {
         &self.sha
     }
+
+    /// A call of it that lacks its keys and arguments: by its digest, or by its text, which Redis then knows again.
+    pub fn call(&self, by_text: bool) -> redis::Cmd {
+        let (name, which) = if by_text { ("EVAL", self.source) } else { ("EVALSHA", self.sha()) };
+        let mut call = redis::cmd(name);
+        call.arg(which);
+        call
+    }
 }
 
 macro_rules! scripts {

@@ -5,7 +5,6 @@ use super::{
     super::{
         backend::{Link, discard},
         reply::{self, CallError, refusal},
-        scripts,
     },
     Lanes,
     request::{Call, Exchange, group},
@@ -88,14 +87,14 @@ impl Lane {
     }
 
     /// Sends `calls` and hands out the answers. Calls of scripts that Redis was told to forget did not run: they are sent
-    /// once more when it knows the scripts again. Returns whether the connection must not be used again.
+    /// once more with the scripts' text. Returns whether the connection must not be used again.
     async fn exchange(&self, link: &mut Link, calls: Vec<Box<dyn Call>>, limit: Duration) -> bool {
         let lanes = &self.lanes;
         let (mut calls, mut demoted) = (calls, false);
-        for last in [false, true] {
+        for by_text in [false, true] {
             let sent = std::time::Instant::now();
             let mut exchange = Exchange { lanes, sent, again: Vec::new() };
-            let Some(replies) = send(link, &calls, limit).await else {
+            let Some(replies) = send(link, &calls, by_text, limit).await else {
                 let bug = seeded::bug("unavailable after it was sent");
                 let error = if bug { CallError::Unavailable } else { CallError::Unknown };
                 for call in calls {
@@ -108,7 +107,7 @@ impl Lane {
             let mut unknown = Vec::new();
             for (call, reply) in calls.into_iter().zip(replies) {
                 match code(&reply) {
-                    Some("NOSCRIPT") if !last => unknown.push(call),
+                    Some("NOSCRIPT") if !by_text => unknown.push(call),
                     code => {
                         demoted |= code == Some("READONLY");
                         hand_out(call, &mut exchange, self.result(reply));
@@ -118,16 +117,6 @@ impl Lane {
             lanes.inbox.put_back(exchange.again);
             if unknown.is_empty() {
                 break;
-            }
-            let load = scripts::loading();
-            let loading = link.connection.req_packed_commands(&load, 0, load.len());
-            if !timeout(limit, loading).await.is_ok_and(|loaded| loaded.is_ok()) {
-                // They did not run, and will not.
-                for call in unknown {
-                    lanes.count(CallError::Unavailable);
-                    call.refuse();
-                }
-                return true;
             }
             calls = unknown;
         }
@@ -195,10 +184,15 @@ impl Lane {
 }
 
 /// One pipeline there and back within `limit`; nothing where its answers are lost.
-async fn send(link: &mut Link, calls: &[Box<dyn Call>], limit: Duration) -> Option<Vec<Value>> {
+async fn send(
+    link: &mut Link,
+    calls: &[Box<dyn Call>],
+    by_text: bool,
+    limit: Duration,
+) -> Option<Vec<Value>> {
     let mut pipeline = Pipeline::with_capacity(calls.len());
     for call in calls {
-        pipeline.add_command(call.command(link.epoch));
+        pipeline.add_command(call.command(link.epoch, by_text));
     }
     let sent = link.connection.req_packed_commands(&pipeline, 0, calls.len());
     match timeout(limit, sent).await {

@@ -80,6 +80,7 @@ pub(crate) trait Op: Sized + Send + Sync + 'static {
 /// A command, mostly the call of a script, that a request has to itself.
 #[derive(Clone)]
 pub(crate) struct Command {
+    /// The script that it calls by its digest; `cmd` has the keys and arguments then.
     script: Option<&'static Script>,
     cmd: Cmd,
 }
@@ -98,9 +99,7 @@ impl Command {
 
     /// A call of a script by its digest.
     pub fn script(script: &'static Script, keys: &[&str]) -> Self {
-        let mut cmd = cmd("EVALSHA");
-        cmd.arg(script.sha()).arg(keys.len()).arg(keys);
-        Self { script: Some(script), cmd }
+        Self { script: Some(script), cmd: Cmd::new() }.arg(keys.len()).arg(keys)
     }
 
     /// A call of a script that gets all keys of a topic's partition, and the word that it knows the topic by.
@@ -122,9 +121,9 @@ impl Command {
     ) -> Request<T> {
         let (topic, script) = (topic.clone(), self.script);
         Request::single(self, move |value, exchange| {
-            script
-                .iter()
-                .for_each(|script| exchange.lanes.backend.metrics.observe_group(script.name, 1));
+            if let Some(script) = script {
+                exchange.lanes.backend.metrics.observe_group(script.name, 1);
+            }
             exchange.read(&topic, value, read)
         })
     }

@@ -8,7 +8,7 @@ use super::{
     Command, GROUP_BYTES, GROUP_MESSAGES, Lanes, Op, Phase,
 };
 use crate::{model::Epoch, seeded};
-use deadpool_redis::redis::{Cmd, Value, cmd};
+use deadpool_redis::redis::{Arg, Cmd, Value};
 use std::{
     any::{Any, TypeId},
     collections::{HashMap, HashSet},
@@ -164,8 +164,8 @@ pub(super) trait Call: Send + Sync {
     fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>> {
         Err(request)
     }
-    /// The command to send.
-    fn command(&self, epoch: Epoch) -> Cmd;
+    /// The command to send; `by_text`: Redis has forgotten its script.
+    fn command(&self, epoch: Epoch, by_text: bool) -> Cmd;
     /// Hands out what came back.
     fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>);
     /// Answers all of its requests that nothing was sent.
@@ -214,14 +214,9 @@ impl<O: Op> AnyRequest for OpRequest<O> {
 
     fn into_call(self: Box<Self>) -> Box<dyn Call> {
         let conflicts = self.op.conflicts();
-        let mut group = Group {
-            topic: self.topic.clone(),
-            ops: Vec::new(),
-            callers: Vec::new(),
-            bytes: 0,
-            messages: 0,
-            conflicts: HashSet::new(),
-        };
+        let (topic, ops, callers) = (self.topic.clone(), Vec::new(), Vec::new());
+        let mut group =
+            Group { topic, ops, callers, bytes: 0, messages: 0, conflicts: HashSet::new() };
         group.push(*self, conflicts);
         Box::new(group)
     }
@@ -271,9 +266,8 @@ impl<O: Op> Call for Group<O> {
         Ok(())
     }
 
-    fn command(&self, epoch: Epoch) -> Cmd {
-        let mut command = cmd("EVALSHA");
-        command.arg(O::script().sha());
+    fn command(&self, epoch: Epoch, by_text: bool) -> Cmd {
+        let mut command = O::script().call(by_text);
         O::write(&self.ops, &self.topic, epoch, &mut command);
         command
     }
@@ -332,8 +326,14 @@ impl<T: Send + 'static> AnyRequest for Single<T> {
 }
 
 impl<T: Send + 'static> Call for Single<T> {
-    fn command(&self, _: Epoch) -> Cmd {
-        self.command.cmd.clone()
+    fn command(&self, _: Epoch, by_text: bool) -> Cmd {
+        let Some(script) = self.command.script else { return self.command.cmd.clone() };
+        let mut call = script.call(by_text);
+        for argument in self.command.cmd.args_iter() {
+            let Arg::Simple(argument) = argument else { continue };
+            call.arg(argument);
+        }
+        call
     }
 
     fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>) {
