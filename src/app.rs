@@ -2,6 +2,7 @@
 
 use crate::{
     config::Config,
+    embedded::{EmbeddedRedis, Options, StartError},
     http::{
         self,
         access::{Access, AccessError},
@@ -14,10 +15,7 @@ use crate::{
     },
     metrics::Metrics,
     model::{AddressGuard, MAX_SECRETS, SigningSecret},
-    store::{
-        ConnectError, Store, StoreOptions,
-        embedded::{EmbeddedRedis, Options, StartError},
-    },
+    store::{ConnectError, Store, StoreOptions},
 };
 use rustix::process::{Resource, getrlimit};
 use std::{

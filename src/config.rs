@@ -1,7 +1,7 @@
 //! The options of `dueq serve`. Every flag is also an environment variable. The guide's page on flags lists this struct.
 
+use crate::embedded::Fsync;
 use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
-use crate::store::embedded::Fsync;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use ipnet::IpNet;
 use std::{fmt, net::SocketAddr, path::PathBuf, thread::available_parallelism};

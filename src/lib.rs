@@ -9,8 +9,8 @@
 //!    declares the fields, and `http/input/mod.rs` reads them or lists what is wrong with them.
 //! 3. `store/publish.rs`, `Store::publish`: finds the topic (`store/registry.rs`, a cache of Redis's registry), gives the
 //!    message its id (`store/ids.rs`) and submits it. Messages with more options go by `store/publish_special.rs`.
-//! 4. `store/batch/inbox.rs` holds the request until a lane is free. `batch/lane.rs` takes all that waits,
-//!    `batch/request.rs` groups it by operation and topic, and `batch/lanes.rs` sends the groups as one pipeline.
+//! 4. `store/batch/inbox.rs` holds the request until a lane is free. `batch/lane.rs` takes all that waits, has
+//!    `batch/request.rs` group it by operation and topic, and sends the groups as one pipeline.
 //! 5. The `Op` in `store/publish.rs` writes the arguments of `scripts/publish.lua` for a whole group, and reads its reply
 //!    (`store/reply.rs`). The script wakes waiting consumers itself.
 //! 6. Back in `http/publish.rs`, the message becomes JSON (`http/answer.rs`); an error becomes a status in `http/problem.rs`.
@@ -36,7 +36,7 @@
 //!    soon, through `longpoll` like any consumer.
 //! 3. `callbacks/slots.rs` limits the calls in flight, in total and per host. `callbacks/parked.rs` keeps messages that
 //!    have to wait for their host.
-//! 4. `callbacks/dispatcher.rs` handles one message's call and extends its lease meanwhile. `store/calls.rs` checks that
+//! 4. `callbacks/dispatcher.rs` handles one message's call and extends its lease meanwhile. `store/push.rs` checks that
 //!    the call may still begin.
 //! 5. `callbacks/request.rs` builds and signs the request. `callbacks/client.rs` makes the call; `callbacks/dial.rs`
 //!    resolves the host and checks the address (`model/addresses.rs`); `callbacks/wire.rs` limits how much is read.
@@ -44,12 +44,12 @@
 //!
 //! # The rest
 //!
-//! `app.rs` starts and stops everything in order. `loops` holds the other background work: schedules, dead letters,
-//! housekeeping. `cli` has the subcommands, and `guide` the pages that the server shows at `/guide`. The keys in Redis are
-//! described in `migrations-lua/README.md`.
+//! `app.rs` starts and stops everything in order. `embedded` runs a private Redis where none is given. `loops` holds the
+//! other background work: schedules, dead letters, housekeeping. `cli` has the subcommands, and `guide` the pages that the
+//! server shows at `/guide`. The keys in Redis are described in `migrations-lua/README.md`.
 //!
 //! Modules import in one direction:
-//! `seeded ← model ← error ← background ← metrics ← store ← longpoll ← {http, loops} ← app ← cli ← main`.
+//! `{seeded, embedded} ← model ← error ← background ← metrics ← store ← longpoll ← {http, loops} ← app ← cli ← main`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -57,6 +57,7 @@ pub mod app;
 pub mod background;
 pub mod cli;
 pub mod config;
+pub mod embedded;
 pub mod error;
 pub mod http;
 pub mod longpoll;

@@ -17,39 +17,23 @@ use prometheus_client::{
         gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
     },
-    registry::Registry,
+    registry::{Metric, Registry},
 };
 use std::{fmt, sync::Arc};
 use topics::{TopicCollector, Topics};
 
+/// One label, and its value.
+type Label = [(&'static str, &'static str); 1];
+/// A histogram for each value of a label.
+type Histograms = Family<Label, Histogram, fn() -> Histogram>;
+
 /// Labels of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RequestLabels {
+struct RequestLabels {
     /// The operationId, or `none` where no route matched.
-    pub operation: &'static str,
+    operation: &'static str,
     /// The HTTP status.
-    pub status: u16,
-}
-
-/// Labels of what concerns one route or script.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct OperationLabels {
-    /// The operationId.
-    pub operation: &'static str,
-}
-
-/// Labels of a call to Redis.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ScriptLabels {
-    /// The script's file name without its ending.
-    pub script: &'static str,
-}
-
-/// Labels of a failed call to Redis.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ErrorLabels {
-    /// `unavailable`, `unknown` or `internal`.
-    pub kind: &'static str,
+    status: u16,
 }
 
 /// All metrics of one instance.
@@ -58,20 +42,15 @@ pub struct Metrics {
     topics: Arc<Topics>,
     /// What runs by itself, and whether it does.
     pub background: Background,
-    /// Requests answered.
-    pub requests: Family<RequestLabels, Counter>,
-    /// Time from a request's head to its answer's, s.
-    pub request_seconds: Family<OperationLabels, Histogram, fn() -> Histogram>,
-    /// Grant − due of first grants, s.
-    pub lateness_seconds: Histogram,
-    /// Requests that went to Redis in one script call.
-    pub group_size: Family<ScriptLabels, Histogram, fn() -> Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    request_seconds: Histograms,
+    lateness_seconds: Histogram,
+    group_size: Histograms,
     /// Long polls that wait.
     pub waiters: Gauge,
     /// Time from sending a group's calls to Redis until the answer was read, s.
     pub redis_seconds: Histogram,
-    /// Calls to Redis without a good answer.
-    pub redis_errors: Family<ErrorLabels, Counter>,
+    redis_errors: Family<Label, Counter>,
     /// Connections to Redis that were opened.
     pub redis_connects: Counter,
 }
@@ -86,8 +65,7 @@ impl Metrics {
     /// Fresh metrics, all zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("dueq");
-        let requests = Family::default();
-        registry.register("http_requests", "Requests answered", requests.clone());
+        let requests = registered(&mut registry, "http_requests", "Requests answered");
         let request_seconds = Family::new_with_constructor(seconds as fn() -> Histogram);
         let name = "http_request_duration_seconds";
         registry.register(name, "From a request's head to its answer's", request_seconds.clone());
@@ -96,23 +74,14 @@ impl Metrics {
         registry.register("lateness_seconds", help, lateness_seconds.clone());
         let group_size = Family::new_with_constructor(sizes as fn() -> Histogram);
         registry.register("group_size", "Requests in one script call", group_size.clone());
-        let waiters = Gauge::default();
-        registry.register("waiters", "Long polls that wait", waiters.clone());
+        let waiters = registered(&mut registry, "waiters", "Long polls that wait");
         let redis_seconds = seconds();
-        let name = "redis_call_duration_seconds";
-        registry.register(
-            name,
-            "From sending a group to Redis to its answer",
-            redis_seconds.clone(),
-        );
-        let redis_errors = Family::default();
-        registry.register(
-            "redis_errors",
-            "Calls to Redis without a good answer",
-            redis_errors.clone(),
-        );
-        let redis_connects = Counter::default();
-        registry.register("redis_connects", "Connections opened to Redis", redis_connects.clone());
+        let help = "From sending a group to Redis to its answer";
+        registry.register("redis_call_duration_seconds", help, redis_seconds.clone());
+        let help = "Calls to Redis without a good answer";
+        let redis_errors = registered(&mut registry, "redis_errors", help);
+        let help = "Connections opened to Redis";
+        let redis_connects = registered(&mut registry, "redis_connects", help);
         let topics = Arc::new(Topics::new(Calls::new(&mut registry)));
         registry.register_collector(Box::new(TopicCollector(topics.clone())));
         Self {
@@ -149,14 +118,21 @@ impl Metrics {
         }
     }
 
+    /// Counts a request that was answered with `status` this long (s) after its head came. `operation`: its operationId, or
+    /// `none` where no route matched.
+    pub fn observe_request(&self, operation: &'static str, status: u16, seconds: f64) {
+        self.requests.get_or_create(&RequestLabels { operation, status }).inc();
+        self.request_seconds.get_or_create(&[("operation", operation)]).observe(seconds);
+    }
+
     /// Counts a group that went to Redis in one call of `script`.
     pub fn observe_group(&self, script: &'static str, size: usize) {
-        self.group_size.get_or_create(&ScriptLabels { script }).observe(size as f64);
+        self.group_size.get_or_create(&[("script", script)]).observe(size as f64);
     }
 
     /// Counts a call to Redis without a good answer.
     pub fn count_redis_error(&self, kind: &'static str) {
-        self.redis_errors.get_or_create(&ErrorLabels { kind }).inc();
+        self.redis_errors.get_or_create(&[("kind", kind)]).inc();
     }
 
     /// Takes in how late (ms) first grants were.
@@ -172,6 +148,16 @@ impl Metrics {
         encode(&mut text, &self.registry)?;
         Ok(text)
     }
+}
+
+/// A fresh metric, which `registry` shows.
+fn registered<M>(registry: &mut Registry, name: &str, help: &str) -> M
+where
+    M: Metric + Clone + Default,
+{
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 /// 50 µs … 27 min: from a call to Redis to a lateness after an outage.

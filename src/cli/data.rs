@@ -1,11 +1,9 @@
 //! The data that offline commands work on: a Redis, or the directory of a private Redis that is not being served.
 
 use crate::{
+    embedded::{EmbeddedRedis, Fsync, Options},
     metrics::Metrics,
-    store::{
-        Store, StoreOptions,
-        embedded::{EmbeddedRedis, Fsync, Options},
-    },
+    store::{Store, StoreOptions},
 };
 use clap::Args;
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};

@@ -5,7 +5,6 @@ use super::{
     AppState, budget,
     problem::{Code, Problem},
 };
-use crate::metrics::{OperationLabels, RequestLabels};
 use axum::{
     body::Body,
     extract::{MatchedPath, Request, State},
@@ -90,10 +89,8 @@ pub(super) async fn guard(
         write_problem(&mut response, &id, operation, &method);
     }
     response.headers_mut().insert(REQUEST_ID, id);
-    let labels = RequestLabels { operation, status: status.as_u16() };
-    state.metrics.requests.get_or_create(&labels).inc();
     let seconds = started.elapsed().as_secs_f64();
-    state.metrics.request_seconds.get_or_create(&OperationLabels { operation }).observe(seconds);
+    state.metrics.observe_request(operation, status.as_u16(), seconds);
     response
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn tell_of_deaths(
     if deaths.is_empty() {
         return Ok(false);
     }
-    let told = deaths.iter().map(|death| (death.id, death.died_at)).collect();
+    let told: Vec<_> = deaths.iter().map(|death| (death.id, death.died_at)).collect();
     if let Some(dead_topic) = &topic.settings.dead_topic {
         let letter = |death: &Death| {
             let message = death.message.as_ref()?;
@@ -63,6 +63,6 @@ pub(super) async fn tell_of_deaths(
         };
         store.publish_dead_letters(dead_topic, deaths.iter().filter_map(letter).collect()).await?;
     }
-    store.finish_dead(name, told).await?;
+    store.finish_dead(name, &told).await?;
     Ok(true)
 }

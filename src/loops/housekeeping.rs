@@ -74,7 +74,7 @@ fn pause(store: &Store, next: Option<Millis>) -> Duration {
 
 async fn sweep_one(store: &Store, claim: &Claim, write: WriteDeadLetter) {
     let swept = async {
-        let mut swept = store.sweep(claim).await?;
+        let mut swept = store.sweep(&claim.name).await?;
         if let Some(swept) = swept.as_mut().filter(|swept| swept.deaths) {
             let told = tell_of_deaths(store, &claim.name, write).await;
             // What was told of may leave now, and more may be left to tell of; what was not is tried again a little later.

@@ -24,53 +24,34 @@ pub(super) struct TopicLabels {
     pub topic: String,
 }
 
-/// What is counted for each topic.
-#[derive(Debug, Default)]
-pub struct TopicCounters {
-    /// Messages stored.
-    pub published: Counter,
-    /// Leases given.
-    pub granted: Counter,
-    /// Messages acknowledged.
-    pub acked: Counter,
-    /// Leases given back by their holder as failed.
-    pub nacked: Counter,
-    /// Grants taken back because the client was gone.
-    pub returned: Counter,
-    /// Leases that ended by themselves.
-    pub lease_expired: Counter,
-    /// Messages whose attempts are used up.
-    pub dead: Counter,
-    /// Leases given back unworked.
-    pub released: Counter,
-    /// Messages whose time was over.
-    pub expired: Counter,
-    /// Messages deleted.
-    pub deleted: Counter,
-    /// Messages purged.
-    pub purged: Counter,
-    /// Dead messages made ready again.
-    pub redriven: Counter,
-    /// Messages replaced in place.
-    pub replaced: Counter,
+macro_rules! topic_counters {
+    ($($name:ident: $help:literal,)*) => {
+        /// What is counted for each topic.
+        #[derive(Debug, Default)]
+        pub struct TopicCounters {
+            $(#[doc = $help] pub $name: Counter,)*
+        }
+
+        const TOPIC_COUNTERS: &[(&str, &str, fn(&TopicCounters) -> &Counter)] =
+            &[$((stringify!($name), $help, |counters| &counters.$name),)*];
+    };
 }
 
-type CounterOf = fn(&TopicCounters) -> &Counter;
-const TOPIC_COUNTERS: [(&str, &str, CounterOf); 13] = [
-    ("published", "Messages stored", |t| &t.published),
-    ("granted", "Leases given", |t| &t.granted),
-    ("acked", "Messages acknowledged", |t| &t.acked),
-    ("nacked", "Leases given back as failed", |t| &t.nacked),
-    ("returned", "Grants taken back because the client was gone", |t| &t.returned),
-    ("lease_expired", "Leases that ended by themselves", |t| &t.lease_expired),
-    ("dead", "Messages whose attempts are used up", |t| &t.dead),
-    ("released", "Leases given back unworked", |t| &t.released),
-    ("expired", "Messages whose time was over", |t| &t.expired),
-    ("deleted", "Messages deleted", |t| &t.deleted),
-    ("purged", "Messages purged", |t| &t.purged),
-    ("redriven", "Dead messages made ready again", |t| &t.redriven),
-    ("replaced", "Messages replaced in place", |t| &t.replaced),
-];
+topic_counters! {
+    published: "Messages stored",
+    granted: "Leases given",
+    acked: "Messages acknowledged",
+    nacked: "Leases given back as failed",
+    returned: "Grants taken back because the client was gone",
+    lease_expired: "Leases that ended by themselves",
+    dead: "Messages whose attempts are used up",
+    released: "Leases given back unworked",
+    expired: "Messages whose time was over",
+    deleted: "Messages deleted",
+    purged: "Messages purged",
+    redriven: "Dead messages made ready again",
+    replaced: "Messages replaced in place",
+}
 
 /// A topic's counters for whoever keeps them. They take a label once something is counted: many topics are only looked at.
 #[derive(Debug)]

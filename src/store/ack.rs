@@ -2,21 +2,20 @@
 
 use super::{
     Store,
-    batch::{CallContext, Op},
+    batch::{Answers, Op},
     grants::Granted,
     holder::{refused, write_claims},
     registry::Topic,
-    reply::{CallError, Fields, malformed},
+    reply::{CallError, Reply, malformed},
     scripts::{self, Script},
     types::Call,
 };
 use crate::{
     error::Error,
-    model::{LeaseClaims, MessageId},
+    model::{Epoch, LeaseClaims, MessageId},
     seeded,
 };
 use deadpool_redis::redis::{Cmd, Value};
-use std::sync::Arc;
 
 /// An acknowledgement.
 pub(crate) struct Ack {
@@ -45,7 +44,7 @@ impl Store {
     /// Errors: as for [`Store::ack`].
     pub async fn ack_call(&self, granted: &Granted, call: Call) -> Result<(), Error> {
         let Granted { id, claims, .. } = *granted;
-        self.on_message(id, || Ack { id, claims, call: Some(call.clone()) }).await?.1
+        self.on_op(id, || Ack { id, claims, call: Some(call.clone()) }).await?.1
     }
 }
 
@@ -67,7 +66,7 @@ impl Op for Ack {
         [Some(self.id.hash()), None]
     }
 
-    fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
+    fn write(group: &[Self], topic: &Topic, _: Epoch, command: &mut Cmd) {
         let keys = &topic.keys;
         command.arg(11).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);
         command.arg(&keys.meta).arg(&keys.keys).arg(&keys.expires).arg(&keys.first_due);
@@ -82,29 +81,23 @@ impl Op for Ack {
         }
     }
 
-    fn read(
-        group: &[Self],
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Vec<Result<Self::Output, CallError>>, CallError> {
-        let size = group.len();
+    fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Self::Output> {
+        let (size, topic) = (group.len(), reply.topic);
         let acked_ms = topic.settings.retention.acked_ms;
         if acked_ms > 0 {
-            let now = context.backend.clock.now();
+            let now = reply.backend.clock.now();
             topic.sweep_by(now, Some(now.saturating_add(acked_ms)));
         }
-        if let Value::Int(good) = reply {
+        if let Value::Int(good) = reply.whole {
             if good as usize != size {
-                return Err(malformed(&reply));
+                return Err(malformed(&reply.whole));
             }
             topic.counters.acked.inc_by(size as u64);
             return Ok((0..size).map(|_| Ok(Ok(()))).collect());
         }
-        let mut codes = Fields::of(reply)?;
         let mut answers = Vec::with_capacity(size);
         for _ in 0..size {
-            let code = codes.int()?;
+            let code = reply.int()?;
             if code == 0 {
                 topic.counters.acked.inc();
             }

@@ -2,6 +2,7 @@
 //! come of it (the secret of the tokens, Redis's epoch, this instance's number).
 
 use super::{
+    StoreOptions,
     clock::Clock,
     ids::IdMaker,
     keys::GlobalKeys,
@@ -95,22 +96,17 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// A backend for the Redis at `url`; nothing is connected yet.
-    pub fn new(
-        url: &str,
-        prefix: &str,
-        connections: usize,
-        timeout: Duration,
-        upgrade: bool,
-        metrics: Arc<Metrics>,
-    ) -> Result<Self, ConnectError> {
-        let client = Client::open(url).map_err(ConnectError::Url)?;
+    /// A backend for the Redis at the options' URL; nothing is connected yet.
+    pub fn new(options: &StoreOptions, metrics: Arc<Metrics>) -> Result<Self, ConnectError> {
+        let &StoreOptions { ref url, ref key_prefix, lanes, timeout, upgrade } = options;
+        let client = Client::open(url.as_str()).map_err(ConnectError::Url)?;
         // The lanes time their calls themselves: they must know what was sent when they give up.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeout))
             .set_response_timeout(None);
-        let manager = Manager::new_with_config(url, config).map_err(ConnectError::Url)?;
-        let mut pool_config = PoolConfig::new(connections);
+        let manager = Manager::new_with_config(url.as_str(), config).map_err(ConnectError::Url)?;
+        // The express lane's, and one to spare.
+        let mut pool_config = PoolConfig::new(lanes + 2);
         pool_config.timeouts =
             Timeouts { wait: Some(timeout), create: Some(timeout), recycle: Some(timeout) };
         let pool = Pool::builder(manager)
@@ -121,7 +117,7 @@ impl Backend {
         Ok(Self {
             pool,
             client,
-            keys: GlobalKeys::new(prefix),
+            keys: GlobalKeys::new(key_prefix),
             clock: Clock::new(),
             ids: IdMaker::default(),
             metrics,

@@ -6,21 +6,20 @@
 
 use super::{
     Store,
-    batch::{CallContext, Phase, SingleOp},
-    failed,
-    get::read_snapshot,
+    batch::Command,
+    message::read_snapshot,
     publish_special::PublishSpecial,
     registry::Topic,
-    reply::{CallError, Fields, malformed},
-    scripts::{self, Script},
+    reply::{CallError, Fields, Reply, malformed},
+    scripts,
     types::{Due, Idempotency, MessageOptions, MessageSnapshot},
 };
 use crate::{
     error::Error,
-    model::{Body, Content, Member, MessageId, Millis, TopicName},
+    model::{Body, Content, MessageId, Millis, TopicName},
 };
 use bytes::Bytes;
-use deadpool_redis::redis::{Cmd, Value};
+use deadpool_redis::redis::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Deaths of one call.
@@ -52,15 +51,16 @@ pub struct DeadLetter {
     pub payload: Bytes,
 }
 
-pub(super) struct TakeDead;
-struct FinishDead(Arc<Vec<(MessageId, Millis)>>);
-
 impl Store {
     /// Some deaths of a topic that are to be told of, longest dead first.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn take_dead(&self, name: &TopicName) -> Result<(Arc<Topic>, Vec<Death>), Error> {
-        self.on_topic(name, || TakeDead).await
+        let take = |topic: &Arc<Topic>| {
+            let take = Command::on(&scripts::TAKE_DEAD, topic);
+            take.arg((CALL_DEATHS, CALL_BYTES)).read(topic, read_deaths)
+        };
+        self.on(name, take).await
     }
 
     /// Publishes what tells of deaths, whatever the size and the bound of this topic, which comes into being if need be.
@@ -76,9 +76,9 @@ impl Store {
         let mut retry = self.stale_retry();
         while !left.is_empty() {
             if !retry.next().await {
-                return Err(failed(CallError::Stale));
+                return Err(CallError::Stale.into());
             }
-            let topic = self.registry.find_or_create(&self.lanes, name).await.map_err(failed)??;
+            let topic = self.registry.find_or_create(name).await?;
             let publish = |letter: &DeadLetter| (topic.clone(), self.copy(&topic, letter));
             let answers = self.lanes.submit_many(left.iter().map(publish)).await;
             let mut stale = Vec::new();
@@ -86,12 +86,12 @@ impl Store {
                 match answer {
                     Ok(outcome) => drop(outcome?),
                     Err(CallError::Stale) => stale.push(letter),
-                    Err(error) => return Err(failed(error)),
+                    Err(error) => return Err(error.into()),
                 }
             }
             left = stale;
             if !left.is_empty() {
-                self.refresh(&topic).await?;
+                self.registry.refresh(&topic).await?;
             }
         }
         Ok(())
@@ -118,68 +118,37 @@ impl Store {
     pub async fn finish_dead(
         &self,
         name: &TopicName,
-        told: Vec<(MessageId, Millis)>,
+        told: &[(MessageId, Millis)],
     ) -> Result<(), Error> {
-        let told = Arc::new(told);
-        self.on_topic(name, || FinishDead(told.clone())).await.map(|_| ())
+        let finish = |topic: &Arc<Topic>| {
+            let mut finish = Command::on(&scripts::FINISH_DEAD, topic);
+            for (id, died_at) in told {
+                finish = finish.arg((&id.member()[..], died_at));
+            }
+            finish.read(topic, |reply| match reply.whole {
+                Value::Int(_) => Ok(()),
+                _ => Err(malformed(&reply.whole)),
+            })
+        };
+        self.on(name, finish).await.map(|_| ())
     }
 }
 
-impl SingleOp for TakeDead {
-    type Output = Vec<Death>;
-    const PHASE: Phase = Phase::Scan;
-
-    fn script() -> &'static Script {
-        &scripts::TAKE_DEAD
+pub(super) fn read_deaths(reply: &mut Reply<'_>) -> Result<Vec<Death>, CallError> {
+    reply.now()?;
+    let topic = reply.topic;
+    let mut deaths = Vec::with_capacity(reply.len() / 3);
+    while !reply.is_empty() {
+        let id = MessageId::from_member(&reply.member()?, topic.route);
+        let died_at = reply.int()?;
+        // One that cannot be read is logged, and must not hold up the others.
+        let message = match reply.value()? {
+            snapshot @ Value::Array(_) => {
+                read_snapshot(topic, &mut Fields::of(snapshot)?, None).ok()
+            }
+            _ => None,
+        };
+        deaths.push(Death { id, died_at, message });
     }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        topic.keys.write_all(command);
-        command.arg(&topic.word).arg(CALL_DEATHS).arg(CALL_BYTES);
-    }
-
-    fn read(
-        &self,
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Vec<Death>, CallError> {
-        let mut fields = Fields::of(reply)?;
-        context.read_now(&mut fields)?;
-        let mut deaths = Vec::with_capacity(fields.len() / 3);
-        while !fields.is_empty() {
-            let member: Member = fields.bytes()?[..].try_into().map_err(|_| CallError::Internal)?;
-            let id = MessageId::from_member(&member, topic.route);
-            let died_at = fields.int()?;
-            // One that cannot be read is logged, and must not hold up the others.
-            let message = match fields.value()? {
-                Value::Array(snapshot) => {
-                    read_snapshot(topic, &mut Fields::of(Value::Array(snapshot))?, None).ok()
-                }
-                _ => None,
-            };
-            deaths.push(Death { id, died_at, message });
-        }
-        Ok(deaths)
-    }
-}
-
-impl SingleOp for FinishDead {
-    type Output = ();
-
-    fn script() -> &'static Script {
-        &scripts::FINISH_DEAD
-    }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        topic.keys.write_all(command);
-        command.arg(&topic.word);
-        for (id, died_at) in self.0.iter() {
-            command.arg(&id.member()[..]).arg(died_at);
-        }
-    }
-
-    fn read(&self, _: &Arc<Topic>, _: &mut CallContext<'_>, reply: Value) -> Result<(), CallError> {
-        if matches!(reply, Value::Int(_)) { Ok(()) } else { Err(malformed(&reply)) }
-    }
+    Ok(deaths)
 }

@@ -2,19 +2,18 @@
 
 use super::{
     Store,
-    batch::{CallContext, Op},
+    batch::{Answers, Op},
     holder::{refused, write_claims},
     registry::Topic,
-    reply::{CallError, Fields},
+    reply::Reply,
     scripts::{self, Script},
     types::Extended,
 };
 use crate::{
     error::Error,
-    model::{LEASE_CAP_MS, LeaseClaims, MessageId, Millis},
+    model::{Epoch, LEASE_CAP_MS, LeaseClaims, MessageId, Millis},
 };
-use deadpool_redis::redis::{Cmd, Value};
-use std::sync::Arc;
+use deadpool_redis::redis::Cmd;
 
 /// A lease to be made longer.
 pub(crate) struct Extend {
@@ -54,7 +53,7 @@ impl Store {
         (id, claims): (MessageId, LeaseClaims),
         lease_ms: u64,
     ) -> Result<Millis, Error> {
-        let (_, extended) = self.on_message(id, || Extend { id, claims, lease_ms }).await?;
+        let (_, extended) = self.on_op(id, || Extend { id, claims, lease_ms }).await?;
         Ok(extended?.lease_expires_at)
     }
 }
@@ -70,7 +69,7 @@ impl Op for Extend {
         [Some(self.id.hash()), None]
     }
 
-    fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
+    fn write(group: &[Self], topic: &Topic, _: Epoch, command: &mut Cmd) {
         let keys = &topic.keys;
         command.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
         command.arg(&keys.extra).arg(&keys.meta);
@@ -84,17 +83,11 @@ impl Op for Extend {
         }
     }
 
-    fn read(
-        group: &[Self],
-        _: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Vec<Result<Self::Output, CallError>>, CallError> {
-        let mut fields = Fields::of(reply)?;
-        let (_, up) = (context.read_now(&mut fields)?, fields.int()?);
+    fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Self::Output> {
+        let (_, up) = (reply.now()?, reply.int()?);
         let mut answers = Vec::with_capacity(group.len());
         for _ in group {
-            let (code, deadline) = (fields.int()?, fields.int()?);
+            let (code, deadline) = (reply.int()?, reply.int()?);
             answers.push(Ok(if code == 0 {
                 let lease_ms = deadline.saturating_sub(up);
                 Ok(Extended { lease_ms, lease_expires_at: deadline })

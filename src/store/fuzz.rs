@@ -5,17 +5,17 @@ mod grouped;
 mod single;
 
 use super::{
+    StoreOptions,
     backend::Backend,
-    batch::CallContext,
     keys::PartitionKeys,
     registry::{Topic, parse_entry},
-    reply::{CallError, Fields, bytes, int, word},
+    reply::{CallError, Fields, Reply, bytes, int, word},
 };
 use crate::{
     metrics::Metrics,
     model::fuzz::{body, cases, number, piece, spoilt, spoilt_text, text},
     model::{
-        Backoff, Epoch, MEMBER_BYTES, Partition, Push, Retention, Route, TopicName, TopicNumber,
+        Backoff, MEMBER_BYTES, Partition, Push, Retention, Route, TopicName, TopicNumber,
         TopicSettings,
     },
     store::{MessageKey, MessageOptions, OnDuplicate, extra::Extra, types::KeyUntil},
@@ -27,22 +27,34 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicBool, AtomicI64},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::mpsc;
 
 /// A way to Redis that is never gone.
 static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
-    let (url, metrics) = ("redis://127.0.0.1:1/", Arc::new(Metrics::new()));
-    Backend::new(url, "dueq:", 1, Duration::from_secs(1), true, metrics).unwrap()
+    let options = StoreOptions {
+        url: "redis://127.0.0.1:1/".to_owned(),
+        key_prefix: "dueq:".to_owned(),
+        lanes: 1,
+        timeout: Duration::from_secs(1),
+        upgrade: true,
+    };
+    Backend::new(&options, Arc::new(Metrics::new())).unwrap()
 });
 
-pub(super) fn context<T>(read: impl FnOnce(&mut CallContext<'_>) -> T) -> T {
-    read(&mut CallContext::new(&BACKEND, Epoch::default()))
+/// Reads a reply to a call for a topic of these settings.
+pub(crate) fn answer<T>(
+    read: impl FnOnce(&mut Reply<'_>) -> Result<T, CallError>,
+    settings: TopicSettings,
+    value: Value,
+) -> Option<T> {
+    let topic = topic(settings);
+    read(&mut Reply::new(&topic, &BACKEND, Instant::now(), value).ok()?).ok()
 }
 
 /// A topic of these settings, whose hints go nowhere.
-pub(super) fn topic(settings: TopicSettings) -> Arc<Topic> {
+pub(crate) fn topic(settings: TopicSettings) -> Arc<Topic> {
     let name = TopicName::parse("orders").unwrap();
     let route = Route { topic: TopicNumber(5), partition: Partition(0) };
     Arc::new(Topic {
@@ -61,7 +73,7 @@ pub(super) fn topic(settings: TopicSettings) -> Arc<Topic> {
 }
 
 /// Settings as a hand in Redis may have left them.
-pub(super) fn settings() -> impl Strategy<Value = TopicSettings> {
+pub(crate) fn settings() -> impl Strategy<Value = TopicSettings> {
     (vec(number(), 6), any::<u8>()).prop_map(|(numbers, kind)| TopicSettings {
         lease_ms: numbers[0],
         ttl_ms: (kind % 2 == 0).then_some(numbers[1]),
@@ -79,16 +91,16 @@ pub(super) fn settings() -> impl Strategy<Value = TopicSettings> {
     })
 }
 
-pub(super) fn bulk(bytes: impl Into<Vec<u8>>) -> Value {
+pub(crate) fn bulk(bytes: impl Into<Vec<u8>>) -> Value {
     Value::BulkString(bytes.into())
 }
 
-pub(super) fn member() -> impl Strategy<Value = Value> {
+pub(crate) fn member() -> impl Strategy<Value = Value> {
     any::<[u8; MEMBER_BYTES]>().prop_map(bulk)
 }
 
 /// A number as a script may give it.
-pub(super) fn num() -> impl Strategy<Value = Value> {
+pub(crate) fn num() -> impl Strategy<Value = Value> {
     (number(), any::<bool>())
         .prop_map(|(n, text)| if text { bulk(n.to_string()) } else { Value::Int(n) })
 }
@@ -101,7 +113,7 @@ fn state() -> impl Strategy<Value = Value> {
     select(vec!["delayed", "ready", "leased", "dead", "acked"]).prop_map(bulk)
 }
 
-pub(super) fn stored_body() -> impl Strategy<Value = Value> {
+pub(crate) fn stored_body() -> impl Strategy<Value = Value> {
     prop_oneof![
         3 => body().prop_map(|body| bulk(body.encode().to_vec())),
         1 => spoilt(body().prop_map(|body| body.encode())).prop_map(bulk),
@@ -154,7 +166,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 /// A reply that is right, damaged in none to three places: one value for another, left out, or twice.
-pub(super) fn reply(good: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
+pub(crate) fn reply(good: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
     let damage = (vec(any::<Index>(), 1..4), 0..4_u8, any_value());
     let damaged = (good, vec(damage, 0..4)).prop_map(|(mut reply, damages)| {
         for (path, kind, other) in damages {
@@ -183,7 +195,7 @@ fn spoil(value: &mut Value, path: &[Index], kind: u8, other: Value) {
     }
 }
 
-pub(super) fn array(values: Vec<Value>) -> Value {
+pub(crate) fn array(values: Vec<Value>) -> Value {
     Value::Array(values)
 }
 

@@ -1,7 +1,7 @@
 //! What a lease grants, on its way to a consumer; and how it goes back where the consumer is gone.
 
 use super::{
-    batch::{Answered, Lanes},
+    batch::Answered,
     nack::{How, Nack},
     registry::{Registry, Topic},
     reply::CallError,
@@ -54,7 +54,8 @@ pub struct Granted {
 #[derive(Default)]
 pub struct Grants {
     pub(super) messages: Vec<Granted>,
-    pub(super) origin: Option<(Origin, Arc<Topic>)>,
+    /// Where they go back to.
+    pub(super) origin: Option<(Weak<Registry>, Arc<Topic>)>,
 }
 
 impl Grants {
@@ -88,58 +89,49 @@ impl Grants {
 
 impl Drop for Grants {
     fn drop(&mut self) {
-        let Some((origin, topic)) = self.origin.take() else { return };
-        let Some(lanes) = origin.lanes.upgrade() else { return };
+        let Some((registry, topic)) = self.origin.take() else { return };
+        let Some(registry) = registry.upgrade() else { return };
         let messages = std::mem::take(&mut self.messages);
         // Before the lanes stop, should they be about to.
-        let sent = lanes.send_many(messages.iter().map(|message| message.give_back(&topic)));
+        let sent = send_back(&registry, &topic, &messages);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(origin.see_to(sent, topic, messages));
+            runtime.spawn(see_to(registry, sent, topic, messages));
         }
     }
 }
 
-impl Granted {
-    fn give_back(&self, topic: &Arc<Topic>) -> (Arc<Topic>, Nack) {
-        (topic.clone(), Nack { id: self.id, claims: self.claims, how: How::Return(self.due_at) })
-    }
+type Sent = Vec<Answered<Result<Nacked, Error>>>;
+
+fn send_back(registry: &Registry, topic: &Arc<Topic>, messages: &[Granted]) -> Sent {
+    let nack = |Granted { id, claims, due_at, .. }: &Granted| {
+        (topic.clone(), Nack { id: *id, claims: *claims, how: How::Return(*due_at) })
+    };
+    registry.lanes.send_many(messages.iter().map(nack))
 }
 
-/// Where grants go back to whose consumer is gone.
-#[derive(Clone, Default)]
-pub(crate) struct Origin {
-    pub lanes: Weak<Lanes>,
-    pub registry: Weak<Registry>,
-}
-
-impl Origin {
-    /// Sees to it that `messages` go back whose topic has changed: they are its messages all the same.
-    async fn see_to(
-        self,
-        mut sent: Vec<Answered<Result<Nacked, Error>>>,
-        mut topic: Arc<Topic>,
-        mut messages: Vec<Granted>,
-    ) {
-        let (Some(lanes), Some(registry)) = (self.lanes.upgrade(), self.registry.upgrade()) else {
+/// Sees to it that `messages` go back whose topic has changed: they are its messages all the same.
+async fn see_to(
+    registry: Arc<Registry>,
+    mut sent: Sent,
+    mut topic: Arc<Topic>,
+    mut messages: Vec<Granted>,
+) {
+    let mut retry = StaleRetry::new(registry.lanes.timeout);
+    while retry.next().await {
+        let mut stale = Vec::new();
+        for (message, answered) in messages.into_iter().zip(sent) {
+            if let Ok(Err(CallError::Stale)) = answered.await {
+                stale.push(message);
+            }
+        }
+        if stale.is_empty() || registry.refresh(&topic).await.is_err() {
             return;
-        };
-        let mut retry = StaleRetry::new(lanes.timeout);
-        while retry.next().await {
-            let mut stale = Vec::new();
-            for (message, answered) in messages.into_iter().zip(sent) {
-                if let Ok(Err(CallError::Stale)) = answered.await {
-                    stale.push(message);
-                }
-            }
-            if stale.is_empty() || registry.refresh(&lanes, &topic).await.is_err() {
-                return;
-            }
-            match registry.find(&lanes, &topic.name).await {
-                Ok(Some(same)) if same.route == topic.route => topic = same,
-                _ => return,
-            }
-            messages = stale;
-            sent = lanes.send_many(messages.iter().map(|message| message.give_back(&topic)));
         }
+        match registry.find(&topic.name).await {
+            Ok(Some(same)) if same.route == topic.route => topic = same,
+            _ => return,
+        }
+        messages = stale;
+        sent = send_back(&registry, &topic, &messages);
     }
 }

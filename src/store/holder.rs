@@ -1,6 +1,6 @@
 //! What ack, nack and extend have in common: each concerns a lease, and whoever holds it says so by its token.
 
-use super::{Store, batch::Op, failed, reply::CallError};
+use super::{Store, batch::Op, reply::CallError};
 use crate::{
     error::Error,
     model::{LeaseClaims, MessageId},
@@ -59,7 +59,7 @@ impl Store {
         O: Op<Output = Result<T, Error>>,
     {
         let claims = self.claims(id, token).await?;
-        self.on_message(id, || op(claims)).await?.1
+        self.on_op(id, || op(claims)).await?.1
     }
 
     /// Carries out what the holders of these tokens ask for, in order, as if one after another, each with its own outcome.
@@ -102,7 +102,7 @@ impl Store {
                     Ok(outcome) => outcome,
                     // The topic has changed: this one by itself, which reads the registry again.
                     Err(CallError::Stale) => one(at).await,
-                    Err(error) => Err(failed(error)),
+                    Err(error) => Err(error.into()),
                 });
             }
         }

@@ -39,101 +39,58 @@ pub(crate) struct GlobalKeys {
 
 impl GlobalKeys {
     pub fn new(prefix: &str) -> Self {
+        let key = |tag, what| format!("{prefix}{{{tag}}}:{what}");
         Self {
-            registry: format!("{prefix}{{topics}}:registry"),
-            names: format!("{prefix}{{topics}}:names"),
-            index: format!("{prefix}{{topics}}:index"),
-            pushed: format!("{prefix}{{topics}}:pushed"),
-            sweeps: format!("{prefix}{{sweeps}}:index"),
-            schedules: format!("{prefix}{{schedules}}:entries"),
-            schedule_states: format!("{prefix}{{schedules}}:states"),
-            schedules_due: format!("{prefix}{{schedules}}:due"),
-            schedules_index: format!("{prefix}{{schedules}}:index"),
-            instances: format!("{prefix}{{service}}:instances"),
-            runs: format!("{prefix}{{service}}:runs"),
-            secret: format!("{prefix}{{service}}:secret"),
-            schema: format!("{prefix}{{service}}:schema"),
+            registry: key("topics", "registry"),
+            names: key("topics", "names"),
+            index: key("topics", "index"),
+            pushed: key("topics", "pushed"),
+            sweeps: key("sweeps", "index"),
+            schedules: key("schedules", "entries"),
+            schedule_states: key("schedules", "states"),
+            schedules_due: key("schedules", "due"),
+            schedules_index: key("schedules", "index"),
+            instances: key("service", "instances"),
+            runs: key("service", "runs"),
+            secret: key("service", "secret"),
+            schema: key("service", "schema"),
             wake_channel: format!("{prefix}wake"),
         }
     }
 }
 
-/// Names of the keys of one partition; `migrations-lua/README.md` says what each holds.
-#[derive(Clone, Debug)]
-pub(crate) struct PartitionKeys {
-    pub unack: String,
-    pub last: String,
-    pub delayed: String,
-    pub messages: String,
-    pub meta: String,
-    pub extra: String,
-    pub delayed_prio: String,
-    pub ready: String,
-    pub dead: String,
-    pub keys: String,
-    pub expires: String,
-    pub first_due: String,
-    pub events: String,
-    pub acked: String,
-    pub dead_out: String,
-    pub idem: String,
-    pub idem_due: String,
+macro_rules! partition_keys {
+    ($($name:ident),* $(,)?) => {
+        /// Names of the keys of one partition; `migrations-lua/README.md` says what each holds.
+        #[derive(Clone, Debug)]
+        pub(crate) struct PartitionKeys {
+            $(pub $name: String,)*
+        }
+
+        impl PartitionKeys {
+            pub fn new(prefix: &str, topic: &TopicName, partition: Partition) -> Self {
+                let key = |what| format!("{prefix}{{{topic}:{}}}:{what}", partition.0);
+                Self { $($name: key(stringify!($name)),)* }
+            }
+
+            /// All of them, in the order in which the include `partition.lua` names them.
+            pub fn all(&self) -> [&str; [$(stringify!($name)),*].len()] {
+                [$(&self.$name),*]
+            }
+        }
+    };
+}
+
+partition_keys! {
+    unack, last, delayed, messages, meta, extra, delayed_prio, ready, dead, keys, expires, first_due, events, acked,
+    dead_out, idem, idem_due,
 }
 
 impl PartitionKeys {
-    pub fn new(prefix: &str, topic: &TopicName, partition: Partition) -> Self {
-        let key = |what: &str| format!("{prefix}{{{topic}:{}}}:{what}", partition.0);
-        Self {
-            unack: key("unack"),
-            last: key("last"),
-            delayed: key("delayed"),
-            messages: key("messages"),
-            meta: key("meta"),
-            extra: key("extra"),
-            delayed_prio: key("delayed_prio"),
-            ready: key("ready"),
-            dead: key("dead"),
-            keys: key("keys"),
-            expires: key("expires"),
-            first_due: key("first_due"),
-            events: key("events"),
-            acked: key("acked"),
-            dead_out: key("dead_out"),
-            idem: key("idem"),
-            idem_due: key("idem_due"),
-        }
-    }
-
     /// Writes all of them, their number first, as the first arguments of a call.
     pub fn write_all(&self, command: &mut Cmd) {
         let all = self.all();
-        command.arg(all.len());
-        for key in all {
-            command.arg(key);
-        }
-    }
-
-    /// All of them, in the order in which the include `partition.lua` names them.
-    pub fn all(&self) -> [&str; 17] {
-        [
-            &self.unack,
-            &self.last,
-            &self.delayed,
-            &self.messages,
-            &self.meta,
-            &self.extra,
-            &self.delayed_prio,
-            &self.ready,
-            &self.dead,
-            &self.keys,
-            &self.expires,
-            &self.first_due,
-            &self.events,
-            &self.acked,
-            &self.dead_out,
-            &self.idem,
-            &self.idem_due,
-        ]
+        command.arg(all.len()).arg(&all);
     }
 }
 

@@ -2,20 +2,19 @@
 
 use super::{
     Store,
-    batch::{CallContext, GROUP_MESSAGES, Lanes, Op, Phase},
-    failed,
-    get::decode,
-    grants::{Granted, Grants, LeaseOptions, Origin},
-    registry::Topic,
-    reply::{CallError, Fields, bytes, int},
+    batch::{Answers, Command, GROUP_MESSAGES, Op, Request},
+    grants::{Granted, Grants, LeaseOptions},
+    message::decode,
+    registry::{Registry, Topic},
+    reply::{CallError, Fields, Reply, bytes, int},
     scripts::{self, Script},
 };
 use crate::{
     error::Error,
-    model::{Epoch, LeaseClaims, Member, MessageId, Millis, TopicName},
+    model::{Epoch, LeaseClaims, MessageId, Millis, TopicName},
     seeded,
 };
-use deadpool_redis::redis::{Cmd, Value, cmd};
+use deadpool_redis::redis::{Cmd, Value};
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
     time::Instant,
@@ -40,10 +39,6 @@ pub struct LeaseOutcome {
 }
 
 impl Store {
-    fn origin(&self) -> Origin {
-        Origin { lanes: Arc::downgrade(&self.lanes), registry: Arc::downgrade(&self.registry) }
-    }
-
     /// Grants what is ready, as much as asked for. With `waits`, publishers will wake this instance when there is
     /// something new before `next_at`. A topic that does not exist has nothing. What takes many calls, since much has
     /// expired, ends at `until` with what there is by then.
@@ -61,7 +56,7 @@ impl Store {
         let mut left = options;
         let mut retry = self.stale_retry();
         loop {
-            let Some(topic) = self.known_topic(name).await? else { return Ok(outcome) };
+            let Some(topic) = self.registry.find(name).await? else { return Ok(outcome) };
             // What was granted before a refusal or a failure is the consumer's all the same.
             let begun = !outcome.grants.messages().is_empty();
             if let Some(refusal) = topic.refuses(&options) {
@@ -71,15 +66,16 @@ impl Store {
                 self.confirm(&topic, refusal).await?;
                 continue;
             }
-            let lease = Lease { options: left, begun, waits, origin: self.origin() };
-            let got = match self.lanes.submit(&topic, lease).await {
+            let registry = Arc::downgrade(&self.registry);
+            let lease = Lease { options: left, begun, waits, registry };
+            let got = match self.lanes.submit(Request::new(&topic, lease, Instant::now())).await {
                 Ok(got) => got,
                 Err(CallError::Stale) if retry.next().await => {
-                    self.refresh(&topic).await?;
+                    self.registry.refresh(&topic).await?;
                     continue;
                 }
                 Err(_) if begun => return Ok(outcome),
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(error.into()),
             };
             let messages = got.grants.messages().len() as u64;
             let bytes: u64 = got.grants.messages().iter().map(|m| m.payload_bytes).sum();
@@ -108,44 +104,42 @@ impl Store {
     ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let Some(topic) = self.known_topic(name).await? else {
+            let Some(topic) = self.registry.find(name).await? else {
                 return Ok(all.iter().map(|_| Ok(LeaseOutcome::default())).collect());
             };
-            let origin = self.origin();
             let lease = |options: &LeaseOptions| {
-                let (options, origin) = (*options, origin.clone());
-                (topic.clone(), Lease { options, begun: false, waits: true, origin })
+                let (options, registry) = (*options, Arc::downgrade(&self.registry));
+                (topic.clone(), Lease { options, begun: false, waits: true, registry })
             };
             // The topic may have become pushed, or no longer be so, while they waited: then there is nothing for them.
             let fits = |options: &&LeaseOptions| topic.refuses(options).is_none();
             let fitting = all.iter().filter(fits).map(lease);
             let answers = self.lanes.submit_many(fitting).await;
             if answers.iter().any(|answer| matches!(answer, Err(CallError::Stale))) {
-                self.refresh(&topic).await?;
+                self.registry.refresh(&topic).await?;
                 continue;
             }
             let mut answers = answers.into_iter();
             let mut outcome = |options: &LeaseOptions| match fits(&options) {
-                true => answers.next().unwrap_or(Ok(LeaseOutcome::default())).map_err(failed),
+                true => answers.next().unwrap_or(Ok(LeaseOutcome::default())).map_err(Error::from),
                 false => Ok(LeaseOutcome::default()),
             };
             return Ok(all.iter().map(&mut outcome).collect());
         }
         // It changes all the time.
-        Err(failed(CallError::Stale))
+        Err(CallError::Stale.into())
     }
 
     /// Did something happen in the topic that consumers who sleep until `next` should have been woken for?
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn has_news(&self, name: &TopicName, next: Option<Millis>) -> Result<bool, Error> {
-        let Some(topic) = self.known_topic(name).await? else { return Ok(false) };
-        let mut mark = cmd("HGET");
-        mark.arg(&topic.keys.meta).arg("sleep");
-        let mark = match self.lanes.command(mark).await.map_err(failed)? {
+        let Some(topic) = self.registry.find(name).await? else { return Ok(false) };
+        let mark = Command::new("HGET").arg((&topic.keys.meta, "sleep"));
+        let mark = match self.lanes.command(mark).await? {
             // The topic came into being after they were asked for.
             Value::Nil => 0,
-            mark => int(mark).map_err(failed)?,
+            mark => int(mark)?,
         };
         Ok(mark < next.unwrap_or(Millis::MAX).min(FOREVER))
     }
@@ -158,12 +152,12 @@ pub(crate) struct Lease {
     pub begun: bool,
     /// The consumer will sleep for them.
     pub waits: bool,
-    pub origin: Origin,
+    /// Where grants go back to whose consumer is gone.
+    pub registry: Weak<Registry>,
 }
 
 impl Op for Lease {
     type Output = LeaseOutcome;
-    const PHASE: Phase = Phase::Grant;
 
     fn script() -> &'static Script {
         &scripts::LEASE
@@ -176,13 +170,13 @@ impl Op for Lease {
         if plenty { (self.options.max_messages as usize).min(GROUP_MESSAGES) } else { 1 }
     }
 
-    fn write(group: &[Self], topic: &Topic, context: &CallContext<'_>, command: &mut Cmd) {
+    fn write(group: &[Self], topic: &Topic, epoch: Epoch, command: &mut Cmd) {
         // All but those of the idempotency keys, which a lease never needs.
         let keys = &topic.keys.all()[..15];
         command.arg(keys.len()).arg(keys);
         let waits = group.iter().any(|lease| lease.waits);
         let sized = is_sized(group);
-        command.arg(&topic.word).arg(context.epoch.to_string());
+        command.arg(&topic.word).arg(epoch.to_string());
         let push = topic.settings.push.is_some();
         command.arg(u8::from(waits) + 2 * u8::from(push)).arg(u8::from(sized));
         if sized {
@@ -199,27 +193,21 @@ impl Op for Lease {
         }
     }
 
-    fn read(
-        group: &[Self],
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Vec<Result<LeaseOutcome, CallError>>, CallError> {
-        let mut fields = Fields::of(reply)?;
-        let (now, up) = (context.read_now(&mut fields)?, fields.int()?);
-        let next_at = Some(fields.int()?).filter(|next| *next > 0);
-        let more = fields.int()? == 1;
-        topic.counters.lease_expired.inc_by(fields.int()? as u64);
-        topic.saw_deaths(fields.int()?, now);
-        let expired = fields.int()? as u64;
+    fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<LeaseOutcome> {
+        let topic = reply.topic;
+        let (now, up, next_at) = (reply.now()?, reply.int()?, reply.instant()?);
+        let more = reply.int()? == 1;
+        topic.counters.lease_expired.inc_by(reply.int()? as u64);
+        topic.saw_deaths(reply.int()?, now);
+        let expired = reply.int()? as u64;
         topic.counters.expired.inc_by(expired);
-        let mut found = Found::read(now, up, &mut fields)?;
+        let mut found = Found::read(now, up, reply)?;
         // Without counts what was found belongs to the requests in order, each as much as it asked for.
         let sized = is_sized(group) && !found.counts.is_empty();
         let mut left = found.places.len() / 2;
         let mut answers = Vec::with_capacity(group.len());
         let (mut first_end, mut plenty, mut granted) = (None, true, 0);
-        for Lease { options, origin, .. } in group {
+        for Lease { options, registry, .. } in group {
             let lease_ends = up.saturating_add(topic.lease_ms(options));
             let count = match sized {
                 true => found.counts.int()? as usize,
@@ -235,16 +223,16 @@ impl Op for Lease {
                 first_end = first_end.into_iter().chain([lease_ends]).min();
             }
             if seeded::bug("pop before record") {
-                record_late(&messages, &origin.lanes, topic);
+                record_late(&messages, registry, topic);
             }
             granted += messages.len() as u64;
-            let origin = (!messages.is_empty()).then(|| (origin.clone(), topic.clone()));
+            let origin = (!messages.is_empty()).then(|| (registry.clone(), topic.clone()));
             let grants = Grants { messages, origin };
             answers.push(Ok(LeaseOutcome { grants, next_at, more, cleared: expired > 0 }));
         }
         topic.plenty.store(plenty, Ordering::Relaxed);
         topic.sweep_by(now, first_end);
-        context.backend.metrics.observe_lateness(&found.lateness);
+        reply.backend.metrics.observe_lateness(&found.lateness);
         topic.counters.granted.inc_by(granted);
         Ok(answers)
     }
@@ -276,11 +264,11 @@ struct Found {
 }
 
 impl Found {
-    fn read(now: Millis, up: Millis, fields: &mut Fields) -> Result<Self, CallError> {
-        let max_attempts = fields.int()?;
-        let epoch = Epoch::parse(&fields.text()?).unwrap_or_default();
-        let (places, bodies) = (fields.fields()?, fields.fields()?);
-        let mut rest = || if fields.is_empty() { Ok(Fields::none()) } else { fields.fields() };
+    fn read(now: Millis, up: Millis, reply: &mut Reply<'_>) -> Result<Self, CallError> {
+        let max_attempts = reply.int()?;
+        let epoch = Epoch::parse(&reply.text()?).unwrap_or_default();
+        let (places, bodies) = (reply.fields()?, reply.fields()?);
+        let mut rest = || if reply.is_empty() { Ok(Fields::none()) } else { reply.fields() };
         let (facts, counts) = (rest()?, rest()?);
         let (special, lateness) = (!facts.is_empty(), Vec::new());
         Ok(Self { now, up, max_attempts, epoch, places, bodies, special, facts, counts, lateness })
@@ -288,8 +276,7 @@ impl Found {
 
     /// The next message. `None` for a place without a body, which `dueq audit` finds.
     fn next(&mut self, topic: &Topic, lease_ends: Millis) -> Result<Option<Granted>, CallError> {
-        let member = self.places.bytes()?;
-        let member: Member = member[..].try_into().map_err(|_| CallError::Internal)?;
+        let member = self.places.member()?;
         let due_at = self.places.int()?;
         let (attempt, attempts_left, priority, key) = match self.special {
             true => {
@@ -320,19 +307,17 @@ impl Found {
 }
 
 /// A seeded bug: what the script took is noted as leased by a command of its own.
-fn record_late(messages: &[Granted], lanes: &Weak<Lanes>, topic: &Topic) {
-    let (Some(lanes), Some(first)) = (lanes.upgrade(), messages.first()) else { return };
-    let mut add = cmd("EVAL");
-    add.arg(
-        "local number = redis.call('HGET', KEYS[2], ARGV[1]) % 2048
-        for i = 2, #ARGV, 2 do redis.call('ZADD', KEYS[1], ARGV[i] * 2048 + number, ARGV[i + 1]) end",
-    );
-    add.arg(2).arg(&topic.keys.unack).arg(&topic.keys.meta);
-    add.arg(format!("epoch:{}", first.claims.epoch));
+fn record_late(messages: &[Granted], registry: &Weak<Registry>, topic: &Topic) {
+    let (Some(registry), Some(first)) = (registry.upgrade(), messages.first()) else { return };
+    let script = "local number = redis.call('HGET', KEYS[2], ARGV[1]) % 2048
+        for i = 2, #ARGV, 2 do redis.call('ZADD', KEYS[1], ARGV[i] * 2048 + number, ARGV[i + 1]) end";
+    let epoch = format!("epoch:{}", first.claims.epoch);
+    let add = Command::new("EVAL").arg((script, 2, &topic.keys.unack, &topic.keys.meta));
+    let mut add = add.arg(epoch);
     for message in messages {
-        add.arg(message.lease_expires_at).arg(&message.id.member()[..]);
+        add = add.arg((message.lease_expires_at, &message.id.member()[..]));
     }
-    tokio::spawn(async move { lanes.command(add).await });
+    tokio::spawn(async move { registry.lanes.command(add).await });
 }
 
 impl Topic {

@@ -2,38 +2,33 @@
 //! change of a message is one Lua script that runs whole or not at all.
 
 mod ack;
-pub mod audit;
 mod backend;
-mod batch;
-mod calls;
+pub(crate) mod batch;
 mod clock;
 mod dead_letters;
-mod delete;
-pub mod embedded;
 mod extend;
 mod extra;
 #[cfg(test)]
-mod fuzz;
-mod get;
+pub(crate) mod fuzz;
 mod grants;
 mod holder;
 mod ids;
-mod keys;
+pub(crate) mod keys;
 mod lease;
+mod message;
 mod nack;
 mod probe;
 mod publish;
 mod publish_special;
 mod push;
-mod redrive_message;
-mod registry;
-mod reply;
+pub(crate) mod registry;
+pub(crate) mod reply;
 mod schedules;
-mod scripts;
+pub(crate) mod scripts;
 mod server_info;
 mod stale;
 mod sweeps;
-mod topics;
+pub(crate) mod topics;
 mod types;
 mod update;
 mod upgrade;
@@ -41,23 +36,21 @@ mod wakes;
 
 pub use backend::{ConnectError, SCHEMA_VERSION};
 pub use batch::Wake;
-pub use calls::InForce;
 pub use dead_letters::{DeadLetter, Death};
 pub use grants::{Granted, Grants, LeaseOptions};
 pub use lease::LeaseOutcome;
 pub use probe::RedisProbe;
-pub use push::Allowance;
+pub use push::{Allowance, InForce};
 pub use registry::Topic;
 pub use schedules::*;
 pub use sweeps::{Claim, Swept};
-pub use topics::{TOTALS, TopicSnapshot};
+pub use topics::{Purged, Redriven, TOTALS, TopicSnapshot};
 pub use types::*;
 
-use crate::{error::Error, metrics::Metrics, model::Millis};
+use crate::{metrics::Metrics, model::Millis};
 use backend::Backend;
 use batch::Lanes;
 use registry::Registry;
-use reply::CallError;
 use std::{sync::Arc, time::Duration};
 use sweeps::Hint;
 use tokio::sync::{Notify, mpsc, watch};
@@ -80,8 +73,8 @@ pub struct StoreOptions {
 /// The queue in Redis. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
-    lanes: Arc<Lanes>,
-    registry: Arc<Registry>,
+    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) registry: Arc<Registry>,
     /// Topics that this instance wants to be swept; for whoever passes that on.
     hints: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Hint>>>,
     /// Rings when this instance has changed when a schedule ticks.
@@ -96,18 +89,14 @@ impl Store {
         options: &StoreOptions,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Wake>), ConnectError> {
-        // The express lane's, and one to spare.
-        let connections = options.lanes + 2;
-        let prefix = &options.key_prefix;
-        let StoreOptions { timeout, upgrade, .. } = *options;
-        let backend = Backend::new(&options.url, prefix, connections, timeout, upgrade, metrics)?;
+        let backend = Backend::new(options, metrics)?;
         let (wakes, woken) = mpsc::unbounded_channel();
         let lanes = Lanes::start(backend, options.lanes, options.timeout, wakes).await?;
         let (hints, hinted) = mpsc::unbounded_channel();
-        let registry = Arc::new(Registry::new(prefix, hints));
+        let registry = Arc::new(Registry::new(lanes.clone(), &options.key_prefix, hints));
         let hints = Arc::new(tokio::sync::Mutex::new(hinted));
         let this = Self { lanes, registry, hints, schedules_changed: Arc::default() };
-        if upgrade {
+        if options.upgrade {
             this.upgrade().await.map_err(|error| ConnectError::Upgrade(error.kind()))?;
         }
         Ok((this, woken))
@@ -136,17 +125,6 @@ impl Store {
     /// Serves what waits and ends the connections; requests are refused from now on.
     pub async fn stop(&self) {
         self.lanes.stop().await;
-    }
-}
-
-/// What a call's failure is to the caller of the store.
-fn failed(error: CallError) -> Error {
-    match error {
-        CallError::Unavailable => Error::RedisUnavailable,
-        CallError::Unknown => Error::OutcomeUnknown,
-        // Read again and still stale: somebody deletes and makes the topic over and over; nothing was done.
-        CallError::Stale | CallError::Again => Error::RedisUnavailable,
-        CallError::Internal => Error::Internal,
     }
 }
 

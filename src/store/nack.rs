@@ -2,20 +2,19 @@
 
 use super::{
     Store,
-    batch::{CallContext, Op},
+    batch::{Answers, Op},
     grants::Granted,
     holder::{refused, write_claims},
     registry::Topic,
-    reply::{CallError, Fields},
+    reply::{CallError, Reply},
     scripts::{self, Script},
     types::{Call, NackKind, NackRequest, Nacked, json_bytes},
 };
 use crate::{
     error::Error,
-    model::{LeaseClaims, MessageId, Millis, State},
+    model::{Epoch, LeaseClaims, MessageId, Millis, State},
 };
-use deadpool_redis::redis::{Cmd, Value};
-use std::sync::Arc;
+use deadpool_redis::redis::Cmd;
 
 /// A topic in which messages die is looked at this soon (ms): it may hold more dead ones than it keeps.
 const DEAD_SWEEP_DELAY_MS: Millis = 1_000;
@@ -82,7 +81,7 @@ impl Store {
 
     async fn nack_granted(&self, granted: &Granted, how: How) -> Result<Nacked, Error> {
         let Granted { id, claims, .. } = *granted;
-        self.on_message(id, || Nack { id, claims, how: how.clone() }).await?.1
+        self.on_op(id, || Nack { id, claims, how: how.clone() }).await?.1
     }
 }
 
@@ -106,7 +105,7 @@ impl Op for Nack {
         [Some(self.id.hash()), None]
     }
 
-    fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
+    fn write(group: &[Self], topic: &Topic, _: Epoch, command: &mut Cmd) {
         topic.keys.write_all(command);
         command.arg(&topic.word).arg(group.len());
         write_claims(group.iter().map(|nack| (&nack.id, &nack.claims)), command);
@@ -136,18 +135,12 @@ impl Op for Nack {
         }
     }
 
-    fn read(
-        group: &[Self],
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Vec<Result<Self::Output, CallError>>, CallError> {
-        let mut fields = Fields::of(reply)?;
-        let now = context.read_wake(topic, &mut fields)?;
+    fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Self::Output> {
+        let (topic, now) = (reply.topic, reply.now_and_wake()?);
         let mut died = 0;
         let mut answers = Vec::with_capacity(group.len());
         for Self { claims, how, .. } in group {
-            let (code, at) = (fields.int()?, fields.int()?);
+            let (code, at) = (reply.int()?, reply.int()?);
             let state = match code {
                 0 => State::Delayed,
                 3 => State::Ready,

@@ -3,22 +3,21 @@
 
 use super::{
     Store,
-    batch::{CallContext, GROUP_MESSAGES, Op},
-    failed,
+    batch::{Answers, GROUP_MESSAGES, Op, Request},
     publish_special::PublishSpecial,
     registry::Topic,
-    reply::{CallError, Fields},
+    reply::{CallError, Reply},
     scripts::{self, Script},
     types::{Due, NewMessage, Published},
 };
 use crate::{
     error::Error,
-    model::{DEFAULT_PAYLOAD_BYTES, MessageId, State, TopicName},
+    model::{DEFAULT_PAYLOAD_BYTES, Epoch, MessageId, State, TopicName},
     seeded,
 };
 use bytes::Bytes;
-use deadpool_redis::redis::{Cmd, Value};
-use std::{collections::HashSet, sync::Arc};
+use deadpool_redis::redis::Cmd;
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 /// Bodies above this size make leases look at sizes.
 pub(super) const LARGE_BODY_BYTES: usize = 1024;
@@ -49,19 +48,20 @@ impl Store {
                 continue;
             }
             let body = topic.encode(&message.body);
-            let answer = if message.options.is_plain() && topic.settings.max_messages.is_none() {
-                self.lanes.submit(&topic, self.plain(&topic, &message, body)).await
-            } else {
-                self.lanes.submit(&topic, self.special(&topic, &message, body)).await
+            let since = Instant::now();
+            let request = match message.options.is_plain() && topic.settings.max_messages.is_none()
+            {
+                true => Request::new(&topic, self.plain(&topic, &message, body), since),
+                false => Request::new(&topic, self.special(&topic, &message, body), since),
             };
-            match answer {
+            match self.lanes.submit(request).await {
                 Ok(outcome) => return outcome,
-                Err(CallError::Stale) => self.refresh(&topic).await?,
+                Err(CallError::Stale) => self.registry.refresh(&topic).await?,
                 Err(CallError::Unknown) if seeded::bug("blind repeat") => {}
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(error.into()),
             }
         }
-        Err(failed(CallError::Stale))
+        Err(CallError::Stale.into())
     }
 
     /// Stores messages as if one after another, each with its own outcome, in order.
@@ -142,11 +142,11 @@ impl Store {
                 match answer {
                     Ok(outcome) => outcomes[at] = outcome,
                     Err(CallError::Stale) => stale.push(at),
-                    Err(error) => outcomes[at] = Err(failed(error)),
+                    Err(error) => outcomes[at] = Err(error.into()),
                 }
             }
             left = stale;
-            if left.is_empty() || self.refresh(&topic).await.is_err() {
+            if left.is_empty() || self.registry.refresh(&topic).await.is_err() {
                 break;
             }
         }
@@ -172,15 +172,15 @@ impl Store {
     pub(super) async fn topic_for(&self, name: &TopicName, size: i64) -> Result<Arc<Topic>, Error> {
         let default = DEFAULT_PAYLOAD_BYTES as i64;
         let known = if size <= default {
-            Some(self.registry.find_or_create(&self.lanes, name).await.map_err(failed)??)
+            Some(self.registry.find_or_create(name).await?)
         } else {
-            self.registry.find(&self.lanes, name).await.map_err(failed)?
+            self.registry.find(name).await?
         };
         if let Some(topic) = known.filter(|topic| size <= topic.settings.max_payload_bytes) {
             return Ok(topic);
         }
         // The limit may be a higher one by now; and what is refused makes no topic.
-        let topic = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
+        let topic = self.registry.look_up(name).await?;
         let limit = topic.as_ref().map_or(default, |topic| topic.settings.max_payload_bytes);
         topic.filter(|_| size <= limit).ok_or(Error::PayloadTooLarge(limit))
     }
@@ -223,7 +223,7 @@ impl Op for Publish {
         self.body.len()
     }
 
-    fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
+    fn write(group: &[Self], topic: &Topic, _: Epoch, command: &mut Cmd) {
         let keys = &topic.keys;
         command.arg(3).arg(&keys.messages).arg(&keys.delayed).arg(&keys.meta);
         let large = group.iter().any(|publish| publish.body.len() > LARGE_BODY_BYTES);
@@ -243,15 +243,9 @@ impl Op for Publish {
         }
     }
 
-    fn read(
-        group: &[Self],
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Vec<Result<Outcome, CallError>>, CallError> {
-        let mut fields = Fields::of(reply)?;
-        let now = context.read_wake(topic, &mut fields)?;
-        let up = fields.int()?;
+    fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Outcome> {
+        let (topic, now) = (reply.topic, reply.now_and_wake()?);
+        let up = reply.int()?;
         topic.counters.published.inc_by(group.len() as u64);
         let due_at = |publish: &Self| publish.due.from(now, up);
         if let Some(ttl) = topic.settings.ttl_ms {

@@ -1,24 +1,21 @@
 //! publish_special: stores messages that name more than when they are due, one after another.
 
 use super::{
-    batch::{CallContext, Op},
+    batch::{Answers, Op},
     publish::{LARGE_BODY_BYTES, Outcome},
     registry::Topic,
-    reply::{CallError, Fields},
+    reply::{CallError, Reply},
     scripts::{self, Script},
     types::{Due, MessageOptions, OnDuplicate, Published},
 };
 use crate::{
     error::Error,
-    model::{Backoff, Member, MessageId, State},
+    model::{Backoff, Epoch, MessageId, State},
     seeded,
 };
 use bytes::Bytes;
-use deadpool_redis::redis::{Cmd, Value};
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-};
+use deadpool_redis::redis::Cmd;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A message to store that names more than when it is due.
 pub(crate) struct PublishSpecial {
@@ -73,7 +70,7 @@ impl Op for PublishSpecial {
         ]
     }
 
-    fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
+    fn write(group: &[Self], topic: &Topic, _: Epoch, command: &mut Cmd) {
         topic.keys.write_all(command);
         let large = group.iter().any(|publish| publish.body.len() > LARGE_BODY_BYTES);
         command.arg(&topic.word).arg(group.len()).arg(u8::from(large));
@@ -102,22 +99,16 @@ impl Op for PublishSpecial {
         }
     }
 
-    fn read(
-        group: &[Self],
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Vec<Result<Outcome, CallError>>, CallError> {
-        let mut fields = Fields::of(reply)?;
-        let now = context.read_wake(topic, &mut fields)?;
-        topic.counters.expired.inc_by(fields.int()? as u64);
+    fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Outcome> {
+        let (topic, now) = (reply.topic, reply.now_and_wake()?);
+        topic.counters.expired.inc_by(reply.int()? as u64);
         let mut outcomes = Vec::with_capacity(group.len());
         for Self { options, .. } in group {
-            let code = fields.int()?;
-            let (member, state, at) = (fields.bytes()?, fields.text()?, fields.int()?);
+            let code = reply.int()?;
+            let (member, state, at) = (reply.bytes()?, reply.text()?, reply.int()?);
             outcomes.push(Ok(match code {
                 0..=2 => {
-                    let member: Member = member[..].try_into().map_err(|_| CallError::Internal)?;
+                    let member = member[..].try_into().map_err(|_| CallError::Internal)?;
                     let id = MessageId::from_member(&member, topic.route);
                     let state = State::from_word(&state).ok_or(CallError::Internal)?;
                     match code {

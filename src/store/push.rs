@@ -1,8 +1,9 @@
 //! What pushing needs of the store beyond lease, ack and nack: which topics are pushed, who may publish to them and lease
-//! from them, and how many calls a topic with a rate may make now.
+//! from them, how many calls a topic with a rate may make now, and whether a call may begin at all.
 
 use super::{
-    Store, failed,
+    Store,
+    batch::Command,
     grants::LeaseOptions,
     registry::{Topic, parse_entry},
     reply::{CallError, Fields, word},
@@ -10,10 +11,12 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, Millis, Push, TopicName, TopicSettings, is_own_header, masked, unmasked},
+    model::{
+        Body, MessageId, Millis, Push, TopicName, TopicSettings, is_own_header, masked, unmasked,
+    },
 };
 use bytes::Bytes;
-use deadpool_redis::redis::{Value, cmd};
+use deadpool_redis::redis::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// How many calls a topic with a rate may make now.
@@ -23,6 +26,18 @@ pub struct Allowance {
     pub calls: u64,
     /// When one more may be made, ms from now.
     pub next_ms: Millis,
+}
+
+/// Messages that one call fetches.
+const CALL_MESSAGES: usize = 128;
+
+/// A topic as Redis has it now, and whether it is paused.
+#[derive(Clone, Debug)]
+pub struct InForce {
+    /// The topic.
+    pub topic: Arc<Topic>,
+    /// Nothing is granted.
+    pub paused: bool,
 }
 
 impl Topic {
@@ -93,7 +108,7 @@ impl Topic {
 impl Store {
     /// May messages that name a callback be published to this topic, which may not exist yet? Where not, it is not made.
     pub(super) async fn check_callable(&self, name: &TopicName) -> Result<(), Error> {
-        if name.is_callbacks() || self.known_topic(name).await?.is_some() {
+        if name.is_callbacks() || self.registry.find(name).await?.is_some() {
             return Ok(());
         }
         Err(Error::TopicNotPushed)
@@ -103,9 +118,8 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn pushed_topics(&self) -> Result<Vec<TopicName>, Error> {
-        let mut all = cmd("SMEMBERS");
-        all.arg(&self.lanes.backend.keys.pushed);
-        let names = match self.lanes.command(all).await.map_err(failed)? {
+        let all = Command::new("SMEMBERS").arg(&self.lanes.backend.keys.pushed);
+        let names = match self.lanes.command(all).await? {
             Value::Array(names) | Value::Set(names) => names,
             _ => return Err(Error::Internal),
         };
@@ -117,7 +131,7 @@ impl Store {
     pub async fn check_pulled(&self, names: &[TopicName]) -> Result<(), Error> {
         for name in names {
             let is_pushed = |topic: &Arc<Topic>| topic.settings.push.is_some();
-            if self.known_topic(name).await?.as_ref().is_some_and(is_pushed)
+            if self.registry.find(name).await?.as_ref().is_some_and(is_pushed)
                 && self.fresh_topic(name).await?.as_ref().is_some_and(is_pushed)
             {
                 return Err(Error::TopicIsPushed);
@@ -132,9 +146,9 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn upgrade_callbacks(&self) -> Result<(), Error> {
         let name = TopicName::callbacks();
-        let mut get = cmd("HGET");
-        get.arg(&self.lanes.backend.keys.registry).arg(name.as_str());
-        let entry = self.lanes.command(get).await.map_err(failed)?;
+        let registry = &self.lanes.backend.keys.registry;
+        let get = Command::new("HGET").arg((registry, name.as_str()));
+        let entry = self.lanes.command(get).await?;
         match word(&entry).and_then(parse_entry) {
             Some((_, _, None)) => {
                 let stored = |stored: &TopicSettings| Ok(stored.clone());
@@ -159,7 +173,7 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn known_topic(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, Error> {
-        self.registry.find(&self.lanes, name).await.map_err(failed)
+        Ok(self.registry.find(name).await?)
     }
 
     /// A topic as it is known here refuses something: passes that on if it is still so in Redis. Otherwise it is known by
@@ -176,7 +190,7 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn fresh_topic(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, Error> {
-        self.registry.look_up(&self.lanes, name).await.map_err(failed)
+        Ok(self.registry.look_up(name).await?)
     }
 
     /// Takes up to `most` calls out of what a topic of this rate may make, all instances together; gives back as many
@@ -191,21 +205,69 @@ impl Store {
     ) -> Result<Allowance, Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let Some(topic) = self.known_topic(name).await? else { break };
-            let mut take = cmd("EVAL");
-            take.arg(scripts::TAKE_CALLS.source).arg(1).arg(&topic.keys.meta);
-            take.arg(&topic.word).arg(most).arg((1e6 / rate_per_s).round());
-            let answer = self.lanes.command(take).await.map_err(failed)?;
+            let Some(topic) = self.registry.find(name).await? else { break };
+            let take = Command::eval(&scripts::TAKE_CALLS, &[&topic.keys.meta]);
+            let take = take.arg((&topic.word, most, (1e6 / rate_per_s).round()));
+            let answer = self.lanes.command(take).await?;
             if word(&answer) == Some("STALE") {
-                self.refresh(&topic).await?;
+                self.registry.refresh(&topic).await?;
                 continue;
             }
-            let read = || -> Result<_, CallError> {
-                let mut fields = Fields::of(answer)?;
-                Ok(Allowance { calls: fields.int()?.unsigned_abs(), next_ms: fields.int()? })
-            };
-            return read().map_err(failed);
+            let mut fields = Fields::of(answer)?;
+            return Ok(Allowance { calls: fields.int()?.unsigned_abs(), next_ms: fields.int()? });
         }
-        Err(failed(CallError::Stale))
+        Err(CallError::Stale.into())
+    }
+
+    /// A topic as Redis has it now.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn topic_in_force(&self, name: &TopicName) -> Result<InForce, Error> {
+        let mut retry = self.stale_retry();
+        while retry.next().await {
+            let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
+            let look = Command::new("HMGET").arg((&topic.keys.meta, "topic", "rules"));
+            let mut found = Fields::of(self.lanes.command(look).await?)?;
+            let (owner, rules) = (found.value()?, found.value()?);
+            if word(&owner) == Some(topic.word.as_str()) {
+                let paused = word(&rules).is_some_and(|rules| rules.starts_with('1'));
+                return Ok(InForce { topic, paused });
+            }
+            self.registry.refresh(&topic).await?;
+        }
+        Err(CallError::Stale.into())
+    }
+
+    /// The call of a leased message begins: a key that it holds until then is free.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn start_call(&self, name: &TopicName, id: MessageId) -> Result<(), Error> {
+        let start = |topic: &Arc<Topic>| {
+            let start = Command::on(&scripts::START_CALL, topic).arg(&id.member()[..]);
+            start.read(topic, |reply| reply.expect("OK"))
+        };
+        self.on(name, start).await.map(|_| ())
+    }
+
+    /// Makes messages due as they were before they were parked: for each until when it was, and when it had been due.
+    /// What has become of one meanwhile stays.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn fetch_parked(
+        &self,
+        name: &TopicName,
+        parked: &[(MessageId, Millis, Millis)],
+    ) -> Result<(), Error> {
+        for some in parked.chunks(CALL_MESSAGES) {
+            let fetch = |topic: &Arc<Topic>| {
+                let mut fetch = Command::on(&scripts::FETCH_PARKED, topic);
+                for (id, until, due_at) in some {
+                    fetch = fetch.arg((&id.member()[..], until, due_at));
+                }
+                fetch.read(topic, |reply| reply.now_and_wake().map(|_| ()))
+            };
+            self.on(name, fetch).await?;
+        }
+        Ok(())
     }
 }

@@ -1,12 +1,11 @@
 //! The topics that this instance knows. Redis holds the registry; what was read of it is kept, and read again when a
 //! script answers that a partition belongs to another topic by now.
 
-mod known;
-mod partition;
+mod change;
 
 use super::{
     backend::SCHEMA_VERSION,
-    batch::Lanes,
+    batch::{Command, Lanes},
     keys::PartitionKeys,
     reply::{CallError, Fields, word},
     scripts::{self, Script},
@@ -17,11 +16,13 @@ use crate::{
     metrics::Counters,
     model::{Partition, Push, Route, TopicName, TopicNumber, TopicSettings},
 };
-use deadpool_redis::redis::{Cmd, Value, cmd};
-use known::Known;
-use std::sync::{
-    Arc, RwLock,
-    atomic::{AtomicBool, AtomicI64},
+use deadpool_redis::redis::Value;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
 };
 use tokio::sync::mpsc;
 
@@ -50,182 +51,115 @@ pub struct Topic {
     pub(crate) hints: mpsc::UnboundedSender<Hint>,
 }
 
+impl Known {
+    fn forget_unused(&mut self) {
+        self.by_name.retain(|_, topic| topic.used.swap(false, Ordering::Relaxed));
+        let known = &self.by_name;
+        let same = |topic: &Arc<Topic>, other| Arc::ptr_eq(topic, other);
+        self.by_number
+            .retain(|_, topic| known.get(&topic.name).is_some_and(|other| same(topic, other)));
+    }
+}
+
+impl Topic {
+    /// The same, which is kept a while longer for it.
+    fn used(self: &Arc<Self>) -> Arc<Self> {
+        // Hardly ever written, so that many may read it at once.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        self.clone()
+    }
+}
+
 /// The registry as this instance knows it.
 pub(crate) struct Registry {
+    pub lanes: Arc<Lanes>,
     prefix: String,
     known: RwLock<Known>,
     hints: mpsc::UnboundedSender<Hint>,
 }
 
-/// What a conditional change of a topic's configuration came to.
-pub(crate) enum Put {
-    /// It is in the registry; whether the topic was created by it.
-    Done(bool),
-    /// Refused.
-    Refused(Error),
-    /// The configuration is another by now than the caller worked from.
-    Changed,
-}
-
-/// Under which conditions a configuration is put.
-#[derive(Clone, Copy)]
-pub(crate) struct Conditions<'a> {
-    /// Revisions one of which the topic must have; where there are none, nothing matches.
-    pub if_match: Option<&'a [i64]>,
-    /// The revision that the caller worked from; 0 where there was no topic; `None`: any.
-    pub worked_from: Option<i64>,
+/// The topics that this instance has read of, for as long as somebody uses them.
+#[derive(Default)]
+struct Known {
+    /// In which of the epochs that were met it was learnt: a Redis that restarts or is replaced may have gone back.
+    epochs: u64,
+    by_name: HashMap<TopicName, Arc<Topic>>,
+    by_number: HashMap<TopicNumber, Arc<Topic>>,
 }
 
 impl Registry {
     /// An empty one; `hints` is where its topics ask for sweeps.
-    pub fn new(prefix: &str, hints: mpsc::UnboundedSender<Hint>) -> Self {
-        Self { prefix: prefix.to_owned(), known: RwLock::default(), hints }
+    pub fn new(lanes: Arc<Lanes>, prefix: &str, hints: mpsc::UnboundedSender<Hint>) -> Self {
+        Self { lanes, prefix: prefix.to_owned(), known: RwLock::default(), hints }
     }
 
     /// The topic of this name, if there is one.
-    pub async fn find(
-        &self,
-        lanes: &Lanes,
-        name: &TopicName,
-    ) -> Result<Option<Arc<Topic>>, CallError> {
-        match self.known(lanes, |known| known.by_name.get(name).map(Topic::used)) {
+    pub async fn find(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, CallError> {
+        match self.known(|known| known.by_name.get(name).map(Topic::used)) {
             Some(topic) => Ok(Some(topic)),
-            None => self.look_up(lanes, name).await,
+            None => self.look_up(name).await,
         }
     }
 
     /// The topic of this name as Redis has it now.
-    pub async fn look_up(
-        &self,
-        lanes: &Lanes,
-        name: &TopicName,
-    ) -> Result<Option<Arc<Topic>>, CallError> {
-        let epochs = lanes.backend.epochs();
-        let mut get = cmd("HGET");
-        get.arg(&lanes.backend.keys.registry).arg(name.as_str());
-        match lanes.command(get).await? {
+    pub async fn look_up(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, CallError> {
+        let epochs = self.lanes.backend.epochs();
+        let get = Command::new("HGET").arg(&self.lanes.backend.keys.registry);
+        match self.lanes.command(get.arg(name.as_str())).await? {
             Value::Nil => {
-                lanes.backend.metrics.forget_topic(name);
+                self.lanes.backend.metrics.forget_topic(name);
                 Ok(None)
             }
-            entry => self.remember(lanes, name, entry, epochs).map(Some),
+            entry => self.remember(name, entry, epochs).map(Some),
         }
     }
 
     /// The topic of this number, if there (still) is one.
     pub async fn find_by_number(
         &self,
-        lanes: &Lanes,
         number: TopicNumber,
     ) -> Result<Option<Arc<Topic>>, CallError> {
-        if let Some(topic) =
-            self.known(lanes, |known| known.by_number.get(&number).map(Topic::used))
-        {
+        if let Some(topic) = self.known(|known| known.by_number.get(&number).map(Topic::used)) {
             return Ok(Some(topic));
         }
-        let mut get = cmd("HGET");
-        get.arg(&lanes.backend.keys.names).arg(number.0);
-        let name = lanes.command(get).await?;
+        let get = Command::new("HGET").arg(&self.lanes.backend.keys.names).arg(number.0);
+        let name = self.lanes.command(get).await?;
         let Some(name) = word(&name).and_then(|name| TopicName::parse(name).ok()) else {
             return Ok(None);
         };
         // Not as it is known: under this name another topic is, maybe, that has been deleted since.
-        let topic = self.look_up(lanes, &name).await?;
+        let topic = self.look_up(&name).await?;
         Ok(topic.filter(|topic| topic.route.topic == number))
     }
 
     /// The topic of this name; it comes into being if there is none.
-    pub async fn find_or_create(
-        &self,
-        lanes: &Lanes,
-        name: &TopicName,
-    ) -> Result<Result<Arc<Topic>, Error>, CallError> {
-        if let Some(topic) = self.known(lanes, |known| known.by_name.get(name).map(Topic::used)) {
-            return Ok(Ok(topic));
+    pub async fn find_or_create(&self, name: &TopicName) -> Result<Arc<Topic>, Error> {
+        if let Some(topic) = self.known(|known| known.by_name.get(name).map(Topic::used)) {
+            return Ok(topic);
         }
-        let epochs = lanes.backend.epochs();
-        let mut create = registry_call(&scripts::CREATE_TOPIC, lanes);
-        create.arg(name.as_str()).arg(TopicNumber::MOST);
-        let answer = lanes.command(create).await?;
+        let epochs = self.lanes.backend.epochs();
+        let create = self.call(&scripts::CREATE_TOPIC).arg(name.as_str()).arg(TopicNumber::MOST);
+        let answer = self.lanes.command(create).await?;
         if word(&answer) == Some("FULL") {
-            return Ok(Err(Error::TopicsExhausted));
+            return Err(Error::TopicsExhausted);
         }
         let mut fields = Fields::of(answer)?;
         let created = fields.int()? == 1;
-        let topic = self.remember(lanes, name, fields.value()?, epochs)?;
+        let topic = self.remember(name, fields.value()?, epochs)?;
         if created {
-            self.open_partition(lanes, &topic).await?;
+            self.open_partition(&topic).await?;
             // Consumers may wait for a topic before it exists.
-            lanes.wake(name);
+            self.lanes.wake(name);
         }
-        Ok(Ok(topic))
-    }
-
-    /// Puts a topic's configuration into the registry and into its partition.
-    pub async fn put(
-        &self,
-        lanes: &Lanes,
-        name: &TopicName,
-        settings: &TopicSettings,
-        conditions: Conditions<'_>,
-    ) -> Result<Put, CallError> {
-        let epochs = lanes.backend.epochs();
-        let push = settings.push.is_some();
-        let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
-        let mut put = changing_call(&scripts::PUT_TOPIC, lanes);
-        put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
-        put.arg(match conditions.if_match {
-            None => String::new(),
-            Some(revisions) => {
-                let revisions: Vec<_> = revisions.iter().map(ToString::to_string).collect();
-                format!(" {} ", revisions.join(" "))
-            }
-        });
-        put.arg(conditions.worked_from.map(|revision| revision.to_string()).unwrap_or_default());
-        put.arg(u8::from(push));
-        let answer = lanes.command(put).await?;
-        match word(&answer) {
-            Some("FULL") => return Ok(Put::Refused(Error::TopicsExhausted)),
-            Some("MISMATCH") => return Ok(Put::Refused(Error::RevisionMismatch)),
-            Some("CHANGED") => return Ok(Put::Changed),
-            _ => {}
-        }
-        let mut fields = Fields::of(answer)?;
-        let created = fields.int()? == 1;
-        let topic = self.remember(lanes, name, fields.value()?, epochs)?;
-        // From here on everybody who works from an older configuration is told so.
-        let opened = self.open_partition(lanes, &topic).await.map_err(|_| CallError::Unknown)?;
-        if !opened {
-            // Whoever deleted it died half way; that is done to its end now, and the topic can be made anew.
-            return Ok(Put::Changed);
-        }
-        // Consumers may wait for it before it exists, or under another configuration.
-        lanes.wake(name);
-        // Those who send what is pushed look at all settings again.
-        lanes.wake(&TopicName::pushed());
-        if !created {
-            // A new TTL or retention may concern what is there.
-            let now = lanes.backend.clock.now();
-            topic.sweep_by(now, Some(now));
-        }
-        Ok(Put::Done(created))
-    }
-
-    /// Takes a deleted topic out of the registry.
-    pub async fn remove(&self, lanes: &Lanes, topic: &Topic) -> Result<(), CallError> {
-        let mut remove = changing_call(&scripts::REMOVE_TOPIC, lanes);
-        remove.arg(topic.name.as_str()).arg(topic.route.topic.0);
-        lanes.command(remove).await?;
-        self.forget(topic);
-        lanes.backend.metrics.forget_topic(&topic.name);
-        Ok(())
+        Ok(topic)
     }
 
     /// An entry of the registry: "number revision", and the configuration where it is not the default. `epochs`: how many
     /// had been met before it was read.
     fn remember(
         &self,
-        lanes: &Lanes,
         name: &TopicName,
         entry: Value,
         epochs: u64,
@@ -248,13 +182,13 @@ impl Registry {
             word: format!("{number} {revision} {SCHEMA_VERSION}"),
             route,
             keys: PartitionKeys::new(&self.prefix, name, route.partition),
-            counters: lanes.backend.metrics.topic(name),
+            counters: self.lanes.backend.metrics.topic(name),
             sweep_at: AtomicI64::new(0),
             plenty: AtomicBool::new(false),
             used: AtomicBool::new(true),
             hints: self.hints.clone(),
         });
-        let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if epochs < known.epochs {
             // Read before others learnt that Redis may have gone back.
             return Ok(topic);
@@ -276,7 +210,7 @@ impl Registry {
 
     /// Forgets this revision of a topic; a later one, learnt meanwhile, stays.
     pub(super) fn forget(&self, topic: &Topic) {
-        let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let same = |other: &Arc<Topic>| other.word == topic.word;
         if known.by_number.get(&topic.route.topic).is_some_and(same) {
             known.by_number.remove(&topic.route.topic);
@@ -287,38 +221,46 @@ impl Registry {
     }
 
     /// What is known, unless Redis may have gone back since it was learnt.
-    fn known<T>(&self, lanes: &Lanes, look: impl Fn(&Known) -> Option<T>) -> Option<T> {
-        let known = self.known.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        (known.epochs == lanes.backend.epochs()).then(|| look(&known)).flatten()
+    fn known<T>(&self, look: impl Fn(&Known) -> Option<T>) -> Option<T> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        (known.epochs == self.lanes.backend.epochs()).then(|| look(&known)).flatten()
     }
 
-    /// Forgets the topics that nobody has looked for since this was last called.
+    /// Forgets the topics that nobody has looked for since this was last called: they may be gone, or another instance's.
     pub fn forget_unused(&self) {
-        self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner()).forget_unused();
+        self.known.write().unwrap_or_else(PoisonError::into_inner).forget_unused();
+    }
+
+    /// A call of a script that looks at the registry.
+    pub fn call(&self, script: &'static Script) -> Command {
+        let keys = &self.lanes.backend.keys;
+        Command::eval(script, &[&keys.registry, &keys.names, &keys.index])
     }
 }
 
 /// Number, revision and configuration, which is not there where it is the default; nothing where they cannot be read.
-pub(super) fn parse_entry(entry: &str) -> Option<(u32, i64, Option<TopicSettings>)> {
+pub(crate) fn parse_entry(entry: &str) -> Option<(u32, i64, Option<TopicSettings>)> {
     let mut parts = entry.splitn(3, ' ');
     let (number, revision) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     let settings = parts.next().map(serde_json::from_str).transpose();
     Some((number, revision, settings.ok()?))
 }
 
-/// A call of a script that looks at the registry.
-pub(super) fn registry_call(script: &Script, lanes: &Lanes) -> Cmd {
-    let keys = &lanes.backend.keys;
-    let mut call = cmd("EVAL");
-    call.arg(script.source).arg(3).arg(&keys.registry).arg(&keys.names).arg(&keys.index);
-    call
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::TopicSettings, store::fuzz::topic};
 
-/// A call of a script that changes the registry, and with it which topics are pushed.
-fn changing_call(script: &Script, lanes: &Lanes) -> Cmd {
-    let keys = &lanes.backend.keys;
-    let mut call = cmd("EVAL");
-    call.arg(script.source).arg(4).arg(&keys.registry).arg(&keys.names).arg(&keys.index);
-    call.arg(&keys.pushed);
-    call
+    #[test]
+    fn a_topic_is_forgotten_once_nobody_has_looked_for_it_for_a_round() {
+        let (mut known, topic) = (Known::default(), topic(TopicSettings::default()));
+        known.by_name.insert(topic.name.clone(), topic.clone());
+        known.by_number.insert(topic.route.topic, topic.clone());
+        known.forget_unused();
+        topic.used();
+        known.forget_unused();
+        assert_eq!((known.by_name.len(), known.by_number.len()), (1, 1));
+        known.forget_unused();
+        assert_eq!((known.by_name.len(), known.by_number.len()), (0, 0));
+    }
 }

@@ -1,8 +1,18 @@
 //! Replies of scripts, decoded in one place. A script answers in words and numbers; anything else is a defect, logged
 //! here and answered as an internal error.
 
+use super::{backend::Backend, registry::Topic};
+use crate::{
+    error::Error,
+    model::{Member, Millis},
+};
 use bytes::Bytes;
 use deadpool_redis::redis::{ServerError, Value};
+use std::{
+    ops::{Deref, DerefMut},
+    sync::Arc,
+    time::Instant,
+};
 
 /// Why a call to Redis gave no answer to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +38,18 @@ impl CallError {
             Self::Unknown => "unknown",
             Self::Again => "again",
             Self::Internal => "internal",
+        }
+    }
+}
+
+impl From<CallError> for Error {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Unavailable => Self::RedisUnavailable,
+            CallError::Unknown => Self::OutcomeUnknown,
+            // Read again and still stale: somebody deletes and makes the topic over and over; nothing was done.
+            CallError::Stale | CallError::Again => Self::RedisUnavailable,
+            CallError::Internal => Self::Internal,
         }
     }
 }
@@ -105,11 +127,6 @@ pub(crate) fn word(value: &Value) -> Option<&str> {
     }
 }
 
-/// The reply's text, for scripts that answer in one word.
-pub(crate) fn required_word(reply: &Value) -> Result<&str, CallError> {
-    word(reply).ok_or_else(|| malformed(reply))
-}
-
 /// A whole number.
 pub(crate) fn int(value: Value) -> Result<i64, CallError> {
     match value {
@@ -158,6 +175,15 @@ impl Fields {
         bytes(self.value()?)
     }
 
+    pub fn member(&mut self) -> Result<Member, CallError> {
+        self.bytes()?[..].try_into().map_err(|_| CallError::Internal)
+    }
+
+    /// An instant; scripts write 0 for none.
+    pub fn instant(&mut self) -> Result<Option<Millis>, CallError> {
+        Ok(Some(self.int()?).filter(|at| *at > 0))
+    }
+
     pub fn text(&mut self) -> Result<String, CallError> {
         let bytes = self.bytes()?;
         String::from_utf8(bytes.to_vec()).map_err(|_| malformed(&Value::Nil))
@@ -167,12 +193,90 @@ impl Fields {
         Self::of(self.value()?)
     }
 
+    /// What is left: each a text, none where there is nothing, or an error where it is no text.
+    pub fn words(self) -> Vec<Result<Option<String>, CallError>> {
+        let text = |value: Value| match &value {
+            Value::Nil => Ok(None),
+            value => word(value).map(|word| Some(word.to_owned())).ok_or(CallError::Internal),
+        };
+        self.0.map(text).collect()
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
+    }
+}
+
+/// What a script answered to a call for a topic, and what its reader needs beside.
+pub(crate) struct Reply<'a> {
+    pub topic: &'a Arc<Topic>,
+    pub backend: &'a Backend,
+    /// Consumers who wait for the topic must be woken.
+    pub wake: bool,
+    /// When the call was sent.
+    sent: Instant,
+    /// The reply where it is no array, else nil.
+    pub whole: Value,
+    fields: Fields,
+}
+
+impl<'a> Reply<'a> {
+    /// Errors: `Stale` where the script said so.
+    pub fn new(
+        topic: &'a Arc<Topic>,
+        backend: &'a Backend,
+        sent: Instant,
+        value: Value,
+    ) -> Result<Self, CallError> {
+        let (whole, fields) = match value {
+            Value::Array(_) => (Value::Nil, Fields::of(value)?),
+            whole if word(&whole) == Some("STALE") => return Err(CallError::Stale),
+            whole => (whole, Fields::none()),
+        };
+        Ok(Self { topic, backend, wake: false, sent, whole, fields })
+    }
+
+    /// The reply of a script that answers in one word; `None` for an array.
+    pub fn word(&self) -> Option<&str> {
+        word(&self.whole)
+    }
+
+    /// Accepts this word alone.
+    pub fn expect(&self, expected: &str) -> Result<(), CallError> {
+        if self.word() == Some(expected) { Ok(()) } else { Err(malformed(&self.whole)) }
+    }
+
+    /// Reads what nearly every script begins its reply with: Redis's time.
+    pub fn now(&mut self) -> Result<Millis, CallError> {
+        let now = self.int()?;
+        self.backend.clock.observe(now, self.sent);
+        Ok(now)
+    }
+
+    /// Reads what every script that makes messages due begins its reply with: Redis's time, and whether consumers of
+    /// the topic must be woken. Returns the time.
+    pub fn now_and_wake(&mut self) -> Result<Millis, CallError> {
+        let now = self.now()?;
+        self.wake = self.int()? == 1;
+        Ok(now)
+    }
+}
+
+impl Deref for Reply<'_> {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.fields
+    }
+}
+
+impl DerefMut for Reply<'_> {
+    fn deref_mut(&mut self) -> &mut Fields {
+        &mut self.fields
     }
 }
 

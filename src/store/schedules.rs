@@ -11,15 +11,15 @@ mod ticks;
 pub use ticks::Ticked;
 
 use super::{
-    NewMessage, Store, failed,
+    NewMessage, Store,
+    batch::Command,
     reply::{CallError, Fields, malformed, word},
-    scripts::{self, Script},
+    scripts,
 };
 use crate::{
     error::Error,
     model::{CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName},
 };
-use deadpool_redis::redis::{Cmd, cmd};
 use std::{collections::HashMap, time::Duration};
 use stored::Definition;
 
@@ -108,22 +108,12 @@ impl Store {
                 Some(seen) => Definition::of(&spec, seen.created_at, seen.generation.clone()),
                 None => Definition::of(&spec, now, hex::encode(&super::random_bytes()[..8])),
             };
-            let keys = &self.lanes.backend.keys;
-            let mut put = call(
-                &scripts::PUT_SCHEDULE,
-                &[
-                    &keys.schedules,
-                    &keys.schedule_states,
-                    &keys.schedules_due,
-                    &keys.schedules_index,
-                ],
-            );
-            put.arg(name.as_str());
-            put.arg(present.as_ref().map(|seen| seen.revision.to_string()).unwrap_or_default());
-            put.arg(serde_json::to_vec(&definition).map_err(|_| Error::Internal)?).arg(next);
+            let revision = present.as_ref().map(|seen| seen.revision.to_string());
+            let definition = serde_json::to_vec(&definition).map_err(|_| Error::Internal)?;
             let moved = present.as_ref().is_some_and(|seen| seen.spec.topic != spec.topic);
-            put.arg(u8::from(moved));
-            let answer = self.lanes.command(put).await.map_err(failed)?;
+            let put = Command::eval(&scripts::PUT_SCHEDULE, &self.schedule_keys());
+            let put = put.arg((name.as_str(), revision.unwrap_or_default()));
+            let answer = self.lanes.command(put.arg((definition, next, moved))).await?;
             match word(&answer) {
                 Some("OK") => {
                     self.schedules_changed.notify_one();
@@ -132,33 +122,36 @@ impl Store {
                 // Whoever makes its ticks will have made them in a moment, or is followed by another.
                 Some("CLAIMED") => tokio::time::sleep(CLAIM_POLL_INTERVAL).await,
                 Some("CHANGED") => {}
-                _ => return Err(failed(malformed(&answer))),
+                _ => return Err(malformed(&answer).into()),
             }
         }
-        Err(failed(CallError::Stale))
+        Err(CallError::Stale.into())
     }
 
     /// Redis's time, rounded up to the ms: what is counted from it is not cut short.
     async fn time_up(&self) -> Result<Millis, Error> {
-        let answer = self.lanes.command(cmd("TIME")).await.map_err(failed)?;
-        let mut time = Fields::of(answer).map_err(failed)?;
-        let (seconds, micros) = (time.int().map_err(failed)?, time.int().map_err(failed)?);
+        let mut time = Fields::of(self.lanes.command(Command::new("TIME")).await?)?;
+        let (seconds, micros) = (time.int()?, time.int()?);
         Ok(seconds * 1000 + (micros + 999) / 1000)
+    }
+
+    /// The keys of all schedules, in the order in which scripts get them.
+    fn schedule_keys(&self) -> [&str; 4] {
+        let keys = &self.lanes.backend.keys;
+        [&keys.schedules, &keys.schedule_states, &keys.schedules_due, &keys.schedules_index]
     }
 
     /// A schedule.
     ///
     /// Errors: `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn get_schedule(&self, name: &ScheduleName) -> Result<Schedule, Error> {
-        let keys = &self.lanes.backend.keys;
-        let mut get = call(&scripts::GET_SCHEDULE, &[&keys.schedules, &keys.schedule_states]);
-        get.arg(name.as_str());
-        let answer = self.lanes.command(get).await.map_err(failed)?;
+        let get = Command::eval(&scripts::GET_SCHEDULE, &self.schedule_keys()[..2]);
+        let answer = self.lanes.command(get.arg(name.as_str())).await?;
         if word(&answer) == Some("NONE") {
             return Err(Error::ScheduleNotFound);
         }
-        let mut fields = Fields::of(answer).map_err(failed)?;
-        let (state, definition) = (fields.text().map_err(failed)?, fields.bytes().map_err(failed)?);
+        let mut fields = Fields::of(answer)?;
+        let (state, definition) = (fields.text()?, fields.bytes()?);
         let mut schedule = stored::read(name.clone(), &state, &definition)?;
         self.mark_schedules(std::slice::from_mut(&mut schedule)).await?;
         Ok(schedule)
@@ -193,17 +186,15 @@ impl Store {
         after: Option<&ScheduleName>,
         limit: usize,
     ) -> Result<SchedulePage, Error> {
-        let keys = &self.lanes.backend.keys;
-        let keys = [&keys.schedules, &keys.schedule_states, &keys.schedules_index];
+        let [entries, states, _, index] = self.schedule_keys();
         let (mut items, mut more) = (Vec::new(), true);
         for _ in 0..MAX_PAGE_CALLS {
-            let mut list = call(&scripts::LIST_SCHEDULES, &keys);
             let last = items.last().map(|last: &Schedule| &last.name).or(after);
-            list.arg(last.map_or("-".to_owned(), |name| format!("({name}")));
-            list.arg(limit - items.len()).arg(CALL_BYTES);
-            let answer = self.lanes.command(list).await.map_err(failed)?;
-            let mut fields = Fields::of(answer).map_err(failed)?;
-            more = fields.int().map_err(failed)? == 1;
+            let from = last.map_or("-".to_owned(), |name| format!("({name}"));
+            let list = Command::eval(&scripts::LIST_SCHEDULES, &[entries, states, index]);
+            let list = list.arg((from, limit - items.len(), CALL_BYTES));
+            let mut fields = Fields::of(self.lanes.command(list).await?)?;
+            more = fields.int()? == 1;
             items.extend(read_all(fields)?);
             if !more || items.len() >= limit {
                 break;
@@ -218,12 +209,8 @@ impl Store {
     ///
     /// Errors: `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn delete_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
-        let keys = &self.lanes.backend.keys;
-        let mut delete = call(
-            &scripts::DELETE_SCHEDULE,
-            &[&keys.schedules, &keys.schedule_states, &keys.schedules_due, &keys.schedules_index],
-        );
-        delete.arg(name.as_str());
+        let delete = Command::eval(&scripts::DELETE_SCHEDULE, &self.schedule_keys());
+        let delete = delete.arg(name.as_str());
         if self.answers_ok(delete).await? { Ok(()) } else { Err(Error::ScheduleNotFound) }
     }
 
@@ -249,17 +236,14 @@ impl Store {
                 return Ok(());
             }
             let next = schedule.spec.timing.next_after(self.now()).filter(|_| !paused);
-            let keys = &self.lanes.backend.keys;
-            let mut pause =
-                call(&scripts::PAUSE_SCHEDULE, &[&keys.schedule_states, &keys.schedules_due]);
-            pause.arg(name.as_str()).arg(schedule.revision);
-            pause.arg(u8::from(paused)).arg(next.unwrap_or(0));
+            let pause = Command::eval(&scripts::PAUSE_SCHEDULE, &self.schedule_keys()[1..3]);
+            let pause = pause.arg((name.as_str(), schedule.revision, paused, next.unwrap_or(0)));
             if self.answers_ok(pause).await? {
                 self.schedules_changed.notify_one();
                 return Ok(());
             }
         }
-        Err(failed(CallError::Stale))
+        Err(CallError::Stale.into())
     }
 
     /// Publishes a schedule's message now, whether it is paused or not; when it ticks does not change.
@@ -268,9 +252,8 @@ impl Store {
     pub async fn trigger_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
         let ScheduleSpec { topic, message, .. } = self.get_schedule(name).await?.spec;
         let published = self.publish(&topic, message).await?;
-        let keys = &self.lanes.backend.keys;
-        let mut note = call(&scripts::TRIGGER_SCHEDULE, &[&keys.schedule_states]);
-        note.arg(name.as_str()).arg(self.now()).arg(published.id.to_string());
+        let note = Command::eval(&scripts::TRIGGER_SCHEDULE, &self.schedule_keys()[1..2]);
+        let note = note.arg((name.as_str(), self.now(), published.id.to_string()));
         // The message is published by now.
         let noted = self.answers_ok(note).await.map_err(Error::after_change)?;
         if noted { Ok(()) } else { Err(Error::ScheduleNotFound) }
@@ -281,25 +264,18 @@ impl Store {
         self.schedules_changed.notified().await;
     }
 
-    async fn answers_ok(&self, call: Cmd) -> Result<bool, Error> {
-        let answer = self.lanes.command(call).await.map_err(failed)?;
-        let word = word(&answer).ok_or_else(|| failed(malformed(&answer)))?;
-        Ok(word == "OK")
+    async fn answers_ok(&self, command: Command) -> Result<bool, Error> {
+        let answer = self.lanes.command(command).await?;
+        Ok(word(&answer).ok_or_else(|| malformed(&answer))? == "OK")
     }
-}
-
-fn call(script: &Script, keys: &[&String]) -> Cmd {
-    let mut call = cmd("EVAL");
-    call.arg(script.source).arg(keys.len()).arg(keys);
-    call
 }
 
 /// Schedules of a reply. Those that cannot be read are logged, and left out so as not to hold up the others.
 fn read_all(mut fields: Fields) -> Result<Vec<Schedule>, Error> {
     let mut all = Vec::new();
     while !fields.is_empty() {
-        let (name, state) = (fields.text().map_err(failed)?, fields.text().map_err(failed)?);
-        let definition = fields.bytes().map_err(failed)?;
+        let (name, state) = (fields.text()?, fields.text()?);
+        let definition = fields.bytes()?;
         match ScheduleName::parse(&name) {
             Ok(name) => all.extend(stored::read(name, &state, &definition).ok()),
             Err(error) => tracing::error!(name, %error, "a schedule cannot be read"),

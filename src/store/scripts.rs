@@ -1,5 +1,6 @@
 //! The Lua scripts, as `build.rs` joins them with their includes. `migrations-lua/README.md` says how one is written.
 
+use super::batch::Phase;
 use deadpool_redis::redis;
 use std::sync::LazyLock;
 
@@ -10,82 +11,99 @@ pub(crate) struct Script {
     pub name: &'static str,
     /// Its text, includes first.
     pub source: &'static str,
+    /// Where its calls stand among those that a lane sends together.
+    pub phase: Phase,
     sha: String,
 }
 
 impl Script {
-    fn new(name: &'static str, text: &'static str) -> Script {
+    fn new(name: &'static str, text: &'static str, phase: Phase) -> Script {
         let source = crate::seeded::patched(name, text);
-        Script { name, source, sha: redis::Script::new(source).get_hash().to_owned() }
+        Script { name, source, phase, sha: redis::Script::new(source).get_hash().to_owned() }
     }
 
     /// SHA-1 of the text, as EVALSHA wants it.
     pub fn sha(&self) -> &str {
         &self.sha
     }
+
+    /// A call of it that lacks its keys and arguments: by its digest, or by its text, which Redis then knows again.
+    pub fn call(&self, by_text: bool) -> redis::Cmd {
+        let (name, which) = if by_text { ("EVAL", self.source) } else { ("EVALSHA", self.sha()) };
+        let mut call = redis::cmd(name);
+        call.arg(which);
+        call
+    }
 }
 
 macro_rules! scripts {
-    ($($constant:ident = $name:literal;)*) => {
-        $(pub(crate) static $constant: LazyLock<Script> = LazyLock::new(|| {
-            Script::new($name, include_str!(concat!(env!("OUT_DIR"), "/lua/", $name, ".lua")))
-        });)*
+    ($($phase:ident { $($constant:ident = $name:literal;)* })*) => {
+        $($(pub(crate) static $constant: LazyLock<Script> = LazyLock::new(|| {
+            let text = include_str!(concat!(env!("OUT_DIR"), "/lua/", $name, ".lua"));
+            Script::new($name, text, Phase::$phase)
+        });)*)*
 
         /// All scripts, to be loaded when a Redis is met that has none of them.
         pub(crate) fn all() -> Vec<&'static Script> {
-            vec![$(&$constant),*]
+            vec![$($(&$constant,)*)*]
         }
     };
 }
 
 scripts! {
-    PUBLISH = "publish";
-    PUBLISH_SPECIAL = "publish_special";
-    LEASE = "lease";
-    ACK = "ack";
-    NACK = "nack";
-    EXTEND = "extend";
-    GET = "get";
-    DELETE = "delete";
-    UPDATE = "update";
-    REDRIVE_MESSAGE = "redrive_message";
-    REDRIVE_TOPIC = "redrive_topic";
-    PURGE_TOPIC = "purge_topic";
-    LIST_MESSAGES = "list_messages";
-    FORECAST_TOPIC = "forecast_topic";
-    EXISTS = "exists";
-    COUNT_TOPIC = "count_topic";
-    SWEEP = "sweep";
-    TAKE_DEAD = "take_dead";
-    FINISH_DEAD = "finish_dead";
-    PAUSE_TOPIC = "pause_topic";
-    CREATE_TOPIC = "create_topic";
-    PUT_TOPIC = "put_topic";
-    REMOVE_TOPIC = "remove_topic";
-    OPEN_PARTITION = "open_partition";
-    CLOSE_PARTITION = "close_partition";
-    NOTE_SWEEPS = "note_sweeps";
-    CLAIM_SWEEPS = "claim_sweeps";
-    TAKE_CALLS = "take_calls";
-    START_CALL = "start_call";
-    FETCH_PARKED = "fetch_parked";
-    FINISH_SWEEP = "finish_sweep";
-    CLAIM_WALK = "claim_walk";
-    PUT_SCHEDULE = "put_schedule";
-    GET_SCHEDULE = "get_schedule";
-    LIST_SCHEDULES = "list_schedules";
-    DELETE_SCHEDULE = "delete_schedule";
-    PAUSE_SCHEDULE = "pause_schedule";
-    TRIGGER_SCHEDULE = "trigger_schedule";
-    CLAIM_SCHEDULES = "claim_schedules";
-    RELEASE_TICKS = "release_ticks";
-    FINISH_SCHEDULE = "finish_schedule";
-    OPEN_SERVICE = "open_service";
-    AUDIT_MESSAGES = "audit_messages";
-    AUDIT_KEYS = "audit_keys";
-    AUDIT_MEND = "audit_mend";
-    AUDIT_TOTALS = "audit_totals";
-    AUDIT_REGISTRY = "audit_registry";
+    Write {
+        PUBLISH = "publish";
+        PUBLISH_SPECIAL = "publish_special";
+        ACK = "ack";
+        NACK = "nack";
+        EXTEND = "extend";
+        GET = "get";
+        DELETE = "delete";
+        UPDATE = "update";
+        REDRIVE_MESSAGE = "redrive_message";
+        EXISTS = "exists";
+        FINISH_DEAD = "finish_dead";
+        PAUSE_TOPIC = "pause_topic";
+        CREATE_TOPIC = "create_topic";
+        PUT_TOPIC = "put_topic";
+        REMOVE_TOPIC = "remove_topic";
+        OPEN_PARTITION = "open_partition";
+        CLOSE_PARTITION = "close_partition";
+        NOTE_SWEEPS = "note_sweeps";
+        CLAIM_SWEEPS = "claim_sweeps";
+        TAKE_CALLS = "take_calls";
+        START_CALL = "start_call";
+        FETCH_PARKED = "fetch_parked";
+        FINISH_SWEEP = "finish_sweep";
+        CLAIM_WALK = "claim_walk";
+        PUT_SCHEDULE = "put_schedule";
+        GET_SCHEDULE = "get_schedule";
+        LIST_SCHEDULES = "list_schedules";
+        DELETE_SCHEDULE = "delete_schedule";
+        PAUSE_SCHEDULE = "pause_schedule";
+        TRIGGER_SCHEDULE = "trigger_schedule";
+        CLAIM_SCHEDULES = "claim_schedules";
+        RELEASE_TICKS = "release_ticks";
+        FINISH_SCHEDULE = "finish_schedule";
+        OPEN_SERVICE = "open_service";
+        AUDIT_REGISTRY = "audit_registry";
+    }
+    Grant {
+        LEASE = "lease";
+    }
+    Scan {
+        REDRIVE_TOPIC = "redrive_topic";
+        PURGE_TOPIC = "purge_topic";
+        LIST_MESSAGES = "list_messages";
+        FORECAST_TOPIC = "forecast_topic";
+        COUNT_TOPIC = "count_topic";
+        SWEEP = "sweep";
+        TAKE_DEAD = "take_dead";
+        AUDIT_MESSAGES = "audit_messages";
+        AUDIT_KEYS = "audit_keys";
+        AUDIT_MEND = "audit_mend";
+        AUDIT_TOTALS = "audit_totals";
+    }
 }
 
 /// The commands that make all scripts known to a Redis.

@@ -1,7 +1,7 @@
 //! What Redis tells of itself when it is met, and what it hides: a managed service or an ACL may refuse INFO, or leave
 //! parts of it out. dueq works all the same, and says what it can then not promise.
 
-use super::{Store, backend::ConnectError, reply::word};
+use super::{Store, backend::ConnectError, batch::Command, reply::word};
 use crate::model::Epoch;
 use deadpool_redis::{
     Connection,
@@ -78,8 +78,7 @@ impl Store {
     pub async fn health(&self) -> Result<Vec<&'static str>, String> {
         let unavailable = |_| "Redis does not answer".to_owned();
         // A write that changes nothing: refused by a replica, at a full disk, while Redis loads or is busy.
-        let mut write = cmd("ZREM");
-        write.arg(&self.lanes.backend.keys.index).arg("");
+        let write = Command::new("ZREM").arg((&self.lanes.backend.keys.index, ""));
         self.lanes.command(write).await.map_err(|_| "Redis cannot be written to".to_owned())?;
         let service = self.lanes.backend.service();
         let server = service.map(|service| service.server.clone());
@@ -87,8 +86,8 @@ impl Store {
         if server.is_some_and(|server| server.refused) {
             return Ok(warnings);
         }
-        let info =
-            self.lanes.command(cmd("INFO").arg("memory").to_owned()).await.map_err(unavailable)?;
+        let info = Command::new("INFO").arg("memory");
+        let info = self.lanes.command(info).await.map_err(unavailable)?;
         let policy = word(&info)
             .and_then(|info| info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:")));
         match policy.map(str::trim) {

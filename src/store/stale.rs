@@ -2,7 +2,13 @@
 //! else has changed the topic: the registry is read again and the operation repeated, for as long as a request may wait
 //! for Redis.
 
-use super::{Store, batch::Op, failed, registry::Topic, reply::CallError, types::MessageRef};
+use super::{
+    Store,
+    batch::{Op, Request},
+    registry::Topic,
+    reply::CallError,
+    types::MessageRef,
+};
 use crate::{
     error::Error,
     model::{MessageId, TopicName},
@@ -38,68 +44,73 @@ impl StaleRetry {
     }
 }
 
+/// What says which topic an operation is for.
+pub(crate) enum Target<'a> {
+    /// Its name.
+    Topic(&'a TopicName),
+    /// The id of one of its messages.
+    Message(MessageId),
+}
+
+impl<'a> From<&'a TopicName> for Target<'a> {
+    fn from(name: &'a TopicName) -> Self {
+        Self::Topic(name)
+    }
+}
+
+impl From<MessageId> for Target<'_> {
+    fn from(id: MessageId) -> Self {
+        Self::Message(id)
+    }
+}
+
+impl<'a> From<&'a MessageRef> for Target<'a> {
+    fn from(message: &'a MessageRef) -> Self {
+        match message {
+            MessageRef::Id(id) => Self::Message(*id),
+            MessageRef::Key(name, _) => Self::Topic(name),
+        }
+    }
+}
+
 impl Store {
     pub(super) fn stale_retry(&self) -> StaleRetry {
         StaleRetry::new(self.lanes.timeout)
     }
 
-    /// Carries out an operation on the topic of this name.
+    /// Carries out what `request` asks for, on the topic that is meant.
     ///
-    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub(super) async fn on_topic<O: Op>(
+    /// Errors: `TopicNotFound`, or `MessageNotFound` for an id; `RedisUnavailable`, `OutcomeUnknown`.
+    pub(crate) async fn on<T: Send + 'static>(
         &self,
-        name: &TopicName,
-        op: impl Fn() -> O,
-    ) -> Result<(Arc<Topic>, O::Output), Error> {
+        target: impl Into<Target<'_>>,
+        request: impl Fn(&Arc<Topic>) -> Request<T>,
+    ) -> Result<(Arc<Topic>, T), Error> {
+        let target = target.into();
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let topic = self.known_topic(name).await?.ok_or(Error::TopicNotFound)?;
-            if let Some(output) = self.submit(&topic, op()).await? {
-                return Ok((topic, output));
+            let topic = match target {
+                Target::Topic(name) => {
+                    self.registry.find(name).await?.ok_or(Error::TopicNotFound)?
+                }
+                Target::Message(id) => self.topic_of(id).await?,
+            };
+            match self.lanes.submit(request(&topic)).await {
+                Ok(output) => return Ok((topic, output)),
+                Err(CallError::Stale) => self.registry.refresh(&topic).await?,
+                Err(error) => return Err(error.into()),
             }
         }
-        Err(failed(CallError::Stale))
+        Err(CallError::Stale.into())
     }
 
-    /// Carries out an operation on the topic that the id names.
-    ///
-    /// Errors: `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub(super) async fn on_message<O: Op>(
+    /// As [`Store::on`], by an [`Op`].
+    pub(super) async fn on_op<O: Op>(
         &self,
-        id: MessageId,
+        target: impl Into<Target<'_>>,
         op: impl Fn() -> O,
     ) -> Result<(Arc<Topic>, O::Output), Error> {
-        let mut retry = self.stale_retry();
-        while retry.next().await {
-            let topic = self.topic_of(id).await?;
-            if let Some(output) = self.submit(&topic, op()).await? {
-                return Ok((topic, output));
-            }
-        }
-        Err(failed(CallError::Stale))
-    }
-
-    /// Carries out an operation on the topic of the message that is meant.
-    ///
-    /// Errors: those of `on_message` for an id, of `on_topic` for a key.
-    pub(super) async fn on_ref<O: Op>(
-        &self,
-        message: &MessageRef,
-        op: impl Fn() -> O,
-    ) -> Result<(Arc<Topic>, O::Output), Error> {
-        match message {
-            MessageRef::Id(id) => self.on_message(*id, op).await,
-            MessageRef::Key(name, _) => self.on_topic(name, op).await,
-        }
-    }
-
-    /// The output of an operation. `None` where the topic was stale; then it is known by now as it is in Redis.
-    async fn submit<O: Op>(&self, topic: &Arc<Topic>, op: O) -> Result<Option<O::Output>, Error> {
-        match self.lanes.submit(topic, op).await {
-            Ok(output) => Ok(Some(output)),
-            Err(CallError::Stale) => self.refresh(topic).await.map(|()| None),
-            Err(error) => Err(failed(error)),
-        }
+        self.on(target, |topic| Request::new(topic, op(), Instant::now())).await
     }
 
     /// The topic that an id names.
@@ -107,12 +118,7 @@ impl Store {
     /// Errors: `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub(super) async fn topic_of(&self, id: MessageId) -> Result<Arc<Topic>, Error> {
         let route = id.route().ok_or(Error::MessageNotFound)?;
-        let topic = self.registry.find_by_number(&self.lanes, route.topic).await.map_err(failed)?;
+        let topic = self.registry.find_by_number(route.topic).await?;
         topic.filter(|topic| topic.route.partition == route.partition).ok_or(Error::MessageNotFound)
-    }
-
-    /// Reads a stale topic's entry of the registry again.
-    pub(super) async fn refresh(&self, topic: &Topic) -> Result<(), Error> {
-        self.registry.refresh(&self.lanes, topic).await.map_err(failed)
     }
 }

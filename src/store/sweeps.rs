@@ -7,17 +7,15 @@
 
 use super::{
     Store,
-    batch::{CallContext, Phase, SingleOp},
-    failed,
+    batch::Command,
     registry::Topic,
-    reply::{CallError, Fields},
+    reply::{CallError, Fields, Reply},
     scripts::{self, Script},
 };
 use crate::{
     error::Error,
     model::{Millis, TopicName},
 };
-use deadpool_redis::redis::{Cmd, Value, cmd};
 use std::{
     collections::BTreeSet,
     sync::{Arc, atomic::Ordering},
@@ -95,11 +93,10 @@ impl Store {
         let mut hints = self.hints.lock().await;
         let mut with_deaths = BTreeSet::new();
         let Some(first) = hints.recv().await else { return with_deaths };
-        let mut note = cmd("EVAL");
-        note.arg(scripts::NOTE_SWEEPS.source).arg(1).arg(&self.lanes.backend.keys.sweeps);
+        let mut note = self.sweeps(&scripts::NOTE_SWEEPS);
         let more = std::iter::from_fn(|| hints.try_recv().ok());
         for Hint { name, at, deaths } in std::iter::once(first).chain(more).take(MAX_HINTS) {
-            note.arg(at).arg(name.as_str());
+            note = note.arg((at, name.as_str()));
             if deaths {
                 with_deaths.insert(name);
             }
@@ -114,34 +111,21 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn claim_sweeps(&self) -> Result<(Vec<Claim>, Option<Millis>), Error> {
-        let mut claim = cmd("EVAL");
-        claim.arg(scripts::CLAIM_SWEEPS.source).arg(1).arg(&self.lanes.backend.keys.sweeps);
-        claim.arg(MAX_CLAIMS).arg(CLAIM_MS);
+        let claim = self.sweeps(&scripts::CLAIM_SWEEPS).arg((MAX_CLAIMS, CLAIM_MS));
         let asked = Instant::now();
-        let answer = self.lanes.command(claim).await.map_err(failed)?;
-        let read = || -> Result<_, CallError> {
-            let mut fields = Fields::of(answer)?;
-            self.lanes.backend.clock.observe(fields.int()?, asked);
-            let next = Some(fields.int()?).filter(|at| *at > 0);
-            let mut claims = Vec::new();
-            while !fields.is_empty() {
-                let (name, held) = (fields.text()?, fields.int()?);
-                match TopicName::parse(&name) {
-                    Ok(name) => claims.push(Claim { name, held }),
-                    // `dueq audit` removes it; here it must not hold up the others.
-                    Err(error) => tracing::warn!(name, %error, "a sweep of no topic"),
-                }
+        let mut fields = Fields::of(self.lanes.command(claim).await?)?;
+        self.lanes.backend.clock.observe(fields.int()?, asked);
+        let next = fields.instant()?;
+        let mut claims = Vec::new();
+        while !fields.is_empty() {
+            let (name, held) = (fields.text()?, fields.int()?);
+            match TopicName::parse(&name) {
+                Ok(name) => claims.push(Claim { name, held }),
+                // `dueq audit` removes it; here it must not hold up the others.
+                Err(error) => tracing::warn!(name, %error, "a sweep of no topic"),
             }
-            Ok((claims, next))
-        };
-        read().map_err(failed)
-    }
-
-    /// Sweeps a claimed topic, as far as one call goes; `None` where there is no such topic.
-    ///
-    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn sweep(&self, claim: &Claim) -> Result<Option<Swept>, Error> {
-        self.sweep_topic(&claim.name).await
+        }
+        Ok((claims, next))
     }
 
     /// Writes when a claimed topic is to be swept again, by what its sweep came to.
@@ -153,11 +137,9 @@ impl Store {
             Some(Swept { next_at, .. }) => next_at.map(|at| at.saturating_add(SWEEP_DELAY_MS)),
             None => None,
         };
-        let mut finish = cmd("EVAL");
-        finish.arg(scripts::FINISH_SWEEP.source).arg(1).arg(&self.lanes.backend.keys.sweeps);
-        finish.arg(claim.name.as_str()).arg(claim.held);
-        finish.arg(next.map(|at| at.to_string()).unwrap_or_default());
-        self.lanes.command(finish).await.map_err(failed)?;
+        let next = next.map(|at| at.to_string()).unwrap_or_default();
+        let finish = self.sweeps(&scripts::FINISH_SWEEP);
+        self.lanes.command(finish.arg((claim.name.as_str(), claim.held, next))).await?;
         Ok(())
     }
 
@@ -166,16 +148,14 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn walk(&self) -> Result<(), Error> {
         let keys = &self.lanes.backend.keys;
-        let mut claim = cmd("EVAL");
-        claim.arg(scripts::CLAIM_WALK.source).arg(2).arg(&keys.index).arg(&keys.names);
-        claim.arg(WALK_INTERVAL_MS).arg(WALK_TOPICS);
-        let mut names =
-            Fields::of(self.lanes.command(claim).await.map_err(failed)?).map_err(failed)?;
+        let claim = Command::eval(&scripts::CLAIM_WALK, &[&keys.index, &keys.names]);
+        let claim = claim.arg((WALK_INTERVAL_MS, WALK_TOPICS));
+        let mut names = Fields::of(self.lanes.command(claim).await?)?;
         while !names.is_empty() {
-            let name = names.text().map_err(failed)?;
+            let name = names.text()?;
             let Ok(name) = TopicName::parse(&name) else { continue };
-            if let Some(Swept { next_at: Some(at), .. }) = self.sweep_topic(&name).await? {
-                let topic = self.registry.find(&self.lanes, &name).await.map_err(failed)?;
+            if let Some(Swept { next_at: Some(at), .. }) = self.sweep(&name).await? {
+                let topic = self.registry.find(&name).await?;
                 topic.iter().for_each(|topic| topic.sweep_by(self.now(), Some(at)));
             }
         }
@@ -187,18 +167,26 @@ impl Store {
         self.registry.forget_unused();
     }
 
-    /// One call's worth of sweeping; `None` where there is no such topic.
-    pub(super) async fn sweep_topic(&self, name: &TopicName) -> Result<Option<Swept>, Error> {
-        match self.on_topic(name, || Sweep).await {
+    /// Carries out what time has brought to a topic, as far as one call goes; `None` where there is no such topic.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn sweep(&self, name: &TopicName) -> Result<Option<Swept>, Error> {
+        let sweep = |topic: &Arc<Topic>| {
+            // What was hinted at is seen now; of what ends later the next hint must tell.
+            topic.sweep_at.store(0, Ordering::Relaxed);
+            Command::on(&scripts::SWEEP, topic).arg(CALL_MESSAGES).read(topic, read_swept)
+        };
+        match self.on(name, sweep).await {
             Ok((_, swept)) => Ok(Some(swept)),
             Err(Error::TopicNotFound) => Ok(None),
             Err(error) => Err(error),
         }
     }
-}
 
-/// Carries out what time has brought.
-pub(crate) struct Sweep;
+    fn sweeps(&self, script: &'static Script) -> Command {
+        Command::eval(script, &[&self.lanes.backend.keys.sweeps])
+    }
+}
 
 /// What a sweep came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,40 +199,17 @@ pub struct Swept {
     pub deaths: bool,
 }
 
-impl SingleOp for Sweep {
-    type Output = Swept;
-    const PHASE: Phase = Phase::Scan;
-
-    fn script() -> &'static Script {
-        &scripts::SWEEP
-    }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        // What was hinted at is seen now; of what ends later the next hint must tell.
-        topic.sweep_at.store(0, Ordering::Relaxed);
-        topic.keys.write_all(command);
-        command.arg(&topic.word).arg(CALL_MESSAGES);
-    }
-
-    fn read(
-        &self,
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Swept, CallError> {
-        let mut fields = Fields::of(reply)?;
-        context.read_now(&mut fields)?;
-        let more = fields.int()? == 1;
-        let next_at = Some(fields.int()?).filter(|at| *at > 0);
-        let ended = [fields.int()?, fields.int()?, fields.int()?].map(|ended| ended.max(0) as u64);
-        // What is only looked at takes no label.
-        if ended != [0; 3] {
-            let counters = &topic.counters;
-            let of = [&counters.expired, &counters.dead, &counters.lease_expired];
-            for (counter, ended) in of.into_iter().zip(ended) {
-                counter.inc_by(ended);
-            }
+pub(super) fn read_swept(reply: &mut Reply<'_>) -> Result<Swept, CallError> {
+    reply.now()?;
+    let (more, next_at) = (reply.int()? == 1, reply.instant()?);
+    let ended = [reply.int()?, reply.int()?, reply.int()?].map(|ended| ended.max(0) as u64);
+    // What is only looked at takes no label.
+    if ended != [0; 3] {
+        let counters = &reply.topic.counters;
+        let of = [&counters.expired, &counters.dead, &counters.lease_expired];
+        for (counter, ended) in of.into_iter().zip(ended) {
+            counter.inc_by(ended);
         }
-        Ok(Swept { more, next_at, deaths: fields.int()? == 1 })
     }
+    Ok(Swept { more, next_at, deaths: reply.int()? == 1 })
 }

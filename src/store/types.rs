@@ -107,21 +107,32 @@ impl Idempotency {
     }
 }
 
-/// What a message says for itself; what it leaves open is its topic's.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What a message says for itself; what it leaves open is its topic's. All but its keys is serialized as part of a schedule's
+/// definition.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessageOptions {
     /// 0…255.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub priority: u8,
     /// Its own limit of counted grants.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u16>,
     /// How long after it first fell due it can be granted, ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<Millis>,
     /// How long it waits after a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
     /// Its own name in its topic.
+    #[serde(skip)]
     pub key: Option<MessageKey>,
     /// What makes its publish safe to repeat.
+    #[serde(skip)]
     pub idempotency: Option<Idempotency>,
+}
+
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl MessageOptions {
@@ -322,22 +333,4 @@ pub struct MessagePage {
     pub items: Vec<MessageSnapshot>,
     /// Where the next page begins; `None` on the last.
     pub next: Option<ListCursor>,
-}
-
-/// The result of a purge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Purged {
-    /// Messages removed.
-    pub purged: i64,
-    /// Messages left in the named states.
-    pub remaining: i64,
-}
-
-/// What a redrive of a topic did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Redriven {
-    /// Messages redriven.
-    pub redriven: i64,
-    /// Dead messages left.
-    pub remaining: i64,
 }

@@ -2,27 +2,16 @@
 
 use super::{
     Store,
-    batch::{CallContext, SingleOp},
-    get::read_snapshot,
+    batch::{Command, Request},
+    message::read_changed,
     registry::Topic,
-    reply::{CallError, Fields, malformed, required_word},
-    scripts::{self, Script},
+    reply::{CallError, Reply, malformed},
+    scripts,
     types::{MessageRef, MessageSnapshot, MessageUpdate},
 };
-use crate::{
-    error::Error,
-    model::{Body, Millis},
-};
+use crate::{error::Error, model::Body};
 use bytes::Bytes;
-use deadpool_redis::redis::{Cmd, Value};
 use std::sync::Arc;
-
-pub(crate) struct Update {
-    pub message: MessageRef,
-    pub update: MessageUpdate,
-    /// The new body, encoded, and what was written of the message's events when it was made.
-    pub body: Option<(String, Bytes)>,
-}
 
 /// What an update came to.
 pub(crate) enum Updated {
@@ -49,11 +38,8 @@ impl Store {
                 (None, None, None) => None,
                 _ => Some(self.new_body(message, &update).await?),
             };
-            let change = || {
-                let (message, update, body) = (message.clone(), update.clone(), body.clone());
-                Update { message, update, body }
-            };
-            match self.on_ref(message, change).await? {
+            let change = |topic: &Arc<Topic>| change(topic, message, &update, body.clone());
+            match self.on(message, change).await? {
                 (topic, Updated::Done(snapshot)) => return Ok((topic, *snapshot)),
                 (_, Updated::Refused(error)) => return Err(error),
                 (_, Updated::Changed) => {}
@@ -87,50 +73,42 @@ impl Store {
     }
 }
 
-impl SingleOp for Update {
-    type Output = Updated;
+/// `body`: the new one, encoded, and what was written of the message's events when it was made.
+fn change(
+    topic: &Arc<Topic>,
+    message: &MessageRef,
+    update: &MessageUpdate,
+    body: Option<(String, Bytes)>,
+) -> Request<Updated> {
+    let MessageUpdate { due, priority, ttl_ms, max_attempts, backoff, .. } = update;
+    let due = due.map(|due| due.to_script()).unwrap_or_default();
+    let priority = priority.map(|priority| priority.to_string()).unwrap_or_default();
+    let backoff = backoff.as_ref().map(|own| own.as_ref().map(|policy| policy.to_script()));
+    let (events, body) = body.unzip();
+    let change = Command::on(&scripts::UPDATE, topic).arg(message.arguments()).arg((due, priority));
+    let change = change.arg((setting(ttl_ms), setting(max_attempts), setting(&backoff)));
+    let change = change.arg((body.as_deref().unwrap_or_default(), events.unwrap_or_default()));
+    change.read(topic, move |reply| read_updated(reply, body.as_ref()))
+}
 
-    fn script() -> &'static Script {
-        &scripts::UPDATE
-    }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        topic.keys.write_all(command);
-        command.arg(&topic.word);
-        self.message.write(command);
-        let MessageUpdate { due, priority, ttl_ms, max_attempts, backoff, .. } = &self.update;
-        command.arg(due.map(|due| due.to_script()).unwrap_or_default());
-        command.arg(priority.map(|priority| priority.to_string()).unwrap_or_default());
-        command.arg(setting(ttl_ms)).arg(setting(max_attempts));
-        let backoff = backoff.as_ref().map(|own| own.as_ref().map(|policy| policy.to_script()));
-        command.arg(setting(&backoff));
-        match &self.body {
-            Some((events, body)) => command.arg(&body[..]).arg(events),
-            None => command.arg("").arg(""),
-        };
-    }
-
-    fn read(
-        &self,
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Updated, CallError> {
-        if !matches!(reply, Value::Array(_)) {
-            return Ok(match required_word(&reply)? {
-                "NONE" => Updated::Refused(Error::MessageNotFound),
-                "LEASED" => Updated::Refused(Error::MessageLeased),
-                "DEAD" => Updated::Refused(Error::MessageDead),
-                "ACKED" => Updated::Refused(Error::MessageAcked),
-                "CHANGED" => Updated::Changed,
-                _ => return Err(malformed(&reply)),
-            });
+pub(super) fn read_updated(
+    reply: &mut Reply<'_>,
+    body: Option<&Bytes>,
+) -> Result<Updated, CallError> {
+    Ok(match reply.word() {
+        Some("NONE") => Updated::Refused(Error::MessageNotFound),
+        Some("LEASED") => Updated::Refused(Error::MessageLeased),
+        Some("DEAD") => Updated::Refused(Error::MessageDead),
+        Some("ACKED") => Updated::Refused(Error::MessageAcked),
+        Some("CHANGED") => Updated::Changed,
+        Some(_) => return Err(malformed(&reply.whole)),
+        None => {
+            let (snapshot, now) = read_changed(reply, body)?;
+            let died = reply.int()?;
+            reply.topic.saw_deaths(died, now);
+            Updated::Done(Box::new(snapshot))
         }
-        let body = self.body.as_ref().map(|(_, body)| body);
-        let (snapshot, mut rest, now) = read_changed(topic, context, reply, body)?;
-        topic.saw_deaths(rest.int()?, now);
-        Ok(Updated::Done(Box::new(snapshot)))
-    }
+    })
 }
 
 /// A setting of an update: as it is, the topic's, or its own.
@@ -140,18 +118,4 @@ fn setting<T: ToString>(value: &Option<Option<T>>) -> String {
         Some(None) => String::new(),
         Some(Some(value)) => value.to_string(),
     }
-}
-
-/// A changed message: now, wake, snapshot. Also returns what comes after, and now.
-pub(super) fn read_changed(
-    topic: &Arc<Topic>,
-    context: &mut CallContext<'_>,
-    reply: Value,
-    body: Option<&Bytes>,
-) -> Result<(MessageSnapshot, Fields, Millis), CallError> {
-    let mut fields = Fields::of(reply)?;
-    let now = context.read_wake(topic, &mut fields)?;
-    let snapshot = read_snapshot(topic, &mut fields.fields()?, body)?;
-    topic.sweep_by(now, snapshot.expires_at);
-    Ok((snapshot, fields, now))
 }

@@ -4,8 +4,8 @@
 
 use super::{
     Store,
-    batch::Lanes,
-    keys::GlobalKeys,
+    batch::{Command, Lanes},
+    keys::{GlobalKeys, PartitionKeys},
     registry::Topic,
     reply::{CallError, Fields},
 };
@@ -26,17 +26,15 @@ pub(super) fn upgrade_service(keys: &GlobalKeys) -> Cmd {
 
 /// Brings a partition to version 2.
 pub(super) async fn upgrade_partition(lanes: &Lanes, topic: &Topic) -> Result<(), CallError> {
-    let mut call = cmd("EVAL");
-    call.arg(PARTITION).arg(4);
-    call.arg(&topic.keys.meta).arg(&topic.keys.unack).arg(&topic.keys.last).arg(&topic.keys.acked);
-    let mut all = cmd("HGETALL");
-    all.arg(&lanes.backend.keys.runs);
+    let PartitionKeys { meta, unack, last, acked, .. } = &topic.keys;
+    let mut call = Command::new("EVAL").arg((PARTITION, 4, meta, unack, last, acked));
+    let all = Command::new("HGETALL").arg(&lanes.backend.keys.runs);
     let mut runs = Fields::of(lanes.command(all).await?)?;
     while !runs.is_empty() {
         let (id, number) = (runs.text()?, runs.int()?);
         // The others are counters.
         if !id.starts_with(':') {
-            call.arg(format!("epoch:{}", Epoch::of_run(&id))).arg(number);
+            call = call.arg((format!("epoch:{}", Epoch::of_run(&id)), number));
         }
     }
     lanes.command(call).await.map(|_| ())
@@ -46,8 +44,7 @@ impl Store {
     /// Brings all partitions to the present version, if that was not done to the end before.
     pub(super) async fn upgrade(&self) -> Result<(), CallError> {
         let keys = &self.lanes.backend.keys;
-        let mut exists = cmd("EXISTS");
-        exists.arg(&keys.runs);
+        let exists = Command::new("EXISTS").arg(&keys.runs);
         if super::reply::int(self.lanes.command(exists).await?)? == 0 {
             return Ok(());
         }
@@ -57,7 +54,7 @@ impl Store {
             let names = self.topic_names("", after_name, TOPICS).await;
             let names = names.map_err(|_| CallError::Unavailable)?;
             for name in &names {
-                self.registry.open(&self.lanes, name).await?;
+                self.registry.open(name).await?;
             }
             topics += names.len();
             after = match names.last() {
@@ -65,9 +62,7 @@ impl Store {
                 None => break,
             };
         }
-        let mut unlink = cmd("UNLINK");
-        unlink.arg(&keys.runs);
-        self.lanes.command(unlink).await?;
+        self.lanes.command(Command::new("UNLINK").arg(&keys.runs)).await?;
         tracing::info!(topics, "the data were brought to schema version 2");
         Ok(())
     }

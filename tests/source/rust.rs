@@ -5,6 +5,7 @@ use crate::{files, none};
 /// Each module of the crate may name itself and those before it.
 const ORDER: &[&str] = &[
     "seeded",
+    "embedded",
     "model",
     "error",
     "background",
@@ -24,7 +25,7 @@ const STRANGERS: [&str; 2] = ["http", "loops"];
 
 /// Who may name a crate: the files whose path begins so.
 const CRATES: &[(&[&str], &[&str])] = &[
-    (&["redis", "deadpool_redis", "deadpool"], &["src/store"]),
+    (&["redis", "deadpool_redis", "deadpool"], &["src/store", "src/cli/audit"]),
     (&["axum"], &["src/http", "src/app.rs"]),
 ];
 

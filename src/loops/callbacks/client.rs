@@ -2,7 +2,7 @@
 //! the guard.
 
 use super::{
-    dial::{Connector, DialError, Dialler, for_people},
+    dial::{Connector, DialError, Dialler, connector, for_people},
     outcome::{CallOutcome, Verdict, verdict},
     request::CallRequest,
     wire::Heard,
@@ -63,7 +63,7 @@ impl Caller {
             .with_tls_config(tls()?)
             .https_or_http()
             .enable_http1()
-            .wrap_connector(dialler.clone());
+            .wrap_connector(dialler.service());
         // A request that a closed connection never took goes over another one; one that may have been sent does not.
         let http = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -71,7 +71,7 @@ impl Caller {
             .pool_max_idle_per_host(IDLE_PER_HOST)
             .http1_max_buf_size(BUFFER_BYTES)
             .retry_canceled_requests(true)
-            .build(Connector(https));
+            .build(connector(https));
         Ok(Self { http, dialler })
     }
 

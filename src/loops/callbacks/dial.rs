@@ -14,19 +14,16 @@ use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::rt::TokioIo;
 use std::{
     collections::HashMap,
-    future::Future,
     io,
     net::{IpAddr, SocketAddr},
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
     time::Duration,
 };
 use tokio::{
     net::TcpStream,
     time::{Instant, timeout, timeout_at},
 };
-use tower::Service;
+use tower::{Service, service_fn, util::BoxCloneSyncService};
 
 /// For the name to be looked up and a connection to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -60,9 +57,12 @@ pub(super) enum DialError {
     Tls(String),
 }
 
-/// Makes the connections of the client: of [`Dialler`], with TLS where the URL has https.
-#[derive(Clone)]
-pub(super) struct Connector(pub HttpsConnector<Dialler>);
+/// Makes the connections of the client: those of [`Dialler::service`], with TLS where the URL has https.
+pub(super) type Connector =
+    BoxCloneSyncService<Uri, TokioIo<Wire<MaybeHttpsStream<TokioIo<TcpStream>>>>, DialError>;
+
+/// Makes a TCP connection for a URL.
+pub(super) type TcpService = BoxCloneSyncService<Uri, TokioIo<TcpStream>, DialError>;
 
 /// Makes TCP connections, to addresses that the guard lets through and to no proxy.
 #[derive(Clone)]
@@ -76,14 +76,21 @@ struct Inner {
     dialled: Mutex<HashMap<String, IpAddr>>,
 }
 
-type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, DialError>> + Send>>;
-
 impl Dialler {
     /// Names are looked up at `dns` alone, or as the system says.
     pub(super) fn new(guard: Arc<AddressGuard>, dns: Option<SocketAddr>) -> Self {
         // A system without name servers can still call addresses, so this is told when a name is called.
         let resolver = resolver(dns).map_err(|error| error.to_string());
         Self(Arc::new(Inner { guard, resolver, dialled: Mutex::default() }))
+    }
+
+    /// As hyper wants it.
+    pub(super) fn service(&self) -> TcpService {
+        let inner = self.0.clone();
+        BoxCloneSyncService::new(service_fn(move |uri: Uri| {
+            let inner = inner.clone();
+            async move { inner.dial(&uri).await.map(TokioIo::new) }
+        }))
     }
 
     /// Where this host (name and port) was last dialled, if it was not long ago.
@@ -117,21 +124,6 @@ fn resolver(dns: Option<SocketAddr>) -> Result<TokioResolver, NetError> {
     // More hosts at once than that are not called by one instance.
     options.max_active_requests = 4_096;
     builder.build()
-}
-
-impl Service<Uri> for Dialler {
-    type Response = TokioIo<TcpStream>;
-    type Error = DialError;
-    type Future = Connecting<Self::Response>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.dial(&uri).await.map(TokioIo::new) })
-    }
 }
 
 impl Inner {
@@ -255,18 +247,11 @@ pub(super) fn for_people(error: &io::Error) -> String {
     }
 }
 
-impl Service<Uri> for Connector {
-    type Response = TokioIo<Wire<MaybeHttpsStream<TokioIo<TcpStream>>>>;
-    type Error = DialError;
-    type Future = Connecting<Self::Response>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let connecting = self.0.call(uri);
-        Box::pin(async move {
+/// Puts a bound on the time that `https` takes, and listens to what comes over its connections.
+pub(super) fn connector(https: HttpsConnector<TcpService>) -> Connector {
+    BoxCloneSyncService::new(service_fn(move |uri| {
+        let connecting = https.clone().call(uri);
+        async move {
             match timeout(SECURE_TIMEOUT, connecting).await {
                 Ok(Ok(stream)) => Ok(Wire::of(stream)),
                 Ok(Err(error)) => Err(match error.downcast::<DialError>() {
@@ -280,8 +265,8 @@ impl Service<Uri> for Connector {
                 }),
                 Err(_) => Err(DialError::Tls("the host does not shake hands".to_owned())),
             }
-        })
-    }
+        }
+    }))
 }
 
 /// The last of an error's causes, which is the one that says something.

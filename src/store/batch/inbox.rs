@@ -121,13 +121,8 @@ impl Inbox {
         }
     }
 
-    /// Puts a request in; refused at once when the lanes are gone.
-    pub fn put(&self, job: Job) {
-        self.put_all([job]);
-    }
-
-    /// Puts requests in that a lane takes together, in this order.
-    pub fn put_all(&self, jobs: impl IntoIterator<Item = Job>) {
+    /// Puts requests in that a lane takes together, in this order; refused at once when the lanes are gone.
+    pub fn put(&self, jobs: impl IntoIterator<Item = Job>) {
         let mut queue = self.lock();
         if queue.closed {
             drop(queue);
@@ -220,16 +215,16 @@ impl Inbox {
                 left.push_back(job);
                 continue;
             }
-            let load = job.load();
+            let (size, number) = job.load();
             match job.phase {
-                Phase::Grant => share.granted += load.messages,
-                _ => share.other += load.messages,
+                Phase::Grant => share.granted += number,
+                _ => share.other += number,
             }
             if let Some(topic) = job.topic {
                 shares.insert(topic, share);
             }
-            messages += load.messages;
-            bytes += load.bytes;
+            messages += number;
+            bytes += size;
             jobs.push(job);
         }
         left.append(&mut queue.jobs);

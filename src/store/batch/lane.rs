@@ -2,12 +2,21 @@
 //! that leads to a replica by now, is thrown away and replaced.
 
 use super::{
-    super::backend::{Link, discard},
+    super::{
+        backend::{Link, discard},
+        reply::{self, CallError, refusal},
+    },
     Lanes,
-    request::group,
+    request::{Call, Exchange, group},
 };
-use std::{sync::Arc, time::Duration};
-use tokio::time::{Instant, timeout_at};
+use crate::seeded;
+use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// How often a lane checks that its connection still leads to a primary, what time it is there, and in which epoch. Not
 /// only one that is idle throughout: a replica answers reads too, and a connection may live through a failover.
@@ -59,20 +68,70 @@ impl Lane {
         let mut taken = lanes.inbox.take(self.express);
         let jobs = std::mem::take(&mut taken.jobs);
         if !connected {
-            lanes.count_refused(jobs.len());
-            jobs.into_iter().for_each(|job| job.refuse());
+            for job in jobs {
+                lanes.count(CallError::Unavailable);
+                job.refuse();
+            }
             return;
         }
         let waited = jobs.first().map(|job| job.since.elapsed()).unwrap_or_default();
         let limit = lanes.timeout.saturating_sub(waited).max(lanes.timeout / LEAST_SHARE);
         let calls = group(jobs);
         if let Some(mut link) = self.link.take() {
-            if !calls.is_empty() && lanes.exchange(&mut link, calls, limit).await {
+            if !calls.is_empty() && self.exchange(&mut link, calls, limit).await {
                 discard(link.connection);
             } else {
                 self.link = Some(link);
             }
         }
+    }
+
+    /// Sends `calls` and hands out the answers. Calls of scripts that Redis was told to forget did not run: they are sent
+    /// once more with the scripts' text. Returns whether the connection must not be used again.
+    async fn exchange(&self, link: &mut Link, calls: Vec<Box<dyn Call>>, limit: Duration) -> bool {
+        let lanes = &self.lanes;
+        let (mut calls, mut demoted) = (calls, false);
+        for by_text in [false, true] {
+            let sent = std::time::Instant::now();
+            let mut exchange = Exchange { lanes, sent, again: Vec::new() };
+            let Some(replies) = send(link, &calls, by_text, limit).await else {
+                let bug = seeded::bug("unavailable after it was sent");
+                let error = if bug { CallError::Unavailable } else { CallError::Unknown };
+                for call in calls {
+                    lanes.count(error);
+                    hand_out(call, &mut exchange, Err(error));
+                }
+                return true;
+            };
+            lanes.backend.metrics.redis_seconds.observe(sent.elapsed().as_secs_f64());
+            let mut unknown = Vec::new();
+            for (call, reply) in calls.into_iter().zip(replies) {
+                match code(&reply) {
+                    Some("NOSCRIPT") if !by_text => unknown.push(call),
+                    code => {
+                        demoted |= code == Some("READONLY");
+                        hand_out(call, &mut exchange, self.result(reply));
+                    }
+                }
+            }
+            lanes.inbox.put_back(exchange.again);
+            if unknown.is_empty() {
+                break;
+            }
+            calls = unknown;
+        }
+        demoted && !seeded::bug("lanes stay at a replica")
+    }
+
+    /// What a reply is to the requests of its call.
+    fn result(&self, reply: Value) -> Result<Value, CallError> {
+        let Value::ServerError(error) = reply else { return Ok(reply) };
+        let refused = refusal(&error);
+        if refused == CallError::Unavailable && self.lanes.may_complain() {
+            tracing::warn!(%error, "Redis refuses calls");
+        }
+        self.lanes.count(refused);
+        Err(refused)
     }
 
     /// Is there a connection? Tries to open one, unless that failed a moment ago.
@@ -122,4 +181,38 @@ impl Lane {
             discard(link.connection);
         }
     }
+}
+
+/// One pipeline there and back within `limit`; nothing where its answers are lost.
+async fn send(
+    link: &mut Link,
+    calls: &[Box<dyn Call>],
+    by_text: bool,
+    limit: Duration,
+) -> Option<Vec<Value>> {
+    let mut pipeline = Pipeline::with_capacity(calls.len());
+    for call in calls {
+        pipeline.add_command(call.command(link.epoch, by_text));
+    }
+    let sent = link.connection.req_packed_commands(&pipeline, 0, calls.len());
+    match timeout(limit, sent).await {
+        Ok(Ok(replies)) => return Some(replies).filter(|replies| replies.len() == calls.len()),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, calls = calls.len(), "the answers of Redis were lost");
+        }
+        Err(_) => tracing::warn!(calls = calls.len(), "Redis did not answer in time"),
+    }
+    None
+}
+
+/// Hands out what came back. A reply that dueq falls over must not end the lane, which would leave requests waiting for
+/// ever; those of this call are answered that their outcome is not known.
+fn hand_out(call: Box<dyn Call>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>) {
+    if catch_unwind(AssertUnwindSafe(|| call.finish(exchange, result))).is_err() {
+        tracing::error!("a bug: a reply from Redis could not be delivered");
+    }
+}
+
+fn code(reply: &Value) -> Option<&str> {
+    if let Value::ServerError(error) = reply { Some(reply::code(error)) } else { None }
 }

@@ -2,30 +2,29 @@
 //! requests of one kind for one topic into one script call, and sends all calls as one pipeline. So the busier dueq is,
 //! the less a message costs; a lone request waits for nobody.
 //!
-//! Nothing in here knows what a request does. That is its [`Op`]: the script, how a group of requests becomes the
-//! arguments of one call, and how the reply is taken apart again.
+//! Nothing in here knows what a request does. One that comes by the thousand is an [`Op`]: how a group of requests becomes
+//! the arguments of one call, and how the reply is taken apart again. Any other is a [`Command`], which has a call to itself.
 //!
-//! The way of a request: [`Lanes::submit`] → [`inbox`] → [`lane`] → [`request::group`] → [`Lanes::exchange`] → its answer.
+//! The way of a request: [`Lanes::submit`] → [`inbox`] → [`lane`] → [`request::group`] → `Lane::exchange` → its answer.
 
 mod inbox;
 mod lane;
 mod lanes;
 mod request;
 
-pub(super) use lanes::Lanes;
+pub(crate) use lanes::Lanes;
 pub use lanes::Wake;
 pub(super) use request::Answered;
+pub(crate) use request::Request;
 
 use super::{
-    backend::Backend,
     registry::Topic,
-    reply::{CallError, Fields, word},
+    reply::{CallError, Reply},
     scripts::Script,
 };
-use crate::model::{Epoch, Millis};
-use deadpool_redis::redis::{Cmd, Value};
-use request::Job;
-use std::{sync::Arc, time::Instant};
+use crate::model::Epoch;
+use deadpool_redis::redis::{Cmd, ToRedisArgs, cmd};
+use std::sync::Arc;
 
 /// Messages in one script call, at most: bounds what a call costs Redis, and `unpack` in Lua.
 pub(crate) const GROUP_MESSAGES: usize = 128;
@@ -43,14 +42,14 @@ pub(crate) enum Phase {
     Scan,
 }
 
+/// One outcome for each request of a group, in order, or one error for all. A request whose outcome is
+/// [`CallError::Again`] goes into a later call.
+pub(crate) type Answers<T> = Result<Vec<Result<T, CallError>>, CallError>;
+
 /// A kind of request that one script serves, for one topic and many requests at a time.
 pub(crate) trait Op: Sized + Send + Sync + 'static {
     /// What one request gets.
     type Output: Send + 'static;
-    /// Where its calls stand among others.
-    const PHASE: Phase = Phase::Write;
-    /// Requests of this kind for one topic share a call.
-    const GROUPED: bool = true;
 
     /// The script.
     fn script() -> &'static Script;
@@ -71,102 +70,61 @@ pub(crate) trait Op: Sized + Send + Sync + 'static {
     fn conflicts(&self) -> [Option<u64>; 2] {
         [None, None]
     }
-    /// Writes keys (with their number first) and arguments of one call for `group`.
-    fn write(group: &[Self], topic: &Topic, context: &CallContext<'_>, command: &mut Cmd);
-    /// Takes the reply apart: one outcome for each request of the group, in order. One that is [`CallError::Again`] goes
-    /// into a later call.
-    fn read(
-        group: &[Self],
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Vec<Result<Self::Output, CallError>>, CallError>;
+    /// Writes keys (with their number first) and arguments of one call for `group`. `epoch` is what grants go by where
+    /// Redis shows scripts no replication ID.
+    fn write(group: &[Self], topic: &Topic, epoch: Epoch, command: &mut Cmd);
+    /// Takes the reply apart.
+    fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Self::Output>;
 }
 
-/// A kind of request that has a script call to itself: nobody asks for it by the thousand, so grouping would save nothing.
-pub(crate) trait SingleOp: Send + Sync + 'static {
-    /// What it gets.
-    type Output: Send + 'static;
-    /// Where its calls stand among others.
-    const PHASE: Phase = Phase::Write;
-
-    /// The script.
-    fn script() -> &'static Script;
-    /// Writes keys (with their number first) and arguments.
-    fn write(&self, topic: &Topic, command: &mut Cmd);
-    /// Takes the reply apart. The word `STALE` never gets here.
-    fn read(
-        &self,
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Self::Output, CallError>;
+/// A command, mostly the call of a script, that a request has to itself.
+#[derive(Clone)]
+pub(crate) struct Command {
+    /// The script that it calls by its digest; `cmd` has the keys and arguments then.
+    script: Option<&'static Script>,
+    cmd: Cmd,
 }
 
-impl<S: SingleOp> Op for S {
-    type Output = <S as SingleOp>::Output;
-    const PHASE: Phase = <S as SingleOp>::PHASE;
-    const GROUPED: bool = false;
-
-    fn script() -> &'static Script {
-        <S as SingleOp>::script()
+impl Command {
+    /// A command of Redis.
+    pub fn new(name: &str) -> Self {
+        Self { script: None, cmd: cmd(name) }
     }
 
-    fn write(group: &[Self], topic: &Topic, _: &CallContext<'_>, command: &mut Cmd) {
-        group.iter().for_each(|op| SingleOp::write(op, topic, command));
+    /// A call of a script by its text: one that housekeeping, schedules or a new topic need, and that nobody waits for by the
+    /// thousand.
+    pub fn eval(script: &'static Script, keys: &[&str]) -> Self {
+        Self::new("EVAL").arg((script.source, keys.len())).arg(keys)
     }
 
-    fn read(
-        group: &[Self],
+    /// A call of a script by its digest.
+    pub fn script(script: &'static Script, keys: &[&str]) -> Self {
+        Self { script: Some(script), cmd: Cmd::new() }.arg(keys.len()).arg(keys)
+    }
+
+    /// A call of a script that gets all keys of a topic's partition, and the word that it knows the topic by.
+    pub fn on(script: &'static Script, topic: &Topic) -> Self {
+        Self::script(script, &topic.keys.all()).arg(&topic.word)
+    }
+
+    /// Adds an argument, or several.
+    pub fn arg(mut self, argument: impl ToRedisArgs) -> Self {
+        self.cmd.arg(argument);
+        self
+    }
+
+    /// Makes the command a request for `topic`, whose reply a lane reads like this. The word `STALE` never gets there.
+    pub fn read<T: Send + 'static>(
+        self,
         topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        reply: Value,
-    ) -> Result<Vec<Result<Self::Output, CallError>>, CallError> {
-        let [op] = group else { return Err(CallError::Internal) };
-        match word(&reply) {
-            Some("STALE") => Err(CallError::Stale),
-            _ => Ok(vec![SingleOp::read(op, topic, context, reply)]),
-        }
-    }
-}
-
-/// What a call may use beside its own requests.
-pub(crate) struct CallContext<'a> {
-    pub backend: &'a Backend,
-    /// What grants go by where Redis shows scripts no replication ID.
-    pub epoch: Epoch,
-    /// Topics whose sleeping consumers a reply asked to wake.
-    pub wakes: Vec<Arc<Topic>>,
-    /// Requests that a call had no room for.
-    again: Vec<Job>,
-    /// When the call was sent.
-    sent: Instant,
-}
-
-impl<'a> CallContext<'a> {
-    /// For calls that are sent now.
-    pub fn new(backend: &'a Backend, epoch: Epoch) -> Self {
-        Self { backend, epoch, wakes: Vec::new(), again: Vec::new(), sent: Instant::now() }
-    }
-
-    /// Reads what nearly every script begins its reply with: Redis's time.
-    pub fn read_now(&self, fields: &mut Fields) -> Result<Millis, CallError> {
-        let now = fields.int()?;
-        self.backend.clock.observe(now, self.sent);
-        Ok(now)
-    }
-
-    /// Reads what every script that makes messages due begins its reply with: Redis's time, and whether consumers of
-    /// the topic must be woken. Returns the time.
-    pub fn read_wake(
-        &mut self,
-        topic: &Arc<Topic>,
-        fields: &mut Fields,
-    ) -> Result<Millis, CallError> {
-        let now = self.read_now(fields)?;
-        if fields.int()? == 1 {
-            self.wakes.push(topic.clone());
-        }
-        Ok(now)
+        read: impl FnOnce(&mut Reply<'_>) -> Result<T, CallError> + Send + Sync + 'static,
+    ) -> Request<T> {
+        let (topic, script) = (topic.clone(), self.script);
+        Request::single(self, move |value, exchange| {
+            if let Some(script) = script {
+                exchange.lanes.backend.metrics.observe_group(script.name, 1);
+            }
+            exchange.read(&topic, value, read)
+        })
     }
 }

@@ -1,11 +1,14 @@
 //! Requests of any kind: in the inbox as a [`Job`], on their way to Redis as part of a [`Call`].
 
 use super::{
-    super::{registry::Topic, reply::CallError, scripts::Script},
-    CallContext, GROUP_BYTES, GROUP_MESSAGES, Op, Phase,
+    super::{
+        registry::Topic,
+        reply::{CallError, Reply},
+    },
+    Command, GROUP_BYTES, GROUP_MESSAGES, Lanes, Op, Phase,
 };
-use crate::seeded;
-use deadpool_redis::redis::{Cmd, Value, cmd};
+use crate::{model::Epoch, seeded};
+use deadpool_redis::redis::{Arg, Cmd, Value};
 use std::{
     any::{Any, TypeId},
     collections::{HashMap, HashSet},
@@ -20,6 +23,33 @@ pub(in crate::store) type Answered<T> = oneshot::Receiver<Result<T, CallError>>;
 /// Tells topics from each other, and holds nothing of them.
 pub(super) type TopicId = usize;
 
+/// A request, and where its answer arrives.
+pub(crate) struct Request<T> {
+    pub(super) job: Job,
+    pub(super) answered: Answered<T>,
+}
+
+impl<T: Send + 'static> Request<T> {
+    /// One for `topic` that came at `since`.
+    pub fn new<O: Op<Output = T>>(topic: &Arc<Topic>, op: O, since: Instant) -> Self {
+        let (answer, answered) = oneshot::channel();
+        let caller = Caller { since, answer: Some(answer) };
+        Self { job: Job::of(OpRequest { op, topic: topic.clone(), caller }), answered }
+    }
+
+    /// One that has a call to itself.
+    pub(super) fn single(
+        command: Command,
+        read: impl FnOnce(Value, &Exchange<'_>) -> Result<T, CallError> + Send + Sync + 'static,
+    ) -> Self {
+        let (answer, answered) = oneshot::channel();
+        let phase = command.script.map_or(Phase::Write, |script| script.phase);
+        let (since, kind) = (Instant::now(), TypeId::of::<Single<T>>());
+        let request = Box::new(Single { command, read: Box::new(read), answer });
+        Self { job: Job { since, phase, topic: None, kind, request }, answered }
+    }
+}
+
 /// A request in the inbox.
 pub(super) struct Job {
     /// When it came: what waits too long is refused and not sent.
@@ -31,45 +61,19 @@ pub(super) struct Job {
     request: Box<dyn AnyRequest>,
 }
 
-/// What a request adds to what a lane takes.
-pub(super) struct Load {
-    pub bytes: usize,
-    pub messages: usize,
-}
-
 impl Job {
-    /// A request that came at `since`, and where its answer arrives.
-    pub fn new<O: Op>(topic: &Arc<Topic>, op: O, since: Instant) -> (Self, Answered<O::Output>) {
-        let (answer, answered) = oneshot::channel();
-        (
-            Self::of(Request {
-                op,
-                topic: topic.clone(),
-                caller: Caller { since, answer: Some(answer) },
-            }),
-            answered,
-        )
-    }
-
-    /// A command of no script, and where its answer arrives.
-    pub fn command(command: Cmd) -> (Self, Answered<Value>) {
-        let (answer, answered) = oneshot::channel();
-        let request = Box::new(Command { command, answer });
-        let (since, kind) = (Instant::now(), TypeId::of::<Command>());
-        (Self { since, phase: Phase::Write, topic: None, kind, request }, answered)
-    }
-
-    fn of<O: Op>(request: Request<O>) -> Self {
+    fn of<O: Op>(request: OpRequest<O>) -> Self {
         Self {
             since: request.caller.since,
-            phase: O::PHASE,
-            topic: O::GROUPED.then(|| Arc::as_ptr(&request.topic).addr()),
+            phase: O::script().phase,
+            topic: Some(Arc::as_ptr(&request.topic).addr()),
             kind: TypeId::of::<O>(),
             request: Box::new(request),
         }
     }
 
-    pub fn load(&self) -> Load {
+    /// Bytes and messages that it adds to what a lane takes.
+    pub fn load(&self) -> (usize, usize) {
         self.request.load()
     }
 
@@ -120,25 +124,50 @@ pub(super) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
     calls.into_iter().map(|(_, call)| call).collect()
 }
 
+/// A pipeline of calls under way, and what came of it so far.
+pub(in crate::store) struct Exchange<'a> {
+    pub lanes: &'a Lanes,
+    pub sent: Instant,
+    /// Requests that a call had no room for.
+    pub again: Vec<Job>,
+}
+
+impl Exchange<'_> {
+    /// Has a reply read that came for `topic`, and wakes consumers where it says so.
+    pub fn read<T>(
+        &self,
+        topic: &Arc<Topic>,
+        value: Value,
+        read: impl FnOnce(&mut Reply<'_>) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let mut reply = Reply::new(topic, &self.lanes.backend, self.sent, value)?;
+        let read = read(&mut reply);
+        if reply.wake {
+            self.lanes.wake(&topic.name);
+        }
+        read
+    }
+}
+
 /// A request of any kind.
 pub(super) trait AnyRequest: Any + Send + Sync {
-    fn load(&self) -> Load;
+    fn load(&self) -> (usize, usize);
     fn is_abandoned(&self) -> bool;
-    fn refuse_and_keep(&mut self);
+    fn refuse_and_keep(&mut self) {}
     /// A call for this request, which others may join.
     fn into_call(self: Box<Self>) -> Box<dyn Call>;
 }
 
 /// A call of any kind, ready to be sent.
 pub(super) trait Call: Send + Sync {
-    /// The script that it calls, if it is one that Redis may have to be told of.
-    fn script(&self) -> Option<&'static Script>;
     /// Takes a request in if it fits, else gives it back.
-    fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>>;
-    /// The command to send.
-    fn command(&self, context: &CallContext<'_>) -> Cmd;
+    fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>> {
+        Err(request)
+    }
+    /// The command to send; `by_text`: Redis has forgotten its script.
+    fn command(&self, epoch: Epoch, by_text: bool) -> Cmd;
     /// Hands out what came back.
-    fn finish(self: Box<Self>, context: &mut CallContext<'_>, result: Result<Value, CallError>);
+    fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>);
     /// Answers all of its requests that nothing was sent.
     fn refuse(self: Box<Self>);
 }
@@ -160,15 +189,15 @@ impl<T> Caller<T> {
 }
 
 /// One request of an [`Op`].
-struct Request<O: Op> {
+struct OpRequest<O: Op> {
     op: O,
     topic: Arc<Topic>,
     caller: Caller<O::Output>,
 }
 
-impl<O: Op> AnyRequest for Request<O> {
-    fn load(&self) -> Load {
-        Load { bytes: self.op.bytes(), messages: self.op.share(&self.topic) }
+impl<O: Op> AnyRequest for OpRequest<O> {
+    fn load(&self) -> (usize, usize) {
+        (self.op.bytes(), self.op.share(&self.topic))
     }
 
     fn is_abandoned(&self) -> bool {
@@ -185,14 +214,9 @@ impl<O: Op> AnyRequest for Request<O> {
 
     fn into_call(self: Box<Self>) -> Box<dyn Call> {
         let conflicts = self.op.conflicts();
-        let mut group = Group {
-            topic: self.topic.clone(),
-            ops: Vec::new(),
-            callers: Vec::new(),
-            bytes: 0,
-            messages: 0,
-            conflicts: HashSet::new(),
-        };
+        let (topic, ops, callers) = (self.topic.clone(), Vec::new(), Vec::new());
+        let mut group =
+            Group { topic, ops, callers, bytes: 0, messages: 0, conflicts: HashSet::new() };
         group.push(*self, conflicts);
         Box::new(group)
     }
@@ -217,8 +241,8 @@ impl<O: Op> Group<O> {
     }
 
     /// Takes a request in; `conflicts` are its own.
-    fn push(&mut self, request: Request<O>, conflicts: [Option<u64>; 2]) {
-        let Request { op, caller, .. } = request;
+    fn push(&mut self, request: OpRequest<O>, conflicts: [Option<u64>; 2]) {
+        let OpRequest { op, caller, .. } = request;
         self.bytes += op.bytes();
         self.messages += op.messages();
         self.conflicts.extend(conflicts.into_iter().flatten());
@@ -228,36 +252,32 @@ impl<O: Op> Group<O> {
 }
 
 impl<O: Op> Call for Group<O> {
-    fn script(&self) -> Option<&'static Script> {
-        Some(O::script())
-    }
-
     fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>> {
-        let Some(own) = (&*request as &dyn Any).downcast_ref::<Request<O>>() else {
+        let Some(own) = (&*request as &dyn Any).downcast_ref::<OpRequest<O>>() else {
             return Err(request);
         };
         let conflicts = own.op.conflicts();
         if !self.has_room(&own.op, conflicts) {
             return Err(request);
         }
-        if let Ok(request) = (request as Box<dyn Any>).downcast::<Request<O>>() {
+        if let Ok(request) = (request as Box<dyn Any>).downcast::<OpRequest<O>>() {
             self.push(*request, conflicts);
         }
         Ok(())
     }
 
-    fn command(&self, context: &CallContext<'_>) -> Cmd {
-        let mut command = cmd("EVALSHA");
-        command.arg(O::script().sha());
-        O::write(&self.ops, &self.topic, context, &mut command);
+    fn command(&self, epoch: Epoch, by_text: bool) -> Cmd {
+        let mut command = O::script().call(by_text);
+        O::write(&self.ops, &self.topic, epoch, &mut command);
         command
     }
 
-    fn finish(self: Box<Self>, context: &mut CallContext<'_>, result: Result<Value, CallError>) {
+    fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>) {
         let Self { ops, topic, callers, .. } = *self;
         let size = ops.len();
-        context.backend.metrics.observe_group(O::script().name, size);
-        let outcome = result.and_then(|reply| O::read(&ops, &topic, context, reply));
+        exchange.lanes.backend.metrics.observe_group(O::script().name, size);
+        let read = |reply: &mut Reply<'_>| O::read(&ops, reply);
+        let outcome = result.and_then(|value| exchange.read(&topic, value, read));
         let mut answers: Vec<_> = match outcome {
             Ok(answers) if answers.len() == size => answers,
             Ok(_) => (0..size).map(|_| Err(CallError::Internal)).collect(),
@@ -270,7 +290,7 @@ impl<O: Op> Call for Group<O> {
             match answer {
                 Err(CallError::Again) => {
                     let topic = topic.clone();
-                    context.again.push(Job::of(Request { op, topic, caller }));
+                    exchange.again.push(Job::of(OpRequest { op, topic, caller }));
                 }
                 answer => caller.answer(answer),
             }
@@ -282,43 +302,43 @@ impl<O: Op> Call for Group<O> {
     }
 }
 
-/// A single command of no script, such as a read of the registry.
-struct Command {
-    command: Cmd,
-    answer: oneshot::Sender<Result<Value, CallError>>,
+type Read<T> = dyn FnOnce(Value, &Exchange<'_>) -> Result<T, CallError> + Send + Sync;
+
+/// A request that has a call to itself, and is that call.
+struct Single<T> {
+    command: Command,
+    read: Box<Read<T>>,
+    answer: oneshot::Sender<Result<T, CallError>>,
 }
 
-impl AnyRequest for Command {
-    fn load(&self) -> Load {
-        Load { bytes: 0, messages: 1 }
+impl<T: Send + 'static> AnyRequest for Single<T> {
+    fn load(&self) -> (usize, usize) {
+        (0, 1)
     }
 
     fn is_abandoned(&self) -> bool {
         self.answer.is_closed()
     }
 
-    fn refuse_and_keep(&mut self) {}
-
     fn into_call(self: Box<Self>) -> Box<dyn Call> {
         self
     }
 }
 
-impl Call for Command {
-    fn script(&self) -> Option<&'static Script> {
-        None
+impl<T: Send + 'static> Call for Single<T> {
+    fn command(&self, _: Epoch, by_text: bool) -> Cmd {
+        let Some(script) = self.command.script else { return self.command.cmd.clone() };
+        let mut call = script.call(by_text);
+        for argument in self.command.cmd.args_iter() {
+            let Arg::Simple(argument) = argument else { continue };
+            call.arg(argument);
+        }
+        call
     }
 
-    fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>> {
-        Err(request)
-    }
-
-    fn command(&self, _: &CallContext<'_>) -> Cmd {
-        self.command.clone()
-    }
-
-    fn finish(self: Box<Self>, _: &mut CallContext<'_>, result: Result<Value, CallError>) {
-        let _ = self.answer.send(result);
+    fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>) {
+        let Self { read, answer, .. } = *self;
+        let _ = answer.send(result.and_then(|value| read(value, exchange)));
     }
 
     fn refuse(self: Box<Self>) {

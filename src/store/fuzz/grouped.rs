@@ -8,7 +8,7 @@ use crate::{
         ack::Ack,
         batch::Op,
         extend::Extend,
-        grants::{LeaseOptions, Origin},
+        grants::LeaseOptions,
         lease::Lease,
         nack::{How, Nack},
         publish::Publish,
@@ -16,6 +16,7 @@ use crate::{
         types::{Due, Idempotency},
     },
 };
+use std::sync::Weak;
 
 const ROUTE: Route = Route { topic: TopicNumber(5), partition: Partition(0) };
 
@@ -33,14 +34,12 @@ fn answers<O: Op>(
     settings: TopicSettings,
     reply: Value,
 ) -> Result<Vec<O::Output>, TestCaseError> {
-    let (topic, group) = (topic(settings), ops.collect::<Vec<_>>());
-    match context(|context| O::read(&group, &topic, context, reply)) {
-        Ok(answers) => {
-            prop_assert_eq!(answers.len(), group.len());
-            Ok(answers.into_iter().flatten().collect())
-        }
-        Err(_) => Ok(Vec::new()),
+    let group = ops.collect::<Vec<_>>();
+    let answers = answer(|reply| O::read(&group, reply), settings, reply);
+    if let Some(answers) = &answers {
+        prop_assert_eq!(answers.len(), group.len());
     }
+    Ok(answers.into_iter().flatten().flatten().collect())
 }
 
 /// `head` and then the parts of each request.
@@ -156,7 +155,7 @@ proptest! {
             options: LeaseOptions { max_messages, max_bytes, lease_ms, push: false },
             begun: false,
             waits: true,
-            origin: Origin::default(),
+            registry: Weak::new(),
         };
         let leased = answers(wants.into_iter().map(want), settings, reply)?;
         let granted: usize = leased.iter().map(|leased| leased.grants.messages().len()).sum();

@@ -2,29 +2,18 @@
 
 use super::*;
 use crate::{
-    model::{MAX_EVENTS, MessageId, State},
+    model::{MAX_EVENTS, State},
     store::{
-        batch::SingleOp,
-        dead_letters::TakeDead,
-        delete::Delete,
-        get::{Exists, Get},
-        redrive_message::RedriveMessage,
-        sweeps::Sweep,
-        topics::{Close, CountTopic, Forecast, ListSome, Pause, PurgeSome, RedriveSome},
-        types::{MessageRef, MessageSnapshot, MessageUpdate},
-        update::{Update, Updated},
+        dead_letters::read_deaths,
+        message::{read_deleted, read_exists, read_found, read_redriven as read_redriven_message},
+        sweeps::read_swept,
+        topics::{
+            read_closed, read_forecast, read_listed, read_purged, read_redriven, read_totals,
+        },
+        types::MessageSnapshot,
+        update::{Updated, read_updated},
     },
 };
-
-/// Reads a reply to this request.
-fn answer<S: SingleOp>(op: &S, settings: TopicSettings, reply: Value) -> Option<S::Output> {
-    let topic = topic(settings);
-    context(|context| op.read(&topic, context, reply)).ok()
-}
-
-fn id() -> MessageId {
-    MessageId::new(1, Route { topic: TopicNumber(5), partition: Partition(0) }, 1)
-}
 
 /// What was read of a message can be shown.
 fn sound(snapshot: &MessageSnapshot) -> Result<(), TestCaseError> {
@@ -57,7 +46,7 @@ proptest! {
 
     #[test]
     fn get(settings in settings(), reply in reply((num(), snapshot()).prop_map(|(now, found)| array(vec![now, found])))) {
-        if let Some(Some(found)) = answer(&Get(MessageRef::Id(id())), settings, reply) {
+        if let Some(Some(found)) = answer(read_found, settings, reply) {
             sound(&found)?;
         }
     }
@@ -70,40 +59,37 @@ proptest! {
             1 => words(),
         ]),
     ) {
-        let update = Update { message: MessageRef::Id(id()), update: MessageUpdate::default(), body: None };
-        if let Some(Updated::Done(found)) = answer(&update, settings.clone(), reply.clone()) {
+        let update = |reply: &mut Reply<'_>| read_updated(reply, None);
+        if let Some(Updated::Done(found)) = answer(update, settings.clone(), reply.clone()) {
             sound(&found)?;
         }
-        if let Some(Ok(found)) = answer(&RedriveMessage(id()), settings, reply) {
+        if let Some(Ok(found)) = answer(read_redriven_message, settings, reply) {
             sound(&found)?;
         }
     }
 
     #[test]
     fn one_word(settings in settings(), reply in reply(words())) {
-        answer(&Delete { message: MessageRef::Id(id()), force: true }, settings.clone(), reply.clone());
-        answer(&Exists(id()), settings.clone(), reply.clone());
-        answer(&Pause(false), settings.clone(), reply.clone());
-        answer(&Close { force: true, mark_ms: 1 }, settings, reply);
+        answer(read_deleted, settings.clone(), reply.clone());
+        answer(read_exists, settings.clone(), reply.clone());
+        answer(|reply| reply.expect("OK"), settings.clone(), reply.clone());
+        answer(read_closed, settings, reply);
     }
 
     #[test]
     fn counts(settings in settings(), reply in reply(numbers(24)), few in reply(numbers(3))) {
-        answer(&CountTopic, settings.clone(), reply);
-        let forecast = Forecast { from: None, bucket_ms: 1, buckets: 3 };
+        answer(read_totals, settings.clone(), reply);
         let length = if let Value::Array(items) = &few { items.len() } else { 0 };
-        if let Some((_, counts)) = answer(&forecast, settings, few) {
+        if let Some((_, counts)) = answer(read_forecast, settings, few) {
             prop_assert_eq!(counts.len() + 1, length);
         }
     }
 
     #[test]
     fn bulks(settings in settings(), reply in reply(numbers(7))) {
-        let states = vec![State::Ready];
-        answer(&PurgeSome { states, limit: 1 }, settings.clone(), reply.clone());
-        let redrive = RedriveSome { limit: 1, skip: 0, base: None, index: 0, of: None, spread_ms: 0, most: 1 };
-        answer(&redrive, settings.clone(), reply.clone());
-        answer(&Sweep, settings, reply);
+        answer(read_purged, settings.clone(), reply.clone());
+        answer(read_redriven, settings.clone(), reply.clone());
+        answer(read_swept, settings, reply);
     }
 
     #[test]
@@ -121,8 +107,7 @@ proptest! {
             array(vec![now, more, most, array(places), array(extras), array(bodies), ttl])
         })),
     ) {
-        let list = ListSome { state, limit: 5, after: None, body_bytes: bodies.then_some(100) };
-        if let Some(some) = answer(&list, settings, reply) {
+        if let Some(some) = answer(|reply| read_listed(reply, state, bodies), settings, reply) {
             prop_assert!(some.items.iter().all(|item| item.message.attempts_left >= 0));
         }
     }
@@ -135,7 +120,7 @@ proptest! {
             array([now].into_iter().chain(dead.into_iter().flat_map(one)).collect())
         })),
     ) {
-        for death in answer(&TakeDead, settings, reply).unwrap_or_default() {
+        for death in answer(read_deaths, settings, reply).unwrap_or_default() {
             if let Some(message) = death.message {
                 sound(&message)?;
             }

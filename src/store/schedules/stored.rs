@@ -4,8 +4,10 @@
 use super::{Schedule, ScheduleSpec};
 use crate::{
     error::Error,
-    model::{Backoff, Body, CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName},
-    store::{Due, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate},
+    model::{Body, CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName},
+    store::{
+        Due, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate, types::is_default,
+    },
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -21,14 +23,8 @@ pub(super) struct Definition {
     topic: TopicName,
     /// [`Body::encode`] in base64.
     body: String,
-    #[serde(default, skip_serializing_if = "is_default")]
-    priority: u8,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_attempts: Option<u16>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    ttl_ms: Option<Millis>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    backoff: Option<Backoff>,
+    #[serde(flatten)]
+    options: MessageOptions,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -42,31 +38,23 @@ pub(super) struct Definition {
     generation: String,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 impl Definition {
     /// What is kept of a schedule that is put.
     pub fn of(spec: &ScheduleSpec, created_at: Millis, generation: String) -> Self {
-        let ScheduleSpec { timing, topic, message: NewMessage { body, options, .. }, catch_up } =
-            spec;
-        let MessageOptions { priority, max_attempts, ttl_ms, backoff, key, idempotency: _ } =
-            options.clone();
+        let ScheduleSpec { timing, topic, message, catch_up } = spec.clone();
+        let NewMessage { body, options, .. } = message;
+        let key = options.key.clone();
         let (on_duplicate, key_until) =
             key.as_ref().map(|key| (key.on_duplicate, key.until)).unwrap_or_default();
         Self {
-            timing: timing.clone(),
-            topic: topic.clone(),
+            timing,
+            topic,
             body: STANDARD.encode(body.encode()),
-            priority,
-            max_attempts,
-            ttl_ms,
-            backoff,
+            options,
             key: key.map(|key| key.name),
             on_duplicate,
             key_until,
-            catch_up: *catch_up,
+            catch_up,
             created_at,
             generation,
         }
@@ -75,14 +63,8 @@ impl Definition {
     fn spec(self) -> Option<(ScheduleSpec, Millis, String)> {
         let body = Body::decode(Bytes::from(STANDARD.decode(self.body).ok()?)).ok()?;
         let (on_duplicate, until) = (self.on_duplicate, self.key_until);
-        let options = MessageOptions {
-            priority: self.priority,
-            max_attempts: self.max_attempts,
-            ttl_ms: self.ttl_ms,
-            backoff: self.backoff,
-            key: self.key.map(|name| MessageKey { name, on_duplicate, until }),
-            idempotency: None,
-        };
+        let key = self.key.map(|name| MessageKey { name, on_duplicate, until });
+        let options = MessageOptions { key, ..self.options };
         let message = NewMessage { body, due: Due::After(0), options };
         let (timing, topic, catch_up) = (self.timing, self.topic, self.catch_up);
         let spec = ScheduleSpec { timing, topic, message, catch_up };
@@ -126,7 +108,7 @@ fn read_parts(name: &ScheduleName, state: &str, definition: &[u8]) -> Option<Sch
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Callback, Content};
+    use crate::model::{Backoff, Callback, Content};
 
     #[test]
     fn a_schedule_comes_back_as_it_was_put() {

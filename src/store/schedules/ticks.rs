@@ -1,20 +1,14 @@
 //! A claimed schedule: which ticks are to be made, as what messages, and what became of them.
 
-use super::{Schedule, call, read_all, stored::NO_ID};
+use super::{Schedule, read_all, stored::NO_ID};
 use crate::{
     error::Error,
     model::{CatchUp, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MessageId, Millis},
     store::{
-        Idempotency, NewMessage, Store,
-        batch::{CallContext, SingleOp},
-        failed,
-        registry::Topic,
-        reply::{CallError, Fields},
-        scripts::{self, Script},
+        Idempotency, NewMessage, Store, batch::Command, keys::PartitionKeys, registry::Topic,
+        reply::Fields, scripts,
     },
 };
-use bytes::Bytes;
-use deadpool_redis::redis::{Cmd, Value};
 use std::{sync::Arc, time::Instant};
 
 /// Schedules that are claimed at once.
@@ -109,18 +103,13 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn claim_schedules(&self) -> Result<(Vec<Schedule>, Option<Millis>), Error> {
-        let keys = &self.lanes.backend.keys;
-        let mut claim = call(
-            &scripts::CLAIM_SCHEDULES,
-            &[&keys.schedules, &keys.schedule_states, &keys.schedules_due],
-        );
-        claim.arg(MAX_CLAIMS).arg(CLAIM_MS).arg(CLAIM_BYTES);
+        let claim = Command::eval(&scripts::CLAIM_SCHEDULES, &self.schedule_keys()[..3]);
         let asked = Instant::now();
-        let answer = self.lanes.command(claim).await.map_err(failed)?;
-        let mut fields = Fields::of(answer).map_err(failed)?;
-        let now = fields.int().map_err(failed)?;
+        let answer = self.lanes.command(claim.arg((MAX_CLAIMS, CLAIM_MS, CLAIM_BYTES))).await?;
+        let mut fields = Fields::of(answer)?;
+        let now = fields.int()?;
         self.lanes.backend.clock.observe(now, asked);
-        let next = Some(fields.int().map_err(failed)?).filter(|at| *at > 0);
+        let next = fields.instant()?;
         let mut claimed = read_all(fields)?;
         self.mark_schedules(&mut claimed).await?;
         claimed.iter_mut().for_each(|schedule| schedule.held_at = now);
@@ -151,65 +140,36 @@ impl Store {
         ticked: &Ticked,
         over: bool,
     ) -> Result<bool, Error> {
-        let keys = &self.lanes.backend.keys;
-        let mut finish = call(
-            &scripts::FINISH_SCHEDULE,
-            &[&keys.schedules, &keys.schedule_states, &keys.schedules_due],
-        );
-        finish.arg(claimed.name.as_str()).arg(first.unwrap_or(0)).arg(claimed.claimed_at);
-        finish.arg(next.unwrap_or(0)).arg(ticked.last_at.unwrap_or(0));
-        let id = ticked.last_message_id.map(|id| id.to_string());
-        finish.arg(id.as_deref().unwrap_or(NO_ID));
-        finish.arg(ticked.last_error.as_deref().unwrap_or_default()).arg(&claimed.generation);
-        self.answers_ok(finish.arg(u8::from(over)).to_owned()).await
+        let id = ticked.last_message_id.map_or(NO_ID.to_owned(), |id| id.to_string());
+        let error = ticked.last_error.as_deref().unwrap_or_default();
+        let finish = Command::eval(&scripts::FINISH_SCHEDULE, &self.schedule_keys()[..3]);
+        let finish = finish.arg((claimed.name.as_str(), first.unwrap_or(0), claimed.claimed_at));
+        let finish = finish.arg((next.unwrap_or(0), ticked.last_at.unwrap_or(0), id, error));
+        self.answers_ok(finish.arg((&claimed.generation, over))).await
     }
 
     async fn release_ticks(&self, claimed: &Schedule) -> Result<(), Error> {
         let ticks = claimed.claimed_ticks();
-        let keys: Vec<_> = ticks.into_iter().map(|tick| claimed.idempotency_of(tick).key).collect();
+        let key = |tick| claimed.idempotency_of(tick).key.to_vec();
+        let keys: Vec<_> = ticks.into_iter().map(key).collect();
         let window_ms = claimed.window();
         for keys in keys.chunks(CALL_KEYS) {
-            let release = || ReleaseTicks { keys: keys.to_vec(), window_ms };
-            match self.on_topic(&claimed.spec.topic, release).await {
+            let release = |topic: &Arc<Topic>| {
+                let PartitionKeys { idem, idem_due, meta, .. } = &topic.keys;
+                let release = Command::script(&scripts::RELEASE_TICKS, &[idem, idem_due, meta]);
+                let release = release.arg((&topic.word, window_ms)).arg(keys);
+                release.read(topic, move |reply| {
+                    let now = reply.backend.clock.now();
+                    reply.topic.sweep_by(now, Some(now + window_ms));
+                    Ok(())
+                })
+            };
+            match self.on(&claimed.spec.topic, release).await {
                 // Nothing was published where there is no topic.
                 Ok(_) | Err(Error::TopicNotFound) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
-    }
-}
-
-/// Idempotency keys of ticks that are noted.
-struct ReleaseTicks {
-    keys: Vec<Bytes>,
-    window_ms: Millis,
-}
-
-impl SingleOp for ReleaseTicks {
-    type Output = ();
-
-    fn script() -> &'static Script {
-        &scripts::RELEASE_TICKS
-    }
-
-    fn write(&self, topic: &Topic, command: &mut Cmd) {
-        let keys = &topic.keys;
-        command.arg(3).arg(&keys.idem).arg(&keys.idem_due).arg(&keys.meta);
-        command.arg(&topic.word).arg(self.window_ms);
-        for key in &self.keys {
-            command.arg(&key[..]);
-        }
-    }
-
-    fn read(
-        &self,
-        topic: &Arc<Topic>,
-        context: &mut CallContext<'_>,
-        _: Value,
-    ) -> Result<(), CallError> {
-        let now = context.backend.clock.now();
-        topic.sweep_by(now, Some(now + self.window_ms));
         Ok(())
     }
 }

@@ -1,36 +1,34 @@
-//! Topics: their configuration here, and one file for each operation on a whole topic.
+//! Topics: their configuration here, what they hold in `contents`, and what works through many messages in `bulk`.
 
-mod count;
-mod delete;
-mod forecast;
-mod list;
-mod pause;
-mod purge;
-mod redrive;
+mod bulk;
+mod contents;
 
-pub use count::{TOTALS, TopicSnapshot};
+pub use bulk::{Purged, Redriven};
+pub use contents::{TOTALS, TopicSnapshot};
 #[cfg(test)]
 pub(super) use {
-    count::CountTopic, delete::Close, forecast::Forecast, list::ListSome, pause::Pause,
-    purge::PurgeSome, redrive::RedriveSome,
+    bulk::{read_purged, read_redriven},
+    contents::{count, read_forecast, read_listed, read_totals},
 };
 
 use super::{
-    Store, failed,
-    registry::{Conditions, Put},
-    reply::{CallError, word},
+    Store,
+    batch::Command,
+    registry::Topic,
+    reply::{CallError, Reply, malformed, word},
+    scripts,
 };
 use crate::{
     error::Error,
-    model::{TopicName, TopicSettings},
+    model::{Millis, TopicName, TopicSettings},
 };
-use deadpool_redis::redis::{Value, cmd};
-use std::time::Duration;
+use deadpool_redis::redis::Value;
+use std::{sync::Arc, time::Duration};
 
-/// Looks at a topic of which time brings more than one look carries out, at most.
-const MAX_LOOKS: usize = 128;
-/// A request that works through many messages ends after this long, and says what remains.
-const MAX_OPERATION_TIME: Duration = Duration::from_secs(20);
+/// How long nobody takes up a deleted topic again who does not know yet that it is: 1 h in ms.
+const DELETED_MARK_MS: Millis = 3_600_000;
+/// Between two looks whether deaths have been told of.
+const DEATHS_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The revision of a topic that does not exist.
 const NO_REVISION: i64 = 0;
 
@@ -48,11 +46,11 @@ impl Store {
             Some(name) if name >= prefix => format!("({name}"),
             _ => format!("[{prefix}"),
         };
-        let mut range = cmd("ZRANGEBYLEX");
-        range.arg(&self.lanes.backend.keys.index).arg(from);
         // Names are ASCII: 0xff comes after all that begin with the prefix.
-        range.arg([b"[", prefix.as_bytes(), b"\xff"].concat()).arg("LIMIT").arg(0).arg(limit);
-        match self.lanes.command(range).await.map_err(failed)? {
+        let to = [b"[", prefix.as_bytes(), b"\xff"].concat();
+        let range = Command::new("ZRANGEBYLEX").arg(&self.lanes.backend.keys.index);
+        let range = range.arg((from, to, "LIMIT", 0, limit));
+        match self.lanes.command(range).await? {
             Value::Array(names) => {
                 Ok(names.iter().filter_map(|name| TopicName::parse(word(name)?).ok()).collect())
             }
@@ -70,30 +68,19 @@ impl Store {
         change: impl Fn(Option<&TopicSettings>) -> Result<TopicSettings, Error>,
         if_match: Option<&[i64]>,
     ) -> Result<bool, Error> {
+        let too_many = || Error::TooManySecretHeaders("push.secret_headers".to_owned());
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let topic = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
+            let topic = self.registry.look_up(name).await?;
             let worked_from = topic.as_ref().map_or(NO_REVISION, |topic| topic.revision);
-            let conditions = Conditions { if_match, worked_from: Some(worked_from) };
             let before = topic.as_ref().map(|topic| &topic.settings);
-            let settings = self.remembering(change(before)?, before)?;
-            let put = self.registry.put(&self.lanes, name, &settings, conditions).await;
-            match put.map_err(failed)? {
-                Put::Done(created) => return Ok(created),
-                Put::Refused(error) => return Err(error),
-                Put::Changed => {}
+            let settings = change(before)?.remembering(before, self.now()).ok_or_else(too_many)?;
+            let put = self.registry.put(name, &settings, if_match, Some(worked_from));
+            if let Some(created) = put.await? {
+                return Ok(created);
             }
         }
-        Err(failed(CallError::Stale))
-    }
-
-    fn remembering(
-        &self,
-        settings: TopicSettings,
-        before: Option<&TopicSettings>,
-    ) -> Result<TopicSettings, Error> {
-        let too_many = || Error::TooManySecretHeaders("push.secret_headers".to_owned());
-        settings.remembering(before, self.now()).ok_or_else(too_many)
+        Err(CallError::Stale.into())
     }
 
     /// Changes a topic's configuration; `change` makes the new one of the present one.
@@ -106,22 +93,87 @@ impl Store {
         change: impl Fn(&TopicSettings) -> Result<TopicSettings, Error>,
         if_match: Option<&[i64]>,
     ) -> Result<(), Error> {
+        let change = |before: Option<&TopicSettings>| match before {
+            Some(before) => change(before),
+            None if if_match.is_some() => Err(Error::RevisionMismatch),
+            None => Err(Error::TopicNotFound),
+        };
+        self.put_topic(name, change, if_match).await.map(|_| ())
+    }
+
+    /// Stops granting, on every instance at once.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn pause_topic(&self, name: &TopicName) -> Result<(), Error> {
+        self.set_paused(name, true).await
+    }
+
+    /// Grants again, on every instance at once.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn resume_topic(&self, name: &TopicName) -> Result<(), Error> {
+        self.set_paused(name, false).await
+    }
+
+    async fn set_paused(&self, name: &TopicName, paused: bool) -> Result<(), Error> {
+        let pause = |topic: &Arc<Topic>| {
+            let pause = Command::script(&scripts::PAUSE_TOPIC, &[&topic.keys.meta]);
+            pause.arg((&topic.word, paused)).read(topic, move |reply| {
+                reply.wake = !paused;
+                reply.expect("OK")
+            })
+        };
+        self.on(name, pause).await.map(|_| ())
+    }
+
+    /// Deletes a topic; with `force` together with what is in it, else once deaths in it have been told of elsewhere. Its
+    /// partition is closed first, then the registry forgets it.
+    ///
+    /// Errors: `TopicNotFound`, `TopicNotEmpty`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn delete_topic(&self, name: &TopicName, force: bool) -> Result<(), Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let topic = self.registry.look_up(&self.lanes, name).await.map_err(failed)?;
-            let topic = topic.ok_or(match if_match {
-                None => Error::TopicNotFound,
-                Some(_) => Error::RevisionMismatch,
-            })?;
-            let conditions = Conditions { if_match, worked_from: Some(topic.revision) };
-            let settings = self.remembering(change(&topic.settings)?, Some(&topic.settings))?;
-            let put = self.registry.put(&self.lanes, name, &settings, conditions).await;
-            match put.map_err(failed)? {
-                Put::Done(_) => return Ok(()),
-                Put::Refused(error) => return Err(error),
-                Put::Changed => {}
+            let close = |topic: &Arc<Topic>| {
+                let close = Command::on(&scripts::CLOSE_PARTITION, topic);
+                let number = topic.route.topic.0;
+                close.arg((number, force, DELETED_MARK_MS)).read(topic, read_closed)
+            };
+            let (topic, closed) = self.on(name, close).await?;
+            match closed {
+                Closed::Done => {
+                    let removed = self.registry.remove(&topic).await;
+                    return removed.map_err(|error| Error::from(error).after_change());
+                }
+                Closed::NotEmpty => break,
+                Closed::NotYet => {}
+                Closed::Untold => {
+                    topic.tell_deaths(self.now());
+                    tokio::time::sleep(DEATHS_POLL_INTERVAL).await;
+                }
             }
         }
-        Err(failed(CallError::Stale))
+        Err(Error::TopicNotEmpty)
+    }
+}
+
+/// What came of closing a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    Done,
+    /// There are messages.
+    NotEmpty,
+    /// There are messages, but some of them are over: ask again.
+    NotYet,
+    /// There are none, but deaths that are still to be told of elsewhere.
+    Untold,
+}
+
+pub(super) fn read_closed(reply: &mut Reply<'_>) -> Result<Closed, CallError> {
+    match reply.word() {
+        Some("OK") => Ok(Closed::Done),
+        Some("NOT_EMPTY") => Ok(Closed::NotEmpty),
+        Some("MORE") => Ok(Closed::NotYet),
+        Some("UNTOLD") => Ok(Closed::Untold),
+        _ => Err(malformed(&reply.whole)),
     }
 }

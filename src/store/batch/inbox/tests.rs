@@ -1,34 +1,37 @@
 //! What a lane takes of what waits, and in which order.
 
-use super::*;
+use super::{
+    super::{Op, Request},
+    *,
+};
 use crate::{
     model::{Epoch, LeaseClaims, Member, MessageId},
     store::{
-        ack::Ack,
-        fuzz::topic,
-        grants::{LeaseOptions, Origin},
-        lease::Lease,
-        registry::Topic,
-        topics::CountTopic,
+        ack::Ack, fuzz::topic, grants::LeaseOptions, lease::Lease, registry::Topic, topics::count,
     },
 };
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::{Arc, Weak, atomic::Ordering};
 
 /// A job whose caller waits until the end of the test.
-fn job<O: super::super::Op>(topic: &Arc<Topic>, op: O, since: Instant) -> Job {
-    let (job, answered) = Job::new(topic, op, since);
-    std::mem::forget(answered);
-    job
+fn job<O: Op>(topic: &Arc<Topic>, op: O, since: Instant) -> Job {
+    waited_for(Request::new(topic, op, since))
+}
+
+fn waited_for<T>(request: Request<T>) -> Job {
+    std::mem::forget(request.answered);
+    request.job
 }
 
 fn look(topic: &Arc<Topic>, since: Instant) -> Job {
-    job(topic, CountTopic, since)
+    let mut job = waited_for(count(topic));
+    job.since = since;
+    job
 }
 
 fn lease(topic: &Arc<Topic>) -> Job {
     let options =
         LeaseOptions { max_messages: 1_000, max_bytes: 1 << 22, lease_ms: None, push: false };
-    let op = Lease { options, begun: false, waits: false, origin: Origin::default() };
+    let op = Lease { options, begun: false, waits: false, registry: Weak::new() };
     job(topic, op, Instant::now())
 }
 
@@ -51,20 +54,20 @@ fn acks_never_wait_behind_leases_and_leases_wait_behind_acks() {
     let (inbox, topic) = (Inbox::new(2), topic(Default::default()));
     for plenty in [false, true] {
         topic.plenty.store(plenty, Ordering::Relaxed);
-        (0..300).for_each(|_| inbox.put(lease(&topic)));
-        (0..130).for_each(|_| inbox.put(ack(&topic)));
+        (0..300).for_each(|_| inbox.put([lease(&topic)]));
+        (0..130).for_each(|_| inbox.put([ack(&topic)]));
         let taken = inbox.take(false);
         let granted = leases(&taken);
         assert_eq!(granted, if plenty { 1 } else { MAX_OF_TOPIC });
         assert_eq!(taken.jobs.len() - granted, MAX_OF_TOPIC, "acks");
         drop(taken);
-        inbox.put(lease(&topic));
+        inbox.put([lease(&topic)]);
         while !inbox.lock().jobs.is_empty() {
             let _ = inbox.take(false);
         }
     }
-    (0..130).for_each(|_| inbox.put(ack(&topic)));
-    inbox.put(lease(&topic));
+    (0..130).for_each(|_| inbox.put([ack(&topic)]));
+    inbox.put([lease(&topic)]);
     assert_eq!(leases(&inbox.take(false)), 0, "its acks come first");
 }
 
@@ -72,10 +75,10 @@ fn acks_never_wait_behind_leases_and_leases_wait_behind_acks() {
 fn what_looks_and_operates_comes_after_all_others_a_little_at_a_time() {
     let (inbox, topic) = (Inbox::new(4), topic(Default::default()));
     // However slow the machine is, these have not waited for long.
-    (0..200).for_each(|_| inbox.put(look(&topic, Instant::now() + Duration::from_secs(60))));
-    inbox.put(ack(&topic));
+    (0..200).for_each(|_| inbox.put([look(&topic, Instant::now() + Duration::from_secs(60))]));
+    inbox.put([ack(&topic)]);
     assert_eq!(inbox.take(true).jobs.len(), 1, "never over the express lane");
-    inbox.put(ack(&topic));
+    inbox.put([ack(&topic)]);
     assert_eq!(inbox.take(false).jobs.len(), 1, "nor with what others wait for");
     let first = inbox.take(false);
     assert_eq!(first.jobs.len(), MAX_SCANS);
@@ -84,8 +87,8 @@ fn what_looks_and_operates_comes_after_all_others_a_little_at_a_time() {
     assert!(inbox.take(false).jobs.is_empty(), "half of the lanes are free of it");
     drop((first, second));
     let inbox = Inbox::new(4);
-    (0..200).for_each(|_| inbox.put(look(&topic, Instant::now() - SCAN_PATIENCE)));
-    inbox.put(ack(&topic));
+    (0..200).for_each(|_| inbox.put([look(&topic, Instant::now() - SCAN_PATIENCE)]));
+    inbox.put([ack(&topic)]);
     assert_eq!(inbox.take(false).jobs.len(), 1 + MAX_SCANS, "but it does not wait for ever");
 }
 
@@ -93,8 +96,8 @@ fn what_looks_and_operates_comes_after_all_others_a_little_at_a_time() {
 fn what_nobody_waits_for_any_more_is_not_taken() {
     let (inbox, topic) = (Inbox::new(2), topic(Default::default()));
     for gone in [true, false] {
-        let (job, answered) = Job::new(&topic, new_ack(&topic), Instant::now());
-        inbox.put(job);
+        let Request { job, answered } = Request::new(&topic, new_ack(&topic), Instant::now());
+        inbox.put([job]);
         if gone {
             drop(answered);
             assert!(inbox.take(false).jobs.is_empty());

@@ -1,10 +1,18 @@
 //! `dueq audit`: reports damage in the data in Redis while the queue works, and repairs it on request.
 
+mod finding;
+#[cfg(test)]
+mod fuzz;
+mod scripts;
+mod topics;
+mod walk;
+
 use super::{data::DataArgs, fail};
-use crate::store::audit::{Audited, Finding, Subject, escaped, quoted};
 use clap::Args as ClapArgs;
+use finding::{Finding, Subject, escaped, quoted};
 use serde_json::{Value, json};
 use std::{io::Write, process::ExitCode};
+use walk::{Audited, Tell, audit};
 
 /// Arguments of `dueq audit`.
 #[derive(ClapArgs)]
@@ -30,14 +38,12 @@ pub async fn run(args: Args) -> ExitCode {
         Err(error) => return fail(&*error),
     };
     let (mut found, mut mended) = (0, 0);
-    let audited = data
-        .store
-        .audit(repair, &mut |finding| {
-            found += 1;
-            mended += u64::from(finding.mended.is_some());
-            print(&if json { as_json(&finding).to_string() } else { line(&finding) });
-        })
-        .await;
+    let tell: Tell<'_> = &mut |finding| {
+        found += 1;
+        mended += u64::from(finding.mended.is_some());
+        print(&if json { as_json(&finding).to_string() } else { line(&finding) });
+    };
+    let audited = audit(&data.store, repair, tell).await;
     data.close().await;
     match audited {
         Ok(Audited { topics, messages }) => {

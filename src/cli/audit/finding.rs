@@ -54,7 +54,7 @@ pub enum Subject {
 
 impl Subject {
     /// A member of the partition `route`.
-    pub(super) fn message(member: &[u8], route: Route) -> Self {
+    pub fn message(member: &[u8], route: Route) -> Self {
         let id =
             <Member>::try_from(member).ok().map(|member| MessageId::from_member(&member, route));
         debug_assert!(id.is_some() == (member.len() == MEMBER_BYTES));
@@ -79,7 +79,7 @@ pub struct Finding {
 
 impl Finding {
     /// One about a topic as a whole.
-    pub(super) fn of_topic(topic: &str, defect: &str, detail: String) -> Self {
+    pub fn of_topic(topic: &str, defect: &str, detail: String) -> Self {
         let defect = known(defect);
         Self { topic: topic.to_owned(), subject: Subject::Topic, defect, detail, mended: None }
     }
@@ -91,12 +91,12 @@ impl Finding {
 }
 
 /// The name of a defect, as a script says it.
-pub(super) fn known(defect: &str) -> &'static str {
+pub fn known(defect: &str) -> &'static str {
     DEFECTS.iter().find(|(name, _)| *name == defect).map_or("unknown", |(name, _)| name)
 }
 
 /// What `audit_mend` says became of a message, in words.
-pub(super) fn became(word: &str) -> &'static str {
+pub fn became(word: &str) -> &'static str {
     match word {
         "dropped" => "what was left of it is dropped",
         "ready" => "it is ready",

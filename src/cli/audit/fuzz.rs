@@ -1,15 +1,11 @@
 //! The replies to an audit's looks: an audit is there for damage, so none may end it but by an error.
 
 use super::{
-    became, known,
-    verbs::{AuditKeys, AuditMend, AuditMessages, AuditTotals, Step, WALKS},
+    finding::{Subject, became, known},
+    scripts::{read_counted, read_mended, read_page},
 };
 use crate::model::fuzz::{cases, text};
-use crate::store::{
-    audit::Subject,
-    batch::SingleOp,
-    fuzz::{array, bulk, context, member, num, reply, settings, stored_body, topic},
-};
+use crate::store::fuzz::{answer, array, bulk, member, num, reply, settings, stored_body, topic};
 use deadpool_redis::redis::Value;
 use proptest::{collection::vec, prelude::*};
 
@@ -33,15 +29,11 @@ proptest! {
 
     #[test]
     fn walks(settings in settings(), reply in reply(page())) {
-        let topic = topic(settings);
-        let step = Step { owner: "5".to_owned(), cursor: "0".to_owned(), count: 4 };
-        let keys = AuditKeys { walked: "keys", step: step.clone(), repair: false };
-        let _ = context(|context| keys.read(&topic, context, reply.clone()));
-        let messages = AuditMessages { walked: &WALKS[0], step };
-        if let Ok(page) = context(|context| messages.read(&topic, context, reply)) {
+        let route = topic(settings.clone()).route;
+        if let Some(page) = answer(read_page, settings, reply) {
             for (member, defect, _) in page.found {
                 prop_assert!(!known(&defect).is_empty());
-                Subject::message(&member, topic.route);
+                Subject::message(&member, route);
             }
         }
     }
@@ -51,12 +43,9 @@ proptest! {
         settings in settings(),
         words in reply((num(), vec(word(), 0..4)).prop_map(|(wake, words)| array([wake].into_iter().chain(words).collect()))),
     ) {
-        let topic = topic(settings);
-        let mend = AuditMend { owner: "5".to_owned(), members: Vec::new() };
-        if let Ok(words) = context(|context| mend.read(&topic, context, words.clone())) {
+        if let Some(words) = answer(read_mended, settings.clone(), words.clone()) {
             prop_assert!(words.iter().all(|word| !became(word).is_empty()));
         }
-        let totals = AuditTotals { owner: "5".to_owned(), repair: false };
-        let _ = context(|context| totals.read(&topic, context, words));
+        answer(read_counted, settings, words);
     }
 }

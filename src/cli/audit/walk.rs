@@ -1,4 +1,4 @@
-//! `dueq audit`: does what lies in Redis make sense? Every message in exactly one place, with a body; nothing beside the
+//! The walk of an audit: does what lies in Redis make sense? Every message in exactly one place, with a body; nothing beside the
 //! messages that belongs to none (I8 of the guarantees); totals that agree with what is there (I9); and a registry whose
 //! parts agree.
 //!
@@ -6,24 +6,20 @@
 //! is wrong was wrong then, and no lock is held and no keyspace scanned. Messages that come and go meanwhile are right at
 //! every instant, and cause no false alarm. A repair mends each message in a script that looks at it once more.
 
-mod finding;
-#[cfg(test)]
-mod fuzz;
-mod topics;
-mod verbs;
-
-pub use finding::{Finding, Subject, escaped, quoted};
-
-use super::{Store, failed, registry::Topic, reply::CallError};
-use crate::{error::Error, model::Body};
+use super::{
+    finding::{Finding, Subject, became, known},
+    scripts::{self, KEY_WALKS, Page, Step, WALKS, Walked},
+    topics::{audit_partition, audit_registry},
+};
+use crate::{
+    error::Error,
+    model::Body,
+    store::{Store, Topic, reply::CallError},
+};
 use bytes::Bytes;
-use finding::{became, known};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-};
-use verbs::{
-    AuditKeys, AuditMend, AuditMessages, AuditTotals, KEY_WALKS, Page, Step, WALKS, Walked,
 };
 
 /// Members of one look at most, and how many bytes a look may read before the next is smaller.
@@ -36,7 +32,7 @@ const MAX_TRIES: usize = 5;
 
 /// What an audit looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Audited {
+pub(super) struct Audited {
     /// Topics.
     pub topics: u64,
     /// Messages.
@@ -44,34 +40,31 @@ pub struct Audited {
 }
 
 /// Where findings go.
-type Tell<'a> = &'a mut (dyn FnMut(Finding) + Send);
+pub(super) type Tell<'a> = &'a mut (dyn FnMut(Finding) + Send);
 
-impl Store {
-    /// Looks at everything, tells what is wrong, and with `repair` mends it.
-    ///
-    /// Errors: `RedisUnavailable`, `OutcomeUnknown`, `Internal`; then the audit is not complete.
-    pub async fn audit(&self, repair: bool, tell: Tell<'_>) -> Result<Audited, Error> {
-        let names = self.audit_registry(repair, tell).await?;
-        let mut audited = Audited::default();
-        for name in names {
-            for attempt in 1..=MAX_TRIES {
-                let Some((topic, owner)) = self.audit_partition(&name, repair, tell).await? else {
+/// Looks at everything, tells what is wrong, and with `repair` mends it.
+///
+/// Errors: `RedisUnavailable`, `OutcomeUnknown`, `Internal`; then the audit is not complete.
+pub(super) async fn audit(store: &Store, repair: bool, tell: Tell<'_>) -> Result<Audited, Error> {
+    let names = audit_registry(store, repair, tell).await?;
+    let mut audited = Audited::default();
+    for name in names {
+        for attempt in 1..=MAX_TRIES {
+            let found = audit_partition(store, &name, repair, tell).await?;
+            let Some((topic, owner)) = found else { break };
+            let audit = TopicAudit { store, topic, owner, repair, told: HashSet::new() };
+            match audit.run(tell).await {
+                Ok(messages) => {
+                    audited.topics += 1;
+                    audited.messages += messages;
                     break;
-                };
-                let audit = TopicAudit { store: self, topic, owner, repair, told: HashSet::new() };
-                match audit.run(tell).await {
-                    Ok(messages) => {
-                        audited.topics += 1;
-                        audited.messages += messages;
-                        break;
-                    }
-                    Err(CallError::Stale) if attempt < MAX_TRIES => {}
-                    Err(error) => return Err(failed(error)),
                 }
+                Err(CallError::Stale) if attempt < MAX_TRIES => {}
+                Err(error) => return Err(error.into()),
             }
         }
-        Ok(audited)
     }
+    Ok(audited)
 }
 
 /// The audit of one topic.
@@ -104,8 +97,8 @@ impl TopicAudit<'_> {
     ) -> Result<(), CallError> {
         let mut step = self.first_step();
         loop {
-            let verb = AuditMessages { walked, step: step.clone() };
-            let page = self.store.lanes.submit(&self.topic, verb).await?;
+            let look = scripts::look_at_messages(&self.topic, walked, &step);
+            let page = self.store.lanes.submit(look).await?;
             let done = advance(&mut step, &page);
             self.messages_found(page, tell).await?;
             if done {
@@ -117,8 +110,8 @@ impl TopicAudit<'_> {
     async fn walk_keys(&mut self, walked: &'static str, tell: Tell<'_>) -> Result<(), CallError> {
         let mut step = self.first_step();
         loop {
-            let verb = AuditKeys { walked, step: step.clone(), repair: self.repair };
-            let page = self.store.lanes.submit(&self.topic, verb).await?;
+            let look = scripts::look_at_keys(&self.topic, walked, &step, self.repair);
+            let page = self.store.lanes.submit(look).await?;
             let done = advance(&mut step, &page);
             for (key, defect, detail) in page.found {
                 let key = key.to_vec();
@@ -149,8 +142,8 @@ impl TopicAudit<'_> {
             for members in members.chunks(MEND_MESSAGES) {
                 let members: Vec<_> =
                     members.iter().map(|m| (m.clone(), broken.get(m).cloned())).collect();
-                let verb = AuditMend { owner: self.owner.clone(), members: members.clone() };
-                let words = self.store.lanes.submit(&self.topic, verb).await?;
+                let mend = scripts::mend(&self.topic, &self.owner, &members);
+                let words = self.store.lanes.submit(mend).await?;
                 for ((member, _), word) in members.into_iter().zip(words) {
                     // What was mended by now is right at a second look.
                     mended.entry(member).or_insert_with(|| became(&word));
@@ -165,8 +158,8 @@ impl TopicAudit<'_> {
     }
 
     async fn count(&mut self, tell: Tell<'_>) -> Result<i64, CallError> {
-        let verb = AuditTotals { owner: self.owner.clone(), repair: self.repair };
-        let counted = self.store.lanes.submit(&self.topic, verb).await?;
+        let count = scripts::count(&self.topic, &self.owner, self.repair);
+        let counted = self.store.lanes.submit(count).await?;
         if counted.bodies != counted.places {
             let detail = format!("{} bodies, {} places", counted.bodies, counted.places);
             self.tell(Subject::Topic, "counts", detail, None, tell);

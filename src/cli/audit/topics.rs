@@ -1,0 +1,264 @@
+//! The part of an audit that is about topics: the registry, whose three keys must say the same, and what each partition
+//! knows of its topic. They live in different slots, so a partition may lag behind the registry for a moment, or until
+//! the next request when somebody died in between; that heals by itself and is not told.
+
+use super::{finding::Finding, walk::Tell};
+use crate::{
+    error::Error,
+    model::{TopicName, TopicSettings},
+    store::{
+        Store, Topic,
+        batch::Command,
+        registry::parse_entry,
+        reply::{CallError, Fields, int},
+        scripts,
+    },
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Topics of one look.
+const TOPICS: i64 = 64;
+
+/// Whoever breaks a partition over and over while it is mended wins.
+const MAX_MENDS: u32 = 6;
+
+/// What a partition says of its topic, beside what the registry says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Knows {
+    /// The same, or less: the next request tells it.
+    Enough,
+    /// More than the registry did when it was read: that may have changed.
+    More,
+    /// That it was deleted; the next request takes the topic out of the registry, messages or not.
+    Deleted,
+    /// What cannot come right by itstore.
+    Nonsense,
+}
+
+/// `said`: the field `topic` of its meta.
+fn knows(said: Option<&str>, number: i64, revision: i64) -> Knows {
+    let Some(said) = said else { return Knows::Enough };
+    if let Some(deleted) = said.strip_prefix('-') {
+        return match deleted.parse::<i64>() {
+            Ok(deleted) if deleted >= number => Knows::Deleted,
+            Ok(_) => Knows::Enough,
+            Err(_) => Knows::Nonsense,
+        };
+    }
+    // Behind them stands the version of the schema, from the second on.
+    let mut parts = said.split(' ').map(|part| part.parse::<i64>().ok());
+    let parsed = parts.next().flatten().zip(parts.next().flatten());
+    match parsed.filter(|_| parts.all(|schema| schema.is_some())) {
+        Some(known) if known <= (number, revision) => Knows::Enough,
+        Some(_) => Knows::More,
+        None => Knows::Nonsense,
+    }
+}
+
+/// The number at its beginning, as the scripts' `owner` reads it.
+fn owner(said: Option<&str>) -> &str {
+    let said = said.unwrap_or_default();
+    let digits = said.strip_prefix('-').unwrap_or(said);
+    let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+    if rest.len() == digits.len() { "" } else { &said[..said.len() - rest.len()] }
+}
+
+/// Looks at the registry; returns the topics whose entries can be read.
+pub(super) async fn audit_registry(
+    store: &Store,
+    repair: bool,
+    tell: Tell<'_>,
+) -> Result<BTreeSet<TopicName>, Error> {
+    let (mut names, mut told) = (BTreeSet::new(), BTreeSet::new());
+    for part in 1..=3 {
+        let mut cursor = "0".to_owned();
+        loop {
+            let look = store.registry.call(&scripts::AUDIT_REGISTRY);
+            let look = look.arg((part, &cursor, TOPICS, repair));
+            let mut fields = Fields::of(store.lanes.command(look).await?)?;
+            cursor = fields.text()?;
+            let (seen, found) = (texts(fields.fields()?)?, texts(fields.fields()?)?);
+            for finding in found.chunks_exact(3) {
+                let [topic, defect, detail] = finding else { continue };
+                let mut finding = Finding::of_topic(topic, defect, detail.clone());
+                finding.mended = repair.then_some("put right");
+                if told.insert((topic.clone(), finding.defect)) {
+                    tell(finding);
+                }
+            }
+            for topic in seen.chunks_exact(2) {
+                let Ok(name) = TopicName::parse(&topic[0]) else { continue };
+                if audit_entry(store, &name, &topic[1], repair, tell).await? {
+                    names.insert(name);
+                }
+            }
+            if cursor == "0" {
+                break;
+            }
+        }
+    }
+    audit_sweeps(store, repair, tell).await?;
+    Ok(names)
+}
+
+/// Can the configuration in this entry of the registry be read? With `repair` it can, afterwards.
+async fn audit_entry(
+    store: &Store,
+    name: &TopicName,
+    entry: &str,
+    repair: bool,
+    tell: Tell<'_>,
+) -> Result<bool, Error> {
+    if entry.is_empty() || parse_entry(entry).is_some() {
+        return Ok(true);
+    }
+    let mut finding = Finding::of_topic(name.as_str(), "bad_entry", entry.to_owned());
+    if repair {
+        let revision = entry.split(' ').nth(1).and_then(|revision| revision.parse().ok());
+        store.registry.put(name, &TopicSettings::default(), None, revision).await?;
+        finding.mended = Some("its configuration is the default one");
+    }
+    tell(finding);
+    Ok(repair)
+}
+
+/// One name that is none keeps all instances from sweeping. Names of deleted topics leave when their time comes.
+async fn audit_sweeps(store: &Store, repair: bool, tell: Tell<'_>) -> Result<(), Error> {
+    let sweeps = &store.lanes.backend.keys.sweeps;
+    let mut cursor = "0".to_owned();
+    loop {
+        let scan = Command::new("ZSCAN").arg((sweeps, &cursor, "COUNT", TOPICS));
+        let mut fields = Fields::of(store.lanes.command(scan).await?)?;
+        cursor = fields.text()?;
+        let mut list = fields.fields()?;
+        while !list.is_empty() {
+            let (name, _moment) = (list.bytes()?, list.value()?);
+            let text = String::from_utf8_lossy(&name);
+            if TopicName::parse(&text).is_ok() {
+                continue;
+            }
+            let mut finding = Finding::of_topic(&text, "bad_name", "in sweeps".to_owned());
+            if repair {
+                store.lanes.command(Command::new("ZREM").arg((sweeps, &name[..]))).await?;
+                finding.mended = Some("put right");
+            }
+            tell(finding);
+        }
+        if cursor == "0" {
+            return Ok(());
+        }
+    }
+}
+
+/// Does the partition of this topic know it? Returns the topic, and the number that the partition goes by; nothing
+/// where there is no such topic any more.
+pub(super) async fn audit_partition(
+    store: &Store,
+    name: &TopicName,
+    repair: bool,
+    tell: Tell<'_>,
+) -> Result<Option<(Arc<Topic>, String)>, Error> {
+    let mut looks = 0_u32;
+    loop {
+        looks += 1;
+        let topic = store.registry.look_up(name).await?;
+        let Some(topic) = topic else { return Ok(None) };
+        let fields = (&topic.keys.meta, "topic", "max_attempts", "backoff", "lease_ms");
+        let meta = Fields::of(store.lanes.command(Command::new("HMGET").arg(fields)).await?)?;
+        let meta = meta.words();
+        let texts: Vec<_> = meta.iter().map(|word| word.as_ref().ok()?.as_deref()).collect();
+        let said = texts.first().copied().flatten();
+        let knows = match knows(said, topic.route.topic.0.into(), topic.revision) {
+            _ if meta.first().is_some_and(Result::is_err) => Knows::Nonsense,
+            Knows::Enough if said == Some(&topic.word) && !same(&topic, &texts) => Knows::Nonsense,
+            knows => knows,
+        };
+        let wrong = match knows {
+            Knows::Enough => false,
+            Knows::Nonsense => true,
+            // Nothing is left in it.
+            Knows::Deleted if !holds_messages(store, &topic).await? => return Ok(None),
+            // Read again: whoever changed it wrote to the registry first, or made the topic anew since.
+            Knows::More | Knows::Deleted if looks < 3 => continue,
+            Knows::More | Knows::Deleted => true,
+        };
+        if wrong {
+            let detail =
+                format!("it has {}, the registry {}", said.unwrap_or("nothing"), topic.word);
+            let mut finding = Finding::of_topic(name.as_str(), "partition", detail);
+            if repair && looks < MAX_MENDS {
+                let forget = Command::new("HDEL").arg((&topic.keys.meta, "topic"));
+                store.lanes.command(forget).await?;
+                store.registry.refresh(&topic).await?;
+                finding.mended = Some("it has what the registry has");
+                tell(finding);
+                continue;
+            }
+            tell(finding);
+        }
+        return Ok(Some((topic.clone(), owner(said).to_owned())));
+    }
+}
+
+async fn holds_messages(store: &Store, topic: &Topic) -> Result<bool, Error> {
+    let bodies = store.lanes.command(Command::new("HLEN").arg(&topic.keys.messages)).await?;
+    Ok(int(bodies)? > 0)
+}
+
+/// Does the partition treat messages as the registry wants it?
+fn same(topic: &Topic, texts: &[Option<&str>]) -> bool {
+    let TopicSettings { max_attempts, backoff, lease_ms, .. } = &topic.settings;
+    let wanted = [max_attempts.to_string(), backoff.to_script(), lease_ms.to_string()];
+    texts.get(1..).is_some_and(|texts| {
+        texts.iter().eq(wanted.iter().map(|w| Some(w.as_str())).collect::<Vec<_>>().iter())
+    })
+}
+
+fn texts(mut fields: Fields) -> Result<Vec<String>, CallError> {
+    let mut texts = Vec::with_capacity(fields.len());
+    while !fields.is_empty() {
+        texts.push(String::from_utf8_lossy(&fields.bytes()?).into_owned());
+    }
+    Ok(texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_that_lags_behind_is_right_and_one_that_is_ahead_is_not() {
+        for (said, is) in [
+            (None, Knows::Enough),
+            (Some("7 20"), Knows::Enough),
+            (Some("7 20 2"), Knows::Enough),
+            (Some("7 21 2"), Knows::More),
+            (Some("7 20 x"), Knows::Nonsense),
+            (Some("7 19"), Knows::Enough),
+            (Some("6 19"), Knows::Enough),
+            (Some("-6"), Knows::Enough),
+            (Some("-7"), Knows::Deleted),
+            (Some("7 21"), Knows::More),
+            (Some("8 3"), Knows::More),
+            (Some(""), Knows::Nonsense),
+            (Some("7"), Knows::Nonsense),
+            (Some("-x"), Knows::Nonsense),
+        ] {
+            assert_eq!(knows(said, 7, 20), is, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn the_owner_is_the_number_that_a_partition_begins_with() {
+        for (said, is) in [
+            (None, ""),
+            (Some("7 20"), "7"),
+            (Some("-7"), "-7"),
+            (Some("x 7"), ""),
+            (Some("-"), ""),
+            (Some("12x"), "12"),
+        ] {
+            assert_eq!(owner(said), is, "{said:?}");
+        }
+    }
+}

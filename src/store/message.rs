@@ -1,0 +1,203 @@
+//! One message: looked at, deleted, redriven. Also how everything reads a stored message that shows one.
+
+use super::{
+    Store,
+    batch::Command,
+    extra::Extra,
+    registry::Topic,
+    reply::{CallError, Fields, Reply, malformed},
+    scripts,
+    types::{MessageRef, MessageSnapshot},
+};
+use crate::{
+    error::Error,
+    model::{Body, Event, EventKind, MAX_EVENTS, MessageId, Millis, State},
+};
+use bytes::Bytes;
+use deadpool_redis::redis::Value;
+use std::sync::Arc;
+
+impl Store {
+    /// A message as it stands, and its topic.
+    ///
+    /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn get(&self, message: &MessageRef) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
+        let get = |topic: &Arc<Topic>| {
+            Command::on(&scripts::GET, topic).arg(message.arguments()).read(topic, read_found)
+        };
+        let (topic, found) = self.on(message, get).await?;
+        Ok((topic, found.ok_or(Error::MessageNotFound)?))
+    }
+
+    /// Is there such a message?
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub(super) async fn exists(&self, id: MessageId) -> Result<bool, Error> {
+        let exists = |topic: &Arc<Topic>| {
+            let keys = [topic.keys.messages.as_str(), &topic.keys.meta];
+            let exists = Command::script(&scripts::EXISTS, &keys);
+            exists.arg((&topic.word, &id.member()[..])).read(topic, read_exists)
+        };
+        match self.on(id, exists).await {
+            Ok((_, found)) => Ok(found),
+            Err(Error::MessageNotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a message from any state but leased, with `force` from that too.
+    ///
+    /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `MessageLeased`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn delete(&self, message: &MessageRef, force: bool) -> Result<(), Error> {
+        let delete = |topic: &Arc<Topic>| {
+            let delete = Command::on(&scripts::DELETE, topic).arg(message.arguments());
+            delete.arg(u8::from(force)).read(topic, read_deleted)
+        };
+        self.on(message, delete).await?.1
+    }
+
+    /// Makes a dead message ready again, with a fresh budget of attempts.
+    ///
+    /// Errors: `MessageNotFound`, `MessageNotDead`, `DuplicateKey`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn redrive_message(
+        &self,
+        id: MessageId,
+    ) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
+        let redrive = |topic: &Arc<Topic>| {
+            let redrive = Command::on(&scripts::REDRIVE_MESSAGE, topic);
+            redrive.arg(&id.member()[..]).read(topic, read_redriven)
+        };
+        let (topic, snapshot) = self.on(id, redrive).await?;
+        Ok((topic, snapshot?))
+    }
+}
+
+impl MessageRef {
+    /// Member and key, one of them empty.
+    pub(super) fn arguments(&self) -> (Vec<u8>, &str) {
+        match self {
+            Self::Id(id) => (id.member().to_vec(), ""),
+            Self::Key(_, key) => (Vec::new(), key),
+        }
+    }
+}
+
+pub(super) fn read_found(reply: &mut Reply<'_>) -> Result<Option<MessageSnapshot>, CallError> {
+    if reply.word() == Some("NONE") {
+        return Ok(None);
+    }
+    reply.now()?;
+    read_snapshot(reply.topic, &mut reply.fields()?, None).map(Some)
+}
+
+pub(super) fn read_exists(reply: &mut Reply<'_>) -> Result<bool, CallError> {
+    if let Value::Int(found) = reply.whole { Ok(found == 1) } else { Err(malformed(&reply.whole)) }
+}
+
+pub(super) fn read_deleted(reply: &mut Reply<'_>) -> Result<Result<(), Error>, CallError> {
+    match reply.word() {
+        Some("OK") => {
+            reply.topic.counters.deleted.inc();
+            Ok(Ok(()))
+        }
+        Some("LEASED") => Ok(Err(Error::MessageLeased)),
+        Some("NONE") => Ok(Err(Error::MessageNotFound)),
+        _ => Err(malformed(&reply.whole)),
+    }
+}
+
+pub(super) fn read_redriven(
+    reply: &mut Reply<'_>,
+) -> Result<Result<MessageSnapshot, Error>, CallError> {
+    Ok(match reply.word() {
+        Some("NONE") => Err(Error::MessageNotFound),
+        Some("NOT_DEAD") => Err(Error::MessageNotDead),
+        Some("DUPLICATE") => Err(Error::DuplicateKey),
+        _ => {
+            let (snapshot, _) = read_changed(reply, None)?;
+            reply.topic.counters.redriven.inc();
+            Ok(snapshot)
+        }
+    })
+}
+
+/// A changed message: now, wake, snapshot. Also returns now.
+pub(super) fn read_changed(
+    reply: &mut Reply<'_>,
+    body: Option<&Bytes>,
+) -> Result<(MessageSnapshot, Millis), CallError> {
+    let now = reply.now_and_wake()?;
+    let snapshot = read_snapshot(reply.topic, &mut reply.fields()?, body)?;
+    reply.topic.sweep_by(now, snapshot.expires_at);
+    Ok((snapshot, now))
+}
+
+/// Reads what the scripts' `snapshot` wrote. `body` is the message's where that left it out.
+pub(super) fn read_snapshot(
+    topic: &Topic,
+    fields: &mut Fields,
+    body: Option<&Bytes>,
+) -> Result<MessageSnapshot, CallError> {
+    let id = MessageId::from_member(&fields.member()?, topic.route);
+    let state = State::from_word(&fields.text()?).ok_or(CallError::Internal)?;
+    let (at, attempts, attempts_left) = (fields.int()?, fields.int()?, fields.int()?);
+    let extra = Extra::parse(&fields.text()?);
+    let expires_at = fields.instant()?;
+    let (written, stored) = (fields.text()?, fields.bytes()?);
+    let body = decode(body.cloned().unwrap_or(stored), &id, topic)?;
+    let events = all_events(topic, &id, state, at, attempts, Event::read_all(&written));
+    Ok(MessageSnapshot {
+        id,
+        state,
+        at,
+        attempts,
+        attempts_left,
+        priority: extra.priority,
+        key: extra.key,
+        ttl_ms: extra.ttl_ms,
+        expires_at,
+        max_attempts: extra.max_attempts,
+        backoff: extra.backoff,
+        body: Some(body),
+        written,
+        events,
+    })
+}
+
+/// What was written, and what can be told without: its publish, and the first grant while that lasts.
+fn all_events(
+    topic: &Topic,
+    id: &MessageId,
+    state: State,
+    at: Millis,
+    attempts: i64,
+    written: Vec<Event>,
+) -> Vec<Event> {
+    let event = |at, kind, attempt, estimated| Event {
+        at,
+        kind,
+        attempt,
+        reason: None,
+        call: None,
+        estimated,
+    };
+    let mut events = vec![event(id.published(), EventKind::Published, None, false)];
+    events.extend(written);
+    let told = |event: &Event| event.attempt.is_some_and(|n| i64::from(n) == attempts);
+    if state == State::Leased && !events.iter().any(told) {
+        let granted = at.saturating_sub(topic.settings.lease_ms).max(id.published());
+        events.push(event(granted, EventKind::Granted, Some(attempts as u32), true));
+    }
+    let surplus = events.len().saturating_sub(MAX_EVENTS);
+    events.split_off(surplus)
+}
+
+/// Reads a stored body, and marks what its topic took for a secret since it was stored; a broken one is logged with its id.
+pub(crate) fn decode(stored: Bytes, id: &MessageId, topic: &Topic) -> Result<Body, CallError> {
+    let mut body = Body::decode(stored).map_err(|error| {
+        tracing::error!(%id, %error, "a stored message cannot be read");
+        CallError::Internal
+    })?;
+    body.recall(id.published(), &topic.settings.once_secret);
+    Ok(body)
+}

@@ -1,0 +1,172 @@
+//! Changes of the registry, and how partitions learn what it says of their topic; both may have been left behind half way.
+
+use super::{
+    super::{
+        batch::Command,
+        reply::{CallError, Fields, word},
+        scripts::{self, Script},
+        upgrade::upgrade_partition,
+    },
+    Registry, Topic,
+};
+use crate::{
+    error::Error,
+    model::{OnFull, Retention, TopicName, TopicNumber, TopicSettings},
+};
+
+impl Registry {
+    /// Puts a topic's configuration into the registry and into its partition. Returns whether the topic was created by it;
+    /// nothing where the configuration is another by now than the caller worked from. `if_match`: revisions one of which the
+    /// topic must have; where there are none, nothing matches. `worked_from`: the revision that the caller worked from; 0
+    /// where there was no topic; `None`: any.
+    ///
+    /// Errors: `TopicsExhausted`, `RevisionMismatch`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn put(
+        &self,
+        name: &TopicName,
+        settings: &TopicSettings,
+        if_match: Option<&[i64]>,
+        worked_from: Option<i64>,
+    ) -> Result<Option<bool>, Error> {
+        let epochs = self.lanes.backend.epochs();
+        let push = settings.push.is_some();
+        let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
+        let if_match = if_match.map(|revisions| {
+            let revisions: Vec<_> = revisions.iter().map(ToString::to_string).collect();
+            format!(" {} ", revisions.join(" "))
+        });
+        let worked_from = worked_from.map(|revision| revision.to_string());
+        let put = self.changing_call(&scripts::PUT_TOPIC);
+        let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
+        let put = put.arg(if_match.unwrap_or_default()).arg(worked_from.unwrap_or_default());
+        let put = put.arg(u8::from(push));
+        let answer = self.lanes.command(put).await?;
+        match word(&answer) {
+            Some("FULL") => return Err(Error::TopicsExhausted),
+            Some("MISMATCH") => return Err(Error::RevisionMismatch),
+            Some("CHANGED") => return Ok(None),
+            _ => {}
+        }
+        let mut fields = Fields::of(answer)?;
+        let created = fields.int()? == 1;
+        let topic = self.remember(name, fields.value()?, epochs)?;
+        // From here on everybody who works from an older configuration is told so.
+        let opened = self.open_partition(&topic).await.map_err(|_| CallError::Unknown)?;
+        if !opened {
+            // Whoever deleted it died half way; that is done to its end now, and the topic can be made anew.
+            return Ok(None);
+        }
+        // Consumers may wait for it before it exists, or under another configuration.
+        self.lanes.wake(name);
+        // Those who send what is pushed look at all settings again.
+        self.lanes.wake(&TopicName::pushed());
+        if !created {
+            // A new TTL or retention may concern what is there.
+            let now = self.lanes.backend.clock.now();
+            topic.sweep_by(now, Some(now));
+        }
+        Ok(Some(created))
+    }
+
+    /// Takes a deleted topic out of the registry.
+    pub async fn remove(&self, topic: &Topic) -> Result<(), CallError> {
+        let remove = self.changing_call(&scripts::REMOVE_TOPIC);
+        self.lanes.command(remove.arg(topic.name.as_str()).arg(topic.route.topic.0)).await?;
+        self.forget(topic);
+        self.lanes.backend.metrics.forget_topic(&topic.name);
+        Ok(())
+    }
+
+    /// A script answered STALE: the registry is read again, and the partition told what stands there, in case whoever
+    /// changed the topic died in between.
+    pub async fn refresh(&self, stale: &Topic) -> Result<(), CallError> {
+        self.forget(stale);
+        self.open(&stale.name).await
+    }
+
+    /// Reads the registry, and tells the topic's partition what stands there.
+    pub async fn open(&self, name: &TopicName) -> Result<(), CallError> {
+        match self.look_up(name).await? {
+            Some(topic) => self.open_partition(&topic).await.map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells a partition what the registry says of its topic; false where the topic was deleted.
+    pub(super) async fn open_partition(&self, topic: &Topic) -> Result<bool, CallError> {
+        let TopicSettings { max_attempts, backoff, lease_ms, dead_topic, .. } = &topic.settings;
+        let most = topic.settings.retention.acked_max;
+        let most =
+            if most == Retention::default().acked_max { String::new() } else { most.to_string() };
+        let keys = [topic.keys.meta.as_str(), &topic.keys.first_due];
+        let open = Command::eval(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
+        let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
+        let open = open.arg(rules(&topic.settings));
+        let open = open.arg(dead_topic.as_ref().map_or("", TopicName::as_str)).arg(most);
+        let mut answer = self.lanes.command(open.clone()).await?;
+        if word(&answer) == Some("OLDER") {
+            upgrade_partition(&self.lanes, topic).await?;
+            answer = self.lanes.command(open).await?;
+        }
+        match word(&answer) {
+            Some("STALE") => self.forget(topic),
+            // A newer dueq has taken over: nothing can be done here any more.
+            Some("NEWER") => return Err(CallError::Unavailable),
+            // Whoever deleted it died before the registry knew.
+            Some("DELETED") => {
+                self.remove(topic).await?;
+                return Ok(false);
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// A call of a script that changes the registry, and with it which topics are pushed.
+    fn changing_call(&self, script: &'static Script) -> Command {
+        let keys = &self.lanes.backend.keys;
+        Command::eval(script, &[&keys.registry, &keys.names, &keys.index, &keys.pushed])
+    }
+}
+
+/// What of the configuration scripts mind, as their `parse_rules` reads it in the partition's `meta`, without its first part: empty parts for what is not so.
+fn rules(settings: &TopicSettings) -> String {
+    let defaults = Retention::default();
+    let Retention { acked_ms, dead_ms, dead_max, .. } = settings.retention;
+    let unless = |number: i64, default: i64| {
+        if number == default { String::new() } else { number.to_string() }
+    };
+    let optional =
+        |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
+    let on_full = match (settings.max_messages, settings.on_full) {
+        (Some(_), OnFull::DropOldest) => "drop_oldest",
+        _ => "",
+    };
+    [
+        &optional(settings.ttl_ms),
+        &unless(acked_ms, 0),
+        &unless(dead_ms, defaults.dead_ms),
+        &unless(dead_max, defaults.dead_max),
+        &optional(settings.max_messages),
+        on_full,
+    ]
+    .join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_of_defaults_has_no_rules() {
+        assert_eq!(rules(&TopicSettings::default()), ",,,,,");
+        let settings = TopicSettings {
+            ttl_ms: Some(5),
+            max_messages: Some(7),
+            on_full: OnFull::DropOldest,
+            retention: Retention { acked_ms: 1, acked_max: 4, dead_ms: 2, dead_max: 3 },
+            ..TopicSettings::default()
+        };
+        assert_eq!(rules(&settings), "5,1,2,3,7,drop_oldest");
+    }
+}
