@@ -24,12 +24,25 @@ run: redis need-cargo ## dueq with its own Redis, built without link-time optimi
 build: need-cargo ## The release binary, target/release/dueq
 	$(CARGO) build --release --locked
 
+# The tests mostly wait: two run a processor, and those of the SDKs beside all others.
 .PHONY: test
-test: setup lint ## Every check, then every test
-	$(CARGO) test --locked --no-fail-fast
-	@tests/engines.sh slice
+test: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+test: redis checkers beside lint ## Every check, then every test
+	$(CARGO) test --locked --no-run
+	@tests/setup.sh
 	$(CHECKERS)/openapi-spec-validator openapi/openapi.json openapi/openapi-3.0.json
-	@tests/sdk/all.sh --present
+	@status=0; \
+	tests/sdk/all.sh --present > $(TARGET)/sdks.log 2>&1 & \
+	$(CARGO) test --locked --no-fail-fast || status=1; \
+	tests/engines.sh slice || status=1; \
+	wait $$! || status=1; \
+	cat $(TARGET)/sdks.log; \
+	exit $$status
+
+# A head start, beside the compiler, for what comes by the network and for the SDKs; whoever needs them waits for them.
+.PHONY: beside
+beside:
+	@{ tests/setup.sh && tests/sdk/all.sh --build; } > $(TARGET)/beside.log 2>&1 &
 
 .PHONY: sdks
 sdks: ## Builds the SDKs into target/sdks/dist: a wheel, an npm tarball, a Go module, a jar

@@ -10,6 +10,10 @@ cd "$(dirname "$0")/.."
 checkers="${CARGO_TARGET_DIR:-target}/checkers"
 engines="${CARGO_TARGET_DIR:-target}/engines"
 
+mkdir -p "$(dirname "$checkers")"
+exec 9> "$(dirname "$checkers")/setup.lock"
+flock 9
+
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 # Programs on PATH, not the functions of the same names here.
@@ -34,8 +38,8 @@ apt_install() {
     die "$what is missing: please run as root: apt-get install $*"
   fi
   say "installing $* for $what"
-  as_root apt-get update -qq
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes -qq --no-install-recommends "$@" > /dev/null
+  as_root apt-get update -qq 9>&-
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes -qq --no-install-recommends "$@" > /dev/null 9>&-
 }
 
 # Debian starts a service as it installs it; dueq runs the program itself.

@@ -15,6 +15,7 @@ mod client_schedules;
 mod client_tail;
 mod client_tls;
 mod descriptors;
+mod docs;
 mod embedded;
 mod private;
 mod refusals;

@@ -7,25 +7,12 @@ use serde_json::{Value, json};
 use crate::facts::{ids, topic_in_balance};
 use crate::harness::*;
 
-/// Starts a long poll by hand, which can be dropped like a client that goes away.
-async fn poll_by_hand(client: &Client, topic: &str) -> Wire {
-    let mut wire = Wire::connect(&client.addr()).await;
-    let body = "{\"wait_ms\":30000}";
-    let head = format!(
-        "POST /topics/{topic}/lease HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
-         content-length: {}",
-        client.addr(),
-        body.len()
-    );
-    assert!(wire.request(&head, body.as_bytes()).await);
-    wire
-}
-
 #[tokio::test]
 async fn a_client_that_goes_away_leaves_the_room() {
     let dueq = instance().await;
     let (client, topic) = (dueq.client(), topic("poll"));
-    let wires = [poll_by_hand(&client, &topic).await, poll_by_hand(&client, &topic).await];
+    let wires =
+        [Wire::long_poll(dueq.addr(), &topic).await, Wire::long_poll(dueq.addr(), &topic).await];
     waiters(&client, 2).await;
     drop(wires);
     waiters(&client, 0).await;
@@ -40,7 +27,7 @@ async fn a_client_that_has_sent_more_than_its_request_is_missed_all_the_same() {
     let (client, topic) = (dueq.client(), topic("gone"));
     let next = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", client.addr());
     for behind in [["\r\n", ""], [next.as_str(), ""], [next.as_str(), next.as_str()]] {
-        let mut wire = poll_by_hand(&client, &topic).await;
+        let mut wire = Wire::long_poll(dueq.addr(), &topic).await;
         for bytes in behind {
             assert!(wire.write(bytes.as_bytes()).await);
             waiters(&client, 1).await;
@@ -59,7 +46,7 @@ async fn a_message_granted_to_a_client_that_is_gone_is_ready_again_at_once() {
     let dueq = instance().await;
     let (client, topic) = (dueq.client(), topic("poll"));
     for n in 0..30 {
-        let wire = poll_by_hand(&client, &topic).await;
+        let wire = Wire::long_poll(dueq.addr(), &topic).await;
         waiters(&client, 1).await;
         drop(wire);
         let id = client.published(&topic, json!({"payload": n})).await;
@@ -89,7 +76,7 @@ async fn a_crowd_that_goes_away_takes_nothing_along() {
     let dueq = instance().await;
     let (client, topic) = (dueq.client(), topic("gone"));
     for _ in 0..3 {
-        let polls = (0..100).map(|_| poll_by_hand(&client, &topic));
+        let polls = (0..100).map(|_| Wire::long_poll(dueq.addr(), &topic));
         let crowd = futures_util::future::join_all(polls).await;
         waiters(&client, 100).await;
         drop(crowd);
@@ -112,7 +99,7 @@ async fn a_crowd_that_goes_away_takes_nothing_along() {
 async fn a_message_that_is_returned_keeps_its_attempts_and_its_place() {
     let dueq = instance().await;
     let (client, topic) = (dueq.client(), topic("gone"));
-    let wire = poll_by_hand(&client, &topic).await;
+    let wire = Wire::long_poll(dueq.addr(), &topic).await;
     waiters(&client, 1).await;
     drop(wire);
     let message = json!({"payload": 1, "max_attempts": 1, "priority": 5});

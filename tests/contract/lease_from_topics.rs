@@ -134,13 +134,16 @@ async fn acks_are_done_before_the_wait_and_never_fail_it() {
 #[tokio::test]
 async fn a_poll_that_gets_nothing_ends_empty_in_time() {
     let (client, topics) = (client().await, names(32));
-    let mut best = u64::MAX; // of three: other tests may have the processor
-    for _ in 0..3 {
+    let mut best = u64::MAX; // of several: other tests may have the processor
+    for _ in 0..8 {
         let start = Instant::now();
         assert!(leased(&client, &topics, json!({"wait_ms": 300})).await.is_empty());
         let waited = start.elapsed().as_millis() as u64;
         assert!(waited >= 300, "{waited} ms");
         best = best.min(waited);
+        if best <= 800 {
+            break;
+        }
     }
     assert!(best <= 800, "{best} ms");
 }
@@ -166,7 +169,7 @@ async fn each_of_thirty_two_topics_wakes_the_poll_that_is_counted_once() {
 async fn a_due_time_and_the_end_of_a_lease_wake_in_any_topic() {
     let (client, topics) = (client().await, names(3));
     client.published(&topics[2], json!({"payload": 1})).await;
-    client.lease_one_with(&topics[2], json!({"lease_ms": 1400})).await;
+    client.lease_one_with(&topics[2], json!({"lease_ms": 3000})).await;
     let late = json!({"payload": 2, "delay_ms": 60_000});
     client.published(&topics[0], late).await;
     client.published(&topics[1], json!({"payload": 3, "delay_ms": 500})).await;
@@ -175,7 +178,7 @@ async fn a_due_time_and_the_end_of_a_lease_wake_in_any_topic() {
         let messages = leased(&client, &topics, json!({"wait_ms": 10_000})).await;
         assert_eq!(messages[0]["payload"], payload);
     }
-    assert!(start.elapsed() < Duration::from_millis(1400) + WAKE, "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(3000) + WAKE, "{:?}", start.elapsed());
 }
 
 #[tokio::test]

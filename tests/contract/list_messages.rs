@@ -75,12 +75,10 @@ async fn ready_messages_are_listed_as_they_would_be_granted() {
 #[tokio::test]
 async fn delayed_messages_are_listed_by_due_time_whatever_their_priority() {
     let (client, topic) = (client().await, topic("list"));
-    let mut want = Vec::new();
-    for n in 0..30_i64 {
-        let delay_ms = 60_000 + n * 7 % 30 * 1000;
-        let message = json!({"payload": n, "priority": n % 3, "delay_ms": delay_ms});
-        want.push((delay_ms, client.published(&topic, message).await));
-    }
+    let delay = |n: i64| 60_000 + n * 7 % 30 * 1000;
+    let message = |n| json!({"payload": n, "priority": n % 3, "delay_ms": delay(n)});
+    let messages: Vec<_> = (0..30).map(message).collect();
+    let mut want: Vec<_> = (0..30).map(delay).zip(client.fill(&topic, &messages).await).collect();
     want.sort();
     let want: Vec<String> = want.into_iter().map(|(_, id)| id).collect();
     for limit in [1, 4, 1000] {

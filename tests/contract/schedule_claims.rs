@@ -72,7 +72,7 @@ async fn what_nothing_makes_up_for_is_made_in_place_of_a_claimer_that_just_died(
     let (client, name) = (client().await, topic("claimed"));
     hourly(&client, &name, json!({"catch_up": "none"})).await;
     let now = shared().await.redis.time_ms().await;
-    claimed(&name, now - 300, now - 290, now).await;
+    claimed(&name, now - 100, now - 90, now).await;
     finished(&client, &name).await;
     assert_eq!(published(&client, &name).await, 1);
     client.delete_schedule(&name).await.expect(204);

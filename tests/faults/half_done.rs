@@ -111,15 +111,7 @@ async fn a_grant_goes_back_whose_client_is_gone_and_whose_topic_has_changed() {
     let near = Dueq::on(&redis).start().await;
     let (client, name) = (near.client(), &topic("gone"));
     client.put_topic(name, json!({"lease_ms": 600_000})).await.expect(201);
-    let mut wire = Wire::connect(far.addr()).await;
-    let body = "{\"wait_ms\":30000}";
-    let head = format!(
-        "POST /topics/{name}/lease HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
-         content-length: {}",
-        far.addr(),
-        body.len()
-    );
-    assert!(wire.request(&head, body.as_bytes()).await);
+    let wire = Wire::long_poll(far.addr(), name).await;
     waiters(&far.client(), 1).await;
     // The grant is made, and on its way while the topic changes and the client goes.
     proxy.set(Mode::Delay(Duration::from_secs(4)));

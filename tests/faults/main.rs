@@ -9,7 +9,7 @@ mod behaviour;
 mod dead_topic;
 mod epochs;
 mod failover;
-mod fuzz_wire;
+mod fuzz;
 mod groups;
 mod half_done;
 #[path = "../harness/mod.rs"]

@@ -38,7 +38,7 @@ async fn published(client: &Client, topic: &str) {
 #[tokio::test]
 async fn a_publish_whose_answer_was_lost_wakes() {
     let mut redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).args(["--redis-timeout-ms", "300"]).start().await;
+    let dueq = Dueq::on(&redis).args(["--redis-timeout-ms", "1000"]).start().await;
     let (client, topic) = (dueq.client(), topic("waking"));
     client.published(&topic, json!({"payload": 0})).await;
     client.lease_one(&topic).await;

@@ -66,7 +66,7 @@ impl Call {
 }
 
 /// What the receiver does with a request.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Reply {
     pub(super) delay: Duration,
     pub(super) kind: Kind,
@@ -76,13 +76,27 @@ pub struct Reply {
 }
 
 /// How an answer is written, if at all.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Whole,
     Never,
     Drop,
     Half,
     Trickle(usize, Duration),
+    Bytes(Ending),
+}
+
+/// What comes after the bytes of a [`Reply::bytes`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Ending {
+    /// The next request is read.
+    Keep,
+    /// The connection is closed.
+    Close,
+    /// Nothing more, ever.
+    Hang,
+    /// One `x` every 20 ms, without end.
+    Trickle,
 }
 
 impl Reply {
@@ -105,6 +119,11 @@ impl Reply {
     /// The beginning of an answer, and then the connection is closed.
     pub fn half_a_head() -> Reply {
         Reply { kind: Kind::Half, ..Reply::status(200) }
+    }
+
+    /// These bytes, whether they are HTTP or not.
+    pub fn bytes(bytes: impl Into<Vec<u8>>, then: Ending) -> Reply {
+        Reply { kind: Kind::Bytes(then), ..Reply::status(200).body(bytes) }
     }
 
     /// With this header.
@@ -196,6 +215,16 @@ async fn more(stream: &mut TcpStream, read: &mut Vec<u8>) -> Option<()> {
 
 /// Writes an answer; nothing when the other side closed.
 pub(super) async fn answer(stream: &mut TcpStream, reply: &Reply) -> Option<()> {
+    if let Kind::Bytes(then) = reply.kind {
+        stream.write_all(&reply.body).await.ok()?;
+        if then == Ending::Trickle {
+            loop {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                stream.write_all(b"x").await.ok()?;
+            }
+        }
+        return (then != Ending::Close).then_some(());
+    }
     let mut head = format!("HTTP/1.1 {} As-told\r\n", reply.status);
     if reply.kind == Kind::Half {
         stream.write_all(head.as_bytes()).await.ok()?;

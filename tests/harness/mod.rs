@@ -21,7 +21,7 @@ mod watch;
 mod wire;
 
 pub use self::answer::Answer;
-pub use self::call::{Call, Reply};
+pub use self::call::{Call, Ending, Reply};
 pub use self::client::{Client, by_key, number, text};
 pub use self::dueq::{Dueq, Finished, Launch, SEEDED, Seeded, binary};
 pub use self::process::{Process, children, lives, temp_dir, text_of};
@@ -51,7 +51,9 @@ pub async fn shared() -> &'static Shared {
     SHARED
         .get_or_init(|| async {
             let redis = Redis::start().await;
-            let dueq = Dueq::on(&redis).start().await;
+            // A machine that runs many tests may be away for longer than the default.
+            let patient = ["--redis-timeout-ms", "10000"];
+            let dueq = Dueq::on(&redis).args(patient).start().await;
             Shared { redis, dueq }
         })
         .await
@@ -102,7 +104,7 @@ pub fn unknown_id() -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// Polls until `probe` gives something, every 10 ms, for at most 15 s.
+/// Polls until `probe` gives something, every 10 ms, for at most 30 s.
 ///
 /// # Panics
 /// When it never does, naming `what` was waited for.
@@ -111,12 +113,12 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Option<T>>,
 {
-    let end = Instant::now() + Duration::from_secs(15);
+    let end = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(found) = probe().await {
             return found;
         }
-        assert!(Instant::now() < end, "15 s passed without: {what}");
+        assert!(Instant::now() < end, "30 s passed without: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::call::{Call, Kind, Reply, answer, request};
+use super::call::{Call, Ending, Kind, Reply, answer, request};
 use super::eventually;
 
 #[derive(Default)]
@@ -22,6 +22,7 @@ struct State {
     usual: Option<Reply>,
     by_path: HashMap<String, Reply>,
     next: HashMap<String, VecDeque<Reply>>,
+    accepted: usize,
     connections: usize,
     under_way: usize,
     most_under_way: usize,
@@ -100,6 +101,11 @@ impl Receiver {
     /// Those at this path.
     pub fn calls_at(&self, path: &str) -> Vec<Call> {
         self.state().calls.iter().filter(|call| call.path == path).cloned().collect()
+    }
+
+    /// Connections that were ever opened.
+    pub fn accepted(&self) -> usize {
+        self.state().accepted
     }
 
     /// Connections that are open.
@@ -198,6 +204,7 @@ impl Drop for Counted {
 /// Request after request until either side closes.
 async fn connection(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     let _open = Counted::new(&state, |state| &mut state.connections);
+    state.lock().expect("the receiver's state").accepted += 1;
     let mut read = Vec::new();
     while let Some(call) = request(&mut stream, &mut read).await {
         let _under_way = Counted::new(&state, |state| &mut state.under_way);
@@ -216,6 +223,7 @@ async fn connection(mut stream: TcpStream, state: Arc<Mutex<State>>) {
             Kind::Never => return gone(&stream).await,
             Kind::Drop => return,
             _ if answer(&mut stream, &reply).await.is_none() => return,
+            Kind::Bytes(Ending::Hang) => return gone(&stream).await,
             _ => {}
         }
     }

@@ -37,6 +37,19 @@ impl Wire {
         self.write(&bytes).await
     }
 
+    /// Sends a long poll of 30 s on this topic, which can be dropped like a client that goes away.
+    pub async fn long_poll(addr: &str, topic: &str) -> Wire {
+        let mut wire = Wire::connect(addr).await;
+        let body = b"{\"wait_ms\":30000}";
+        let head = format!(
+            "POST /topics/{topic}/lease HTTP/1.1\r\nhost: {addr}\r\ncontent-type: application/json\r\n\
+             content-length: {}",
+            body.len()
+        );
+        assert!(wire.request(&head, body).await);
+        wire
+    }
+
     /// Reads until the server closes or `limit` passes; true when it closed.
     pub async fn closes_within(&mut self, limit: Duration) -> bool {
         let mut sink = [0; 4096];

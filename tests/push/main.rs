@@ -14,6 +14,7 @@ mod becoming;
 mod before_due;
 mod broken;
 mod callbacks;
+mod caller;
 mod events;
 mod faults;
 mod instances;

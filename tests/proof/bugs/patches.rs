@@ -43,7 +43,7 @@ pub fn name_of(sha: &str) -> Option<String> {
 pub fn misplaced(bug: &Bug, scripts: &[(String, String)]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut texts = scripts.to_vec();
-    for Patch { script, find, put } in bug.patches {
+    for Patch { script, find, put } in &bug.patches {
         let mut found = 0;
         for (name, text) in &mut texts {
             if *script != "*" && script != name {

@@ -1,7 +1,7 @@
 //! The OpenAPI document walked by schemathesis: requests that it makes up from the document, right ones and wrong ones,
 //! find no 5xx, no undocumented status and no answer of another shape.
 //!
-//! What is asked of each answer, and what is not, stands in `tests/schema/schemathesis.toml`. A walk is as long as that
+//! What is asked of each answer, and what is not, stands in `schemathesis.toml` beside this file. A walk is as long as that
 //! says; [`schemathesis`] takes one after another, each with a seed of its own, until its time is over.
 
 use std::fs::{self, File};
@@ -116,7 +116,7 @@ async fn furnish(client: &Client) -> (Vec<String>, serde_json::Map<String, Value
 
 /// The settings with what the round says in place of their own.
 fn settings(round: Option<Round>, ids: &[String]) -> String {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schema/schemathesis.toml");
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/proof/fuzz/schemathesis.toml");
     let settings = fs::read_to_string(beside).unwrap();
     let line = |line: &str| match (round, line.split(" = ").next()) {
         (Some(round), Some("seed")) => format!("seed = {}", round.seed),
@@ -131,7 +131,7 @@ fn settings(round: Option<Round>, ids: &[String]) -> String {
 /// Furnishes the server and lets schemathesis walk its document once; `look` is called now and then meanwhile.
 pub async fn walk(dueq: &Dueq, round: Option<Round>, mut look: impl FnMut()) -> Walked {
     let dir = temp_dir("schema"); // it reads its settings there, and leaves its files
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schema");
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/proof/fuzz");
     let (ids, leases) = furnish(&dueq.client()).await;
     fs::write(dir.join("leases.json"), Value::from(leases).to_string()).unwrap();
     fs::copy(beside.join("hooks.py"), dir.join("hooks.py")).unwrap();

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use dueq::loops::callbacks::Verdict;
 
-use crate::dns::NameServer;
-use crate::receiver::{Answer, Receiver};
-use crate::{call, caller};
+use super::dns::NameServer;
+use super::{answer, call, caller, receiver, receiver_at};
+use crate::harness::{Ending, Reply};
 
 const CLOSING: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
@@ -17,9 +17,9 @@ fn ips(texts: &[&str]) -> Vec<IpAddr> {
 #[tokio::test]
 async fn a_name_that_turns_to_loopback_after_it_was_checked_never_gets_there() {
     // 127.0.0.2 stands for a public address; both listen on one port.
-    let public = Receiver::at("127.0.0.2:0", |_| Answer::Close(CLOSING.to_vec())).await;
-    let port = public.address.port();
-    let loopback = Receiver::at(&format!("127.0.0.1:{port}"), |_| Answer::of(200, "", "")).await;
+    let public = receiver_at("127.0.0.2:0", Reply::bytes(CLOSING.to_vec(), Ending::Close)).await;
+    let port = public.addr().port();
+    let loopback = receiver_at(&format!("127.0.0.1:{port}"), answer(200, "", "")).await;
     let dns = NameServer::start(|_, asked| {
         Some(ips(if asked.is_multiple_of(2) { &["127.0.0.2"] } else { &["127.0.0.1"] }))
     })
@@ -35,15 +35,15 @@ async fn a_name_that_turns_to_loopback_after_it_was_checked_never_gets_there() {
             Verdict::Retry { .. } => {}
         }
     }
-    assert_eq!(loopback.connections(), 0);
+    assert_eq!(loopback.accepted(), 0);
     assert!(delivered > 0 && refused > 0, "{delivered} delivered, {refused} refused");
 }
 
 #[tokio::test]
 async fn many_calls_at_once_of_a_rebinding_name_never_get_to_loopback() {
-    let public = Receiver::at("127.0.0.2:0", |_| Answer::Close(CLOSING.to_vec())).await;
-    let port = public.address.port();
-    let loopback = Receiver::at(&format!("127.0.0.1:{port}"), |_| Answer::of(200, "", "")).await;
+    let public = receiver_at("127.0.0.2:0", Reply::bytes(CLOSING.to_vec(), Ending::Close)).await;
+    let port = public.addr().port();
+    let loopback = receiver_at(&format!("127.0.0.1:{port}"), answer(200, "", "")).await;
     let dns = NameServer::start(|_, asked| {
         Some(ips(if asked.is_multiple_of(2) { &["127.0.0.2"] } else { &["127.0.0.1"] }))
     })
@@ -54,29 +54,29 @@ async fn many_calls_at_once_of_a_rebinding_name_never_get_to_loopback() {
     for _ in 0..10 {
         futures_util::future::join_all((0..10).map(|_| call(&caller, &url))).await;
     }
-    assert_eq!(loopback.connections(), 0);
-    assert!(public.connections() > 0);
+    assert_eq!(loopback.accepted(), 0);
+    assert!(public.accepted() > 0);
 }
 
 #[tokio::test]
 async fn of_the_addresses_of_a_name_only_the_allowed_are_dialled() {
-    let allowed = Receiver::at("127.0.0.3:0", |_| Answer::of(200, "", "")).await;
-    let port = allowed.address.port();
-    let refused = Receiver::at(&format!("127.0.0.1:{port}"), |_| Answer::of(200, "", "")).await;
+    let allowed = receiver_at("127.0.0.3:0", answer(200, "", "")).await;
+    let port = allowed.addr().port();
+    let refused = receiver_at(&format!("127.0.0.1:{port}"), answer(200, "", "")).await;
     let addresses = ["127.0.0.1", "10.0.0.1", "::1", "127.0.0.3", "::ffff:127.0.0.1"];
     let dns = NameServer::start(move |_, _| Some(ips(&addresses))).await;
     let caller = caller(&["127.0.0.3/32"], Some(dns.address));
     let outcome = call(&caller, &format!("http://mixed.test:{port}/")).await;
     assert_eq!(outcome.verdict, Verdict::Delivered, "{:?}", outcome.report);
-    assert_eq!((allowed.connections(), refused.connections()), (1, 0));
+    assert_eq!((allowed.accepted(), refused.accepted()), (1, 0));
 }
 
 #[tokio::test]
 async fn where_one_address_does_not_take_connections_the_next_is_tried() {
-    let receiver = Receiver::always(Answer::of(200, "", "")).await;
+    let receiver = receiver(answer(200, "", "")).await;
     let dns = NameServer::start(|_, _| Some(ips(&["127.0.0.9", "::1", "127.0.0.1"]))).await;
     let caller = caller(&["127.0.0.0/8", "::1/128"], Some(dns.address));
-    let url = format!("http://two.test:{}/", receiver.address.port());
+    let url = format!("http://two.test:{}/", receiver.addr().port());
     assert_eq!(call(&caller, &url).await.verdict, Verdict::Delivered);
 }
 

@@ -3,9 +3,8 @@
 use dueq::loops::callbacks::Verdict;
 use dueq::model::{AddressGuard, CallUrl};
 
-use crate::dns::NameServer;
-use crate::receiver::{Answer, Receiver};
-use crate::{call, caller};
+use super::dns::NameServer;
+use super::{answer, call, caller, receiver_at};
 
 /// Verdict and URL of each line.
 fn table(port: u16) -> Vec<(&'static str, String)> {
@@ -47,10 +46,10 @@ fn every_url_of_the_table_has_its_verdict_when_published() {
 #[tokio::test]
 async fn no_url_of_the_table_that_is_refused_is_connected_to() {
     // All addresses of this machine, IPv4 ones too.
-    let receiver = Receiver::at("[::]:0", |_| Answer::of(200, "", "")).await;
+    let receiver = receiver_at("[::]:0", answer(200, "", "")).await;
     let dns = NameServer::of_numbers().await;
     let caller = caller(&[], Some(dns.address));
-    for (wanted, url) in table(receiver.address.port()) {
+    for (wanted, url) in table(receiver.addr().port()) {
         let (verdict, begin) = match wanted {
             "nowhere" => (Verdict::Retry { after: None }, "no such host: "),
             // What would be refused when published may have come into Redis when more was allowed.
@@ -62,21 +61,21 @@ async fn no_url_of_the_table_that_is_refused_is_connected_to() {
         // At the first that is wrong: the table begins with this machine's own listener, so that a broken guard is
         // found before anybody else's address is dialled.
         assert!(outcome.verdict == verdict && error.starts_with(begin), "{url:?}: {error}");
-        assert_eq!(receiver.connections(), 0, "{url:?}");
+        assert_eq!(receiver.accepted(), 0, "{url:?}");
     }
 }
 
 #[tokio::test]
 async fn the_listener_of_the_table_would_notice_a_connection() {
-    let receiver = Receiver::at("[::]:0", |_| Answer::of(200, "", "")).await;
+    let receiver = receiver_at("[::]:0", answer(200, "", "")).await;
     let dns = NameServer::of_numbers().await;
     let caller = caller(&["127.0.0.0/8", "::1/128"], Some(dns.address));
-    let port = receiver.address.port();
+    let port = receiver.addr().port();
     let hosts = ["127.0.0.1", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "localhost"];
     for host in hosts.iter().chain(&["127-0-0-1.v4.test", "--1.v6.test", "alias.test"]) {
-        let before = receiver.connections();
+        let before = receiver.accepted();
         let outcome = call(&caller, &format!("http://{host}:{port}/")).await;
         assert_eq!(outcome.verdict, Verdict::Delivered, "{host}: {:?}", outcome.report);
-        assert!(receiver.connections() > before || *host == "2130706433", "{host}");
+        assert!(receiver.accepted() > before || *host == "2130706433", "{host}");
     }
 }

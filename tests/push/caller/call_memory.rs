@@ -1,4 +1,4 @@
-//! What a call costs that gets no answer: `cargo test --test callbacks -- --ignored --nocapture memory`.
+//! What a call costs that gets no answer: `cargo test --test push -- --ignored --nocapture call_memory`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use dueq::loops::callbacks::CallRequest;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use crate::{caller, carried_out, request};
+use super::{caller, carried_out, request};
 
 const CALLS: usize = 2_000;
 

@@ -33,7 +33,7 @@ fn column(text: &str, number: usize) -> Names {
 }
 
 fn document() -> Value {
-    serde_json::from_str(include_str!("../../openapi/openapi.json")).unwrap()
+    serde_json::from_str(include_str!("../../../openapi/openapi.json")).unwrap()
 }
 
 /// The fields of a schema.

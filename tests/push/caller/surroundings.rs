@@ -13,10 +13,9 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::dns::NameServer;
+use super::dns::NameServer;
+use super::{answer, call, caller, receiver};
 use crate::harness::temp_dir;
-use crate::receiver::{Answer, Receiver};
-use crate::{call, caller};
 
 /// Set in the second process, to the URL to call, and the name server to ask.
 const URL: &str = "CALLBACKS_TEST_URL";
@@ -47,19 +46,19 @@ async fn proxies_of_the_environment_are_ignored() {
         return;
     }
     let dns = NameServer::of_numbers().await;
-    let proxy = Receiver::always(Answer::of(500, "", "")).await;
-    let receiver = Receiver::always(Answer::of(200, "", "")).await;
+    let proxy = receiver(answer(500, "", "")).await;
+    let receiver = receiver(answer(200, "", "")).await;
     let names =
         ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-    let mut variables: Vec<_> = names.map(|name| (name, proxy.url())).to_vec();
+    let mut variables: Vec<_> = names.map(|name| (name, proxy.url("/"))).to_vec();
     variables.push((DNS, dns.address.to_string()));
-    let port = receiver.address.port();
+    let port = receiver.addr().port();
     for host in ["127.0.0.1", "proxied.test"] {
         let url = (URL, format!("http://{host}:{port}/"));
-        let name = "surroundings::proxies_of_the_environment_are_ignored";
+        let name = "caller::surroundings::proxies_of_the_environment_are_ignored";
         run(name, &[&variables[..], &[url]].concat()).await;
     }
-    assert_eq!((proxy.connections(), receiver.requests().len()), (0, 2));
+    assert_eq!((proxy.accepted(), receiver.count()), (0, 2));
 }
 
 /// A host `secure.test` with a certificate of its own, that answers every request 200.
@@ -107,7 +106,8 @@ async fn https_wants_a_certificate_that_the_system_trusts_for_the_name() {
     let ask = (DNS, dns.address.to_string());
     let url = |host: &str| (URL, format!("https://{host}:{port}/"));
     let error = |text: &str| ("CALLBACKS_TEST_ERROR", text.to_owned());
-    let name = "surroundings::https_wants_a_certificate_that_the_system_trusts_for_the_name";
+    let name =
+        "caller::surroundings::https_wants_a_certificate_that_the_system_trusts_for_the_name";
     run(name, &[url("secure.test"), ask.clone(), root.clone()]).await;
     run(name, &[url("other.test"), ask.clone(), root, error("not valid for name")]).await;
     run(name, &[url("secure.test"), ask, error("UnknownIssuer")]).await;

@@ -1,12 +1,7 @@
-//! The page at `/docs` in a real browser, cut off from every other machine: what a reader sees is
-//! there, and nothing of it comes from elsewhere.
+//! What there is to read: the README, the guide, and the page at `/docs`. The page is shown by a real browser that is cut
+//! off from every other machine: all of it is there, and nothing of it comes from elsewhere.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#[path = "../harness/mod.rs"]
-mod harness;
-
-mod commands;
+mod pages;
 mod tables;
 
 use std::process::{Command, Stdio};

@@ -1,19 +1,13 @@
 //! The client that makes calls, against receivers and name servers of the tests' own: what it must never reach, what it
 //! sends, and what it makes of the answers. No Redis and no server is needed for it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#[path = "../harness/mod.rs"]
-mod harness;
-
-mod answers;
+mod call_memory;
 mod dns;
-mod memory;
 mod names;
-mod receiver;
 mod surroundings;
-mod table;
 mod timing;
+mod urls;
+mod verdicts;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,6 +17,8 @@ use bytes::Bytes;
 use dueq::loops::callbacks::{CallOutcome, CallRequest, Caller};
 use dueq::model::{AddressGuard, CallMethod, CallUrl};
 use http::HeaderMap;
+
+use crate::harness::{Ending, Receiver, Reply};
 
 /// A client that may call what these networks name.
 fn caller(allowed: &[&str], dns: Option<SocketAddr>) -> Caller {
@@ -54,4 +50,23 @@ async fn call_within(caller: &Caller, url: &str, ms: u64) -> CallOutcome {
 
 async fn call(caller: &Caller, url: &str) -> CallOutcome {
     carried_out(caller, request(url)).await
+}
+
+/// A whole answer with its length; each of `headers` ends its line.
+fn answer(status: u16, headers: &str, body: &str) -> Reply {
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status} Said\r\ncontent-length: {length}\r\n{headers}\r\n");
+    Reply::bytes(head + body, Ending::Keep)
+}
+
+/// A receiver at this address (port 0: a free one) with one answer for everybody.
+async fn receiver_at(address: &str, reply: Reply) -> Receiver {
+    let receiver = Receiver::at(address.parse().unwrap()).await;
+    receiver.answer(reply);
+    receiver
+}
+
+/// One on loopback.
+async fn receiver(reply: Reply) -> Receiver {
+    receiver_at("127.0.0.1:0", reply).await
 }

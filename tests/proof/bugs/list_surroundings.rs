@@ -1,0 +1,84 @@
+//! Bugs of what is around messages: Redis, callbacks, the bounds of the service, and the program itself.
+
+use super::probes::{bounds, calls, deaths, keys, told, waits};
+use super::{Bug, bug, scenario};
+use crate::proof::scenarios::{endurance, failover, memory_stays, snapshot};
+
+pub(super) fn bugs() -> Vec<Bug> {
+    vec![
+        // On a Redis that is full, that is a replica by now, or that has gone back.
+        bug("resume refused at maxmemory", &["the contract"], scenario!(memory_stays::memory_stays))
+            .does("a pause or resume begins with a write that a full Redis refuses")
+            .patch("pause_topic", "redis.call('HDEL', KEYS[1], '')\n", ""),
+        bug("epochs by run_id", &["I5"], scenario!(failover::failover))
+            .does("leases are fenced by the process that granted them, which lives through a demotion and a promotion")
+            .patch(
+                "lease",
+                "local info = redis.pcall('INFO', 'replication')\n  local digits = type(info) == 'string' and string.match(info, 'master_replid:(",
+                "local info = redis.pcall('INFO', 'server')\n  local digits = type(info) == 'string' and string.match(info, 'run_id:(",
+            ),
+        bug("revisions counted up from what is left", &["I13"], scenario!(snapshot::snapshot_restored))
+            .does("a revision that Redis lost with its newest seconds is given out again, for another configuration")
+            .patch(
+                "*",
+                "local revision = int(math.max(last + 1, now * 1024))",
+                "local revision = int(last + 1)",
+            ),
+        bug("lanes stay at a replica", &["I12"], scenario!(failover::failover_idle))
+            .does("a lane does not mind that its server has become a replica"),
+        // What no answer shows: the watch over every run is there for it.
+        bug("script that holds Redis", &["I12"], scenario!(waits::waiting_consumers))
+            .does("a lease takes tens of milliseconds of Redis's CPU")
+            .patch(
+                "lease",
+                "local now, up = now_ms()\n",
+                "local now, up = now_ms()\nfor i = 1, 4000000 do end\n",
+            ),
+        bug("panic in the background", &["no panic"], scenario!(waits::waiting_consumers))
+            .does("housekeeping panics, and no request notices"),
+        bug("loop that ends", &["I14"], scenario!(told::ticks))
+            .does("schedules tick once and no more, and no request notices"),
+        bug("memory kept", &["no growth"], scenario!(endurance::endurance))
+            .does("16 KiB of every look at a message are never freed"),
+        bug("descriptor kept", &["no growth"], scenario!(endurance::endurance))
+            .does("every look at a message leaves a file open"),
+        // Callbacks, and deaths that are told of elsewhere.
+        bug("a letter goes with its message", &["I1"], scenario!(calls::letters))
+            .does("what is deleted before its death was told of elsewhere is never told of")
+            .patch("*", "  if died then members = but_untold(k, members) end\n", ""),
+        bug("called as it was", &["I14"], scenario!(calls::a_pause))
+            .does("what waited for a place is called though its topic has been paused"),
+        bug("a park is a grant", &["I10"], scenario!(calls::a_key_that_waits))
+            .does("a message that waits for a place has given up the key that it holds until it is granted")
+            .patch(
+                "lease",
+                "ARGV[3] < '2' and lib.grant_key(k, members[i], extras[i]) or lib.call_key(extras[i])",
+                "lib.grant_key(k, members[i], extras[i])",
+            ),
+        bug("broken off is no attempt", &["I7"], scenario!(calls::a_drain))
+            .does("a call that the end of an instance breaks off does not count"),
+        bug("parked to the end", &["I12"], scenario!(calls::a_pulled_topic))
+            .does("what was parked stays so when its topic is pushed no more")
+            .patch("fetch_parked", "    redis.call('ZADD', k.delayed, due, member)\n", ""),
+        // What scripts compute before they write, and what they write.
+        bug("key cut at a NUL", &["I8", "I10"], scenario!(keys::a_key_with_a_nul))
+            .does("what is written of a message that failed ends where its key has a NUL")
+            .patch(
+                "nack",
+                "  return table.concat({ string.format('%d,%d,', attempts, counted), max_attempts, string.format(',%d', priority), rest })",
+                "  return string.format('%d,%d,%s,%d%s', attempts, counted, max_attempts, priority, rest)",
+            ),
+        bug("removed before it is placed", &["I1", "I8"], scenario!(deaths::a_backoff))
+            .does("a nack ends the lease, and then falls over the backoff that it computes")
+            .patch(
+                "nack",
+                "        after = backoff(policy, counted, ARGV[at + 3])",
+                "        redis.call('ZREM', k.unack, member)\n        after = backoff(policy, counted, ARGV[at + 3]) + nil",
+            ),
+        // What bounds the service.
+        bug("budget not kept", &["I15"], scenario!(bounds::half_bodies))
+            .does("bodies and answers in flight may take any amount of memory"),
+        bug("refused grants kept", &["I12"], scenario!(bounds::grants_without_room))
+            .does("what is granted and finds no room in the answer waits out its lease"),
+    ]
+}
