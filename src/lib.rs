@@ -3,31 +3,38 @@
 //!
 //! # A publish
 //!
-//! 1. `http/server.rs` accepts the connection. `http/guard.rs` gives the request its id and asks `http/access.rs` whether
-//!    it may pass.
-//! 2. `http/publish.rs` is the handler. `http/path.rs` and `http/extract.rs` take path and body. `http/message_fields.rs`
-//!    declares the fields, and `http/input/mod.rs` reads them or lists what is wrong with them.
-//! 3. `store/publish.rs`, `Store::publish`: finds the topic (`store/registry.rs`, a cache of Redis's registry), gives the
-//!    message its id (`store/ids.rs`) and submits it. Messages with more options go by `store/publish_special.rs`.
-//! 4. `store/batch/inbox.rs` holds the request until a lane is free. `batch/lane.rs` takes all that waits, has
-//!    `batch/request.rs` group it by operation and topic, and sends the groups as one pipeline.
-//! 5. The `Op` in `store/publish.rs` writes the arguments of `scripts/publish.lua` for a whole group, and reads its reply
-//!    (`store/reply.rs`). The script wakes waiting consumers itself.
-//! 6. Back in `http/publish.rs`, the message becomes JSON (`http/answer.rs`); an error becomes a status in `http/problem.rs`.
+//! 1. `http/server.rs` accepts the connection. `http/mod.rs` lists the routes and wraps them in `http/guard.rs`, which gives
+//!    the request its id and asks `http/access.rs` whether it may pass.
+//! 2. `http/publish.rs` is the handler. `http/path.rs` takes the topic and `http/extract.rs` the body, which
+//!    `http/budget.rs` reads within bounds. `http/message_fields.rs` declares the fields with `request!`
+//!    (`http/input/mod.rs`); `http/input/fields.rs` reads them and lists what is wrong.
+//! 3. `store/publish.rs`, `Store::publish`: finds or creates the topic (`store/registry.rs`, a cache of Redis's registry),
+//!    gives the message its id (`store/ids.rs`) and submits it. A script that answers `STALE` did nothing: the registry is
+//!    read again and the publish repeated (`store/stale.rs`). A message with more than a due time, and any message of a
+//!    topic with `max_messages`, goes by `store/publish_special.rs`.
+//! 4. `store/batch/mod.rs` explains group commit. `batch/lanes.rs` puts the request into `batch/inbox.rs`. `batch/lane.rs`
+//!    takes what waits, within bounds, has `batch/request.rs` group it by operation and topic, and sends the groups as one
+//!    pipeline.
+//! 5. The `Op` in `store/publish.rs` writes the arguments of `migrations-lua/scripts/publish.lua` for a whole group, and
+//!    reads its reply (`store/reply.rs`). The script wakes waiting consumers itself (`includes/waiting.lua`).
+//! 6. Back in `http/publish.rs`, the message becomes JSON: declared with `answer!` (`http/answer.rs`), written by `json` in
+//!    `http/mod.rs`. An error gets its status in `http/problem.rs`, and its body in `http/guard.rs`.
 //!
 //! # A lease with a long poll
 //!
-//! 1. `http/lease.rs` is the handler, behind the same `server`, `guard` and `extract`. It acknowledges `acks` first,
-//!    through `store/ack.rs`.
-//! 2. `longpoll/mod.rs` asks for messages at once and, if there are none, lets the consumer wait.
+//! 1. `http/lease.rs` is the handler, behind the same `server`, `guard` and `extract`. It starts the `acks`
+//!    (`store/holder.rs`, `store/ack.rs`) and then the lease.
+//! 2. `longpoll/mod.rs` asks for messages at once, unless consumers already wait for the topic. If there are none, it lets
+//!    the consumer wait.
 //! 3. `longpoll/wait_list.rs` keeps the waiting consumers of each topic, in order of arrival.
-//! 4. `longpoll/topic_task.rs` is one task per topic with waiters. It leases for all of them, and sleeps until the next
-//!    due time or a wake-up (`longpoll/timer.rs`).
-//! 5. `store/lease.rs`, `Store::lease` and its `Op` for `scripts/lease.lua`, goes through the same lanes. `store/grants.rs`
-//!    holds what was leased.
-//! 6. `store/wakes.rs` receives the wake-ups that scripts publish, on every instance.
-//! 7. `http/lease.rs` writes the messages with their tokens (`model/token.rs`). If the client is gone, `store/grants.rs`
-//!    gives the messages back.
+//! 4. `longpoll/topic_task.rs` is one task per topic with waiters. It leases for up to 64 of them at a time, and sleeps
+//!    until the next due time (`longpoll/timer.rs`) or a wake-up. A lease that finds nothing sets a mark in Redis, so that
+//!    the next publish sends a wake-up.
+//! 5. `store/wakes.rs` receives the wake-ups that scripts publish, on every instance, for the task of the topic.
+//! 6. `store/lease.rs`: `Store::lease` is the first ask, `Store::lease_waiting` the task's, with one `Op` for both
+//!    (`migrations-lua/scripts/lease.lua`). They go through the same lanes. `store/grants.rs` holds what was leased.
+//! 7. `http/lease.rs` writes the messages with their tokens (`model/token.rs`). If the client is gone (`http/stream.rs`,
+//!    `http/departure.rs`), `store/grants.rs` gives the messages back by a nack (`store/nack.rs`).
 //!
 //! # A callback
 //!
@@ -45,8 +52,9 @@
 //! # The rest
 //!
 //! `app.rs` starts and stops everything in order. `embedded` runs a private Redis where none is given. `loops` holds the
-//! other background work: schedules, dead letters, housekeeping. `cli` has the subcommands, and `guide` the pages that the
-//! server shows at `/guide`. The keys in Redis are described in `migrations-lua/README.md`.
+//! other background work: schedules, dead letters, housekeeping. `store/backend.rs` meets Redis and notes its epoch, one
+//! uninterrupted life of its data; `store/clock.rs` follows its time. `cli` has the subcommands, and `guide` the pages
+//! that the server shows at `/guide`. The keys in Redis are described in `migrations-lua/README.md`.
 //!
 //! Modules import in one direction:
 //! `{seeded, embedded} ← model ← error ← background ← metrics ← store ← longpoll ← {http, loops} ← app ← cli ← main`.

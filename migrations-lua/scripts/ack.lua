@@ -15,7 +15,7 @@
 -- KEYS[9] events
 -- KEYS[10] acked
 -- KEYS[11] dead_out
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] n: acks of different messages, at most 128
 -- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
 -- ARGV[4] common: the seal that all of them have, or ''

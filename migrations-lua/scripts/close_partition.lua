@@ -3,7 +3,7 @@
 -- @include time
 -- close_partition: delete a topic's messages and leave a mark, so that no instance that still knows the topic writes here.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] number: the topic's
 -- ARGV[3] force: 1 to delete it with its messages
 -- ARGV[4] how long the mark stays, ms

@@ -5,7 +5,7 @@
 -- @include waiting
 -- count_topic: sweep a partition, then return its counts and totals as one consistent snapshot.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2..] names of the totals
 -- returns: {now, more 0|1: the sweep left something, paused 0|1, delayed, ready, leased, dead, acked,
 --   earliest ready due (0: none), next due (0: none), totals…} or 'STALE'

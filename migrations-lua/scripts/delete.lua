@@ -5,7 +5,7 @@
 -- @include time
 -- delete: delete one message, by its id or its key. A leased one only with force.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] member, or '' if a key is given
 -- ARGV[3] key
 -- ARGV[4] force: 1 or 0

@@ -1,7 +1,7 @@
 -- exists: return whether a message exists. Called only for a token that was never issued.
 -- KEYS[1] messages
 -- KEYS[2] meta
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] member
 -- returns: 1, 0 or 'STALE'
 -- cost: HGET, HEXISTS

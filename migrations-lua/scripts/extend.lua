@@ -6,7 +6,7 @@
 -- KEYS[3] messages
 -- KEYS[4] extra
 -- KEYS[5] meta
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] n: extensions of different messages, at most 128
 -- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
 -- ARGV[4] common: the seal that all of them have, or ''

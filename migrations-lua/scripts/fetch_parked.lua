@@ -5,7 +5,7 @@
 -- fetch_parked: restore the due times of messages that were released because no slot was free, unless they have changed
 -- since.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2..] for each, at most 128: member, the due time of its release, ms, and its original due time, ms
 -- returns: {now, wake 0|1} or 'STALE'
 -- cost: HMGET, ZREM, TIME; a ZSCORE or two and up to 3 calls for each

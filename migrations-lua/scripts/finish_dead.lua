@@ -4,7 +4,7 @@
 -- finish_dead: record that these deaths have been published, unless a message has died again since. Messages that have left
 -- are deleted.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2..] for each, at most 64: member, instant of its death, ms
 -- returns: how many of them were still noted, or 'STALE'
 -- cost: HGET, a ZSCORE for each, ZREM, 7 ZMSCORE; up to 7 calls where some had left

@@ -3,7 +3,7 @@
 -- @include time
 -- forecast_topic: how many messages fall due in each of the coming buckets of time.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] from: where the first bucket begins, ms; '' for now
 -- ARGV[3] bucket, ms
 -- ARGV[4] buckets, at most 128

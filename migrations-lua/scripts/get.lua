@@ -4,7 +4,7 @@
 -- @include time
 -- get: return one message, by its id or its key.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] member, or '' if a key is given
 -- ARGV[3] key
 -- returns: {now, the message as `snapshot` has it}, 'NONE' or 'STALE'

@@ -15,7 +15,7 @@
 -- KEYS[6] extra
 -- KEYS[7] delayed_prio
 -- KEYS[8..] ready and the rest of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] epoch: its name if Redis hides the replication ID, 12 hex digits
 -- ARGV[3] waits: 1 if the caller will sleep until the next event; 2 more if dueq sends the messages itself, and notes the
 --   call as an event rather than the grant

@@ -5,7 +5,7 @@
 -- @include waiting
 -- list_messages: a page of the messages of one state, in the order of that state.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] state
 -- ARGV[3] limit: at most 256
 -- ARGV[4] part of the list that has the last message of the page before, 0 or 1; '' for the first page

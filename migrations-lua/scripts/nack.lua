@@ -8,7 +8,7 @@
 -- nack: end a group of leases without an ack. A message waits again after a delay, is dead if its attempts are used up or
 -- the caller asks for it, and is gone if its TTL has ended.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] n: nacks of different messages, at most 128
 -- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
 -- ARGV[4] common: the seal that all of them have, or ''

@@ -1,7 +1,7 @@
 -- @include waiting
 -- pause_topic: pause or resume the grants of a topic.
 -- KEYS[1] meta
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] paused: 1 or 0
 -- returns: 'OK' or 'STALE'
 -- cost: HMGET, HDEL, HSET, PUBLISH

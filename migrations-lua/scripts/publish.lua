@@ -4,7 +4,7 @@
 -- KEYS[1] messages
 -- KEYS[2] delayed
 -- KEYS[3] meta
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] n: messages, at most 128
 -- ARGV[3] large: 1 if a body is above 1 KiB, so that leases check sizes from now on
 -- ARGV[4..] n pairs delay in ms ('@' before an instant), member; n pairs member, body

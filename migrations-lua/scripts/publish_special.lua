@@ -9,7 +9,7 @@
 -- publish_special: store messages with a priority, a key, a policy or an idempotency key of their own, or that a full topic
 -- may refuse. They are stored one after another, so that each sees the effects of those before it.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] n: messages, at most 64, no key twice
 -- ARGV[3] large: 1 if a body is above 1 KiB, so that leases check sizes from now on
 -- ARGV[4..] for each message member, delay in ms ('@' before an instant), body, priority, ttl ms or '', key or '',

@@ -4,7 +4,7 @@
 -- @include time
 -- purge_topic: remove messages by state, up to a limit.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] limit: at most 128
 -- ARGV[3] delayed: 1 to purge delayed messages
 -- ARGV[4] ready: 1 to purge ready messages

@@ -5,7 +5,7 @@
 -- @include waiting
 -- redrive_message: make one dead message ready again.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] member
 -- returns: {now, wake 0|1, the message as `snapshot` has it}, 'NONE', 'NOT_DEAD', 'DUPLICATE' or 'STALE'
 -- cost: HMGET, ZREM, TIME, HGET, up to 8 ZSCORE; up to 10 calls

@@ -6,7 +6,7 @@
 -- @include waiting
 -- redrive_topic: make dead messages live again, longest dead first, at once or spread over time.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] limit: at most 128
 -- ARGV[3] skip: how many earlier dead messages stay, because their key is taken
 -- ARGV[4] base: instant from which they fall due, ms, as the first call returned it; '' in the first call

@@ -4,7 +4,7 @@
 -- KEYS[1] idem
 -- KEYS[2] idem_due
 -- KEYS[3] meta
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] how long they answer from now on, ms
 -- ARGV[3..] idempotency keys of the ticks, at most 128
 -- returns: 'OK' or 'STALE'

@@ -2,7 +2,7 @@
 -- @include partition
 -- start_call: record that the call of a leased message begins. A key that it holds until granted becomes free.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] member
 -- returns: 'OK' or 'STALE'
 -- cost: HGET, ZREM, 2 ZSCORE, HGET; 3 calls where it holds a key

@@ -3,7 +3,7 @@
 -- @include time
 -- sweep: end expired leases, TTLs, retention and idempotency keys of a partition.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] limit: messages of each kind, at most 128
 -- returns: {now, more 0|1, when to sweep again (ms; 0: never), expired, dead, lease_expired, 1 if deaths are to be
 --   published to the dead topic} or 'STALE'

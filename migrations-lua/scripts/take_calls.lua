@@ -1,7 +1,7 @@
 -- @include time
 -- take_calls: take calls from the rate limit that all instances share in a topic, or give some back.
 -- KEYS[1] meta
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] most: how many calls to take; negative: how many to give back
 -- ARGV[3] interval: microseconds between two calls
 -- returns: {calls taken, ms until one more may be made} or 'STALE'

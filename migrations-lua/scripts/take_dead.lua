@@ -5,7 +5,7 @@
 -- @include waiting
 -- take_dead: return messages whose death is to be published to the dead topic, longest dead first. Changes nothing.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] limit: at most 64
 -- ARGV[3] bytes of bodies and events to return at most, but one message at least
 -- returns: {now, member, instant of its death, the message as `snapshot` has it or '' if it is gone, …} or

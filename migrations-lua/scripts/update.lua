@@ -6,7 +6,7 @@
 -- @include waiting
 -- update: change a waiting or dead message in place, by its id or its key.
 -- KEYS[1..] all of the partition's
--- ARGV[1] topic: number and revision
+-- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] member, or '' if a key is given
 -- ARGV[3] key
 -- ARGV[4] due: delay in ms, '@' before an instant, or '' as it is

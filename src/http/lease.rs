@@ -183,11 +183,11 @@ pub async fn serve(
     if topics.iter().any(TopicName::is_callbacks) {
         return Err(Error::TopicIsPushed.into());
     }
-    // With acks the lease comes to nothing, and they are done.
+    // With acks this check is left out: they are carried out even if the lease returns nothing.
     if topics.len() > 1 && acks.is_empty() {
         state.store.check_pulled(topics).await?;
     }
-    // Put in first, so sent first.
+    // Polled first, so they are sent first where this instance knows their topics.
     let acked = state.store.ack_batch(&acks);
     let mut is_cut = false;
     let cut = async {

@@ -72,7 +72,7 @@ impl LongPolls {
         this
     }
 
-    /// Passes on wake-ups from other instances until the long polls close.
+    /// Passes on the wake-ups of Redis's channel until the long polls close. A clock step or a new epoch wakes everyone.
     async fn pass_on_wakes(&self) {
         let mut steps = self.inner.store.clock_steps();
         let mut epochs = self.inner.store.new_epochs();

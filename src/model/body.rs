@@ -1,8 +1,8 @@
 //! How a message's body lies in Redis: bytes that no script parses.
 //!
-//! A plain JSON payload is the tag 0 and the payload as it was sent. Anything with a content type, headers or a callback is the
-//! tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. One byte is what the common
-//! case pays; the payload's size can be told without reading it (`payload_bytes.lua`).
+//! A plain JSON payload is the tag 0 and the payload as it was sent. Anything with a content type, headers or a callback
+//! is the tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. One byte is what the
+//! common case pays; the payload's size can be told without reading it (`payload_bytes` in `includes/message.lua`).
 
 use super::{Callback, SecretHeaders};
 use bytes::{BufMut, Bytes, BytesMut};

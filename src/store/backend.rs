@@ -218,7 +218,7 @@ impl Backend {
         }
         let _meeting = self.meeting.lock().await;
         let epoch = server.epoch;
-        // Of one that tells nothing every connection may be one to another epoch.
+        // If Redis hides its epoch, any connection may lead to a new one.
         if let Some(service) = self.service()
             && service.server.epoch == epoch
             && epoch.is_known()

@@ -50,7 +50,7 @@ pub struct Granted {
     pub payload_bytes: u64,
 }
 
-/// Messages on their way to a consumer. Dropped before somebody took them over, they go back at once.
+/// Messages on their way to a consumer. If they are dropped on the way, they are given back at once.
 #[derive(Default)]
 pub struct Grants {
     pub(super) messages: Vec<Granted>,

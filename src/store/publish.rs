@@ -108,7 +108,7 @@ impl Store {
         size: i64,
         (messages, bodies): (&[NewMessage], &[Bytes]),
     ) -> Vec<Outcome> {
-        // What is stale to the end was not stored.
+        // A message whose every try was stale is not stored.
         let mut outcomes = vec![Err(Error::RedisUnavailable); messages.len()];
         let mut left: Vec<usize> = (0..messages.len()).collect();
         let mut retry = self.stale_retry();
@@ -128,7 +128,7 @@ impl Store {
                 Some(_) => topic.encode(&messages[at].body),
                 None => bodies[at].clone(),
             };
-            // One that is not plain makes all take the way of those, so that they stay in order.
+            // One message with options sends all of them through publish_special, so that they stay in order.
             let is_plain = |at: &usize| messages[*at].options.is_plain();
             let answers = if topic.settings.max_messages.is_none() && left.iter().all(is_plain) {
                 let plain = |at: &usize| self.plain(&topic, &messages[*at], body(*at));

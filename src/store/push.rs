@@ -176,8 +176,8 @@ impl Store {
         Ok(self.registry.find(name).await?)
     }
 
-    /// A topic as it is known here refuses something: passes that on if it is still so in Redis. Otherwise it is known by
-    /// now what is in force.
+    /// The cached topic refused a request. Reads the topic again: returns the refusal if its revision is still the same,
+    /// otherwise `Ok`, and the caller tries again.
     pub(super) async fn confirm(&self, topic: &Topic, refusal: Error) -> Result<(), Error> {
         let fresh = self.fresh_topic(&topic.name).await?;
         match fresh {

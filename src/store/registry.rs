@@ -129,7 +129,7 @@ impl Registry {
         let Some(name) = word(&name).and_then(|name| TopicName::parse(name).ok()) else {
             return Ok(None);
         };
-        // Not as it is known: under this name another topic is, maybe, that has been deleted since.
+        // Asks Redis: the cached topic of this name may be another one, deleted since.
         let topic = self.look_up(&name).await?;
         Ok(topic.filter(|topic| topic.route.topic == number))
     }

@@ -22,7 +22,7 @@ use std::{
 const IMMEDIATE_TRIES: u32 = 3;
 const RETRY_INTERVAL: Duration = Duration::from_millis(3);
 
-/// How often an operation is still repeated.
+/// Limits the retries of an operation: at least one try, then until a deadline.
 pub(super) struct StaleRetry {
     until: Instant,
     tries: u32,

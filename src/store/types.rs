@@ -136,7 +136,7 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl MessageOptions {
-    /// Does the message name nothing but when it is due?
+    /// Whether the message has no options besides its due time.
     pub(crate) fn is_plain(&self) -> bool {
         *self == Self::default()
     }
