@@ -199,7 +199,9 @@ async fn serve(
         let sending = Sending { store, polls, metrics, caller, secrets, longest, drain };
         let stopping = stop_calls.clone();
         let task = move || send_callbacks(sending.clone(), stopping.clone());
-        tokio::spawn(async move { background.keep("callbacks", task).await })
+        // The first thread has the lanes, which TLS and signatures must not delay.
+        let thread = threads.last().cloned().unwrap_or_else(Handle::current);
+        thread.spawn(async move { background.keep("callbacks", task).await })
     });
 
     let (stop_serving, stop_requested) = oneshot::channel::<()>();

@@ -171,9 +171,11 @@ pub async fn schedule_callback(
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    let mut fields = payload.json()?;
-    take_idempotency_header(&mut fields, &payload.headers);
-    let message = fields.read::<ScheduleCallbackRequest>()?.into_message();
+    let message = payload.read(|| {
+        let mut fields = payload.json()?;
+        take_idempotency_header(&mut fields, &payload.headers);
+        fields.read::<ScheduleCallbackRequest>().map(ScheduleCallbackRequest::into_message)
+    })?;
     state.check_new_callback(&message.body, String::new)?;
     publish(&state, TopicName::callbacks(), message).await
 }

@@ -153,25 +153,29 @@ impl Drop for PollGuard<'_> {
 
 /// All open connections.
 pub(super) struct Connections {
+    threads: Vec<Handle>,
     max: usize,
     open: Mutex<Open>,
     closed: Notify,
 }
 
-#[derive(Default)]
 struct Open {
     next: u64,
+    /// How many connections each thread serves.
+    of_thread: Vec<usize>,
     connections: HashMap<u64, (Arc<Activity>, AbortHandle)>,
 }
 
 impl Connections {
-    /// Creates an empty set of at most `max` connections.
-    pub fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { max, open: Mutex::default(), closed: Notify::new() })
+    /// Creates an empty set of at most `max` connections that these threads are to serve.
+    pub fn new(threads: &[Handle], max: usize) -> Arc<Self> {
+        let of_thread = vec![0; threads.len()];
+        let open = Mutex::new(Open { next: 0, of_thread, connections: HashMap::new() });
+        Arc::new(Self { threads: threads.to_vec(), max, open, closed: Notify::new() })
     }
 
-    /// Serves a connection as a task of its own on this thread.
-    pub fn spawn<F>(self: &Arc<Self>, thread: &Handle, serve: impl FnOnce(Arc<Activity>) -> F)
+    /// Serves a connection as a task of its own, on the thread with the fewest connections.
+    pub fn spawn<F>(self: &Arc<Self>, serve: impl FnOnce(Arc<Activity>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -181,8 +185,13 @@ impl Connections {
         let mut open = self.lock();
         let number = open.next;
         open.next += 1;
-        let slot = Slot { connections: self.clone(), number };
-        let task = thread.spawn(async move {
+        let threads = self.threads.iter().zip(&mut open.of_thread).enumerate();
+        let Some((thread, (handle, count))) = threads.min_by_key(|(_, (_, count))| **count) else {
+            return;
+        };
+        *count += 1;
+        let slot = Slot { connections: self.clone(), number, thread };
+        let task = handle.spawn(async move {
             let _slot = slot;
             served.await;
         });
@@ -244,11 +253,15 @@ impl Connections {
 struct Slot {
     connections: Arc<Connections>,
     number: u64,
+    thread: usize,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.connections.lock().connections.remove(&self.number);
+        let mut open = self.connections.lock();
+        open.connections.remove(&self.number);
+        open.of_thread[self.thread] -= 1;
+        drop(open);
         self.connections.closed.notify_one();
     }
 }
@@ -276,7 +289,7 @@ mod tests {
     fn fill(connections: &Arc<Connections>) -> Vec<Arc<Activity>> {
         let activities = Mutex::new(Vec::new());
         for _ in 0..connections.max {
-            connections.spawn(&Handle::current(), |activity| {
+            connections.spawn(|activity| {
                 activities.lock().unwrap().push(activity);
                 pending()
             });
@@ -286,7 +299,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_connection_that_is_idle_longest_is_evicted_and_a_busy_one_stays() {
-        let connections = Connections::new(3);
+        let connections = Connections::new(&[Handle::current()], 3);
         let activities = fill(&connections);
         activities[0].mark_busy();
         let full = timeout(Duration::from_millis(300), connections.wait_for_slot()).await;
@@ -299,7 +312,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_without_a_request_is_evicted_before_one_with_a_request_in_progress() {
-        let connections = Connections::new(2);
+        let connections = Connections::new(&[Handle::current()], 2);
         let activities = fill(&connections);
         activities[0].request_started(true);
         activities[0].mark_idle();

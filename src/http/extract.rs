@@ -19,6 +19,8 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// How long a client may take to send a body, or a good piece of it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
+/// A body of so many bytes takes milliseconds to read.
+const LARGE_BODY: usize = 64 * 1024;
 
 parameters! {
     IdempotencyKey: Header "Idempotency-Key" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
@@ -78,8 +80,11 @@ impl<T: input::Request, const OPTIONAL: bool> FromRequest<AppState> for JsonBody
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         read_query::<Nothing>(request.uri())?;
         let payload = Payload::from_request(request, state).await?;
-        let fields = if OPTIONAL { payload.json_or_none() } else { payload.json() };
-        Ok(Self(fields?.read()?, payload))
+        let body = payload.read(|| {
+            let fields = if OPTIONAL { payload.json_or_none() } else { payload.json() };
+            fields?.read()
+        });
+        Ok(Self(body?, payload))
     }
 }
 
@@ -111,6 +116,11 @@ impl FromRequest<AppState> for Payload {
 }
 
 impl Payload {
+    /// Runs what reads the body. Another thread takes over the rest of this one's work while a large body is read.
+    pub fn read<T>(&self, read: impl FnOnce() -> T) -> T {
+        if self.bytes.len() < LARGE_BODY { read() } else { tokio::task::block_in_place(read) }
+    }
+
     /// The body's fields. Errors: 415 where it is not said to be JSON, 400 where it is none.
     pub fn json(&self) -> Result<Fields<'_>, Problem> {
         self.check_type()?;
@@ -120,7 +130,8 @@ impl Payload {
     /// As [`Payload::json`], for routes whose body may be left out.
     pub(super) fn json_or_none(&self) -> Result<Fields<'_>, Problem> {
         self.check_type()?;
-        if self.bytes.is_empty() { Ok(Fields::none()) } else { Fields::of_json(&self.bytes) }
+        let is_none = self.bytes.is_empty() || self.bytes.trim_ascii() == b"null";
+        if is_none { Ok(Fields::none()) } else { Fields::of_json(&self.bytes) }
     }
 
     /// Refuses a body that is not said to be JSON.

@@ -109,9 +109,11 @@ pub async fn publish_message(
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    let mut fields = payload.json()?;
-    take_idempotency_header(&mut fields, &payload.headers);
-    let message = fields.read::<PublishRequest>()?.into_message();
+    let message = payload.read(|| {
+        let mut fields = payload.json()?;
+        take_idempotency_header(&mut fields, &payload.headers);
+        fields.read::<PublishRequest>().map(PublishRequest::into_message)
+    })?;
     state.check_new_callback(&message.body, || "callback".to_owned())?;
     publish(&state, topic, message).await
 }
@@ -213,10 +215,12 @@ pub async fn publish_batch(
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    let mut fields = payload.json()?;
-    refuse_idempotency_header(&mut fields, &payload.headers);
-    let PublishBatchRequest { messages } = fields.read()?;
-    let messages: Vec<_> = messages.0.into_iter().map(PublishRequest::into_message).collect();
+    let messages: Vec<_> = payload.read(|| {
+        let mut fields = payload.json()?;
+        refuse_idempotency_header(&mut fields, &payload.headers);
+        let PublishBatchRequest { messages } = fields.read()?;
+        Ok::<_, Problem>(messages.0.into_iter().map(PublishRequest::into_message).collect())
+    })?;
     for (i, message) in messages.iter().enumerate() {
         state.check_new_callback(&message.body, || format!("messages[{i}].callback"))?;
     }

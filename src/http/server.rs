@@ -52,8 +52,8 @@ pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Serves `router` on at most `max_connections` until `stop`, then finishes the requests in flight, for at most `drain`.
-/// New connections go to the `threads` in turn. A connection stays on its thread: moving requests between threads costs
-/// more than it gains.
+/// A new connection goes to the thread that serves the fewest, and stays there: moving requests between threads costs more
+/// than it gains.
 pub async fn serve(
     listener: TcpListener,
     threads: &[Handle],
@@ -63,7 +63,7 @@ pub async fn serve(
     drain: Duration,
 ) {
     let graceful = GracefulShutdown::new();
-    let connections = Connections::new(max_connections);
+    let connections = Connections::new(threads, max_connections);
     let accepting = async {
         let mut warned: Option<Instant> = None;
         let mut may_warn = || {
@@ -73,7 +73,7 @@ pub async fn serve(
             }
             may
         };
-        for thread in threads.iter().cycle() {
+        loop {
             // The stream is deregistered from this thread's runtime, so that the serving thread's runtime can poll it.
             match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
                 Ok(stream) => {
@@ -84,7 +84,7 @@ pub async fn serve(
                         connections.wait_for_slot().await;
                     }
                     let (router, watcher) = (router.clone(), graceful.watcher());
-                    connections.spawn(thread, async |activity| {
+                    connections.spawn(async |activity| {
                         if let Err(error) = connection(stream, router, activity, watcher).await {
                             tracing::debug!(%error, "a connection ended");
                         }

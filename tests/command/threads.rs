@@ -39,6 +39,8 @@ async fn every_thread_serves_connections() {
     let mut wires = Vec::new();
     for _ in 0..CONNECTIONS {
         wires.push(Wire::connect(dueq.addr()).await);
+        // What comes and goes between them does not decide where they are served.
+        dueq.client().get_path("/healthz").await.expect(200);
     }
     let end = Instant::now() + LIMIT;
     while ticks(&dueq).contains(&0) {
@@ -102,4 +104,27 @@ async fn a_stop_finishes_the_requests_of_all_threads() {
     }
     assert_eq!(dueq.exit().await, 0, "{}", dueq.log());
     assert_eq!(client().await.count(&topic, "ready").await, CONNECTIONS as i64);
+}
+
+#[tokio::test]
+async fn a_large_body_holds_up_nobody_else() {
+    let redis = &shared().await.redis;
+    let dueq = Dueq::on(redis).args(["--threads", "1"]).start().await;
+    let (topic, numbers) = (topic("threads"), "1,".repeat(7_000));
+    let message = format!("{{\"payload\":[{numbers}1],\"unknown\":1}}");
+    let body = format!("{{\"messages\":[{}]}}", vec![message; 900].join(","));
+    let (client, path) = (dueq.client(), format!("/topics/{topic}/messages/batch"));
+    let start = Instant::now();
+    let large = tokio::spawn(async move {
+        client.post_text(&path, &body).await.expect(422);
+        start.elapsed()
+    });
+    let (client, mut slowest) = (Client::new(&dueq.url()), Duration::ZERO);
+    while !large.is_finished() {
+        let start = Instant::now();
+        client.published(&topic, json!({"payload": 1})).await;
+        slowest = slowest.max(start.elapsed());
+    }
+    let large = large.await.unwrap();
+    assert!(slowest < large / 2, "{slowest:?} while a large body took {large:?}");
 }

@@ -101,7 +101,8 @@ fn the_map_of_the_crate_names_files_that_exist() {
     known.extend(files("migrations-lua", "lua").into_iter().map(|(path, _)| path));
     let named = map.split('`').skip(1).step_by(2);
     let named = named.filter(|name| name.ends_with(".rs") || name.ends_with(".lua"));
-    let exists = |name: &str| known.iter().any(|path| path.ends_with(&format!("/{name}")));
+    let exists =
+        |name: &str| known.iter().any(|path| format!("/{path}").ends_with(&format!("/{name}")));
     let wrong: Vec<String> = named.filter(|name| !exists(name)).map(str::to_owned).collect();
     none(wrong);
 }

@@ -31,7 +31,7 @@ enum Knows {
     More,
     /// That it was deleted; the next request takes the topic out of the registry, messages or not.
     Deleted,
-    /// What cannot come right by itstore.
+    /// What cannot come right by itself.
     Nonsense,
 }
 

@@ -5,6 +5,7 @@ use super::{
     super::{
         backend::{Link, discard},
         reply::{self, CallError, refusal},
+        scripts::Script,
     },
     Lanes,
     request::{Call, Exchange, group},
@@ -12,6 +13,7 @@ use super::{
 use crate::seeded;
 use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
 use std::{
+    collections::HashSet,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
@@ -191,8 +193,11 @@ async fn send(
     limit: Duration,
 ) -> Option<Vec<Value>> {
     let mut pipeline = Pipeline::with_capacity(calls.len());
+    // The first call of a script by its text makes Redis know it again for the others.
+    let mut known = HashSet::new();
+    let mut begin = |script: &'static Script| script.call(by_text && known.insert(script.name));
     for call in calls {
-        pipeline.add_command(call.command(link.epoch, by_text));
+        pipeline.add_command(call.command(link.epoch, &mut begin));
     }
     let sent = link.connection.req_packed_commands(&pipeline, 0, calls.len());
     match timeout(limit, sent).await {

@@ -4,6 +4,7 @@ use super::{
     super::{
         registry::Topic,
         reply::{CallError, Reply},
+        scripts::Script,
     },
     Command, GROUP_BYTES, GROUP_MESSAGES, Lanes, Op, Phase,
 };
@@ -164,8 +165,8 @@ pub(super) trait Call: Send + Sync {
     fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>> {
         Err(request)
     }
-    /// The command to send; `by_text`: Redis has forgotten its script.
-    fn command(&self, epoch: Epoch, by_text: bool) -> Cmd;
+    /// The command to send; `call` begins that of a script.
+    fn command(&self, epoch: Epoch, call: &mut dyn FnMut(&'static Script) -> Cmd) -> Cmd;
     /// Hands out what came back.
     fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>);
     /// Answers all of its requests that nothing was sent.
@@ -266,8 +267,8 @@ impl<O: Op> Call for Group<O> {
         Ok(())
     }
 
-    fn command(&self, epoch: Epoch, by_text: bool) -> Cmd {
-        let mut command = O::script().call(by_text);
+    fn command(&self, epoch: Epoch, call: &mut dyn FnMut(&'static Script) -> Cmd) -> Cmd {
+        let mut command = call(O::script());
         O::write(&self.ops, &self.topic, epoch, &mut command);
         command
     }
@@ -326,9 +327,9 @@ impl<T: Send + 'static> AnyRequest for Single<T> {
 }
 
 impl<T: Send + 'static> Call for Single<T> {
-    fn command(&self, _: Epoch, by_text: bool) -> Cmd {
+    fn command(&self, _: Epoch, call: &mut dyn FnMut(&'static Script) -> Cmd) -> Cmd {
         let Some(script) = self.command.script else { return self.command.cmd.clone() };
-        let mut call = script.call(by_text);
+        let mut call = call(script);
         for argument in self.command.cmd.args_iter() {
             let Arg::Simple(argument) = argument else { continue };
             call.arg(argument);
