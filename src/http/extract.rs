@@ -130,8 +130,7 @@ impl Payload {
     /// As [`Payload::json`], for routes whose body may be left out.
     pub(super) fn json_or_none(&self) -> Result<Fields<'_>, Problem> {
         self.check_type()?;
-        let is_none = self.bytes.is_empty() || self.bytes.trim_ascii() == b"null";
-        if is_none { Ok(Fields::none()) } else { Fields::of_json(&self.bytes) }
+        if self.bytes.is_empty() { Ok(Fields::none()) } else { Fields::of_json(&self.bytes) }
     }
 
     /// Refuses a body that is not said to be JSON.
