@@ -7,6 +7,9 @@ use crate::proof::history::{Fault, FaultKind, Ms, Op, Outcome, What};
 /// A request that was given up on may run this long after, or after the fault that held it up: the
 /// deadline of a call and some.
 const GRACE: Ms = 5_000;
+/// An answer that took longer, beyond its wait, shows a machine so busy that short leases are over before their grants are
+/// handed out or given back.
+const HELD_UP: Ms = 1_000;
 
 /// A power loss that may have forgotten something.
 pub(super) struct Loss {
@@ -41,8 +44,8 @@ impl Faults {
         };
         let mut disturbed: Vec<_> =
             spans.iter().map(|(from, until)| (*from, until + GRACE)).collect();
-        disturbed
-            .extend(ops.iter().filter(|op| !op.was_answered()).map(|op| (op.sent, op.answered)));
+        let unsure = ops.iter().filter(|op| !op.was_answered() || op.took() > HELD_UP);
+        disturbed.extend(unsure.map(|op| (op.sent, op.answered)));
         let own =
             |kind| matches!(kind, FaultKind::InstanceKilled(_) | FaultKind::InstancePaused(_));
         let shared = harmful().filter(|fault| !own(fault.kind));

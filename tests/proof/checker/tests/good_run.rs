@@ -166,7 +166,11 @@ fn a_long_poll_during_a_fault_explains_a_gap_and_one_without_does_not() {
     audit.meta.insert("granted".into(), "4".into());
     audit.meta.insert("lease_expired".into(), "1".into());
     assert!(!violations(&ops, &audit).is_empty());
-    ops.push(ack(1207, 2, A, Outcome::Never));
+    let mut slow = empty_lease(1_205, 0, Outcome::Ok(vec![]));
+    slow.answered = slow.sent + 1_001;
+    ops.push(slow);
+    assert_eq!(violations(&ops, &audit), Vec::<String>::new());
+    ops[14] = ack(1207, 2, A, Outcome::Never);
     assert_eq!(violations(&ops, &audit), Vec::<String>::new());
     ops[13] = op(1205, what(0));
     assert!(!violations(&ops, &audit).is_empty());
