@@ -119,12 +119,7 @@ impl Command {
         topic: &Arc<Topic>,
         read: impl FnOnce(&mut Reply<'_>) -> Result<T, CallError> + Send + Sync + 'static,
     ) -> Request<T> {
-        let (topic, script) = (topic.clone(), self.script);
-        Request::single(self, move |value, exchange| {
-            if let Some(script) = script {
-                exchange.lanes.backend.metrics.observe_group(script.name, 1);
-            }
-            exchange.read(&topic, value, read)
-        })
+        let topic = topic.clone();
+        Request::single(self, move |value, exchange| exchange.read(&topic, value, read))
     }
 }
