@@ -51,15 +51,23 @@ async fn idle_connections_do_not_hold_it_up() {
 
 #[tokio::test]
 async fn a_request_under_way_is_finished() {
-    let mut dueq = instance().await;
+    finishes_requests(instance().await, 1).await;
+}
+
+/// On so many connections half of a publish has come when it is stopped; the other halves come later.
+pub async fn finishes_requests(mut dueq: Dueq, connections: usize) {
     let (addr, topic) = (dueq.addr().to_owned(), topic("stop"));
-    let mut wire = Wire::connect(&addr).await;
     let head = format!(
         "POST /topics/{topic}/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          content-length: 13\r\n\r\n{{\"payl"
     );
-    assert!(wire.write(head.as_bytes()).await);
-    // The head must have been read before the stop: another request on another connection says so.
+    let mut wires = Vec::new();
+    for _ in 0..connections {
+        let mut wire = Wire::connect(&addr).await;
+        assert!(wire.write(head.as_bytes()).await);
+        wires.push(wire);
+    }
+    // The heads must have been read before the stop: another request on another connection says so.
     dueq.client().get_path("/healthz").await.expect(200);
     tokio::time::sleep(Duration::from_millis(100)).await;
     dueq.process.signal(Signal::TERM);
@@ -67,11 +75,13 @@ async fn a_request_under_way_is_finished() {
         tokio::net::TcpStream::connect(&addr).await.is_err().then_some(())
     })
     .await;
-    assert!(wire.write(b"oad\":1}").await);
-    let answer = wire.answer(&topic, Duration::from_secs(5)).await.expect("an answer");
-    answer.check().expect(201);
+    for wire in &mut wires {
+        assert!(wire.write(b"oad\":1}").await);
+        let answer = wire.answer(&topic, Duration::from_secs(5)).await.expect("an answer");
+        answer.check().expect(201);
+    }
     assert_eq!(dueq.exit().await, 0, "{}", dueq.log());
-    assert_eq!(client().await.count(&topic, "ready").await, 1);
+    assert_eq!(client().await.count(&topic, "ready").await, connections as i64);
 }
 
 #[tokio::test]

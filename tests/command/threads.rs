@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::Signal;
 use serde_json::json;
 
 use crate::harness::*;
+use crate::stopping::finishes_requests;
 
 const THREADS: usize = 4;
 /// Two connections for each thread.
@@ -77,33 +77,7 @@ async fn a_publish_on_one_thread_wakes_long_polls_on_all() {
 
 #[tokio::test]
 async fn a_stop_finishes_the_requests_of_all_threads() {
-    let mut dueq = many_threads().await;
-    let topic = topic("threads");
-    let head = format!(
-        "POST /topics/{topic}/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-         content-length: 13\r\n\r\n{{\"payl"
-    );
-    let mut wires = Vec::new();
-    for _ in 0..CONNECTIONS {
-        let mut wire = Wire::connect(dueq.addr()).await;
-        assert!(wire.write(head.as_bytes()).await);
-        wires.push(wire);
-    }
-    let addr = dueq.addr().to_owned();
-    dueq.client().get_path("/healthz").await.expect(200);
-    tokio::time::sleep(Duration::from_millis(100)).await; // the heads are read
-    dueq.process.signal(Signal::TERM);
-    eventually("no new connections", || async {
-        tokio::net::TcpStream::connect(&addr).await.is_err().then_some(())
-    })
-    .await;
-    for wire in &mut wires {
-        assert!(wire.write(b"oad\":1}").await);
-        let answer = wire.answer(&topic, LIMIT).await.expect("an answer");
-        answer.check().expect(201);
-    }
-    assert_eq!(dueq.exit().await, 0, "{}", dueq.log());
-    assert_eq!(client().await.count(&topic, "ready").await, CONNECTIONS as i64);
+    finishes_requests(many_threads().await, CONNECTIONS).await;
 }
 
 #[tokio::test]

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use dueq::loops::callbacks::Verdict;
+use dueq::loops::callbacks::{Caller, Verdict};
 
 use super::dns::NameServer;
 use super::{answer, call, caller, receiver, receiver_at};
-use crate::harness::{Ending, Reply};
+use crate::harness::{Ending, Receiver, Reply};
 
 const CLOSING: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
@@ -14,21 +14,34 @@ fn ips(texts: &[&str]) -> Vec<IpAddr> {
     texts.iter().map(|ip| ip.parse().unwrap()).collect()
 }
 
-#[tokio::test]
-async fn a_name_that_turns_to_loopback_after_it_was_checked_never_gets_there() {
+/// A name that is a public address and loopback by turns, and who would be called there.
+struct Rebinding {
+    public: Receiver,
+    loopback: Receiver,
+    caller: Caller,
+    url: String,
+    _dns: NameServer,
+}
+
+async fn rebinding() -> Rebinding {
     // 127.0.0.2 stands for a public address; both listen on one port.
     let public = receiver_at("127.0.0.2:0", Reply::bytes(CLOSING.to_vec(), Ending::Close)).await;
     let port = public.addr().port();
     let loopback = receiver_at(&format!("127.0.0.1:{port}"), answer(200, "", "")).await;
-    let dns = NameServer::start(|_, asked| {
+    let _dns = NameServer::start(|_, asked| {
         Some(ips(if asked.is_multiple_of(2) { &["127.0.0.2"] } else { &["127.0.0.1"] }))
     })
     .await;
-    let caller = caller(&["127.0.0.2/32"], Some(dns.address));
-    let url = format!("http://rebind.test:{port}/");
+    let caller = caller(&["127.0.0.2/32"], Some(_dns.address));
+    Rebinding { public, loopback, caller, url: format!("http://rebind.test:{port}/"), _dns }
+}
+
+#[tokio::test]
+async fn a_name_that_turns_to_loopback_after_it_was_checked_never_gets_there() {
+    let Rebinding { loopback, caller, url, .. } = &rebinding().await;
     let (mut delivered, mut refused) = (0, 0);
     for _ in 0..40 {
-        match call(&caller, &url).await.verdict {
+        match call(caller, url).await.verdict {
             Verdict::Delivered => delivered += 1,
             Verdict::Dead => refused += 1,
             // A connection that was just closed was chosen.
@@ -41,18 +54,10 @@ async fn a_name_that_turns_to_loopback_after_it_was_checked_never_gets_there() {
 
 #[tokio::test]
 async fn many_calls_at_once_of_a_rebinding_name_never_get_to_loopback() {
-    let public = receiver_at("127.0.0.2:0", Reply::bytes(CLOSING.to_vec(), Ending::Close)).await;
-    let port = public.addr().port();
-    let loopback = receiver_at(&format!("127.0.0.1:{port}"), answer(200, "", "")).await;
-    let dns = NameServer::start(|_, asked| {
-        Some(ips(if asked.is_multiple_of(2) { &["127.0.0.2"] } else { &["127.0.0.1"] }))
-    })
-    .await;
-    let caller = caller(&["127.0.0.2/32"], Some(dns.address));
-    let url = format!("http://rebind.test:{port}/");
+    let Rebinding { public, loopback, caller, url, .. } = &rebinding().await;
     // Calls at the same time share a question, so the name turns from wave to wave.
     for _ in 0..10 {
-        futures_util::future::join_all((0..10).map(|_| call(&caller, &url))).await;
+        futures_util::future::join_all((0..10).map(|_| call(caller, url))).await;
     }
     assert_eq!(loopback.accepted(), 0);
     assert!(public.accepted() > 0);
