@@ -130,8 +130,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// The number of threads that serve requests. One is fastest where Redis and clients share two processors, because the
-    /// thread that reads a request also answers it. Four keep one Redis busy.
+    /// The number of threads that serve requests. By default half of the processors are left to Redis and to clients, which
+    /// often share the machine, and four threads keep one Redis busy.
     pub fn threads(&self) -> usize {
         let half = || available_parallelism().map_or(1, |processors| processors.get() / 2);
         self.threads.map_or_else(|| half().clamp(1, 4), usize::from)

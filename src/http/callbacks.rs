@@ -171,11 +171,8 @@ pub async fn schedule_callback(
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    let message = payload.read(|| {
-        let mut fields = payload.json()?;
-        take_idempotency_header(&mut fields, &payload.headers);
-        fields.read::<ScheduleCallbackRequest>().map(ScheduleCallbackRequest::into_message)
-    })?;
+    let request = payload.read::<ScheduleCallbackRequest>(take_idempotency_header)?;
+    let message = request.into_message();
     state.check_new_callback(&message.body, String::new)?;
     publish(&state, TopicName::callbacks(), message).await
 }

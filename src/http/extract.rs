@@ -80,10 +80,11 @@ impl<T: input::Request, const OPTIONAL: bool> FromRequest<AppState> for JsonBody
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         read_query::<Nothing>(request.uri())?;
         let payload = Payload::from_request(request, state).await?;
-        let body = payload.read(|| {
-            let fields = if OPTIONAL { payload.json_or_none() } else { payload.json() };
-            fields?.read()
-        });
+        let body = if OPTIONAL {
+            payload.aside(|| payload.json_or_none()?.read())
+        } else {
+            payload.read(|_, _| {})
+        };
         Ok(Self(body?, payload))
     }
 }
@@ -116,13 +117,26 @@ impl FromRequest<AppState> for Payload {
 }
 
 impl Payload {
+    /// Reads the body, once `check` has seen its fields and the headers. Errors: 415 where it is not said to be JSON, 400
+    /// where it is none, 422 with all that is wrong.
+    pub fn read<T: input::Request>(
+        &self,
+        check: impl for<'a> FnOnce(&mut Fields<'a>, &'a HeaderMap),
+    ) -> Result<T, Problem> {
+        self.aside(|| {
+            let mut fields = self.json()?;
+            check(&mut fields, &self.headers);
+            fields.read()
+        })
+    }
+
     /// Runs what reads the body. Another thread takes over the rest of this one's work while a large body is read.
-    pub fn read<T>(&self, read: impl FnOnce() -> T) -> T {
+    fn aside<T>(&self, read: impl FnOnce() -> T) -> T {
         if self.bytes.len() < LARGE_BODY { read() } else { tokio::task::block_in_place(read) }
     }
 
     /// The body's fields. Errors: 415 where it is not said to be JSON, 400 where it is none.
-    pub fn json(&self) -> Result<Fields<'_>, Problem> {
+    pub(super) fn json(&self) -> Result<Fields<'_>, Problem> {
         self.check_type()?;
         Fields::of_json(&self.bytes)
     }

@@ -109,11 +109,7 @@ pub async fn publish_message(
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    let message = payload.read(|| {
-        let mut fields = payload.json()?;
-        take_idempotency_header(&mut fields, &payload.headers);
-        fields.read::<PublishRequest>().map(PublishRequest::into_message)
-    })?;
+    let message = payload.read::<PublishRequest>(take_idempotency_header)?.into_message();
     state.check_new_callback(&message.body, || "callback".to_owned())?;
     publish(&state, topic, message).await
 }
@@ -215,12 +211,8 @@ pub async fn publish_batch(
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    let messages: Vec<_> = payload.read(|| {
-        let mut fields = payload.json()?;
-        refuse_idempotency_header(&mut fields, &payload.headers);
-        let PublishBatchRequest { messages } = fields.read()?;
-        Ok::<_, Problem>(messages.0.into_iter().map(PublishRequest::into_message).collect())
-    })?;
+    let PublishBatchRequest { messages } = payload.read(refuse_idempotency_header)?;
+    let messages: Vec<_> = messages.0.into_iter().map(PublishRequest::into_message).collect();
     for (i, message) in messages.iter().enumerate() {
         state.check_new_callback(&message.body, || format!("messages[{i}].callback"))?;
     }

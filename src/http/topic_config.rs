@@ -3,7 +3,7 @@
 use super::{
     prelude::*,
     push_settings::PushView,
-    topic_settings::{TopicFields, read_of_topic},
+    topic_settings::{TopicFields, refuse_own_dead_topic},
     topics::{Topic, answer_with_topic},
 };
 use crate::model::{Backoff, OnFull, Retention, TopicName, TopicSettings};
@@ -107,7 +107,8 @@ pub async fn put_topic(
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    let PutTopicRequest { settings: changes } = read_of_topic(payload.json()?, &name)?;
+    let PutTopicRequest { settings: changes } =
+        payload.read(|fields, _| refuse_own_dead_topic(fields, &name))?;
     state.check_url(changes.push_url(), || "push.url".to_owned())?;
     let default = TopicSettings::default();
     let whole = |stored: Option<&TopicSettings>| changes.onto(&default, stored, &default);
@@ -147,7 +148,8 @@ pub async fn update_topic(
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
-    let UpdateTopicRequest { settings: changes } = read_of_topic(payload.json()?, &name)?;
+    let UpdateTopicRequest { settings: changes } =
+        payload.read(|fields, _| refuse_own_dead_topic(fields, &name))?;
     state.check_url(changes.push_url(), || "push.url".to_owned())?;
     if name.is_callbacks()
         && let Some(setting) = changes.reserved()

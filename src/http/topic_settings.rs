@@ -70,16 +70,12 @@ impl RetentionRequest {
     }
 }
 
-/// Reads a configuration of the topic of this name. Errors: 422.
-pub(super) fn read_of_topic<T: Request>(
-    mut fields: Fields<'_>,
-    topic: &TopicName,
-) -> Result<T, Problem> {
+/// Refuses a configuration in which the topic of this name is its own dead topic.
+pub(super) fn refuse_own_dead_topic(fields: &mut Fields<'_>, topic: &TopicName) {
     let dead_topic = fields.peek(DEAD_TOPIC).and_then(|value| value.text());
     if dead_topic.is_some_and(|name| name == topic.as_str()) {
         fields.refuse(DEAD_TOPIC, "must be another topic");
     }
-    fields.read()
 }
 
 impl TopicFields {
@@ -171,10 +167,10 @@ mod tests {
 
     fn read(text: &str) -> Result<TopicFields, Vec<String>> {
         let body = Bytes::copy_from_slice(text.as_bytes());
-        let fields = Fields::of_json(&body).unwrap();
+        let mut fields = Fields::of_json(&body).unwrap();
+        refuse_own_dead_topic(&mut fields, &TopicName::parse("mine").unwrap());
         let named = |problem: Problem| problem.body("").errors.into_iter().map(|e| e.field);
-        let read = read_of_topic(fields, &TopicName::parse("mine").unwrap());
-        read.map_err(|problem| named(problem).collect())
+        fields.read().map_err(|problem| named(problem).collect())
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::http::{
     input::Fields,
     schedule_fields::PutScheduleRequest,
     topic_config::TopicConfig,
-    topic_settings::{TopicFields, read_of_topic},
+    topic_settings::{TopicFields, refuse_own_dead_topic},
 };
 use crate::model::fuzz::{cases, fewer_cases, now, spoilt};
 use crate::model::{Body, Content, MessageId, TopicName, TopicSettings};
@@ -91,8 +91,11 @@ fn put(
 ) -> Result<Option<TopicSettings>, TestCaseError> {
     let topic = TopicName::parse("orders").unwrap();
     let body = Bytes::copy_from_slice(body);
-    let read = Fields::of_json(&body);
-    match read.and_then(|fields| read_of_topic::<TopicFields>(fields, &topic)) {
+    let read = Fields::of_json(&body).and_then(|mut fields| {
+        refuse_own_dead_topic(&mut fields, &topic);
+        fields.read::<TopicFields>()
+    });
+    match read {
         Ok(changes) => {
             let default = TopicSettings::default();
             Ok(changes.onto(&default, stored, &default).ok())
