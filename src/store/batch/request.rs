@@ -339,9 +339,8 @@ impl<T: Send + 'static> Call for Single<T> {
 
     fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>) {
         let Self { command, read, answer } = *self;
-        if let Some(script) = command.script {
-            exchange.lanes.backend.metrics.observe_group(script.name, 1);
-        }
+        let metrics = &exchange.lanes.backend.metrics;
+        command.script.inspect(|script| metrics.observe_group(script.name, 1));
         let _ = answer.send(result.and_then(|value| read(value, exchange)));
     }
 
