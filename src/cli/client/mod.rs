@@ -6,6 +6,7 @@ mod callback;
 mod consume;
 mod durations;
 mod failure;
+mod healthcheck;
 mod object;
 mod operate;
 mod payload;
@@ -62,6 +63,8 @@ pub enum Command {
     Schedules(Box<schedules::Schedules>),
     /// Watch a topic without taking anything from it, until Ctrl-C.
     Tail(WithServer<tail::Tail>),
+    /// Check that a server is ready: exit code 0 if it is, otherwise 1.
+    Healthcheck(WithServer<healthcheck::Healthcheck>),
 }
 
 /// A command's arguments with those that name the server.
@@ -177,6 +180,7 @@ impl Command {
             Self::Resume(command) => command.execute(writer).await,
             Self::Schedules(schedules) => schedules.execute(writer).await,
             Self::Tail(command) => command.execute(writer).await,
+            Self::Healthcheck(command) => command.execute(writer).await,
         }
     }
 }
