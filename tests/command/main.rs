@@ -10,6 +10,7 @@ mod audit;
 mod bench;
 mod client;
 mod client_callback;
+mod client_messages;
 mod client_new;
 mod client_schedules;
 mod client_tail;

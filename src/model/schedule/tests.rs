@@ -124,7 +124,10 @@ fn what_is_no_expression_is_refused_and_so_is_what_never_comes() {
         ("1 24 0 * *", "hour", "24"),
     ] {
         let told = parse(bad).map_err(|error| error.to_string()).unwrap_err();
-        assert!(told.starts_with(&format!("the {field} `{wrong}` is not valid: ")), "{bad}: {told}");
+        assert!(
+            told.starts_with(&format!("the {field} `{wrong}` is not valid: ")),
+            "{bad}: {told}"
+        );
     }
     // In an optimized build each takes some tens of milliseconds.
     for never in
