@@ -15,6 +15,7 @@ mod client_new;
 mod client_schedules;
 mod client_tail;
 mod client_tls;
+mod client_update;
 mod descriptors;
 mod docs;
 mod embedded;

@@ -116,6 +116,11 @@ impl Client {
         self.send(Method::PUT, path, Some(json(body)?), 0).await
     }
 
+    /// Sends a PATCH with a JSON body.
+    pub async fn patch(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
+        self.send(Method::PATCH, path, Some(json(body)?), 0).await
+    }
+
     /// Sends a POST with a JSON body that asks the server to wait up to `wait_ms`.
     pub async fn post_waiting(
         &self,

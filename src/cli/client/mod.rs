@@ -19,6 +19,8 @@ mod table;
 mod tail;
 #[cfg(test)]
 mod testing;
+mod topic;
+mod update;
 mod view;
 
 use api::{Answer, Client, Server};
@@ -50,14 +52,19 @@ pub enum Command {
     Nack(WithServer<consume::Nack>),
     /// Show a message.
     Get(WithServer<show::Get>),
+    /// Change a message in place: due time, payload, priority, headers, limits.
+    ///
+    /// What is not named stays. --header replaces all headers. A leased message cannot be changed, and a dead one has no
+    /// due time.
+    Update(Box<WithServer<update::Update>>),
     /// Delete a message.
     Delete(WithServer<show::Delete>),
     /// List a topic's messages by state, without their payloads.
     Messages(WithServer<messages::Messages>),
     /// List the topics with their counts.
     Topics(WithServer<show::Topics>),
-    /// Show a topic: counts, totals, configuration.
-    Topic(WithServer<show::Topic>),
+    /// Show a topic: counts, totals, configuration. Or change its settings.
+    Topic(topic::Topic),
     /// Redrive dead messages: make them ready again.
     Redrive(WithServer<operate::Redrive>),
     /// Remove a topic's messages in the given states.
@@ -201,10 +208,11 @@ impl Command {
             Self::Ack(command) => command.execute(writer).await,
             Self::Nack(command) => command.execute(writer).await,
             Self::Get(command) => command.execute(writer).await,
+            Self::Update(command) => command.execute(writer).await,
             Self::Delete(command) => command.execute(writer).await,
             Self::Messages(command) => command.execute(writer).await,
             Self::Topics(command) => command.execute(writer).await,
-            Self::Topic(command) => command.execute(writer).await,
+            Self::Topic(topic) => topic.execute(writer).await,
             Self::Redrive(command) => command.execute(writer).await,
             Self::Purge(command) => command.execute(writer).await,
             Self::Pause(command) => command.execute(writer).await,
