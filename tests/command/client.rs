@@ -101,6 +101,22 @@ async fn a_payload_comes_byte_for_byte_from_standard_input() {
 }
 
 #[tokio::test]
+async fn a_payload_that_only_begins_like_json_is_warned_of_and_sent_as_a_string() {
+    let topic = topic("people");
+    for payload in ["{order: 42}", " [1, 2", r#"{"a": 1} x"#] {
+        let finished = dueq(["publish", &topic, payload]).await.finish().await;
+        assert_eq!(finished.code, 0, "{finished:?}");
+        let told = finished.stderr;
+        assert!(told.starts_with("dueq: the payload is not JSON (") && told.contains("column"));
+        assert!(told.ends_with("), so it is sent as a string\n"), "{told}");
+        assert_eq!(client().await.lease_one(&topic).await["payload"], payload);
+    }
+    for payload in [" [1, 2]", "(a]", "a {b", "\"{\""] {
+        done(&["publish", &topic, payload]).await;
+    }
+}
+
+#[tokio::test]
 async fn bytes_that_are_no_text_are_published_as_bytes() {
     let topic = topic("people");
     let output = fed(&["publish", &topic, "-"], b"\xff\x00").await;

@@ -1,6 +1,6 @@
 //! The arguments shared by the commands that publish: a payload, and the options that every message has.
 
-use super::{durations, failure::Failure};
+use super::{durations, failure::Failure, warn};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::{Args, ValueEnum};
 use serde::{Serialize, Serializer};
@@ -38,7 +38,10 @@ impl Payload {
                 read.map_err(|error| unread("standard input", &error))?;
                 bytes
             }
-            (None, Some(text)) => text.as_bytes().to_vec(),
+            (None, Some(text)) => {
+                warn_of_broken_json(text);
+                text.as_bytes().to_vec()
+            }
             (None, None) => return Ok(None),
         };
         Self::of(bytes).map(Some)
@@ -52,6 +55,15 @@ impl Payload {
         json_or_string(&text)
             .map(Self::Json)
             .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))
+    }
+}
+
+/// Warns of an argument that is meant as JSON but is none. The shell may have eaten its quotes.
+fn warn_of_broken_json(text: &str) {
+    if text.trim_start().starts_with(['{', '['])
+        && let Err(error) = serde_json::from_str::<&RawValue>(text)
+    {
+        warn(&format!("the payload is not JSON ({error}), so it is sent as a string"));
     }
 }
 
