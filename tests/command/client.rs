@@ -266,6 +266,28 @@ async fn the_api_key_is_never_shown() {
 }
 
 #[tokio::test]
+async fn the_examples_of_the_help_work() {
+    let topic = topic("client-examples");
+    let dir = temp_dir("examples");
+    std::os::unix::fs::symlink(binary(), dir.join("dueq")).unwrap();
+    let mut script = "set -euo pipefail\n".to_owned();
+    for command in ["publish", "messages", "lease"] {
+        let help = done(&[command, "--help"]).await;
+        let (_, examples) = help.split_once("\nExamples:\n").unwrap();
+        assert!(examples.lines().count() >= 3, "{help}");
+        script.push_str(&examples.replace("orders", &topic));
+    }
+    let programs = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap());
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .envs([("PATH", programs), ("DUEQ_SERVER", shared().await.dueq.url())])
+        .env_remove("DUEQ_API_KEY")
+        .output()
+        .unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{script}\n{output:?}");
+}
+
+#[tokio::test]
 async fn completions_know_the_commands_of_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = done(&["completions", shell]).await;

@@ -13,8 +13,14 @@ use std::num::NonZeroUsize;
 /// How many messages are listed unless told.
 const LIMIT: usize = 100;
 
+const EXAMPLES: &str = "Examples:
+  dueq messages orders
+  dueq messages orders --state dead
+  dueq messages orders --state delayed,ready --limit 1000 --json | jq -r .id";
+
 /// Arguments of `dueq messages`.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Messages {
     /// The topic's name.
     topic: String,

@@ -11,8 +11,15 @@ use clap::Args;
 use serde::Serialize;
 use std::path::PathBuf;
 
+const EXAMPLES: &str = r#"Examples:
+  dueq publish orders '{"order": 42}' --delay 30m
+  dueq publish orders hello --at 2030-01-01T09:00:00Z --priority 9
+  dueq publish orders '{"order": 42}' --delay 1h --key order/42 --on-duplicate replace
+  echo '[1, 2]' | dueq publish orders -"#;
+
 /// Arguments of `dueq publish`.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Publish {
     /// The topic; created by its first message.
     topic: String,
