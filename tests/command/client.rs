@@ -177,10 +177,13 @@ async fn topics_are_listed_and_shown() {
 
 #[tokio::test]
 async fn a_refusal_ends_with_1_and_names_the_fields() {
-    let told = failed(1, &["publish", &topic("people"), "1", "--priority", "256"]).await;
+    let words = ["publish", &topic("people"), "1", "--priority", "256", "--max-attempts", "0"];
+    let told = failed(1, &words).await;
     let lines: Vec<&str> = told.lines().collect();
     assert!(lines[0].ends_with("(422 invalid_input)"), "{told}");
-    assert!(lines[1].starts_with("  priority: "), "{told}");
+    for field in ["priority", "max_attempts"] {
+        assert!(lines[1..].iter().any(|line| line.starts_with(&format!("  {field}: "))), "{told}");
+    }
     let refused = dueq(["topic", "nobody-has-this", "--json"]).await.finish().await;
     let problem: Value = serde_json::from_str(&refused.stdout).unwrap();
     assert_eq!((refused.code, text(&problem, "code")), (1, "topic_not_found"));

@@ -33,6 +33,11 @@ async fn every_state_is_listed_as_a_table() {
         assert!(row.starts_with(&format!("{id}  {state} ")), "{row}");
     }
     assert!(rows.contains("(in 59m") && rows.contains("order/42"), "{table}");
+    let dead: Value =
+        serde_json::from_str(&done(&["messages", &topic, "--state", "dead", "--json"]).await)
+            .unwrap();
+    assert_eq!(dead.get("died_at").is_some(), head.contains("DIED"), "{table}");
+    assert_eq!(dead.get("last_error").is_some(), rows.contains("no such order"), "{table}");
 }
 
 #[tokio::test]
