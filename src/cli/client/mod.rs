@@ -63,7 +63,7 @@ pub enum Command {
     Messages(WithServer<messages::Messages>),
     /// List the topics with their counts.
     Topics(WithServer<show::Topics>),
-    /// Show a topic: counts, totals, configuration. Or change its settings.
+    /// Show a topic (counts, totals, configuration), or change its settings.
     Topic(topic::Topic),
     /// Redrive dead messages: make them ready again.
     Redrive(WithServer<operate::Redrive>),
