@@ -20,6 +20,11 @@ run: redis need-cargo ## dueq with its own Redis, built without link-time optimi
 	$(CARGO) build --profile quick --locked
 	@exec $(TARGET)/quick/dueq serve $(ARGS)
 
+# The profile of `run`, whose build is used again.
+.PHONY: install
+install: redis need-cargo ## dueq on the PATH, as ~/.cargo/bin/dueq: the build of `make run`
+	$(CARGO) install --path . --locked --profile quick
+
 .PHONY: build
 build: need-cargo ## The release binary, target/release/dueq
 	$(CARGO) build --release --locked

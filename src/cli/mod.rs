@@ -6,7 +6,6 @@ mod client;
 mod completions;
 mod data;
 mod exec_redis;
-mod healthcheck;
 mod serve;
 
 use crate::{config::Config, http};
@@ -29,8 +28,6 @@ enum Command {
     Serve(Box<Config>),
     /// Print the OpenAPI document.
     Openapi(OpenapiArgs),
-    /// Check that a server is ready: exit code 0 if it is, otherwise 1.
-    Healthcheck(healthcheck::Args),
     /// Migrate the data in Redis to this version's schema.
     Migrate(serve::MigrateArgs),
     /// Check the data in Redis, also while dueq serves them: exit code 1 if something was found.
@@ -76,7 +73,6 @@ pub fn main() -> ExitCode {
         match cli.command {
             Command::Serve(config) => serve::run(*config, &threads).await,
             Command::Openapi(args) => print_document(args.openapi_version),
-            Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Audit(args) => audit::run(args).await,
             Command::Bench(args) => bench::run(*args).await,

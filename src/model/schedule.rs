@@ -95,28 +95,64 @@ pub struct CronTiming {
     cron: Box<Cron>,
 }
 
+/// The fields of a cron expression, with the values that each takes.
+const FIELDS: [(&str, &str); 6] = [
+    ("second", "0-59"),
+    ("minute", "0-59"),
+    ("hour", "0-23"),
+    ("day of the month", "1-31, L or W"),
+    ("month", "1-12 or JAN-DEC"),
+    ("day of the week", "0-7, SUN-SAT, L or #"),
+];
+
 /// Why a text is no cron expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCron {
     /// Not as many fields as there must be.
-    #[error("must have 5 fields (minute hour day month weekday), or 6 with seconds first")]
+    #[error(
+        "must have 5 fields (minute, hour, day of the month, month, day of the week), or 6 with seconds first"
+    )]
     Fields,
     /// A field that cannot be read.
-    #[error("is not a valid cron expression: {0}")]
-    Syntax(String),
+    #[error("the {name} `{given}` is not valid: it takes {takes}, with lists, ranges and steps")]
+    Field {
+        /// The field's name.
+        name: &'static str,
+        /// What was given.
+        given: String,
+        /// The values that it takes.
+        takes: &'static str,
+    },
+    /// Not a time zone.
+    #[error(transparent)]
+    Timezone(#[from] InvalidTimezone),
     /// No instant fits.
     #[error("never comes")]
     Never,
 }
 
 /// The text names no time zone.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("must be the name of a time zone such as Europe/Berlin")]
 pub struct InvalidTimezone;
 
 /// Reads the IANA name of a time zone.
 pub fn parse_timezone(text: &str) -> Result<Tz, InvalidTimezone> {
     text.parse().map_err(|_| InvalidTimezone)
+}
+
+/// Names the first field that cannot be read by itself, since the parser's errors name none.
+fn wrong_field(parser: &CronParser, expr: &str) -> InvalidCron {
+    let given: Vec<&str> = expr.split_ascii_whitespace().collect();
+    let fields = &FIELDS[FIELDS.len() - given.len()..];
+    for (place, (name, takes)) in fields.iter().enumerate() {
+        let mut alone = vec!["*"; given.len()];
+        alone[place] = given[place];
+        if parser.parse(&alone.join(" ")).is_err() {
+            return InvalidCron::Field { name, given: given[place].to_owned(), takes };
+        }
+    }
+    InvalidCron::Fields
 }
 
 impl CronTiming {
@@ -132,7 +168,7 @@ impl CronTiming {
             return Err(InvalidCron::Fields);
         }
         let parser = CronParser::builder().year(Year::Disallowed).build();
-        let cron = parser.parse(expr).map_err(|error| InvalidCron::Syntax(error.to_string()))?;
+        let cron = parser.parse(expr).map_err(|_| wrong_field(&parser, expr))?;
         Ok(Self { expr: expr.to_owned(), timezone, cron: Box::new(cron) })
     }
 
@@ -234,9 +270,7 @@ impl TryFrom<StoredTiming> for Timing {
     fn try_from(stored: StoredTiming) -> Result<Self, InvalidCron> {
         match stored {
             StoredTiming::Cron { cron, timezone } => {
-                let timezone = parse_timezone(&timezone)
-                    .map_err(|error| InvalidCron::Syntax(error.to_string()))?;
-                Ok(Self::Cron(CronTiming::read(&cron, timezone)?))
+                Ok(Self::Cron(CronTiming::read(&cron, parse_timezone(&timezone)?)?))
             }
             // What no request could have put there must neither divide by zero nor overflow.
             StoredTiming::Every { every_ms, anchor_ms } => {

@@ -171,3 +171,12 @@ async fn healthcheck_needs_no_key() {
     let finished = Launch::command(["healthcheck", "--server"]).args([dueq.url()]).finish().await;
     assert_eq!(finished.code, 0, "{finished:?}");
 }
+
+#[tokio::test]
+async fn a_client_without_a_key_is_told_how_to_give_one() {
+    let dueq = Dueq::on(&shared().await.redis).args(["--api-key", SECRET]).start().await;
+    let finished = Launch::command(["topics", "--server", dueq.addr()]).finish().await;
+    assert_eq!(finished.code, 1, "{finished:?}");
+    let advice = "(401 unauthorized): set DUEQ_API_KEY or pass --api-key\n";
+    assert!(finished.stderr.ends_with(advice), "{finished:?}");
+}

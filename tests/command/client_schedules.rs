@@ -55,7 +55,10 @@ async fn a_schedule_that_cannot_be_is_refused_by_the_server_and_wrong_usage_here
     let name = &topic("client-schedule");
     let told =
         failed(1, &["schedules", "put", name, "1", "--cron", "0 0 30 2 *", "--topic", "t"]).await;
-    assert!(told.contains("cron"), "{told}");
+    assert!(told.contains("cron: never comes"), "{told}");
+    let told =
+        failed(1, &["schedules", "put", name, "1", "--cron", "0 24 * * *", "--topic", "t"]).await;
+    assert!(told.contains("cron: the hour `24` is not valid: it takes 0-23"), "{told}");
     for words in [
         &["schedules", "put", name, "1", "--topic", "t"][..],
         &["schedules", "put", name, "1", "--every", "1s"],

@@ -11,6 +11,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+use crate::client::failed;
 use crate::harness::*;
 
 /// Serves one empty list of topics over TLS: its URL, and a file with the certificate authority to trust.
@@ -64,4 +65,20 @@ async fn a_certificate_of_nobody_known_is_refused() {
     let finished = launch.finish().await;
     assert_eq!(finished.code, 1, "{finished:?}");
     assert!(finished.stderr.contains("invalid peer certificate"), "{finished:?}");
+}
+
+#[tokio::test]
+async fn the_wrong_scheme_is_told_with_the_right_one() {
+    let address = shared().await.dueq.addr();
+    let (url, authority) = served().await;
+    let server = format!("https://{address}");
+    let launch = Launch::command(["topics", "--server", &server]).env("SSL_CERT_FILE", authority);
+    let finished = launch.finish().await;
+    let advice = format!("dueq: {server} speaks plain HTTP: use http://{address}\n");
+    assert_eq!((finished.code, finished.stderr), (1, advice));
+
+    let server = url.replace("https", "http");
+    let told = failed(1, &["topics", "--server", &server]).await;
+    let advice = format!("{server} does not speak plain HTTP: if it speaks TLS, use {url}");
+    assert_eq!(told, format!("dueq: {advice}\n"));
 }

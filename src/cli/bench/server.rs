@@ -32,9 +32,9 @@ impl Server {
     /// Connects to the server at `url`.
     ///
     /// # Errors
-    /// If the URL is not of the form `http://host[:port]`, or the server or its Redis does not answer.
+    /// If the URL is not of the form `[http://]host[:port]`, or the server or its Redis does not answer.
     pub async fn connect(url: &str, key: Option<&str>, redis: Option<&str>) -> Fallible<Self> {
-        let address = address_of(url).ok_or("--server must be http://host:port")?;
+        let address = address_of(url).ok_or("--server must be http://host:port or host:port")?;
         let redis = match redis {
             Some(url) => Some(RedisProbe::connect(url).await?),
             None => None,
@@ -134,7 +134,7 @@ impl Server {
 
 /// `host:port` of a URL.
 fn address_of(url: &str) -> Option<String> {
-    let address = url.strip_prefix("http://")?.trim_end_matches('/');
+    let address = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
     match address.rsplit_once(':') {
         _ if address.is_empty() || address.contains('/') => None,
         Some((_, port)) if port.parse::<u16>().is_ok() => Some(address.to_owned()),
@@ -211,8 +211,10 @@ mod tests {
     #[test]
     fn a_server_url_becomes_an_address() {
         assert_eq!(address_of("http://127.0.0.1:8080/").unwrap(), "127.0.0.1:8080");
-        assert_eq!(address_of("http://queue").unwrap(), "queue:80");
-        for url in ["https://queue", "queue:80", "http://queue/path", "http://"] {
+        for url in ["http://queue", "queue:80", "queue"] {
+            assert_eq!(address_of(url).unwrap(), "queue:80");
+        }
+        for url in ["https://queue", "http://queue/path", "http://", ""] {
             assert_eq!(address_of(url), None, "{url}");
         }
     }

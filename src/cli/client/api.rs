@@ -12,9 +12,9 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use rustls::{ClientConfig, InvalidMessage, RootCertStore, crypto::ring};
 use serde::Serialize;
-use std::{error::Error as _, fmt::Write as _, sync::Arc, time::Duration};
+use std::{error::Error, fmt::Write as _, io, iter, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 /// Time-out of a connect.
@@ -29,13 +29,13 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// Arguments that name the server, and the form of the output.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct Server {
-    /// Server to send the command to.
+    /// Server to send the command to; without a scheme, http://.
     #[arg(long, env = "DUEQ_SERVER", value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = server_url)]
     server: String,
     /// API key, if the server requires one.
     #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true)]
     api_key: Option<String>,
-    /// Print the API's answer as is.
+    /// Print the API's answer as is; of a list, one item per line.
     #[arg(long)]
     pub json: bool,
 }
@@ -116,6 +116,11 @@ impl Client {
         self.send(Method::PUT, path, Some(json(body)?), 0).await
     }
 
+    /// Sends a PATCH with a JSON body.
+    pub async fn patch(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
+        self.send(Method::PATCH, path, Some(json(body)?), 0).await
+    }
+
     /// Sends a POST with a JSON body that asks the server to wait up to `wait_ms`.
     pub async fn post_waiting(
         &self,
@@ -150,8 +155,10 @@ impl Client {
         let limit = ANSWER_TIMEOUT.saturating_add(Duration::from_millis(wait_ms));
         let answer = timeout(limit, self.exchange(request))
             .await
-            .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs())))
-            .map_err(|reason| Failure::Unreachable(format!("{}: {reason}", self.base)))?;
+            .unwrap_or_else(|_| {
+                Err(format!("{}: no answer within {} s", self.base, limit.as_secs()))
+            })
+            .map_err(Failure::Unreachable)?;
         if answer.status.is_success() {
             Ok(answer)
         } else {
@@ -160,9 +167,10 @@ impl Client {
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, String> {
-        let response = self.http.request(request).await.map_err(|error| reason(&error))?;
+        let told = |error: &(dyn Error + 'static)| unreachable(&self.base, error);
+        let response = self.http.request(request).await.map_err(|error| told(&error))?;
         let status = response.status();
-        let body = response.into_body().collect().await.map_err(|error| error.to_string())?;
+        let body = response.into_body().collect().await.map_err(|error| told(&error))?;
         Ok(Answer { status, body: body.to_bytes() })
     }
 }
@@ -190,20 +198,44 @@ fn is_https(server: &str) -> bool {
     server.parse().is_ok_and(|uri: Uri| uri.scheme_str() == Some("https"))
 }
 
-/// The innermost cause of an error, which is the informative one.
-fn reason(error: &legacy::Error) -> String {
-    let mut reason = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        reason = inner.to_string();
-        cause = inner.source();
+/// Says why the server at `base` did not answer, and what to do where that is known.
+fn unreachable(base: &str, error: &(dyn Error + 'static)) -> String {
+    let mut reason = String::new();
+    for cause in causes(error) {
+        let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if cause.downcast_ref().is_some_and(refused) {
+            return format!(
+                "nothing listens on {base}: start a server with `dueq serve`, or set DUEQ_SERVER"
+            );
+        }
+        if let Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) =
+            cause.downcast_ref()
+        {
+            return format!("{base} speaks plain HTTP: use {}", base.replacen("https", "http", 1));
+        }
+        if cause.downcast_ref().is_some_and(hyper::Error::is_parse) {
+            let tls = base.replacen("http", "https", 1);
+            return format!("{base} does not speak plain HTTP: if it speaks TLS, use {tls}");
+        }
+        reason = cause.to_string();
     }
-    reason
+    // The innermost cause is the informative one.
+    format!("{base}: {reason}")
 }
 
+/// The error and its causes, outermost first. The source of an I/O error is not the error in it but that one's source.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>() {
+        Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+        None => error.source(),
+    })
+}
+
+/// Checks the URL of a server, and adds the scheme if there is none.
 fn server_url(text: &str) -> Result<String, String> {
-    let wanted = || "expected a URL such as http://127.0.0.1:8080".to_owned();
-    let uri: Uri = text.parse().map_err(|_| wanted())?;
+    let wanted = || "expected a server such as 127.0.0.1:8080 or https://dueq.example".to_owned();
+    let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let uri: Uri = url.parse().map_err(|_| wanted())?;
     let authority = uri.authority().ok_or_else(wanted)?;
     let known = matches!(uri.scheme_str(), Some("http" | "https"));
     if !known
@@ -213,7 +245,7 @@ fn server_url(text: &str) -> Result<String, String> {
     {
         return Err(wanted());
     }
-    Ok(text.to_owned())
+    Ok(url)
 }
 
 /// Joins percent-encoded segments to a path such as `/topics/orders/messages`.
@@ -243,9 +275,20 @@ mod tests {
         for good in ["http://127.0.0.1:8080", "https://dueq.example/", "http://[::1]:1/queue"] {
             assert_eq!(server_url(good), Ok(good.to_owned()));
         }
-        for bad in ["", "127.0.0.1:8080", "ftp://a", "http://", "http://u:p@a", "http://a?b=c", "/"]
-        {
+        for bad in ["", "ftp://a", "http://", "http://u:p@a", "u:p@a", "http://a?b=c", "/", "a b"] {
             assert!(server_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_server_without_a_scheme_is_asked_by_http() {
+        for (text, url) in [
+            ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+            ("[::1]:8080", "http://[::1]:8080"),
+            ("localhost", "http://localhost"),
+            ("dueq.example:80/queue", "http://dueq.example:80/queue"),
+        ] {
+            assert_eq!(server_url(text).as_deref(), Ok(url));
         }
     }
 

@@ -107,7 +107,7 @@ mod tests {
         let sent = asked(&words.split_whitespace().collect::<Vec<_>>(), CREATED).await;
         assert_eq!(
             sent.body,
-            r#"{"url":"http://a/b","method":"PUT","timeout_ms":60000,"payload":1,"deliver_at":"2026-11-20T18:15:00Z","key":"k","on_duplicate":"reject","priority":9,"headers":{"b":"c","d":""},"ttl_ms":3600000,"max_attempts":3,"idempotency_key":"i"}"#
+            r#"{"url":"http://a/b","method":"PUT","timeout_ms":60000,"payload":1,"deliver_at":"2026-11-20T18:15:00Z","priority":9,"headers":{"b":"c","d":""},"ttl_ms":3600000,"max_attempts":3,"key":"k","on_duplicate":"reject","idempotency_key":"i"}"#
         );
     }
 

@@ -10,8 +10,14 @@ use super::{
 use clap::Args;
 use serde::Serialize;
 
+const EXAMPLES: &str = r#"Examples:
+  dueq lease orders --wait 20s
+  dueq lease urgent bulk --max 10 --lease 5m
+  dueq lease orders --json | jq -r '.messages[] | "dueq ack \(.id) \(.lease_token)"'"#;
+
 /// Arguments of `dueq lease`.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Lease {
     /// Topics to lease from, in order of preference.
     #[arg(value_name = "TOPIC", required = true)]

@@ -61,13 +61,20 @@ fn refusal(answer: &Answer) -> String {
     let problem: Object = serde_json::from_slice(&answer.body).unwrap_or_default();
     let (detail, code) = (problem.text("detail"), problem.text("code"));
     if detail.is_empty() {
-        return format!("the server answered {}", answer.status);
+        // So nginx, Apache and Go answer plain HTTP on a TLS port.
+        let wants_tls =
+            answer.status == 400 && String::from_utf8_lossy(&answer.body).contains("HTTPS");
+        let advice = if wants_tls { ": it speaks TLS, use https://" } else { "" };
+        return format!("the server answered {}{advice}", answer.status);
     }
     let mut text = format!("{} ({} {})", clean(&detail), answer.status.as_u16(), clean(&code));
     for error in problem.objects("errors") {
         let (field, reason) = (error.text("field"), error.text("reason"));
         let field = if field.is_empty() { "body".to_owned() } else { field };
         let _ = write!(text, "\n  {}: {}", clean(&field), clean(&reason));
+    }
+    if answer.status == 401 {
+        text.push_str(": set DUEQ_API_KEY or pass --api-key");
     }
     text
 }
@@ -106,6 +113,10 @@ mod tests {
     async fn an_answer_that_is_not_from_dueq_is_reported_by_its_status() {
         let (failure, _) = refused(&["topic", "a"], "502 Bad Gateway", "<html>").await;
         assert_eq!(failure.message(), "the server answered 502 Bad Gateway");
+        let told = "<center>The plain HTTP request was sent to HTTPS port</center>";
+        let (failure, _) = refused(&["topic", "a"], "400 Bad Request", told).await;
+        let advice = "the server answered 400 Bad Request: it speaks TLS, use https://";
+        assert_eq!(failure.message(), advice);
         let (failure, _) = refused(&["topic", "a"], "200 OK", "<html>").await;
         assert_eq!(failure.message(), "the answer is not a JSON object; is this a dueq server?");
         assert_eq!(failure.exit_code(), ExitCode::FAILURE);

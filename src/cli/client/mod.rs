@@ -1,11 +1,13 @@
 //! The client commands: each sends one request to a server's HTTP API and prints the answer, as a table or, with
-//! `--json`, as it came. They know only the API, so they work on any dueq, local or remote.
+//! `--json`, as it came (a list as one line per item). They know only the API, so they work on any dueq, local or remote.
 
 mod api;
 mod callback;
 mod consume;
 mod durations;
 mod failure;
+mod healthcheck;
+mod messages;
 mod object;
 mod operate;
 mod payload;
@@ -17,6 +19,8 @@ mod table;
 mod tail;
 #[cfg(test)]
 mod testing;
+mod topic;
+mod update;
 mod view;
 
 use api::{Answer, Client, Server};
@@ -24,10 +28,14 @@ use clap::{Args, Subcommand};
 use failure::Failure;
 use form_urlencoded::Serializer;
 use object::Object;
+use serde_json::value::RawValue;
 use std::{
     io::{self, Write},
     process::ExitCode,
 };
+
+/// Items of a page, at most.
+const PAGE: usize = 1_000;
 
 /// A client command.
 #[derive(Subcommand)]
@@ -44,12 +52,19 @@ pub enum Command {
     Nack(WithServer<consume::Nack>),
     /// Show a message.
     Get(WithServer<show::Get>),
+    /// Change a message in place: due time, payload, priority, headers, limits.
+    ///
+    /// What is not named stays. --header replaces all headers. A leased message cannot be changed, and a dead one has no
+    /// due time.
+    Update(Box<WithServer<update::Update>>),
     /// Delete a message.
     Delete(WithServer<show::Delete>),
+    /// List a topic's messages by state, without their payloads.
+    Messages(WithServer<messages::Messages>),
     /// List the topics with their counts.
     Topics(WithServer<show::Topics>),
-    /// Show a topic: counts, totals, configuration.
-    Topic(WithServer<show::Topic>),
+    /// Show a topic (counts, totals, configuration), or change its settings.
+    Topic(topic::Topic),
     /// Redrive dead messages: make them ready again.
     Redrive(WithServer<operate::Redrive>),
     /// Remove a topic's messages in the given states.
@@ -62,6 +77,8 @@ pub enum Command {
     Schedules(Box<schedules::Schedules>),
     /// Watch a topic without taking anything from it, until Ctrl-C.
     Tail(WithServer<tail::Tail>),
+    /// Check that a server is ready: exit code 0 if it is, otherwise 1.
+    Healthcheck(WithServer<healthcheck::Healthcheck>),
 }
 
 /// A command's arguments with those that name the server.
@@ -95,7 +112,7 @@ impl Out<'_> {
         if self.json { self.as_it_came(answer) } else { self.say(&view(&answer.object()?)) }
     }
 
-    /// Prints all pages of a list. With `--json` each answer is a line; otherwise `view` formats all items together.
+    /// Prints a whole list. With `--json` each item is a line; otherwise `view` formats all items together.
     async fn list(
         &mut self,
         client: &Client,
@@ -104,24 +121,42 @@ impl Out<'_> {
         view: impl FnOnce(&[Object]) -> String,
     ) -> Result<(), Failure> {
         let mut items = Vec::new();
+        self.pages(client, path, filter, usize::MAX, &mut items).await?;
+        if self.json { Ok(()) } else { self.say(&view(&items)) }
+    }
+
+    /// Reads a list page by page, up to `limit` items. Prints each item as a line with `--json`; otherwise adds it to
+    /// `items`. Returns how many there were.
+    async fn pages(
+        &mut self,
+        client: &Client,
+        path: &str,
+        filter: Option<(&str, &str)>,
+        limit: usize,
+        items: &mut Vec<Object>,
+    ) -> Result<usize, Failure> {
+        let mut count = 0;
         let mut cursor: Option<String> = None;
-        loop {
-            let mut query = Serializer::new(format!("{path}?limit=1000"));
+        while count < limit {
+            let mut query = Serializer::new(format!("{path}?limit={}", (limit - count).min(PAGE)));
             query.extend_pairs(filter);
             query.extend_pairs(cursor.iter().map(|cursor| ("cursor", cursor)));
-            let answer = client.get(&query.finish()).await?;
-            let page = answer.object()?;
+            let page = client.get(&query.finish()).await?.object()?;
+            let found: Vec<Box<RawValue>> = page.get("items").unwrap_or_default();
+            count += found.len();
             if self.json {
-                self.as_it_came(&answer)?;
+                // Line breaks in JSON are only between tokens.
+                let line = |item: &RawValue| item.get().replace(['\r', '\n'], " ") + "\n";
+                self.say(&found.iter().map(|item| line(item)).collect::<String>())?;
             } else {
-                items.extend(page.objects("items"));
+                items.extend(found.iter().filter_map(|item| serde_json::from_str(item.get()).ok()));
             }
             cursor = page.get("next_cursor");
             if cursor.is_none() {
                 break;
             }
         }
-        if self.json { Ok(()) } else { self.say(&view(&items)) }
+        Ok(count)
     }
 
     /// Reports the success of a request whose answer has no body.
@@ -154,9 +189,14 @@ pub async fn run(command: Command) -> ExitCode {
     let Err(failure) = command.execute(&mut io::stdout()).await else { return ExitCode::SUCCESS };
     let message = failure.message();
     if !message.is_empty() {
-        let _ = writeln!(io::stderr(), "dueq: {message}");
+        warn(&message);
     }
     failure.exit_code()
+}
+
+/// Prints a line on stderr. That stderr is closed is no reason to end.
+fn warn(text: &str) {
+    let _ = writeln!(io::stderr(), "dueq: {text}");
 }
 
 impl Command {
@@ -168,15 +208,18 @@ impl Command {
             Self::Ack(command) => command.execute(writer).await,
             Self::Nack(command) => command.execute(writer).await,
             Self::Get(command) => command.execute(writer).await,
+            Self::Update(command) => command.execute(writer).await,
             Self::Delete(command) => command.execute(writer).await,
+            Self::Messages(command) => command.execute(writer).await,
             Self::Topics(command) => command.execute(writer).await,
-            Self::Topic(command) => command.execute(writer).await,
+            Self::Topic(topic) => topic.execute(writer).await,
             Self::Redrive(command) => command.execute(writer).await,
             Self::Purge(command) => command.execute(writer).await,
             Self::Pause(command) => command.execute(writer).await,
             Self::Resume(command) => command.execute(writer).await,
             Self::Schedules(schedules) => schedules.execute(writer).await,
             Self::Tail(command) => command.execute(writer).await,
+            Self::Healthcheck(command) => command.execute(writer).await,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The arguments shared by the commands that publish: a payload, and the options that every message has.
 
-use super::{durations, failure::Failure};
+use super::{durations, failure::Failure, warn};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::{Args, ValueEnum};
 use serde::{Serialize, Serializer};
@@ -38,7 +38,10 @@ impl Payload {
                 read.map_err(|error| unread("standard input", &error))?;
                 bytes
             }
-            (None, Some(text)) => text.as_bytes().to_vec(),
+            (None, Some(text)) => {
+                warn_of_broken_json(text);
+                text.as_bytes().to_vec()
+            }
             (None, None) => return Ok(None),
         };
         Self::of(bytes).map(Some)
@@ -49,16 +52,29 @@ impl Payload {
             Ok(text) => text,
             Err(error) => return Ok(Self::Bytes(STANDARD.encode(error.into_bytes()))),
         };
-        serde_json::from_str(&text)
-            .or_else(|_| serde_json::value::to_raw_value(&text))
+        json_or_string(&text)
             .map(Self::Json)
             .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))
     }
 }
 
-/// The options of a message besides its payload; serialized as the API's fields.
+/// Warns of an argument that is meant as JSON but is none. The shell may have eaten its quotes.
+fn warn_of_broken_json(text: &str) {
+    if text.trim_start().starts_with(['{', '['])
+        && let Err(error) = serde_json::from_str::<&RawValue>(text)
+    {
+        warn(&format!("the payload is not JSON ({error}), so it is sent as a string"));
+    }
+}
+
+/// JSON as it was written, or other text as a JSON string.
+pub(super) fn json_or_string(text: &str) -> serde_json::Result<Box<RawValue>> {
+    serde_json::from_str(text).or_else(|_| serde_json::value::to_raw_value(text))
+}
+
+/// The options that can be changed after the publish, besides the payload; serialized as the API's fields.
 #[derive(Args, Clone, Debug, Serialize)]
-pub struct Options {
+pub struct Changes {
     /// Due this long from now, such as 10m.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     #[serde(rename = "delay_ms", skip_serializing_if = "Option::is_none")]
@@ -67,14 +83,6 @@ pub struct Options {
     #[arg(long, value_name = "INSTANT", value_parser = durations::instant, conflicts_with = "delay")]
     #[serde(rename = "deliver_at", skip_serializing_if = "Option::is_none")]
     at: Option<String>,
-    /// A name for the message in its topic; only one live message has it at a time.
-    #[arg(long)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
-    /// What to do if the key is taken: answer with the existing message, refuse, or replace its content.
-    #[arg(long, value_enum, requires = "key")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    on_duplicate: Option<OnDuplicate>,
     /// Priority from 0 to 255; of the messages that are due, higher ones go first.
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,6 +99,22 @@ pub struct Options {
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     max_attempts: Option<u64>,
+}
+
+/// The options of a new message besides its payload; serialized as the API's fields.
+#[derive(Args, Clone, Debug, Serialize)]
+pub struct Options {
+    #[command(flatten)]
+    #[serde(flatten)]
+    changes: Changes,
+    /// A name for the message in its topic; only one live message has it at a time.
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    /// What to do if the key is taken: answer with the existing message, refuse, or replace its content.
+    #[arg(long, value_enum, requires = "key")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_duplicate: Option<OnDuplicate>,
     /// A repeated publish with this key gets the first answer.
     #[arg(long, value_name = "KEY")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,8 +130,8 @@ enum OnDuplicate {
 }
 
 /// Serializes pairs as a map and keeps duplicate names: the server refuses them, where a map would drop one silently.
-pub(super) fn as_map<S: Serializer>(
-    pairs: &[(String, String)],
+pub(super) fn as_map<V: Serialize, S: Serializer>(
+    pairs: &[(String, V)],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))

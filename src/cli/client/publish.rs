@@ -11,8 +11,15 @@ use clap::Args;
 use serde::Serialize;
 use std::path::PathBuf;
 
+const EXAMPLES: &str = r#"Examples:
+  dueq publish orders '{"order": 42}' --delay 30m
+  dueq publish orders hello --at 2030-01-01T09:00:00Z --priority 9
+  dueq publish orders '{"order": 42}' --delay 1h --key order/42 --on-duplicate replace
+  echo '[1, 2]' | dueq publish orders -"#;
+
 /// Arguments of `dueq publish`.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Publish {
     /// The topic; created by its first message.
     topic: String,
@@ -103,7 +110,7 @@ mod tests {
         let sent = asked(&words.split_whitespace().collect::<Vec<_>>(), CREATED).await;
         assert_eq!(
             sent.body,
-            r#"{"payload":1,"deliver_at":"2026-11-20T18:15:00+01:00","key":"k","on_duplicate":"replace","priority":9,"headers":{"b":"c=d","a":""},"ttl_ms":3600000,"max_attempts":3,"idempotency_key":"i"}"#
+            r#"{"payload":1,"deliver_at":"2026-11-20T18:15:00+01:00","priority":9,"headers":{"b":"c=d","a":""},"ttl_ms":3600000,"max_attempts":3,"key":"k","on_duplicate":"replace","idempotency_key":"i"}"#
         );
         let sent = asked(&["publish", "a", "1", "--delay", "1h30m"], CREATED).await;
         assert_eq!(sent.body, r#"{"payload":1,"delay_ms":5400000}"#);

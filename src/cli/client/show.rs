@@ -1,4 +1,4 @@
-//! `dueq get`, `delete`, `topics` and `topic`.
+//! `dueq get`, `delete` and `topics`.
 
 use super::{
     Out, Run,
@@ -10,7 +10,7 @@ use clap::Args;
 
 /// Arguments that name a message, by its id or by its key.
 #[derive(Args, Clone, Debug)]
-struct MessageRef {
+pub(super) struct MessageRef {
     /// The message's id.
     #[arg(required_unless_present = "key")]
     id: Option<String>,
@@ -23,7 +23,8 @@ struct MessageRef {
 }
 
 impl MessageRef {
-    fn path(&self) -> String {
+    /// The path of the message.
+    pub(super) fn path(&self) -> String {
         match (&self.id, &self.topic, &self.key) {
             (None, Some(topic), Some(key)) => path(&["topics", topic, "keys", key]),
             (id, ..) => path(&["messages", id.as_deref().unwrap_or_default()]),
@@ -81,19 +82,6 @@ impl Run for Topics {
     }
 }
 
-/// Arguments of `dueq topic`.
-#[derive(Args, Clone, Debug)]
-pub struct Topic {
-    /// The topic's name.
-    name: String,
-}
-
-impl Run for Topic {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        out.show(&client.get(&path(&["topics", &self.name])).await?, view::topic)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{NO_CONTENT, asked, asked_in_turn, ok};
@@ -127,11 +115,5 @@ mod tests {
         assert_eq!(asked_for, ["GET /topics?limit=1000&prefix=o+r", second]);
         let shown: Vec<&str> = sent[1].shown.lines().collect();
         assert!(shown.len() == 3 && shown[1].starts_with("a ") && shown[2].starts_with("b "));
-    }
-
-    #[tokio::test]
-    async fn a_topic_in_json_is_the_answer_as_it_came() {
-        let sent = asked(&["topic", "a", "--json"], &ok(r#"{"name" : "a"}"#)).await;
-        assert_eq!((sent.lines(), &*sent.shown), (("GET /topics/a", ""), "{\"name\" : \"a\"}\n"));
     }
 }

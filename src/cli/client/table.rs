@@ -10,12 +10,19 @@ pub fn fields(rows: impl IntoIterator<Item = (String, String)>) -> String {
     align(&rows, &[])
 }
 
-/// Formats a table with a header; the columns named in `right` are aligned to the right.
+/// Formats a table with a header; the columns named in `right` are aligned to the right. Columns that are empty in every
+/// row are left out.
 pub fn columns(head: &[&str], right: &[&str], rows: Vec<Vec<String>>) -> String {
-    let numbers: Vec<bool> = head.iter().map(|name| right.contains(name)).collect();
-    let head = head.iter().map(|name| name.to_uppercase()).collect();
-    let mut all = vec![head];
+    let filled = |column: usize| rows.iter().any(|row| !row[column].is_empty());
+    let filled: Vec<bool> = (0..head.len()).map(filled).collect();
+    let mut all = vec![head.iter().map(|name| name.to_uppercase()).collect::<Vec<_>>()];
     all.extend(rows);
+    for row in &mut all {
+        let mut keep = filled.iter();
+        row.retain(|_| keep.next() == Some(&true));
+    }
+    let kept = head.iter().zip(&filled).filter(|(_, filled)| **filled);
+    let numbers: Vec<bool> = kept.map(|(name, _)| right.contains(name)).collect();
     align(&all, &numbers)
 }
 
@@ -71,6 +78,15 @@ mod tests {
         let rows = vec![vec!["orders".into(), "7".into()], vec!["ä".into(), "12000".into()]];
         let table = columns(&["name", "ready"], &["ready"], rows);
         assert_eq!(table, "NAME    READY\norders      7\nä       12000\n");
+    }
+
+    #[test]
+    fn empty_columns_are_left_out() {
+        let rows = vec![vec!["a".into(), String::new(), "1".into()]];
+        assert_eq!(
+            columns(&["name", "key", "ready"], &["ready"], rows),
+            "NAME  READY\na         1\n"
+        );
     }
 
     #[test]

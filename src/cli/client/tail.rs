@@ -8,13 +8,11 @@ use super::{
     failure::Failure,
     object::Object,
     table::clean,
+    warn,
 };
 use crate::model::format_instant;
 use clap::Args;
-use std::{
-    io::{self, Write as _},
-    time::Duration,
-};
+use std::time::Duration;
 use tokio::{signal, time::sleep};
 
 /// The interval of the requests.
@@ -62,12 +60,9 @@ impl Tail {
             };
             answered = true;
             if trouble != shown {
-                // A closed stderr is no reason to end.
-                let _ = if trouble.is_empty() {
-                    Ok(())
-                } else {
-                    writeln!(io::stderr(), "dueq: {trouble}")
-                };
+                if !trouble.is_empty() {
+                    warn(&trouble);
+                }
                 shown = trouble;
             }
             sleep(interval).await;

@@ -6,11 +6,11 @@ use super::{
     table::{columns, fields},
 };
 
-/// How many characters of a called URL's answer are shown; `--json` shows all.
-const ANSWER_CHARS: usize = 120;
+/// How many characters of a called URL's answer, or of an error in a list, are shown; `--json` shows all.
+const SHOWN_CHARS: usize = 120;
 
-/// The states that tables of topics count.
-const STATES: [&str; 5] = ["delayed", "ready", "leased", "dead", "acked"];
+/// The states of messages.
+pub const STATES: [&str; 5] = ["delayed", "ready", "leased", "dead", "acked"];
 
 /// Formats a message, or the answer of an operation on it.
 pub fn message(object: &Object) -> String {
@@ -27,6 +27,28 @@ pub fn message(object: &Object) -> String {
 pub fn leased(object: &Object) -> String {
     let messages: Vec<String> = object.objects("messages").iter().map(message).collect();
     if messages.is_empty() { "no message is due\n".to_owned() } else { messages.join("\n") }
+}
+
+/// Formats a list of messages.
+pub fn messages(items: &[Object]) -> String {
+    if items.is_empty() {
+        return "no messages\n".to_owned();
+    }
+    let row = |item: &Object| {
+        let at = |name| item.get::<String>(name).map(|at| when(&at)).unwrap_or_default();
+        vec![
+            item.text("id"),
+            item.text("state"),
+            at("due_at"),
+            at("lease_expires_at"),
+            item.number("attempts").to_string(),
+            item.text("key"),
+            at("died_at"),
+            shortened(&item.text("last_error")),
+        ]
+    };
+    let head = ["id", "state", "due", "lease ends", "attempts", "key", "died", "last error"];
+    columns(&head, &["attempts"], items.iter().map(row).collect())
 }
 
 /// Formats a list of topics.
@@ -134,11 +156,16 @@ fn event(event: &Object) -> Vec<String> {
     let mut more: Vec<String> =
         more.iter().map(|(name, value)| format!("{name} {value}")).collect();
     if let Some(answer) = event.get::<String>("answer") {
-        let shown: String = answer.chars().take(ANSWER_CHARS).collect();
-        let cut = if shown.len() < answer.len() { "…" } else { "" };
-        more.push(format!("answer {shown}{cut}"));
+        more.push(format!("answer {}", shortened(&answer)));
     }
     vec![when(&event.text("at")), event.text("kind"), more.join(", ")]
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 #[cfg(test)]

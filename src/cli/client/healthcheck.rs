@@ -1,0 +1,40 @@
+//! `dueq healthcheck`: asks a server whether it is ready, for container health checks in images that have no curl.
+
+use super::{Out, Run, api::Client, failure::Failure};
+use clap::Args;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Time-out of the whole exchange.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Arguments of `dueq healthcheck`.
+#[derive(Args, Clone, Debug)]
+pub struct Healthcheck {}
+
+impl Run for Healthcheck {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let late = |_| Failure::Unreachable(format!("no answer within {} s", TIMEOUT.as_secs()));
+        let answer = timeout(TIMEOUT, client.get("/readyz")).await.map_err(late)??;
+        out.done(&answer, "ready")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{answer, asked, ok, tried};
+
+    #[tokio::test]
+    async fn a_ready_server_is_healthy() {
+        let sent = asked(&["healthcheck"], ok("{}")).await;
+        assert_eq!((sent.lines(), &*sent.shown), (("GET /readyz", ""), "ready\n"));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_ready_says_why() {
+        let body = r#"{"detail":"loading","code":"not_ready"}"#;
+        let unready = answer("503 Service Unavailable", body);
+        let (outcome, _) = tried(&["healthcheck"], &[unready]).await;
+        assert_eq!(outcome.unwrap_err().message(), "loading (503 not_ready)");
+    }
+}

@@ -1,0 +1,122 @@
+//! `dueq topic`: shows a topic, and `dueq topic set` changes its configuration.
+
+use super::{
+    Out, Run, WithServer,
+    api::{Client, path},
+    durations,
+    failure::Failure,
+    payload::{as_map, json_or_string},
+    view,
+};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::io::Write;
+
+/// Arguments of `dueq topic`.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Topic {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    show: WithServer<Show>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Change settings of a topic; the others stay.
+    Set(WithServer<Set>),
+}
+
+impl Topic {
+    pub(super) async fn execute(&self, writer: &mut dyn Write) -> Result<(), Failure> {
+        match &self.action {
+            None => self.show.execute(writer).await,
+            Some(Action::Set(command)) => command.execute(writer).await,
+        }
+    }
+}
+
+/// Arguments of `dueq topic NAME`.
+#[derive(Args, Clone, Debug)]
+struct Show {
+    /// The topic's name.
+    #[arg(required = true)]
+    name: Option<String>,
+}
+
+impl Run for Show {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let name = self.name.as_deref().unwrap_or_default();
+        out.show(&client.get(&path(&["topics", name])).await?, view::topic)
+    }
+}
+
+/// Arguments of `dueq topic set`.
+#[derive(Args, Clone, Debug, Serialize)]
+#[serde(transparent)]
+struct Set {
+    /// The topic's name.
+    #[serde(skip)]
+    topic: String,
+    /// Settings as the API names them, such as max_attempts=5, lease_ms=1m or dead_topic=failed; null resets one.
+    #[arg(value_name = "NAME=VALUE", required = true, value_parser = setting)]
+    #[serde(serialize_with = "as_map")]
+    settings: Vec<(String, Box<RawValue>)>,
+}
+
+/// Parses `name=value`. The value is JSON or else a string, and that of a name in `_ms` can be a duration.
+fn setting(text: &str) -> Result<(String, Box<RawValue>), String> {
+    let (name, value) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("a setting is written name=value")?;
+    let json = json_or_string(value).map_err(|error| error.to_string())?;
+    if !name.ends_with("_ms") || serde_json::from_str::<&RawValue>(value).is_ok() {
+        return Ok((name.to_owned(), json));
+    }
+    let millis = serde_json::value::to_raw_value(&durations::parse(value)?);
+    Ok((name.to_owned(), millis.map_err(|error| error.to_string())?))
+}
+
+impl Run for Set {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        out.show(&client.patch(&path(&["topics", &self.topic]), self).await?, view::topic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{asked, ok, unparsed};
+
+    #[tokio::test]
+    async fn a_topic_in_json_is_the_answer_as_it_came() {
+        let sent = asked(&["topic", "a", "--json"], &ok(r#"{"name" : "a"}"#)).await;
+        assert_eq!((sent.lines(), &*sent.shown), (("GET /topics/a", ""), "{\"name\" : \"a\"}\n"));
+    }
+
+    #[tokio::test]
+    async fn settings_are_sent_by_name() {
+        let settings = [
+            "max_attempts=5",
+            "lease_ms=1m30s",
+            "ttl_ms=null",
+            "dead_topic=a=b",
+            r#"retention={"dead_ms": 1}"#,
+        ];
+        let sent = asked(&[&["topic", "set", "a"], &settings[..]].concat(), &ok("{}")).await;
+        let body = r#"{"max_attempts":5,"lease_ms":90000,"ttl_ms":null,"dead_topic":"a=b","retention":{"dead_ms": 1}}"#;
+        assert_eq!(sent.lines(), ("PATCH /topics/a", body));
+    }
+
+    #[test]
+    fn what_is_no_setting_is_refused() {
+        for words in
+            [&["a"][..], &["a", "max_attempts"], &["a", "=5"], &["a", "lease_ms=soon"], &[]]
+        {
+            assert!(unparsed(&[&["topic", "set"], words].concat()), "{words:?}");
+        }
+        assert!(unparsed(&["topic"]));
+    }
+}

@@ -1,0 +1,114 @@
+//! `dueq update`: changes a message in place.
+
+use super::{
+    Out, Run,
+    api::Client,
+    failure::Failure,
+    payload::{Changes, Payload},
+    show::MessageRef,
+    view,
+};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// Arguments of `dueq update`.
+#[derive(Args, Clone, Debug)]
+pub struct Update {
+    #[command(flatten)]
+    message: MessageRef,
+    /// New payload: JSON is sent as it is, other text as a string; `-` reads standard input.
+    #[arg(long, allow_negative_numbers = true)]
+    payload: Option<String>,
+    /// Read the new payload from this file.
+    #[arg(long, value_name = "PATH", conflicts_with = "payload")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    changes: Changes,
+    /// Options to reset to the topic's, separated by commas.
+    #[arg(long, value_name = "OPTION", value_enum, value_delimiter = ',')]
+    reset: Vec<Resettable>,
+}
+
+/// An option that a topic has, too; serialized as the API's field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+enum Resettable {
+    #[serde(rename = "ttl_ms")]
+    Ttl,
+    #[serde(rename = "max_attempts")]
+    MaxAttempts,
+    #[serde(rename = "backoff")]
+    Backoff,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(flatten)]
+    payload: Option<Payload>,
+    #[serde(flatten)]
+    changes: &'a Changes,
+    /// Each null.
+    #[serde(flatten)]
+    reset: BTreeMap<Resettable, ()>,
+}
+
+impl Run for Update {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let body = Body {
+            payload: Payload::read(self.payload.as_deref(), self.file.as_deref())?,
+            changes: &self.changes,
+            reset: self.reset.iter().map(|option| (*option, ())).collect(),
+        };
+        if serde_json::to_string(&body).is_ok_and(|body| body == "{}") {
+            return Err(Failure::Usage("nothing to change: see dueq update --help".to_owned()));
+        }
+        out.show(&client.patch(&self.message.path(), &body).await?, view::message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{asked, ok, tried, unparsed};
+
+    #[tokio::test]
+    async fn every_option_has_its_field() {
+        let words = "update 1-2 --payload {\"a\":1.50} --delay 10m --priority 9 --header b=c --ttl 1h \
+                     --max-attempts 3 --reset backoff";
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let sent = asked(&words, ok(r#"{"id":"1-2"}"#)).await;
+        let body = r#"{"payload":{"a":1.50},"delay_ms":600000,"priority":9,"headers":{"b":"c"},"ttl_ms":3600000,"max_attempts":3,"backoff":null}"#;
+        assert_eq!(sent.lines(), ("PATCH /messages/1-2", body));
+        assert_eq!(sent.shown, "id  1-2\n");
+    }
+
+    #[tokio::test]
+    async fn a_message_is_changed_by_its_key() {
+        let words = ["update", "--topic", "a", "--key", "b/c", "--at", "2026-11-20T18:15:00Z"];
+        let sent = asked(&words, ok("{}")).await;
+        let body = r#"{"deliver_at":"2026-11-20T18:15:00Z"}"#;
+        assert_eq!(sent.lines(), ("PATCH /topics/a/keys/b%2Fc", body));
+        let sent = asked(&["update", "1", "--reset", "ttl,max-attempts"], ok("{}")).await;
+        assert_eq!(sent.body, r#"{"ttl_ms":null,"max_attempts":null}"#);
+    }
+
+    #[tokio::test]
+    async fn a_change_of_nothing_is_wrong_usage() {
+        let (outcome, _) = tried(&["update", "1"], &[]).await;
+        assert_eq!(outcome.unwrap_err().message(), "nothing to change: see dueq update --help");
+    }
+
+    #[test]
+    fn contradictory_or_invalid_arguments_are_refused() {
+        for more in [
+            &["--delay", "soon"][..],
+            &["--delay", "1m", "--at", "2026-11-20T18:15:00Z"],
+            &["--payload", "1", "--file", "a"],
+            &["--reset", "payload"],
+            &["--topic", "a", "--key", "b"],
+            &["2"],
+        ] {
+            assert!(unparsed(&[&["update", "1"], more].concat()), "{more:?}");
+        }
+        assert!(unparsed(&["update", "--delay", "1m"]));
+    }
+}
