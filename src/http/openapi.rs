@@ -11,8 +11,8 @@ use super::{
 use utoipa::{
     OpenApi, PartialSchema, ToSchema,
     openapi::{
-        self, ContentBuilder, KnownFormat, Object, ObjectBuilder, Ref, RefOr, Required,
-        ResponseBuilder, Schema, Type,
+        self, ContentBuilder, KnownFormat, Object, ObjectBuilder, OneOfBuilder, Ref, RefOr,
+        Required, ResponseBuilder, Schema, Type,
         path::Operation,
         schema::{AdditionalProperties, SchemaType},
         security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
@@ -106,8 +106,8 @@ pub(super) fn to_text(
     Ok(text)
 }
 
-/// Completes the document that was made of the routes by what their attributes cannot say: bodies that may be left out,
-/// what a key is, what each code of an operation means. And by what they say in a form that generators of clients make
+/// Completes the document that was made of the routes by what their attributes cannot say: bodies that may be left out or
+/// null, what a key is, what each code of an operation means. And by what they say in a form that generators of clients make
 /// little of.
 pub(super) fn complete(document: &mut openapi::OpenApi) {
     for path in ["/topics/{topic}/lease", "/topics/{topic}/redrive"] {
@@ -115,6 +115,11 @@ pub(super) fn complete(document: &mut openapi::OpenApi) {
         let body = operation.and_then(|operation| operation.request_body.as_mut());
         if let Some(RefOr::T(body)) = body {
             body.required = Some(Required::False);
+            for content in body.content.values_mut() {
+                if let RefOr::T(content) = content {
+                    content.schema = content.schema.take().map(or_null);
+                }
+            }
         }
     }
     for item in document.paths.paths.values_mut() {
@@ -149,6 +154,11 @@ pub(super) fn complete(document: &mut openapi::OpenApi) {
         ))
         .build();
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+}
+
+/// The schema, or null.
+fn or_null(schema: RefOr<Schema>) -> RefOr<Schema> {
+    OneOfBuilder::new().item(schema).item(ObjectBuilder::new().schema_type(Type::Null)).into()
 }
 
 /// Names the operation as its function is called, in camelCase. Joins its codes to one response for each status, and names

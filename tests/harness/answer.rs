@@ -69,8 +69,13 @@ impl Answer {
             "a code is snake_case: {self}"
         );
         for error in problem["errors"].as_array().into_iter().flatten() {
-            text(error, "field"); // empty for the body as a whole
-            assert!(!text(error, "reason").is_empty(), "no reason: {self}");
+            for name in ["field", "reason"] {
+                assert!(!text(error, name).is_empty(), "no {name}: {self}");
+            }
+        }
+        if let Some(first) = problem["errors"].get(0) {
+            let names = format!("{}: {}", text(first, "field"), text(first, "reason"));
+            assert!(self.text("detail").starts_with(&names), "not the first field: {self}");
         }
     }
 
