@@ -228,9 +228,16 @@ fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
     operations
 }
 
+/// Returns the value as JSON that ends in a newline, as a terminal wants it.
+fn json_line(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 /// Returns a JSON response. A value that cannot be serialized is a defect: the guard answers 500.
 fn json(value: &impl Serialize) -> Response<Body> {
-    match serde_json::to_vec(value) {
+    match json_line(value) {
         Ok(body) => {
             let mut response = Response::new(Body::from(body));
             let json = HeaderValue::from_static("application/json");

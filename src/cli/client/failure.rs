@@ -105,6 +105,9 @@ mod tests {
         let (failure, shown) = refused(&["ack", "1", "t", "--json"], "409 Conflict", body).await;
         assert_eq!(failure.message(), "gone (409 lease_lost)");
         assert_eq!(shown, format!("{body}\n"));
+        let line = format!("{body}\n");
+        let (_, shown) = refused(&["ack", "1", "t", "--json"], "409 Conflict", &line).await;
+        assert_eq!(shown, line);
     }
 
     #[tokio::test]
