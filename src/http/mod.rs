@@ -100,6 +100,7 @@ impl Deref for AppState {
     }
 }
 
+/// The routes in order of use, which is the order of the document and its page.
 fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
     let routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
         .routes(routes!(publish::publish_message, messages::list_messages))
@@ -114,10 +115,10 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
             messages::delete_message_by_key
         ))
         .routes(routes!(lease::lease_messages))
-        .routes(routes!(lease::lease_from_topics))
         .routes(routes!(hold::ack_message))
         .routes(routes!(hold::nack_message))
         .routes(routes!(hold::extend_lease))
+        .routes(routes!(lease::lease_from_topics))
         .routes(routes!(hold::ack_batch))
         .routes(routes!(hold::nack_batch))
         .routes(routes!(hold::extend_batch))
