@@ -12,8 +12,9 @@
 -- ARGV[5] its score
 -- ARGV[6] its member
 -- ARGV[7] bytes of bodies to return at most, but one message at least; 0: no bodies
--- returns: {now, more 0|1, topic's max_attempts, {part, score, member, …}, extras, bodies, ttl or 0} or 'STALE'
--- cost: HMGET, TIME, 1 to 4 ZRANGE, HMGET; about 20 calls where the last message is gone; one HGET a message with bodies
+-- returns: {now, more 0|1, topic's max_attempts, {part, score, member, …}, extras, bodies, events, ttl or 0} or 'STALE'
+-- cost: HMGET, TIME, 1 to 4 ZRANGE, HMGET, EXISTS; about 20 calls where the last message is gone; one HGET a message with
+-- bodies; one HMGET for eight messages if some message of the topic has events
 
 -- Returns whether `a` comes before `b` in byte order. Lua's own order of strings depends on the locale.
 local function bytes_before(a, b)
@@ -58,6 +59,11 @@ local function merge_pages(a, b, limit)
     if from_a then i = i + 2 else j = j + 2 end
   end
   return merged
+end
+
+-- Shortens a list.
+local function cut(list, length)
+  for i = #list, length + 1, -1 do list[i] = nil end
 end
 
 local k = partition(KEYS)
@@ -128,8 +134,22 @@ if room > 0 then
     at = at + 1
     bodies[at] = body
   end
-  for i = #found, 3 * at + 1, -1 do found[i] = nil end
-  for i = #members, at + 1, -1 do extras[i] = nil end
+  cut(members, at)
 end
+-- The events of a message can take 120 KiB: a page ends with what was read when they are enough for one call.
+local events, bytes = {}, 0
+if #members > 0 and redis.call('EXISTS', k.events) == 1 then
+  while #events < #members and bytes < 131072 do
+    local some = redis.call('HMGET', k.events, unpack(members, #events + 1, math.min(#events + 8, #members)))
+    for i = 1, #some do
+      events[#events + 1] = some[i] or ''
+      bytes = bytes + #events[#events]
+    end
+  end
+  more = more or #events < #members
+  cut(members, #events)
+end
+cut(found, 3 * #members)
+cut(extras, #members)
 for i = 1, #extras do extras[i] = extras[i] or '' end
-return { now, more and 1 or 0, tonumber(meta[2]), found, extras, bodies, parse_rules(meta[3]).ttl or 0 }
+return { now, more and 1 or 0, tonumber(meta[2]), found, extras, bodies, events, parse_rules(meta[3]).ttl or 0 }

@@ -16,8 +16,8 @@ use keys::Keys;
 use std::{io, net::SocketAddr, path::PathBuf};
 
 /// Routes that need no key, because they tell nothing about the queue: health checks, and the guide.
-const OPEN: [&str; 6] =
-    ["/healthz", "/readyz", "/guide", "/guide/", "/guide/{page}", "/guide/style.css"];
+const OPEN: [&str; 7] =
+    ["/", "/healthz", "/readyz", "/guide", "/guide/", "/guide/{page}", "/guide/style.css"];
 
 /// Why the service does not start with the access that it was told; each is one line, and none shows a key.
 #[derive(Debug, thiserror::Error)]

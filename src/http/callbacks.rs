@@ -112,7 +112,7 @@ impl AppState {
     ) -> Result<(), Problem> {
         let Some(Err(error)) = url.map(|url| self.addresses.check_url(url)) else { return Ok(()) };
         let errors = vec![FieldError { field: field(), reason: error.to_string().into() }];
-        Err(Problem::invalid(errors).named(Code::CallbackAddressRefused, error.to_string()))
+        Err(Problem::invalid(errors).named(Code::CallbackAddressRefused))
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
         let (method, timeout_ms) = (Some(CallMethod::Put), Some(100));
         assert_eq!(callback, Ok(Callback { method, timeout_ms, ..Callback::to(url) }));
         for (text, field) in [
-            ("1", ""),
+            ("1", "(body)"),
             ("{}", "url"),
             (r#"{"url":7}"#, "url"),
             (r#"{"url":"ftp://example.com/"}"#, "url"),

@@ -42,7 +42,7 @@ pub type NoQuery = Query<Nothing>;
 /// A JSON body without query parameters, and what it came with.
 pub struct JsonBody<T, const OPTIONAL: bool = false>(pub T, pub Payload);
 
-/// The same, where the body may be left out.
+/// The same, where the body may be left out, or be null.
 pub type OptionalJsonBody<T> = JsonBody<T, true>;
 
 /// A request's headers and body, the body read whole within the limits.
@@ -141,10 +141,16 @@ impl Payload {
         Fields::of_json(&self.bytes)
     }
 
-    /// As [`Payload::json`], for routes whose body may be left out.
+    /// As [`Payload::json`], for routes whose body may be left out, or be null.
     pub(super) fn json_or_none(&self) -> Result<Fields<'_>, Problem> {
         self.check_type()?;
-        if self.bytes.is_empty() { Ok(Fields::none()) } else { Fields::of_json(&self.bytes) }
+        if self.bytes.is_empty() {
+            return Ok(Fields::none());
+        }
+        Fields::of_json(&self.bytes).or_else(|problem| {
+            let null: Result<(), _> = serde_json::from_slice(&self.bytes);
+            null.map(|()| Fields::none()).map_err(|_| problem)
+        })
     }
 
     /// Refuses a body that is not said to be JSON.

@@ -2,7 +2,7 @@
 //! metrics.
 
 use super::{
-    AppState, budget,
+    AppState, budget, json_line,
     problem::{Code, Problem},
 };
 use axum::{
@@ -156,7 +156,7 @@ fn write_problem(
             "a request was refused"
         );
     }
-    let body = serde_json::to_vec(&problem).unwrap_or_default();
+    let body = json_line(&problem).unwrap_or_default();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.remove(header::CONTENT_LENGTH);

@@ -1,12 +1,12 @@
 //! The guide: the Markdown pages of `src/guide`, built into the program and served as HTML at `/guide`. The pages need
-//! no key, no script and nothing from another server.
+//! no key, no script and nothing from another server. And `/`, which says where to begin.
 
 use super::AppState;
 use axum::{
     Router,
     extract::Path,
-    http::{StatusCode, header},
-    response::{Html, IntoResponse},
+    http::{HeaderMap, StatusCode, header},
+    response::{Html, IntoResponse, Redirect, Response},
     routing::get,
 };
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
@@ -45,10 +45,28 @@ const STYLE: &str = include_str!("../guide/style.css");
 /// The routes of the guide. They are pages, not operations, so they are not in the OpenAPI document.
 pub(super) fn routes() -> Router<AppState> {
     Router::new()
+        .route("/", get(front))
         .route("/guide", get(index))
         .route("/guide/", get(index))
         .route("/guide/style.css", get(style))
         .route("/guide/{page}", get(page))
+}
+
+/// Says where to begin. A browser is sent to the page of the API.
+async fn front(headers: HeaderMap) -> Response {
+    let sent = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    if sent(header::ACCEPT).is_some_and(|accepted| accepted.contains("text/html")) {
+        return Redirect::to("/docs").into_response();
+    }
+    let host = sent(header::HOST).unwrap_or("localhost:8080");
+    format!(
+        "dueq: a delay queue over HTTP\n\n\
+        guide     /guide\n\
+        API       /docs\n\
+        document  /openapi.json\n\n\
+        curl {host}/topics/orders/messages --json '{{\"payload\": {{\"order\": 42}}, \"delay_ms\": 2000}}'\n"
+    )
+    .into_response()
 }
 
 async fn index() -> Html<String> {

@@ -1,6 +1,6 @@
 //! leaseMessages and leaseFromTopics: what a consumer's loop calls, acknowledging what it did before in the same request.
 
-use super::{describe::described, message::RenderedContent, prelude::*};
+use super::{describe::described, json_line, message::RenderedContent, prelude::*};
 use crate::{
     model::{
         DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_TOPICS_LIMIT, MAX_WAIT_MS,
@@ -241,8 +241,7 @@ fn respond(
     for message in grants.messages() {
         messages.push(leased_message(store, topic, message, now)?);
     }
-    let body =
-        serde_json::to_vec(&LeaseResponse { messages, acks }).map_err(|_| Error::Internal)?;
+    let body = json_line(&LeaseResponse { messages, acks }).map_err(|_| Error::Internal)?;
     let body = Body::new(GrantsBody { bytes: Some(body.into()), grants });
     let mut response = Response::new(body);
     let json = HeaderValue::from_static("application/json");

@@ -8,7 +8,7 @@ use crate::{
     store::{MessageRef, MessageUpdate},
 };
 
-/// Bytes of bodies on a page.
+/// Bytes of bodies and errors on a page.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 request! {
@@ -204,7 +204,7 @@ request! {
     pub struct ListMessagesParams {
         /// The state to list.
         pub state: ListedState,
-        /// Include payloads and headers. A page then ends before it exceeds 4 MiB.
+        /// Include payloads and headers. A page ends before it exceeds 4 MiB.
         pub payload: bool = false,
         /// Items per page, 1 to 1000.
         pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
@@ -240,8 +240,8 @@ pub async fn list_messages(
     let (listed, limit) = (listed.into(), limit.get());
     let list = MessagesCursor(&name, listed);
     let after = open_cursor(cursor, |cursor| list.open(cursor))?;
-    let bytes = payload.then(|| PAGE_BYTES.min(state.budget.largest_answer()));
-    let listing = state.store.list_messages(&name, listed, after.as_ref(), limit, bytes);
+    let bytes = PAGE_BYTES.min(state.budget.largest_answer());
+    let listing = state.store.list_messages(&name, listed, after.as_ref(), limit, payload, bytes);
     let (topic, page) = listing.await?;
     let items = page.items.iter().map(|found| Message::listed(&topic, found));
     let items = items.collect::<Result<_, _>>()?;

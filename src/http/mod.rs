@@ -100,6 +100,7 @@ impl Deref for AppState {
     }
 }
 
+/// The routes in order of use, which is the order of the document and its page.
 fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
     let routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
         .routes(routes!(publish::publish_message, messages::list_messages))
@@ -114,10 +115,10 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
             messages::delete_message_by_key
         ))
         .routes(routes!(lease::lease_messages))
-        .routes(routes!(lease::lease_from_topics))
         .routes(routes!(hold::ack_message))
         .routes(routes!(hold::nack_message))
         .routes(routes!(hold::extend_lease))
+        .routes(routes!(lease::lease_from_topics))
         .routes(routes!(hold::ack_batch))
         .routes(routes!(hold::nack_batch))
         .routes(routes!(hold::extend_batch))
@@ -228,9 +229,16 @@ fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
     operations
 }
 
+/// Returns the value as JSON that ends in a newline, as a terminal wants it.
+fn json_line(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 /// Returns a JSON response. A value that cannot be serialized is a defect: the guard answers 500.
 fn json(value: &impl Serialize) -> Response<Body> {
-    match serde_json::to_vec(value) {
+    match json_line(value) {
         Ok(body) => {
             let mut response = Response::new(Body::from(body));
             let json = HeaderValue::from_static("application/json");

@@ -8,14 +8,15 @@ use super::{
     input::ListedState,
     problem::{Code, ProblemBody, Scope},
 };
+use serde::Serialize;
 use utoipa::{
     OpenApi, PartialSchema, ToSchema,
     openapi::{
-        self, ContentBuilder, KnownFormat, Object, ObjectBuilder, Ref, RefOr, Required,
-        ResponseBuilder, Schema, Type,
-        path::Operation,
+        self, Components, ContentBuilder, Info, KnownFormat, Object, ObjectBuilder, OneOfBuilder,
+        OpenApiVersion, PathItem, Ref, RefOr, Required, ResponseBuilder, Schema, Server, Tag, Type,
+        path::{Operation, PathsMap},
         schema::{AdditionalProperties, SchemaType},
-        security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+        security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
     },
 };
 
@@ -97,7 +98,7 @@ pub(super) fn to_text(
     version: Version,
 ) -> Result<String, serde_json::Error> {
     let mut text = match version {
-        Version::V3_1 => serde_json::to_string_pretty(document)?,
+        Version::V3_1 => serde_json::to_string_pretty(&InOrder::from(document))?,
         Version::V3_0 => {
             serde_json::to_string_pretty(&v3_0::rendered(serde_json::to_value(document)?))?
         }
@@ -106,8 +107,50 @@ pub(super) fn to_text(
     Ok(text)
 }
 
-/// Completes the document that was made of the routes by what their attributes cannot say: bodies that may be left out,
-/// what a key is, what each code of an operation means. And by what they say in a form that generators of clients make
+/// The document with the methods of each path in order of use, for the page at `/docs`.
+#[derive(Serialize)]
+struct InOrder<'a> {
+    openapi: &'a OpenApiVersion,
+    info: &'a Info,
+    servers: &'a Option<Vec<Server>>,
+    paths: PathsMap<&'a str, Methods<'a>>,
+    components: &'a Option<Components>,
+    security: &'a Option<Vec<SecurityRequirement>>,
+    tags: &'a Option<Vec<Tag>>,
+}
+
+#[derive(Serialize)]
+struct Methods<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    post: Option<&'a Operation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    put: Option<&'a Operation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    get: Option<&'a Operation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<&'a Operation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delete: Option<&'a Operation>,
+}
+
+impl<'a> From<&'a openapi::OpenApi> for InOrder<'a> {
+    fn from(document: &'a openapi::OpenApi) -> Self {
+        let openapi::OpenApi { openapi, info, servers, paths, components, security, tags, .. } =
+            document;
+        let methods = |item: &'a PathItem| Methods {
+            post: item.post.as_ref(),
+            put: item.put.as_ref(),
+            get: item.get.as_ref(),
+            patch: item.patch.as_ref(),
+            delete: item.delete.as_ref(),
+        };
+        let paths = paths.paths.iter().map(|(path, item)| (path.as_str(), methods(item)));
+        Self { openapi, info, servers, paths: paths.collect(), components, security, tags }
+    }
+}
+
+/// Completes the document that was made of the routes by what their attributes cannot say: bodies that may be left out or
+/// null, what a key is, what each code of an operation means. And by what they say in a form that generators of clients make
 /// little of.
 pub(super) fn complete(document: &mut openapi::OpenApi) {
     for path in ["/topics/{topic}/lease", "/topics/{topic}/redrive"] {
@@ -115,6 +158,11 @@ pub(super) fn complete(document: &mut openapi::OpenApi) {
         let body = operation.and_then(|operation| operation.request_body.as_mut());
         if let Some(RefOr::T(body)) = body {
             body.required = Some(Required::False);
+            for content in body.content.values_mut() {
+                if let RefOr::T(content) = content {
+                    content.schema = content.schema.take().map(or_null);
+                }
+            }
         }
     }
     for item in document.paths.paths.values_mut() {
@@ -149,6 +197,11 @@ pub(super) fn complete(document: &mut openapi::OpenApi) {
         ))
         .build();
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+}
+
+/// The schema, or null.
+fn or_null(schema: RefOr<Schema>) -> RefOr<Schema> {
+    OneOfBuilder::new().item(schema).item(ObjectBuilder::new().schema_type(Type::Null)).into()
 }
 
 /// Names the operation as its function is called, in camelCase. Joins its codes to one response for each status, and names

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 /// What is wrong with one field of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FieldError {
-    /// Name of the field or query parameter. Nested names are joined with dots.
+    /// Name of the field or query parameter. Nested names are joined with dots. `(body)`: the body as a whole.
     #[schema(example = "delay_ms")]
     pub field: String,
     /// What is wrong with it.
@@ -50,7 +50,7 @@ pub struct ProblemBody {
     /// The HTTP status of the answer.
     #[schema(example = 409)]
     pub status: u16,
-    /// What happened, for people. The wording may change.
+    /// What happened, for people: for bad input, the first of `errors`. The wording may change.
     pub detail: String,
     /// What happened, for programs: a stable word in snake_case. More may come, so tolerate one that is not listed here.
     #[schema(example = "lease_lost")]
@@ -70,17 +70,17 @@ impl Problem {
         Self { status, code, detail, errors: Vec::new(), retry_after_s: None }
     }
 
-    /// Well-formed input that is not allowed (422), field by field.
-    pub fn invalid(errors: Vec<FieldError>) -> Self {
-        let mut problem =
-            Self::new(Code::InvalidInput, "some of the request is not valid; see `errors`");
-        problem.errors = errors;
-        problem
+    /// Well-formed input that is not allowed (422), field by field. A field without a name is the body as a whole.
+    pub fn invalid(mut errors: Vec<FieldError>) -> Self {
+        for error in errors.iter_mut().filter(|error| error.field.is_empty()) {
+            error.field.push_str("(body)");
+        }
+        Self { errors, ..Self::new(Code::InvalidInput, "") }
     }
 
     /// The same problem under a code of its own.
-    pub fn named(self, code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { errors: self.errors, ..Self::new(code, detail) }
+    pub fn named(self, code: Code) -> Self {
+        Self { errors: self.errors, ..Self::new(code, self.detail) }
     }
 
     /// With a header that says after how many seconds to try again.
@@ -104,13 +104,24 @@ impl Problem {
         Self { status, ..Self::new(code, detail) }
     }
 
+    /// What happened, for people: the first field that is wrong, if one is, and how many more are.
+    fn detail(&self) -> String {
+        let Some((FieldError { field, reason }, others)) = self.errors.split_first() else {
+            return self.detail.to_string();
+        };
+        match others.len() {
+            0 => format!("{field}: {reason}"),
+            more => format!("{field}: {reason}; and {more} more"),
+        }
+    }
+
     /// The body for the client.
     pub fn body(&self, request_id: &str) -> ProblemBody {
         ProblemBody {
             kind: format!("urn:dueq:problem:{}", self.code.word()),
             title: self.status.canonical_reason().unwrap_or("Error").to_owned(),
             status: self.status.as_u16(),
-            detail: self.detail.to_string(),
+            detail: self.detail(),
             code: self.code.word().to_owned(),
             request_id: request_id.to_owned(),
             errors: self.errors.clone(),
@@ -187,24 +198,20 @@ impl From<Error> for Problem {
             return problem;
         }
         let code = code_of(&error);
-        if let Error::NothingMasked(field)
-        | Error::SecretRequired(field)
-        | Error::HeaderReserved(field)
-        | Error::HeadersTooLarge(field)
-        | Error::TooManySecretHeaders(field) = &error
-        {
-            let reason = Cow::Owned(error.to_string());
-            let problem = Self::invalid(vec![FieldError { field: field.clone(), reason }]);
-            return match error {
-                Error::SecretRequired(_) => problem.named(code, error.to_string()),
-                _ => problem,
-            };
+        let field = match &error {
+            Error::NothingMasked(field)
+            | Error::SecretRequired(field)
+            | Error::HeaderReserved(field)
+            | Error::HeadersTooLarge(field)
+            | Error::TooManySecretHeaders(field) => Some(field.as_str()),
+            Error::CallbackUrlMissing | Error::TopicNotPushed => Some("callback"),
+            _ => None,
+        };
+        if let Some(field) = field {
+            let (field, reason) = (field.to_owned(), Cow::Owned(error.to_string()));
+            return Self::invalid(vec![FieldError { field, reason }]).named(code);
         }
         let mut problem = Self::new(code, error.to_string());
-        if matches!(error, Error::CallbackUrlMissing | Error::TopicNotPushed) {
-            let reason = Cow::Owned(error.to_string());
-            problem.errors = vec![FieldError { field: "callback".to_owned(), reason }];
-        }
         if matches!(problem.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS)
         {
             problem.retry_after_s = Some(1);

@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         for (text, field) in [
-            ("[]", ""),
+            ("[]", "(body)"),
             (r#"{"url":"example.com"}"#, "url"),
             (r#"{"method":"HEAD"}"#, "method"),
             (r#"{"timeout_ms":1800001}"#, "timeout_ms"),

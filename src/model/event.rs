@@ -1,8 +1,9 @@
 //! What happened to a message, beyond its being published: written only when a lease ends without an ack, or somebody
 //! changes the message, so that a message whose first attempt succeeds costs nothing.
 
-use super::Millis;
+use super::{MAX_REASON_CHARS, Millis};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Events kept of one message; older ones are dropped.
 pub const MAX_EVENTS: usize = 20;
@@ -48,6 +49,26 @@ pub struct CallReport {
     /// The first KiB of the answer's body as text; `None` where it was empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
+}
+
+impl CallReport {
+    /// How the call failed, if it did.
+    fn failure(&self) -> Option<Cow<'_, str>> {
+        let refused = self.status.filter(|status| !(200..300).contains(status));
+        let told = || refused.map(|status| Cow::Owned(format!("answered {status}")));
+        self.error.as_deref().map(Cow::Borrowed).or_else(told)
+    }
+}
+
+/// Why the message of these events failed last: the reason of the last nack that gave one, or how the last call failed; cut
+/// to the length of a reason.
+pub fn last_error(events: &[Event]) -> Option<String> {
+    let said = events.iter().rev().find_map(|event| match event.kind {
+        EventKind::Nacked | EventKind::Released => event.reason.as_deref().map(Cow::Borrowed),
+        EventKind::Called => event.call.as_ref().and_then(CallReport::failure),
+        _ => None,
+    });
+    said.map(|said| said.chars().take(MAX_REASON_CHARS).collect())
 }
 
 /// One event.
@@ -114,6 +135,23 @@ mod tests {
         let events = Event::read_all(text);
         assert_eq!((events[0].kind, &events[0].call), (EventKind::Called, &Some(report)));
         assert_eq!(events[0].reason, None);
+    }
+
+    #[test]
+    fn only_a_failed_call_is_an_error() {
+        let failure = |line: &str| last_error(&Event::read_all(line));
+        for (line, error) in [
+            ("c 5 2 {\"status\":500,\"duration_ms\":12,\"answer\":\"no\"}\n", Some("answered 500")),
+            ("c 5 2 {\"error\":\"timeout\",\"duration_ms\":100}\n", Some("timeout")),
+            ("c 5 2 {\"status\":204,\"duration_ms\":1}\n", None),
+            ("n 5 1 \"first\"\nr 6 2 \"second\"\nn 7 3\nd 7 3\n", Some("second")),
+            ("x 5 1\nu 5 0\n", None),
+            ("", None),
+        ] {
+            assert_eq!(failure(line).as_deref(), error, "{line}");
+        }
+        let long = format!("c 5 2 {{\"error\":\"{}\",\"duration_ms\":1}}\n", "é".repeat(2_000));
+        assert_eq!(failure(&long), Some("é".repeat(1_024)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub use addresses::{AddressGuard, RefusedAddress};
 pub use backoff::Backoff;
 pub use body::{Body, BrokenBody, Content, OCTETS};
 pub use call_url::*;
-pub use event::{CallReport, Event, EventKind, MAX_EVENTS};
+pub use event::{CallReport, Event, EventKind, MAX_EVENTS, last_error};
 pub use id::{InvalidMessageId, MEMBER_BYTES, Member, MessageId, Partition, Route, TopicNumber};
 pub use instant::{Instant, InvalidInstant, LAST, Millis, format_instant, parse_instant};
 pub use masking::{

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, Event, EventKind, MAX_EVENTS, MessageId, Millis, State},
+    model::{Body, Event, EventKind, MAX_EVENTS, MessageId, Millis, State, last_error},
 };
 use bytes::Bytes;
 use deadpool_redis::redis::Value;
@@ -145,7 +145,9 @@ pub(super) fn read_snapshot(
     let expires_at = fields.instant()?;
     let (written, stored) = (fields.text()?, fields.bytes()?);
     let body = decode(body.cloned().unwrap_or(stored), &id, topic)?;
-    let events = all_events(topic, &id, state, at, attempts, Event::read_all(&written));
+    let events = Event::read_all(&written);
+    let last_error = last_error(&events);
+    let events = all_events(topic, &id, state, at, attempts, events);
     Ok(MessageSnapshot {
         id,
         state,
@@ -159,6 +161,7 @@ pub(super) fn read_snapshot(
         max_attempts: extra.max_attempts,
         backoff: extra.backoff,
         body: Some(body),
+        last_error,
         written,
         events,
     })

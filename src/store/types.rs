@@ -223,6 +223,8 @@ pub struct MessageSnapshot {
     pub backoff: Option<Backoff>,
     /// Content and headers; `None` in lists without payloads.
     pub body: Option<Body>,
+    /// Why it failed last, as `model::last_error` finds it.
+    pub last_error: Option<String>,
     /// What stands there of what happened to it: another text after every change of the message. Empty in lists.
     pub(crate) written: String,
     /// What happened to it, oldest first, `published` included; empty in lists.

@@ -10,7 +10,7 @@ use crate::harness::*;
 
 const KEY: &str = "kQ7-first.of_the~keys+0123/==";
 const OTHER: &str = "the-other-key-of-this-test";
-const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+const OPEN: [&str; 3] = ["/", "/healthz", "/readyz"];
 
 /// An instance with two keys.
 async fn locked() -> Dueq {

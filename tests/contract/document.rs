@@ -36,7 +36,8 @@ impl Document {
 
     /// The schema of a request's body.
     pub fn request(&self, id: &str) -> &Value {
-        self.resolve(&self.operation(id)["requestBody"]["content"]["application/json"]["schema"])
+        let body = &self.operation(id)["requestBody"]["content"]["application/json"]["schema"];
+        self.resolve(body["oneOf"].get(0).unwrap_or(body)) // the other choice is null
     }
 
     /// An answer of the operation must be documented, status and shape.

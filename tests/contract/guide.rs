@@ -63,3 +63,25 @@ async fn an_unknown_page_is_a_problem_like_any_other() {
     client.get_path("/guide/tutorial/more").await.problem(404, "route_not_found");
     client.post("/guide/tutorial", &serde_json::json!({})).await.problem(405, "method_not_allowed");
 }
+
+#[tokio::test]
+async fn the_root_says_where_to_begin_and_sends_browsers_to_the_docs() {
+    let client = client().await;
+    let answer = client.get_path("/").await.expect(200);
+    assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
+    let text = String::from_utf8(answer.body).unwrap();
+    for path in ["/docs", "/guide", "/openapi.json"] {
+        assert!(text.lines().any(|line| line.ends_with(&format!(" {path}"))), "{path}: {text}");
+    }
+    let command = text.lines().find_map(|line| line.strip_prefix("curl ")).unwrap();
+    let (url, body) = command.trim_end_matches('\'').split_once(" --json '").unwrap();
+    let path = url.strip_prefix(&client.addr()).unwrap_or_else(|| panic!("not this server: {url}"));
+    client.post_text(path, body).await.expect(201);
+    for accept in ["*/*", "text/plain", "application/json", ""] {
+        client.send("GET", "/", &[("accept", accept)], None).await.expect(200);
+    }
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let answer = client.send("GET", "/", &[("accept", browser)], None).await.expect(303);
+    assert_eq!(answer.header("location"), "/docs");
+    client.send("POST", "/", &[], None).await.refused(405);
+}

@@ -31,11 +31,21 @@ async fn every_state_lists_its_own_and_no_other() {
         let items = page["items"].as_array().unwrap();
         assert_eq!(ids(items), [&*id], "{state}");
         let message = client.get(&id).await.expect(200).json();
-        for name in
-            ["id", "state", "topic", "priority", "due_at", "published_at", "key", "attempts"]
-        {
+        for name in [
+            "id",
+            "state",
+            "topic",
+            "priority",
+            "due_at",
+            "published_at",
+            "key",
+            "attempts",
+            "died_at",
+            "last_error",
+        ] {
             assert_eq!(items[0].get(name), message.get(name), "{name} of {state}: {page}");
         }
+        assert_eq!(items[0].get("died_at").is_some(), state == "dead", "{page}");
         for name in ["payload", "payload_base64"] {
             assert!(items[0].get(name).is_none(), "{state}: {page}");
         }
@@ -252,6 +262,46 @@ async fn a_page_of_payloads_ends_before_four_mebibytes() {
     assert_eq!(seen, want);
     let page = client.list(&topic, "state=ready").await.expect(200).json();
     assert_eq!(page["items"].as_array().unwrap().len(), 10, "without payloads it is one page");
+}
+
+#[tokio::test]
+async fn what_failed_is_listed_with_its_last_error() {
+    let (client, topic) = (client().await, topic("list"));
+    client.published(&topic, json!({"payload": 1})).await;
+    client.lease_one(&topic).await;
+    // Six bytes a character in Redis, so that a call reads some of these messages only.
+    let reason = |n: usize, attempt: usize| format!("{n} {attempt} {}", "\u{1}".repeat(1_000));
+    client.fill(&topic, &vec![json!({"payload": "x".repeat(1_000), "max_attempts": 6}); 40]).await;
+    for attempt in 0..6 {
+        let held = client.leased(&topic, json!({"max_messages": 40})).await;
+        assert_eq!(held.len(), 40);
+        for (n, message) in held.iter().enumerate() {
+            let nack = match attempt {
+                // The last reason that was given stays, and a release may give one too.
+                4 => json!({"release": true, "reason": reason(n, 4), "delay_ms": 0}),
+                5 => json!({"dead": true}),
+                _ => json!({"reason": reason(n, attempt), "delay_ms": 0}),
+            };
+            client.nack_leased(message, nack).await.expect(200);
+        }
+    }
+    for query in ["limit=1000", "limit=7", "limit=1000&payload=true"] {
+        let items = client.listed(&topic, &format!("state=dead&{query}")).await;
+        assert_eq!(items.len(), 40, "{query}");
+        let distinct: HashSet<String> = ids(&items).into_iter().collect();
+        assert_eq!(distinct.len(), 40, "{query}");
+        for item in &items {
+            let message = client.get(text(item, "id")).await.expect(200).json();
+            assert_eq!(item["last_error"], message["last_error"], "{query}");
+            assert!(text(item, "last_error").contains(" 4 \u{1}"), "{item}");
+            let death = message["events"].as_array().unwrap().last().unwrap();
+            assert_eq!((&death["kind"], &death["at"]), (&json!("dead"), &item["died_at"]));
+        }
+    }
+    let page = client.list(&topic, "state=dead&limit=1000").await.expect(200).json();
+    assert_eq!(page["items"].as_array().unwrap().len(), 40, "one page holds them");
+    let leased = client.listed(&topic, "state=leased").await;
+    assert!(leased[0].get("last_error").is_none() && leased[0].get("died_at").is_none());
 }
 
 #[tokio::test]

@@ -159,7 +159,7 @@ async fn the_body_of_a_redrive_may_be_left_out_and_is_strict() {
     for (path, kind, body, status, field) in [
         (&of_message, json_kind, "{\"nope\":1}", 422, "nope"),
         (&of_message, json_kind, "{\"max_messages\":1}", 422, "max_messages"),
-        (&of_message, json_kind, "[]", 422, ""),
+        (&of_message, json_kind, "[]", 422, "(body)"),
         (&of_message, json_kind, "{", 400, ""),
         (&of_message, Some("text/plain"), "{}", 415, ""),
         (&of_topic, json_kind, "{\"nope\":1}", 422, "nope"),
@@ -172,7 +172,7 @@ async fn the_body_of_a_redrive_may_be_left_out_and_is_strict() {
         (&of_topic, json_kind, "{\"spread_ms\":\"1\"}", 422, "spread_ms"),
         (&of_topic, json_kind, "{\"spread_ms\":1e30}", 422, "spread_ms"),
         (&of_topic, json_kind, "{\"spread_ms\":1,\"spread_ms\":1}", 422, "spread_ms"),
-        (&of_topic, json_kind, "null", 422, ""),
+        (&of_topic, json_kind, "[null]", 422, "(body)"),
         (&of_topic, json_kind, "{", 400, ""),
         (&of_topic, Some("text/plain"), "{}", 415, ""),
     ] {

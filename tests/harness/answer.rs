@@ -30,8 +30,8 @@ impl Answer {
         Answer { request, status, headers, body }
     }
 
-    /// What holds of every answer: never 500, a request id, errors as problems, no null but a
-    /// payload's, and every `…_at` an instant.
+    /// What holds of every answer: never 500, a request id, errors as problems, a newline at the end,
+    /// no null but a payload's, and every `…_at` an instant.
     pub fn check(self) -> Answer {
         assert_ne!(self.status, 500, "500 is never right: {self}");
         assert!(self.headers.contains_key("x-request-id"), "no x-request-id: {self}");
@@ -40,7 +40,13 @@ impl Answer {
                 self.status < 400 || self.request.starts_with("HEAD"),
                 "an error without a problem: {self}"
             );
-        } else if self.status >= 400 {
+            return self;
+        }
+        let kind = self.header("content-type");
+        if kind.contains("json") || kind.contains("text") && !self.request.contains(" /docs/") {
+            assert!(self.body.ends_with(b"\n"), "no newline at the end: {self}");
+        }
+        if self.status >= 400 {
             self.check_problem();
         } else if self.header("content-type").starts_with("application/json")
             && !self.request.ends_with("/openapi.json")
@@ -69,8 +75,13 @@ impl Answer {
             "a code is snake_case: {self}"
         );
         for error in problem["errors"].as_array().into_iter().flatten() {
-            text(error, "field"); // empty for the body as a whole
-            assert!(!text(error, "reason").is_empty(), "no reason: {self}");
+            for name in ["field", "reason"] {
+                assert!(!text(error, name).is_empty(), "no {name}: {self}");
+            }
+        }
+        if let Some(first) = problem["errors"].get(0) {
+            let names = format!("{}: {}", text(first, "field"), text(first, "reason"));
+            assert!(self.text("detail").starts_with(&names), "not the first field: {self}");
         }
     }
 

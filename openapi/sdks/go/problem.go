@@ -36,10 +36,15 @@ type ProblemError struct {
 
 // Error says all of it but RetryAfter in one line.
 func (p *ProblemError) Error() string {
-	text := fmt.Sprintf("dueq: %d %s: %s", p.Status, p.Code, p.Detail)
-	for _, wrong := range p.Errors {
-		text += fmt.Sprintf("; %s: %s", wrong.Field, wrong.Reason)
+	said := p.Detail // names only the first field
+	if len(p.Errors) > 0 {
+		var fields []string
+		for _, wrong := range p.Errors {
+			fields = append(fields, wrong.Field+": "+wrong.Reason)
+		}
+		said = strings.Join(fields, "; ")
 	}
+	text := fmt.Sprintf("dueq: %d %s: %s", p.Status, p.Code, said)
 	if p.RequestID != "" {
 		text += " (request " + p.RequestID + ")"
 	}

@@ -46,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// The error message: one line, and one more for each invalid field. Empty for a closed pipe.
+    /// The error message: one line, and one more for each invalid field if there are several. Empty for a closed pipe.
     pub fn message(&self) -> String {
         match self {
             Self::Refused(answer) => refusal(answer),
@@ -68,9 +68,10 @@ fn refusal(answer: &Answer) -> String {
         return format!("the server answered {}{advice}", answer.status);
     }
     let mut text = format!("{} ({} {})", clean(&detail), answer.status.as_u16(), clean(&code));
-    for error in problem.objects("errors") {
+    let errors = problem.objects("errors");
+    // The detail names the only one.
+    for error in errors.iter().filter(|_| errors.len() > 1) {
         let (field, reason) = (error.text("field"), error.text("reason"));
-        let field = if field.is_empty() { "body".to_owned() } else { field };
         let _ = write!(text, "\n  {}: {}", clean(&field), clean(&reason));
     }
     if answer.status == 401 {
@@ -91,14 +92,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_shows_the_detail_and_each_field() {
-        let body = r#"{"detail":"some of it is not allowed","code":"invalid_input",
-            "errors":[{"field":"delay_ms","reason":"too long"},{"field":"","reason":"no\u001b object"}]}"#;
+        let body = r#"{"detail":"delay_ms: too long; and 1 more","code":"invalid_input",
+            "errors":[{"field":"delay_ms","reason":"too long"},{"field":"(body)","reason":"no\u001b object"}]}"#;
         let (failure, shown) = refused(&["topic", "a"], "422 Unprocessable Entity", body).await;
         assert_eq!(
             failure.message(),
-            "some of it is not allowed (422 invalid_input)\n  delay_ms: too long\n  body: no\\u{1b} object"
+            "delay_ms: too long; and 1 more (422 invalid_input)\n  delay_ms: too long\n  (body): no\\u{1b} object"
         );
         assert_eq!((failure.exit_code(), shown), (ExitCode::FAILURE, String::new()));
+        let body =
+            r#"{"detail":"a: bad","code":"invalid_input","errors":[{"field":"a","reason":"bad"}]}"#;
+        let (failure, _) = refused(&["topic", "a"], "422 Unprocessable Entity", body).await;
+        assert_eq!(failure.message(), "a: bad (422 invalid_input)");
     }
 
     #[tokio::test]
@@ -107,6 +112,9 @@ mod tests {
         let (failure, shown) = refused(&["ack", "1", "t", "--json"], "409 Conflict", body).await;
         assert_eq!(failure.message(), "gone (409 lease_lost)");
         assert_eq!(shown, format!("{body}\n"));
+        let line = format!("{body}\n");
+        let (_, shown) = refused(&["ack", "1", "t", "--json"], "409 Conflict", &line).await;
+        assert_eq!(shown, line);
     }
 
     #[tokio::test]

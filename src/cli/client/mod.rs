@@ -168,11 +168,11 @@ impl Out<'_> {
         }
     }
 
-    /// Prints the body as it came, with a newline. Prints nothing if there is no body.
+    /// Prints the body as it came; what did not end in a newline gets one. Prints nothing if there is no body.
     fn as_it_came(&mut self, answer: &Answer) -> Result<(), Failure> {
         if !answer.body.is_empty() {
             self.writer.write_all(&answer.body)?;
-            self.say("\n")?;
+            self.say(if answer.body.ends_with(b"\n") { "" } else { "\n" })?;
         }
         Ok(())
     }

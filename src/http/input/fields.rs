@@ -17,6 +17,12 @@ const MAX_DEPTH: usize = 64;
 pub const MAX_ERRORS: usize = 64;
 const MAX_NAME_CHARS: usize = 256;
 
+/// A name that was sent, as errors have it: the empty one in quotes, because an error without a name is about the object
+/// as a whole.
+fn shown(name: &str) -> &str {
+    if name.is_empty() { "\"\"" } else { name }
+}
+
 /// A value before it is looked at.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
@@ -127,7 +133,7 @@ impl<'a> Fields<'a> {
 
     fn push(&mut self, name: Cow<'a, str>, value: Value<'a>) {
         if self.entries.iter().any(|(known, _)| *known == name) {
-            self.refuse(&name, "is given more than once");
+            self.refuse(shown(&name), "is given more than once");
         } else {
             self.entries.push((name, value));
         }
@@ -195,7 +201,7 @@ impl<'a> Fields<'a> {
     /// What is wrong, what nobody took included.
     fn close(&mut self) -> Vec<FieldError> {
         for (name, _) in self.take_all() {
-            self.refuse(&name, "is unknown");
+            self.refuse(shown(&name), "is unknown");
         }
         std::mem::take(&mut self.errors)
     }

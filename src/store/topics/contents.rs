@@ -3,7 +3,7 @@
 
 use crate::{
     error::Error,
-    model::{MessageId, Millis, State, TopicName},
+    model::{Event, MessageId, Millis, State, TopicName, last_error},
     store::{
         Store,
         batch::{Command, Request},
@@ -12,7 +12,7 @@ use crate::{
         registry::Topic,
         reply::{CallError, Reply},
         scripts,
-        types::{ListCursor, MessagePage, MessageSnapshot},
+        types::{ListCursor, MessagePage, MessageSnapshot, json_bytes},
     },
 };
 use std::sync::Arc;
@@ -114,8 +114,8 @@ impl Store {
         }
     }
 
-    /// A page of the messages of one state, at most `limit`; with payloads it ends before so many bytes of them, but never
-    /// without a message where there is one.
+    /// A page of the messages of one state, at most `limit`, with or without bodies. It ends before `most_bytes` of bodies and
+    /// errors, but never without a message where there is one.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn list_messages(
@@ -124,7 +124,8 @@ impl Store {
         state: State,
         after: Option<&ListCursor>,
         limit: u64,
-        payload_bytes: Option<usize>,
+        bodies: bool,
+        most_bytes: usize,
     ) -> Result<(Arc<Topic>, MessagePage), Error> {
         // What time has brought is carried out before the first page, so that it stands where it belongs.
         if after.is_none() {
@@ -136,14 +137,13 @@ impl Store {
             }
         }
         let mut last = after.cloned();
-        let most_bytes = payload_bytes.unwrap_or(usize::MAX);
         let (mut items, mut bytes) = (Vec::new(), 0);
         loop {
             let list = ListSome {
                 state,
                 limit: CALL_MESSAGES.min(limit - items.len() as u64),
                 after: last.clone(),
-                body_bytes: payload_bytes.map(|most| CALL_BYTES.min(most - bytes)),
+                body_bytes: bodies.then(|| CALL_BYTES.min(most_bytes - bytes)),
             };
             let (topic, some) = self.on(name, |topic| list.request(topic)).await?;
             let (mut more, before) = (some.more, items.len());
@@ -194,7 +194,7 @@ pub(crate) struct ListedSome {
     pub more: bool,
 }
 
-/// A message of a list, where it stands, and how large its body is.
+/// A message of a list, where it stands, and the bytes of its body and its error.
 pub(crate) struct Listed {
     pub message: MessageSnapshot,
     pub cursor: ListCursor,
@@ -251,19 +251,22 @@ pub(in crate::store) fn read_listed(
     let more = reply.int()? == 1;
     let topic_max = reply.int()?;
     let (mut places, mut extras) = (reply.fields()?, reply.fields()?);
-    let (mut bodies, topic_ttl) = (reply.fields()?, reply.int()?);
+    let (mut bodies, mut events, topic_ttl) = (reply.fields()?, reply.fields()?, reply.int()?);
     let mut items = Vec::with_capacity(extras.len());
     while !places.is_empty() {
         let (part, score) = (places.int()? as u8, places.int()?);
         let member = places.member()?;
         let id = MessageId::from_member(&member, reply.topic.route);
         let extra = Extra::parse(&extras.text()?);
-        let mut bytes = 0;
+        // There are none at all where no message of the topic has any.
+        let written = if events.is_empty() { String::new() } else { events.text()? };
+        let last_error = last_error(&Event::read_all(&written));
+        let mut bytes = last_error.as_deref().map_or(0, json_bytes);
         let body = match with_bodies {
             false => None,
             true => {
                 let stored = bodies.bytes()?;
-                bytes = stored.len();
+                bytes += stored.len();
                 // A place without a body is `dueq audit`'s to find; it is no message.
                 match decode(stored, &id, reply.topic) {
                     Ok(body) => Some(body),
@@ -292,6 +295,7 @@ pub(in crate::store) fn read_listed(
             max_attempts: extra.max_attempts,
             backoff: extra.backoff,
             body,
+            last_error,
             written: String::new(),
             events: Vec::new(),
         };

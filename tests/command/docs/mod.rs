@@ -64,7 +64,7 @@ fn asked_by(origin: &str, network: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_docs_show_every_operation_and_fetch_nothing_from_elsewhere() {
+async fn the_docs_show_every_operation_in_order_of_use_and_fetch_nothing_from_elsewhere() {
     let dueq = Dueq::on(&shared().await.redis).args(["--allow-host", HOST]).start().await;
     let port = dueq.addr().rsplit(':').next().unwrap();
     let origin = format!("http://{HOST}:{port}");
@@ -82,6 +82,13 @@ async fn the_docs_show_every_operation_and_fetch_nothing_from_elsewhere() {
         "listTopics",
     ] {
         assert!(page.contains(shown), "{shown} is not on the page:\n{page}");
+    }
+    let mut shown = page.split(" id=\"operations-").skip(1).filter(|id| !id.starts_with("tag-"));
+    assert!(shown.next().unwrap().starts_with("messages-publishMessage\""));
+    let mut leases = shown.skip_while(|id| !id.starts_with("leases-"));
+    for operation in ["leaseMessages", "ackMessage", "nackMessage"] {
+        let id = leases.next().unwrap();
+        assert!(id.starts_with(&format!("leases-{operation}\"")), "{operation}: {id}");
     }
     let asked = asked_by(&origin, &network);
     let document = format!("{origin}/openapi.json");

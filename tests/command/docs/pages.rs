@@ -2,7 +2,8 @@
 //!
 //! A page's `sh` blocks run in one shell, in their order, on a dueq of the page's own; a command that fails, or an HTTP
 //! status of 400 and above, fails the test. What follows the language on the fence changes that: `background` runs until
-//! the page's end (a server, a worker, a receiver; Python too), `no-run` is not run. Every server may call this machine.
+//! the page's end (a server, a worker, a receiver; Python too), `no-run` is not run. Every server may call this machine. A
+//! worker has its server restarted, and must go on.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,17 @@ make() {
     run) shift; dueq serve ${*#ARGS=} ;;
     *) command make -C "$ROOT" --dry-run "$@" > /dev/null ;;
   esac
+}
+start() { serve >> server.log 2>&1 & SERVER=$!; ready; }
+restart() {
+  kill -- "-$SERVER"
+  while kill -0 -- "-$SERVER"; do sleep 0.05; done 2> /dev/null
+  start
+}
+works() { # works TOPIC LOG: the worker that writes this log goes on when its server comes back
+  restart
+  curl "$DUEQ_SERVER/topics/$1/messages" --json '{"payload": "after the restart"}'
+  until grep -q 'after the restart' "$2"; do sleep 0.05; done
 }
 ready() { until command curl -fs -o /dev/null "http://127.0.0.1:$PORT/readyz"; do sleep 0.05; done; }
 listens() { until (exec 3<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; do sleep 0.05; done; }
@@ -72,16 +84,26 @@ fn script(blocks: &[Block], dir: &Path) -> String {
         "export DUEQ_SERVER=http://127.0.0.1:{port} DUEQ_CALLBACK_ALLOW=127.0.0.0/8 BLOCK=start"
     );
     if !blocks.iter().any(|block| block.info.contains(&"background".to_owned()) && serves(block)) {
-        script.push_str("dueq serve > dueq.log 2>&1 &\nready\n");
+        script.push_str("serve() { dueq serve; }\nstart\n");
     }
     for (number, block) in blocks.iter().enumerate() {
         let info: Vec<&str> = block.info.iter().map(String::as_str).collect();
         let _ = writeln!(script, "BLOCK={}", block.place);
         match info[..] {
             ["sh"] => script.push_str(&own(&block.text)),
+            ["sh", "background"] if serves(block) => {
+                let _ = writeln!(script, "serve() {{\n{}}}\nstart", own(&block.text));
+            }
             ["sh", "background"] => {
                 let _ = writeln!(script, "(\n{}) > {number}.log 2>&1 &", own(&block.text));
-                script.push_str(if serves(block) { "ready\n" } else { "sleep 0.2\nkill -0 $!\n" });
+                script.push_str("sleep 0.2\nkill -0 $!\n");
+                let lease = block
+                    .text
+                    .split_once("/topics/")
+                    .and_then(|(_, path)| path.split_once("/lease"));
+                if let Some((topic, _)) = lease {
+                    let _ = writeln!(script, "works {topic} {number}.log");
+                }
             }
             ["python", "background"] => {
                 std::fs::write(dir.join(format!("{number}.py")), own(&block.text)).unwrap();

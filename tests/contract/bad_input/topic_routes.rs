@@ -67,7 +67,7 @@ const QUERIES: &[(&str, &str, &str)] = &[
     ("POST", "/purge?states=ready", "states"),
 ];
 
-/// A body of a route of a topic, and the field that `errors` names; none for the body as a whole.
+/// A body of a route of a topic, and the field that `errors` names.
 const BODIES: &[(&str, &str, &str)] = &[
     ("/purge", "{}", "states"),
     ("/purge", "{\"states\":null}", "states"),
@@ -85,15 +85,14 @@ const BODIES: &[(&str, &str, &str)] = &[
     ("/purge", "{\"states\":[\"dead\",\"dead\"]}", "states"),
     ("/purge", "{\"states\":[\"dead\"],\"nope\":1}", "nope"),
     ("/purge", "{\"states\":[\"dead\"],\"states\":[\"dead\"]}", "states"),
-    ("/purge", "[]", ""),
-    ("/purge", "[\"dead\"]", ""),
-    ("/purge", "null", ""),
+    ("/purge", "[]", "(body)"),
+    ("/purge", "[\"dead\"]", "(body)"),
+    ("/purge", "null", "(body)"),
     ("/pause", "{\"nope\":1}", "nope"),
     ("/pause", "{\"paused\":true}", "paused"),
-    ("/pause", "[]", ""),
-    ("/pause", "null", ""),
+    ("/pause", "[]", "(body)"),
     ("/resume", "{\"at\":null}", "at"),
-    ("/resume", "1", ""),
+    ("/resume", "1", "(body)"),
 ];
 
 /// A topic with one ready message that must stay there, not paused.
@@ -115,7 +114,7 @@ fn names(answer: Answer, field: &str) {
     let errors = answer.json()["errors"].as_array().cloned().unwrap_or_default();
     let said: Vec<&str> = errors.iter().map(|error| text(error, "field")).collect();
     let named = |said: &&str| *said == field || said.starts_with(&format!("{field}["));
-    assert!(field.is_empty() || said.iter().any(named), "not {field:?} but {said:?}: {answer}");
+    assert!(said.iter().any(named), "not {field:?} but {said:?}: {answer}");
 }
 
 #[tokio::test]

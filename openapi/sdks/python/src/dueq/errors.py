@@ -46,8 +46,8 @@ class ProblemError(Exception):
         self.retry_after = retry_after
 
     def __str__(self) -> str:
-        fields = "".join(f"; {e.field}: {e.reason}" for e in self.errors)
-        return f"{self.status} {self.code or self.title}: {self.detail}{fields}"
+        said = "; ".join(f"{e.field}: {e.reason}" for e in self.errors) or self.detail
+        return f"{self.status} {self.code or self.title}: {said}"
 
     @classmethod
     def from_answer(cls, status: int, headers: Mapping[str, str], body: bytes) -> "ProblemError":
