@@ -37,7 +37,7 @@ async fn main() -> Outcome<()> {
     assert_eq!((published.status().as_u16(), published.state), (201, types::State::Ready));
 
     let request = types::LeaseRequest { wait_ms: Some(5000), ..Default::default() };
-    let leased = client.lease_messages(&topic.parse()?, &request).await;
+    let leased = client.lease_messages(&topic.parse()?, Some(&request)).await;
     let leased = leased.map_err(|error| error.to_string())?.into_inner();
     let [message] = &leased.messages[..] else { panic!("{leased:?}") };
     assert_eq!(message.id, published.id);
