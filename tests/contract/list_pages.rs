@@ -144,7 +144,8 @@ async fn a_damaged_history_hides_no_message() {
         end"#;
     redis.command::<()>(&["EVAL", damage, "0"]).await;
     let mut listed = ids(&client.listed(&topic, "state=dead").await);
-    (dead.sort(), listed.sort());
+    dead.sort();
+    listed.sort();
     assert_eq!(listed, dead);
 }
 
