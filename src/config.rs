@@ -12,7 +12,7 @@ pub struct Config {
     /// Address to listen on; port 0 picks a free port.
     #[arg(long, env = "DUEQ_LISTEN", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// API key, repeatable: every route except /healthz, /readyz and /guide then needs `Authorization: Bearer <KEY>`.
+    /// API key, repeatable: every route except /, /healthz, /readyz and /guide then needs `Authorization: Bearer <KEY>`.
     #[arg(
         long = "api-key",
         env = "DUEQ_API_KEYS",

@@ -114,41 +114,35 @@ for number = first, #parts - 1 do
     more = more or rest
   end
 end
-local members, extras, bodies = {}, {}, {}
+local members, extras, bodies, events = {}, {}, {}, {}
 for i = 3, #found, 3 do members[#members + 1] = found[i] end
 if #members > 0 then extras = redis.call('HMGET', k.extra, unpack(members)) end
-local room = tonumber(ARGV[7])
-if room > 0 then
-  local bytes, at = 0, 0
-  while at < #members do
-    if at > 0 and bytes >= room then
-      more = true
-      break
+-- The events of a message can take 120 KiB, and its body 1 MiB. Both are read eight messages at a time, and the page ends
+-- with what was read when one of them is enough for one call: hardly anything is read in vain.
+local room, body_bytes, event_bytes, done, full = tonumber(ARGV[7]), 0, 0, 0, false
+local some_events = #members > 0 and redis.call('EXISTS', k.events) == 1
+while done < #members and not full do
+  local some, upto = {}, math.min(done + 8, #members)
+  if some_events then some = redis.call('HMGET', k.events, unpack(members, done + 1, upto)) end
+  for i = 1, upto - done do
+    if room > 0 then
+      local body = redis.call('HGET', k.messages, members[done + 1]) or ''
+      full = body_bytes + #body > room
+      if full and done > 0 then break end
+      body_bytes = body_bytes + #body
+      bodies[#bodies + 1] = body
     end
-    local body = redis.call('HGET', k.messages, members[at + 1]) or ''
-    bytes = bytes + #body
-    if at > 0 and bytes > room then
-      more = true
-      break
-    end
-    at = at + 1
-    bodies[at] = body
-  end
-  cut(members, at)
-end
--- The events of a message can take 120 KiB: a page ends with what was read when they are enough for one call.
-local events, bytes = {}, 0
-if #members > 0 and redis.call('EXISTS', k.events) == 1 then
-  while #events < #members and bytes < 131072 do
-    local some = redis.call('HMGET', k.events, unpack(members, #events + 1, math.min(#events + 8, #members)))
-    for i = 1, #some do
+    if some_events then
       events[#events + 1] = some[i] or ''
-      bytes = bytes + #events[#events]
+      event_bytes = event_bytes + #events[#events]
     end
+    done = done + 1
+    if full then break end
   end
-  more = more or #events < #members
-  cut(members, #events)
+  full = full or event_bytes >= 131072
 end
+more = more or done < #members
+cut(members, done)
 cut(found, 3 * #members)
 cut(extras, #members)
 for i = 1, #extras do extras[i] = extras[i] or '' end

@@ -15,7 +15,8 @@ use hosts::Hosts;
 use keys::Keys;
 use std::{io, net::SocketAddr, path::PathBuf};
 
-/// Routes that need no key, because they tell nothing about the queue: health checks, and the guide.
+/// Routes that need no key, because they tell nothing about the queue: health checks, the guide, and `/`, which
+/// names it.
 const OPEN: [&str; 7] =
     ["/", "/healthz", "/readyz", "/guide", "/guide/", "/guide/{page}", "/guide/style.css"];
 

@@ -5,7 +5,7 @@ use super::AppState;
 use axum::{
     Router,
     extract::Path,
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, StatusCode, header, uri::Authority},
     response::{Html, IntoResponse, Redirect, Response},
     routing::get,
 };
@@ -52,13 +52,13 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/guide/{page}", get(page))
 }
 
-/// Says where to begin. A browser is sent to the page of the API.
+/// Says where to begin. A browser is sent to the guide, which like this needs no key.
 async fn front(headers: HeaderMap) -> Response {
     let sent = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if sent(header::ACCEPT).is_some_and(|accepted| accepted.contains("text/html")) {
-        return Redirect::to("/docs").into_response();
+        return Redirect::to("/guide").into_response();
     }
-    let host = sent(header::HOST).unwrap_or("localhost:8080");
+    let host = sent(header::HOST).filter(|host| is_plain(host)).unwrap_or("localhost:8080");
     format!(
         "dueq: a delay queue over HTTP\n\n\
         guide     /guide\n\
@@ -67,6 +67,12 @@ async fn front(headers: HeaderMap) -> Response {
         curl {host}/topics/orders/messages --json '{{\"payload\": {{\"order\": 42}}, \"delay_ms\": 2000}}'\n"
     )
     .into_response()
+}
+
+/// Whether `host` is a name or an address with no more than a port, so that a shell takes it literally.
+fn is_plain(host: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+    host.bytes().all(plain) && host.parse::<Authority>().is_ok()
 }
 
 async fn index() -> Html<String> {

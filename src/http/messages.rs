@@ -204,7 +204,7 @@ request! {
     pub struct ListMessagesParams {
         /// The state to list.
         pub state: ListedState,
-        /// Include payloads and headers. A page ends before it exceeds 4 MiB.
+        /// Include payloads and headers.
         pub payload: bool = false,
         /// Items per page, 1 to 1000.
         pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
@@ -226,7 +226,7 @@ answer! {
 /// List a topic's messages.
 ///
 /// Messages in one state: ready ones in the order in which they would be leased, dead and acked ones oldest first. Pass
-/// `next_cursor` to get the next page.
+/// `next_cursor` to get the next page. A page ends early at about 4 MiB of payloads and errors.
 #[utoipa::path(
     get, path = "/topics/{topic}/messages", tag = "messages", params(TopicPath, ListMessagesParams),
     responses((status = 200, description = "A page of messages", body = MessageList), TopicProblems, RedisProblems),

@@ -4,6 +4,7 @@ mod codes;
 
 pub(super) use codes::*;
 
+use super::input::fields::MAX_ERRORS;
 use crate::error::Error;
 use axum::{
     body::Body,
@@ -111,6 +112,9 @@ impl Problem {
         };
         match others.len() {
             0 => format!("{field}: {reason}"),
+            more if more + 1 >= MAX_ERRORS => {
+                format!("{field}: {reason}; and at least {more} more")
+            }
             more => format!("{field}: {reason}; and {more} more"),
         }
     }
@@ -217,5 +221,20 @@ impl From<Error> for Problem {
             problem.retry_after_s = Some(1);
         }
         problem
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detail_counts_the_other_errors_as_far_as_they_are_known() {
+        let error = FieldError { field: "a".to_owned(), reason: "bad".into() };
+        for (count, detail) in
+            [(1, "a: bad"), (3, "a: bad; and 2 more"), (MAX_ERRORS, "a: bad; and at least 63 more")]
+        {
+            assert_eq!(Problem::invalid(vec![error.clone(); count]).detail(), detail);
+        }
     }
 }

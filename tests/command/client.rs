@@ -208,6 +208,14 @@ async fn a_server_needs_no_scheme() {
 }
 
 #[tokio::test]
+async fn a_healthcheck_of_an_unusable_server_ends_with_1() {
+    for server in ["http://", "127.0.0.1:99999", ""] {
+        let told = failed(1, &["healthcheck", "--server", server]).await;
+        assert!(told.contains("expected one such as 127.0.0.1:8080"), "{server}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn wrong_usage_ends_with_2() {
     for words in [
         &["publish", "a"][..],
@@ -231,7 +239,7 @@ async fn wrong_usage_ends_with_2() {
         &["purge", "a", "--state", "leased"],
         &["topics", "--server", "ftp://127.0.0.1:8080"],
         &["topics", "--server", ""],
-        &["healthcheck", "--server", "http://"],
+        &["topics", "--server", "127.0.0.1:99999"],
         &["topics", "--api-key", "a\nb"],
         &["completions", "cmd"],
     ] {

@@ -54,13 +54,19 @@ async fn one_state_is_listed_as_lines_of_json() {
 #[tokio::test]
 async fn a_list_is_bounded_and_says_when_there_may_be_more() {
     let (topic, client) = (topic("client-messages"), client().await);
-    client.published_batch(&topic, &vec![json!({"payload": 1}); 101]).await;
+    client.published_batch(&topic, &vec![json!({"payload": 1}); 100]).await;
+    assert_eq!(done(&["messages", &topic]).await.lines().count(), 101, "all of them: no warning");
+    client.published(&topic, json!({"payload": 1})).await;
     let lines = |text: &str| text.lines().count();
     for (words, count) in [(&["--limit", "2"][..], 3), (&["--limit", "5000"], 102)] {
         assert_eq!(lines(&done(&[&["messages", &topic], words].concat()).await), count);
     }
     let finished = dueq(["messages", &topic]).await.finish().await;
     let told = "dueq: these are the first 100; --limit lists more\n";
+    assert_eq!((lines(&finished.stdout), &*finished.stderr), (101, told), "{finished:?}");
+    // The first hundred are all that are ready: what is left is in another state.
+    client.lease_one(&topic).await;
+    let finished = dueq(["messages", &topic, "--state", "ready,leased"]).await.finish().await;
     assert_eq!((lines(&finished.stdout), &*finished.stderr), (101, told), "{finished:?}");
 }
 

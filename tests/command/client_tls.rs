@@ -72,7 +72,8 @@ async fn the_wrong_scheme_is_told_with_the_right_one() {
     let address = shared().await.dueq.addr();
     let (url, authority) = served().await;
     let server = format!("https://{address}");
-    let launch = Launch::command(["topics", "--server", &server]).env("SSL_CERT_FILE", authority);
+    let upper = server.to_uppercase();
+    let launch = Launch::command(["topics", "--server", &upper]).env("SSL_CERT_FILE", authority);
     let finished = launch.finish().await;
     let advice = format!("dueq: {server} speaks plain HTTP: use http://{address}\n");
     assert_eq!((finished.code, finished.stderr), (1, advice));
@@ -80,5 +81,14 @@ async fn the_wrong_scheme_is_told_with_the_right_one() {
     let server = url.replace("https", "http");
     let told = failed(1, &["topics", "--server", &server]).await;
     let advice = format!("{server} does not speak plain HTTP: if it speaks TLS, use {url}");
+    assert_eq!(told, format!("dueq: {advice}\n"));
+
+    // OpenSSL answers plain HTTP by closing the connection.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { listener.accept().await.unwrap().0.read(&mut [0; 4096]).await });
+    let told = failed(1, &["topics", "--server", &address.to_string()]).await;
+    let advice =
+        format!("http://{address} closed the connection: if it speaks TLS, use https://{address}");
     assert_eq!(told, format!("dueq: {advice}\n"));
 }

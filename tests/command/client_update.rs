@@ -50,6 +50,7 @@ async fn what_cannot_be_changed_is_refused() {
         &["update", &id, "--delay", "1h", "--at", "2030-01-01T00:00:00Z"],
         &["update", &id, "--file", "/not/there"],
         &["update", &id, "--reset", "payload"],
+        &["update", &id, "--ttl", "1h", "--reset", "ttl"],
     ] {
         failed(2, words).await;
     }
@@ -68,6 +69,11 @@ async fn settings_of_a_topic_are_changed_and_reset() {
     let after = answer(&["topic", "set", &topic, "lease_ms=null"]).await;
     let config = &after["config"];
     assert_eq!((&config["lease_ms"], &config["max_attempts"]), (&json!(30_000), &json!(5)));
+    // As the help says, an object is replaced as a whole.
+    let help = done(&["topic", "set", "--help"]).await;
+    assert!(help.contains("backoff, retention and push are replaced as a whole"), "{help}");
+    let after = answer(&["topic", "set", &topic, r#"retention={"dead_ms":7777777}"#]).await;
+    assert_eq!(after["config"]["retention"]["acked_ms"], 0, "{after}");
 }
 
 #[tokio::test]

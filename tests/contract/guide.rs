@@ -65,7 +65,7 @@ async fn an_unknown_page_is_a_problem_like_any_other() {
 }
 
 #[tokio::test]
-async fn the_root_says_where_to_begin_and_sends_browsers_to_the_docs() {
+async fn the_root_says_where_to_begin_and_sends_browsers_to_the_guide() {
     let client = client().await;
     let answer = client.get_path("/").await.expect(200);
     assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
@@ -82,6 +82,24 @@ async fn the_root_says_where_to_begin_and_sends_browsers_to_the_docs() {
     }
     let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
     let answer = client.send("GET", "/", &[("accept", browser)], None).await.expect(303);
-    assert_eq!(answer.header("location"), "/docs");
+    assert_eq!(answer.header("location"), "/guide");
     client.send("POST", "/", &[], None).await.refused(405);
+}
+
+#[tokio::test]
+async fn the_root_prints_no_host_that_a_shell_would_not_take_literally() {
+    let launch = Dueq::on(&shared().await.redis).args(["--api-key", "the-key-of-the-guide"]);
+    let dueq = launch.start().await;
+    for (host, shown) in [
+        ("dueq.example:8080", "dueq.example:8080"),
+        ("[::1]:8080", "[::1]:8080"),
+        ("evil\";id;\"", "localhost:8080"),
+        ("$(id)", "localhost:8080"),
+        ("a`id`", "localhost:8080"),
+        ("a:b:c", "localhost:8080"),
+    ] {
+        let answer = dueq.client().send("GET", "/", &[("host", host)], None).await.expect(200);
+        let text = String::from_utf8(answer.body).unwrap();
+        assert!(text.contains(&format!("curl {shown}/topics/")), "{host}: {text}");
+    }
 }

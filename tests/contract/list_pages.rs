@@ -100,6 +100,55 @@ async fn pages_of_the_dead_go_on_while_some_are_redriven_and_others_die() {
     }
 }
 
+/// Forty dead messages with a history of ten errors each, on a Redis of their own.
+async fn failed_often(client: &Client, topic: &str) -> Vec<String> {
+    client.fill(topic, &alike(40, json!({"payload": "x".repeat(200)}))).await;
+    let reason = json!({"reason": "x".repeat(1000), "delay_ms": 0});
+    let mut held = Vec::new();
+    for _ in 0..10 {
+        held = client.leased(topic, json!({"max_messages": 40})).await;
+        end_all(client, "nack", &held, reason.clone()).await;
+    }
+    ids(&held)
+}
+
+#[tokio::test]
+async fn a_list_reads_hardly_any_payload_in_vain() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let (client, topic) = (dueq.client(), topic("pages"));
+    failed_often(&client, &topic).await;
+    let reads = async || {
+        let stats: String = redis.command(&["INFO", "commandstats"]).await;
+        let calls = stats.split_once("cmdstat_hget:calls=").map_or("0", |(_, rest)| rest);
+        calls.split(',').next().unwrap().parse::<u64>().unwrap()
+    };
+    let before = reads().await;
+    let query = "state=dead&payload=true&limit=1000";
+    let page = client.list(&topic, query).await.expect(200).json();
+    assert_eq!(page["items"].as_array().unwrap().len(), 40);
+    let read = reads().await - before;
+    assert!(read < 60, "{read} reads for 40 payloads");
+}
+
+#[tokio::test]
+async fn a_damaged_history_hides_no_message() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let (client, topic) = (dueq.client(), topic("pages"));
+    let mut dead = failed_often(&client, &topic).await;
+    let damage = r#"
+        for _, key in ipairs(redis.call('KEYS', '*:events')) do
+            local member = redis.call('HKEYS', key)[1]
+            redis.call('HSET', key, member, 'n 5 1 "\255"\n')
+        end"#;
+    redis.command::<()>(&["EVAL", damage, "0"]).await;
+    let mut listed = ids(&client.listed(&topic, "state=dead").await);
+    dead.sort();
+    listed.sort();
+    assert_eq!(listed, dead);
+}
+
 #[tokio::test]
 async fn pages_of_the_leased_go_on_while_some_of_them_end() {
     let (client, topic) = (client().await, topic("pages"));

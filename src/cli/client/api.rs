@@ -1,7 +1,7 @@
 //! The HTTP client: sends a request and returns the answer unchanged. It supports plain HTTP, and TLS with the system's
 //! root certificates.
 
-use super::{failure::Failure, object::Object};
+use super::{failure::Failure, object::Object, server_url};
 use bytes::Bytes;
 use clap::Args as ClapArgs;
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
@@ -30,13 +30,19 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 #[derive(ClapArgs, Clone, Debug)]
 pub struct Server {
     /// Server to send the command to; without a scheme, http://.
-    #[arg(long, env = "DUEQ_SERVER", value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = server_url)]
+    #[arg(
+        long,
+        env = "DUEQ_SERVER",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8080",
+        global = true
+    )]
     server: String,
     /// API key, if the server requires one.
-    #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true)]
+    #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true, global = true)]
     api_key: Option<String>,
     /// Print the API's answer as is; of a list, one item per line.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub json: bool,
 }
 
@@ -75,6 +81,7 @@ pub struct Client {
 impl Client {
     /// Creates a client of `server`, which connects on first use.
     pub fn new(server: &Server) -> Result<Self, Failure> {
+        let base = server_url::checked(&server.server).map_err(Failure::Usage)?;
         let key = server.api_key.as_deref().filter(|key| !key.is_empty());
         let authorization = key.map(|key| HeaderValue::from_str(&format!("Bearer {key}")));
         let mut authorization = authorization.transpose().map_err(|_| {
@@ -87,13 +94,17 @@ impl Client {
         connector.enforce_http(false);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls(&server.server)?)
+            .with_tls_config(tls(&base)?)
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
-        let base = server.server.trim_end_matches('/').to_owned();
         Ok(Self { http, base, authorization })
+    }
+
+    /// The server's URL.
+    pub fn server(&self) -> &str {
+        &self.base
     }
 
     /// Sends a GET of a path and query.
@@ -213,9 +224,15 @@ fn unreachable(base: &str, error: &(dyn Error + 'static)) -> String {
         {
             return format!("{base} speaks plain HTTP: use {}", base.replacen("https", "http", 1));
         }
-        if cause.downcast_ref().is_some_and(hyper::Error::is_parse) {
-            let tls = base.replacen("http", "https", 1);
-            return format!("{base} does not speak plain HTTP: if it speaks TLS, use {tls}");
+        let tls = base.replacen("http", "https", 1);
+        match cause.downcast_ref::<hyper::Error>() {
+            Some(error) if error.is_parse() && !is_https(base) => {
+                return format!("{base} does not speak plain HTTP: if it speaks TLS, use {tls}");
+            }
+            Some(error) if error.is_incomplete_message() && !is_https(base) => {
+                return format!("{base} closed the connection: if it speaks TLS, use {tls}");
+            }
+            _ => {}
         }
         reason = cause.to_string();
     }
@@ -229,23 +246,6 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
         Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
         None => error.source(),
     })
-}
-
-/// Checks the URL of a server, and adds the scheme if there is none.
-fn server_url(text: &str) -> Result<String, String> {
-    let wanted = || "expected a server such as 127.0.0.1:8080 or https://dueq.example".to_owned();
-    let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    let uri: Uri = url.parse().map_err(|_| wanted())?;
-    let authority = uri.authority().ok_or_else(wanted)?;
-    let known = matches!(uri.scheme_str(), Some("http" | "https"));
-    if !known
-        || authority.host().is_empty()
-        || authority.as_str().contains('@')
-        || uri.query().is_some()
-    {
-        return Err(wanted());
-    }
-    Ok(url)
 }
 
 /// Joins percent-encoded segments to a path such as `/topics/orders/messages`.
@@ -268,28 +268,6 @@ mod tests {
             path(&["topics", "a.b-c_d", "keys", "a/b ?ä"]),
             "/topics/a.b-c_d/keys/a%2Fb%20%3F%C3%A4"
         );
-    }
-
-    #[test]
-    fn a_server_is_an_http_url() {
-        for good in ["http://127.0.0.1:8080", "https://dueq.example/", "http://[::1]:1/queue"] {
-            assert_eq!(server_url(good), Ok(good.to_owned()));
-        }
-        for bad in ["", "ftp://a", "http://", "http://u:p@a", "u:p@a", "http://a?b=c", "/", "a b"] {
-            assert!(server_url(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_server_without_a_scheme_is_asked_by_http() {
-        for (text, url) in [
-            ("127.0.0.1:8080", "http://127.0.0.1:8080"),
-            ("[::1]:8080", "http://[::1]:8080"),
-            ("localhost", "http://localhost"),
-            ("dueq.example:80/queue", "http://dueq.example:80/queue"),
-        ] {
-            assert_eq!(server_url(text).as_deref(), Ok(url));
-        }
     }
 
     #[tokio::test]

@@ -28,6 +28,14 @@ impl Failure {
         matches!(self, Self::Refused(answer) if answer.status == 404 && answer.code() == code)
     }
 
+    /// The same failure with exit code 1: a health check has no other, Docker says.
+    pub fn of_healthcheck(self) -> Self {
+        match self {
+            Self::Usage(reason) => Self::Unreachable(reason),
+            other => other,
+        }
+    }
+
     /// Returns whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
@@ -69,10 +77,12 @@ fn refusal(answer: &Answer) -> String {
     }
     let mut text = format!("{} ({} {})", clean(&detail), answer.status.as_u16(), clean(&code));
     let errors = problem.objects("errors");
-    // The detail names the only one.
-    for error in errors.iter().filter(|_| errors.len() > 1) {
+    for error in &errors {
         let (field, reason) = (error.text("field"), error.text("reason"));
-        let _ = write!(text, "\n  {}: {}", clean(&field), clean(&reason));
+        // The detail names the only one. Older servers do not do so.
+        if errors.len() > 1 || detail != format!("{field}: {reason}") {
+            let _ = write!(text, "\n  {}: {}", clean(&field), clean(&reason));
+        }
     }
     if answer.status == 401 {
         text.push_str(": set DUEQ_API_KEY or pass --api-key");
@@ -104,6 +114,10 @@ mod tests {
             r#"{"detail":"a: bad","code":"invalid_input","errors":[{"field":"a","reason":"bad"}]}"#;
         let (failure, _) = refused(&["topic", "a"], "422 Unprocessable Entity", body).await;
         assert_eq!(failure.message(), "a: bad (422 invalid_input)");
+        let older = body.replace("a: bad", "some of it is not valid; see `errors`");
+        let (failure, _) = refused(&["topic", "a"], "422 Unprocessable Entity", &older).await;
+        let told = "some of it is not valid; see `errors` (422 invalid_input)\n  a: bad";
+        assert_eq!(failure.message(), told);
     }
 
     #[tokio::test]

@@ -14,7 +14,10 @@ pub struct Healthcheck {}
 
 impl Run for Healthcheck {
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let late = |_| Failure::Unreachable(format!("no answer within {} s", TIMEOUT.as_secs()));
+        let late = |_| {
+            let (server, limit) = (client.server(), TIMEOUT.as_secs());
+            Failure::Unreachable(format!("{server}: no answer within {limit} s"))
+        };
         let answer = timeout(TIMEOUT, client.get("/readyz")).await.map_err(late)??;
         out.done(&answer, "ready")
     }

@@ -38,14 +38,22 @@ impl Run for Messages {
         let path = path(&["topics", &self.topic, "messages"]);
         let mut items = Vec::new();
         let mut left = self.limit.map_or(LIMIT, NonZeroUsize::get);
+        let mut more = false;
         for state in &self.states {
-            let found = out.pages(client, &path, Some(("state", state)), left, &mut items).await?;
-            left = left.saturating_sub(found);
+            if left > 0 {
+                let filter = Some(("state", &**state));
+                let (found, rest) = out.pages(client, &path, filter, left, &mut items).await?;
+                left = left.saturating_sub(found);
+                more |= rest;
+            } else if self.limit.is_none() && !more {
+                let next = client.get(&format!("{path}?limit=1&state={state}")).await?;
+                more = !next.object()?.objects("items").is_empty();
+            }
         }
         if !out.json {
             out.say(&view::messages(&items))?;
         }
-        if left == 0 && self.limit.is_none() {
+        if more && self.limit.is_none() {
             warn(&format!("these are the first {LIMIT}; --limit lists more"));
         }
         Ok(())

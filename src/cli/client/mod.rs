@@ -14,6 +14,7 @@ mod payload;
 mod publish;
 mod schedule_put;
 mod schedules;
+mod server_url;
 mod show;
 mod table;
 mod tail;
@@ -126,7 +127,7 @@ impl Out<'_> {
     }
 
     /// Reads a list page by page, up to `limit` items. Prints each item as a line with `--json`; otherwise adds it to
-    /// `items`. Returns how many there were.
+    /// `items`. Returns how many there were, and whether there are more.
     async fn pages(
         &mut self,
         client: &Client,
@@ -134,7 +135,7 @@ impl Out<'_> {
         filter: Option<(&str, &str)>,
         limit: usize,
         items: &mut Vec<Object>,
-    ) -> Result<usize, Failure> {
+    ) -> Result<(usize, bool), Failure> {
         let mut count = 0;
         let mut cursor: Option<String> = None;
         while count < limit {
@@ -156,7 +157,7 @@ impl Out<'_> {
                 break;
             }
         }
-        Ok(count)
+        Ok((count, cursor.is_some()))
     }
 
     /// Reports the success of a request whose answer has no body.
@@ -219,7 +220,9 @@ impl Command {
             Self::Resume(command) => command.execute(writer).await,
             Self::Schedules(schedules) => schedules.execute(writer).await,
             Self::Tail(command) => command.execute(writer).await,
-            Self::Healthcheck(command) => command.execute(writer).await,
+            Self::Healthcheck(command) => {
+                command.execute(writer).await.map_err(Failure::of_healthcheck)
+            }
         }
     }
 }

@@ -94,11 +94,11 @@ pub struct Changes {
     /// Time to live, counted from the due time.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     #[serde(rename = "ttl_ms", skip_serializing_if = "Option::is_none")]
-    ttl: Option<u64>,
+    pub(super) ttl: Option<u64>,
     /// Attempts before the message is dead.
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_attempts: Option<u64>,
+    pub(super) max_attempts: Option<u64>,
 }
 
 /// The options of a new message besides its payload; serialized as the API's fields.

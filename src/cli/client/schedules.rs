@@ -15,7 +15,6 @@ use std::io::Write;
 
 /// Arguments of `dueq schedules`.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub struct Schedules {
     #[command(subcommand)]
     action: Option<Action>,
@@ -203,6 +202,12 @@ mod tests {
         assert_eq!(sent.shown, "name   a\nevery  1s\n\npayload   {\"b\":1}\npriority  0\n");
         let sent = asked(&["schedules", "delete", "a"], NO_CONTENT).await;
         assert_eq!((sent.lines(), &*sent.shown), (("DELETE /schedules/a", ""), "deleted a\n"));
+    }
+
+    #[tokio::test]
+    async fn options_may_stand_before_the_subcommand() {
+        let sent = asked(&["schedules", "--json", "get", "a"], ok("{ }")).await;
+        assert_eq!((sent.lines(), &*sent.shown), (("GET /schedules/a", ""), "{ }\n"));
     }
 
     #[tokio::test]

@@ -15,7 +15,11 @@ use std::io::Write;
 
 /// Arguments of `dueq topic`.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
+    override_usage = "dueq topic [OPTIONS] <NAME>\n       dueq topic [OPTIONS] <COMMAND>"
+)]
 pub struct Topic {
     #[command(subcommand)]
     action: Option<Action>,
@@ -25,7 +29,7 @@ pub struct Topic {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Change settings of a topic; the others stay.
+    /// Change settings of a topic; the others stay. backoff, retention and push are replaced as a whole.
     Set(WithServer<Set>),
 }
 
@@ -33,6 +37,10 @@ impl Topic {
     pub(super) async fn execute(&self, writer: &mut dyn Write) -> Result<(), Failure> {
         match &self.action {
             None => self.show.execute(writer).await,
+            // Options may stand before `set`, a name may not.
+            Some(_) if self.show.args.name.is_some() => Err(Failure::Usage(
+                "too many words: see dueq topic --help and dueq topic set --help".to_owned(),
+            )),
             Some(Action::Set(command)) => command.execute(writer).await,
         }
     }
@@ -88,7 +96,7 @@ impl Run for Set {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{asked, ok, unparsed};
+    use super::super::testing::{asked, ok, tried, unparsed};
 
     #[tokio::test]
     async fn a_topic_in_json_is_the_answer_as_it_came() {
@@ -108,6 +116,19 @@ mod tests {
         let sent = asked(&[&["topic", "set", "a"], &settings[..]].concat(), &ok("{}")).await;
         let body = r#"{"max_attempts":5,"lease_ms":90000,"ttl_ms":null,"dead_topic":"a=b","retention":{"dead_ms": 1}}"#;
         assert_eq!(sent.lines(), ("PATCH /topics/a", body));
+    }
+
+    #[tokio::test]
+    async fn options_may_stand_before_the_subcommand() {
+        let words = ["topic", "--json", "--api-key", "k", "set", "a", "max_attempts=5"];
+        let sent = asked(&words, &ok(r#"{"name" : "a"}"#)).await;
+        assert_eq!(sent.lines(), ("PATCH /topics/a", r#"{"max_attempts":5}"#));
+        assert_eq!(sent.shown, "{\"name\" : \"a\"}\n");
+        assert!(sent.headers.contains(&"authorization: bearer k".to_owned()), "{sent:?}");
+        let (outcome, _) = tried(&["topic", "a", "set", "b", "max_attempts=5"], &[]).await;
+        assert!(outcome.unwrap_err().message().starts_with("too many words"));
+        let sent = asked(&["topic", "help"], ok("{}")).await;
+        assert_eq!(sent.lines(), ("GET /topics/help", ""));
     }
 
     #[test]

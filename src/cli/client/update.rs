@@ -18,7 +18,7 @@ pub struct Update {
     #[command(flatten)]
     message: MessageRef,
     /// New payload: JSON is sent as it is, other text as a string; `-` reads standard input.
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_hyphen_values = true)]
     payload: Option<String>,
     /// Read the new payload from this file.
     #[arg(long, value_name = "PATH", conflicts_with = "payload")]
@@ -52,8 +52,24 @@ struct Body<'a> {
     reset: BTreeMap<Resettable, ()>,
 }
 
+impl Update {
+    /// The name of an option that is both set and reset.
+    fn set_and_reset(&self) -> Option<&'static str> {
+        let changes = &self.changes;
+        let set = [
+            ("ttl", Resettable::Ttl, changes.ttl.is_some()),
+            ("max-attempts", Resettable::MaxAttempts, changes.max_attempts.is_some()),
+        ];
+        let both = set.iter().find(|(_, option, set)| *set && self.reset.contains(option));
+        both.map(|(name, ..)| *name)
+    }
+}
+
 impl Run for Update {
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        if let Some(name) = self.set_and_reset() {
+            return Err(Failure::Usage(format!("--{name} cannot be used with --reset {name}")));
+        }
         let body = Body {
             payload: Payload::read(self.payload.as_deref(), self.file.as_deref())?,
             changes: &self.changes,
@@ -95,6 +111,24 @@ mod tests {
     async fn a_change_of_nothing_is_wrong_usage() {
         let (outcome, _) = tried(&["update", "1"], &[]).await;
         assert_eq!(outcome.unwrap_err().message(), "nothing to change: see dueq update --help");
+    }
+
+    #[tokio::test]
+    async fn an_option_cannot_be_set_and_reset() {
+        for (name, value) in [("ttl", "1h"), ("max-attempts", "3")] {
+            let words = ["update", "1", &format!("--{name}"), value, "--reset", name];
+            let (outcome, _) = tried(&words, &[]).await;
+            let told = format!("--{name} cannot be used with --reset {name}");
+            assert_eq!(outcome.unwrap_err().message(), told);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_payload_may_begin_with_a_dash() {
+        let sent = asked(&["update", "1", "--payload", "-x"], ok("{}")).await;
+        assert_eq!(sent.body, r#"{"payload":"-x"}"#);
+        let sent = asked(&["update", "1", "--payload", "-1"], ok("{}")).await;
+        assert_eq!(sent.body, r#"{"payload":-1}"#);
     }
 
     #[test]

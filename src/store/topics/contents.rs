@@ -15,6 +15,7 @@ use crate::{
         types::{ListCursor, MessagePage, MessageSnapshot, json_bytes},
     },
 };
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// Looks at a topic of which time brings more than one look carries out, at most.
@@ -259,8 +260,9 @@ pub(in crate::store) fn read_listed(
         let id = MessageId::from_member(&member, reply.topic.route);
         let extra = Extra::parse(&extras.text()?);
         // There are none at all where no message of the topic has any.
-        let written = if events.is_empty() { String::new() } else { events.text()? };
-        let last_error = last_error(&Event::read_all(&written));
+        let written = if events.is_empty() { Bytes::new() } else { events.bytes()? };
+        // One message with damaged events must not hide the others.
+        let last_error = last_error(&Event::read_all(&String::from_utf8_lossy(&written)));
         let mut bytes = last_error.as_deref().map_or(0, json_bytes);
         let body = match with_bodies {
             false => None,

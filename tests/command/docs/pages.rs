@@ -3,7 +3,7 @@
 //! A page's `sh` blocks run in one shell, in their order, on a dueq of the page's own; a command that fails, or an HTTP
 //! status of 400 and above, fails the test. What follows the language on the fence changes that: `background` runs until
 //! the page's end (a server, a worker, a receiver; Python too), `no-run` is not run. Every server may call this machine. A
-//! worker has its server restarted, and must go on.
+//! worker has its server restarted and then replaced by a proxy's page, and must go on.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,11 @@ use crate::harness::*;
 /// What every page starts with. `make run` is dueq, and other targets of make are only looked up.
 const PRELUDE: &str = r#"
 set -euo pipefail
-curl() { command curl --fail-with-body --max-time 30 "$@"; }
+curl() {
+  # A proxy that answers in the server's place.
+  if [ -e outage ] && [[ $* = */lease* ]]; then echo '<h1>Try later</h1>'; return; fi
+  command curl --fail-with-body --max-time 30 "$@"
+}
 make() {
   case $1 in
     run) shift; dueq serve ${*#ARGS=} ;;
@@ -31,11 +35,22 @@ restart() {
   while kill -0 -- "-$SERVER"; do sleep 0.05; done 2> /dev/null
   start
 }
-works() { # works TOPIC LOG: the worker that writes this log goes on when its server comes back
+works() { # works TOPIC LOG: the worker that writes this log goes on after a restart and an outage, and loses no ack
   restart
-  curl "$DUEQ_SERVER/topics/$1/messages" --json '{"payload": "after the restart"}'
-  until grep -q 'after the restart' "$2"; do sleep 0.05; done
+  worked "$1" "$2" 'after the restart'
+  acked "$1"
+  touch outage
+  worked "$1" "$2" 'in the outage'
+  until grep -q 'Try later' "$2"; do sleep 0.05; done
+  rm outage
+  acked "$1"
+  if grep '^$' "$2"; then echo 'the worker printed an empty line' >&2; return 1; fi
 }
+worked() { # worked TOPIC LOG TEXT
+  curl "$DUEQ_SERVER/topics/$1/messages" --json "{\"payload\": \"$3\"}"
+  until grep -q "$3" "$2"; do sleep 0.05; done
+}
+acked() { until curl -s "$DUEQ_SERVER/topics/$1" | jq -e '.counts | .ready + .leased == 0'; do sleep 0.05; done; }
 ready() { until command curl -fs -o /dev/null "http://127.0.0.1:$PORT/readyz"; do sleep 0.05; done; }
 listens() { until (exec 3<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; do sleep 0.05; done; }
 set -m  # each background job has a process group of its own
