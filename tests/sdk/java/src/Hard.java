@@ -17,7 +17,7 @@ import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** What the other subcommands do not reach of the worker; fails on the first that is wrong, prints {@code ok} otherwise. */
+/** What the other subcommands do not reach; fails on the first that is wrong, prints {@code ok} otherwise. */
 final class Hard {
   private Hard() {}
 
@@ -27,6 +27,8 @@ final class Hard {
     waitingReleased(client, topic + "-waiting");
     refused(client, topic + "-pushed");
     Worker.builder(client, topic, (message, lease) -> {}).build().close();
+    Facade.run(client, topic);
+    Faults.run();
     Main.print("ok");
   }
 
@@ -141,7 +143,7 @@ final class Hard {
     thread.start();
   }
 
-  private static void check(boolean good, Object otherwise) {
+  static void check(boolean good, Object otherwise) {
     if (!good) {
       throw new AssertionError(String.valueOf(otherwise));
     }

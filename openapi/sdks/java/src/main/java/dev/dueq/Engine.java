@@ -1,6 +1,6 @@
 package dev.dueq;
 
-import java.net.http.HttpTimeoutException;
+import java.time.Duration;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -185,7 +185,8 @@ final class Engine {
   /** Sends a request once the lock is free. */
   void call(Call.Kind kind, List<Held> held, long now, Todo todo) {
     boolean lease = kind == Call.Kind.LEASE;
-    Call call = new Call(kind, held, lease ? options.prefetch : 0, now, lease ? options.waitMs : 0);
+    Duration timeout = options.client.timeout().plusMillis(lease ? options.waitMs : 0);
+    Call call = new Call(kind, held, lease ? options.prefetch : 0, now, timeout);
     calls.add(call);
     todo.calls.add(call);
   }
@@ -234,7 +235,7 @@ final class Engine {
   /** Cancels what is to be cancelled, and tells the hooks. */
   void tell(Todo todo) {
     todo.cancelled.forEach(Call::cancel);
-    todo.told(options.hooks);
+    todo.told(options.hooks, options.client.url());
   }
 
   /** A request was answered, or failed. */
@@ -271,7 +272,7 @@ final class Engine {
         case ACK, NACK -> todo.lost.addAll(settling.settled(call.held, answer.results(), now));
         case EXTEND -> leases.extended(call, answer.results(), now, todo);
       }
-      backoff.succeeded();
+      todo.back = backoff.succeeded();
       return;
     }
     boolean refused = error instanceof ProblemException problem && !problem.passes();
@@ -288,7 +289,9 @@ final class Engine {
     } else if (!(stopping && error instanceof CancellationException)
         && (call.kind == Call.Kind.EXTEND || backoff.failed(call.sentAt, now, error))) {
       boolean unanswered = error instanceof CancellationException;
-      todo.error = unanswered ? new HttpTimeoutException("no answer to a request of the worker") : error;
+      todo.error =
+          unanswered ? new RequestTimeoutException(options.client.url(), call.operation(), call.timeout, error) : error;
+      todo.away = call.kind != Call.Kind.EXTEND && backoff.begins();
     }
   }
 

@@ -36,12 +36,20 @@ public final class ProblemException extends ApiException {
       Duration retryAfter,
       HttpHeaders headers,
       String body) {
-    super(status, status + " " + code + ": " + detail, headers, body);
+    super(status, message(status, code, detail, errors), headers, body);
     this.code = code;
     this.detail = detail;
     this.requestId = requestId;
     this.errors = List.copyOf(errors);
     this.retryAfter = retryAfter;
+  }
+
+  /** {@code 422 invalid_input: some of the request is not valid; on_duplicate: can only be given with key}. */
+  private static String message(int status, String code, String detail, List<FieldError> errors) {
+    StringBuilder message = new StringBuilder().append(status).append(' ').append(code).append(": ");
+    message.append(detail.isBlank() ? "the answer says nothing more" : detail);
+    errors.forEach(error -> message.append("; ").append(error.getField()).append(": ").append(error.getReason()));
+    return message.toString();
   }
 
   /** The HTTP status, for example 409. */

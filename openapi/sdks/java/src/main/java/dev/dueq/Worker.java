@@ -66,9 +66,9 @@ public final class Worker implements AutoCloseable {
     boolean stopOnShutdown;
 
     private Builder(Client client, String topic, Handler handler) {
-      this.client = Objects.requireNonNull(client);
-      this.topic = Objects.requireNonNull(topic);
-      this.handler = Objects.requireNonNull(handler);
+      this.client = Objects.requireNonNull(client, "a worker needs a client");
+      this.topic = Objects.requireNonNull(topic, "a worker needs a topic");
+      this.handler = Objects.requireNonNull(handler, "a worker needs a handler");
     }
 
     /** How many handlers run at once; 10 unless given. */
@@ -107,7 +107,7 @@ public final class Worker implements AutoCloseable {
       return this;
     }
 
-    /** What is told for logs and metrics. */
+    /** What is told for logs and metrics; what it does not override is logged, as {@link Hooks} says. */
     public Builder hooks(Hooks told) {
       hooks = Objects.requireNonNull(told);
       return this;
@@ -132,8 +132,10 @@ public final class Worker implements AutoCloseable {
      * The worker; it does nothing until it is run.
      *
      * @throws IllegalArgumentException from each of the above when a number is out of its range
+     * @throws IllegalStateException when the client was closed
      */
     public Worker build() {
+      client.requireOpen();
       return new Worker(this);
     }
 
