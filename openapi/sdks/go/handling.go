@@ -137,13 +137,10 @@ func (r *run) next() (next *held, late []*LeasedMessage) {
 func nackOf(err error) (n *nack) {
 	n = &nack{}
 	defer ignorePanic() // of the error's own methods
-	var said *verdict
+	var said verdict
 	if errors.As(err, &said) {
-		n.dead = said.dead
-		if !said.dead {
-			n.delayed, n.delay = true, max(said.delay, 0)
-		}
-		if said.err == nil && err == error(said) {
+		said.decide(n)
+		if said.Unwrap() == nil && err == error(said) {
 			return n
 		}
 	}

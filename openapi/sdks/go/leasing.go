@@ -57,7 +57,13 @@ func (r *run) hasRoom() bool {
 }
 
 func (r *run) requestLease(want int, acks []settlement) (*leaseAnswer, error) {
-	body, err := r.client.post(r.leases, r.wait+leaseMargin, r.toLease, leaseBody(want, r.lease, r.wait, acks))
+	wait := r.wait
+	r.mu.Lock()
+	if r.failures > 0 { // so that it is soon known that the server answers again
+		wait = 0
+	}
+	r.mu.Unlock()
+	body, err := r.post(r.leases, wait+leaseMargin, r.toLease, leaseBody(want, r.lease, wait, acks))
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,8 @@ func WithHooks(hooks Hooks) Option {
 }
 
 // Hooks are called as things happen, for logs and metrics; any may be nil. They are called by many goroutines at once, and the
-// worker waits for them, so they should be quick. One that panics is ignored.
+// worker waits for them, so they should be quick. One that panics is ignored. Without OnFailed and OnError the worker logs what
+// they would be told to [slog.Default].
 type Hooks struct {
 	// OnLease: a request brought so many messages (never 0).
 	OnLease func(count int)
@@ -64,7 +65,8 @@ type Hooks struct {
 	OnStart func(message *LeasedMessage)
 	// OnDone: the handler returned nil after so long. The message is acknowledged from now on, not yet.
 	OnDone func(message *LeasedMessage, took time.Duration)
-	// OnFailed: the handler returned an error, or panicked ([*PanicError]).
+	// OnFailed: the handler returned an error, or panicked ([*PanicError]). Whether it was [RetryIn] or [Dead] says [errors.As]
+	// ([*RetryError], [*DeadError]).
 	OnFailed func(message *LeasedMessage, err error)
 	// OnLost: the lease was lost before the message was settled; somebody will get it again, unless it was deleted.
 	OnLost func(message *LeasedMessage)
@@ -111,9 +113,11 @@ func (s *settings) done(message *LeasedMessage, took time.Duration) {
 }
 
 func (s *settings) failed(message *LeasedMessage, err error) {
+	defer ignorePanic() // of the error's own methods, too
 	if s.hooks.OnFailed != nil {
-		defer ignorePanic()
 		s.hooks.OnFailed(message, err)
+	} else {
+		logFailed(message, err)
 	}
 }
 

@@ -190,7 +190,7 @@ func (r *run) send(to *url.URL, batch []settlement, from *pending) error {
 	var answer struct {
 		Results []outcome `json:"results"`
 	}
-	body, err := r.client.post(r.settles, settleTimeout, to, settleBody(batch))
+	body, err := r.post(r.settles, settleTimeout, to, settleBody(batch))
 	if err == nil {
 		err = json.Unmarshal(body, &answer)
 	}

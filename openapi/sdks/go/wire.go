@@ -7,11 +7,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,10 +21,13 @@ func (c *Client) endpoint(path string) (*url.URL, error) {
 }
 
 // post sends JSON and gives the answer's body. Its error is a *ProblemError if the server refuses (a redirect included: there is
-// nothing to follow), and otherwise of net/http.
-func (c *Client) post(ctx context.Context, timeout time.Duration, to *url.URL, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// nothing to follow), and otherwise says why there is no answer.
+func (c *Client) post(parent context.Context, timeout time.Duration, to *url.URL, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(parent, timeout)
 	defer cancel()
+	broken := func(err error) error {
+		return c.unanswered(parent, "POST "+strings.TrimPrefix(to.EscapedPath(), c.base), err)
+	}
 	request := (&http.Request{
 		Method: http.MethodPost, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        c.header,
@@ -35,15 +38,13 @@ func (c *Client) post(ctx context.Context, timeout time.Duration, to *url.URL, b
 	var response *http.Response
 	var err error
 	if c.transport != nil { // spares what http.Client does for redirects and cookies
-		if response, err = c.transport.RoundTrip(request); err != nil {
-			err = fmt.Errorf("dueq: POST %s: %w", to, err)
-		}
+		response, err = c.transport.RoundTrip(request)
 	} else {
 		request.Header = c.header.Clone()
 		response, err = c.http.Do(request)
 	}
 	if err != nil {
-		return nil, err
+		return nil, broken(err)
 	}
 	defer response.Body.Close()
 	var answer []byte
@@ -54,7 +55,7 @@ func (c *Client) post(ctx context.Context, timeout time.Duration, to *url.URL, b
 		answer, err = io.ReadAll(response.Body)
 	}
 	if err != nil {
-		return nil, err
+		return nil, broken(err)
 	}
 	if response.StatusCode/100 != 2 {
 		return nil, newProblem(response.StatusCode, response.Header, answer)

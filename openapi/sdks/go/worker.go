@@ -5,6 +5,8 @@ package dueq
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/url"
 	"sync"
 	"time"
@@ -17,6 +19,21 @@ import (
 // timeout ([ErrStopTimeout]), but not with the context of Run. A handler may see a message again that it has handled: delivery is
 // at least once.
 type Handler func(ctx context.Context, message *LeasedMessage) error
+
+// Handle makes a [Handler] of a function that takes the decoded payload. A message whose payload encoding/json cannot decode into a
+// T is dead at once.
+func Handle[T any](handle func(ctx context.Context, payload T, message *LeasedMessage) error) Handler {
+	if handle == nil {
+		return nil // which Run refuses
+	}
+	return func(ctx context.Context, message *LeasedMessage) error {
+		var payload T
+		if err := message.Decode(&payload); err != nil {
+			return Dead(fmt.Errorf("cannot decode the payload: %w", err))
+		}
+		return handle(ctx, payload, message)
+	}
+}
 
 // Worker leases the messages of a topic and has a handler handle them, several at once; make one by [NewWorker].
 type Worker struct {
@@ -52,7 +69,10 @@ const (
 // A server that is busy, away or restarting is waited for. Run stops in the same way and returns an error where waiting would not
 // help: a [*ProblemError] if the server refuses to be asked (a wrong key or topic, a pushed topic).
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.check(); err != nil {
+	if w.client == nil || w.topic == "" || w.handler == nil {
+		return errors.New("dueq: a worker needs a client, a topic and a handler")
+	}
+	if err := errors.Join(w.client.wrong, w.check()); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -110,6 +130,8 @@ type run struct {
 	nextLook       time.Time          // when leases are looked at next
 	extendFailures int                // one after another
 	acks, nacks    pending            // what the server is still to be told
+
+	outage outage
 }
 
 // held is a leased message: it waits for a handler, or one runs.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	dueq "dueq.dev/go"
+	"dueq.dev/go/api"
 )
 
 // start runs a worker; stop stops it and gives what Run returned.
@@ -37,6 +38,7 @@ func start(t *testing.T, client *dueq.Client, handler dueq.Handler, options ...d
 
 func TestWhatAHandlerReturnsDecides(t *testing.T) {
 	server := newFake(t, `"ok"`, `"fail"`, `"later"`, `"dead"`, `"panic"`, `"goexit"`, `"silent"`)
+	var kinds []string // only one handler runs at a time
 	stop := start(t, server.client(), func(_ context.Context, m *dueq.LeasedMessage) error {
 		switch string(m.Payload) {
 		case `"fail"`:
@@ -53,10 +55,17 @@ func TestWhatAHandlerReturnsDecides(t *testing.T) {
 			return dueq.RetryIn(0, nil)
 		}
 		return nil
-	}, dueq.WithConcurrency(1), dueq.WithPrefetch(7))
+	}, dueq.WithConcurrency(1), dueq.WithPrefetch(7), dueq.WithHooks(dueq.Hooks{OnFailed: func(m *dueq.LeasedMessage, err error) {
+		var retry *dueq.RetryError
+		var dead *dueq.DeadError
+		kinds = append(kinds, fmt.Sprint(errors.As(err, &retry), errors.As(err, &dead)))
+	}}))
 	until(t, "all settled", func() bool { acked, nacked := server.settledSoFar(); return len(acked) == 1 && len(nacked) == 6 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
+	}
+	if got := strings.Join(kinds, ", "); got != "false false, true false, false true, false false, false false, true false" {
+		t.Errorf("retry, dead: %s", got)
 	}
 	_, nacked := server.settledSoFar()
 	fail, later, dead, panicked, gone, silent := nacked[0], nacked[1], nacked[2], nacked[3], nacked[4], nacked[5]
@@ -80,13 +89,21 @@ func TestWhatAHandlerReturnsDecides(t *testing.T) {
 func TestARefusalThatCannotPassEndsRun(t *testing.T) {
 	server := newFake(t)
 	server.instead = func(_ string, w http.ResponseWriter) bool { refuse(w, 409, "topic_is_pushed"); return true }
-	err := dueq.NewWorker(server.client(), "t", nil).Run(context.Background())
+	handler := func(context.Context, *dueq.LeasedMessage) error { return nil }
+	err := dueq.NewWorker(server.client(), "t", handler).Run(context.Background())
 	var problem *dueq.ProblemError
 	if !errors.As(err, &problem) || problem.Code != "topic_is_pushed" || problem.Errors[0].Field != "f" {
 		t.Fatal(err)
 	}
-	if err := dueq.NewWorker(server.client(), "t", nil, dueq.WithPrefetch(1001)).Run(context.Background()); err == nil {
-		t.Fatal("a prefetch of 1001 was taken")
+	for what, wrong := range map[string]*dueq.Worker{
+		"a prefetch of 1001": dueq.NewWorker(server.client(), "t", handler, dueq.WithPrefetch(1001)),
+		"no handler":         dueq.NewWorker(server.client(), "t", nil),
+		"no topic":           dueq.NewWorker(server.client(), "", handler),
+		"no URL":             dueq.NewWorker(dueq.NewClient("localhost:8080"), "t", handler),
+	} {
+		if err := wrong.Run(context.Background()); err == nil || errors.As(err, &problem) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 
@@ -193,24 +210,24 @@ func TestAnyPayloadAndWhatANewerServerSaysSurvive(t *testing.T) {
 		}
 		return kind == "id-9"
 	}
-	request := dueq.NewLeaseRequest()
+	request := api.NewLeaseRequest()
 	request.SetMaxMessages(2)
-	leased, _, err := server.client().Leases.LeaseMessages(context.Background(), "t").LeaseRequest(*request).Execute()
+	leased, _, err := server.client().API.Leases.LeaseMessages(context.Background(), "t").LeaseRequest(*request).Execute()
 	if err != nil || string(leased.Messages[0].Payload) != "null" || string(leased.Messages[1].Payload) != payload {
 		t.Fatalf("%+v: %v", leased, err)
 	}
-	got, _, err := server.client().Messages.GetMessage(context.Background(), "id-9").Execute()
+	got, _, err := server.client().API.Messages.GetMessage(context.Background(), "id-9").Execute()
 	if err != nil || got.State != "hibernating" || got.Events[0].Kind != "yawned" || string(got.Payload) != "null" {
 		t.Errorf("%+v: %v", got, err)
 	}
 	for _, value := range []string{"null", payload} {
-		publish := dueq.NewPublishRequest()
+		publish := api.NewPublishRequest()
 		publish.SetPayload(dueq.JSON(value))
 		if body, err := publish.MarshalJSON(); err != nil || !strings.Contains(string(body), `"payload":`+value) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
-	if body, _ := dueq.NewPublishRequest().MarshalJSON(); strings.Contains(string(body), "payload") {
+	if body, _ := api.NewPublishRequest().MarshalJSON(); strings.Contains(string(body), "payload") {
 		t.Errorf("no payload became %s", body)
 	}
 }
