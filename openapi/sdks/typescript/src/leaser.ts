@@ -119,7 +119,6 @@ export class Leaser {
       if (!Array.isArray(answer?.messages)) throw new UnexpectedAnswer(`POST ${this.path}: no messages in the answer`);
       messages = answer.messages;
       this.asked -= count;
-      this.link.succeeded();
       this.acks.answered(riding, answer.acks, sentAt);
     } catch (error) {
       this.asked -= count;

@@ -5,7 +5,7 @@ import type { HandlerContext, Leased } from "./held.js";
 /** Does the work of one message. Returning (or resolving) acks it, throwing (or rejecting) nacks it. */
 export type Handler<Payload> = (message: Leased<Payload>, context: HandlerContext) => unknown;
 
-/** Called as things happen, for logs and metrics; what a hook throws is ignored. */
+/** Called as things happen, for logs and metrics. What a hook throws is ignored. */
 export interface Hooks<Payload> {
   /** Messages came with one lease request. */
   onLease?: (count: number) => void;
@@ -13,12 +13,17 @@ export interface Hooks<Payload> {
   onStart?: (message: Leased<Payload>) => void;
   /** A handler returned after `ms`; its ack is on the way. */
   onDone?: (message: Leased<Payload>, ms: number) => void;
-  /** A handler threw; its nack is on the way. */
+  /**
+   * A handler threw; its nack is on the way. The error is a {@link RetryIn}, a {@link Dead}, or what went wrong. Without this
+   * hook it is written to the console.
+   */
   onFailed?: (message: Leased<Payload>, error: unknown) => void;
   /** The lease was lost before the message was acked: it was, or will be, handled again unless it was deleted. */
   onLost?: (message: Leased<Payload>) => void;
-  /** A request failed and will be repeated. Without this hook the first failure of an outage is a process warning. */
+  /** A request failed and will be repeated. Without this hook the first failure of an outage is written to the console. */
   onError?: (error: unknown) => void;
+  /** The server answers again after such failures. Without this hook and `onError` it is written to the console. */
+  onRecovered?: () => void;
 }
 
 export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP" | "SIGQUIT" | "SIGUSR2" | "SIGBREAK";

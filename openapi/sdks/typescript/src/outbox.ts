@@ -66,7 +66,7 @@ export class Outbox {
     this.arm();
   }
 
-  /** What the server said of each, in order; whether it will have to be asked again. */
+  /** A request succeeded: what the server said of each outcome that it carried, in order. */
   answered(outcomes: Outcome[], results: readonly { status: string }[] | undefined, sentAt: number): void {
     let again: Outcome[] | undefined;
     for (let i = 0; i < outcomes.length; i++) {
@@ -81,7 +81,9 @@ export class Outbox {
         this.link.lost(outcome.held);
       }
     }
-    if (again !== undefined) {
+    if (again === undefined) {
+      this.link.succeeded();
+    } else {
       this.link.failed(new Error(`POST ${this.path}: outcomes unknown or Redis unavailable`), sentAt);
       this.putBack(again);
     }
@@ -134,7 +136,6 @@ export class Outbox {
     try {
       const call = this.link.transport.post(this.path, { messages: sent.map((outcome) => outcome.item) }, timeout);
       const answer = await call.answer;
-      this.link.succeeded();
       this.answered(sent, answer.results, sentAt);
     } catch (error) {
       this.link.failed(error, sentAt);

@@ -5,11 +5,11 @@
 
 import http from "node:http";
 import https from "node:https";
-import { ProblemError, UnexpectedAnswer } from "./errors.js";
+import { ConnectError, ProblemError, TimeoutError, UnexpectedAnswer } from "./errors.js";
 
 /** A request under way. */
 export interface Call {
-  /** The answer's JSON; a `ProblemError` where the server refused, Node's error where the connection broke. */
+  /** The answer's JSON; a `ProblemError` where the server refused, otherwise a `ConnectError` or `TimeoutError`. */
   readonly answer: Promise<any>;
   /** Gives it up; the answer is an error then, unless it is there. */
   abort(): void;
@@ -23,7 +23,10 @@ export class Transport {
   private readonly base: string;
   private readonly headers: string[];
 
-  constructor(server: string, apiKey: string | undefined) {
+  constructor(
+    private readonly server: string,
+    apiKey: string | undefined,
+  ) {
     const url = new URL(server);
     const secure = url.protocol === "https:";
     this.request = secure ? https.request : http.request;
@@ -47,12 +50,14 @@ export class Transport {
     const request = this.request({ agent, host, port, method: "POST", path: this.base + path, headers });
     const answer = new Promise<unknown>((resolve, reject) => {
       const timer = setTimeout(() => {
-        request.destroy(new Error(`POST ${path}: no answer within ${timeoutMs} ms`));
+        request.destroy(new TimeoutError(this.server, `POST ${path}`, timeoutMs));
       }, timeoutMs);
       const done = (error: unknown, value?: unknown): void => {
         clearTimeout(timer);
         if (error === undefined) resolve(value);
-        else reject(error);
+        else if (error instanceof ProblemError || error instanceof TimeoutError || error instanceof UnexpectedAnswer) {
+          reject(error);
+        } else reject(new ConnectError(this.server, `POST ${path}`, error));
       };
       request.on("response", (response) => read(response, path, done));
       request.on("error", done);

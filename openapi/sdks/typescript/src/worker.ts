@@ -52,7 +52,7 @@ export class Worker<Payload = any> {
   constructor(client: Client, options: WorkerOptions<Payload>) {
     this.client = client;
     this.settings = settings(options);
-    this.hooks = new Hooked(options);
+    this.hooks = new Hooked(options, client.server);
     this.signal = options.signal;
     this.stopped = new Promise((resolve) => (this.askStop = resolve));
     this.ended = new Promise((resolve) => (this.end = resolve));
@@ -70,7 +70,7 @@ export class Worker<Payload = any> {
     const link: Link = {
       transport: this.transport,
       backoff: this.backoff,
-      succeeded: () => this.backoff.succeeded(),
+      succeeded: () => this.succeeded(),
       failed: (error, sentAt) => this.failed(error, sentAt),
       lost: (held) => this.lost(held),
     };
@@ -227,6 +227,12 @@ export class Worker<Payload = any> {
       this.leaser.room();
     }
     this.hooks.lost(held.message);
+  }
+
+  private succeeded(): void {
+    if (this.backoff.calm) return;
+    this.backoff.succeeded();
+    this.hooks.recovered();
   }
 
   private failed(error: unknown, sentAt: number): void {

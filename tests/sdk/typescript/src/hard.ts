@@ -214,3 +214,57 @@ test("a worker that is aborted before it runs leases nothing", async () => {
   await worker.run();
   assert.equal(fake.asked.length, 0);
 });
+
+test("without hooks, failed handlers and the two ends of an outage are written to the console", async (t) => {
+  const errors = t.mock.method(console, "error", () => {}).mock;
+  const warnings = t.mock.method(console, "warn", () => {}).mock;
+  const lines = (of: typeof errors): string[] => of.calls.map((call) => call.arguments.join(" "));
+  const mistake = new TypeError("x is not a function");
+  const thrown = [mistake, new Error("boom"), new RetryIn(5, "busy"), new Dead("never")];
+  fake.publish(...thrown.keys());
+  let leases = 0;
+  fake.reply = ({ path }) => {
+    if (!path.endsWith("/lease")) return undefined;
+    leases += 1;
+    if (leases === 2 || leases === 3) return "break";
+    return leases === 4 ? { status: 503, code: "redis_unavailable" } : undefined;
+  };
+  const worker = new Worker(client, {
+    topic: "t",
+    concurrency: 1,
+    handler: ({ payload }) => {
+      throw thrown[payload];
+    },
+  });
+  const run = worker.run();
+  await until(() => errors.callCount() === thrown.length && warnings.callCount() === 2, "all is written");
+  await worker.stop();
+  await run;
+  assert.deepEqual(errors.calls[0]!.arguments, ["dueq: handler failed: topic t, message m1, attempt 1:", mistake]);
+  assert.deepEqual(lines(errors).slice(1), [
+    "dueq: handler failed: topic t, message m2, attempt 1: boom",
+    "dueq: handler asks for another try in 5 ms: topic t, message m3, attempt 1: busy",
+    "dueq: handler gave it up: topic t, message m4, attempt 1: never",
+  ]);
+  const [away, back] = lines(warnings);
+  assert.match(away!, /^dueq: cannot reach http:.*, retrying: no connection to http:.*: POST \/topics\/t\/lease: /);
+  assert.equal(back, `dueq: ${client.server} answers again`);
+});
+
+test("hooks take the place of the console, and are told the end of an outage", async (t) => {
+  const written = [t.mock.method(console, "error", () => {}), t.mock.method(console, "warn", () => {})];
+  const told: string[] = [];
+  fake.publish(1);
+  fake.reply = () => (fake.asked.length <= 2 ? "break" : undefined);
+  const hooks: Partial<WorkerOptions> = {
+    onError: (error) => told.push((error as Error).name),
+    onRecovered: () => told.push("recovered"),
+    onFailed: (_, error) => told.push(error instanceof Dead ? "dead" : "other"),
+    handler: () => {
+      throw new Dead();
+    },
+  };
+  await working(hooks, () => until(() => told.length === 4, "all told"));
+  assert.deepEqual(told, ["ConnectError", "ConnectError", "recovered", "dead"]);
+  assert.equal(written[0]!.mock.callCount() + written[1]!.mock.callCount(), 0);
+});

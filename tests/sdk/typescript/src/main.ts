@@ -3,6 +3,7 @@
 import { parseArgs } from "node:util";
 import { benchHealthz, benchLate, benchWork } from "./bench.js";
 import { echo } from "./echo.js";
+import { publish } from "./publish.js";
 import { steps } from "./steps.js";
 import { lose, work } from "./work.js";
 
@@ -33,6 +34,7 @@ const options = {
 const commands: Record<string, () => Promise<void>> = {
   steps: () => steps(server, values.topic),
   echo: () => echo(server, values.topic, values.to),
+  publish: () => publish(server, Number(positionals[1]), positionals[2]!),
   work: () => work(options),
   lose: () => lose(options),
   "bench-healthz": () => benchHealthz(server, Number(values.connections), Number(values.seconds)),
