@@ -13,7 +13,7 @@ import unittest
 from typing import Any
 
 import aiohttp
-from dueq import AckRequest, Client, LeaseRequest, PublishRequest, Worker, WorkerMessage
+from dueq import AckRequest, Client, LeaseRequest, Worker, WorkerMessage
 
 from steps import steps
 
@@ -130,11 +130,27 @@ async def bench_late(args: argparse.Namespace) -> None:
 async def echo(args: argparse.Namespace) -> None:
     """Publishes again what the typed client leased: payloads must come through it as they were."""
     async with Client(args.server) as client:
-        while leased := (await client.leases.lease_messages(args.topic, LeaseRequest(max_messages=100))).messages:
+        leases = client.api.leases
+        while leased := (await leases.lease_messages(args.topic, LeaseRequest(max_messages=100))).messages:
             for message in leased:
-                again = PublishRequest(payload=message.payload, headers=message.headers)
-                await client.messages.publish_message(args.to, again)
-                await client.leases.ack_message(message.id, AckRequest(lease_token=message.lease_token))
+                await client.publish(args.to, message.payload, headers=message.headers)
+                await leases.ack_message(message.id, AckRequest(lease_token=message.lease_token))
+
+
+async def publish(args: argparse.Namespace) -> None:
+    """Publishes `{"n": 0}` and so on, whatever happens to connections and server."""
+    numbers = iter(range(args.count))
+    published = 0
+
+    async def some(client: Client) -> None:
+        nonlocal published
+        for n in numbers:
+            await client.publish(args.topic, {"n": n})
+            published += 1
+
+    async with Client(args.server, deadline=120) as client:
+        await asyncio.gather(*(some(client) for _ in range(16)))
+    say(f"published {published}")
 
 
 async def run_steps(args: argparse.Namespace) -> None:
@@ -159,6 +175,11 @@ def main() -> None:
 
     command("steps", run_steps, topic=None)
     command("echo", echo, topic=None, to=None)
+    publishing = commands.add_parser("publish")
+    publishing.add_argument("count", type=int)
+    publishing.add_argument("topic")
+    publishing.add_argument("--server", required=True)
+    publishing.set_defaults(function=publish)
     command("work", work, topic=None, concurrency=10, prefetch=1)
     command("lose", lose, topic=None)
     command("bench-healthz", bench_healthz, connections=64, seconds=5)

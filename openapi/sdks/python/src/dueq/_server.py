@@ -2,7 +2,7 @@
 
 import os
 from typing import Optional
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from dueq._version import __version__
 
@@ -25,3 +25,15 @@ def base_headers(api_key: Optional[str]) -> dict[str, str]:
     if key:
         headers["Authorization"] = f"Bearer {key}"
     return headers
+
+
+def segment(text: str) -> str:
+    """A name as a segment of a path; one that is only dots would lead elsewhere."""
+    quoted = quote(text, safe="")
+    return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
+
+
+def reason(error: BaseException) -> str:
+    """What the network said: the innermost cause of a library's error."""
+    inner = error.__cause__ or error.__context__
+    return reason(inner) if inner is not None else str(error) or type(error).__name__

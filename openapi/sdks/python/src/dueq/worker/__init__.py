@@ -1,17 +1,18 @@
 """The worker: leases the messages of a topic, has a handler work on each, and tells dueq how it went."""
 
-import asyncio
-import inspect
 import signal
-import ssl
 import threading
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from dueq._server import base_headers, server_url
-from dueq.worker.engine import Engine
 from dueq.worker.message import WorkerMessage
 from dueq.worker.options import Handler, Hooks, Options
-from dueq.worker.wire import Wire
+
+if TYPE_CHECKING:
+    import asyncio
+    import ssl
+
+    from dueq.worker.engine import Engine
 
 __all__ = ["Worker", "WorkerMessage"]
 
@@ -48,7 +49,7 @@ class Worker:
         stop_timeout: float = 30.0,
         server: Optional[str] = None,
         api_key: Optional[str] = None,
-        ssl_context: Optional[ssl.SSLContext] = None,
+        ssl_context: "Optional[ssl.SSLContext]" = None,
         on_lease: Optional[Callable[[int], Any]] = None,
         on_start: Optional[Callable[[WorkerMessage], Any]] = None,
         on_done: Optional[Callable[[WorkerMessage, float], Any]] = None,
@@ -73,6 +74,12 @@ class Worker:
         Raises ProblemError when dueq refuses what it asks and would again: a wrong key, a topic that is pushed, bad options.
         Whatever passes (no connection, 5xx, 429) is waited for.
         """
+        # Imported with the first run: asyncio and aiohttp take their time.
+        import asyncio
+
+        from dueq.worker.engine import Engine
+        from dueq.worker.wire import Wire
+
         options = self._options
         wire = Wire(
             self._server,
@@ -108,6 +115,8 @@ class Worker:
 
     def run_blocking(self, *, signals: bool = True) -> None:
         """`run` for code without asyncio; in another thread than the main one signals are left alone."""
+        import asyncio
+
         main = threading.current_thread() is threading.main_thread()
         asyncio.run(self.run(signals=signals and main))
 
@@ -119,7 +128,9 @@ class Worker:
                 self._loop.call_soon_threadsafe(self._engine.stop)
 
     @staticmethod
-    def _catch_signals(engine: Engine) -> list[int]:
+    def _catch_signals(engine: "Engine") -> list[int]:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         caught: list[int] = []
 
@@ -139,6 +150,8 @@ class Worker:
 
 
 def _is_async(handler: Handler) -> bool:
+    import inspect
+
     while hasattr(handler, "func"):  # functools.partial
         handler = handler.func
     # An object with `async def __call__` is no coroutine function itself.

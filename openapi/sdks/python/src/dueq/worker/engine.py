@@ -10,13 +10,14 @@ from collections import deque
 from time import monotonic
 from typing import Any, Optional
 
+from dueq._retry import Away, Backoff
 from dueq.errors import Dead, RetryIn
 from dueq.worker.keeper import Keeper
 from dueq.worker.message import Held
 from dueq.worker.options import Hooks, Options, log
 from dueq.worker.outbox import Outbox
 from dueq.worker.threads import Threads
-from dueq.worker.wire import Backoff, Wire, hopeless
+from dueq.worker.wire import Wire, hopeless
 
 # A lease request under way at the stop has so long to be answered: what it brings is given back, and dueq takes back what it
 # grants to a client that is gone.
@@ -47,6 +48,8 @@ class Engine:
         self._leasers: set[asyncio.Task[None]] = set()
         self._roomless: deque[asyncio.Future[None]] = deque()
         self._backoff = Backoff()
+        self._away = Away(log, wire.server)
+        wire.on_answer = self._away.answered
         self._keeper = Keeper(wire, self._held, options.lease_ms, self._lose, self._trouble)
 
     def stop(self) -> None:
@@ -124,14 +127,15 @@ class Engine:
             self.stop()
 
     async def _lease(self) -> None:
-        want = self.options.prefetch
+        want, answered = self.options.prefetch, True
         while await self._room():
             self._asked += want
             acks = self._outbox.take_acks()
             sent = monotonic()
             try:
-                messages, outcomes = await self.wire.lease(acks)
+                messages, outcomes = await self.wire.lease(acks, wait=answered)
             except BaseException as error:
+                answered = False  # the next try waits for nothing, so that it is soon known whether the server is back
                 self._asked -= want
                 self._outbox.unanswered("ack", acks, sent)
                 if not isinstance(error, Exception):
@@ -142,6 +146,7 @@ class Engine:
                 await self._pause(self._backoff.next_s(error))
                 continue
             self._asked -= want
+            answered = True
             self._backoff.reset()
             self._outbox.answered("ack", acks, outcomes)
             self._accept(messages)
@@ -252,7 +257,9 @@ class Engine:
         if self.hooks.on_failed is not None:
             self.hooks.call(self.hooks.on_failed, held.message, error)
         else:
-            log.warning("the handler of %r failed: %s", held.message, reason, exc_info=error)
+            # Where a handler said itself what is to be done, its stack says nothing.
+            meant = isinstance(error, (Dead, RetryIn))
+            log.warning("the handler of %r failed: %r", held.message, error, exc_info=None if meant else error)
 
     # What goes wrong
 
@@ -277,8 +284,10 @@ class Engine:
     def _trouble(self, error: BaseException) -> None:
         if self.hooks.on_error is not None:
             self.hooks.call(self.hooks.on_error, error)
+        elif hopeless(error):
+            log.error("the worker of %r stops: %s", self.options.topic, error)
         else:
-            log.warning("a request of the worker failed: %r", error)
+            self._away.failed(error)
         if hopeless(error) and self.failure is None:
             self.failure = error
             self.stop()

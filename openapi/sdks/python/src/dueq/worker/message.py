@@ -4,14 +4,16 @@ The message is a view of the answer's JSON: making one costs nothing, however ma
 at is converted. Its members are those of the generated `LeasedMessage`.
 """
 
-import asyncio
 import base64
 import threading
 from collections.abc import Mapping
 from datetime import datetime
 from time import monotonic
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 from uuid import UUID
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class WorkerMessage:

@@ -25,6 +25,10 @@ class Options:
     stop_timeout: float
 
     def __post_init__(self) -> None:
+        if not isinstance(self.topic, str) or not self.topic:
+            raise ValueError(f"topic is the name of one, not {self.topic!r}")
+        if not callable(self.handler):
+            raise TypeError(f"handler is a function, not {self.handler!r}")
         for name, low, high in (
             ("concurrency", 1, 1_000_000),
             ("prefetch", 1, 1000),

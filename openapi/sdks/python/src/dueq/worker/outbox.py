@@ -9,8 +9,9 @@ from collections import deque
 from time import monotonic
 from typing import Any, Callable, Optional
 
+from dueq._retry import Backoff
 from dueq.worker.message import Held
-from dueq.worker.wire import Backoff, Wire, hopeless
+from dueq.worker.wire import Wire, hopeless
 
 LINGER_S = 0.005
 MOST = 1000

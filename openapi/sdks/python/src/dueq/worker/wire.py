@@ -3,20 +3,21 @@
 import asyncio
 import ssl
 import sys
-from random import uniform
 from time import monotonic
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import aiohttp
 from yarl import URL
 
 from dueq import _json
-from dueq._http import open_session
+from dueq._http import no_answer, open_session
+from dueq._server import segment
 from dueq.errors import ProblemError
 from dueq.worker.message import Held
 
 # For everything but a lease request's wait, s.
 PATIENCE_S = 10.0
+CONNECT_S = 5.0
 
 
 def hopeless(error: BaseException) -> bool:
@@ -24,22 +25,6 @@ def hopeless(error: BaseException) -> bool:
     if not isinstance(error, ProblemError):
         return False
     return not (error.status in (408, 429) or error.status >= 500)
-
-
-class Backoff:
-    """How long to wait after a failure: 100 ms doubling to 5 s, anything from nothing to that, so that workers spread."""
-
-    def __init__(self) -> None:
-        self._failures = 0
-
-    def reset(self) -> None:
-        self._failures = 0
-
-    def next_s(self, error: Optional[BaseException] = None) -> float:
-        pause = uniform(0, min(5.0, 0.1 * 2 ** min(self._failures, 10)))
-        self._failures += 1
-        least = getattr(error, "retry_after", None)
-        return max(pause, least or 0.0)
 
 
 class Wire:
@@ -59,16 +44,19 @@ class Wire:
     ) -> None:
         headers = {**headers, "Content-Type": "application/json"}
         self._session = open_session(connections, ssl_context, headers)
-        self._lease_url = URL(f"{server}/topics/{topic}/lease", encoded=True)
+        self.server = server
+        self._lease_url = URL(f"{server}/topics/{segment(topic)}/lease", encoded=True)
         self._urls = {verb: URL(f"{server}/messages/{verb}", encoded=True) for verb in ("ack", "nack", "extend")}
         self._want: dict[str, Any] = {"max_messages": max_messages, "wait_ms": wait_ms}
         if lease_ms is not None:
             self._want["lease_ms"] = lease_ms
         self._plain = _json.dumps(self._want)
+        self._at_once = {**self._want, "wait_ms": 0}
         self._lease_patience = wait_ms / 1000 + PATIENCE_S
         # A time-out of aiohttp's for each request would take a sixth of a lease's time; `look` ends those that hang.
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0)
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
         self._ends: dict[asyncio.Task[Any], float] = {}
+        self.on_answer: Callable[[], None] = lambda: None
         self._hung: set[asyncio.Task[Any]] = set()
 
     def look(self) -> None:
@@ -79,11 +67,12 @@ class Wire:
                 self._hung.add(task)
                 task.cancel()
 
-    async def lease(self, acks: list[Held]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    async def lease(self, acks: list[Held], wait: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The messages leased, and the outcome of each ack, in order."""
         body = self._plain
-        if acks:
-            body = _json.dumps({**self._want, "acks": [held.report for held in acks]})
+        if acks or not wait:
+            want = self._want if wait else self._at_once
+            body = _json.dumps({**want, "acks": [held.report for held in acks]})
         answer = await self._post(self._lease_url, body, self._lease_patience)
         outcomes = answer.get("acks", [])
         if len(outcomes) != len(acks):
@@ -108,15 +97,18 @@ class Wire:
                 content = await response.read()
                 if response.status != 200:
                     raise ProblemError.from_answer(response.status, response.headers, content)
+        except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+            raise no_answer(error, self.server, f"POST {url.raw_path}", CONNECT_S) from error
         except asyncio.CancelledError:
             if task not in self._hung:
                 raise
             if sys.version_info >= (3, 11):
                 task.uncancel()
-            raise asyncio.TimeoutError(f"no answer from {url} in {patience:g} s") from None
+            raise no_answer(asyncio.TimeoutError(), self.server, f"POST {url.raw_path}", patience) from None
         finally:
             del self._ends[task]
             self._hung.discard(task)
+        self.on_answer()
         return _json.loads(content)
 
     async def close(self) -> None:

@@ -1,0 +1,60 @@
+"""Checks that a request came from dueq: its callbacks are signed as https://www.standardwebhooks.com says."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import time
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Union
+
+from dueq._options import Duration, seconds
+from dueq.errors import WebhookError
+
+__all__ = ["verify"]
+
+
+def verify(
+    body: Union[bytes, str],
+    headers: Mapping[str, str],
+    secret: Union[str, Iterable[str]],
+    tolerance: Duration = timedelta(minutes=5),
+) -> None:
+    """Returns if the request was signed with the secret a moment ago; raises `dueq.WebhookError`, which says why not.
+
+    body: as it came, before anything has parsed it.
+    headers: of the request; names in any case.
+    secret: `whsec_…`, as dueq has it; several while it is being changed.
+    tolerance: how far the clocks may differ, and how long the request may have been under way.
+    """
+    given = {name.lower(): value for name, value in headers.items()}
+    missing = [name for name in ("webhook-id", "webhook-timestamp", "webhook-signature") if not given.get(name)]
+    if missing:
+        raise WebhookError(f"not signed: there is no {' and no '.join(missing)}")
+    timestamp = given["webhook-timestamp"]
+    if not (timestamp.isascii() and timestamp.isdigit()):
+        raise WebhookError(f"webhook-timestamp is no number of seconds: {timestamp!r}")
+    age = time.time() - int(timestamp)
+    if abs(age) > seconds("tolerance", tolerance):
+        raise WebhookError(f"webhook-timestamp is {abs(age):.0f} s {'old' if age > 0 else 'ahead'}")
+    content = body.encode() if isinstance(body, str) else body
+    signed = f"{given['webhook-id']}.{timestamp}.".encode() + content
+    signatures = [s[3:].encode() for s in given["webhook-signature"].split(" ") if s.startswith("v1,")]
+    right = False
+    for key in map(_key, [secret] if isinstance(secret, str) else secret):
+        wanted = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest())
+        for signature in signatures:
+            right |= hmac.compare_digest(wanted, signature)
+    if not right:
+        raise WebhookError("no signature in webhook-signature is right for this body and secret")
+
+
+def _key(secret: str) -> bytes:
+    try:
+        key = base64.b64decode(secret[6:] if secret.startswith("whsec_") else secret, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not key:
+        raise ValueError("the secret is whsec_ and base64")
+    return key
