@@ -8,7 +8,9 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.Semaphore;
 
 /** A server that answers as a test says. */
 final class Fake implements AutoCloseable {
@@ -19,13 +21,16 @@ final class Fake implements AutoCloseable {
 
   record Request(String line, String head, String body) {}
 
-  /** Nothing is answered; the connection stays open. */
+  /** Nothing more is answered; the connection stays open. */
   static final String HANG = "hang";
 
   /** The connection is closed. */
   static final String CUT = "cut";
 
   final List<Request> requests = new CopyOnWriteArrayList<>();
+
+  /** A permit for every connection that the client closed while it waited for an answer. */
+  final Semaphore left = new Semaphore(0);
   private final ServerSocket listener;
   private final Script script;
 
@@ -80,14 +85,13 @@ final class Fake implements AutoCloseable {
         if (answer.equals(CUT)) {
           return;
         }
-        if (answer.equals(HANG)) {
-          in.read();
-          return;
+        if (!answer.equals(HANG)) {
+          out.write(answer.replace(HANG, "").getBytes(StandardCharsets.UTF_8));
+          out.flush();
         }
-        out.write(answer.getBytes(StandardCharsets.UTF_8));
-        out.flush();
         if (answer.endsWith(HANG)) {
           in.read();
+          left.release();
           return;
         }
       }
@@ -105,7 +109,7 @@ final class Fake implements AutoCloseable {
       }
       head.append((char) read);
     }
-    String lower = head.toString().toLowerCase(java.util.Locale.ROOT);
+    String lower = head.toString().toLowerCase(Locale.ROOT);
     int at = lower.indexOf("content-length: ");
     int length = at < 0 ? 0 : Integer.parseInt(lower.substring(at + 16, lower.indexOf('\r', at)));
     String body = new String(in.readNBytes(length), StandardCharsets.UTF_8);

@@ -61,6 +61,7 @@ final class Faults {
         thrown(RequestTimeoutException.class, () -> client.leases().leaseMessages("t", new LeaseRequest().waitMs(700L)));
         check(System.nanoTime() - from >= 1_000_000_000L, "a request that waits has as much more time");
         thrown(RequestTimeoutException.class, () -> new Client(fake.url()).withTimeout(SHORT).leases().leaseMessages("t", null));
+        check(fake.left.tryAcquire(3, 10, TimeUnit.SECONDS), "a connection without an answer is closed");
       }
     }
   }

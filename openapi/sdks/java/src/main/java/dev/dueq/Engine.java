@@ -62,6 +62,7 @@ final class Engine {
   // From outside.
 
   void run() {
+    options.client.requireOpen();
     lifetime.begin(options.stopOnShutdown ? this::stop : null);
     boolean interrupted = keepTime();
     crew.close();

@@ -13,10 +13,14 @@ import java.net.http.HttpClient;
 import java.net.http.HttpHeaders;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;
+import java.util.concurrent.Flow;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import javax.net.ssl.SSLContext;
@@ -97,14 +101,48 @@ final class Transport extends HttpClient {
   private HttpResponse<byte[]> attempt(HttpRequest request, Duration timeout) throws IOException, InterruptedException {
     long end = System.nanoTime() + timeout.toNanos();
     HttpRequest timed = HttpRequest.newBuilder(request, (name, value) -> true).timeout(timeout).build();
-    return http.send(
-        timed,
-        head -> {
-          // The request's own time-out is over with the head of the answer.
-          HttpResponse.BodySubscriber<byte[]> body = HttpResponse.BodySubscribers.ofByteArray();
-          body.getBody().toCompletableFuture().orTimeout(end - System.nanoTime(), TimeUnit.NANOSECONDS);
-          return body;
-        });
+    // The request's own time-out is over with the head of the answer.
+    return http.send(timed, head -> new Body(end - System.nanoTime()));
+  }
+
+  /** A body that comes in time; otherwise its connection is closed. */
+  private static final class Body implements HttpResponse.BodySubscriber<byte[]> {
+    private final HttpResponse.BodySubscriber<byte[]> bytes = HttpResponse.BodySubscribers.ofByteArray();
+
+    Body(long nanos) {
+      getBody().toCompletableFuture().orTimeout(nanos, TimeUnit.NANOSECONDS);
+    }
+
+    @Override
+    public CompletionStage<byte[]> getBody() {
+      return bytes.getBody();
+    }
+
+    @Override
+    public void onSubscribe(Flow.Subscription subscription) {
+      getBody().exceptionally(late -> cancel(subscription));
+      bytes.onSubscribe(subscription);
+    }
+
+    private static byte[] cancel(Flow.Subscription subscription) {
+      subscription.cancel();
+      return null;
+    }
+
+    @Override
+    public void onNext(List<ByteBuffer> part) {
+      bytes.onNext(part);
+    }
+
+    @Override
+    public void onError(Throwable error) {
+      bytes.onError(error);
+    }
+
+    @Override
+    public void onComplete() {
+      bytes.onComplete();
+    }
   }
 
   private boolean repeatable(HttpRequest request) {
