@@ -38,6 +38,9 @@ func (r *run) admit(messages []LeasedMessage, arrived time.Time) {
 func (r *run) contextOf(h *held) context.Context {
 	ctx, cancel := context.WithCancelCause(r.base)
 	h.cancel = cancel
+	if trace := h.message.Headers[traceparent]; trace != "" {
+		ctx = WithTraceparent(ctx, trace)
+	}
 	return ctx
 }
 

@@ -63,7 +63,7 @@ func (r *run) requestLease(want int, acks []settlement) (*leaseAnswer, error) {
 		wait = 0
 	}
 	r.mu.Unlock()
-	body, err := r.post(r.leases, wait+leaseMargin, r.toLease, leaseBody(want, r.lease, wait, acks))
+	body, err := r.post(r.leases, wait+leaseMargin, r.toLease, leaseBody(r.topics, want, r.lease, wait, acks))
 	if err != nil {
 		return nil, err
 	}

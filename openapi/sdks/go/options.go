@@ -10,6 +10,7 @@ import (
 type Option func(*settings)
 
 type settings struct {
+	others      []string // topics
 	concurrency int
 	prefetch    int
 	lease       time.Duration
@@ -25,6 +26,12 @@ func defaults() settings {
 // WithConcurrency sets how many handlers run at once; 10 unless given.
 func WithConcurrency(handlers int) Option {
 	return func(s *settings) { s.concurrency = handlers }
+}
+
+// WithTopics has the worker handle messages of further topics, 32 in all. The order is strict: a message of a topic is leased only
+// while none is due in the topics before it, and that of [NewWorker] is the first.
+func WithTopics(topics ...string) Option {
+	return func(s *settings) { s.others = append(s.others, topics...) }
 }
 
 // WithPrefetch sets how many messages one request leases at most, up to 1000; 1 unless given. With more than one, up to so many

@@ -143,7 +143,7 @@ func callbackOf(request *api.PublishRequest) *api.CallbackRequest {
 //
 //	client.Publish(ctx, "orders", order, dueq.Delay(30*time.Minute), dueq.Key("order/42"))
 func (c *Client) Publish(ctx context.Context, topic string, payload any, options ...PublishOption) (*PublishedMessage, error) {
-	request, err := c.requestOf(payload, options)
+	request, err := c.requestOf(ctx, payload, options)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (c *Client) PublishBatch(ctx context.Context, topic string, messages ...Dra
 	requests := make([]api.PublishRequest, len(messages))
 	left := make([]int, len(messages)) // the indexes of those to be sent
 	for i, message := range messages {
-		request, err := c.requestOf(message.Payload, message.Options)
+		request, err := c.requestOf(ctx, message.Payload, message.Options)
 		if err != nil {
 			return nil, fmt.Errorf("%w (messages[%d])", err, i)
 		}
@@ -230,7 +230,7 @@ func (c *Client) PublishBatch(ctx context.Context, topic string, messages ...Dra
 //
 //	client.Callback(ctx, "https://example.com/hook", order, dueq.Delay(time.Hour), dueq.CallTimeout(5*time.Second))
 func (c *Client) Callback(ctx context.Context, url string, payload any, options ...PublishOption) (*PublishedMessage, error) {
-	r, err := c.requestOf(payload, append([]PublishOption{CallTo(url)}, options...))
+	r, err := c.requestOf(ctx, payload, append([]PublishOption{CallTo(url)}, options...))
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +250,7 @@ func (c *Client) Callback(ctx context.Context, url string, payload any, options 
 }
 
 // requestOf makes a request that is safe to repeat, if requests are to be repeated.
-func (c *Client) requestOf(payload any, options []PublishOption) (*api.PublishRequest, error) {
+func (c *Client) requestOf(ctx context.Context, payload any, options []PublishOption) (*api.PublishRequest, error) {
 	request := api.NewPublishRequest()
 	if bytes, ok := payload.([]byte); ok {
 		request.SetPayloadBase64(base64.StdEncoding.EncodeToString(bytes))
@@ -266,6 +266,7 @@ func (c *Client) requestOf(payload any, options []PublishOption) (*api.PublishRe
 			return nil, err
 		}
 	}
+	traced(ctx, request)
 	if c.retries > 0 && !request.HasIdempotencyKey() {
 		request.SetIdempotencyKey(uuid())
 	}

@@ -63,12 +63,16 @@ func (c *Client) post(parent context.Context, timeout time.Duration, to *url.URL
 	return answer, nil
 }
 
-func leaseBody(want int, lease, wait time.Duration, acks []settlement) []byte {
-	body := make([]byte, 0, 64+len(acks)*128)
+func leaseBody(topics []byte, want int, lease, wait time.Duration, acks []settlement) []byte {
+	body := make([]byte, 0, 80+len(topics)+len(acks)*128)
 	body = append(body, `{"max_messages":`...)
 	body = strconv.AppendInt(body, int64(want), 10)
 	body = append(body, `,"wait_ms":`...)
 	body = strconv.AppendInt(body, wait.Milliseconds(), 10)
+	if topics != nil {
+		body = append(body, `,"topics":`...)
+		body = append(body, topics...)
+	}
 	if lease != 0 {
 		body = append(body, `,"lease_ms":`...)
 		body = strconv.AppendInt(body, milliseconds(lease), 10)

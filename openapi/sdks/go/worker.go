@@ -5,6 +5,7 @@ package dueq
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -35,7 +36,7 @@ func Handle[T any](handle func(ctx context.Context, payload T, message *LeasedMe
 	}
 }
 
-// Worker leases the messages of a topic and has a handler handle them, several at once; make one by [NewWorker].
+// Worker leases the messages of a topic, or of several ([WithTopics]), and has a handler handle them, several at once; make one by [NewWorker].
 type Worker struct {
 	client  *Client
 	topic   string
@@ -102,6 +103,8 @@ type run struct {
 	base context.Context
 	// Where requests go.
 	toLease, toAck, toNack, toExtend *url.URL
+	// The names of several topics as lease requests say them; nil for one, which is in the path.
+	topics []byte
 	// How many messages are held at most, and how many lease loops there are at most.
 	limit, maxLoops int
 
@@ -163,8 +166,13 @@ func newRun(ctx context.Context, w *Worker) (*run, error) {
 	if w.prefetch > 1 {
 		r.limit += w.prefetch
 	}
+	lease := "/topics/" + url.PathEscape(w.topic) + "/lease"
+	if len(w.others) > 0 {
+		lease = "/lease"
+		r.topics, _ = json.Marshal(append([]string{w.topic}, w.others...)) // strings always can be
+	}
 	for path, to := range map[string]**url.URL{
-		"/topics/" + url.PathEscape(w.topic) + "/lease": &r.toLease,
+		lease:              &r.toLease,
 		"/messages/ack":    &r.toAck,
 		"/messages/nack":   &r.toNack,
 		"/messages/extend": &r.toExtend,

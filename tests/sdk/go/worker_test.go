@@ -231,3 +231,49 @@ func TestAnyPayloadAndWhatANewerServerSaysSurvive(t *testing.T) {
 		t.Errorf("no payload became %s", body)
 	}
 }
+
+func TestSeveralTopicsAreLeasedFromInOrder(t *testing.T) {
+	server := newFake(t, `"one"`)
+	stop := start(t, server.client(), func(context.Context, *dueq.LeasedMessage) error { return nil }, dueq.WithTopics("bulk", "later"))
+	until(t, "the ack", func() bool { acked, _ := server.settledSoFar(); return len(acked) == 1 })
+	_ = stop()
+	if server.leasedFrom != "/lease t bulk later" {
+		t.Error(server.leasedFrom)
+	}
+}
+
+func TestATypedHandlerTakesThePayloadAndWhatItCannotDecodeIsDead(t *testing.T) {
+	server := newFake(t, `{"order": 42}`, `"no order"`)
+	orders := make(chan int, 2)
+	stop := start(t, server.client(), dueq.Handle(func(_ context.Context, payload struct{ Order int }, m *dueq.LeasedMessage) error {
+		orders <- payload.Order
+		return nil
+	}))
+	until(t, "both settled", func() bool { acked, nacked := server.settledSoFar(); return len(acked)+len(nacked) == 2 })
+	_ = stop()
+	acked, nacked := server.settledSoFar()
+	if order := <-orders; order != 42 || len(orders) != 0 || acked[0].ID != "id-1" || nacked[0].ID != "id-2" || !nacked[0].Dead {
+		t.Errorf("%d, acked %v, nacked %v", order, acked, nacked)
+	}
+}
+
+func TestWhatAHandlerPublishesBelongsToTheTraceOfItsMessage(t *testing.T) {
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	url, requests := answering(t, func(_ int, w http.ResponseWriter) { sayPublished(w) })
+	client := dueq.NewClient(url)
+	server := newFake(t, "1")
+	server.headers = map[string]string{"traceparent": trace}
+	handled := make(chan error, 1)
+	start(t, server.client(), func(ctx context.Context, _ *dueq.LeasedMessage) error {
+		_, first := client.Publish(ctx, "next", 1, dueq.Header("a", "b"))
+		_, second := client.Publish(ctx, "next", 1, dueq.Header("Traceparent", "mine"))
+		handled <- errors.Join(first, second)
+		return nil
+	})
+	if err := <-handled; err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(requests()[0].body["headers"], requests()[1].body["headers"]); got != "map[a:b traceparent:"+trace+"] map[Traceparent:mine]" {
+		t.Error(got)
+	}
+}

@@ -54,7 +54,12 @@ func main() {
 
 	listener, called := must(net.Listen("tcp", "127.0.0.1:0")), make(chan []byte)
 	hook := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		called <- must(webhooks.Read(r, os.Getenv("WEBHOOK_SECRET")))
+		body, err := webhooks.Read(r, os.Getenv("WEBHOOK_SECRET"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		called <- body
 	})}
 	go hook.Serve(listener)
 	must(client.Callback(ctx, "http://"+listener.Addr().String(), order{10}))
