@@ -18,10 +18,10 @@ await twice.catch((error: ProblemError) => console.log("refused", error.code));
 const pay = () => client.publish("payments", { order: 2 }, { idempotencyKey: "payment/2" });
 if ((await pay()).id === (await pay()).id) console.log("repeated the same message");
 
-const results = await client.publishBatch("work", [10, 11, 12].map((order) => ({ payload: { order } })));
-console.log("batch", results.filter(({ status }) => status === "ok").length);
+const jobs = [10, 11, 12].map((order) => ({ payload: { order } }));
+let open = (await client.publishBatch("work", jobs)).filter(({ status }) => status === "ok").length;
+console.log("batch", open);
 const done: number[] = [];
-let open = results.length;
 const worker = new Worker<{ order: number }>(client, {
   topic: "work",
   stopSignals: ["SIGINT", "SIGTERM"],

@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import { CallbacksApi, LeasesApi, MessagesApi, SchedulesApi, ServiceApi, TopicsApi } from "./api/apis/index.js";
 import type { Message, PublishedMessage, PublishRequest, PublishResult, TopicItem } from "./api/models/index.js";
 import { Configuration } from "./api/runtime.js";
+import type { Typed } from "./held.js";
 import { Keyed } from "./keyed.js";
 import { type BatchMessage, type CallbackOptions, payloadFields, type PublishOptions, wire } from "./publishing.js";
 import { type CallOptions, Retries, Sender } from "./sender.js";
@@ -102,7 +103,11 @@ export class Client {
    * Publishes 1 to 1000 messages in one request. The results are in the same order: `status` is `ok`, with the `message`, or
    * the code that publishing it alone would have been refused with.
    */
-  async publishBatch(topic: string, messages: readonly BatchMessage[], call: CallOptions = {}): Promise<PublishResult[]> {
+  async publishBatch(
+    topic: string,
+    messages: readonly BatchMessage[],
+    call: CallOptions = {},
+  ): Promise<PublishResult[]> {
     const bodies = messages.map(({ payload, ...options }) =>
       this.repeatable({ ...wire(options), ...payloadFields(payload) }),
     );
@@ -113,10 +118,15 @@ export class Client {
     };
     const results = await publish(bodies, call.deadlineMs);
     for (;;) {
-      const open = [...results.keys()].filter((at) => /^(redis_unavailable|outcome_unknown)$/.test(results[at]!.status));
+      const open = [...results.keys()].filter((at) =>
+        /^(redis_unavailable|outcome_unknown)$/.test(results[at]!.status),
+      );
       if (open.length === 0 || !(await retries.again())) return results;
       try {
-        const again = await publish(open.map((at) => bodies[at]!), retries.leftMs);
+        const again = await publish(
+          open.map((at) => bodies[at]!),
+          retries.leftMs,
+        );
         for (const [line, at] of open.entries()) results[at] = again[line]!;
       } catch (error) {
         call.signal?.throwIfAborted();
@@ -141,13 +151,14 @@ export class Client {
   }
 
   /** The message that was published with this key: to look at it, cancel it, or give it another due time. */
-  key(topic: string, key: string): Keyed {
+  key<Payload = any>(topic: string, key: string): Keyed<Payload> {
     return new Keyed(this.messages, topic, key);
   }
 
   /** The dead messages of a topic with their payloads, those dead longest first, over all pages. */
-  async *dead(topic: string, call?: CallOptions): AsyncGenerator<Message, void, undefined> {
-    yield* pages((page) => this.messages.listMessages({ topic, state: "dead", payload: true, ...page }, call));
+  async *dead<Payload = any>(topic: string, call?: CallOptions): AsyncGenerator<Typed<Payload>, void, undefined> {
+    const page = (at: At) => this.messages.listMessages({ topic, state: "dead", payload: true, ...at }, call);
+    yield* pages(page) as AsyncGenerator<Typed<Payload>, void, undefined>;
   }
 
   /** The topics whose names begin with `prefix`, all without one, by name, over all pages. */
@@ -173,8 +184,11 @@ export class Client {
   }
 }
 
+/** Where a page begins. */
+type At = { cursor?: string };
+
 async function* pages<T>(
-  page: (at: { cursor?: string }) => Promise<{ items: T[]; next_cursor?: string }>,
+  page: (at: At) => Promise<{ items: T[]; next_cursor?: string }>,
 ): AsyncGenerator<T, void, undefined> {
   let cursor: string | undefined;
   do {

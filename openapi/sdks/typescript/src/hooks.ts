@@ -55,7 +55,10 @@ function logFailure({ topic, id, attempt }: Leased, error: unknown): void {
   if (error instanceof RetryIn) what = `asks for another try in ${error.delayMs} ms`;
   else if (error instanceof Dead) what = "gave it up";
   const mistake = [TypeError, ReferenceError, RangeError, SyntaxError].some((kind) => error instanceof kind);
-  console.error(`dueq: handler ${what}: topic ${topic}, message ${id}, attempt ${attempt}:`, mistake ? error : textOf(error));
+  console.error(
+    `dueq: handler ${what}: topic ${topic}, message ${id}, attempt ${attempt}:`,
+    mistake ? error : textOf(error),
+  );
 }
 
 function guard(call: () => unknown): void {

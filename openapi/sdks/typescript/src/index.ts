@@ -16,7 +16,7 @@ export {
   TimeoutError,
   UnexpectedAnswer,
 } from "./errors.js";
-export { payloadBytes, type HandlerContext, type Leased } from "./held.js";
+export { payloadBytes, type HandlerContext, type Leased, type Typed } from "./held.js";
 export { Keyed } from "./keyed.js";
 export type { Handler, Hooks, StopSignal, WorkerOptions } from "./options.js";
 export type { BatchMessage, CallbackOptions, PublishOptions, When } from "./publishing.js";

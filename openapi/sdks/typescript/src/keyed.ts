@@ -1,12 +1,13 @@
 /** One message by the key that it was published with: no id needs to be stored. */
 
 import type { MessagesApi } from "./api/apis/index.js";
-import type { Message, UpdateMessageRequest } from "./api/models/index.js";
+import type { UpdateMessageRequest } from "./api/models/index.js";
+import type { Typed } from "./held.js";
 import { type When, wire } from "./publishing.js";
 import { type CallOptions, isGone } from "./sender.js";
 
 /** The live message (delayed, ready or leased) that has this key, if there is one; see {@link Client.key}. */
-export class Keyed {
+export class Keyed<Payload = any> {
   constructor(
     private readonly messages: MessagesApi,
     /** The topic's name. */
@@ -16,8 +17,9 @@ export class Keyed {
   ) {}
 
   /** The message with its payload, state and events; undefined if there is none. */
-  async get(call?: CallOptions): Promise<Message | undefined> {
-    return found(this.messages.getMessageByKey({ topic: this.topic, key: this.key }, call));
+  async get(call?: CallOptions): Promise<Typed<Payload> | undefined> {
+    const message = this.messages.getMessageByKey({ topic: this.topic, key: this.key }, call);
+    return found(message as Promise<Typed<Payload>>);
   }
 
   /** Removes the message; false if there is none. One that is leased is refused: 409 `message_leased`. */

@@ -29,8 +29,9 @@ export interface Hooks<Payload> {
 export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP" | "SIGQUIT" | "SIGUSR2" | "SIGBREAK";
 
 export interface WorkerOptions<Payload = any> extends Hooks<Payload> {
-  /** The topic to work. */
-  topic: string;
+  /** The topic to work, or several (up to 32): a lease request gets messages of the first that has some. */
+  topic: string | readonly string[];
+  /** Does the work of one message. */
   handler: Handler<Payload>;
   /** Handlers at once; 10. */
   concurrency?: number | undefined;
@@ -49,7 +50,7 @@ export interface WorkerOptions<Payload = any> extends Hooks<Payload> {
 }
 
 export interface Settings {
-  topic: string;
+  topic: string | readonly string[];
   handler: Handler<any>;
   concurrency: number;
   prefetch: number;
@@ -60,7 +61,8 @@ export interface Settings {
 }
 
 export function settings(options: WorkerOptions<any>): Settings {
-  if (typeof options.topic !== "string" || options.topic === "") throw new TypeError("a worker needs a topic");
+  const topics = typeof options.topic === "string" ? [options.topic] : (options.topic ?? []);
+  if (topics.length === 0 || topics.includes("")) throw new TypeError("a worker needs a topic");
   if (typeof options.handler !== "function") throw new TypeError("a worker needs a handler");
   return {
     topic: options.topic,

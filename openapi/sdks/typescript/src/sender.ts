@@ -125,7 +125,9 @@ function waitMs(path: string, body: unknown): number {
 /** Whether the request may succeed later. */
 function passes(error: unknown): boolean {
   if (!(error instanceof ProblemError)) return error instanceof ConnectError || error instanceof TimeoutError;
-  return error.status === 429 || /^(redis_unavailable|outcome_unknown|overloaded|http_(408|502|503|504))$/.test(error.code);
+  return (
+    error.status === 429 || /^(redis_unavailable|outcome_unknown|overloaded|http_(408|502|503|504))$/.test(error.code)
+  );
 }
 
 /** Whether a request that failed so may have been done. */

@@ -44,7 +44,9 @@ export function verify(
   const ageMs = Date.now() - Number(timestamp) * 1000;
   if (!(Math.abs(ageMs) <= toleranceMs)) {
     const when = ageMs > 0 ? "old" : "ahead of this machine's clock";
-    throw new WebhookError(`the request is ${Math.round(Math.abs(ageMs) / 1000)} s ${when}, more than ${toleranceMs} ms`);
+    throw new WebhookError(
+      `the request is ${Math.round(Math.abs(ageMs) / 1000)} s ${when}, more than ${toleranceMs} ms`,
+    );
   }
 
   const given = signatures.split(" ").filter((signature) => signature.startsWith("v1,"));

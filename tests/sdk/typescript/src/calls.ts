@@ -59,9 +59,16 @@ test("a call that is aborted ends with its signal's reason, also between repeats
 });
 
 test("a publish is repeated with the same key until it is answered", async () => {
-  replies("break", unavailable, unknown, { status: 429, code: "rate_limited" }, { status: 502, text: "<html>" }, {
-    json: published,
-  });
+  replies(
+    "break",
+    unavailable,
+    unknown,
+    { status: 429, code: "rate_limited" },
+    { status: 502, text: "<html>" },
+    {
+      json: published,
+    },
+  );
   assert.deepEqual(await client.publish("t", { n: 1 }), published);
   const keys = new Set(fake.asked.map(({ body }) => body.idempotency_key));
   assert.equal(fake.asked.length, 6);
@@ -156,11 +163,7 @@ test("a cancel whose answer was lost is done when the message is gone; one that 
 });
 
 test("the lines of a batch that Redis did not take are repeated with their keys, and results keep their order", async () => {
-  const statuses = [
-    ["ok", "redis_unavailable", "duplicate_key", "outcome_unknown"],
-    ["outcome_unknown", "ok"],
-    ["ok"],
-  ];
+  const statuses = [["ok", "redis_unavailable", "duplicate_key", "outcome_unknown"], ["outcome_unknown", "ok"], ["ok"]];
   fake.reply = () => ({ json: { results: statuses[fake.asked.length - 1]!.map((status) => ({ status })) } });
   const results = await client.publishBatch(
     "t",
@@ -269,8 +272,8 @@ test("lists go over all pages", async () => {
     const next = path.includes("cursor=c%2F2") ? {} : { next_cursor: "c/2" };
     return { json: { items: [{ name: path, payload: fake.asked.length }], ...next } };
   };
-  const payloads: unknown[] = [];
-  for await (const { payload } of client.dead("t")) payloads.push(payload);
+  const payloads: number[] = [];
+  for await (const { payload } of client.dead<number>("t")) payloads.push(payload);
   assert.deepEqual(payloads, [1, 2]);
   const names: string[] = [];
   for await (const { name } of client.listTopics("or")) names.push(name);
@@ -343,7 +346,8 @@ test("any other webhook is refused in words", () => {
     [() => webhooks.verify(body, sign(body, secret, Date.now() - 310_000), secret), /31\d s old/],
     [() => webhooks.verify(body, sign(body, secret, Date.now() + 310_000), secret), /ahead/],
   ];
-  for (const [call, message] of refused) assert.throws(call, (e) => e instanceof webhooks.WebhookError && message.test(e.message));
+  for (const [call, message] of refused)
+    assert.throws(call, (e) => e instanceof webhooks.WebhookError && message.test(e.message));
   for (const bad of ["", "secret", [], undefined as any, "whsec_", "whsec_?"]) {
     assert.throws(() => webhooks.verify(body, signed, bad), TypeError);
   }

@@ -19,9 +19,12 @@ afterEach(() => fake.stop());
 async function working(options: Partial<WorkerOptions>, during: (worker: Worker) => Promise<void>): Promise<void> {
   const worker = new Worker(client, { topic: "t", handler: () => {}, onError: () => {}, ...options });
   const run = worker.run();
-  await during(worker);
-  await worker.stop();
-  await run;
+  try {
+    await during(worker);
+  } finally {
+    await worker.stop();
+    await run;
+  }
 }
 
 async function until(condition: () => boolean, what: string): Promise<void> {
@@ -222,24 +225,18 @@ test("without hooks, failed handlers and the two ends of an outage are written t
   const mistake = new TypeError("x is not a function");
   const thrown = [mistake, new Error("boom"), new RetryIn(5, "busy"), new Dead("never")];
   fake.publish(...thrown.keys());
-  let leases = 0;
-  fake.reply = ({ path }) => {
-    if (!path.endsWith("/lease")) return undefined;
-    leases += 1;
-    if (leases === 2 || leases === 3) return "break";
-    return leases === 4 ? { status: 503, code: "redis_unavailable" } : undefined;
+  let awayAt = 0;
+  fake.reply = ({ at }) => {
+    if (fake.asked.length === 1) return undefined;
+    awayAt ||= at;
+    return at < awayAt + 400 ? "break" : undefined;
   };
-  const worker = new Worker(client, {
-    topic: "t",
-    concurrency: 1,
-    handler: ({ payload }) => {
-      throw thrown[payload];
-    },
-  });
-  const run = worker.run();
-  await until(() => errors.callCount() === thrown.length && warnings.callCount() === 2, "all is written");
-  await worker.stop();
-  await run;
+  const handler: WorkerOptions["handler"] = ({ payload }) => {
+    throw thrown[payload];
+  };
+  await working({ handler, concurrency: 1, onError: undefined }, () =>
+    until(() => errors.callCount() === thrown.length && warnings.callCount() === 2, "all is written"),
+  );
   assert.deepEqual(errors.calls[0]!.arguments, ["dueq: handler failed: topic t, message m1, attempt 1:", mistake]);
   assert.deepEqual(lines(errors).slice(1), [
     "dueq: handler failed: topic t, message m2, attempt 1: boom",
@@ -247,7 +244,10 @@ test("without hooks, failed handlers and the two ends of an outage are written t
     "dueq: handler gave it up: topic t, message m4, attempt 1: never",
   ]);
   const [away, back] = lines(warnings);
-  assert.match(away!, /^dueq: cannot reach http:.*, retrying: no connection to http:.*: POST \/topics\/t\/lease: /);
+  assert.match(
+    away!,
+    /^dueq: cannot reach http:.*, retrying: no connection to http:.*: POST \/(topics\/t\/lease|messages\/nack): /,
+  );
   assert.equal(back, `dueq: ${client.server} answers again`);
 });
 
@@ -267,4 +267,16 @@ test("hooks take the place of the console, and are told the end of an outage", a
   await working(hooks, () => until(() => told.length === 4, "all told"));
   assert.deepEqual(told, ["ConnectError", "ConnectError", "recovered", "dead"]);
   assert.equal(written[0]!.mock.callCount() + written[1]!.mock.callCount(), 0);
+});
+
+test("several topics are leased from with one request", async () => {
+  const seen: unknown[] = [];
+  fake.publish("urgent");
+  await working({ topic: ["urgent", "bulk"], handler: ({ payload }) => void seen.push(payload) }, () =>
+    until(() => seen.length === 1 && fake.asked.length > 1, "handled"),
+  );
+  const [first] = fake.asked;
+  assert.equal(first!.path, "/lease");
+  assert.deepEqual(first!.body.topics, ["urgent", "bulk"]);
+  assert.throws(() => new Worker(client, { topic: [], handler: () => {} }), TypeError);
 });
