@@ -1,5 +1,7 @@
 import dev.dueq.Client;
+import dev.dueq.Handler;
 import dev.dueq.Publish;
+import dev.dueq.Worker;
 import dev.dueq.model.BackoffKind;
 import dev.dueq.model.BackoffRequest;
 import dev.dueq.model.KeyUntil;
@@ -18,6 +20,9 @@ import java.time.ZoneOffset;
 import java.util.Base64;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import java.util.stream.StreamSupport;
 
@@ -25,10 +30,39 @@ import java.util.stream.StreamSupport;
 final class Facade {
   private Facade() {}
 
-  static void run(Client client, String topic) {
+  static void run(Client client, String topic) throws InterruptedException {
     options(client, topic + "-options");
     keys(client, topic + "-keys");
     lists(client, topic + "-lists");
+    worker(client, topic + "-urgent", topic + "-bulk");
+  }
+
+  record Order(int order) {}
+
+  /** Two topics, the first before the second; typed payloads; what a handler publishes belongs to the trace of its message. */
+  private static void worker(Client client, String urgent, String bulk) throws InterruptedException {
+    client.publish(bulk, new Order(1), with -> with.header("Traceparent", "00-trace"));
+    client.publish(urgent, new Order(2));
+    List<Integer> handled = new CopyOnWriteArrayList<>();
+    CountDownLatch both = new CountDownLatch(2);
+    Handler handler =
+        Handler.of(
+            Order.class,
+            (order, message, lease) -> {
+              handled.add(order.order());
+              client.publish(urgent + "-next", order);
+              client.publish(urgent + "-next", order, with -> with.header("traceparent", "own"));
+              both.countDown();
+            });
+    Worker worker = Worker.builder(client, List.of(urgent, bulk), handler).concurrency(1).build();
+    new Thread(worker::run).start();
+    check(both.await(20, TimeUnit.SECONDS), handled);
+    worker.close();
+    check(handled.equals(List.of(2, 1)), handled);
+    check(client.topics().getTopic(bulk).getTotals().getAcked() == 1, "acked");
+    var next = client.leases().leaseMessages(urgent + "-next", new LeaseRequest().maxMessages(9L)).getMessages();
+    var traces = next.stream().map(message -> String.valueOf(message.getHeaders().get("traceparent"))).toList();
+    check(traces.equals(List.of("null", "own", "00-trace", "own")), traces);
   }
 
   /** Every option arrives. */

@@ -42,7 +42,7 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
     set(ttlMs, request::setTtlMs);
     set(maxAttempts, request::setMaxAttempts);
     set(backoff, request::setBackoff);
-    set(headers, request::setHeaders);
+    set(Trace.with(headers), request::setHeaders);
     set(method, request::setMethod);
     set(timeoutMs, request::setTimeoutMs);
     return request;

@@ -45,7 +45,7 @@ final class Crew {
     concurrency = options.concurrency;
     own = options.executor == null;
     requests = new Requests(options);
-    threads = threads(options.topic);
+    threads = threads(String.join("+", options.topics));
     handlers = own ? threads : options.executor;
   }
 
@@ -190,6 +190,7 @@ final class Crew {
     Delivery message = held.message;
     tell(() -> hooks.onStart(message));
     long begun = System.nanoTime();
+    Trace.begin(message);
     try {
       handler.handle(message, held);
     } catch (Throwable error) {
@@ -197,6 +198,8 @@ final class Crew {
         tell(() -> hooks.onFailed(message, error));
       }
       return error;
+    } finally {
+      Trace.end();
     }
     if (!held.lost) {
       long ms = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
@@ -257,7 +260,7 @@ final class Crew {
   }
 
   /** Virtual threads where the JDK has them, which this code, compiled for 17, cannot name. */
-  private static ExecutorService threads(String topic) {
+  private static ExecutorService threads(String topics) {
     try {
       Method virtual = Executors.class.getMethod("newVirtualThreadPerTaskExecutor");
       return (ExecutorService) virtual.invoke(null);
@@ -265,7 +268,7 @@ final class Crew {
       AtomicInteger count = new AtomicInteger();
       return Executors.newCachedThreadPool(
           task -> {
-            Thread thread = new Thread(task, "dueq-" + topic + "-" + count.incrementAndGet());
+            Thread thread = new Thread(task, "dueq-" + topics + "-" + count.incrementAndGet());
             thread.setDaemon(true);
             return thread;
           });

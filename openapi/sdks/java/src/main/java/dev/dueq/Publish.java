@@ -49,7 +49,7 @@ public final class Publish extends MessageOptions<Publish> {
     set(ttlMs, request::setTtlMs);
     set(maxAttempts, request::setMaxAttempts);
     set(backoff, request::setBackoff);
-    set(headers, request::setHeaders);
+    set(Trace.with(headers), request::setHeaders);
     set(callback, request::setCallback);
     return request;
   }

@@ -1,11 +1,12 @@
 package dev.dueq;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.ExecutorService;
 
 /**
- * Leases a topic's messages and calls a handler with each.
+ * Leases the messages of a topic, or of several, and calls a handler with each.
  *
  * <p>It acknowledges what was handled (the acks ride on the next lease request), extends leases while handlers run, gives back what
  * failed, goes on by itself after the server was away, and stops gracefully. No message is lost, and none is acknowledged that was
@@ -26,7 +27,18 @@ public final class Worker implements AutoCloseable {
    * @param handler called with each, on several threads at once
    */
   public static Builder builder(Client client, String topic, Handler handler) {
-    return new Builder(client, topic, handler);
+    return builder(client, List.of(Objects.requireNonNull(topic, "a worker needs a topic")), handler);
+  }
+
+  /**
+   * Begins to describe a worker of several topics.
+   *
+   * @param client where the messages are
+   * @param topics whose messages, 1 to 32 of them: what the first has goes before what the second has, and so on
+   * @param handler called with each, on several threads at once
+   */
+  public static Builder builder(Client client, List<String> topics, Handler handler) {
+    return new Builder(client, topics, handler);
   }
 
   /**
@@ -54,7 +66,7 @@ public final class Worker implements AutoCloseable {
   /** What a worker is to be. */
   public static final class Builder {
     final Client client;
-    final String topic;
+    final List<String> topics;
     final Handler handler;
     int concurrency = 10;
     int prefetch = 1;
@@ -65,9 +77,12 @@ public final class Worker implements AutoCloseable {
     ExecutorService executor;
     boolean stopOnShutdown;
 
-    private Builder(Client client, String topic, Handler handler) {
+    private Builder(Client client, List<String> topics, Handler handler) {
       this.client = Objects.requireNonNull(client, "a worker needs a client");
-      this.topic = Objects.requireNonNull(topic, "a worker needs a topic");
+      this.topics = List.copyOf(topics);
+      if (topics.isEmpty()) {
+        throw new IllegalArgumentException("a worker needs a topic");
+      }
       this.handler = Objects.requireNonNull(handler, "a worker needs a handler");
     }
 
