@@ -176,6 +176,9 @@ func (s sender) try(request *http.Request, operation string, limit time.Duration
 	if response.StatusCode >= 400 {
 		return response, newProblem(response.StatusCode, response.Header, body)
 	}
+	if len(body) > 0 && !strings.HasSuffix(request.URL.Path, "/metrics") {
+		return response, s.client.foreign(operation, response.Header)
+	}
 	return response, nil
 }
 

@@ -25,9 +25,7 @@ func (c *Client) endpoint(path string) (*url.URL, error) {
 func (c *Client) post(parent context.Context, timeout time.Duration, to *url.URL, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(parent, timeout)
 	defer cancel()
-	broken := func(err error) error {
-		return c.unanswered(parent, "POST "+strings.TrimPrefix(to.EscapedPath(), c.base), err)
-	}
+	operation := "POST " + strings.TrimPrefix(to.EscapedPath(), c.base)
 	request := (&http.Request{
 		Method: http.MethodPost, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        c.header,
@@ -44,7 +42,7 @@ func (c *Client) post(parent context.Context, timeout time.Duration, to *url.URL
 		response, err = c.http.Do(request)
 	}
 	if err != nil {
-		return nil, broken(err)
+		return nil, c.unanswered(parent, operation, err)
 	}
 	defer response.Body.Close()
 	var answer []byte
@@ -55,10 +53,13 @@ func (c *Client) post(parent context.Context, timeout time.Duration, to *url.URL
 		answer, err = io.ReadAll(response.Body)
 	}
 	if err != nil {
-		return nil, broken(err)
+		return nil, c.unanswered(parent, operation, err)
 	}
 	if response.StatusCode/100 != 2 {
 		return nil, newProblem(response.StatusCode, response.Header, answer)
+	}
+	if err := c.foreign(operation, response.Header); err != nil {
+		return nil, err
 	}
 	return answer, nil
 }

@@ -112,6 +112,26 @@ func TestAConnectionErrorNamesTheServerAndTheOperation(t *testing.T) {
 	}
 }
 
+func TestAnAnswerOfSomethingElseIsNamed(t *testing.T) {
+	url, requests := answering(t, func(_ int, w http.ResponseWriter) { _, _ = io.WriteString(w, "<html>It works!</html>") })
+	client := dueq.NewClient(url)
+	want := url + ` answered with "text/html; charset=utf-8" instead of JSON: is it dueq?`
+	if _, err := client.Publish(context.Background(), "t", 1); err == nil || err.Error() != "dueq: POST /topics/t/messages: "+want || len(requests()) != 1 {
+		t.Error(err, requests())
+	}
+	troubles := make(chan error, 10)
+	start(t, client, func(context.Context, *dueq.LeasedMessage) error { return nil },
+		dueq.WithHooks(dueq.Hooks{OnError: func(err error) {
+			select {
+			case troubles <- err:
+			default:
+			}
+		}}))
+	if err := <-troubles; err.Error() != "dueq: POST /topics/t/lease: "+want {
+		t.Error(err)
+	}
+}
+
 func TestAPublishIsRepeatedWithOneIdempotencyKey(t *testing.T) {
 	url, requests := answering(t, func(n int, w http.ResponseWriter) {
 		switch n {

@@ -51,6 +51,7 @@ func (f *fake) client() *dueq.Client { return dueq.NewClient(f.URL) }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	body, _ := io.ReadAll(request.Body)
+	w.Header().Set("Content-Type", "application/json")
 	kind := request.URL.Path[strings.LastIndex(request.URL.Path, "/")+1:]
 	if f.instead != nil && f.instead(kind, w) {
 		return

@@ -204,7 +204,6 @@ func TestAnyPayloadAndWhatANewerServerSaysSurvive(t *testing.T) {
 	const payload = `{"big":123456789012345678901234567890,"huge":1e400,"deep":[null,false,{"a":[]}]}`
 	server := newFake(t, "null", payload)
 	server.instead = func(kind string, w http.ResponseWriter) bool {
-		w.Header().Set("Content-Type", "application/json")
 		if kind == "id-9" {
 			_, _ = io.WriteString(w, `{"id":"id-9","state":"hibernating","mood":{},"payload":null,"events":[{"kind":"yawned"}]}`)
 		}
