@@ -27,7 +27,7 @@ rm -rf "$fresh/api/.openapi-generator"* "$fresh/api/api"
 sed -i -E 's/^(\s*)localVarPostBody = (r\.\w+)$/\1if \2 != nil {\n\1\tlocalVarPostBody = \2\n\1}/' "$fresh"/api/api_*.go
 # Descriptions of parameters come escaped as for HTML, which no option prevents.
 sed -i -e 's/&#x60;/`/g' -e 's/&#39;/'"'"'/g' -e 's/&quot;/"/g' -e 's/&lt;/</g' -e 's/&gt;/>/g' -e 's/&amp;/\&/g' "$fresh"/api/api_*.go
-cp -r "$own"/*.go "$own"/{api,webhooks,examples,go.mod,README.md} LICENSE "$fresh"
+cp -r "$own"/*.go "$own"/{api,webhooks,dueqtest,examples,go.mod,README.md} LICENSE "$fresh"
 cat > "$fresh/version.go" << GO
 package dueq
 

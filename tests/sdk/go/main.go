@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"os/signal"
@@ -78,13 +79,16 @@ func main() {
 	}
 }
 
-// Lines of stdout come from many goroutines.
-var stdout sync.Mutex
+// Lines of stdout come from many goroutines; a test reads them.
+var (
+	lines  sync.Mutex
+	stdout io.Writer = os.Stdout
+)
 
 func say(format string, values ...any) {
-	stdout.Lock()
-	defer stdout.Unlock()
-	fmt.Printf(format+"\n", values...)
+	lines.Lock()
+	defer lines.Unlock()
+	fmt.Fprintf(stdout, format+"\n", values...)
 }
 
 func sayJSON(value any) {
