@@ -39,8 +39,8 @@ sed -i -e '/^export const BASE_PATH/i import type { CallOptions } from "../sende
   -e 's/initOverrides?: RequestInit |/initOverrides?: CallOptions |/' "$package/generated/runtime.ts"
 sed -i 's/initOverrides?: RequestInit |/initOverrides?: runtime.CallOptions |/' "$package"/generated/apis/*.ts
 
-rm -rf "$package/src" "$package/dist"
-cp -r "$here/src" "$package/src"
+rm -rf "$package/src" "$package/examples" "$package/dist"
+cp -r "$here/src" "$here/examples" "$package/"
 cp -r "$package/generated" "$package/src/api"
 find "$package/src/api" -name '.openapi-generator*' -prune -exec rm -rf {} +
 cp "$here/tsconfig.json" "$here/README.md" LICENSE "$package/"

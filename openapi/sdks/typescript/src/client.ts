@@ -8,6 +8,7 @@ import type { Typed } from "./held.js";
 import { Keyed } from "./keyed.js";
 import { type BatchMessage, type CallbackOptions, payloadFields, type PublishOptions, wire } from "./publishing.js";
 import { type CallOptions, Retries, Sender } from "./sender.js";
+import { traced } from "./trace.js";
 
 /** How a {@link Client} is made. */
 export interface ClientOptions {
@@ -95,7 +96,7 @@ export class Client {
     options: PublishOptions = {},
     call?: CallOptions,
   ): Promise<PublishedMessage> {
-    const body = this.repeatable({ ...wire(options), ...payloadFields(payload) });
+    const body = this.complete({ ...wire(options), ...payloadFields(payload) }, call);
     return this.messages.publishMessage({ topic, body }, call);
   }
 
@@ -109,7 +110,7 @@ export class Client {
     call: CallOptions = {},
   ): Promise<PublishResult[]> {
     const bodies = messages.map(({ payload, ...options }) =>
-      this.repeatable({ ...wire(options), ...payloadFields(payload) }),
+      this.complete({ ...wire(options), ...payloadFields(payload) }, call),
     );
     const retries = new Retries(call.deadlineMs ?? this.sender.deadlineMs, call.signal);
     const publish = async (lines: typeof bodies, deadlineMs?: number): Promise<PublishResult[]> => {
@@ -147,7 +148,7 @@ export class Client {
     call?: CallOptions,
   ): Promise<PublishedMessage> {
     const body = payload === undefined ? wire(options) : { ...wire(options), ...payloadFields(payload) };
-    return this.callbacks.scheduleCallback({ body: this.repeatable({ ...body, url }) }, call);
+    return this.callbacks.scheduleCallback({ body: this.complete({ ...body, url }, call) }, call);
   }
 
   /** The message that was published with this key: to look at it, cancel it, or give it another due time. */
@@ -168,8 +169,8 @@ export class Client {
 
   /** Makes up to `max` (10000) dead messages of a topic ready again, those dead longest first; resolves to how many it were. */
   async redrive(topic: string, max?: number, call?: CallOptions): Promise<number> {
-    const body = max === undefined ? {} : { max_messages: max };
-    return (await this.topics.redriveTopic({ topic, body }, call)).redriven;
+    const body = max === undefined ? undefined : { max_messages: max };
+    return (await this.topics.redriveTopic({ topic, ...(body && { body }) }, call)).redriven;
   }
 
   /** Makes one dead message ready again. */
@@ -177,9 +178,11 @@ export class Client {
     return this.messages.redriveMessage({ id }, call);
   }
 
-  /** What has an idempotency key may be sent twice. */
-  private repeatable<T extends PublishRequest>(body: T): T {
-    if (this.sender.deadlineMs > 0) body.idempotency_key ??= randomUUID();
+  /** With the trace that it belongs to, and an idempotency key, by which it may be sent twice. */
+  private complete<T extends PublishRequest>(body: T, call?: CallOptions): T {
+    const headers = traced(body.headers);
+    if (headers !== undefined) body.headers = headers;
+    if ((call?.deadlineMs ?? this.sender.deadlineMs) > 0) body.idempotency_key ??= randomUUID();
     return body;
   }
 }
@@ -199,7 +202,6 @@ async function* pages<T>(
 }
 
 function milliseconds(name: string, value: number, least: number): number {
-  // More than this is no time at all to a timer.
-  if (value >= least && value <= 2_147_483_647) return value;
+  if (value >= least) return value;
   throw new RangeError(`${name} is a number of milliseconds from ${least}, not ${value}`);
 }

@@ -74,7 +74,7 @@ export class TimeoutError extends Error {
     readonly operation: string,
     timeoutMs: number,
   ) {
-    super(`no answer from ${url}: ${operation}: within ${Math.round(timeoutMs)} ms`);
+    super(`no answer from ${url} within ${Math.round(timeoutMs)} ms: ${operation}`);
   }
 }
 
@@ -122,7 +122,7 @@ export function mayPass(error: unknown): boolean {
 }
 
 /** What Node says of a connection: `fetch failed` is in the outer error, and the reason in its cause. */
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   if (!(inner instanceof Error)) return String(inner);
   // The error of several addresses has a code and no message.

@@ -1,6 +1,6 @@
 /** Calls the hooks of a worker, and says on the console what nobody asked to be told: failed handlers and outages. */
 
-import { ConnectError, Dead, RetryIn, TimeoutError } from "./errors.js";
+import { ConnectError, Dead, reasonOf, RetryIn, TimeoutError } from "./errors.js";
 import type { Leased } from "./held.js";
 import type { Hooks } from "./options.js";
 import { textOf } from "./verdict.js";
@@ -38,7 +38,7 @@ export class Hooked {
     else if (first) {
       const away = error instanceof ConnectError || error instanceof TimeoutError;
       const what = away ? `cannot reach ${this.server}` : `${this.server} answers with errors`;
-      console.warn(`dueq: ${what}, retrying: ${textOf(error)}`);
+      console.warn(`dueq: ${what}, retrying: ${error instanceof ConnectError ? reasonOf(error.cause) : textOf(error)}`);
     }
   }
 

@@ -21,6 +21,7 @@ export { Keyed } from "./keyed.js";
 export type { Handler, Hooks, StopSignal, WorkerOptions } from "./options.js";
 export type { BatchMessage, CallbackOptions, PublishOptions, When } from "./publishing.js";
 export type { CallOptions } from "./sender.js";
+export { traceparent } from "./trace.js";
 export * as webhooks from "./webhooks.js";
 export { Worker } from "./worker.js";
 export * from "./api/apis/index.js";

@@ -17,6 +17,8 @@ export interface CallOptions extends RequestInit {
 
 const FIRST_MS = 100;
 const LONGEST_MS = 5000;
+/** The longest that a timer counts. */
+const MOST_MS = 2_147_483_647;
 /** Nothing went over a connection that failed so. */
 const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"];
 
@@ -86,7 +88,7 @@ export class Sender {
     const controller = new AbortController();
     const abort = (): void => controller.abort(signal?.reason);
     signal?.addEventListener("abort", abort);
-    const timer = setTimeout(() => controller.abort(), timeoutMs);
+    const timer = setTimeout(() => controller.abort(), Math.min(timeoutMs, MOST_MS));
     let response: Response;
     let body: ArrayBuffer;
     try {

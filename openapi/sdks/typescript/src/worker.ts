@@ -13,6 +13,7 @@ import { Leaser } from "./leaser.js";
 import type { Link } from "./link.js";
 import { type Settings, settings, type WorkerOptions } from "./options.js";
 import { Outbox } from "./outbox.js";
+import { traceparent } from "./trace.js";
 import { verdict } from "./verdict.js";
 import { Transport } from "./transport.js";
 
@@ -50,6 +51,7 @@ export class Worker<Payload = any> {
 
   /** Throws a TypeError or RangeError for options that make no sense. Nothing is sent before {@link run}. */
   constructor(client: Client, options: WorkerOptions<Payload>) {
+    if (typeof client?.server !== "string") throw new TypeError("a worker needs a client");
     this.client = client;
     this.settings = settings(options);
     this.hooks = new Hooked(options, client.server);
@@ -166,7 +168,10 @@ export class Worker<Payload = any> {
     this.hooks.start(held.message);
     let result: unknown;
     try {
-      result = this.settings.handler(held.message, held);
+      const { message } = held;
+      const trace = message.headers?.["traceparent"];
+      const handle = (): unknown => this.settings.handler(message, held);
+      result = trace === undefined ? handle() : traceparent.run(trace, handle);
     } catch (error) {
       this.threw(held, error);
       return;

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { afterEach, beforeEach, test } from "node:test";
-import { Client, ConnectError, ProblemError, TimeoutError, UnexpectedAnswer, webhooks } from "dueq";
+import { Client, ConnectError, ProblemError, TimeoutError, UnexpectedAnswer, webhooks, Worker } from "dueq";
 import { type Asked, Fake, type Reply } from "./fake.js";
 
 let fake: Fake;
@@ -30,21 +30,21 @@ const notFound: Reply = { status: 404, code: "message_not_found" };
 
 test("a server that never answers is a time-out that names URL and operation", async () => {
   replies("hang");
-  const impatient = new Client({ server, timeoutMs: 100, retries: false });
+  const impatient = new Client({ server, timeoutMs: 400, retries: false });
   await assert.rejects(impatient.publish("t", 1), (error) => {
     assert.ok(error instanceof TimeoutError);
     assert.equal(error.url, server);
     assert.equal(error.operation, "POST /topics/t/messages");
-    assert.match(error.message, /100 ms/);
+    assert.match(error.message, /400 ms/);
     return true;
   });
-  await assert.rejects(client.topics.pauseTopic({ topic: "t" }, { timeoutMs: 50 }), TimeoutError);
+  await assert.rejects(client.topics.pauseTopic({ topic: "t" }, { timeoutMs: 400 }), TimeoutError);
   assert.equal(fake.asked.length, 2);
 });
 
 test("a lease request that waits has its wait on top of the time-out", async () => {
-  const impatient = new Client({ server, timeoutMs: 150 });
-  const { messages } = await impatient.leases.leaseMessages({ topic: "t", body: { wait_ms: 400 } });
+  const impatient = new Client({ server, timeoutMs: 1000 });
+  const { messages } = await impatient.leases.leaseMessages({ topic: "t", body: { wait_ms: 1200 } });
   assert.deepEqual(messages, []);
 });
 
@@ -103,6 +103,10 @@ test("without retries nothing is repeated, and no key is made up", async () => {
   await assert.rejects(new Client({ server, retries: false }).publish("t", 1), ConnectError);
   assert.equal(fake.asked.length, 1);
   assert.ok(!("idempotency_key" in fake.asked[0]!.body));
+  replies(unknown, { json: published });
+  await new Client({ server, retries: false }).publish("t", 1, {}, { deadlineMs: 5000 });
+  assert.equal(fake.asked[1]!.body.idempotency_key, fake.asked[2]!.body.idempotency_key);
+  assert.ok("idempotency_key" in fake.asked[1]!.body);
 });
 
 test("what is not safe to repeat is sent once", async () => {
@@ -183,7 +187,7 @@ test("the lines of a batch that Redis did not take are repeated with their keys,
 test("a batch that breaks off for good says what is known", async () => {
   fake.reply = () =>
     fake.asked.length === 1 ? { json: { results: [{ status: "ok" }, { status: "redis_unavailable" }] } } : "break";
-  const results = await client.publishBatch("t", [{ payload: 1 }, { payload: 2 }], { deadlineMs: 400 });
+  const results = await client.publishBatch("t", [{ payload: 1 }, { payload: 2 }], { deadlineMs: 800 });
   assert.deepEqual(
     results.map(({ status }) => status),
     ["ok", "redis_unavailable"],
@@ -241,6 +245,8 @@ test("mistakes are refused in words before anything is sent", async () => {
     [async () => new Client({ server: "ftp://example.com" }), /not an http/],
     [async () => new Client({ apiKey: "a key\n" }), /an API key is/],
     [async () => new Client({ timeoutMs: 0 }), /timeoutMs is a number/],
+    [async () => new Worker(undefined as any, { topic: "t", handler: () => {} }), /needs a client/],
+    [async () => new Worker(client, { topic: "t" } as any), /needs a handler/],
   ];
   for (const [call, message] of wrong) await assert.rejects(call, message);
   assert.equal(fake.asked.length, 0);
@@ -283,7 +289,7 @@ test("lists go over all pages", async () => {
 test("optional bodies may be left out", async () => {
   replies({ json: { redriven: 3, remaining: 0 } });
   assert.equal(await client.redrive("t"), 3);
-  assert.deepEqual(fake.asked[0]!.body, {});
+  assert.equal(fake.asked[0]!.body, undefined);
   await client.redrive("t", 5);
   assert.deepEqual(fake.asked[1]!.body, { max_messages: 5 });
   await client.topics.redriveTopic({ topic: "t" });

@@ -93,6 +93,7 @@ export class Fake {
     const messages = this.ready.splice(0, body.max_messages).map((message) => ({
       ...message,
       topic: "t",
+      headers: { traceparent: `trace of ${message.id}` },
       attempt: 1,
       lease_ms: this.leaseMs,
       lease_token: `token of ${message.id}`,
