@@ -135,7 +135,9 @@ def content(message: LeasedMessage) -> Any:
 
 async def by_key(client: Client, topic: str, say: Say) -> None:
     await client.api.messages.publish_message(topic, PublishRequest(payload=1, key="cart", delay_ms=3_600_000))
-    updated = await client.api.messages.update_message_by_key(topic, "cart", UpdateMessageRequest(priority=9, delay_ms=7_200_000))
+    updated = await client.api.messages.update_message_by_key(
+        topic, "cart", UpdateMessageRequest(priority=9, delay_ms=7_200_000)
+    )
     assert updated.due_at is not None
     ahead = (updated.due_at - updated.published_at).total_seconds()
     say(step="update", state=updated.state, priority=updated.priority, moved=ahead > 7000)
@@ -145,7 +147,9 @@ async def by_key(client: Client, topic: str, say: Say) -> None:
 
     await client.api.messages.publish_message(topic, PublishRequest(payload="poison"))
     poison = await lease_one(client, topic)
-    await client.api.leases.nack_message(poison.id, NackRequest(lease_token=poison.lease_token, dead=True, reason="no such order"))
+    await client.api.leases.nack_message(
+        poison.id, NackRequest(lease_token=poison.lease_token, dead=True, reason="no such order")
+    )
     dead = await client.api.messages.get_message(poison.id)
     say(step="dead", state=dead.state, last_error=dead.last_error, attempts=dead.attempts)
     redriven = await client.api.messages.redrive_message(poison.id)

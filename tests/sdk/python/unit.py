@@ -8,6 +8,7 @@ import time
 import unittest
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any, Callable, Optional
@@ -33,6 +34,12 @@ from dueq import (
     _json,
     blocking,
 )
+
+
+@dataclass
+class Order:
+    number: int
+
 
 INSTANT = "2026-11-20T18:15:00.123Z"
 
@@ -185,10 +192,10 @@ class Workers(unittest.IsolatedAsyncioTestCase):
         queue = self.statuses.get(verb)
         return queue.pop(0) if queue else "ok"
 
-    async def work(self, handler: Any, seconds: float, server: Optional[Fake] = None, **options: Any) -> Fake:
+    async def work(self, handler: Any, seconds: float, server: Optional[Fake] = None, topic: Any = "t", **options: Any) -> Fake:
         async with server or Fake(self.reply) as fake:
             worker = Worker(
-                "t",
+                topic,
                 handler,
                 server=fake.url,
                 on_lost=self.lost.append,
@@ -388,7 +395,7 @@ class Workers(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(
             logs.output,
             [
-                f"WARNING:dueq.worker:cannot reach {fake.url}, retrying: Server disconnected",
+                f"WARNING:dueq.worker:cannot reach {fake.url}, retrying: the connection was closed before the answer was complete",
                 f"WARNING:dueq.worker:{fake.url} answers again",
             ],
         )
@@ -399,6 +406,58 @@ class Workers(unittest.IsolatedAsyncioTestCase):
         for topic, handler in (("", print), (None, print), ("t", None), ("t", "print")):
             with self.assertRaisesRegex((TypeError, ValueError), "topic is|handler is"):
                 Worker(topic, handler)  # type: ignore[arg-type]
+
+    async def test_several_topics_are_asked_for_at_once(self) -> None:
+        self.leases = [[leased(1, topic="b/1")]]
+        topics: list[str] = []
+
+        async def handle(message: WorkerMessage) -> None:
+            topics.append(message.topic)
+
+        fake = await self.work(handle, 0.4, topic=["a", "b/1"])
+        self.assertEqual((topics, fake.lines[0]), (["b/1"], "POST /lease"))
+        self.assertEqual(fake.asked[0][1]["topics"], ["a", "b/1"])
+        fake = await self.work(handle, 0.2, topic="b/1")
+        self.assertEqual(fake.lines[0], "POST /topics/b%2F1/lease")
+
+    async def test_payloads_become_what_is_asked_for(self) -> None:
+        self.leases = [[leased(1, payload={"number": 42}), leased(2, payload={"number": "many"})]]
+        orders: list[Order] = []
+
+        async def handle(message: WorkerMessage[Order]) -> None:
+            orders.append(message.payload)
+
+        fake = await self.work(handle, 0.4, prefetch=2, payload_type=Order)
+        self.assertEqual(orders, [Order(42)])
+        [nack] = fake.told("nack")
+        self.assertEqual(nack["lease_token"], "token-2")
+        self.assertIn("valid integer", nack["reason"])
+
+    async def test_what_a_handler_publishes_belongs_to_its_trace(self) -> None:
+        def traced() -> list[list[dict[str, Any]]]:
+            return [[leased(1, headers={"traceparent": "00-1"}), leased(2), leased(3, headers={"traceparent": "00-3"})]]
+
+        async with Fake(lambda verb, body: asyncio.sleep(0, PUBLISHED)) as shop:
+
+            async def handle(message: WorkerMessage) -> None:
+                async with Client(shop.url) as client:
+                    await asyncio.sleep(0.01)
+                    own = {"Traceparent": "own"} if message.payload == 3 else {"a": "b"}
+                    await client.publish("t", message.payload, headers=own)
+
+            def block(message: WorkerMessage) -> None:
+                with blocking.Client(shop.url) as client:
+                    client.publish("t", message.payload)
+
+            self.leases = traced()
+            await self.work(handle, 1, prefetch=3)
+            self.leases = traced()
+            await self.work(block, 1, prefetch=3)
+            sent = [(body["payload"], body.get("headers")) for _, body in shop.asked]
+        self.assertEqual(
+            sorted(sent[:3], key=str), [(1, {"a": "b", "traceparent": "00-1"}), (2, {"a": "b"}), (3, {"Traceparent": "own"})]
+        )
+        self.assertEqual(sorted(sent[3:], key=str), [(1, {"traceparent": "00-1"}), (2, None), (3, {"traceparent": "00-3"})])
 
     async def test_hooks_that_raise_stop_nothing(self) -> None:
         self.leases = [[leased(1)], [leased(2)]]
@@ -475,7 +534,9 @@ class Clients(unittest.IsolatedAsyncioTestCase):
         instant = datetime(2030, 1, 1, tzinfo=timezone(timedelta(hours=1)))
         for result, fake in await self.both(
             [PUBLISHED],
-            lambda client: client.publish("t", b"\x00", at=instant, ttl=1.5, key="k", on_duplicate="replace", headers={"a": "b"}),
+            lambda client: client.publish(
+                "t", b"\x00", at=instant, ttl=1.5, key="k", on_duplicate="replace", headers={"a": "b"}
+            ),
         ):
             self.assertEqual(str(result.id), PUBLISHED["id"])
             wanted = {"payload_base64": "AA==", "deliver_at": "2030-01-01T00:00:00+01:00", "ttl_ms": 1500}
@@ -492,7 +553,10 @@ class Clients(unittest.IsolatedAsyncioTestCase):
         wrong: list[tuple[str, Callable[[Any], Any]]] = [
             ("no time zone", lambda client: client.publish("t", 1, at=naive)),
             ("no time zone", lambda client: client.key("t", "k").reschedule(at=naive)),
-            ("no time zone", lambda client: client.api.messages.publish_message("t", PublishRequest(payload=1, deliver_at=naive))),
+            (
+                "no time zone",
+                lambda client: client.api.messages.publish_message("t", PublishRequest(payload=1, deliver_at=naive)),
+            ),
             ("without a time zone", lambda client: client.api.messages.publish_raw("t", b"", deliver_at=naive)),
             ("given both", lambda client: client.publish("t", 1, at=naive, delay=1)),
             ("0 or more", lambda client: client.publish("t", 1, delay=timedelta(seconds=-1))),
@@ -547,7 +611,9 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((len(fake.keys), len(set(fake.keys))), (7, 1))
             self.assertTrue(fake.keys[0])
         said = [re.sub(r"http://\S+?(,| )", r"URL\1", line) for line in logs.output]
-        self.assertEqual([line[:40] for line in said], ["WARNING:dueq:cannot reach URL, retrying:", "WARNING:dueq:URL answers again"] * 2)
+        self.assertEqual(
+            [line[:40] for line in said], ["WARNING:dueq:cannot reach URL, retrying:", "WARNING:dueq:URL answers again"] * 2
+        )
 
     async def test_what_is_not_is_not(self) -> None:
         for error, fake in await self.both([None], lambda client: client.api.leases.lease_messages("t")):

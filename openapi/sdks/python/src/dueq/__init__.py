@@ -7,7 +7,7 @@
 from typing import TYPE_CHECKING, Any
 
 from dueq import webhooks
-from dueq._options import CallbackOptions, Duration, MessageOptions, NewMessage, PublishOptions
+from dueq._options import CallbackOptions, Duration, MessageOptions, NewMessage, PublishOptions, traceparent
 from dueq._version import __version__
 from dueq.client import Client, Key
 from dueq.errors import ConnectError, Dead, DueqError, FieldProblem, ProblemError, RetryIn, TimeoutError, WebhookError
@@ -33,6 +33,7 @@ __all__ = [
     "Worker",
     "WorkerMessage",
     "__version__",
+    "traceparent",
     "webhooks",
 ]
 __all__ += models.__all__

@@ -32,4 +32,6 @@ def no_answer(
     if isinstance(error, asyncio.TimeoutError):
         limit = timeout if isinstance(timeout, float) else sum(timeout)
         return TimeoutError(server, operation, f"{limit:g} s have passed")
+    if isinstance(error, aiohttp.ServerDisconnectedError):  # its text may be half of an answer
+        return ConnectError(server, operation, "the connection was closed before the answer was complete")
     return ConnectError(server, operation, reason(error))

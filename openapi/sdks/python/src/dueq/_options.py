@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
@@ -13,6 +14,13 @@ Duration = Union[timedelta, float]
 
 # A payload that was left out: None is one.
 ABSENT: Any = object()
+
+
+traceparent: ContextVar[Optional[str]] = ContextVar("traceparent", default=None)
+"""The trace that what is published belongs to: its header `traceparent`, unless the message has one.
+
+A worker sets it to that of the message whose handler runs.
+"""
 
 
 class MessageOptions(TypedDict, total=False):
@@ -116,4 +124,9 @@ def fields(options: Mapping[str, Any], kind: type) -> dict[str, Any]:
             made["payload_base64"] = base64.b64encode(payload).decode()
         else:
             made["payload"] = payload
+    trace, headers = traceparent.get(), given.pop("headers", {})
+    if trace is not None and not any(name.lower() == "traceparent" for name in headers):
+        headers = {**headers, "traceparent": trace}
+    if headers:
+        made["headers"] = headers
     return {**given, **made}

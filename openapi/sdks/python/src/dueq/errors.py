@@ -1,7 +1,6 @@
 """What can go wrong, and what a handler may raise to say what becomes of its message."""
 
 import builtins
-import sys
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple, Optional
@@ -119,13 +118,7 @@ class ConnectError(_NoAnswer, ConnectionError):
     _words = "cannot reach"
 
 
-if sys.version_info >= (3, 11):
-    _TimeoutError = builtins.TimeoutError
-else:
-    from asyncio import TimeoutError as _TimeoutError
-
-
-class TimeoutError(_NoAnswer, _TimeoutError):
+class TimeoutError(_NoAnswer, builtins.TimeoutError):
     """There was no answer in time; whether dueq did what was asked is not known. Attributes as `ConnectError`'s."""
 
     _words = "no answer from"

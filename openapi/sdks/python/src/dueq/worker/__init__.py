@@ -2,10 +2,11 @@
 
 import signal
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from dueq._server import base_headers, server_url
-from dueq.worker.message import WorkerMessage
+from dueq.worker.message import P, WorkerMessage
 from dueq.worker.options import Handler, Hooks, Options
 
 if TYPE_CHECKING:
@@ -20,11 +21,15 @@ __all__ = ["Worker", "WorkerMessage"]
 class Worker:
     """Calls `handler` with every message of `topic` that falls due, as `WorkerMessage`.
 
+    Of several topics the first that has a message wins.
+
     A handler that returns has its message acknowledged. One that raises has it come again by the backoff of its topic, with the
     text of what it raised as reason; `RetryIn` and `Dead` say what else. Its lease is extended until it ends. If the lease is
     lost all the same, an `async def` handler is cancelled; a plain function, which runs in a thread, can ask
     `message.cancelled`. Messages may come more than once: make handlers idempotent.
 
+    payload_type: what pydantic makes of `message.payload`: a model, a dataclass, a TypedDict … A payload that does not fit fails
+        as if the handler had raised.
     concurrency: handlers at once.
     prefetch: messages that a request leases at most, 1…1000. More than 1 holds up to that many ready beyond `concurrency`.
     lease_ms: how long a lease lasts unless it is extended, 1000…43200000; the topic's unless given.
@@ -39,9 +44,10 @@ class Worker:
 
     def __init__(
         self,
-        topic: str,
-        handler: Handler,
+        topic: Union[str, Sequence[str]],
+        handler: "Callable[[WorkerMessage[P]], Union[Awaitable[Any], Any]]",
         *,
+        payload_type: Optional[type[P]] = None,
         concurrency: int = 10,
         prefetch: int = 1,
         lease_ms: Optional[int] = None,
@@ -57,7 +63,8 @@ class Worker:
         on_lost: Optional[Callable[[WorkerMessage], Any]] = None,
         on_error: Optional[Callable[[BaseException], Any]] = None,
     ) -> None:
-        self._options = Options(topic, handler, concurrency, prefetch, lease_ms, wait_ms, stop_timeout)
+        topics = (topic,) if isinstance(topic, str) else tuple(topic or ())
+        self._options = Options(topics, handler, payload_type, concurrency, prefetch, lease_ms, wait_ms, stop_timeout)
         self._hooks = Hooks(on_lease, on_start, on_done, on_failed, on_lost, on_error)
         self._server = server_url(server)
         self._headers = base_headers(api_key)
@@ -84,7 +91,7 @@ class Worker:
         wire = Wire(
             self._server,
             self._headers,
-            options.topic,
+            options.topics,
             connections=min(options.most_loops, options.concurrency) + 4,
             max_messages=options.prefetch,
             lease_ms=options.lease_ms,

@@ -7,13 +7,15 @@ in between. Leases are kept by `keeper`, acks and nacks told by `outbox`.
 import asyncio
 import inspect
 from collections import deque
+from contextvars import copy_context
 from time import monotonic
 from typing import Any, Optional
 
+from dueq._options import traceparent
 from dueq._retry import Away, Backoff
 from dueq.errors import Dead, RetryIn
 from dueq.worker.keeper import Keeper
-from dueq.worker.message import Held
+from dueq.worker.message import Held, WorkerMessage, reader
 from dueq.worker.options import Hooks, Options, log
 from dueq.worker.outbox import Outbox
 from dueq.worker.threads import Threads
@@ -39,6 +41,7 @@ class Engine:
         self.failure: Optional[BaseException] = None
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
+        self._read = reader(options.payload_type)
         self._threads = Threads(options.concurrency) if threaded else None
         self._outbox = Outbox(wire, self._lost_report, self._trouble)
         self._held: dict[str, Held] = {}
@@ -213,6 +216,7 @@ class Engine:
 
     async def _handle(self, held: Held) -> None:
         hooks, message = self.hooks, held.message
+        traceparent.set(message.headers.get("traceparent"))
         try:
             began = monotonic()
             if began >= held.deadline:
@@ -221,9 +225,10 @@ class Engine:
             if hooks.on_start is not None:
                 hooks.call(hooks.on_start, message)
             if self._threads is None:
-                result = self.options.handler(message)
+                result = self._call(message)
             else:
-                result = await self._threads.run(lambda: self.options.handler(message))
+                context = copy_context()
+                result = await self._threads.run(lambda: context.run(self._call, message))
             if inspect.isawaitable(result):
                 await result
             if not held.lost:
@@ -240,6 +245,11 @@ class Engine:
             if not self._stopping.is_set():
                 self._begin()
                 self._wake_leasers()
+
+    def _call(self, message: WorkerMessage) -> Any:
+        if self._read is not None:
+            message._payload = self._read(message._payload)
+        return self.options.handler(message)
 
     def _failed(self, held: Held, error: BaseException) -> None:
         if held.lost:
@@ -285,7 +295,7 @@ class Engine:
         if self.hooks.on_error is not None:
             self.hooks.call(self.hooks.on_error, error)
         elif hopeless(error):
-            log.error("the worker of %r stops: %s", self.options.topic, error)
+            log.error("the worker of %s stops: %s", ", ".join(self.options.topics), error)
         else:
             self._away.failed(error)
         if hopeless(error) and self.failure is None:

@@ -9,20 +9,38 @@ import threading
 from collections.abc import Mapping
 from datetime import datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional
 from uuid import UUID
 
 if TYPE_CHECKING:
     import asyncio
 
+    from typing_extensions import TypeVar
 
-class WorkerMessage:
-    """A leased message."""
+    P = TypeVar("P", default=Any)
+else:
+    from typing import TypeVar
 
-    __slots__ = ("_raw", "_lost", "_cancelled", "_event")
+    P = TypeVar("P")
+
+
+def reader(kind: Any) -> Optional[Callable[[Any], Any]]:
+    """What makes payloads this type; raises pydantic.ValidationError for those that do not fit."""
+    if kind is None:
+        return None
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind).validate_python
+
+
+class WorkerMessage(Generic[P]):
+    """A leased message; `WorkerMessage[Order]` where the worker's `payload_type` is `Order`."""
+
+    __slots__ = ("_raw", "_payload", "_lost", "_cancelled", "_event")
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self._raw = raw
+        self._payload: Any = raw.get("payload")
         self._lost = False
         self._cancelled = False
         self._event: Optional[threading.Event] = None
@@ -38,9 +56,10 @@ class WorkerMessage:
         return str(self._raw["topic"])
 
     @property
-    def payload(self) -> Any:
+    def payload(self) -> P:
         """The payload, if it is JSON; numbers that neither int nor float can hold are Decimal."""
-        return self._raw.get("payload")
+        payload: P = self._payload
+        return payload
 
     @property
     def payload_base64(self) -> Optional[str]:

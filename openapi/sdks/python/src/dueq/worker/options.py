@@ -16,8 +16,9 @@ Handler = Callable[[WorkerMessage], Union[Awaitable[Any], Any]]
 class Options:
     """See `Worker`."""
 
-    topic: str
+    topics: tuple[str, ...]
     handler: Handler
+    payload_type: Any
     concurrency: int
     prefetch: int
     lease_ms: Optional[int]
@@ -25,8 +26,8 @@ class Options:
     stop_timeout: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.topic, str) or not self.topic:
-            raise ValueError(f"topic is the name of one, not {self.topic!r}")
+        if not self.topics or not all(isinstance(topic, str) and topic for topic in self.topics):
+            raise ValueError(f"topic is a name, or several, not {self.topics!r}")
         if not callable(self.handler):
             raise TypeError(f"handler is a function, not {self.handler!r}")
         for name, low, high in (

@@ -34,7 +34,7 @@ class Wire:
         self,
         server: str,
         headers: dict[str, str],
-        topic: str,
+        topics: tuple[str, ...],
         *,
         connections: int,
         max_messages: int,
@@ -45,9 +45,12 @@ class Wire:
         headers = {**headers, "Content-Type": "application/json"}
         self._session = open_session(connections, ssl_context, headers)
         self.server = server
-        self._lease_url = URL(f"{server}/topics/{segment(topic)}/lease", encoded=True)
+        path = f"/topics/{segment(topics[0])}/lease" if len(topics) == 1 else "/lease"
+        self._lease_url = URL(server + path, encoded=True)
         self._urls = {verb: URL(f"{server}/messages/{verb}", encoded=True) for verb in ("ack", "nack", "extend")}
         self._want: dict[str, Any] = {"max_messages": max_messages, "wait_ms": wait_ms}
+        if len(topics) > 1:
+            self._want["topics"] = topics
         if lease_ms is not None:
             self._want["lease_ms"] = lease_ms
         self._plain = _json.dumps(self._want)
