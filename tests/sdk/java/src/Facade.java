@@ -94,7 +94,8 @@ final class Facade {
     PublishedMessage call = client.callback("https://example.com/", Map.of("a", 1), with -> with.delay(Duration.ofDays(1)));
     check(client.messages().getMessage(call.getId()).getCallback().getUrl().equals("https://example.com/"), call);
     client.messages().deleteMessage(call.getId(), null);
-    call = client.callback("https://example.com/", new byte[] {1}, with -> with.delay(Duration.ofDays(1)).timeout(Duration.ofSeconds(1)));
+    Duration second = Duration.ofSeconds(1);
+    call = client.callback("https://example.com/", new byte[] {1}, with -> with.delay(Duration.ofDays(1)).timeout(second));
     check(client.messages().getMessage(call.getId()).getCallback().getTimeoutMs() == 1000, call);
     client.messages().deleteMessage(call.getId(), null);
   }

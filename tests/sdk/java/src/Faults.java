@@ -105,7 +105,8 @@ final class Faults {
       client(fake).leases().ackMessage(id, new AckRequest().leaseToken("t"));
       check(fake.requests.size() == 2, fake.requests);
     }
-    Fake.Script refused = (number, request) -> Fake.problem(number == 1 ? 503 : 404, number == 1 ? "redis_unavailable" : "message_not_found");
+    Fake.Script refused =
+        (number, request) -> number == 1 ? Fake.problem(503, "redis_unavailable") : Fake.problem(404, "message_not_found");
     try (Fake fake = new Fake(refused)) {
       check(!client(fake).key("t", "k").cancel(), "nothing had happened");
     }
@@ -171,17 +172,22 @@ final class Faults {
   }
 
   private static void messages() throws Exception {
+    String said;
     String invalid =
-        "{\"code\": \"invalid_input\", \"detail\": \"not valid\", \"errors\": [{\"field\": \"on_duplicate\", \"reason\": \"can only be"
-            + " given with key\"}]}";
+        "{\"code\": \"invalid_input\", \"detail\": \"not valid\","
+            + " \"errors\": [{\"field\": \"on_duplicate\", \"reason\": \"can only be given with key\"}]}";
     try (Fake fake = new Fake((number, request) -> number == 1 ? Fake.answer(422, invalid) : Fake.answer(418, ""))) {
-      String said = thrown(ProblemException.class, () -> client(fake).publish("t", 1)).getMessage();
+      said = thrown(ProblemException.class, () -> client(fake).publish("t", 1)).getMessage();
       check(said.equals("422 invalid_input: not valid; on_duplicate: can only be given with key"), said);
       said = thrown(ProblemException.class, () -> client(fake).publish("t", 1)).getMessage();
       check(said.equals("418 http_error: the answer says nothing more"), said);
     }
+    try (Fake fake = new Fake((number, request) -> Fake.answer(200, "<html>", "Content-Type: text/html; charset=utf-8"))) {
+      said = thrown(ConnectionException.class, () -> client(fake).topics().getTopic("t")).getMessage();
+      check(said.equals("what answers at " + fake.url() + " is not dueq (GET /topics/t)"), said);
+    }
     Client nobody = Client.builder().url("http://127.0.0.1:1/").retryFor(Duration.ZERO).build();
-    String said = thrown(ConnectionException.class, () -> nobody.publish("a b", 1)).getMessage();
+    said = thrown(ConnectionException.class, () -> nobody.publish("a b", 1)).getMessage();
     check(said.equals("cannot reach http://127.0.0.1:1: connection refused (POST /topics/a%20b/messages)"), said);
     thrown(IllegalArgumentException.class, () -> new Client("localhost:8080"));
     thrown(IllegalArgumentException.class, () -> new Publish(1).delay(Duration.ofMillis(-1)));

@@ -137,12 +137,12 @@ public final class Client implements AutoCloseable {
     publishingOnce = new MessagesApi(once);
   }
 
-  /** This client with another time-out, for a call: {@code client.withTimeout(ofSeconds(2)).publish(…)}. They are closed together. */
+  /** This client with another time-out, for a call: {@code client.withTimeout(ofSeconds(2)).publish(…)}. One closes both. */
   public Client withTimeout(Duration timeout) {
     return new Client(copy().timeout(timeout));
   }
 
-  /** This client with another time of repeating, for a call; zero: nothing is repeated. They are closed together. */
+  /** This client with another time of repeating, for a call; zero: nothing is repeated. One closes both. */
   public Client withRetryFor(Duration retryFor) {
     return new Client(copy().retryFor(retryFor));
   }
@@ -189,22 +189,20 @@ public final class Client implements AutoCloseable {
   /**
    * Publishes up to 1000 messages in one request.
    *
-   * @return a result for each, in order: its {@code getStatus()} is {@code ok}, and its {@code getMessage()} is there, or a code such
-   *     as {@code duplicate_key}
+   * @return a result for each, in order: its {@code getStatus()} is {@code ok}, and its {@code getMessage()} is there, or a code
+   *     such as {@code duplicate_key}
    * @throws ProblemException when the server refuses all of them, because one is not valid
    * @throws ConnectionException when no answer comes
    */
   public List<PublishResult> publishBatch(String topic, List<Publish> messages) {
     List<PublishRequest> requests = messages.stream().map(Publish::request).toList();
-    requests.stream().filter(request -> request.getIdempotencyKey() == null).forEach(request -> set(request, randomKey()));
+    if (!retryFor.isZero()) {
+      requests.stream()
+          .filter(request -> request.getIdempotencyKey() == null)
+          .forEach(request -> request.setIdempotencyKey(randomKey()));
+    }
     List<PublishResult> results = publishing.publishBatch(topic, new PublishBatchRequest().messages(requests)).getResults();
     return unsettled(results).isEmpty() || retryFor.isZero() ? results : settled(topic, requests, new ArrayList<>(results));
-  }
-
-  private static void set(PublishRequest request, String key) {
-    if (key != null) {
-      request.setIdempotencyKey(key);
-    }
   }
 
   /** Repeats what may succeed later; whatever comes of that, what has succeeded is told. */

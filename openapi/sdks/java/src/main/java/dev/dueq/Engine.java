@@ -23,8 +23,11 @@ final class Engine {
   private static final long WATCH = 1000 * MS;
   /** An empty answer that came this early is not worth asking again at once: the server may be stopping. */
   private static final long EARLY_MS = 100;
+  /** An answer takes no longer, so that a lease of 30 s can be extended again after a request that nobody answered. */
+  private static final Duration PATIENCE = Duration.ofSeconds(15);
 
   private final Worker.Builder options;
+  private final Duration timeout;
   private final int limit;
   private final int mostLoops;
   private final Lifetime lifetime = new Lifetime();
@@ -54,6 +57,8 @@ final class Engine {
 
   Engine(Worker.Builder options) {
     this.options = options;
+    Duration given = options.client.timeout();
+    timeout = given.compareTo(PATIENCE) < 0 ? given : PATIENCE;
     limit = options.prefetch == 1 ? options.concurrency : options.concurrency + options.prefetch;
     mostLoops = (options.concurrency + options.prefetch - 1) / options.prefetch;
     crew = new Crew(this, options);
@@ -186,8 +191,7 @@ final class Engine {
   /** Sends a request once the lock is free. */
   void call(Call.Kind kind, List<Held> held, long now, Todo todo) {
     boolean lease = kind == Call.Kind.LEASE;
-    Duration timeout = options.client.timeout().plusMillis(lease ? options.waitMs : 0);
-    Call call = new Call(kind, held, lease ? options.prefetch : 0, now, timeout);
+    Call call = new Call(kind, held, lease ? options.prefetch : 0, now, timeout.plusMillis(lease ? options.waitMs : 0));
     calls.add(call);
     todo.calls.add(call);
   }

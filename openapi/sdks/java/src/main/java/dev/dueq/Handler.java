@@ -21,8 +21,8 @@ public interface Handler {
   void handle(Delivery message, Lease lease) throws Exception;
 
   /**
-   * A handler of payloads of one class; a payload that does not fit it fails. {@code Handler.of(Order.class, (order, message, lease)
-   * -> shop.close(order))}
+   * A handler of payloads of one class: {@code Handler.of(Order.class, (order, message, lease) -> shop.close(order))}. It fails
+   * where a payload does not fit the class.
    */
   static <T> Handler of(Class<T> type, Typed<T> handler) {
     Objects.requireNonNull(handler, "a worker needs a handler");

@@ -51,8 +51,8 @@ final class Json extends ObjectMapper {
   }
 
   /**
-   * The body of a request. Bytes stay bytes: only {@code publishRaw} has them as its whole body. A body that was left out is an empty
-   * object: the generated code would send null.
+   * The body of a request. Bytes stay bytes: only {@code publishRaw} has them as its whole body. A body that was left out is an
+   * empty object: the generated code would send null.
    */
   @Override
   public byte[] writeValueAsBytes(Object value) throws JsonProcessingException {

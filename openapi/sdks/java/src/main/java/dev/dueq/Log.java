@@ -11,7 +11,7 @@ final class Log {
   private Log() {}
 
   static void failed(Delivery message, Throwable error) {
-    String which = message.getTopic() + " " + message.getId() + ", attempt " + message.getAttempt();
+    String which = which(message);
     if (error instanceof RetryIn retry) {
       LOGGER.log(Level.INFO, which + ": again in " + retry.delay().toMillis() + " ms" + because(retry));
     } else if (error instanceof Dead) {
@@ -24,17 +24,21 @@ final class Log {
   }
 
   static void lost(Delivery message) {
-    LOGGER.log(Level.WARNING, message.getTopic() + " " + message.getId() + ", attempt " + message.getAttempt() + ": the lease was lost");
+    LOGGER.log(Level.WARNING, which(message) + ": the lease was lost");
   }
 
   static void away(String url, Throwable error) {
-    String reason = error.getMessage();
-    String prefix = "cannot reach " + url + ": ";
-    LOGGER.log(Level.WARNING, "cannot reach " + url + ", retrying: " + (reason.startsWith(prefix) ? reason.substring(prefix.length()) : reason));
+    // Not that it cannot be reached once more.
+    String reason = error.getMessage().replace("cannot reach " + url + ": ", "");
+    LOGGER.log(Level.WARNING, "cannot reach " + url + ", retrying: " + reason);
   }
 
   static void back(String url) {
     LOGGER.log(Level.INFO, url + " answers again");
+  }
+
+  private static String which(Delivery message) {
+    return message.getTopic() + " " + message.getId() + ", attempt " + message.getAttempt();
   }
 
   private static String because(Throwable error) {

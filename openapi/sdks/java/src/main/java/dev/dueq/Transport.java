@@ -28,8 +28,8 @@ import javax.net.ssl.SSLParameters;
 import javax.net.ssl.SSLSession;
 
 /**
- * The HTTP client of the generated code: it waits no longer than a request's time-out, repeats requests that are safe to repeat, and
- * throws a {@link ProblemException} or a {@link ConnectionException} for all that is no success.
+ * The HTTP client of the generated code: it waits no longer than a request's time-out, repeats requests that are safe to repeat,
+ * and throws a {@link ProblemException} or a {@link ConnectionException} for all that is no success.
  */
 final class Transport extends HttpClient {
   /** Which requests are repeated. */
@@ -78,6 +78,7 @@ final class Transport extends HttpClient {
       try {
         HttpResponse<byte[]> answer = attempt(request, timeout);
         if (answer.statusCode() / 100 == 2) {
+          requireDueq(answer, operation);
           return new Answer(answer, answer.statusCode());
         }
         ProblemException problem = ProblemException.of(answer.statusCode(), answer.headers(), answer.body(), mapper);
@@ -142,6 +143,13 @@ final class Transport extends HttpClient {
     @Override
     public void onComplete() {
       bytes.onComplete();
+    }
+  }
+
+  /** A wrong URL may lead to a page, which the generated code would fail to read as JSON. */
+  private void requireDueq(HttpResponse<byte[]> answer, String operation) {
+    if (answer.headers().firstValue("content-type").orElse("").startsWith("text/html")) {
+      throw new ConnectionException("what answers at " + client.url() + " is not dueq", client.url(), operation, null);
     }
   }
 
