@@ -562,6 +562,7 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             ("0 or more", lambda client: client.publish("t", 1, delay=timedelta(seconds=-1))),
             ("unknown option: dealy", lambda client: client.publish("t", 1, dealy=5)),
             ("needed", lambda client: client.key("t", "k").reschedule()),
+            ("more than 0", lambda client: client.with_options(timeout=0).publish("t", 1)),
         ]
         for words, call in wrong:
             for error, fake in await self.both([PUBLISHED], call):
@@ -619,9 +620,10 @@ class Clients(unittest.IsolatedAsyncioTestCase):
         for error, fake in await self.both([None], lambda client: client.api.leases.lease_messages("t")):
             self.assertIsInstance(error, ConnectError)
             self.assertEqual(fake.lines, ["POST /topics/t/lease"])
-        for error, fake in await self.both([None], lambda client: client.publish("t", 1), retries=False):
-            self.assertIsInstance(error, ConnectError)
-            self.assertEqual(fake.keys, [None])
+        for off in ({"retries": False}, {"deadline": 0}):
+            for error, fake in await self.both([None], lambda client: client.publish("t", 1), **off):
+                self.assertIsInstance(error, ConnectError)
+                self.assertEqual(fake.keys, [None])
         for error, fake in await self.both(["not_ready"], lambda client: client.api.service.get_readiness()):
             self.assertEqual((error.code, len(fake.lines)), ("not_ready", 1))
 

@@ -30,7 +30,7 @@ def no_answer(
 ) -> Union[ConnectError, TimeoutError]:
     """dueq's error for one of aiohttp's."""
     if isinstance(error, asyncio.TimeoutError):
-        limit = timeout if isinstance(timeout, float) else sum(timeout)
+        limit = sum(timeout) if isinstance(timeout, tuple) else timeout
         return TimeoutError(server, operation, f"{limit:g} s have passed")
     if isinstance(error, aiohttp.ServerDisconnectedError):  # its text may be half of an answer
         return ConnectError(server, operation, "the connection was closed before the answer was complete")

@@ -59,10 +59,14 @@ class Requests:
         """Sets what is given."""
         if timeout is not None:
             self.timeout_s = seconds("timeout", timeout)
+            if self.timeout_s == 0:
+                raise ValueError("timeout is more than 0")
         if deadline is not None:
             self.deadline_s = seconds("deadline", deadline)
         if retries is not None:
             self.retries = retries
+        if self.deadline_s == 0:
+            self.retries = False
 
     def select_header_accept(self, accepts: list[str]) -> Optional[str]:
         return ", ".join(accepts) or None

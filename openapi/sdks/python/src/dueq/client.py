@@ -34,7 +34,7 @@ class Client:
     server: the base URL; `DUEQ_SERVER`, or http://127.0.0.1:8080 unless given.
     api_key: sent as bearer token; `DUEQ_API_KEY` unless given.
     timeout: how long one try of a request may take; a lease request that waits may take its `wait_ms` more.
-    deadline: how long a request is repeated, in all, that got no answer, or one that says to come again.
+    deadline: how long a request is repeated, in all, that got no answer, or one that says to come again; 0: not at all.
     retries: whether requests are repeated at all. Only those are that are safe to repeat: every publish, reading, changing and
         deleting one message, ack, nack and extend.
     connections: how many are kept open.
@@ -105,7 +105,7 @@ class Client:
         end = monotonic() + self._calls.deadline_s
         backoff = Backoff()
         while left:
-            client = self.with_options(deadline=max(0.0, end - monotonic()))
+            client = self.with_options(deadline=max(0.001, end - monotonic()))
             try:
                 answer = await client.api.messages.publish_batch(
                     topic, PublishBatchRequest(messages=[requests[n] for n in left])

@@ -28,8 +28,8 @@ class Worker:
     lost all the same, an `async def` handler is cancelled; a plain function, which runs in a thread, can ask
     `message.cancelled`. Messages may come more than once: make handlers idempotent.
 
-    payload_type: what pydantic makes of `message.payload`: a model, a dataclass, a TypedDict … A payload that does not fit fails
-        as if the handler had raised.
+    payload_type: what pydantic makes of `message.payload`: a model, a dataclass, a TypedDict … One that does not fit fails as
+        if the handler had raised.
     concurrency: handlers at once.
     prefetch: messages that a request leases at most, 1…1000. More than 1 holds up to that many ready beyond `concurrency`.
     lease_ms: how long a lease lasts unless it is extended, 1000…43200000; the topic's unless given.
