@@ -14,6 +14,7 @@
 package dueq
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"dueq.dev/go/api"
 )
@@ -46,11 +48,11 @@ type Client struct {
 
 	server           string // its URL, without a slash at the end
 	base             string // the path in it
-	wrong            error  // what is wrong with the URL
+	wrong            error  // what is wrong with the URL or the API key
 	timeout, retries time.Duration
 	header           http.Header
 	http             *http.Client
-	// That of http, unless http is the user's.
+	// That of http, unless http is a copy of the user's.
 	transport http.RoundTripper
 }
 
@@ -79,7 +81,8 @@ func WithAPIKey(key string) ClientOption {
 }
 
 // WithHTTPClient makes requests by a client of your own (TLS, proxies, tracing). It should keep as many idle connections for one
-// host as your workers have concurrency, and two more; and its Timeout should be none or well above the longest long poll.
+// host as your workers have concurrency, and two more; and its Timeout should be none or well above the longest long poll. It is
+// copied; redirects are never followed, whatever its CheckRedirect says.
 func WithHTTPClient(client *http.Client) ClientOption {
 	return func(s *clientSettings) { s.http = client }
 }
@@ -100,7 +103,7 @@ func WithRetries(deadline time.Duration) ClientOption {
 }
 
 // NewClient makes a client of the server at a URL; of that in the environment variable DUEQ_SERVER where it is empty, or else of
-// [DefaultServer]. Nothing is sent yet: that a URL is wrong shows with the first request.
+// [DefaultServer]. Nothing is sent yet: that a URL or an API key is wrong shows with the first request.
 func NewClient(server string, options ...ClientOption) *Client {
 	if server == "" {
 		server = os.Getenv("DUEQ_SERVER")
@@ -113,7 +116,7 @@ func NewClient(server string, options ...ClientOption) *Client {
 		option(&settings)
 	}
 	client := &Client{
-		server: strings.TrimRight(server, "/"), header: http.Header{}, http: settings.http,
+		server: strings.TrimRight(server, "/"), header: http.Header{}, http: &http.Client{},
 		timeout: settings.timeout, retries: settings.retries,
 	}
 	if parsed, err := url.Parse(client.server); err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
@@ -121,10 +124,17 @@ func NewClient(server string, options ...ClientOption) *Client {
 	} else {
 		client.base = parsed.EscapedPath()
 	}
-	if client.http == nil {
-		client.transport = newTransport()
-		client.http = &http.Client{Transport: client.transport}
+	if strings.ContainsFunc(settings.key, unicode.IsControl) {
+		client.wrong = errors.Join(client.wrong, errors.New("dueq: the API key has a line end or another control character"))
 	}
+	if settings.http != nil {
+		*client.http = *settings.http
+	} else {
+		client.transport = newTransport()
+		client.http.Transport = client.transport
+	}
+	// An API key and a message go to the server and to no other place.
+	client.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.header.Set("User-Agent", "dueq-go/"+Version)
 	client.header.Set("Content-Type", "application/json")
 
@@ -142,11 +152,6 @@ func NewClient(server string, options ...ClientOption) *Client {
 		Callbacks: generated.CallbacksAPI, Schedules: generated.SchedulesAPI, Service: generated.ServiceAPI,
 	}
 	return client
-}
-
-// HTTPClient is the client that requests are made by, without what this package adds to it.
-func (c *Client) HTTPClient() *http.Client {
-	return c.http
 }
 
 // newTransport is http.DefaultTransport, but keeps the connections of a worker that leases by hundreds of requests at once:

@@ -127,7 +127,7 @@ func (r *run) leaseFailed(want int, acks []settlement, err error) bool {
 		return false
 	}
 	if last {
-		sleep(backoff(failures, err), r.stopping)
+		sleep(pause(failures, err), r.stopping)
 	}
 	return last
 }
@@ -147,4 +147,12 @@ func backoff(failures int, err error) time.Duration {
 		delay = max(delay, problem.RetryAfter)
 	}
 	return delay
+}
+
+// longestPause is how long a worker leaves the server alone at most: a proxy's Retry-After may be of hours.
+const longestPause = time.Minute
+
+// pause is the backoff of a worker.
+func pause(failures int, err error) time.Duration {
+	return min(backoff(failures, err), longestPause)
 }

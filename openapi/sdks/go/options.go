@@ -70,9 +70,9 @@ type Hooks struct {
 	OnLease func(count int)
 	// OnStart: the handler is about to be called.
 	OnStart func(message *LeasedMessage)
-	// OnDone: the handler returned nil after so long. The message is acknowledged from now on, not yet.
+	// OnDone: the handler returned nil after so long, its lease not lost. The message is acknowledged from now on, not yet.
 	OnDone func(message *LeasedMessage, took time.Duration)
-	// OnFailed: the handler returned an error, or panicked ([*PanicError]). Whether it was [RetryIn] or [Dead] says [errors.As]
+	// OnFailed: the handler returned an error, or panicked ([*PanicError]), its lease not lost. Whether it was [RetryIn] or [Dead] says [errors.As]
 	// ([*RetryError], [*DeadError]).
 	OnFailed func(message *LeasedMessage, err error)
 	// OnLost: the lease was lost before the message was settled; somebody will get it again, unless it was deleted.

@@ -38,17 +38,20 @@ type ProblemError struct {
 	RetryAfter time.Duration
 }
 
-// Error says all of it but RetryAfter in one line.
+// Error says in one line what was wrong: the fields, or else Detail.
 func (p *ProblemError) Error() string {
 	text := fmt.Sprintf("dueq: %d %s", p.Status, p.Code)
 	if p.Code == "" {
 		text = fmt.Sprintf("dueq: %d %s", p.Status, p.Title)
 	}
-	if p.Detail != "" {
-		text += ": " + p.Detail
+	var wrong []string
+	for _, field := range p.Errors {
+		wrong = append(wrong, field.Field+": "+field.Reason)
 	}
-	for _, wrong := range p.Errors {
-		text += fmt.Sprintf("; %s: %s", wrong.Field, wrong.Reason)
+	if wrong != nil { // of which Detail names the first
+		text += ": " + strings.Join(wrong, "; ")
+	} else if p.Detail != "" {
+		text += ": " + p.Detail
 	}
 	if p.RequestID != "" {
 		text += " (request " + p.RequestID + ")"
@@ -87,6 +90,9 @@ func newProblem(status int, header http.Header, body []byte) *ProblemError {
 	} else { // a proxy's page, most likely: its beginning is all that helps
 		problem.Title = http.StatusText(status)
 		problem.Detail = strings.TrimSpace(strings.ToValidUTF8(string(body[:min(len(body), 200)]), ""))
+		if to := header.Get("Location"); to != "" && status < 400 {
+			problem.Detail = "redirects are not followed, and this one is to " + to
+		}
 	}
 	if seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 31); err == nil {
 		problem.RetryAfter = time.Duration(seconds) * time.Second
@@ -106,7 +112,7 @@ type ConnectError struct {
 
 func (e *ConnectError) Error() string {
 	what := "the connection broke to"
-	if dialling(e.Err) {
+	if dialling(e.Err) || e.hopeless() {
 		what = "cannot reach"
 	}
 	return fmt.Sprintf("dueq: %s: %s %s: %v", e.Operation, what, e.URL, e.Err)
@@ -117,7 +123,8 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 // hopeless tells whether the next try will end like this, too.
 func (e *ConnectError) hopeless() bool {
 	var certificate *tls.CertificateVerificationError
-	return errors.As(e.Err, &certificate)
+	var record tls.RecordHeaderError // the server does not speak TLS
+	return errors.As(e.Err, &certificate) || errors.As(e.Err, &record) || errors.Is(e.Err, http.ErrSchemeMismatch)
 }
 
 // TimeoutError is a request that had no answer in time: see [WithTimeout], or the deadline of its context.

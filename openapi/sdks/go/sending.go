@@ -118,6 +118,9 @@ func (s sender) send(request *http.Request) (*http.Response, error) {
 	if s.client.wrong != nil {
 		return nil, s.client.wrong
 	}
+	if err := dots(strings.TrimPrefix(request.URL.EscapedPath(), s.client.base)); err != nil {
+		return nil, err
+	}
 	ctx, made := request.Context(), s.client.callOf(request)
 	deadline := deadlineOf(ctx)
 	if deadline.IsZero() {
@@ -173,7 +176,7 @@ func (s sender) try(request *http.Request, operation string, limit time.Duration
 		return nil, s.client.unanswered(request.Context(), operation, err)
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	if response.StatusCode >= 400 {
+	if response.StatusCode >= 300 {
 		return response, newProblem(response.StatusCode, response.Header, body)
 	}
 	if len(body) > 0 && !strings.HasSuffix(request.URL.Path, "/metrics") {

@@ -165,7 +165,7 @@ func (r *run) settleLoop() {
 		if draining { // there are only seconds left
 			sleep(min(backoff(failures, nil), time.Second), r.settles.Done())
 		} else {
-			sleep(backoff(failures, err), r.draining)
+			sleep(pause(failures, err), r.draining)
 		}
 		failures++
 	}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -17,8 +18,24 @@ import (
 
 // endpoint is where a kind of request goes, parsed once.
 func (c *Client) endpoint(path string) (*url.URL, error) {
+	if err := dots(path); err != nil {
+		return nil, err
+	}
 	return url.Parse(c.server + path)
 }
+
+// dots refuses a topic, key or id that paths use for "here" and "above": a proxy on the way may make it another request.
+func dots(path string) error {
+	for _, segment := range strings.Split(path, "/") {
+		if segment == "." || segment == ".." {
+			return fmt.Errorf("dueq: %q cannot be part of a URL's path: %s", segment, path)
+		}
+	}
+	return nil
+}
+
+// longestKnown bounds what is made room for because an answer says that it will be so long.
+const longestKnown = 64 << 20
 
 // post sends JSON and gives the answer's body. Its error is a *ProblemError if the server refuses (a redirect included: there is
 // nothing to follow), and otherwise says why there is no answer.
@@ -46,7 +63,7 @@ func (c *Client) post(parent context.Context, timeout time.Duration, to *url.URL
 	}
 	defer response.Body.Close()
 	var answer []byte
-	if length := response.ContentLength; length >= 0 {
+	if length := response.ContentLength; length >= 0 && length <= longestKnown {
 		answer = make([]byte, length)
 		_, err = io.ReadFull(response.Body, answer)
 	} else {

@@ -93,6 +93,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	case <-r.broken:
 	}
 	r.stop()
+	r.mu.Lock() // an extension may still be under way
+	defer r.mu.Unlock()
 	return r.failure
 }
 

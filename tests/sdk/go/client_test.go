@@ -132,6 +132,85 @@ func TestAnAnswerOfSomethingElseIsNamed(t *testing.T) {
 	}
 }
 
+func TestARedirectIsARefusalAndNeverFollowed(t *testing.T) {
+	ctx := context.Background()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		elsewhere, reached := answering(t, func(_ int, w http.ResponseWriter) { sayPublished(w) })
+		url, requests := answering(t, func(_ int, w http.ResponseWriter) {
+			w.Header().Set("Location", elsewhere)
+			w.WriteHeader(status)
+		})
+		own := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}
+		for name, client := range map[string]*dueq.Client{
+			"default": dueq.NewClient(url, dueq.WithAPIKey("secret")),
+			"own":     dueq.NewClient(url, dueq.WithAPIKey("secret"), dueq.WithHTTPClient(own)),
+		} {
+			_, publish := client.Publish(ctx, "t", 1)
+			cancelled, cancel := client.Key("t", "k").Cancel(ctx)
+			_, get := client.Key("t", "k").Get(ctx)
+			work := dueq.NewWorker(client, "t", func(context.Context, *dueq.LeasedMessage) error { return nil }).Run(ctx)
+			for _, err := range []error{publish, cancel, get, work} {
+				var problem *dueq.ProblemError
+				if !errors.As(err, &problem) || problem.Status != status || !strings.HasSuffix(err.Error(), "this one is to "+elsewhere) {
+					t.Errorf("%d, %s: %v", status, name, err)
+				}
+			}
+			if cancelled {
+				t.Errorf("%d, %s: cancelled by a redirect", status, name)
+			}
+		}
+		if len(reached()) != 0 || len(requests()) != 8 {
+			t.Errorf("%d: %+v, and elsewhere %+v", status, requests(), reached())
+		}
+		if own.CheckRedirect(nil, nil) != nil {
+			t.Error("the user's client was changed")
+		}
+	}
+}
+
+func TestWhatCannotGetBetterIsSaidAtOnce(t *testing.T) {
+	url, requests := answering(t, func(_ int, w http.ResponseWriter) { sayPublished(w) })
+	ctx, began := context.Background(), time.Now()
+	handler := func(context.Context, *dueq.LeasedMessage) error { return nil }
+	for _, key := range []string{"secret\n", "sec\x7fret"} {
+		client := dueq.NewClient(url, dueq.WithAPIKey(key))
+		_, publish := client.Publish(ctx, "t", 1)
+		for _, err := range []error{publish, dueq.NewWorker(client, "t", handler).Run(ctx)} {
+			if err == nil || !strings.Contains(err.Error(), "the API key has a line end") || strings.Contains(err.Error(), "ret") {
+				t.Error(err)
+			}
+		}
+	}
+	client := dueq.NewClient(url)
+	for _, name := range []string{".", ".."} {
+		_, cancel := client.Key("orders", name).Cancel(ctx)
+		_, reschedule := client.Key("orders", name).Reschedule(ctx, dueq.Delay(0))
+		_, publish := client.Publish(ctx, name, 1)
+		work := dueq.NewWorker(client, name, handler).Run(ctx)
+		for _, err := range []error{cancel, reschedule, publish, work} {
+			if err == nil || !strings.Contains(err.Error(), `"`+name+`" cannot be part of a URL's path`) {
+				t.Error(err)
+			}
+		}
+	}
+	if len(requests()) != 0 {
+		t.Errorf("%+v", requests())
+	}
+	for _, option := range []dueq.ClientOption{dueq.WithTimeout(30 * time.Second), dueq.WithHTTPClient(http.DefaultClient)} {
+		_, err := dueq.NewClient("https"+strings.TrimPrefix(url, "http"), option).Publish(ctx, "t", 1)
+		var connect *dueq.ConnectError
+		if !errors.As(err, &connect) || !strings.Contains(err.Error(), "cannot reach https://127.0.0.1") {
+			t.Error(err)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if _, err := client.Key("orders", "...").Cancel(ctx); err != nil || requests()[0].what != "DELETE /topics/orders/keys/..." {
+		t.Error(err, requests())
+	}
+}
+
 func TestAPublishIsRepeatedWithOneIdempotencyKey(t *testing.T) {
 	url, requests := answering(t, func(n int, w http.ResponseWriter) {
 		switch n {
@@ -184,8 +263,15 @@ func TestWhatIsNotSafeToRepeatIsNotRepeated(t *testing.T) {
 
 	refused, requests := answering(t, func(_ int, w http.ResponseWriter) { refuse(w, 409, "duplicate_key") })
 	_, err := dueq.NewClient(refused).Publish(ctx, "t", 1)
-	if dueq.Code(err) != "duplicate_key" || len(requests()) != 1 || err.Error() != "dueq: 409 duplicate_key: because; f: bad (request r1)" {
+	if dueq.Code(err) != "duplicate_key" || len(requests()) != 1 || err.Error() != "dueq: 409 duplicate_key: f: bad (request r1)" {
 		t.Error(err, requests())
+	}
+	plain, _ := answering(t, func(_ int, w http.ResponseWriter) {
+		w.WriteHeader(404)
+		_, _ = io.WriteString(w, `{"code": "topic_not_found", "detail": "there is no topic t"}`)
+	})
+	if _, err := dueq.NewClient(plain).Publish(ctx, "t", 1); err == nil || err.Error() != "dueq: 404 topic_not_found: there is no topic t" {
+		t.Error(err)
 	}
 	empty, _ := answering(t, func(_ int, w http.ResponseWriter) { w.WriteHeader(404) })
 	if _, err := dueq.NewClient(empty).Key("t", "a/b").Cancel(ctx); err == nil || err.Error() != "dueq: 404 Not Found" {

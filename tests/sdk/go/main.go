@@ -23,11 +23,9 @@ import (
 )
 
 type arguments struct {
-	server, topic, to                  string
-	concurrency, prefetch, connections int
-	messages                           int
-	seconds                            float64
-	words                              []string // before the flags
+	server, topic, to               string
+	concurrency, prefetch, messages int
+	words                           []string // before the flags
 }
 
 func main() {
@@ -41,9 +39,7 @@ func main() {
 	flags.StringVar(&args.to, "to", "", "the topic that echo publishes to")
 	flags.IntVar(&args.concurrency, "concurrency", 10, "handlers at once")
 	flags.IntVar(&args.prefetch, "prefetch", 1, "messages a lease request")
-	flags.IntVar(&args.connections, "connections", 64, "connections of bench-healthz")
 	flags.IntVar(&args.messages, "messages", 1000, "messages of a bench")
-	flags.Float64Var(&args.seconds, "seconds", 5, "how long bench-healthz takes")
 	words := os.Args[2:]
 	for len(words) > 0 && !strings.HasPrefix(words[0], "-") {
 		args.words, words = append(args.words, words[0]), words[1:]
@@ -65,8 +61,6 @@ func main() {
 		err = work(ctx, client, args)
 	case "lose":
 		err = lose(ctx, client, args)
-	case "bench-healthz":
-		err = benchHealthz(args, client)
 	case "bench-work":
 		err = benchWork(ctx, client, args)
 	case "bench-late":

@@ -129,7 +129,13 @@ func TestAnAckWithoutAnswerIsRepeatedWithItsToken(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeExtendedIsLostAndNeverAcked(t *testing.T) {
+func TestWhatCannotBeExtendedIsLostAndNeverAckedNorDone(t *testing.T) {
+	for name, result := range map[string]error{"done": nil, "failed": errors.New("too late")} {
+		t.Run(name, func(t *testing.T) { loseBoth(t, result) })
+	}
+}
+
+func loseBoth(t *testing.T, result error) {
 	server := newFake(t, "1", "2")
 	server.leaseMs = 1000
 	server.status = func(kind string, _ settled) string {
@@ -138,21 +144,25 @@ func TestWhatCannotBeExtendedIsLostAndNeverAcked(t *testing.T) {
 		}
 		return "ok"
 	}
-	var lost, began atomic.Int32
+	var lost, began, ended atomic.Int32
 	cause := make(chan error, 1)
 	stop := start(t, server.client(), func(ctx context.Context, _ *dueq.LeasedMessage) error {
 		began.Add(1)
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
-		return nil
-	}, dueq.WithConcurrency(1), dueq.WithPrefetch(2), dueq.WithHooks(dueq.Hooks{OnLost: func(*dueq.LeasedMessage) { lost.Add(1) }}))
+		return result
+	}, dueq.WithConcurrency(1), dueq.WithPrefetch(2), dueq.WithHooks(dueq.Hooks{
+		OnLost:   func(*dueq.LeasedMessage) { lost.Add(1) },
+		OnDone:   func(*dueq.LeasedMessage, time.Duration) { ended.Add(1) },
+		OnFailed: func(*dueq.LeasedMessage, error) { ended.Add(1) },
+	}))
 	if err := <-cause; err != dueq.ErrLeaseLost {
 		t.Errorf("the cause is %v", err)
 	}
 	until(t, "both lost", func() bool { return lost.Load() == 2 })
 	_ = stop()
-	if acked, nacked := server.settledSoFar(); len(acked)+len(nacked) != 0 || began.Load() != 1 {
-		t.Errorf("acked %v, nacked %v, began %d", acked, nacked, began.Load())
+	if acked, nacked := server.settledSoFar(); len(acked)+len(nacked) != 0 || began.Load() != 1 || ended.Load() != 0 {
+		t.Errorf("acked %v, nacked %v, began %d, ended %d", acked, nacked, began.Load(), ended.Load())
 	}
 }
 
@@ -197,6 +207,31 @@ func TestABusyServerIsLeftAloneForAsLongAsItSays(t *testing.T) {
 	start(t, server.client(), func(context.Context, *dueq.LeasedMessage) error { handled <- time.Since(began); return nil })
 	if took := <-handled; took < time.Second {
 		t.Errorf("asked again after %s", took)
+	}
+}
+
+func TestAnAnswerThatIsSaidToBeHugeIsABrokenConnection(t *testing.T) {
+	server := newFake(t, "1")
+	var lied atomic.Bool
+	server.instead = func(_ string, w http.ResponseWriter) bool {
+		if lied.Swap(true) {
+			return false
+		}
+		connection, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_, _ = io.WriteString(connection, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9000000000000000000\r\n\r\n{}")
+			_ = connection.Close()
+		}
+		return true
+	}
+	troubles := make(chan error, 10)
+	stop := start(t, server.client(), func(context.Context, *dueq.LeasedMessage) error { return nil },
+		dueq.WithHooks(dueq.Hooks{OnError: func(err error) { troubles <- err }}))
+	until(t, "the ack", func() bool { acked, _ := server.settledSoFar(); return len(acked) == 1 })
+	_ = stop()
+	var connect *dueq.ConnectError
+	if err := <-troubles; !errors.As(err, &connect) || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
 	}
 }
 

@@ -35,13 +35,16 @@ func Verify(body []byte, header http.Header, secrets ...string) error {
 	return Verifier{Secrets: secrets}.Verify(body, header)
 }
 
-// Read reads the body of a request and verifies it with [Verify].
+// Read reads the body of a request and verifies it with [Verify]. With an error it gives no body.
 func Read(request *http.Request, secrets ...string) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, request.Body, longest))
+	if err == nil {
+		err = Verify(body, request.Header, secrets...)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return body, Verify(body, request.Header, secrets...)
+	return body, nil
 }
 
 // Verifier verifies with another tolerance.

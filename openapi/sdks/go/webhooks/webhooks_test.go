@@ -89,4 +89,9 @@ func TestARequestIsReadAndVerified(t *testing.T) {
 	if got, err := Read(request, secret); err != nil || string(got) != body {
 		t.Error(string(got), err)
 	}
+	request = httptest.NewRequest("POST", "/", strings.NewReader(body))
+	request.Header = headers(now, signed(other, "msg_1", body, now))
+	if got, err := Read(request, secret); err == nil || got != nil {
+		t.Errorf("%q beside the error %v", got, err)
+	}
 }
