@@ -9,10 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	dueq "dueq.dev/go"
@@ -24,8 +21,7 @@ type order struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx := context.Background()
 	client := dueq.NewClient("") // DUEQ_SERVER, or http://127.0.0.1:8080
 
 	must(client.Publish(ctx, "orders", order{1}, dueq.Delay(30*time.Minute), dueq.Key("order/1")))
@@ -44,10 +40,12 @@ func main() {
 	batch := must(client.PublishBatch(ctx, "work", dueq.Message(order{10}), dueq.Message(order{11}), dueq.Message(order{12})))
 	fmt.Println("batch", must(len(batch), batch.Err()))
 
-	fmt.Println("worked", strings.Trim(fmt.Sprint(work(ctx, client)), "[]"))
+	done := work(ctx, client)
+	slices.Sort(done)
+	fmt.Println("worked", done[0], done[1])
 	for message, err := range client.Dead(ctx, "work") {
 		var o order
-		must(o, must(message, err).Decode(&o))
+		must(0, must(message, err).Decode(&o))
 		fmt.Println("dead", o.Order)
 	}
 	fmt.Println("redriven", must(client.Redrive(ctx, "work")))
@@ -90,7 +88,6 @@ func work(ctx context.Context, client *dueq.Client) (done []int) {
 		return nil
 	})
 	must(0, dueq.NewWorker(client, "work", handle, dueq.WithConcurrency(1)).Run(ctx))
-	slices.Sort(done)
 	return done
 }
 
