@@ -7,7 +7,7 @@ import { Configuration } from "./api/runtime.js";
 import type { Typed } from "./held.js";
 import { Keyed } from "./keyed.js";
 import { type BatchMessage, type CallbackOptions, payloadFields, type PublishOptions, wire } from "./publishing.js";
-import { type CallOptions, Retries, Sender } from "./sender.js";
+import { type CallOptions, milliseconds, Retries, Sender } from "./sender.js";
 import { traced } from "./trace.js";
 
 /** How a {@link Client} is made. */
@@ -37,7 +37,7 @@ export interface ClientOptions {
 export class Client {
   /** The server's URL. */
   readonly server: string;
-  /** The API key, if there is one. */
+  /** The API key, if there is one; not enumerable, so that a client that is logged does not show it. */
   readonly apiKey: string | undefined;
   /** Messages, as the HTTP API has them. */
   readonly messages: MessagesApi;
@@ -56,9 +56,10 @@ export class Client {
   /** Throws a TypeError or RangeError for options that make no sense. Nothing is sent. */
   constructor(options: ClientOptions = {}) {
     this.server = (options.server || process.env["DUEQ_SERVER"] || "http://127.0.0.1:8080").replace(/\/+$/, "");
-    this.apiKey = options.apiKey || process.env["DUEQ_API_KEY"] || undefined;
+    const apiKey = options.apiKey || process.env["DUEQ_API_KEY"] || undefined;
+    Object.defineProperty(this, "apiKey", { value: apiKey, enumerable: false });
     if (!/^https?:$/.test(new URL(this.server).protocol)) throw new TypeError(`not an http(s) URL: ${this.server}`);
-    if (this.apiKey !== undefined && !/^[\x21-\x7e]+$/.test(this.apiKey)) {
+    if (apiKey !== undefined && !/^[\x21-\x7e]+$/.test(apiKey)) {
       throw new TypeError("an API key is visible ASCII characters, without spaces and line ends");
     }
     const timeoutMs = milliseconds("timeoutMs", options.timeoutMs ?? 30_000, 1);
@@ -74,7 +75,7 @@ export class Client {
       fetchApi: this.sender.fetch,
       // Without this the generated runtime would wrap every error in one of its own.
       middleware: [{ onError: ({ error }) => Promise.reject(error) }],
-      ...(this.apiKey === undefined ? {} : { accessToken: this.apiKey }),
+      ...(apiKey === undefined ? {} : { accessToken: () => apiKey }),
     });
     this.messages = new MessagesApi(configuration);
     this.leases = new LeasesApi(configuration);
@@ -199,9 +200,4 @@ async function* pages<T>(
     yield* items;
     cursor = next_cursor;
   } while (cursor !== undefined);
-}
-
-function milliseconds(name: string, value: number, least: number): number {
-  if (value >= least) return value;
-  throw new RangeError(`${name} is a number of milliseconds from ${least}, not ${value}`);
 }

@@ -25,8 +25,11 @@ export class ProblemError extends Error {
   constructor(status: number, problem: Partial<Problem>, retryAfter?: number) {
     const code = typeof problem.code === "string" ? problem.code : `http_${status}`;
     const detail = typeof problem.detail === "string" ? problem.detail : (STATUS_CODES[status] ?? "refused");
-    const errors = Array.isArray(problem.errors) ? problem.errors : [];
-    super([`${status} ${code}: ${detail}`, ...errors.map(({ field, reason }) => `${field}: ${reason}`)].join("; "));
+    const given: readonly unknown[] = Array.isArray(problem.errors) ? problem.errors : [];
+    const errors = given.filter(isFieldError);
+    // The detail of bad input is its first field.
+    const what = errors.length > 0 ? errors.map(({ field, reason }) => `${field}: ${reason}`).join("; ") : detail;
+    super(`${status} ${code}: ${what}`);
     this.status = status;
     this.code = code;
     this.detail = detail;
@@ -135,6 +138,11 @@ export function codeOf(error: unknown): string | undefined {
     if ("code" in at && typeof at.code === "string") return at.code;
   }
   return undefined;
+}
+
+function isFieldError(error: unknown): error is FieldError {
+  const { field, reason } = (error ?? {}) as Partial<FieldError>;
+  return typeof field === "string" && typeof reason === "string";
 }
 
 /** A `Retry-After`, in seconds or as a date, in seconds. */

@@ -38,10 +38,15 @@ export class Outbox {
   /** While the worker ends: when to give up, and whom to tell that all is sent. */
   private ending: { until: number; done: () => void } | undefined;
 
+  /** What was nacked is there without its lease. */
+  private readonly nacks: boolean;
+
   constructor(
     private readonly path: string,
     private readonly link: Link,
-  ) {}
+  ) {
+    this.nacks = path === "/messages/nack";
+  }
 
   add(outcome: Outcome): void {
     if (this.pending.push(outcome) === 1) this.firstAt = now();
@@ -75,7 +80,7 @@ export class Outbox {
       if (status === "ok") continue;
       if (status === undefined || status === "redis_unavailable" || status === "outcome_unknown") {
         (again ??= []).push(outcome);
-      } else if (status === "message_not_found" && outcome.repeated) {
+      } else if (outcome.repeated && (status === "message_not_found" || (status === "lease_lost" && this.nacks))) {
         // The first time was done; only its answer was lost.
       } else {
         this.link.lost(outcome.held);

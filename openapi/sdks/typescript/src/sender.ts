@@ -44,7 +44,7 @@ export class Retries {
     const wait = Math.max(least, Math.random() * this.most);
     this.most = Math.min(LONGEST_MS, this.most * 2);
     if (now() + wait >= this.until) return false;
-    await sleep(wait, undefined, this.signal ? { signal: this.signal } : {}).catch(() => {});
+    await sleep(Math.min(wait, MOST_MS), undefined, this.signal ? { signal: this.signal } : {}).catch(() => {});
     this.signal?.throwIfAborted();
     return true;
   }
@@ -60,6 +60,8 @@ export class Sender {
 
   readonly fetch = async (url: string, options: CallOptions): Promise<Response> => {
     const { timeoutMs = this.timeoutMs, deadlineMs = this.deadlineMs, ...init } = options;
+    milliseconds("timeoutMs", timeoutMs, 1);
+    milliseconds("deadlineMs", deadlineMs, 0);
     const path = url.slice(this.server.length).replace(/\?.*/, "");
     // A URL cannot have these: `DELETE /topics/orders/keys/..` would go to `/topics/orders/`.
     const odd = path.split("/").find((part, at) => at > 0 && /^(\.\.?)?$/.test(part));
@@ -92,7 +94,9 @@ export class Sender {
     let response: Response;
     let body: ArrayBuffer;
     try {
-      response = await this.inner(url, { ...init, headers: headersOf(init), signal: controller.signal });
+      // A redirected POST would become a GET, and a DELETE too: nothing would be done, and nobody would hear of it.
+      const how: RequestInit = { ...init, redirect: "manual", headers: headersOf(init), signal: controller.signal };
+      response = await this.inner(url, how);
       body = await response.arrayBuffer();
     } catch (error) {
       signal?.throwIfAborted();
@@ -111,6 +115,12 @@ export class Sender {
     }
     return new Response(body.byteLength > 0 ? body : null, { status, headers });
   }
+}
+
+/** The number, if it is one of milliseconds from `least`, which may be infinite. */
+export function milliseconds(name: string, value: number, least: number): number {
+  if (value >= least) return value;
+  throw new RangeError(`${name} is a number of milliseconds from ${least}, not ${value}`);
 }
 
 /** A Blob with a media type is sent as that type (`publishRaw`). */
@@ -144,7 +154,8 @@ export function isGone(error: unknown): boolean {
 
 /** Whether doing it twice is the same as doing it once. */
 function isSafe(operation: string, url: string, { headers, body }: RequestInit): boolean {
-  if (/^GET \/(messages|topics|schedules)\b/.test(operation)) return true;
+  // That the server is not ready is an answer.
+  if (/^GET \/(?!healthz|readyz)/.test(operation)) return true;
   if (/^(DELETE|PATCH) (\/messages\/[^/]+|\/topics\/[^/]+\/keys\/[^/]+)$/.test(operation)) return true;
   if (/^POST \/messages\/([^/]+\/)?(ack|nack|extend)$/.test(operation)) return true;
   if (!/^POST (\/callbacks|\/topics\/[^/]+\/messages(\/batch|\/raw)?)$/.test(operation)) return false;

@@ -21,7 +21,8 @@ export class Transport {
   private readonly host: string;
   private readonly port: number;
   private readonly base: string;
-  private readonly headers: string[];
+  /** With the API key, which a worker that is logged must not show. */
+  readonly #headers: string[];
 
   constructor(
     private readonly server: string,
@@ -36,16 +37,17 @@ export class Transport {
     this.port = url.port === "" ? (secure ? 443 : 80) : Number(url.port);
     this.base = url.pathname.replace(/\/+$/, "");
     // A flat list is written as it is, which is the cheapest that Node has.
-    this.headers = ["host", url.host, "content-type", "application/json", "accept", "application/json"];
-    if (apiKey !== undefined) this.headers.push("authorization", `Bearer ${apiKey}`);
-    this.headers.push("content-length", "");
+    this.#headers = ["host", url.host, "content-type", "application/json", "accept", "application/json"];
+    if (apiKey !== undefined) this.#headers.push("authorization", `Bearer ${apiKey}`);
+    this.#headers.push("content-length", "");
   }
 
   /** Sends `body` as JSON; an answer that takes longer than `timeoutMs` is an error. */
   post(path: string, body: unknown, timeoutMs: number): Call {
     const text = JSON.stringify(body);
     // Node has written the list out when `request` returns, so that one list does for all.
-    const { agent, host, port, headers } = this;
+    const { agent, host, port } = this;
+    const headers = this.#headers;
     headers[headers.length - 1] = String(Buffer.byteLength(text));
     const request = this.request({ agent, host, port, method: "POST", path: this.base + path, headers });
     const answer = new Promise<unknown>((resolve, reject) => {

@@ -19,6 +19,8 @@ import { Transport } from "./transport.js";
 
 /** Acks and nacks that are left when the worker ends are tried for so long, ms. */
 const DRAIN_MS = 5000;
+/** A signal that comes so long after the first ends the process, ms: npm sends a Ctrl-C on that the terminal has sent here too. */
+const PATIENCE_MS = 500;
 
 /**
  * Works a topic from {@link run} to {@link stop}. Handlers run in this thread, up to `concurrency` of them at once; one
@@ -84,7 +86,14 @@ export class Worker<Payload = any> {
       arrived: (messages, at) => this.arrived(messages, at),
     });
     const stop = (): void => void this.stop();
-    for (const name of this.settings.stopSignals) process.on(name, stop);
+    const deafen = (): void => {
+      for (const name of this.settings.stopSignals) process.off(name, signalled);
+    };
+    const signalled = (): void => {
+      stop();
+      setTimeout(deafen, PATIENCE_MS).unref();
+    };
+    for (const name of this.settings.stopSignals) process.on(name, signalled);
     this.signal?.addEventListener("abort", stop, { once: true });
     if (this.signal?.aborted) stop();
     try {
@@ -92,7 +101,7 @@ export class Worker<Payload = any> {
       await this.stopped;
       await this.shutDown();
     } finally {
-      for (const name of this.settings.stopSignals) process.off(name, stop);
+      deafen();
       this.signal?.removeEventListener("abort", stop);
       this.closed = true;
       this.transport.close();

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { afterEach, beforeEach, test } from "node:test";
+import { inspect } from "node:util";
 import { Client, ConnectError, ProblemError, TimeoutError, UnexpectedAnswer, webhooks, Worker } from "dueq";
 import { type Asked, Fake, type Reply } from "./fake.js";
 
@@ -109,6 +110,55 @@ test("without retries nothing is repeated, and no key is made up", async () => {
   assert.ok("idempotency_key" in fake.asked[1]!.body);
 });
 
+test("a call's deadline decides over keys and repeats of a batch and a callback too", async () => {
+  const batch = { json: { results: [{ status: "outcome_unknown" }] } };
+  const lines = (): any[] => fake.asked.flatMap(({ body }) => body.messages ?? [body]);
+  const off = new Client({ server, retries: false });
+  replies(batch, { json: { results: [{ status: "ok" }] } });
+  const [result] = await off.publishBatch("t", [{ payload: 1 }], { deadlineMs: 5000 });
+  assert.equal(result!.status, "ok");
+  replies(unknown, { json: published });
+  await off.callback("https://example.com/", 1, {}, { deadlineMs: 5000 });
+  const keys = lines().map(({ idempotency_key }) => idempotency_key);
+  assert.equal(keys.length, 4);
+  assert.ok(keys.every((key) => typeof key === "string"));
+  assert.ok(keys[0] === keys[1] && keys[2] === keys[3]);
+
+  fake.asked.length = 0;
+  replies(batch);
+  await client.publishBatch("t", [{ payload: 1 }], { deadlineMs: 0 });
+  replies(unknown);
+  await assert.rejects(client.callback("https://example.com/", 1, {}, { deadlineMs: 0 }), ProblemError);
+  assert.equal(lines().length, 2);
+  assert.ok(lines().every((line) => !("idempotency_key" in line)));
+});
+
+test("a call may have all the time of the world, and no time that is none", async () => {
+  for (const timeoutMs of [Infinity, 1e12]) {
+    assert.deepEqual(await client.leases.leaseMessages({ topic: "t", body: { wait_ms: 50 } }, { timeoutMs }), {
+      messages: [],
+      acks: [],
+    });
+  }
+  fake.asked.length = 0;
+  replies("break");
+  for (const call of [{ timeoutMs: NaN }, { timeoutMs: 0 }, { deadlineMs: NaN }, { deadlineMs: -1 }]) {
+    await assert.rejects(client.publish("t", 1, {}, call), /(timeout|deadline)Ms is a number of milliseconds from/);
+    await assert.rejects(client.messages.getMessage({ id: "m1" }, call), RangeError);
+  }
+  assert.equal(fake.asked.length, 0);
+});
+
+test("a long Retry-After is waited for, with a deadline without end", async () => {
+  const reason = new Error("enough");
+  replies({ ...unavailable, retryAfter: 3_000_000 });
+  const controller = new AbortController();
+  setTimeout(() => controller.abort(reason), 100);
+  const call = { deadlineMs: Infinity, signal: controller.signal };
+  await assert.rejects(client.publish("t", 1, {}, call), (error) => error === reason);
+  assert.equal(fake.asked.length, 1);
+});
+
 test("what is not safe to repeat is sent once", async () => {
   replies("break");
   for (const call of [
@@ -118,10 +168,11 @@ test("what is not safe to repeat is sent once", async () => {
     () => client.messages.publishMessage({ topic: "t", body: { payload: 1 } }),
     () => client.topics.putTopic({ topic: "t", body: {} }),
     () => client.topics.deleteTopic({ topic: "t" }),
+    () => client.service.getReadiness(),
   ]) {
     await assert.rejects(call(), ConnectError);
   }
-  assert.equal(fake.asked.length, 6);
+  assert.equal(fake.asked.length, 7);
 });
 
 test("what is safe to repeat is repeated", async () => {
@@ -133,6 +184,7 @@ test("what is safe to repeat is repeated", async () => {
   const body = { lease_token: "x" };
   await client.messages.getMessage({ id: "m1" });
   await client.topics.listTopics({ prefix: "a" });
+  await client.service.getOpenapi();
   await client.messages.updateMessage({ id: "m1", body: { priority: 1 } });
   await client.key("t", "a/b ü").reschedule({ delayMs: 1.5 });
   await client.leases.ackMessage({ id: "m1", body });
@@ -142,7 +194,7 @@ test("what is safe to repeat is repeated", async () => {
   await client.messages.publishMessage({ topic: "t", body: { payload: 1, idempotency_key: "own" } });
   await client.messages.publishMessage({ topic: "t", body: { payload: 1 }, idempotency_key_header: "own" });
   await client.callback("https://example.com/");
-  assert.equal(fake.asked.length, 22);
+  assert.equal(fake.asked.length, 24);
   const moved = fake.asked.find(({ path }) => path.includes("/keys/"))!;
   assert.equal(moved.path, "/topics/t/keys/a%2Fb%20%C3%BC");
   assert.deepEqual(moved.body, { delay_ms: 2 });
@@ -247,6 +299,8 @@ test("mistakes are refused in words before anything is sent", async () => {
     [async () => new Client({ timeoutMs: 0 }), /timeoutMs is a number/],
     [async () => new Worker(undefined as any, { topic: "t", handler: () => {} }), /needs a client/],
     [async () => new Worker(client, { topic: "t" } as any), /needs a handler/],
+    [async () => new Worker(client, { topic: "t", handler: function* () {} }), /no generator/],
+    [async () => new Worker(client, { topic: "t", handler: async function* () {} }), /no generator/],
   ];
   for (const [call, message] of wrong) await assert.rejects(call, message);
   assert.equal(fake.asked.length, 0);
@@ -254,10 +308,16 @@ test("mistakes are refused in words before anything is sent", async () => {
 
 test("errors say what was wrong, where", async () => {
   const errors = [{ field: "on_duplicate", reason: "can only be given with key" }];
-  replies({ status: 422, code: "invalid_input", errors });
+  const detail = "on_duplicate: can only be given with key";
+  replies({ status: 422, code: "invalid_input", detail, errors });
+  await assert.rejects(client.publish("t", 1), { message: `422 invalid_input: ${detail}`, detail, errors });
+  const more = { field: "priority", reason: "must be 0 to 255" };
+  replies({ status: 422, code: "invalid_input", detail, errors: [...errors, more] });
   await assert.rejects(client.publish("t", 1), {
-    message: "422 invalid_input: as the test wants; on_duplicate: can only be given with key",
+    message: `422 invalid_input: ${detail}; priority: must be 0 to 255`,
   });
+  replies({ status: 422, code: "invalid_input", errors: [null, "text", {}, { field: 1 }] });
+  await assert.rejects(client.publish("t", 1), { message: "422 invalid_input: as the test wants", errors: [] });
   replies({ status: 500, text: "" });
   await assert.rejects(client.publish("t", 1), { message: "500 http_500: Internal Server Error" });
   replies({ status: 200, text: "<html>" });
@@ -271,6 +331,37 @@ test("errors say what was wrong, where", async () => {
     assert.match(error.message, /^no connection to http:.*: POST \/topics\/t\/messages: connect ECONNREFUSED/);
     return true;
   });
+});
+
+test("a redirect is not followed, whatever is asked", async () => {
+  const elsewhere = new Fake();
+  elsewhere.reply = () => ({ json: published });
+  const location = await elsewhere.start();
+  try {
+    for (const status of [301, 302, 303, 307, 308]) {
+      replies({ status, text: "", location });
+      const refused = { name: "ProblemError", status, code: `http_${status}` };
+      await assert.rejects(client.publish("t", 1), refused);
+      await assert.rejects(client.key("t", "k").cancel(), refused);
+      await assert.rejects(client.key("t", "k").get(), refused);
+    }
+    assert.equal(elsewhere.asked.length, 0);
+    assert.equal(fake.asked.length, 15);
+  } finally {
+    elsewhere.stop();
+  }
+});
+
+test("a logged client or worker does not show its key", () => {
+  const own = new Client({ server, apiKey: "hidden" });
+  assert.equal(own.apiKey, "hidden");
+  const worker = new Worker(own, { topic: "t", handler: () => {}, signal: AbortSignal.abort() });
+  const run = worker.run();
+  for (const logged of [own, own.messages, worker]) {
+    assert.doesNotMatch(inspect(logged, { depth: 8 }) + inspect({ logged }), /hidden/);
+  }
+  assert.doesNotMatch(JSON.stringify([own, own.messages]), /hidden/);
+  return run;
 });
 
 test("lists go over all pages", async () => {
@@ -354,8 +445,10 @@ test("any other webhook is refused in words", () => {
   ];
   for (const [call, message] of refused)
     assert.throws(call, (e) => e instanceof webhooks.WebhookError && message.test(e.message));
-  for (const bad of ["", "secret", [], undefined as any, "whsec_", "whsec_?"]) {
+  for (const bad of ["", "secret", [], undefined as any, "whsec_", "whsec_?", "whsec_A", "whsec_A=", "whsec_AAAA=="]) {
     assert.throws(() => webhooks.verify(body, signed, bad), TypeError);
+    // Nor by the empty key, to which Node decodes some of them.
+    assert.throws(() => webhooks.verify(body, sign(body, "whsec_"), bad), TypeError);
   }
   assert.throws(() => webhooks.verify({} as any, signed, secret), /parse it after/);
 });

@@ -14,8 +14,8 @@ export interface Asked {
 /** What to answer: a JSON body, a status, a broken connection, or nothing at all. */
 export type Reply =
   | { json: unknown }
-  | { status: number; text: string }
-  | { status: number; code: string; retryAfter?: number; errors?: { field: string; reason: string }[] }
+  | { status: number; text: string; location?: string }
+  | { status: number; code: string; retryAfter?: number; detail?: string; errors?: unknown[] }
   | "break"
   | "hang";
 
@@ -69,14 +69,15 @@ export class Fake {
       response.setHeader("content-type", "application/json");
       response.end(JSON.stringify(reply.json));
     } else if ("text" in reply) {
+      if (reply.location !== undefined) response.setHeader("location", reply.location);
       response.writeHead(reply.status, { "content-type": "text/html" });
       response.end(reply.text);
     } else {
       response.statusCode = reply.status;
       response.setHeader("content-type", "application/problem+json");
       if (reply.retryAfter !== undefined) response.setHeader("retry-after", String(reply.retryAfter));
-      const { status, code, errors } = reply;
-      response.end(JSON.stringify({ status, code, errors, detail: "as the test wants" }));
+      const { status, code, errors, detail = "as the test wants" } = reply;
+      response.end(JSON.stringify({ status, code, errors, detail }));
     }
   }
 

@@ -1,8 +1,11 @@
 /** The worker where it is hard, against a server that misbehaves on purpose; run by `node --test`. */
 
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { afterEach, beforeEach, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { Client, Dead, LeaseLost, ProblemError, RetryIn, StopTimeout, Worker, type WorkerOptions } from "dueq";
 import { Fake } from "./fake.js";
 
@@ -77,6 +80,36 @@ test("an ack whose answer was lost is sent again, and not found means done", asy
   assert.deepEqual(lost, []);
 });
 
+test("a nack whose answer was lost is sent again, and a lost lease means done", async () => {
+  const lost: string[] = [];
+  fake.publish(1);
+  fake.reply = ({ path, body }) => {
+    if (!path.endsWith("/nack")) return undefined;
+    if (fake.lines("/nack").length === 1) return "break";
+    return { json: { results: body.messages.map(({ id }: any) => ({ id, status: "lease_lost" })) } };
+  };
+  const handler: WorkerOptions["handler"] = () => {
+    throw new Error("boom");
+  };
+  await working({ handler, onFailed: () => {}, onLost: ({ id }) => lost.push(id) }, () =>
+    until(() => fake.lines("/nack").length === 2, "a second nack"),
+  );
+  assert.deepEqual(lost, []);
+});
+
+test("a nack that is refused is a loss", async () => {
+  const lost: string[] = [];
+  fake.publish(1);
+  fake.reply = ({ path }) =>
+    path.endsWith("/nack") ? { json: { results: [{ id: "m1", status: "lease_lost" }] } } : undefined;
+  const handler: WorkerOptions["handler"] = () => {
+    throw new Error("boom");
+  };
+  await working({ handler, onFailed: () => {}, onLost: ({ id }) => lost.push(id) }, () =>
+    until(() => lost.length === 1, "a loss"),
+  );
+});
+
 test("an ack that Redis did not take goes again; one that is refused is a loss", async () => {
   const lost: string[] = [];
   const statuses = ["redis_unavailable", "outcome_unknown", "lease_lost"];
@@ -142,6 +175,42 @@ test("an outage is waited out, and Retry-After is the least", async () => {
   );
   assert.ok(fake.asked[1]!.at - fake.asked[0]!.at >= 990);
   assert.equal(errors.length, 3);
+});
+
+test("a refusal whose errors are none ends no worker", async () => {
+  let handled = false;
+  fake.publish(1);
+  fake.reply = () => (fake.asked.length === 1 ? { status: 503, code: "overloaded", errors: [null] } : undefined);
+  await working({ handler: () => void (handled = true) }, () => until(() => handled, "handled"));
+});
+
+test("a long Retry-After silences a worker for a minute at most", async (t) => {
+  const timers = t.mock.method(globalThis, "setTimeout").mock;
+  fake.reply = () => ({ status: 503, code: "overloaded", retryAfter: 3600 });
+  // A request's own time-out is 30 s.
+  const waits = (): number[] => timers.calls.map(({ arguments: [, ms] }) => ms ?? 0).filter((ms) => ms > 31_000);
+  await working({}, () => until(() => waits().length > 0, "a long wait"));
+  assert.ok(waits().every((ms) => ms <= 60_000), String(waits()));
+  assert.equal(fake.asked.length, 1);
+});
+
+test("a second signal kills, unless it comes with the first", async () => {
+  fake.publish({});
+  const words = [fileURLToPath(new URL("main.js", import.meta.url)), "lose", "--server", client.server, "--topic", "t"];
+  const child = spawn(process.execPath, words, { stdio: "ignore" });
+  const ended = once(child, "exit");
+  try {
+    await until(() => fake.asked.length === 2, "a message is there, and the next asked for");
+    child.kill("SIGINT");
+    await sleep(50);
+    child.kill("SIGINT");
+    await sleep(1000);
+    assert.equal(child.signalCode, null);
+    child.kill("SIGINT");
+    assert.deepEqual(await ended, [null, "SIGINT"]);
+  } finally {
+    child.kill("SIGKILL");
+  }
 });
 
 test("a lease is extended, and its loss is told; a waiting message of a lost lease never begins", async () => {

@@ -1,7 +1,7 @@
 /** The test program of the TypeScript SDK, as a user of the built package: `main.js SUBCOMMAND --option value…`. */
 
 import { parseArgs } from "node:util";
-import { benchHealthz, benchLate, benchWork } from "./bench.js";
+import { benchLate, benchWork } from "./bench.js";
 import { echo } from "./echo.js";
 import { publish } from "./publish.js";
 import { steps } from "./steps.js";
@@ -15,8 +15,6 @@ const { positionals, values } = parseArgs({
     to: { type: "string", default: "" },
     concurrency: { type: "string" },
     prefetch: { type: "string" },
-    connections: { type: "string", default: "64" },
-    seconds: { type: "string", default: "5" },
     messages: { type: "string", default: "1000" },
   },
 });
@@ -37,7 +35,6 @@ const commands: Record<string, () => Promise<void>> = {
   publish: () => publish(server, Number(positionals[1]), positionals[2]!),
   work: () => work(options),
   lose: () => lose(options),
-  "bench-healthz": () => benchHealthz(server, Number(values.connections), Number(values.seconds)),
   "bench-work": () => benchWork(options),
   "bench-late": () => benchLate(options),
 };
