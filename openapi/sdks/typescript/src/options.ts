@@ -45,7 +45,7 @@ export interface WorkerOptions<Payload = any> extends Hooks<Payload> {
   stopTimeoutMs?: number | undefined;
   /** Stops the worker when it is aborted. */
   signal?: AbortSignal | undefined;
-  /** Signals of the process that stop the worker while it runs, such as `["SIGINT", "SIGTERM"]`; none. A second one ends it at once. */
+  /** Signals of the process that stop the worker while it runs, such as `["SIGINT", "SIGTERM"]`; none. A second one kills. */
   stopSignals?: readonly StopSignal[] | undefined;
 }
 
@@ -64,8 +64,10 @@ export function settings(options: WorkerOptions<any>): Settings {
   const topics = typeof options.topic === "string" ? [options.topic] : (options.topic ?? []);
   if (topics.length === 0 || topics.includes("")) throw new TypeError("a worker needs a topic");
   if (typeof options.handler !== "function") throw new TypeError("a worker needs a handler");
-  // Its call runs nothing of it, and every message would be acked.
-  if (/Generator/.test(Object.prototype.toString.call(options.handler))) throw new TypeError("a handler is no generator");
+  // Calling it runs nothing of it, and every message would be acked.
+  if (/Generator/.test(Object.prototype.toString.call(options.handler))) {
+    throw new TypeError("a handler cannot be a generator");
+  }
   return {
     topic: options.topic,
     handler: options.handler,

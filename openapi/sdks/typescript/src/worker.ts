@@ -19,7 +19,7 @@ import { Transport } from "./transport.js";
 
 /** Acks and nacks that are left when the worker ends are tried for so long, ms. */
 const DRAIN_MS = 5000;
-/** A signal that comes so long after the first ends the process, ms: npm sends a Ctrl-C on that the terminal has sent here too. */
+/** A second signal ends the process, ms after the first. Sooner it is the same Ctrl-C, which npm sends on to its child. */
 const PATIENCE_MS = 500;
 
 /**

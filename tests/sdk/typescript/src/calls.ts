@@ -151,9 +151,11 @@ test("a call may have all the time of the world, and no time that is none", asyn
 
 test("a long Retry-After is waited for, with a deadline without end", async () => {
   const reason = new Error("enough");
-  replies({ ...unavailable, retryAfter: 3_000_000 });
   const controller = new AbortController();
-  setTimeout(() => controller.abort(reason), 100);
+  fake.reply = () => {
+    setTimeout(() => controller.abort(reason), 100);
+    return { status: 503, code: "redis_unavailable", retryAfter: 3_000_000 };
+  };
   const call = { deadlineMs: Infinity, signal: controller.signal };
   await assert.rejects(client.publish("t", 1, {}, call), (error) => error === reason);
   assert.equal(fake.asked.length, 1);
@@ -299,8 +301,8 @@ test("mistakes are refused in words before anything is sent", async () => {
     [async () => new Client({ timeoutMs: 0 }), /timeoutMs is a number/],
     [async () => new Worker(undefined as any, { topic: "t", handler: () => {} }), /needs a client/],
     [async () => new Worker(client, { topic: "t" } as any), /needs a handler/],
-    [async () => new Worker(client, { topic: "t", handler: function* () {} }), /no generator/],
-    [async () => new Worker(client, { topic: "t", handler: async function* () {} }), /no generator/],
+    [async () => new Worker(client, { topic: "t", handler: function* () {} }), /cannot be a generator/],
+    [async () => new Worker(client, { topic: "t", handler: async function* () {} }), /cannot be a generator/],
   ];
   for (const [call, message] of wrong) await assert.rejects(call, message);
   assert.equal(fake.asked.length, 0);
