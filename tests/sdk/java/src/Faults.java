@@ -1,10 +1,13 @@
 import dev.dueq.Client;
 import dev.dueq.ConnectionException;
 import dev.dueq.Delivery;
+import dev.dueq.Handler;
 import dev.dueq.Hooks;
+import dev.dueq.Inside;
 import dev.dueq.ProblemException;
 import dev.dueq.Publish;
 import dev.dueq.RequestTimeoutException;
+import dev.dueq.RetryIn;
 import dev.dueq.WebhookException;
 import dev.dueq.Webhooks;
 import dev.dueq.Worker;
@@ -21,8 +24,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
@@ -42,7 +47,11 @@ final class Faults {
     bodies();
     closed();
     away();
+    refusedAtOnce();
+    longSilence();
+    workers();
     webhooks();
+    Inside.run();
   }
 
   private static Client client(Fake fake) {
@@ -143,6 +152,17 @@ final class Faults {
       String key = last.substring(last.indexOf("idempotency_key") + 18, last.indexOf("idempotency_key") + 54);
       check(fake.requests.get(0).body().contains(UUID.fromString(key).toString()), "the same keys");
     }
+    String unknown = Fake.answer(200, "{\"results\": [{\"status\": \"outcome_unknown\"}]}");
+    for (int silent : List.of(1, 2)) {
+      try (Fake fake = new Fake((number, request) -> number == silent ? Fake.HANG : unknown)) {
+        Duration timeout = silent == 1 ? Duration.ofMillis(500) : Duration.ofSeconds(5);
+        Client client = Client.builder().url(fake.url()).timeout(timeout).retryFor(Duration.ofMillis(900)).build();
+        long from = System.nanoTime();
+        var result = client.publishBatch("t", List.of(new Publish(0))).get(0);
+        long ms = (System.nanoTime() - from) / 1_000_000;
+        check(result.getStatus().equals("outcome_unknown") && fake.requests.size() > 1 && ms < 1200, ms + " ms");
+      }
+    }
   }
 
   /** Once is once: what is not safe to repeat, and everything where repeating is off. */
@@ -178,7 +198,7 @@ final class Faults {
             + " \"errors\": [{\"field\": \"on_duplicate\", \"reason\": \"can only be given with key\"}]}";
     try (Fake fake = new Fake((number, request) -> number == 1 ? Fake.answer(422, invalid) : Fake.answer(418, ""))) {
       said = thrown(ProblemException.class, () -> client(fake).publish("t", 1)).getMessage();
-      check(said.equals("422 invalid_input: not valid; on_duplicate: can only be given with key"), said);
+      check(said.equals("422 invalid_input: on_duplicate: can only be given with key"), said);
       said = thrown(ProblemException.class, () -> client(fake).publish("t", 1)).getMessage();
       check(said.equals("418 http_error: the answer says nothing more"), said);
     }
@@ -261,6 +281,127 @@ final class Faults {
     }
   }
 
+  private static void refusedAtOnce() throws Exception {
+    String secret = "secret\n";
+    var error = thrown(IllegalArgumentException.class, () -> Client.builder().apiKey(secret).build());
+    check(error.getMessage().startsWith("the API key has a") && !error.getMessage().contains("secret"), error);
+    try (Fake fake = new Fake((number, request) -> Fake.published())) {
+      Client client = client(fake);
+      for (String key : List.of("", ".", "..")) {
+        thrown(IllegalArgumentException.class, () -> client.key("t", key));
+      }
+      client.publish("t", 1, with -> with.delay(Duration.ofNanos(100_000)).ttl(Duration.ofNanos(1_000_001)));
+      String body = fake.requests.get(0).body();
+      check(body.contains("\"delay_ms\":1,") && body.contains("\"ttl_ms\":2}"), body);
+    }
+  }
+
+  /** A Retry-After that is longer than any time of repeating. */
+  private static void longSilence() throws Exception {
+    try (Fake fake = new Fake((number, request) -> Fake.problem(503, "overloaded", "Retry-After: 10000000000"))) {
+      var problem = thrown(ProblemException.class, () -> client(fake).publish("t", 1));
+      check(problem.retryAfter().orElseThrow().equals(Duration.ofDays(1)) && fake.requests.size() == 1, problem);
+      BlockingQueue<Throwable> failed = new LinkedBlockingQueue<>();
+      Hooks hooks =
+          new Quiet() {
+            @Override
+            public void onError(Throwable error) {
+              failed.add(error);
+            }
+          };
+      Worker worker = Worker.builder(client(fake), "t", (message, lease) -> {}).hooks(hooks).build();
+      CompletableFuture<Void> run = CompletableFuture.runAsync(worker::run);
+      check(failed.poll(10, TimeUnit.SECONDS) instanceof ProblemException, "a failed request");
+      worker.close();
+      run.get(10, TimeUnit.SECONDS);
+    }
+  }
+
+  private static void workers() throws Exception {
+    String nack = nackOf("{}", retry(Duration.ofNanos(100_000)));
+    check(nack.contains("\"delay_ms\":1}"), nack);
+    nack = nackOf("{}", retry(Duration.ofSeconds(Long.MAX_VALUE)));
+    check(nack.contains("\"delay_ms\":315360000000}"), nack);
+    // Without the value, which Jackson's message quotes.
+    nack = nackOf("{\"orders\": [{\"order\": \"secret\"}]}", Handler.of(Orders.class, (orders, message, lease) -> {}));
+    check(nack.contains("\"reason\":\"the payload does not fit Orders: orders.0.order\""), nack);
+    try (Fake fake = new Fake((number, request) -> Fake.HANG)) {
+      Worker worker = Worker.builder(client(fake), "t", (message, lease) -> {}).build();
+      worker.close();
+      worker.run();
+      check(fake.requests.isEmpty(), "closed before it began");
+    }
+  }
+
+  private static Handler retry(Duration delay) {
+    return (message, lease) -> {
+      throw new RetryIn(delay);
+    };
+  }
+
+  record Orders(List<Order> orders) {}
+
+  record Order(int order) {}
+
+  /** The nack of a worker that first gets an answer that it cannot read, and whose nack's answer is lost. */
+  private static String nackOf(String payload, Handler handler) throws Exception {
+    BlockingQueue<String> told = new LinkedBlockingQueue<>();
+    Hooks hooks =
+        new Quiet() {
+          @Override
+          public void onLost(Delivery message) {
+            told.add("lost");
+          }
+
+          @Override
+          public void onError(Throwable error) {
+            told.add(error.getMessage());
+          }
+        };
+    String id = new UUID(0, 1).toString();
+    String message = "{\"messages\": [{\"id\": \"%s\", \"lease_token\": \"t\", \"lease_ms\": 30000, \"payload\": %s}]}";
+    AtomicInteger leases = new AtomicInteger();
+    BlockingQueue<String> nacks = new LinkedBlockingQueue<>();
+    Fake.Script script =
+        (number, request) -> {
+          if (request.line().contains("/lease")) {
+            return switch (leases.incrementAndGet()) {
+              case 1 -> Fake.answer(200, message.formatted("no-uuid", "1"));
+              case 2 -> Fake.answer(200, message.formatted(id, payload));
+              default -> Fake.HANG;
+            };
+          }
+          nacks.add(request.body());
+          return nacks.size() == 1
+              ? Fake.CUT
+              : Fake.answer(200, "{\"results\": [{\"id\": \"" + id + "\", \"status\": \"lease_lost\"}]}");
+        };
+    try (Fake fake = new Fake(script)) {
+      Worker worker = Worker.builder(client(fake), "t", handler).hooks(hooks).build();
+      CompletableFuture<Void> run = CompletableFuture.runAsync(worker::run);
+      String unreadable = told.poll(10, TimeUnit.SECONDS);
+      check(unreadable.startsWith("what answers at " + fake.url() + " is not dueq: Invalid UUID string"), unreadable);
+      String cut = told.poll(10, TimeUnit.SECONDS);
+      check(cut.startsWith("cannot reach " + fake.url()), cut);
+      worker.close();
+      run.get(10, TimeUnit.SECONDS);
+      check(told.isEmpty() && nacks.size() == 2, told + " " + nacks);
+      return nacks.peek();
+    }
+  }
+
+  /** Hooks that log nothing. */
+  private static class Quiet implements Hooks {
+    @Override
+    public void onFailed(Delivery message, Throwable error) {}
+
+    @Override
+    public void onAway(String url, Throwable error) {}
+
+    @Override
+    public void onBack(String url) {}
+  }
+
   private static void webhooks() throws Exception {
     String secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     byte[] body = "{\"test\": 2432232314}".getBytes(StandardCharsets.UTF_8);
@@ -289,6 +430,9 @@ final class Faults {
     wrong("the header webhook-id is missing", body, Map.of("webhook-timestamp", List.of(now)), secret);
     thrown(IllegalArgumentException.class, () -> Webhooks.verify(body, headers("id", now, good), "whsec_?"));
     thrown(IllegalArgumentException.class, () -> Webhooks.verify(body, headers("id", now, good), "whsec_"));
+    String none = thrown(NullPointerException.class, () -> Webhooks.verify(body, headers("id", now, good), null)).getMessage();
+    check("verify needs a secret".equals(none), none);
+    thrown(IllegalArgumentException.class, () -> Webhooks.verify(body, headers("id", now, good), List.of(), SHORT));
   }
 
   private static Map<String, List<String>> headers(String id, String timestamp, String signature) {

@@ -24,7 +24,6 @@ public final class Main {
       case "echo" -> Echo.run(client, topic, options.get("to"));
       case "work" -> Work.work(client, topic, number(options, "concurrency", 10), number(options, "prefetch", 1));
       case "lose" -> Work.lose(client, topic);
-      case "bench-healthz" -> Bench.healthz(client, number(options, "connections", 64), number(options, "seconds", 5));
       case "bench-work" ->
           Bench.work(
               client,
@@ -36,7 +35,7 @@ public final class Main {
       case "payloads" -> Payloads.run(client, topic);
       case "hard" -> Hard.run(client, topic);
       default -> {
-        System.err.println("steps, publish N TOPIC, echo, work, lose, bench-healthz, bench-work, bench-late, payloads or hard");
+        System.err.println("steps, publish N TOPIC, echo, work, lose, bench-work, bench-late, payloads or hard");
         System.exit(2);
       }
     }

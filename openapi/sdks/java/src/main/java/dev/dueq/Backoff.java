@@ -8,6 +8,8 @@ import java.util.concurrent.TimeUnit;
 final class Backoff {
   private static final long FIRST_MS = 100;
   private static final long LONGEST_MS = 5000;
+  /** However long a server asks to be left alone, a worker looks again after this. */
+  private static final long LONGEST_NANOS = TimeUnit.SECONDS.toNanos(60);
 
   private int failures;
   private long failedAt;
@@ -49,9 +51,9 @@ final class Backoff {
     if (news) {
       failures = Math.min(failures + 1, 10);
       failedAt = now;
-      later(now + delay(failures, error));
-    } else if (error instanceof ProblemException problem) {
-      problem.retryAfter().ifPresent(least -> later(now + least.toNanos()));
+      later(now + Math.min(delay(failures, error), LONGEST_NANOS));
+    } else {
+      later(now + Math.min(retryAfter(error), LONGEST_NANOS));
     }
     return news;
   }
@@ -60,9 +62,11 @@ final class Backoff {
   private static long delay(int failures, Throwable error) {
     long most = Math.min(FIRST_MS << Math.min(failures - 1, 10), LONGEST_MS);
     long random = ThreadLocalRandom.current().nextLong(most * 1_000_000 + 1);
-    return error instanceof ProblemException problem
-        ? Math.max(random, problem.retryAfter().map(Duration::toNanos).orElse(0L))
-        : random;
+    return Math.max(random, retryAfter(error));
+  }
+
+  private static long retryAfter(Throwable error) {
+    return error instanceof ProblemException problem ? problem.retryAfter().map(Duration::toNanos).orElse(0L) : 0;
   }
 
   /** Waits before a request is repeated. Returns false at once when that would take it beyond the end. */

@@ -82,8 +82,6 @@ public final class Client implements AutoCloseable {
   private final MessagesApi publishing;
 
   private final CallbacksApi calling;
-  /** For batches, which are repeated in part. */
-  private final MessagesApi publishingOnce;
 
   /** The server that {@code DUEQ_SERVER} names, or {@link #DEFAULT_URL}, with the key {@code DUEQ_API_KEY}, if any. */
   public Client() {
@@ -116,7 +114,7 @@ public final class Client implements AutoCloseable {
 
   private Client(Builder options) {
     url = server(options.url != null ? options.url : environment("DUEQ_SERVER", DEFAULT_URL));
-    apiKey = options.apiKey != null ? options.apiKey : environment("DUEQ_API_KEY", null);
+    apiKey = key(options.apiKey != null ? options.apiKey : environment("DUEQ_API_KEY", null));
     timeout = options.timeout;
     retryFor = options.retryFor;
     ownHttp = options.http == null || options.ownHttp;
@@ -124,17 +122,15 @@ public final class Client implements AutoCloseable {
     mapper = options.mapper != null ? options.mapper : new Json();
     closed = options.closed != null ? options.closed : new AtomicBoolean();
     ApiClient api = api(Transport.Repeats.SAFE, timeout);
-    ApiClient once = api(Transport.Repeats.NONE, timeout);
     ApiClient keyed = api(Transport.Repeats.ALL, timeout);
     messages = new MessagesApi(api);
     leases = new WaitingLeases(api);
     topics = new TopicsApi(api);
     callbacks = new CallbacksApi(api);
     schedules = new SchedulesApi(api);
-    service = new ServiceApi(once);
+    service = new ServiceApi(api(Transport.Repeats.NONE, timeout));
     publishing = new MessagesApi(keyed);
     calling = new CallbacksApi(keyed);
-    publishingOnce = new MessagesApi(once);
   }
 
   /** This client with another time-out, for a call: {@code client.withTimeout(ofSeconds(2)).publish(…)}. One closes both. */
@@ -195,6 +191,7 @@ public final class Client implements AutoCloseable {
    * @throws ConnectionException when no answer comes
    */
   public List<PublishResult> publishBatch(String topic, List<Publish> messages) {
+    long end = System.nanoTime() + retryFor.toNanos();
     List<PublishRequest> requests = messages.stream().map(Publish::request).toList();
     if (!retryFor.isZero()) {
       requests.stream()
@@ -202,12 +199,11 @@ public final class Client implements AutoCloseable {
           .forEach(request -> request.setIdempotencyKey(randomKey()));
     }
     List<PublishResult> results = publishing.publishBatch(topic, new PublishBatchRequest().messages(requests)).getResults();
-    return unsettled(results).isEmpty() || retryFor.isZero() ? results : settled(topic, requests, new ArrayList<>(results));
+    return unsettled(results).isEmpty() || retryFor.isZero() ? results : settled(topic, requests, new ArrayList<>(results), end);
   }
 
   /** Repeats what may succeed later; whatever comes of that, what has succeeded is told. */
-  private List<PublishResult> settled(String topic, List<PublishRequest> requests, List<PublishResult> results) {
-    long end = System.nanoTime() + retryFor.toNanos();
+  private List<PublishResult> settled(String topic, List<PublishRequest> requests, List<PublishResult> results, long end) {
     ApiException failure = null;
     try {
       for (int failures = 1; Backoff.sleep(failures, failure, end); failures++) {
@@ -217,7 +213,8 @@ public final class Client implements AutoCloseable {
         }
         try {
           var again = new PublishBatchRequest().messages(open.stream().map(requests::get).toList());
-          List<PublishResult> repeated = publishingOnce.publishBatch(topic, again).getResults();
+          var once = new MessagesApi(api(Transport.Repeats.NONE, Transport.within(timeout, end)));
+          List<PublishResult> repeated = once.publishBatch(topic, again).getResults();
           IntStream.range(0, open.size()).forEach(i -> results.set(open.get(i), repeated.get(i)));
           failure = null;
         } catch (ApiException error) {
@@ -426,6 +423,14 @@ public final class Client implements AutoCloseable {
       throw new IllegalArgumentException("the URL of a server begins with http:// or https://, not as " + url);
     }
     return URI.create(server).toString();
+  }
+
+  /** An error that quotes a key would put it into logs. */
+  private static String key(String key) {
+    if (key != null && !key.matches("[!-~]*")) {
+      throw new IllegalArgumentException("the API key has a space, a line end or another character that is not visible ASCII");
+    }
+    return key;
   }
 
   private static String environment(String name, String otherwise) {

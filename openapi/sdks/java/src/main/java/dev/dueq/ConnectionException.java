@@ -3,6 +3,7 @@ package dev.dueq;
 import dev.dueq.invoker.ApiException;
 import java.io.IOException;
 import java.net.ConnectException;
+import java.net.http.HttpConnectTimeoutException;
 import java.net.http.HttpTimeoutException;
 import java.nio.channels.UnresolvedAddressException;
 import java.time.Duration;
@@ -45,9 +46,14 @@ public sealed class ConnectionException extends ApiException permits RequestTime
     return new ConnectionException("cannot reach " + url + ": " + reason(error), url, operation, error);
   }
 
+  /** Something answered, but not as dueq does. */
+  static ConnectionException unreadable(String url, String operation, Exception error) {
+    return new ConnectionException("what answers at " + url + " is not dueq: " + reason(error), url, operation, error);
+  }
+
   /** Whether there was no connection, so that the server cannot have done anything. */
   boolean refused() {
-    return getCause() instanceof ConnectException;
+    return getCause() instanceof ConnectException || getCause() instanceof HttpConnectTimeoutException;
   }
 
   /** The HTTP client says little about connections that never were. */

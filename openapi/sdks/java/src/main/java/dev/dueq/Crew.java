@@ -1,7 +1,6 @@
 package dev.dueq;
 
 import java.lang.reflect.Method;
-import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,7 +19,6 @@ final class Crew {
   private static final int WAKE = 2;
 
   private static final int LONGEST_REASON = 1024;
-  private static final long LONGEST_DELAY_MS = 315_360_000_000L;
 
   private final Engine engine;
   private final Handler handler;
@@ -223,15 +221,11 @@ final class Crew {
       return;
     }
     if (error instanceof RetryIn retry) {
-      held.delayMs = milliseconds(retry.delay());
+      held.delayMs = retry.milliseconds();
     }
     held.dead = error instanceof Dead;
     held.reason = reason(error);
     engine.nacks.add(held, now);
-  }
-
-  private static long milliseconds(Duration delay) {
-    return delay.getSeconds() >= LONGEST_DELAY_MS / 1000 ? LONGEST_DELAY_MS : delay.toMillis();
   }
 
   /** The error's message, no longer than dueq takes it. */

@@ -36,8 +36,8 @@ final class Engine {
   private final Condition wake = lock.newCondition();
   private long wakeAt;
 
-  final Settling acks = new Settling();
-  final Settling nacks = new Settling();
+  final Settling acks = new Settling(Call.Kind.ACK);
+  final Settling nacks = new Settling(Call.Kind.NACK);
   private final Backoff backoff = new Backoff();
   private final Leases leases = new Leases(this);
   private final Crew crew;
@@ -68,7 +68,9 @@ final class Engine {
 
   void run() {
     options.client.requireOpen();
-    lifetime.begin(options.stopOnShutdown ? this::stop : null);
+    if (!lifetime.begin(options.stopOnShutdown ? this::stop : null)) {
+      return;
+    }
     boolean interrupted = keepTime();
     crew.close();
     lifetime.end();
@@ -131,16 +133,16 @@ final class Engine {
     }
     pump(now, todo);
     if (backoff.passed(now)) {
-      settle(acks, Call.Kind.ACK, now, todo);
-      settle(nacks, Call.Kind.NACK, now, todo);
+      settle(acks, now, todo);
+      settle(nacks, now, todo);
     }
     return stopping && stopped(now, todo);
   }
 
-  private void settle(Settling settling, Call.Kind kind, long now, Todo todo) {
+  private void settle(Settling settling, long now, Todo todo) {
     if (!settling.isEmpty() && !settling.flying && now - settling.due() >= 0) {
       settling.flying = true;
-      call(kind, settling.take(), now, todo);
+      call(settling.kind, settling.take(), now, todo);
     }
   }
 

@@ -13,7 +13,7 @@ final class Log {
   static void failed(Delivery message, Throwable error) {
     String which = which(message);
     if (error instanceof RetryIn retry) {
-      LOGGER.log(Level.INFO, which + ": again in " + retry.delay().toMillis() + " ms" + because(retry));
+      LOGGER.log(Level.INFO, which + ": again in " + retry.milliseconds() + " ms" + because(retry));
     } else if (error instanceof Dead) {
       LOGGER.log(Level.WARNING, which + ": dead" + because(error));
     } else if (isMistake(error)) {

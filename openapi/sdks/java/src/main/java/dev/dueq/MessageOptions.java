@@ -114,7 +114,12 @@ public abstract sealed class MessageOptions<O extends MessageOptions<O>> permits
     if (Objects.requireNonNull(duration, name).isNegative()) {
       throw new IllegalArgumentException("a negative " + name + ": " + duration);
     }
-    return duration.toMillis();
+    return milliseconds(duration);
+  }
+
+  /** A part of a millisecond counts as one, so that what is not zero does not become zero. */
+  static long milliseconds(Duration duration) {
+    return duration.plusNanos(999_999).toMillis();
   }
 
   /** Sets what was given, so that what was not is absent. */

@@ -73,8 +73,8 @@ final class Requests {
       return call.kind == Call.Kind.LEASE
           ? new Answer(wire.leased(response.body(), now), null, null)
           : new Answer(null, wire.results(response.body()), null);
-    } catch (IOException unreadable) {
-      return failed(lost(call, unreadable));
+    } catch (IOException | RuntimeException unreadable) {
+      return failed(ConnectionException.unreadable(client.url(), call.operation(), unreadable));
     }
   }
 }

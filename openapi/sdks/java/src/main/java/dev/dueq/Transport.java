@@ -94,9 +94,14 @@ final class Transport extends HttpClient {
         throw failure;
       }
       perhapsDone |= perhapsDone(failure);
-      Duration left = Duration.ofNanos(Math.max(1_000_000, end - System.nanoTime()));
-      timeout = timeout.compareTo(left) <= 0 ? timeout : left;
+      timeout = within(timeout, end);
     }
+  }
+
+  /** The time-out of a request that is repeated: no longer than what is left until the end. */
+  static Duration within(Duration timeout, long end) {
+    Duration left = Duration.ofNanos(Math.max(1_000_000, end - System.nanoTime()));
+    return timeout.compareTo(left) <= 0 ? timeout : left;
   }
 
   private HttpResponse<byte[]> attempt(HttpRequest request, Duration timeout) throws IOException, InterruptedException {

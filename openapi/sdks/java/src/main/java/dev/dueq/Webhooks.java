@@ -9,6 +9,7 @@ import java.util.Base64;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
@@ -19,6 +20,8 @@ import javax.crypto.spec.SecretKeySpec;
 public final class Webhooks {
   /** How far the sender's clock may be away. */
   public static final Duration DEFAULT_TOLERANCE = Duration.ofMinutes(5);
+
+  private static final String NO_SECRET = "verify needs a secret";
 
   private Webhooks() {}
 
@@ -31,7 +34,7 @@ public final class Webhooks {
    * @throws WebhookException if it was not, with the reason
    */
   public static void verify(byte[] body, Map<String, List<String>> headers, String secret) {
-    verify(body, headers, List.of(secret), DEFAULT_TOLERANCE);
+    verify(body, headers, List.of(Objects.requireNonNull(secret, NO_SECRET)), DEFAULT_TOLERANCE);
   }
 
   /**
@@ -45,6 +48,9 @@ public final class Webhooks {
    */
   public static void verify(byte[] body, Map<String, List<String>> headers, Collection<String> secrets, Duration tolerance) {
     List<byte[]> keys = secrets.stream().map(Webhooks::key).toList();
+    if (keys.isEmpty()) {
+      throw new IllegalArgumentException(NO_SECRET);
+    }
     String id = header(headers, "webhook-id");
     String timestamp = header(headers, "webhook-timestamp");
     String signatures = header(headers, "webhook-signature");
@@ -65,6 +71,7 @@ public final class Webhooks {
   }
 
   private static byte[] key(String secret) {
+    Objects.requireNonNull(secret, NO_SECRET);
     String base64 = secret.startsWith("whsec_") ? secret.substring(6) : secret;
     byte[] key;
     try {

@@ -42,8 +42,8 @@ public final class Worker implements AutoCloseable {
   }
 
   /**
-   * Works until {@link #stop()}, {@link #close()}, or an interrupt of this thread, then stops gracefully and returns. May be called
-   * once.
+   * Works until {@link #stop()}, {@link #close()}, or an interrupt of this thread, then stops gracefully and returns; at once if
+   * it was closed already. May be called once.
    *
    * @throws ProblemException when the server refuses in a way that repeating does not mend, such as a wrong key
    */
