@@ -12,7 +12,6 @@ import time
 import unittest
 from typing import Any
 
-import aiohttp
 from dueq import AckRequest, Client, LeaseRequest, Worker, WorkerMessage
 
 from steps import steps
@@ -73,24 +72,6 @@ async def lose(args: argparse.Namespace) -> None:
     say("ready")
     await running
     say("stopped")
-
-
-async def bench_healthz(args: argparse.Namespace) -> None:
-    """What aiohttp does by itself."""
-    done = 0
-    end = time.monotonic() + args.seconds
-
-    async def ask(session: aiohttp.ClientSession) -> None:
-        nonlocal done
-        while time.monotonic() < end:
-            async with session.get(f"{args.server}/healthz") as answer:
-                await answer.read()
-            done += 1
-
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=args.connections)) as session:
-        began = time.monotonic()
-        await asyncio.gather(*(ask(session) for _ in range(args.connections)))
-        say_json(per_s=done / (time.monotonic() - began))
 
 
 async def bench_work(args: argparse.Namespace) -> None:
@@ -169,7 +150,7 @@ def main() -> None:
         sub = commands.add_parser(name)
         sub.add_argument("--server", required=True)
         for option, default in options.items():
-            kind = str if option in ("topic", "to") else float if option == "seconds" else int
+            kind = str if option in ("topic", "to") else int
             sub.add_argument(f"--{option}", type=kind, default=default, required=default is None)
         sub.set_defaults(function=function)
 
@@ -182,7 +163,6 @@ def main() -> None:
     publishing.set_defaults(function=publish)
     command("work", work, topic=None, concurrency=10, prefetch=1)
     command("lose", lose, topic=None)
-    command("bench-healthz", bench_healthz, connections=64, seconds=5)
     command("bench-work", bench_work, topic=None, concurrency=64, prefetch=1, messages=None)
     command("bench-late", bench_late, topic=None, messages=None)
     args = parser.parse_args()

@@ -1,8 +1,11 @@
 """What is hard to provoke against a real dueq: answers of a newer server, lost answers, and numbers that Python cannot hold."""
 
 import asyncio
+import builtins
 import json
+import pickle
 import re
+import socket
 import threading
 import time
 import unittest
@@ -11,7 +14,10 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
+from http import HTTPStatus
 from typing import Any, Callable, Optional
+from unittest.mock import patch
 
 import dueq
 from aiohttp import web
@@ -34,6 +40,7 @@ from dueq import (
     _json,
     blocking,
 )
+from dueq._retry import Backoff
 
 
 @dataclass
@@ -110,8 +117,14 @@ class Problems(unittest.TestCase):
         self.assertIn("<html>", problem.detail)
 
     def test_its_message_says_what_was_wrong(self) -> None:
-        body = b'{"code":"invalid_input","detail":"no","errors":[{"field":"on_duplicate","reason":"only with key"}]}'
-        self.assertEqual(str(ProblemError.from_answer(422, {}, body)), "422 invalid_input: no; on_duplicate: only with key")
+        detail = "on_duplicate: only with key"
+        fields = [{"field": "on_duplicate", "reason": "only with key"}]
+        body = json.dumps({"code": "invalid_input", "detail": detail, "errors": fields}).encode()
+        self.assertEqual(str(ProblemError.from_answer(422, {}, body)), "422 invalid_input: on_duplicate: only with key")
+        body = json.dumps({"detail": detail, "errors": [*fields, {"field": "a", "reason": "b"}]}).encode()
+        problem = ProblemError.from_answer(422, {}, body)
+        self.assertEqual(str(problem), f"422 {HTTPStatus(422).phrase}: on_duplicate: only with key; a: b")
+        self.assertEqual(str(ProblemError.from_answer(409, {}, b'{"code":"c","detail":"no"}')), "409 c: no")
         self.assertEqual(str(ProblemError.from_answer(503, {}, b"")), "503 Service Unavailable")
         self.assertEqual(str(ProblemError.from_answer(299, {}, b"")), "299 refused")
 
@@ -120,10 +133,14 @@ Reply = Callable[[str, Any], Awaitable[Any]]
 
 
 class Fake:
-    """A server that answers as a test says: a body, a status, a code of dueq's, or None to cut the connection."""
+    """A server that answers as a test says: a body, a status, a code of dueq's, or None to cut the connection.
 
-    def __init__(self, reply: Reply) -> None:
+    A tuple is a status, a text and headers; "drip" and "drip chunks" never come to an end.
+    """
+
+    def __init__(self, reply: Reply, port: int = 0) -> None:
         self.reply = reply
+        self.port = port
         self.asked: list[tuple[str, Any]] = []
         self.lines: list[str] = []
         self.keys: list[Optional[str]] = []
@@ -133,7 +150,7 @@ class Fake:
         app.router.add_route("*", "/{path:.*}", self._answer)
         self.runner = web.AppRunner(app, handler_cancellation=True)
         await self.runner.setup()
-        site = web.TCPSite(self.runner, "127.0.0.1", 0)
+        site = web.TCPSite(self.runner, "127.0.0.1", self.port)
         await site.start()
         self.url = f"http://127.0.0.1:{self.runner.addresses[0][1]}"
         return self
@@ -141,7 +158,7 @@ class Fake:
     async def __aexit__(self, *_raised: object) -> None:
         await self.runner.cleanup()
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         verb = request.path.rsplit("/", 1)[1]
         content = await request.read()
         body = json.loads(content) if request.content_type == "application/json" else content or None
@@ -153,8 +170,15 @@ class Fake:
             assert request.transport is not None
             request.transport.abort()
             return web.Response()
-        if answer == 502:
-            return web.Response(status=502, text="<html>a proxy's")
+        if isinstance(answer, tuple):
+            return web.Response(status=answer[0], text=answer[1], headers=dict(*answer[2:]))
+        if answer in ("drip", "drip chunks"):
+            stream = web.StreamResponse()
+            stream.content_length = 1000 if answer == "drip" else None
+            await stream.prepare(request)
+            while True:
+                await stream.write(b" ")
+                await asyncio.sleep(0.05)
         if isinstance(answer, int):
             return web.json_response({"code": f"code_{answer}", "detail": "no"}, status=answer)
         if isinstance(answer, str):
@@ -407,6 +431,66 @@ class Workers(unittest.IsolatedAsyncioTestCase):
             with self.assertRaisesRegex((TypeError, ValueError), "topic is|handler is"):
                 Worker(topic, handler)  # type: ignore[arg-type]
 
+    async def test_generators_are_no_handlers(self) -> None:
+        async def several(message: WorkerMessage) -> Any:
+            yield message
+
+        def plain(message: WorkerMessage) -> Any:
+            yield message
+
+        class Object:
+            async def __call__(self, message: WorkerMessage) -> Any:
+                yield message
+
+        for handler in (several, plain, Object(), partial(plain)):
+            with self.assertRaisesRegex(TypeError, "without yield"):
+                Worker("t", handler)
+
+    async def test_what_is_not_dueq_is_one_outage(self) -> None:
+        bad: list[Any] = [(200, "<html>"), [], {"messages": [{}], "acks": []}, {"messages": None}, {}]
+        nacks: list[Any] = []
+
+        async def reply(verb: str, body: Any) -> Any:
+            if verb == "nack" and nacks:
+                return nacks.pop()
+            return bad.pop() if bad else await self.reply(verb, body)
+
+        def handle(message: WorkerMessage) -> None:
+            raise Dead("no")
+
+        with self.assertLogs("dueq.worker") as logs:
+            fake = await self.work(handle, 5, Fake(reply), concurrency=1, on_error=None)
+        self.assertEqual(
+            logs.output,
+            [
+                f"WARNING:dueq.worker:cannot reach {fake.url}, retrying: the answer is not dueq's",
+                f"WARNING:dueq.worker:{fake.url} answers again",
+            ],
+        )
+        self.leases = [[leased(1)]]
+        nacks += [{"results": [{}]}, {"results": []}, {"results": [1]}]
+        fake = await self.work(handle, 2, Fake(reply))
+        self.assertEqual([item["reason"] for item in fake.told("nack")], ["no"] * 4)
+        self.assertEqual([type(error) for error in self.errors], [ConnectError] * 3)
+        self.assertEqual(self.lost, [])
+
+    async def test_a_long_retry_after_is_cut_short(self) -> None:
+        self.assertEqual(Backoff(60).next_s(ProblemError(429, retry_after=3600)), 60)
+        self.assertEqual(Backoff().next_s(ProblemError(429, retry_after=3600)), 3600)
+        self.leases = [[leased(1)]]
+        later = (429, "", {"Retry-After": "3600"})
+        trouble = {"lease": [later], "nack": [later]}
+
+        async def reply(verb: str, body: Any) -> Any:
+            return trouble[verb].pop() if trouble[verb] else await self.reply(verb, body)
+
+        def handle(message: WorkerMessage) -> None:
+            raise Dead("no")
+
+        with patch("dueq.worker.engine.RETRY_AFTER_S", 0.1), patch("dueq.worker.outbox.RETRY_AFTER_S", 0.1):
+            fake = await self.work(handle, 2, Fake(reply))
+        self.assertEqual((len(fake.told("nack")), len(self.errors)), (2, 2))
+
     async def test_several_topics_are_asked_for_at_once(self) -> None:
         self.leases = [[leased(1, topic="b/1")]]
         topics: list[str] = []
@@ -431,7 +515,15 @@ class Workers(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(orders, [Order(42)])
         [nack] = fake.told("nack")
         self.assertEqual(nack["lease_token"], "token-2")
-        self.assertIn("valid integer", nack["reason"])
+        self.assertRegex(nack["reason"], "^payload.number: Input should be a valid integer")
+
+    async def test_a_payload_that_does_not_fit_is_not_quoted(self) -> None:
+        self.leases = [[leased(1, payload={"number": "card 4111"}), leased(2, payload="card 4111")]]
+        with self.assertLogs("dueq.worker") as logs:
+            fake = await self.work(lambda message: None, 0.4, prefetch=2, payload_type=Order, on_failed=None)
+        self.assertEqual(len(fake.told("nack")), 2)
+        self.assertIn("payload.number: Input should be", "".join(logs.output))
+        self.assertNotIn("4111", "".join(logs.output) + str(fake.told("nack")))
 
     async def test_what_a_handler_publishes_belongs_to_its_trace(self) -> None:
         def traced() -> list[list[dict[str, Any]]]:
@@ -490,6 +582,7 @@ class Workers(unittest.IsolatedAsyncioTestCase):
             )
 
 
+PROXY_502 = (502, "<html>a proxy's")
 PUBLISHED = {"id": leased(1)["id"], "topic": "t", "state": "ready", "published_at": INSTANT, "duplicate": False}
 
 
@@ -541,6 +634,8 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(str(result.id), PUBLISHED["id"])
             wanted = {"payload_base64": "AA==", "deliver_at": "2030-01-01T00:00:00+01:00", "ttl_ms": 1500}
             self.assertEqual(fake.asked[0][1], {**wanted, "key": "k", "on_duplicate": "replace", "headers": {"a": "b"}})
+        for _, fake in await self.both([PUBLISHED], lambda client: client.publish("t", 1, delay=0.0004, ttl=16.1)):
+            self.assertEqual((fake.asked[0][1]["delay_ms"], fake.asked[0][1]["ttl_ms"]), (1, 16_100))
         for _, fake in await self.both(
             [PUBLISHED], lambda client: client.callback("http://h/", delay=timedelta(minutes=30), timeout=2, method="PUT")
         ):
@@ -591,6 +686,49 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             self.assertIsInstance(error, dueq.TimeoutError)
         self.assertLess(time.monotonic() - began, 5)
 
+    async def test_an_answer_that_drips_is_not_waited_for(self) -> None:
+        for drip in ("drip", "drip chunks"):
+            began = time.monotonic()
+            for error, _ in await self.both([drip], lambda client: client.publish("t", 1), timeout=0.3, retries=False):
+                self.assertIsInstance(error, dueq.TimeoutError)
+                self.assertIn("0.3 s have passed", str(error))
+            self.assertLess(time.monotonic() - began, 5)
+
+    async def test_long_answers_come_whole_and_cut_ones_not_at_all(self) -> None:
+        long = {**PUBLISHED, "colour": "red" * 300_000}
+        for result, _ in await self.both([long], lambda client: client.publish("t", 1)):
+            self.assertEqual(len(result.to_dict()["colour"]), 900_000)
+
+        async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\n{")
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(cut, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with Client(url, retries=False) as client:
+                with self.assertRaises(ConnectError) as raised:
+                    await client.publish("t", 1)
+            self.assertTrue(raised.exception.sent)
+            with blocking.Client(url, retries=False) as blocked:
+                with self.assertRaises(ConnectError) as raised:
+                    await asyncio.to_thread(blocked.publish, "t", 1)
+            self.assertTrue(raised.exception.sent)
+
+    async def test_nobody_there_is_no_time_out(self) -> None:
+        url = "http://127.0.0.1:1"
+        async with Client(url, retries=False) as client:
+            with self.assertRaises(ConnectError) as raised:
+                await client.publish("t", 1)
+        self.assertFalse(raised.exception.sent)
+        with blocking.Client(url, retries=False) as blocked:
+            with self.assertRaisesRegex(ConnectError, "refused") as raised:
+                blocked.publish("t", 1)
+        self.assertFalse(raised.exception.sent)
+        again = pickle.loads(pickle.dumps(raised.exception))
+        self.assertEqual((str(again), again.url, again.sent), (str(raised.exception), url, False))
+
     async def test_a_lease_may_take_as_long_as_it_waits(self) -> None:
         async def slow(verb: str, body: Any) -> Any:
             await asyncio.sleep(0.5)
@@ -604,7 +742,7 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             self.assertEqual([body for _, body in fake.asked], [{"wait_ms": 1000}, None])
 
     async def test_what_is_safe_to_repeat_is_repeated_with_its_key(self) -> None:
-        troubles = [None, "redis_unavailable", 502, "outcome_unknown", 429, "overloaded", PUBLISHED]
+        troubles = [None, "redis_unavailable", PROXY_502, "outcome_unknown", 429, "overloaded", PUBLISHED]
         with self.assertLogs("dueq") as logs:
             outcomes = await self.both(troubles, lambda client: client.publish("t", 1))
         for result, fake in outcomes:
@@ -630,7 +768,8 @@ class Clients(unittest.IsolatedAsyncioTestCase):
     async def test_the_deadline_ends_it(self) -> None:
         began = time.monotonic()
         for error, fake in await self.both(["redis_unavailable"], lambda client: client.publish("t", 1), deadline=0.5):
-            self.assertEqual(error.code, "redis_unavailable")
+            # The last try may have too little time left.
+            self.assertTrue(isinstance(error, dueq.TimeoutError) or error.code == "redis_unavailable", error)
             self.assertGreater(len(fake.lines), 1)
         self.assertLess(time.monotonic() - began, 5)
 
@@ -648,8 +787,29 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(len({item["idempotency_key"] for item in sent[0]}), 3)
 
     async def test_a_cancel_whose_answer_was_lost_is_done(self) -> None:
-        for result, fake in await self.both([None, "message_not_found"], lambda client: client.key("t", "a/b").cancel()):
-            self.assertEqual((result, fake.lines), (True, ["DELETE /topics/t/keys/a%2Fb"] * 2))
+        for lost in (None, "outcome_unknown", PROXY_502, (504, "")):
+            for result, fake in await self.both([lost, "message_not_found"], lambda client: client.key("t", "a/b").cancel()):
+                self.assertEqual((result, fake.lines), (True, ["DELETE /topics/t/keys/a%2Fb"] * 2))
+
+    async def test_a_cancel_that_was_not_done_is_not_said_to_be(self) -> None:
+        for passed in ("redis_unavailable", (503, "a proxy's"), 429):
+            for result, _ in await self.both([passed, "message_not_found"], lambda client: client.key("t", "k").cancel()):
+                self.assertIs(result, False)
+        # A proxy's page says nothing of dueq's messages.
+        for error, _ in await self.both([None, (404, "<html>")], lambda client: client.key("t", "k").cancel()):
+            self.assertEqual((type(error), error.status, error.code), (ProblemError, 404, ""))
+        self.answers = ["message_not_found"]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        async with Client(f"http://127.0.0.1:{port}") as client:
+            with blocking.Client(f"http://127.0.0.1:{port}") as blocked:
+                cancels = asyncio.gather(
+                    client.key("t", "k").cancel(), asyncio.to_thread(lambda: blocked.key("t", "k").cancel())
+                )
+                await asyncio.sleep(0.25)
+                async with Fake(self.reply, port):
+                    self.assertEqual(await cancels, [False, False])
 
     async def test_nothing_under_a_key_is_no_error(self) -> None:
         for call, wanted in (
@@ -688,6 +848,19 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((error.code, fake.asked[0][0]), ("code_409", "messages"))
 
 
+class Surface(unittest.TestCase):
+    def test_a_star_import_hides_no_builtin(self) -> None:
+        self.assertEqual(set(dueq.__all__) & set(dir(builtins)), set())
+        self.assertTrue(issubclass(dueq.TimeoutError, TimeoutError))
+
+    def test_an_api_key_that_no_header_can_bear_is_refused_and_not_quoted(self) -> None:
+        for key in ("geheim\n", "ge heim", "gehéim"):
+            for make in (Client, blocking.Client, lambda api_key: Worker("t", print, api_key=api_key)):
+                with self.assertRaisesRegex(ValueError, "API key") as raised:
+                    make(api_key=key)
+                self.assertNotIn("heim", str(raised.exception))
+
+
 class Webhooks(unittest.TestCase):
     SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     # From the documentation of Standard Webhooks.
@@ -717,6 +890,12 @@ class Webhooks(unittest.TestCase):
             ("no signature", {"id": "msg_2"}),
             ("no webhook-id", {"id": ""}),
             ("no number", {"timestamp": "soon"}),
+            ("no number", {"timestamp": "1" * 400}),
+            ("no number", {"timestamp": "1" * 5000}),
+            ("no number", {"timestamp": "¹"}),
+            ("no signature", {"id": "\udcff"}),
+            ("no signature", {"signature": "v1,\udcff"}),
+            ("more than one webhook-id", {"ID": "msg_2"}),
             ("s old", {"tolerance": timedelta(minutes=5)}),
             ("s ahead", {"tolerance": 300, "timestamp": str(int(time.time()) + 400)}),
         ):

@@ -10,10 +10,12 @@ from dueq import webhooks
 from dueq._options import CallbackOptions, Duration, MessageOptions, NewMessage, PublishOptions, traceparent
 from dueq._version import __version__
 from dueq.client import Client, Key
-from dueq.errors import ConnectError, Dead, DueqError, FieldProblem, ProblemError, RetryIn, TimeoutError, WebhookError
+from dueq.errors import ConnectError, Dead, DueqError, FieldProblem, ProblemError, RetryIn, WebhookError
+from dueq.errors import TimeoutError as TimeoutError
 from dueq.generated import models
 from dueq.worker import Worker, WorkerMessage
 
+# Without TimeoutError: `from dueq import *` must not hide the builtin one, which catches more.
 __all__ = [
     "CallbackOptions",
     "Client",
@@ -28,7 +30,6 @@ __all__ = [
     "ProblemError",
     "PublishOptions",
     "RetryIn",
-    "TimeoutError",
     "WebhookError",
     "Worker",
     "WorkerMessage",

@@ -8,7 +8,7 @@ from typing import Optional, Union
 
 from dueq._options import Duration
 from dueq._request import ONCE, How, Requests, RequestSerialized
-from dueq._retry import Away, Backoff, passing
+from dueq._retry import Away, Backoff, gone, passing
 from dueq._transport import Answer, Timeout, Transport
 from dueq.errors import ConnectError, ProblemError, TimeoutError
 
@@ -63,16 +63,17 @@ class ApiClient(Requests):
             try:
                 answer = await self._transport.send(method, self.server, url, header_params, body, limit)
             except (ConnectError, TimeoutError) as lost:
-                error, unsure = lost, True
+                error, unsure = lost, unsure or lost.sent
             else:
-                if unsure and how.gone_is_done and answer.status == 404:
+                if unsure and how.gone_is_done and gone(answer.status, answer.headers, answer.data):
                     return answer._replace(status=204, data=b"")
                 error = passing(answer.status, answer.headers, answer.data)
                 if error is None:
                     self._away.answered()
                 if error is None or not how.repeat:
                     return answer
-                unsure = unsure or error.code == "outcome_unknown"
+                # A proxy that answers so may have lost dueq's answer.
+                unsure = unsure or error.code == "outcome_unknown" or (not error.code and error.status in (502, 504))
             pause = backoff.next_s(error)
             if not how.repeat or monotonic() + pause >= end:
                 raise error

@@ -34,4 +34,4 @@ def no_answer(
         return TimeoutError(server, operation, f"{limit:g} s have passed")
     if isinstance(error, aiohttp.ServerDisconnectedError):  # its text may be half of an answer
         return ConnectError(server, operation, "the connection was closed before the answer was complete")
-    return ConnectError(server, operation, reason(error))
+    return ConnectError(server, operation, reason(error), sent=not isinstance(error, aiohttp.ClientConnectorError))

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import datetime, timedelta
-from math import isfinite
+from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 
 if TYPE_CHECKING:
@@ -88,8 +88,9 @@ def seconds(name: str, value: Duration) -> float:
 
 
 def milliseconds(name: str, value: Duration) -> int:
-    """A duration in milliseconds; raises ValueError where it is none."""
-    return round(seconds(name, value) * 1000)
+    """A duration in milliseconds, rounded up; raises ValueError where it is none."""
+    # 16.1 * 1000 is a little more than 16100.
+    return ceil(round(seconds(name, value) * 1000, 6))
 
 
 def due(delay: Optional[Duration], at: Optional[datetime]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from math import inf
 from random import uniform
 from typing import Optional
 
@@ -9,6 +10,7 @@ from dueq.errors import ProblemError
 
 # Nothing was done, or what was done is found again by the key or token of the request.
 PASSING = frozenset(("redis_unavailable", "outcome_unknown", "overloaded"))
+GONE = frozenset(("message_not_found", "topic_not_found"))
 
 
 def passing(status: int, headers: Mapping[str, str], body: bytes) -> Optional[ProblemError]:
@@ -16,14 +18,23 @@ def passing(status: int, headers: Mapping[str, str], body: bytes) -> Optional[Pr
     if status not in (408, 429, 502, 503, 504):
         return None
     problem = ProblemError.from_answer(status, headers, body)
-    # Without a code it is a proxy's, which did not reach dueq.
+    # Without a code it is a proxy's.
     return problem if status in (408, 429) or problem.code in PASSING or not problem.code else None
 
 
-class Backoff:
-    """How long to wait after a failure: 100 ms doubling to 5 s, anything from nothing to that, so that clients spread."""
+def gone(status: int, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether an answer is dueq's that there is no such message; a 404 of a proxy says nothing about it."""
+    return status == 404 and ProblemError.from_answer(status, headers, body).code in GONE
 
-    def __init__(self) -> None:
+
+class Backoff:
+    """How long to wait after a failure: 100 ms doubling to 5 s, anything from nothing to that, so that clients spread.
+
+    A server that asks for longer is given it, up to `most_s`.
+    """
+
+    def __init__(self, most_s: float = inf) -> None:
+        self._most_s = most_s
         self._failures = 0
 
     def reset(self) -> None:
@@ -33,7 +44,7 @@ class Backoff:
         pause = uniform(0, min(5.0, 0.1 * 2 ** min(self._failures, 10)))
         self._failures += 1
         least = getattr(error, "retry_after", None)
-        return max(pause, least or 0.0)
+        return max(pause, min(least or 0.0, self._most_s))
 
 
 class Away:

@@ -1,6 +1,7 @@
 """Where the server is and how one asks there: what client and worker share."""
 
 import os
+import re
 from typing import Optional
 from urllib.parse import quote, urlsplit
 
@@ -23,6 +24,8 @@ def base_headers(api_key: Optional[str]) -> dict[str, str]:
     headers = {"User-Agent": USER_AGENT}
     key = api_key or os.environ.get("DUEQ_API_KEY")
     if key:
+        if not re.fullmatch(r"[!-~]+", key):  # the key itself is not for logs
+            raise ValueError("an API key is visible ASCII characters, without spaces and line ends")
         headers["Authorization"] = f"Bearer {key}"
     return headers
 

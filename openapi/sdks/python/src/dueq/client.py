@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from uuid import UUID, uuid4
 
 from dueq._options import ABSENT, CallbackOptions, Duration, NewMessage, PublishOptions, due, fields, milliseconds
-from dueq._retry import PASSING, Backoff
+from dueq._retry import GONE, PASSING, Backoff
 from dueq.errors import ConnectError, ProblemError, TimeoutError
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ class Client:
         return other
 
     async def publish(self, topic: str, payload: Any, **options: "Unpack[PublishOptions]") -> "PublishedMessage":
-        """Publishes a message, exactly once however often it has to be repeated.
+        """Publishes a message, once however often it has to be repeated within the topic's `idempotency_window_ms` (10 minutes
+        unless set).
 
         payload: anything that JSON has, or bytes.
         delay: how long until it is due (timedelta or seconds); or at: when, a datetime with a time zone.
@@ -238,7 +239,7 @@ class Key:
 
 
 def _missing(problem: ProblemError) -> bool:
-    return problem.code in ("message_not_found", "topic_not_found")
+    return problem.code in GONE
 
 
 # Each API is imported when it is first used: pydantic takes its time with their arguments.

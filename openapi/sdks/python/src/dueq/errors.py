@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional
 from dueq import _json
 from dueq._options import Duration, seconds
 
-__all__ = ["ConnectError", "Dead", "DueqError", "FieldProblem", "ProblemError", "RetryIn", "TimeoutError", "WebhookError"]
+__all__ = ["ConnectError", "Dead", "DueqError", "FieldProblem", "ProblemError", "RetryIn", "WebhookError"]
 
 
 class DueqError(Exception):
@@ -54,9 +54,9 @@ class ProblemError(DueqError):
 
     def __str__(self) -> str:
         name = self.code or self.title or _phrase(self.status)
-        detail = f": {self.detail}" if self.detail else ""
-        fields = "".join(f"; {e.field}: {e.reason}" for e in self.errors)
-        return f"{self.status} {name}{detail}{fields}"
+        # dueq's detail names the first of the fields.
+        what = "; ".join(f"{e.field}: {e.reason}" for e in self.errors) or self.detail
+        return f"{self.status} {name}: {what}" if what else f"{self.status} {name}"
 
     @classmethod
     def from_answer(cls, status: int, headers: Mapping[str, str], body: bytes) -> "ProblemError":
@@ -93,26 +93,28 @@ def _phrase(status: int) -> str:
 
 def _seconds(value: Optional[str]) -> Optional[float]:
     # dueq gives seconds; a proxy's date is not worth a parser.
-    return float(value) if value is not None and value.strip().isdigit() else None
+    return float(value) if value is not None and value.strip().isdecimal() else None
 
 
 class _NoAnswer(DueqError):
     _words = ""
 
-    def __init__(self, url: str, operation: str, reason: str) -> None:
+    def __init__(self, url: str, operation: str, reason: str, sent: bool = True) -> None:
         super().__init__(f"{self._words} {url} ({operation}): {reason}")
         self.url = url
         self.operation = operation
         self.reason = reason
+        self.sent = sent
 
     def __reduce__(self) -> Any:
-        return type(self), (self.url, self.operation, self.reason)
+        return type(self), (self.url, self.operation, self.reason, self.sent)
 
 
 class ConnectError(_NoAnswer, ConnectionError):
-    """There was no connection, or it broke before the answer was complete; whether dueq did what was asked is not known.
+    """There was no connection, it broke before the answer was complete, or what answered is not dueq.
 
     `url` is the server's, `operation` the method and path, `reason` what the network said; the cause is the HTTP library's.
+    `sent` is False where no connection was made; else whether dueq did what was asked is not known.
     """
 
     _words = "cannot reach"

@@ -1,5 +1,6 @@
 """The worker: leases the messages of a topic, has a handler work on each, and tells dueq how it went."""
 
+import inspect
 import signal
 import threading
 from collections.abc import Awaitable, Sequence
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from dueq._server import base_headers, server_url
 from dueq.worker.message import P, WorkerMessage
-from dueq.worker.options import Handler, Hooks, Options
+from dueq.worker.options import Hooks, Options, called
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,7 +30,7 @@ class Worker:
     `message.cancelled`. Messages may come more than once: make handlers idempotent.
 
     payload_type: what pydantic makes of `message.payload`: a model, a dataclass, a TypedDict … One that does not fit fails as
-        if the handler had raised.
+        if the handler had raised ValueError.
     concurrency: handlers at once.
     prefetch: messages that a request leases at most, 1…1000. More than 1 holds up to that many ready beyond `concurrency`.
     lease_ms: how long a lease lasts unless it is extended, 1000…43200000; the topic's unless given.
@@ -99,7 +100,8 @@ class Worker:
             ssl_context=self._ssl_context,
         )
         try:
-            engine = Engine(options, self._hooks, wire, threaded=not _is_async(options.handler))
+            threaded = not any(map(inspect.iscoroutinefunction, called(options.handler)))
+            engine = Engine(options, self._hooks, wire, threaded)
             with self._lock:
                 if self._engine is not None:
                     raise RuntimeError("this worker runs already")
@@ -154,12 +156,3 @@ class Worker:
                 continue
             caught.append(number)
         return caught
-
-
-def _is_async(handler: Handler) -> bool:
-    import inspect
-
-    while hasattr(handler, "func"):  # functools.partial
-        handler = handler.func
-    # An object with `async def __call__` is no coroutine function itself.
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)

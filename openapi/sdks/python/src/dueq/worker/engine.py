@@ -11,7 +11,7 @@ from contextvars import copy_context
 from time import monotonic
 from typing import Any, Optional
 
-from dueq._options import traceparent
+from dueq._options import milliseconds, traceparent
 from dueq._retry import Away, Backoff
 from dueq.errors import Dead, RetryIn
 from dueq.worker.keeper import Keeper
@@ -19,7 +19,7 @@ from dueq.worker.message import Held, WorkerMessage, reader
 from dueq.worker.options import Hooks, Options, log
 from dueq.worker.outbox import Outbox
 from dueq.worker.threads import Threads
-from dueq.worker.wire import Wire, hopeless
+from dueq.worker.wire import RETRY_AFTER_S, Wire, hopeless
 
 # A lease request under way at the stop has so long to be answered: what it brings is given back, and dueq takes back what it
 # grants to a client that is gone.
@@ -50,7 +50,7 @@ class Engine:
         self._asked = 0
         self._leasers: set[asyncio.Task[None]] = set()
         self._roomless: deque[asyncio.Future[None]] = deque()
-        self._backoff = Backoff()
+        self._backoff = Backoff(RETRY_AFTER_S)
         self._away = Away(log, wire.server)
         wire.on_answer = self._away.answered
         self._keeper = Keeper(wire, self._held, options.lease_ms, self._lose, self._trouble)
@@ -124,7 +124,7 @@ class Engine:
         leaser.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        # A loop that dies, by an answer that is none of dueq's, must not leave a worker that does nothing.
+        # A loop that dies must not leave a worker that does nothing.
         if not task.cancelled() and task.exception() is not None:
             self.failure = self.failure or task.exception()
             self.stop()
@@ -193,12 +193,10 @@ class Engine:
 
     # Handling
 
-    def _accept(self, messages: list[dict[str, Any]]) -> None:
+    def _accept(self, messages: list[Held]) -> None:
         if not messages:
             return
-        now = monotonic()
-        for raw in messages:
-            held = Held(raw, now)
+        for held in messages:
             self._held[held.token] = held
             self._waiting.append(held)
         self.hooks.call(self.hooks.on_lease, len(messages))
@@ -216,8 +214,8 @@ class Engine:
 
     async def _handle(self, held: Held) -> None:
         hooks, message = self.hooks, held.message
-        traceparent.set(message.headers.get("traceparent"))
         try:
+            traceparent.set(message.headers.get("traceparent"))
             began = monotonic()
             if began >= held.deadline:
                 self._lose(held, running=False)
@@ -259,7 +257,7 @@ class Engine:
             return
         reason = _reason(error)
         if isinstance(error, RetryIn):
-            self._outbox.nack(held, delay_ms=round(error.delay_s * 1000), reason=reason)
+            self._outbox.nack(held, delay_ms=milliseconds("delay", error.delay_s), reason=reason)
         elif isinstance(error, Dead):
             self._outbox.nack(held, dead=True, reason=reason)
         else:

@@ -25,12 +25,22 @@ else:
 
 
 def reader(kind: Any) -> Optional[Callable[[Any], Any]]:
-    """What makes payloads this type; raises pydantic.ValidationError for those that do not fit."""
+    """What makes payloads this type; raises ValueError for those that do not fit."""
     if kind is None:
         return None
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
 
-    return TypeAdapter(kind).validate_python
+    validate = TypeAdapter(kind).validate_python
+
+    def read(payload: Any) -> Any:
+        try:
+            return validate(payload)
+        except ValidationError as error:
+            # pydantic's own text quotes the payload, which belongs neither in a log nor in `last_error`.
+            wrong = (".".join(map(str, ("payload", *e["loc"]))) + f": {e['msg']}" for e in error.errors(include_input=False))
+            raise ValueError("; ".join(wrong)) from None
+
+    return read
 
 
 class WorkerMessage(Generic[P]):

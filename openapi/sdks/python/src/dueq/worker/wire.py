@@ -4,7 +4,7 @@ import asyncio
 import ssl
 import sys
 from time import monotonic
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, TypeVar
 
 import aiohttp
 from yarl import URL
@@ -12,12 +12,16 @@ from yarl import URL
 from dueq import _json
 from dueq._http import no_answer, open_session
 from dueq._server import segment
-from dueq.errors import ProblemError
+from dueq.errors import ConnectError, ProblemError
 from dueq.worker.message import Held
+
+T = TypeVar("T")
 
 # For everything but a lease request's wait, s.
 PATIENCE_S = 10.0
 CONNECT_S = 5.0
+# A server that wants to be asked again much later is asked after so long: leases and acks should not wait for an hour.
+RETRY_AFTER_S = 60.0
 
 
 def hopeless(error: BaseException) -> bool:
@@ -70,28 +74,25 @@ class Wire:
                 self._hung.add(task)
                 task.cancel()
 
-    async def lease(self, acks: list[Held], wait: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    async def lease(self, acks: list[Held], wait: bool) -> tuple[list[Held], list[dict[str, Any]]]:
         """The messages leased, and the outcome of each ack, in order."""
         body = self._plain
         if acks or not wait:
             want = self._want if wait else self._at_once
             body = _json.dumps({**want, "acks": [held.report for held in acks]})
-        answer = await self._post(self._lease_url, body, self._lease_patience)
-        outcomes = answer.get("acks", [])
-        if len(outcomes) != len(acks):
-            raise ValueError(f"{len(acks)} acks were answered by {len(outcomes)} outcomes")
-        return answer["messages"], outcomes
+
+        def read(answer: Any) -> tuple[list[Held], list[dict[str, Any]]]:
+            now = monotonic()
+            return [Held(raw, now) for raw in answer["messages"]], _outcomes(answer.get("acks", []), len(acks))
+
+        return await self._post(self._lease_url, body, self._lease_patience, read)
 
     async def tell(self, verb: str, items: list[dict[str, Any]], timeout: float = PATIENCE_S) -> list[dict[str, Any]]:
         """ack, nack or extend: the outcome of each item, in order."""
         body = _json.dumps({"messages": items})
-        answer = await self._post(self._urls[verb], body, timeout)
-        outcomes: list[dict[str, Any]] = answer["results"]
-        if len(outcomes) != len(items):
-            raise ValueError(f"{len(items)} messages were answered by {len(outcomes)} outcomes")
-        return outcomes
+        return await self._post(self._urls[verb], body, timeout, lambda answer: _outcomes(answer["results"], len(items)))
 
-    async def _post(self, url: URL, body: bytes, patience: float) -> Any:
+    async def _post(self, url: URL, body: bytes, patience: float, read: Callable[[Any], T]) -> T:
         task = asyncio.current_task()
         assert task is not None
         self._ends[task] = monotonic() + patience
@@ -111,8 +112,18 @@ class Wire:
         finally:
             del self._ends[task]
             self._hung.discard(task)
+        try:
+            result = read(_json.loads(content))
+        except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise ConnectError(self.server, f"POST {url.raw_path}", "the answer is not dueq's") from error
         self.on_answer()
-        return _json.loads(content)
+        return result
 
     async def close(self) -> None:
         await self._session.close()
+
+
+def _outcomes(outcomes: Any, count: int) -> list[dict[str, Any]]:
+    if not all(isinstance(outcome["status"], str) for outcome in outcomes) or len(outcomes) != count:
+        raise ValueError(f"{count} outcomes are missing")
+    return list(outcomes)
