@@ -44,10 +44,10 @@ struct Done {
     cut: AtomicU64,
 }
 
-/// A proxy of one Redis, or of whichever it leads to by now, as a name or an address does; it ends on drop.
+/// A proxy of one Redis (or of dueq), or of whichever it leads to by now, as a name or an address does; it ends on drop.
 pub struct Proxy {
     port: u16,
-    redis: Arc<AtomicU16>,
+    server: Arc<AtomicU16>,
     mode: watch::Sender<Mode>,
     done: Arc<Done>,
     task: JoinHandle<()>,
@@ -56,23 +56,33 @@ pub struct Proxy {
 impl Proxy {
     /// In front of this Redis, letting everything pass.
     pub async fn of(redis: &Redis) -> Proxy {
+        Self::to(redis.port()).await
+    }
+
+    /// In front of the server at this port of 127.0.0.1, letting everything pass.
+    pub async fn to(server: u16) -> Proxy {
         let (mode, modes) = watch::channel(Mode::Pass);
         let done = Arc::<Done>::default();
         let port = free_port();
         let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the proxy's port");
-        let redis = Arc::new(AtomicU16::new(redis.port()));
-        let task = tokio::spawn(listen(listener, redis.clone(), modes, done.clone()));
-        Proxy { port, redis, mode, done, task }
+        let server = Arc::new(AtomicU16::new(server));
+        let task = tokio::spawn(listen(listener, server.clone(), modes, done.clone()));
+        Proxy { port, server, mode, done, task }
     }
 
     /// Its URL, as `--redis-url` takes it.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+        format!("redis://{}/", self.address())
+    }
+
+    /// Its host and port.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// New connections lead to this Redis from now on; those that are there go on.
     pub fn lead_to(&self, redis: &Redis) {
-        self.redis.store(redis.port(), Ordering::Relaxed);
+        self.server.store(redis.port(), Ordering::Relaxed);
     }
 
     /// From now on answers are treated so.
@@ -104,7 +114,7 @@ impl Drop for Proxy {
 
 async fn listen(
     first: TcpListener,
-    redis: Arc<AtomicU16>,
+    server: Arc<AtomicU16>,
     mut modes: watch::Receiver<Mode>,
     done: Arc<Done>,
 ) {
@@ -132,16 +142,16 @@ async fn listen(
             }
         };
         if let Some((client, _)) = accepted {
-            let redis = redis.load(Ordering::Relaxed);
-            connections.spawn(carry(client, redis, modes.clone(), done.clone()));
+            let server = server.load(Ordering::Relaxed);
+            connections.spawn(carry(client, server, modes.clone(), done.clone()));
         }
         while connections.try_join_next().is_some() {}
     }
 }
 
 /// One connection, until either side closes it.
-async fn carry(client: TcpStream, redis: u16, modes: watch::Receiver<Mode>, done: Arc<Done>) {
-    let Ok(server) = TcpStream::connect(("127.0.0.1", redis)).await else { return };
+async fn carry(client: TcpStream, server: u16, modes: watch::Receiver<Mode>, done: Arc<Done>) {
+    let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (requests, to_client) = client.into_split();
     let (answers, to_server) = server.into_split();

@@ -1,6 +1,6 @@
-//! `make bench-sdks`: what a worker costs in each language, beside what that language's own HTTP
-//! client reaches on `/healthz` with as many connections. Languages take turns, each on a release
-//! server of its own; figures are medians of the rounds, shares medians of the rounds' own.
+//! `make bench-sdks`: how many messages a second a worker handles in each language, beside `dueq bench`, which is as fast as
+//! one process with as many connections gets, and how late it gets them. Languages take turns, each on a release server of
+//! its own. Figures are medians of the rounds, and shares are medians of the rounds' own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -8,7 +8,7 @@
 mod harness;
 mod program;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::program::Program;
 const LANGUAGES: [&str; 4] = ["python", "typescript", "go", "java"];
 const ROUNDS: usize = 3;
 const CONNECTIONS: &str = "64";
-/// How long the bare client runs, and about how long a worker should.
+/// How long each part of `dueq bench` runs, and about how long a worker should.
 const SECONDS: f64 = 4.0;
 /// Messages published one at a time for the lateness, and the time between two.
 const LATE: usize = 400;
@@ -26,14 +26,18 @@ const GAP: Duration = Duration::from_millis(15);
 
 /// One round of one language.
 struct Round {
-    /// Requests a second of the bare client on `/healthz`.
-    bare: f64,
-    /// Messages a second, leased singly.
-    singly: f64,
-    /// Messages a second by 50.
-    by_fifty: f64,
+    singly: Compared,
+    by_fifty: Compared,
     /// From due to the handler's first line, ms: median, 99th percentile, the most.
     late: [f64; 3],
+}
+
+/// A worker beside `dueq bench`, messages a second.
+struct Compared {
+    worker: f64,
+    bench: f64,
+    /// Processors that dueq and Redis kept busy while the worker ran.
+    server: f64,
 }
 
 #[tokio::main]
@@ -53,21 +57,28 @@ async fn main() {
         }
     }
     println!(
-        "A worker with an empty handler, concurrency {CONNECTIONS}; its HTTP client on /healthz\n"
+        "A worker with an empty handler, concurrency {CONNECTIONS}, beside the loops of `dueq bench` with as many connections, \
+         which lease one message and 100.\n\
+         server: processors that dueq and Redis kept busy meanwhile.\n"
     );
     println!(
-        "| language | /healthz per s | singly per s | of /healthz | by 50 per s | of /healthz | \
-         late p50 ms | p99 ms | max ms |\n|---|---|---|---|---|---|---|---|---|"
+        "| language | singly per s | of bench | server | by 50 per s | of bench | server | late p50 ms | p99 ms | max ms |\n\
+         |---|---|---|---|---|---|---|---|---|---|"
     );
     for (language, rounds) in languages.iter().zip(&rounds) {
         let of = |value: &dyn Fn(&Round) -> f64| median(rounds.iter().map(value).collect());
+        let compared = |part: fn(&Round) -> &Compared| {
+            format!(
+                "{:.0} | {:.0} % | {:.2}",
+                of(&|round| part(round).worker),
+                of(&|round| 100.0 * part(round).worker / part(round).bench),
+                of(&|round| part(round).server),
+            )
+        };
         println!(
-            "| {language} | {:.0} | {:.0} | {:.0} % | {:.0} | {:.1} × | {:.1} | {:.1} | {:.1} |",
-            of(&|round| round.bare),
-            of(&|round| round.singly),
-            of(&|round| 100.0 * round.singly / round.bare),
-            of(&|round| round.by_fifty),
-            of(&|round| round.by_fifty / round.bare),
+            "| {language} | {} | {} | {:.1} | {:.1} | {:.1} |",
+            compared(|round| &round.singly),
+            compared(|round| &round.by_fifty),
             of(&|round| round.late[0]),
             of(&|round| round.late[1]),
             of(&|round| round.late[2]),
@@ -83,32 +94,67 @@ fn median(mut values: Vec<f64>) -> f64 {
 async fn round(language: &str) -> Round {
     let redis = Redis::start().await;
     let dueq = Dueq::on(&redis).start().await;
-    let (client, server) = (dueq.client(), dueq.url());
-    let seconds = SECONDS.to_string();
-    let words = ["bench-healthz", "--connections", CONNECTIONS, "--seconds", &seconds];
-    let bare = number_of(&result(language, &server, &words).await, "per_s");
-    let singly = drained(language, &client, &server, "1", (bare * SECONDS * 0.6) as usize).await;
-    let by_fifty = drained(language, &client, &server, "50", (bare * SECONDS * 4.0) as usize).await;
-    Round { bare, singly, by_fifty, late: lateness(language, &client, &server).await }
+    let server = dueq.url();
+    let [singly, by_hundred] = reference(&server).await;
+    let pids = [dueq.pid(), redis.pid()];
+    let drained = async |prefetch, bench: f64| {
+        let messages = (bench * SECONDS * 0.6) as usize;
+        let (worker, server) = drained(language, &dueq, &pids, prefetch, messages).await;
+        Compared { worker, bench, server }
+    };
+    Round {
+        singly: drained("1", singly).await,
+        by_fifty: drained("50", by_hundred).await,
+        late: lateness(language, &dueq.client(), &server).await,
+    }
 }
 
-/// Messages a second that a worker handles of as many as are ready.
+/// Messages a second of `dueq bench`: leased and acknowledged singly, and by 100.
+async fn reference(server: &str) -> [f64; 2] {
+    let words = format!(
+        "bench --json --seconds {SECONDS} --connections {CONNECTIONS} --only loop,batch --server {server}"
+    );
+    let limit = Duration::from_secs(300);
+    let finished = Launch::command(words.split_whitespace()).limit(limit).finish().await;
+    assert_eq!(finished.code, 0, "dueq {words}: {}", finished.stderr);
+    let printed: Value = serde_json::from_str(&finished.stdout).expect("JSON");
+    let rows = printed["rows"].as_array().expect("rows");
+    ["loop: lease 1,", "loop: lease 100,"].map(|operation| {
+        let of = |row: &&Value| text(row, "operation").starts_with(operation);
+        number_of(rows.iter().find(of).expect("a row"), "per_s")
+    })
+}
+
+/// CPU time that these processes have used, s.
+fn cpu_seconds(pids: &[u32]) -> f64 {
+    // The fields follow the name in parentheses. User and system time are in hundredths of a second.
+    let hundredths = |pid: &u32| {
+        let stat = text_of(Path::new(&format!("/proc/{pid}/stat")));
+        let fields: Vec<_> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
+        fields[11].parse::<f64>().expect("user") + fields[12].parse::<f64>().expect("system")
+    };
+    pids.iter().map(hundredths).sum::<f64>() / 100.0
+}
+
+/// Messages a second that a worker handles of as many as are ready, and the processors that these servers use meanwhile.
 async fn drained(
     language: &str,
-    client: &Client,
-    server: &str,
+    dueq: &Dueq,
+    pids: &[u32],
     prefetch: &str,
     messages: usize,
-) -> f64 {
+) -> (f64, f64) {
     let topic = topic("drained");
     let payload = "x".repeat(200);
     let batch: Vec<Value> = (0..messages).map(|_| json!({"payload": payload})).collect();
-    client.fill(&topic, &batch).await;
-    let messages = messages.to_string();
+    dueq.client().fill(&topic, &batch).await;
+    let count = messages.to_string();
     let words = ["--topic", &topic, "--concurrency", CONNECTIONS, "--prefetch", prefetch];
     let words: Vec<&str> =
-        ["bench-work"].into_iter().chain(words).chain(["--messages", &messages]).collect();
-    number_of(&result(language, server, &words).await, "per_s")
+        ["bench-work"].into_iter().chain(words).chain(["--messages", &count]).collect();
+    let before = cpu_seconds(pids);
+    let per_s = number_of(&result(language, &dueq.url(), &words).await, "per_s");
+    (per_s, (cpu_seconds(pids) - before) / (messages as f64 / per_s))
 }
 
 /// From due to the handler's first line, one message at a time.

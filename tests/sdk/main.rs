@@ -10,7 +10,12 @@
 mod example;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod orders;
 mod program;
+#[allow(dead_code)] // the proof uses more of it
+#[path = "../proof/proxy.rs"]
+mod proxy;
+mod publish;
 mod steps;
 mod work;
 
@@ -53,6 +58,18 @@ macro_rules! sdks {
             #[ignore = "needs the built package: make test-sdks"]
             async fn the_example_in_the_guide_runs_as_it_stands() {
                 crate::example::runs(LANGUAGE).await;
+            }
+
+            #[tokio::test]
+            #[ignore = "needs the built package: make test-sdks"]
+            async fn publishes_once_however_often_connections_and_server_break() {
+                crate::publish::through_faults(LANGUAGE).await;
+            }
+
+            #[tokio::test]
+            #[ignore = "needs the built package: make test-sdks"]
+            async fn an_order_service_does_what_it_says() {
+                crate::orders::served(LANGUAGE).await;
             }
         }
     )*};

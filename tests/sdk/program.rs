@@ -11,6 +11,8 @@ use rustix::process::Signal;
 
 use crate::harness::{Process, temp_dir, text_of};
 
+/// What callbacks to programs are signed with.
+pub const WEBHOOK_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /// What a program may take to say or do what is waited for. The first run prepares its folder.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// What a generator may take that is built first.
@@ -29,7 +31,7 @@ impl Program {
     pub fn start(language: &str, server: &str, words: &[&str]) -> Program {
         let mut words = words.to_vec();
         // The others need no server, or find it as a user's program does.
-        if !["example", "unit"].contains(&words[0]) {
+        if !["example", "orders", "unit"].contains(&words[0]) {
             words.extend(["--server", server]);
         }
         Program::of(&format!("tests/sdk/{language}/run.sh"), server, &words, PATIENCE)
@@ -47,6 +49,7 @@ impl Program {
         command
             .args(words)
             .env("DUEQ_SERVER", server)
+            .env("WEBHOOK_SECRET", WEBHOOK_SECRET)
             .env_remove("DUEQ_API_KEY")
             .current_dir(root)
             .stdin(Stdio::null())

@@ -20,11 +20,14 @@ if [ -d "$module" ] && [ -d "$dist/go" ] && inputs | cmp -s - "$stamp"; then exi
 rm -f "$stamp"
 
 fresh="$built/go.new"
-generate go "$fresh"
-rm -rf "$fresh/.openapi-generator"*
+rm -rf "$fresh"
+generate go "$fresh/api"
+rm -rf "$fresh/api/.openapi-generator"* "$fresh/api/api"
+# A body that is left out is no body; as a nil pointer in an interface it would be sent as null.
+sed -i -E 's/^(\s*)localVarPostBody = (r\.\w+)$/\1if \2 != nil {\n\1\tlocalVarPostBody = \2\n\1}/' "$fresh"/api/api_*.go
 # Descriptions of parameters come escaped as for HTML, which no option prevents.
-sed -i -e 's/&#x60;/`/g' -e 's/&#39;/'"'"'/g' -e 's/&quot;/"/g' -e 's/&lt;/</g' -e 's/&gt;/>/g' -e 's/&amp;/\&/g' "$fresh"/api_*.go
-cp "$own"/*.go "$own/go.mod" "$own/README.md" LICENSE "$fresh"
+sed -i -e 's/&#x60;/`/g' -e 's/&#39;/'"'"'/g' -e 's/&quot;/"/g' -e 's/&lt;/</g' -e 's/&gt;/>/g' -e 's/&amp;/\&/g' "$fresh"/api/api_*.go
+cp -r "$own"/*.go "$own"/{api,webhooks,dueqtest,examples,go.mod,README.md} LICENSE "$fresh"
 cat > "$fresh/version.go" << GO
 package dueq
 

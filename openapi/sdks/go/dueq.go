@@ -1,56 +1,78 @@
 // Package dueq is the client of dueq, a delay queue over HTTP: publish a message now, and have it handled when it is due.
 //
-// It has two halves. The typed client ([Client], and every type with an Execute method) is generated from dueq's OpenAPI
-// document; [Worker] is written by hand, because leasing, extending and acknowledging are a conversation and not a call.
-//
-//	client := dueq.NewClient("http://127.0.0.1:8080")
-//	client.Publish(ctx, "orders", order, dueq.Delay(30*time.Minute))
+//	client := dueq.NewClient("") // DUEQ_SERVER, or http://127.0.0.1:8080
+//	client.Publish(ctx, "orders", order, dueq.Delay(30*time.Minute), dueq.Key("order/42"))
+//	client.Key("orders", "order/42").Cancel(ctx)
 //	err := dueq.NewWorker(client, "orders", handle).Run(ctx)
 //
-// Whatever the server refuses is a [*ProblemError], to be had by [errors.As]; what is wrong with the network is the error of
-// net/http. Durations in requests and answers are milliseconds and end in Ms.
+// The methods of [Client] are what programs need every day, and [Worker] handles messages. Every other operation is in
+// [Client.API], generated from dueq's OpenAPI document; its types are in [dueq.dev/go/api]. Package [dueq.dev/go/webhooks]
+// verifies callbacks.
+//
+// What the server refuses is a [*ProblemError], a request without an answer a [*ConnectError] or a [*TimeoutError]; [errors.As]
+// finds them.
 package dueq
 
 import (
-	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
+	"unicode"
+
+	"dueq.dev/go/api"
 )
 
 // DefaultServer is where a [Client] looks for dueq unless it is told, or DUEQ_SERVER says, otherwise.
 const DefaultServer = "http://127.0.0.1:8080"
 
-// JSON is any JSON value as it is spelled: null, 1e400 and integers of any size are kept. As a payload in a request, nil means
-// "no payload" and JSON("null") the value null; in an answer nil means that the payload is bytes (PayloadBase64).
-type JSON = json.RawMessage
+// JSON is any JSON value as it is spelled. As a payload it is published as it is.
+type JSON = api.JSON
 
-// Client gives the whole API of one server, a field for each kind of thing. It is safe for concurrent use; make one and keep it,
-// since it keeps the connections.
+// LeasedMessage is a message that a [Handler] holds: Payload with Decode and Bytes, Id, Topic, Key, Headers, Attempt (1 for the
+// first), AttemptsLeft, DueAt and PublishedAt, and the lease.
+type LeasedMessage = api.LeasedMessage
+
+// PublishedMessage says what became of a publish: Id, Topic, State, DueAt, PublishedAt, and Duplicate, which is true if an
+// existing message answered.
+type PublishedMessage = api.PublishedMessage
+
+// Client talks to one server. It is safe for concurrent use; make one and keep it, since it keeps the connections.
 type Client struct {
-	Messages  *MessagesAPIService
-	Leases    *LeasesAPIService
-	Topics    *TopicsAPIService
-	Callbacks *CallbacksAPIService
-	Schedules *SchedulesAPIService
-	Service   *ServiceAPIService
+	// API is every operation of the server, as generated from its OpenAPI document.
+	API API
 
-	server string
-	header http.Header
-	http   *http.Client
-	// That of http, unless http is the user's.
+	server           string // its URL, without a slash at the end
+	base             string // the path in it
+	wrong            error  // what is wrong with the URL or the API key
+	timeout, retries time.Duration
+	header           http.Header
+	http             *http.Client
+	// That of http, unless http is a copy of the user's.
 	transport http.RoundTripper
+}
+
+// API is the generated client, a field for each kind of thing.
+type API struct {
+	Messages  *api.MessagesAPIService
+	Leases    *api.LeasesAPIService
+	Topics    *api.TopicsAPIService
+	Callbacks *api.CallbacksAPIService
+	Schedules *api.SchedulesAPIService
+	Service   *api.ServiceAPIService
 }
 
 // ClientOption is a choice for [NewClient].
 type ClientOption func(*clientSettings)
 
 type clientSettings struct {
-	key  string
-	http *http.Client
+	key              string
+	http             *http.Client
+	timeout, retries time.Duration
 }
 
 // WithAPIKey sends the key with every request; without it, that of the environment variable DUEQ_API_KEY, if there is one.
@@ -59,13 +81,29 @@ func WithAPIKey(key string) ClientOption {
 }
 
 // WithHTTPClient makes requests by a client of your own (TLS, proxies, tracing). It should keep as many idle connections for one
-// host as your workers have concurrency, and two more; and its Timeout should be none or well above the longest long poll.
+// host as your workers have concurrency, and two more; and its Timeout should be none or well above the longest long poll. It is
+// copied; redirects are never followed, whatever its CheckRedirect says.
 func WithHTTPClient(client *http.Client) ClientOption {
 	return func(s *clientSettings) { s.http = client }
 }
 
+// WithTimeout sets how long a request may take; 30 s unless given, and 0 means no limit. A lease request that waits has its wait
+// on top, and each try of a request that can be repeated has a third. A single call is limited further by its context.
+func WithTimeout(timeout time.Duration) ClientOption {
+	return func(s *clientSettings) { s.timeout = timeout }
+}
+
+// WithRetries sets how long, in all, a call that is safe to repeat is repeated when the server is busy or away: 30 s unless given,
+// and 0 means never. Between tries are 100 ms to 5 s at random, and what the server asks for at least (Retry-After).
+//
+// Safe to repeat are the publishing methods of [Client], which give each message a random idempotency key unless it has one; every
+// read; deleting and changing a message; and settling a lease.
+func WithRetries(deadline time.Duration) ClientOption {
+	return func(s *clientSettings) { s.retries = deadline }
+}
+
 // NewClient makes a client of the server at a URL; of that in the environment variable DUEQ_SERVER where it is empty, or else of
-// [DefaultServer]. Nothing is sent yet: that a URL is wrong shows with the first request.
+// [DefaultServer]. Nothing is sent yet: that a URL or an API key is wrong shows with the first request.
 func NewClient(server string, options ...ClientOption) *Client {
 	if server == "" {
 		server = os.Getenv("DUEQ_SERVER")
@@ -73,35 +111,47 @@ func NewClient(server string, options ...ClientOption) *Client {
 	if server == "" {
 		server = DefaultServer
 	}
-	settings := clientSettings{key: os.Getenv("DUEQ_API_KEY")}
+	settings := clientSettings{key: os.Getenv("DUEQ_API_KEY"), timeout: 30 * time.Second, retries: 30 * time.Second}
 	for _, option := range options {
 		option(&settings)
 	}
-	client := &Client{server: strings.TrimRight(server, "/"), header: http.Header{}, http: settings.http}
-	if client.http == nil {
-		client.transport = newTransport()
-		client.http = &http.Client{Transport: client.transport}
+	client := &Client{
+		server: strings.TrimRight(server, "/"), header: http.Header{}, http: &http.Client{},
+		timeout: settings.timeout, retries: settings.retries,
 	}
+	if parsed, err := url.Parse(client.server); err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+		client.wrong = fmt.Errorf("dueq: the server is %q, and has to be a URL like %s", server, DefaultServer)
+	} else {
+		client.base = parsed.EscapedPath()
+	}
+	if strings.ContainsFunc(settings.key, unicode.IsControl) {
+		client.wrong = errors.Join(client.wrong, errors.New("dueq: the API key has a line end or another control character"))
+	}
+	if settings.http != nil {
+		*client.http = *settings.http
+	} else {
+		client.transport = newTransport()
+		client.http.Transport = client.transport
+	}
+	// An API key and a message go to the server and to no other place.
+	client.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.header.Set("User-Agent", "dueq-go/"+Version)
 	client.header.Set("Content-Type", "application/json")
 
-	configuration := NewConfiguration()
+	configuration := api.NewConfiguration()
 	configuration.UserAgent = client.header.Get("User-Agent")
-	configuration.Servers = ServerConfigurations{{URL: client.server}}
-	configuration.HTTPClient = refusing(client.http)
+	configuration.Servers = api.ServerConfigurations{{URL: client.server}}
+	configuration.HTTPClient = client.sending()
 	if settings.key != "" {
 		client.header.Set("Authorization", "Bearer "+settings.key)
 		configuration.AddDefaultHeader("Authorization", "Bearer "+settings.key)
 	}
-	generated := NewAPIClient(configuration)
-	client.Messages, client.Leases, client.Topics = generated.MessagesAPI, generated.LeasesAPI, generated.TopicsAPI
-	client.Callbacks, client.Schedules, client.Service = generated.CallbacksAPI, generated.SchedulesAPI, generated.ServiceAPI
+	generated := api.NewAPIClient(configuration)
+	client.API = API{
+		Messages: generated.MessagesAPI, Leases: generated.LeasesAPI, Topics: generated.TopicsAPI,
+		Callbacks: generated.CallbacksAPI, Schedules: generated.SchedulesAPI, Service: generated.ServiceAPI,
+	}
 	return client
-}
-
-// HTTPClient is the client that requests are made by, without what this package adds to it.
-func (c *Client) HTTPClient() *http.Client {
-	return c.http
 }
 
 // newTransport is http.DefaultTransport, but keeps the connections of a worker that leases by hundreds of requests at once:
@@ -118,35 +168,4 @@ func newTransport() http.RoundTripper {
 		ForceAttemptHTTP2:     true,
 		DisableCompression:    true,
 	}
-}
-
-// PublishOption is a choice for [Client.Publish]: anything that a [PublishRequest] can say.
-type PublishOption func(*PublishRequest)
-
-// Delay makes a message due so long after the server takes it; parts of a millisecond count as a whole one.
-func Delay(delay time.Duration) PublishOption {
-	return func(request *PublishRequest) { request.SetDelayMs(milliseconds(delay)) }
-}
-
-// Publish publishes one message whose payload is whatever encoding/json makes of a value. It is short for
-// Messages.PublishMessage, and for a payload of bytes use that, with SetPayloadBase64, or Messages.PublishRaw.
-//
-//	client.Publish(ctx, "orders", order, dueq.Delay(time.Hour), func(r *dueq.PublishRequest) { r.SetKey("order/42") })
-func (c *Client) Publish(ctx context.Context, topic string, payload any, options ...PublishOption) (*PublishedMessage, error) {
-	encoded, err := json.Marshal(payload)
-	if err != nil {
-		return nil, err
-	}
-	request := NewPublishRequest()
-	request.SetPayload(encoded)
-	for _, option := range options {
-		option(request)
-	}
-	published, _, err := c.Messages.PublishMessage(ctx, topic).PublishRequest(*request).Execute()
-	return published, err
-}
-
-// milliseconds rounds up, so that "in a while" is never "now".
-func milliseconds(duration time.Duration) int64 {
-	return int64((duration + time.Millisecond - 1) / time.Millisecond)
 }

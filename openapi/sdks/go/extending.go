@@ -91,7 +91,7 @@ func (r *run) extend(due []*held) {
 	var answer struct {
 		Results []outcome `json:"results"`
 	}
-	body, err := r.client.post(r.settles, max(left, 500*time.Millisecond), r.toExtend, extendBody(due))
+	body, err := r.post(r.settles, max(left, 500*time.Millisecond), r.toExtend, extendBody(due))
 	if err == nil {
 		err = json.Unmarshal(body, &answer)
 	}

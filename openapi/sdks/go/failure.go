@@ -36,33 +36,53 @@ func (p *PanicError) Error() string {
 // RetryIn is returned by a handler to have the message again after a delay, instead of by the topic's backoff. It counts as an
 // attempt. The error is why; it may be nil.
 func RetryIn(delay time.Duration, err error) error {
-	return &verdict{delay: delay, err: err}
+	return &RetryError{Delay: delay, Err: err}
 }
 
 // Dead is returned by a handler for a message that no attempt will help. It is dead at once, and stays until it is redriven or
 // its time is over. The error is why; it may be nil.
 func Dead(err error) error {
-	return &verdict{dead: true, err: err}
+	return &DeadError{Err: err}
 }
 
-type verdict struct {
-	delay time.Duration
-	dead  bool
-	err   error
+// RetryError is what [RetryIn] returns; [errors.As] tells it from other failures in [Hooks].
+type RetryError struct {
+	Delay time.Duration
+	Err   error
 }
 
-func (v *verdict) Error() string {
-	switch {
-	case v.err != nil:
-		return v.err.Error()
-	case v.dead:
-		return "dead"
-	default:
-		return "retry in " + v.delay.String()
+func (e *RetryError) Error() string {
+	if e.Err == nil {
+		return "retry in " + e.Delay.String()
 	}
+	return e.Err.Error()
 }
 
-func (v *verdict) Unwrap() error { return v.err }
+func (e *RetryError) Unwrap() error { return e.Err }
+
+// DeadError is what [Dead] returns; [errors.As] tells it from other failures in [Hooks].
+type DeadError struct {
+	Err error
+}
+
+func (e *DeadError) Error() string {
+	if e.Err == nil {
+		return "dead"
+	}
+	return e.Err.Error()
+}
+
+func (e *DeadError) Unwrap() error { return e.Err }
+
+// verdict is either; of two that wrap each other the outer one counts.
+type verdict interface {
+	error
+	Unwrap() error
+	decide(*nack)
+}
+
+func (e *RetryError) decide(n *nack) { n.delayed, n.delay = true, max(e.Delay, 0) }
+func (e *DeadError) decide(n *nack)  { n.dead = true }
 
 // longestReason is what the server takes, in characters.
 const longestReason = 1024

@@ -38,6 +38,9 @@ func (r *run) admit(messages []LeasedMessage, arrived time.Time) {
 func (r *run) contextOf(h *held) context.Context {
 	ctx, cancel := context.WithCancelCause(r.base)
 	h.cancel = cancel
+	if trace := h.message.Headers[traceparent]; trace != "" {
+		ctx = WithTraceparent(ctx, trace)
+	}
 	return ctx
 }
 
@@ -49,7 +52,7 @@ func (r *run) work(h *held, ctx context.Context) {
 			return
 		}
 		// runtime.Goexit, as a test's FailNow: this goroutine ends here, and what waits needs another.
-		if next, ctx := r.finish(h, errGoexit); next != nil {
+		if next, ctx := r.finish(h, errGoexit, 0); next != nil {
 			r.handlers.Add(1)
 			go r.work(next, ctx)
 		}
@@ -58,10 +61,7 @@ func (r *run) work(h *held, ctx context.Context) {
 		r.started(h.message)
 		began := time.Now()
 		err := r.call(ctx, h.message)
-		if err == nil {
-			r.done(h.message, time.Since(began))
-		}
-		h, ctx = r.finish(h, err)
+		h, ctx = r.finish(h, err, time.Since(began))
 	}
 	returned = true
 }
@@ -82,11 +82,18 @@ func (r *run) call(ctx context.Context, message *LeasedMessage) (err error) {
 }
 
 // finish settles a message as its handler's error says, and gives this goroutine's next one, or nil.
-func (r *run) finish(h *held, err error) (*held, context.Context) {
+func (r *run) finish(h *held, err error, took time.Duration) (*held, context.Context) {
+	r.mu.Lock()
+	lost := h.lost
+	r.mu.Unlock()
 	var why *nack
-	if err != nil {
+	switch {
+	case lost: // what the handler made of it counts for nothing
+	case err != nil:
 		r.failed(h.message, err)
 		why = nackOf(err)
+	default:
+		r.done(h.message, took)
 	}
 	var ctx context.Context
 	r.mu.Lock()
@@ -137,13 +144,10 @@ func (r *run) next() (next *held, late []*LeasedMessage) {
 func nackOf(err error) (n *nack) {
 	n = &nack{}
 	defer ignorePanic() // of the error's own methods
-	var said *verdict
+	var said verdict
 	if errors.As(err, &said) {
-		n.dead = said.dead
-		if !said.dead {
-			n.delayed, n.delay = true, max(said.delay, 0)
-		}
-		if said.err == nil && err == error(said) {
+		said.decide(n)
+		if said.Unwrap() == nil && err == error(said) {
 			return n
 		}
 	}

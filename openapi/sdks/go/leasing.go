@@ -57,7 +57,13 @@ func (r *run) hasRoom() bool {
 }
 
 func (r *run) requestLease(want int, acks []settlement) (*leaseAnswer, error) {
-	body, err := r.client.post(r.leases, r.wait+leaseMargin, r.toLease, leaseBody(want, r.lease, r.wait, acks))
+	wait := r.wait
+	r.mu.Lock()
+	if r.failures > 0 { // so that it is soon known that the server answers again
+		wait = 0
+	}
+	r.mu.Unlock()
+	body, err := r.post(r.leases, wait+leaseMargin, r.toLease, leaseBody(r.topics, want, r.lease, wait, acks))
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +127,7 @@ func (r *run) leaseFailed(want int, acks []settlement, err error) bool {
 		return false
 	}
 	if last {
-		sleep(backoff(failures, err), r.stopping)
+		sleep(pause(failures, err), r.stopping)
 	}
 	return last
 }
@@ -141,4 +147,12 @@ func backoff(failures int, err error) time.Duration {
 		delay = max(delay, problem.RetryAfter)
 	}
 	return delay
+}
+
+// longestPause is how long a worker leaves the server alone at most: a proxy's Retry-After may be of hours.
+const longestPause = time.Minute
+
+// pause is the backoff of a worker.
+func pause(failures int, err error) time.Duration {
+	return min(backoff(failures, err), longestPause)
 }

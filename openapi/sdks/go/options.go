@@ -10,6 +10,7 @@ import (
 type Option func(*settings)
 
 type settings struct {
+	others      []string // topics
 	concurrency int
 	prefetch    int
 	lease       time.Duration
@@ -25,6 +26,12 @@ func defaults() settings {
 // WithConcurrency sets how many handlers run at once; 10 unless given.
 func WithConcurrency(handlers int) Option {
 	return func(s *settings) { s.concurrency = handlers }
+}
+
+// WithTopics has the worker handle messages of further topics, 32 in all. The order is strict: a message of a topic is leased only
+// while none is due in the topics before it, and that of [NewWorker] is the first.
+func WithTopics(topics ...string) Option {
+	return func(s *settings) { s.others = append(s.others, topics...) }
 }
 
 // WithPrefetch sets how many messages one request leases at most, up to 1000; 1 unless given. With more than one, up to so many
@@ -56,15 +63,17 @@ func WithHooks(hooks Hooks) Option {
 }
 
 // Hooks are called as things happen, for logs and metrics; any may be nil. They are called by many goroutines at once, and the
-// worker waits for them, so they should be quick. One that panics is ignored.
+// worker waits for them, so they should be quick. One that panics is ignored. Without OnFailed and OnError the worker logs what
+// they would be told to [slog.Default].
 type Hooks struct {
 	// OnLease: a request brought so many messages (never 0).
 	OnLease func(count int)
 	// OnStart: the handler is about to be called.
 	OnStart func(message *LeasedMessage)
-	// OnDone: the handler returned nil after so long. The message is acknowledged from now on, not yet.
+	// OnDone: the handler returned nil after so long, its lease not lost. The message is acknowledged from now on, not yet.
 	OnDone func(message *LeasedMessage, took time.Duration)
-	// OnFailed: the handler returned an error, or panicked ([*PanicError]).
+	// OnFailed: the handler returned an error, or panicked ([*PanicError]), its lease not lost. Whether it was [RetryIn] or [Dead] says [errors.As]
+	// ([*RetryError], [*DeadError]).
 	OnFailed func(message *LeasedMessage, err error)
 	// OnLost: the lease was lost before the message was settled; somebody will get it again, unless it was deleted.
 	OnLost func(message *LeasedMessage)
@@ -111,9 +120,11 @@ func (s *settings) done(message *LeasedMessage, took time.Duration) {
 }
 
 func (s *settings) failed(message *LeasedMessage, err error) {
+	defer ignorePanic() // of the error's own methods, too
 	if s.hooks.OnFailed != nil {
-		defer ignorePanic()
 		s.hooks.OnFailed(message, err)
+	} else {
+		logFailed(message, err)
 	}
 }
 

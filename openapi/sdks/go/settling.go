@@ -165,7 +165,7 @@ func (r *run) settleLoop() {
 		if draining { // there are only seconds left
 			sleep(min(backoff(failures, nil), time.Second), r.settles.Done())
 		} else {
-			sleep(backoff(failures, err), r.draining)
+			sleep(pause(failures, err), r.draining)
 		}
 		failures++
 	}
@@ -190,7 +190,7 @@ func (r *run) send(to *url.URL, batch []settlement, from *pending) error {
 	var answer struct {
 		Results []outcome `json:"results"`
 	}
-	body, err := r.client.post(r.settles, settleTimeout, to, settleBody(batch))
+	body, err := r.post(r.settles, settleTimeout, to, settleBody(batch))
 	if err == nil {
 		err = json.Unmarshal(body, &answer)
 	}

@@ -12,19 +12,37 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // endpoint is where a kind of request goes, parsed once.
 func (c *Client) endpoint(path string) (*url.URL, error) {
+	if err := dots(path); err != nil {
+		return nil, err
+	}
 	return url.Parse(c.server + path)
 }
 
+// dots refuses a topic, key or id that paths use for "here" and "above": a proxy on the way may make it another request.
+func dots(path string) error {
+	for _, segment := range strings.Split(path, "/") {
+		if segment == "." || segment == ".." {
+			return fmt.Errorf("dueq: %q cannot be part of a URL's path: %s", segment, path)
+		}
+	}
+	return nil
+}
+
+// longestKnown bounds what is made room for because an answer says that it will be so long.
+const longestKnown = 64 << 20
+
 // post sends JSON and gives the answer's body. Its error is a *ProblemError if the server refuses (a redirect included: there is
-// nothing to follow), and otherwise of net/http.
-func (c *Client) post(ctx context.Context, timeout time.Duration, to *url.URL, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// nothing to follow), and otherwise says why there is no answer.
+func (c *Client) post(parent context.Context, timeout time.Duration, to *url.URL, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(parent, timeout)
 	defer cancel()
+	operation := "POST " + strings.TrimPrefix(to.EscapedPath(), c.base)
 	request := (&http.Request{
 		Method: http.MethodPost, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        c.header,
@@ -35,39 +53,44 @@ func (c *Client) post(ctx context.Context, timeout time.Duration, to *url.URL, b
 	var response *http.Response
 	var err error
 	if c.transport != nil { // spares what http.Client does for redirects and cookies
-		if response, err = c.transport.RoundTrip(request); err != nil {
-			err = fmt.Errorf("dueq: POST %s: %w", to, err)
-		}
+		response, err = c.transport.RoundTrip(request)
 	} else {
 		request.Header = c.header.Clone()
 		response, err = c.http.Do(request)
 	}
 	if err != nil {
-		return nil, err
+		return nil, c.unanswered(parent, operation, err)
 	}
 	defer response.Body.Close()
 	var answer []byte
-	if length := response.ContentLength; length >= 0 {
+	if length := response.ContentLength; length >= 0 && length <= longestKnown {
 		answer = make([]byte, length)
 		_, err = io.ReadFull(response.Body, answer)
 	} else {
 		answer, err = io.ReadAll(response.Body)
 	}
 	if err != nil {
-		return nil, err
+		return nil, c.unanswered(parent, operation, err)
 	}
 	if response.StatusCode/100 != 2 {
 		return nil, newProblem(response.StatusCode, response.Header, answer)
 	}
+	if err := c.foreign(operation, response.Header); err != nil {
+		return nil, err
+	}
 	return answer, nil
 }
 
-func leaseBody(want int, lease, wait time.Duration, acks []settlement) []byte {
-	body := make([]byte, 0, 64+len(acks)*128)
+func leaseBody(topics []byte, want int, lease, wait time.Duration, acks []settlement) []byte {
+	body := make([]byte, 0, 80+len(topics)+len(acks)*128)
 	body = append(body, `{"max_messages":`...)
 	body = strconv.AppendInt(body, int64(want), 10)
 	body = append(body, `,"wait_ms":`...)
 	body = strconv.AppendInt(body, wait.Milliseconds(), 10)
+	if topics != nil {
+		body = append(body, `,"topics":`...)
+		body = append(body, topics...)
+	}
 	if lease != 0 {
 		body = append(body, `,"lease_ms":`...)
 		body = strconv.AppendInt(body, milliseconds(lease), 10)

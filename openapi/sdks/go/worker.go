@@ -5,6 +5,9 @@ package dueq
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/url"
 	"sync"
 	"time"
@@ -18,7 +21,22 @@ import (
 // at least once.
 type Handler func(ctx context.Context, message *LeasedMessage) error
 
-// Worker leases the messages of a topic and has a handler handle them, several at once; make one by [NewWorker].
+// Handle makes a [Handler] of a function that takes the decoded payload. A message whose payload encoding/json cannot decode into a
+// T is dead at once.
+func Handle[T any](handle func(ctx context.Context, payload T, message *LeasedMessage) error) Handler {
+	if handle == nil {
+		return nil // which Run refuses
+	}
+	return func(ctx context.Context, message *LeasedMessage) error {
+		var payload T
+		if err := message.Decode(&payload); err != nil {
+			return Dead(fmt.Errorf("cannot decode the payload: %w", err))
+		}
+		return handle(ctx, payload, message)
+	}
+}
+
+// Worker leases the messages of a topic, or of several ([WithTopics]), and has a handler handle them, several at once; make one by [NewWorker].
 type Worker struct {
 	client  *Client
 	topic   string
@@ -52,7 +70,10 @@ const (
 // A server that is busy, away or restarting is waited for. Run stops in the same way and returns an error where waiting would not
 // help: a [*ProblemError] if the server refuses to be asked (a wrong key or topic, a pushed topic).
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.check(); err != nil {
+	if w.client == nil || w.topic == "" || w.handler == nil {
+		return errors.New("dueq: a worker needs a client, a topic and a handler")
+	}
+	if err := errors.Join(w.client.wrong, w.check()); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -72,6 +93,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	case <-r.broken:
 	}
 	r.stop()
+	r.mu.Lock() // an extension may still be under way
+	defer r.mu.Unlock()
 	return r.failure
 }
 
@@ -82,6 +105,8 @@ type run struct {
 	base context.Context
 	// Where requests go.
 	toLease, toAck, toNack, toExtend *url.URL
+	// The names of several topics as lease requests say them; nil for one, which is in the path.
+	topics []byte
 	// How many messages are held at most, and how many lease loops there are at most.
 	limit, maxLoops int
 
@@ -110,6 +135,8 @@ type run struct {
 	nextLook       time.Time          // when leases are looked at next
 	extendFailures int                // one after another
 	acks, nacks    pending            // what the server is still to be told
+
+	outage outage
 }
 
 // held is a leased message: it waits for a handler, or one runs.
@@ -141,8 +168,13 @@ func newRun(ctx context.Context, w *Worker) (*run, error) {
 	if w.prefetch > 1 {
 		r.limit += w.prefetch
 	}
+	lease := "/topics/" + url.PathEscape(w.topic) + "/lease"
+	if len(w.others) > 0 {
+		lease = "/lease"
+		r.topics, _ = json.Marshal(append([]string{w.topic}, w.others...)) // strings always can be
+	}
 	for path, to := range map[string]**url.URL{
-		"/topics/" + url.PathEscape(w.topic) + "/lease": &r.toLease,
+		lease:              &r.toLease,
 		"/messages/ack":    &r.toAck,
 		"/messages/nack":   &r.toNack,
 		"/messages/extend": &r.toExtend,

@@ -38,6 +38,14 @@ take() {
 take "$out/asyncio/dueq/generated" "$package/src/dueq/generated" api models api_client.py api_response.py rest.py
 take "$out/blocking/dueq/blocking/generated" "$package/src/dueq/blocking/generated" api api_client.py api_response.py rest.py
 sed -i 's/dueq\.blocking\.generated\.models/dueq.generated.models/' "$package"/src/dueq/blocking/generated/api/*.py
+# A payload may be anything, not "anything or None", which could not be looked into.
+sed -i 's/\bOptional\[Any\]/Any/' "$package"/src/dueq/generated/models/*.py
+# The blocking client is the asyncio one without its awaits, on another transport.
+for file in client.py _calls.py; do
+  sed -E -e 's/\b(async|await) //g' -e 's/\b(__)a(enter__|exit__)/\1\2/g' -e 's/\bAsyncIterator\b/Iterator/g' \
+    -e 's/\bdueq\.(_calls|_transport|generated\.api)\b/dueq.blocking.\1/g' \
+    "$package/src/dueq/$file" > "$package/src/dueq/blocking/$file"
+done
 find "$package" -name __pycache__ -prune -exec rm -rf {} +
 
 rm -f "$dist"/dueq-*.whl

@@ -34,9 +34,13 @@ fi
 # Types that only browsers have; a user of Node need not have theirs.
 sed -i -e "s/WindowOrWorkerGlobalScope\['fetch'\]/(url: string, init: RequestInit) => Promise<Response>/" \
   -e "s/\bRequestCredentials\b/RequestInit['credentials']/" "$package/generated/runtime.ts"
+# Every call takes the same options, the typed APIs' too.
+sed -i -e '/^export const BASE_PATH/i import type { CallOptions } from "../sender.js";\nexport type { CallOptions };\n' \
+  -e 's/initOverrides?: RequestInit |/initOverrides?: CallOptions |/' "$package/generated/runtime.ts"
+sed -i 's/initOverrides?: RequestInit |/initOverrides?: runtime.CallOptions |/' "$package"/generated/apis/*.ts
 
-rm -rf "$package/src" "$package/dist"
-cp -r "$here/src" "$package/src"
+rm -rf "$package/src" "$package/examples" "$package/dist"
+cp -r "$here/src" "$here/examples" "$package/"
 cp -r "$package/generated" "$package/src/api"
 find "$package/src/api" -name '.openapi-generator*' -prune -exec rm -rf {} +
 cp "$here/tsconfig.json" "$here/README.md" LICENSE "$package/"

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"os"
 	"runtime/pprof"
 	"slices"
@@ -25,45 +23,6 @@ func profile() func() {
 		return func() {}
 	}
 	return pprof.StopCPUProfile
-}
-
-// benchHealthz is what the worker's HTTP client reaches when nothing is to be done: its connections in a closed loop.
-func benchHealthz(args arguments, client *dueq.Client) error {
-	defer profile()()
-	var requests atomic.Int64
-	var failure atomic.Value
-	var loops sync.WaitGroup
-	began := time.Now()
-	until := began.Add(time.Duration(args.seconds * float64(time.Second)))
-	for range args.connections {
-		loops.Add(1)
-		go func() {
-			defer loops.Done()
-			for time.Now().Before(until) {
-				if err := healthz(client.HTTPClient(), args.server); err != nil {
-					failure.Store(err)
-					return
-				}
-				requests.Add(1)
-			}
-		}()
-	}
-	loops.Wait()
-	if err, failed := failure.Load().(error); failed {
-		return err
-	}
-	sayJSON(map[string]any{"per_s": float64(requests.Load()) / time.Since(began).Seconds()})
-	return nil
-}
-
-func healthz(client *http.Client, server string) error {
-	response, err := client.Get(server + "/healthz")
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
-	return err
 }
 
 // benchWork counts from the first handler's beginning to the last one's end. Run then stops, which takes half a second whenever a

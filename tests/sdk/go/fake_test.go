@@ -31,6 +31,8 @@ type fake struct {
 	ready         []string // payloads to be leased
 	next          int
 	leaseMs       int
+	headers       map[string]string // of every message
+	leasedFrom    string            // the last lease request's path, and the topics in its body
 	acked, nacked []settled
 	// Answers in place of the usual, by the last word of the path; true if it did.
 	instead func(kind string, w http.ResponseWriter) bool
@@ -39,7 +41,7 @@ type fake struct {
 }
 
 func newFake(t *testing.T, payloads ...string) *fake {
-	f := &fake{ready: payloads, leaseMs: 30000}
+	f := &fake{ready: payloads, leaseMs: 30000, headers: map[string]string{}}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Server.Close)
 	return f
@@ -49,12 +51,14 @@ func (f *fake) client() *dueq.Client { return dueq.NewClient(f.URL) }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	body, _ := io.ReadAll(request.Body)
+	w.Header().Set("Content-Type", "application/json")
 	kind := request.URL.Path[strings.LastIndex(request.URL.Path, "/")+1:]
 	if f.instead != nil && f.instead(kind, w) {
 		return
 	}
 	var asked struct {
 		Max      int       `json:"max_messages"`
+		Topics   []string  `json:"topics"`
 		Acks     []settled `json:"acks"`
 		Messages []settled `json:"messages"`
 	}
@@ -80,13 +84,14 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"results": results})
 		return
 	}
+	f.leasedFrom = request.URL.Path + " " + strings.Join(asked.Topics, " ")
 	messages := []map[string]any{}
 	for len(f.ready) > 0 && len(messages) < asked.Max {
 		f.next++
 		now := time.Now().UTC()
 		messages = append(messages, map[string]any{
 			"id": fmt.Sprintf("id-%d", f.next), "lease_token": fmt.Sprintf("token-%d", f.next), "topic": "t",
-			"payload": json.RawMessage(f.ready[0]), "headers": map[string]string{}, "priority": 0, "attempt": 1, "attempts_left": 9,
+			"payload": json.RawMessage(f.ready[0]), "headers": f.headers, "priority": 0, "attempt": 1, "attempts_left": 9,
 			"published_at": now, "due_at": now, "lease_expires_at": now, "lease_ms": f.leaseMs, "mood": "new in this version",
 		})
 		f.ready = f.ready[1:]

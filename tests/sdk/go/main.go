@@ -5,12 +5,17 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,10 +23,9 @@ import (
 )
 
 type arguments struct {
-	server, topic, to                  string
-	concurrency, prefetch, connections int
-	messages                           int
-	seconds                            float64
+	server, topic, to               string
+	concurrency, prefetch, messages int
+	words                           []string // before the flags
 }
 
 func main() {
@@ -35,10 +39,12 @@ func main() {
 	flags.StringVar(&args.to, "to", "", "the topic that echo publishes to")
 	flags.IntVar(&args.concurrency, "concurrency", 10, "handlers at once")
 	flags.IntVar(&args.prefetch, "prefetch", 1, "messages a lease request")
-	flags.IntVar(&args.connections, "connections", 64, "connections of bench-healthz")
 	flags.IntVar(&args.messages, "messages", 1000, "messages of a bench")
-	flags.Float64Var(&args.seconds, "seconds", 5, "how long bench-healthz takes")
-	_ = flags.Parse(os.Args[2:])
+	words := os.Args[2:]
+	for len(words) > 0 && !strings.HasPrefix(words[0], "-") {
+		args.words, words = append(args.words, words[0]), words[1:]
+	}
+	_ = flags.Parse(words)
 	client := dueq.NewClient(args.server)
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -49,12 +55,12 @@ func main() {
 		err = steps(ctx, client, args.topic)
 	case "echo":
 		err = echo(ctx, client, args.topic, args.to)
+	case "publish":
+		err = publish(ctx, args)
 	case "work":
 		err = work(ctx, client, args)
 	case "lose":
 		err = lose(ctx, client, args)
-	case "bench-healthz":
-		err = benchHealthz(args, client)
 	case "bench-work":
 		err = benchWork(ctx, client, args)
 	case "bench-late":
@@ -67,13 +73,16 @@ func main() {
 	}
 }
 
-// Lines of stdout come from many goroutines.
-var stdout sync.Mutex
+// Lines of stdout come from many goroutines; a test reads them.
+var (
+	lines  sync.Mutex
+	stdout io.Writer = os.Stdout
+)
 
 func say(format string, values ...any) {
-	stdout.Lock()
-	defer stdout.Unlock()
-	fmt.Printf(format+"\n", values...)
+	lines.Lock()
+	defer lines.Unlock()
+	fmt.Fprintf(stdout, format+"\n", values...)
 }
 
 func sayJSON(value any) {
@@ -82,6 +91,36 @@ func sayJSON(value any) {
 		log.Fatal(err)
 	}
 	say("%s", line)
+}
+
+// publish publishes N messages to TOPIC, 16 at a time, and says how many were answered with a message.
+func publish(ctx context.Context, args arguments) error {
+	if len(args.words) != 2 {
+		return errors.New("usage: publish N TOPIC --server URL")
+	}
+	messages, err := strconv.Atoi(args.words[0])
+	if err != nil {
+		return err
+	}
+	client := dueq.NewClient(args.server, dueq.WithRetries(120*time.Second))
+	var next, published atomic.Int64
+	var publishers sync.WaitGroup
+	for range 16 {
+		publishers.Add(1)
+		go func() {
+			defer publishers.Done()
+			for n := next.Add(1) - 1; n < int64(messages); n = next.Add(1) - 1 {
+				if message, err := client.Publish(ctx, args.words[1], map[string]int64{"n": n}); err != nil {
+					log.Print(err)
+				} else if message.Id != "" {
+					published.Add(1)
+				}
+			}
+		}()
+	}
+	publishers.Wait()
+	say("published %d", published.Load())
+	return nil
 }
 
 func work(ctx context.Context, client *dueq.Client, args arguments) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	dueq "dueq.dev/go"
+	"dueq.dev/go/api"
 )
 
 type fields = map[string]any
@@ -62,28 +63,28 @@ func refused(step fields, err error) *dueq.ProblemError {
 	return problem
 }
 
-func (s *stepper) publish(request *dueq.PublishRequest) *dueq.PublishedMessage {
-	return must(s.client.Messages.PublishMessage(s.ctx, s.topic).PublishRequest(*request).Execute())
+func (s *stepper) publish(request *api.PublishRequest) *dueq.PublishedMessage {
+	return must(s.client.API.Messages.PublishMessage(s.ctx, s.topic).PublishRequest(*request).Execute())
 }
 
-func message(payload string) *dueq.PublishRequest {
-	request := dueq.NewPublishRequest()
+func message(payload string) *api.PublishRequest {
+	request := api.NewPublishRequest()
 	request.SetPayload(dueq.JSON(payload))
 	return request
 }
 
-func (s *stepper) lease(change func(*dueq.LeaseRequest)) *dueq.LeaseResponse {
-	request := dueq.NewLeaseRequest()
+func (s *stepper) lease(change func(*api.LeaseRequest)) *api.LeaseResponse {
+	request := api.NewLeaseRequest()
 	change(request)
-	return must(s.client.Leases.LeaseMessages(s.ctx, s.topic).LeaseRequest(*request).Execute())
+	return must(s.client.API.Leases.LeaseMessages(s.ctx, s.topic).LeaseRequest(*request).Execute())
 }
 
 func (s *stepper) leaseOne() dueq.LeasedMessage {
-	return s.lease(func(*dueq.LeaseRequest) {}).Messages[0]
+	return s.lease(func(*api.LeaseRequest) {}).Messages[0]
 }
 
 func (s *stepper) ack(id, token string) error {
-	_, err := s.client.Leases.AckMessage(s.ctx, id).AckRequest(*dueq.NewAckRequest(token)).Execute()
+	_, err := s.client.API.Leases.AckMessage(s.ctx, id).AckRequest(*api.NewAckRequest(token)).Execute()
 	return err
 }
 
@@ -111,31 +112,31 @@ func (s *stepper) publishing() {
 
 	taken := message("1")
 	taken.SetKey("order/42")
-	taken.SetOnDuplicate(dueq.OnDuplicateReject)
-	bytes := dueq.NewPublishRequest()
+	taken.SetOnDuplicate(api.OnDuplicateReject)
+	bytes := api.NewPublishRequest()
 	bytes.SetPayloadBase64(base64.StdEncoding.EncodeToString([]byte{0x00, 0xff}))
 	bytes.SetContentType("image/png")
-	batch := dueq.NewPublishBatchRequest([]dueq.PublishRequest{*message("false"), *taken, *bytes})
+	batch := api.NewPublishBatchRequest([]api.PublishRequest{*message("false"), *taken, *bytes})
 	var statuses []string
-	for _, result := range must(s.client.Messages.PublishBatch(s.ctx, s.topic).PublishBatchRequest(*batch).Execute()).Results {
+	for _, result := range must(s.client.API.Messages.PublishBatch(s.ctx, s.topic).PublishBatchRequest(*batch).Execute()).Results {
 		statuses = append(statuses, string(result.Status))
 	}
 	sayJSON(fields{"step": "batch", "statuses": statuses})
 
-	got := must(s.client.Messages.GetMessageByKey(s.ctx, s.topic, "order/42").Execute())
+	got := must(s.client.API.Messages.GetMessageByKey(s.ctx, s.topic, "order/42").Execute())
 	sayJSON(fields{"step": "get", "state": got.State, "attempts": got.Attempts, "headers": got.GetHeaders(),
 		"priority": got.Priority, "payload": got.Payload})
 }
 
 func (s *stepper) holding() {
-	leases := s.client.Leases
-	leased := s.lease(func(r *dueq.LeaseRequest) { r.SetMaxMessages(1); r.SetLeaseMs(30000) }).Messages[0]
+	leases := s.client.API.Leases
+	leased := s.lease(func(r *api.LeaseRequest) { r.SetMaxMessages(1); r.SetLeaseMs(30000) }).Messages[0]
 	s.staleToken = leased.LeaseToken
 	sayJSON(fields{"step": "lease", "key": leased.Key, "attempt": leased.Attempt, "attempts_left": leased.AttemptsLeft,
 		"headers": leased.Headers, "priority": leased.Priority, "payload": leased.Payload})
-	extended := must(leases.ExtendLease(s.ctx, leased.Id).ExtendRequest(*dueq.NewExtendRequest(60000, leased.LeaseToken)).Execute())
+	extended := must(leases.ExtendLease(s.ctx, leased.Id).ExtendRequest(*api.NewExtendRequest(60000, leased.LeaseToken)).Execute())
 	sayJSON(fields{"step": "extend", "lease_ms": extended.LeaseMs})
-	nack := dueq.NewNackRequest(leased.LeaseToken)
+	nack := api.NewNackRequest(leased.LeaseToken)
 	nack.SetDelayMs(0)
 	nack.SetReason("later")
 	nacked := must(leases.NackMessage(s.ctx, leased.Id).NackRequest(*nack).Execute())
@@ -151,28 +152,28 @@ func (s *stepper) holding() {
 	refused(step, s.ack(again.Id, again.LeaseToken))
 	sayJSON(step)
 
-	three := s.lease(func(r *dueq.LeaseRequest) { r.SetMaxMessages(10) }).Messages
+	three := s.lease(func(r *api.LeaseRequest) { r.SetMaxMessages(10) }).Messages
 	var payloads []any
-	var items []dueq.AckBatchItem
+	var items []api.AckBatchItem
 	for _, m := range three {
 		if m.PayloadBase64 != nil {
 			payloads = append(payloads, fields{"base64": *m.PayloadBase64, "content_type": m.GetContentType()})
 		} else {
 			payloads = append(payloads, m.Payload)
 		}
-		items = append(items, *dueq.NewAckBatchItem(m.Id, m.LeaseToken))
+		items = append(items, *api.NewAckBatchItem(m.Id, m.LeaseToken))
 	}
 	var acks []string
-	for _, result := range must(leases.AckBatch(s.ctx).AckBatchRequest(*dueq.NewAckBatchRequest(items)).Execute()).Results {
+	for _, result := range must(leases.AckBatch(s.ctx).AckBatchRequest(*api.NewAckBatchRequest(items)).Execute()).Results {
 		acks = append(acks, string(result.Status))
 	}
 	sayJSON(fields{"step": "three", "payloads": payloads, "acks": acks})
 
 	began := time.Now()
-	polled := s.lease(func(r *dueq.LeaseRequest) { r.SetWaitMs(5000) }).Messages[0]
+	polled := s.lease(func(r *api.LeaseRequest) { r.SetWaitMs(5000) }).Messages[0]
 	sayJSON(fields{"step": "poll", "payload": polled.Payload, "waited": time.Since(began) >= 200*time.Millisecond})
-	ride := s.lease(func(r *dueq.LeaseRequest) {
-		r.SetAcks([]dueq.LeaseAck{*dueq.NewLeaseAck(polled.Id, polled.LeaseToken)})
+	ride := s.lease(func(r *api.LeaseRequest) {
+		r.SetAcks([]api.LeaseAck{*api.NewLeaseAck(polled.Id, polled.LeaseToken)})
 	})
 	acks = nil
 	for _, outcome := range ride.Acks {
@@ -182,12 +183,12 @@ func (s *stepper) holding() {
 }
 
 func (s *stepper) changing() {
-	messages := s.client.Messages
+	messages := s.client.API.Messages
 	cart := message("1")
 	cart.SetKey("cart")
 	cart.SetDelayMs(3600000)
 	s.publish(cart)
-	change := dueq.NewUpdateMessageRequest()
+	change := api.NewUpdateMessageRequest()
 	change.SetPriority(9)
 	change.SetDelayMs(7200000)
 	updated := must(messages.UpdateMessageByKey(s.ctx, s.topic, "cart").UpdateMessageRequest(*change).Execute())
@@ -201,10 +202,10 @@ func (s *stepper) changing() {
 
 	s.publish(message(`"poison"`))
 	poison := s.leaseOne()
-	nack := dueq.NewNackRequest(poison.LeaseToken)
+	nack := api.NewNackRequest(poison.LeaseToken)
 	nack.SetDead(true)
 	nack.SetReason("no such order")
-	must(s.client.Leases.NackMessage(s.ctx, poison.Id).NackRequest(*nack).Execute())
+	must(s.client.API.Leases.NackMessage(s.ctx, poison.Id).NackRequest(*nack).Execute())
 	dead := must(messages.GetMessage(s.ctx, poison.Id).Execute())
 	sayJSON(fields{"step": "dead", "state": dead.State, "last_error": dead.LastError, "attempts": dead.Attempts})
 	redriven := must(messages.RedriveMessage(s.ctx, poison.Id).Execute())
@@ -213,13 +214,13 @@ func (s *stepper) changing() {
 }
 
 func (s *stepper) topics() {
-	topics, name := s.client.Topics, s.topic+"-config"
-	backoff := dueq.NewBackoffRequest()
-	backoff.SetKind(dueq.BackoffKindSchedule)
+	topics, name := s.client.API.Topics, s.topic+"-config"
+	backoff := api.NewBackoffRequest()
+	backoff.SetKind(api.BackoffKindSchedule)
 	backoff.SetDelaysMs([]int64{1000, 5000})
-	retention := dueq.NewRetentionRequest()
+	retention := api.NewRetentionRequest()
 	retention.SetAckedMs(1000)
-	put := dueq.NewPutTopicRequest()
+	put := api.NewPutTopicRequest()
 	put.SetLeaseMs(60000)
 	put.SetMaxAttempts(3)
 	put.SetBackoff(*backoff)
@@ -229,7 +230,7 @@ func (s *stepper) topics() {
 	sayJSON(fields{"step": "configure", "lease_ms": config.LeaseMs, "max_attempts": config.MaxAttempts,
 		"backoff": config.Backoff, "retention": config.Retention})
 
-	reset := dueq.NewUpdateTopicRequest()
+	reset := api.NewUpdateTopicRequest()
 	reset.SetMaxAttemptsNil()
 	reset.SetLeaseMs(45000)
 	config = must(topics.UpdateTopic(s.ctx, name).UpdateTopicRequest(*reset).Execute()).Config
@@ -252,7 +253,7 @@ func (s *stepper) topics() {
 	both.SetDelayMs(1)
 	both.SetDeliverAt(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	step = fields{"step": "refused"}
-	_, _, err = s.client.Messages.PublishMessage(s.ctx, s.topic).PublishRequest(*both).Execute()
+	_, _, err = s.client.API.Messages.PublishMessage(s.ctx, s.topic).PublishRequest(*both).Execute()
 	var wrong []string
 	for _, field := range refused(step, err).Errors {
 		wrong = append(wrong, field.Field)
@@ -262,25 +263,25 @@ func (s *stepper) topics() {
 }
 
 func (s *stepper) callbacksAndSchedules() {
-	callback := dueq.NewScheduleCallbackRequest("https://example.com/hook")
+	callback := api.NewScheduleCallbackRequest("https://example.com/hook")
 	callback.SetPayload(dueq.JSON(`{"order": 42}`))
 	callback.SetDelayMs(3600000)
 	callback.SetKey(s.topic)
-	callbacks := s.client.Callbacks
+	callbacks := s.client.API.Callbacks
 	scheduled := must(callbacks.ScheduleCallback(s.ctx).ScheduleCallbackRequest(*callback).Execute())
-	got := must(s.client.Messages.GetMessage(s.ctx, scheduled.Id).Execute())
-	did(s.client.Messages.DeleteMessage(s.ctx, scheduled.Id).Execute())
+	got := must(s.client.API.Messages.GetMessage(s.ctx, scheduled.Id).Execute())
+	did(s.client.API.Messages.DeleteMessage(s.ctx, scheduled.Id).Execute())
 	sayJSON(fields{"step": "callback", "topic": got.Topic, "state": got.State, "url": got.Callback.Url})
 	step := fields{"step": "callback_refused"}
 	_, _, err := callbacks.ScheduleCallback(s.ctx).
-		ScheduleCallbackRequest(*dueq.NewScheduleCallbackRequest("http://10.0.0.1/")).Execute()
+		ScheduleCallbackRequest(*api.NewScheduleCallbackRequest("http://10.0.0.1/")).Execute()
 	refused(step, err)
 	sayJSON(step)
 
-	schedules := s.client.Schedules
-	daily := dueq.NewScheduledMessageRequest()
+	schedules := s.client.API.Schedules
+	daily := api.NewScheduledMessageRequest()
 	daily.SetPayload(dueq.JSON(`"daily"`))
-	put := dueq.PutScheduleRequest{}
+	put := api.PutScheduleRequest{}
 	put.SetCron("0 9 * * MON-FRI")
 	put.SetTimezone("Europe/Berlin")
 	put.SetTopic(s.topic + "-ticks")

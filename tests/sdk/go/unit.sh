@@ -7,5 +7,5 @@ target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
 here="$(cd "$(dirname "$0")" && pwd)"
 mkdir -p "$target/sdks/go-test"
 sed "s|=> .*|=> $target/sdks/go|" "$here/go.mod" > "$target/sdks/go-test/unit.mod"
-go test -C "$target/sdks/go" ${RACE:+-race} -count=1 "$@" .
+go test -C "$target/sdks/go" ${RACE:+-race} -count=1 "$@" . ./webhooks
 exec go test -C "$here" -modfile "$target/sdks/go-test/unit.mod" ${RACE:+-race} -count=1 "$@" .

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	dueq "dueq.dev/go"
+	"dueq.dev/go/api"
 )
 
 // start runs a worker; stop stops it and gives what Run returned.
@@ -37,6 +38,7 @@ func start(t *testing.T, client *dueq.Client, handler dueq.Handler, options ...d
 
 func TestWhatAHandlerReturnsDecides(t *testing.T) {
 	server := newFake(t, `"ok"`, `"fail"`, `"later"`, `"dead"`, `"panic"`, `"goexit"`, `"silent"`)
+	var kinds []string // only one handler runs at a time
 	stop := start(t, server.client(), func(_ context.Context, m *dueq.LeasedMessage) error {
 		switch string(m.Payload) {
 		case `"fail"`:
@@ -53,10 +55,17 @@ func TestWhatAHandlerReturnsDecides(t *testing.T) {
 			return dueq.RetryIn(0, nil)
 		}
 		return nil
-	}, dueq.WithConcurrency(1), dueq.WithPrefetch(7))
+	}, dueq.WithConcurrency(1), dueq.WithPrefetch(7), dueq.WithHooks(dueq.Hooks{OnFailed: func(m *dueq.LeasedMessage, err error) {
+		var retry *dueq.RetryError
+		var dead *dueq.DeadError
+		kinds = append(kinds, fmt.Sprint(errors.As(err, &retry), errors.As(err, &dead)))
+	}}))
 	until(t, "all settled", func() bool { acked, nacked := server.settledSoFar(); return len(acked) == 1 && len(nacked) == 6 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
+	}
+	if got := strings.Join(kinds, ", "); got != "false false, true false, false true, false false, false false, true false" {
+		t.Errorf("retry, dead: %s", got)
 	}
 	_, nacked := server.settledSoFar()
 	fail, later, dead, panicked, gone, silent := nacked[0], nacked[1], nacked[2], nacked[3], nacked[4], nacked[5]
@@ -80,13 +89,21 @@ func TestWhatAHandlerReturnsDecides(t *testing.T) {
 func TestARefusalThatCannotPassEndsRun(t *testing.T) {
 	server := newFake(t)
 	server.instead = func(_ string, w http.ResponseWriter) bool { refuse(w, 409, "topic_is_pushed"); return true }
-	err := dueq.NewWorker(server.client(), "t", nil).Run(context.Background())
+	handler := func(context.Context, *dueq.LeasedMessage) error { return nil }
+	err := dueq.NewWorker(server.client(), "t", handler).Run(context.Background())
 	var problem *dueq.ProblemError
 	if !errors.As(err, &problem) || problem.Code != "topic_is_pushed" || problem.Errors[0].Field != "f" {
 		t.Fatal(err)
 	}
-	if err := dueq.NewWorker(server.client(), "t", nil, dueq.WithPrefetch(1001)).Run(context.Background()); err == nil {
-		t.Fatal("a prefetch of 1001 was taken")
+	for what, wrong := range map[string]*dueq.Worker{
+		"a prefetch of 1001": dueq.NewWorker(server.client(), "t", handler, dueq.WithPrefetch(1001)),
+		"no handler":         dueq.NewWorker(server.client(), "t", nil),
+		"no topic":           dueq.NewWorker(server.client(), "", handler),
+		"no URL":             dueq.NewWorker(dueq.NewClient("localhost:8080"), "t", handler),
+	} {
+		if err := wrong.Run(context.Background()); err == nil || errors.As(err, &problem) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 
@@ -112,7 +129,13 @@ func TestAnAckWithoutAnswerIsRepeatedWithItsToken(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeExtendedIsLostAndNeverAcked(t *testing.T) {
+func TestWhatCannotBeExtendedIsLostAndNeverAckedNorDone(t *testing.T) {
+	for name, result := range map[string]error{"done": nil, "failed": errors.New("too late")} {
+		t.Run(name, func(t *testing.T) { loseBoth(t, result) })
+	}
+}
+
+func loseBoth(t *testing.T, result error) {
 	server := newFake(t, "1", "2")
 	server.leaseMs = 1000
 	server.status = func(kind string, _ settled) string {
@@ -121,21 +144,25 @@ func TestWhatCannotBeExtendedIsLostAndNeverAcked(t *testing.T) {
 		}
 		return "ok"
 	}
-	var lost, began atomic.Int32
+	var lost, began, ended atomic.Int32
 	cause := make(chan error, 1)
 	stop := start(t, server.client(), func(ctx context.Context, _ *dueq.LeasedMessage) error {
 		began.Add(1)
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
-		return nil
-	}, dueq.WithConcurrency(1), dueq.WithPrefetch(2), dueq.WithHooks(dueq.Hooks{OnLost: func(*dueq.LeasedMessage) { lost.Add(1) }}))
+		return result
+	}, dueq.WithConcurrency(1), dueq.WithPrefetch(2), dueq.WithHooks(dueq.Hooks{
+		OnLost:   func(*dueq.LeasedMessage) { lost.Add(1) },
+		OnDone:   func(*dueq.LeasedMessage, time.Duration) { ended.Add(1) },
+		OnFailed: func(*dueq.LeasedMessage, error) { ended.Add(1) },
+	}))
 	if err := <-cause; err != dueq.ErrLeaseLost {
 		t.Errorf("the cause is %v", err)
 	}
 	until(t, "both lost", func() bool { return lost.Load() == 2 })
 	_ = stop()
-	if acked, nacked := server.settledSoFar(); len(acked)+len(nacked) != 0 || began.Load() != 1 {
-		t.Errorf("acked %v, nacked %v, began %d", acked, nacked, began.Load())
+	if acked, nacked := server.settledSoFar(); len(acked)+len(nacked) != 0 || began.Load() != 1 || ended.Load() != 0 {
+		t.Errorf("acked %v, nacked %v, began %d, ended %d", acked, nacked, began.Load(), ended.Load())
 	}
 }
 
@@ -183,34 +210,104 @@ func TestABusyServerIsLeftAloneForAsLongAsItSays(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatIsSaidToBeHugeIsABrokenConnection(t *testing.T) {
+	server := newFake(t, "1")
+	var lied atomic.Bool
+	server.instead = func(_ string, w http.ResponseWriter) bool {
+		if lied.Swap(true) {
+			return false
+		}
+		connection, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_, _ = io.WriteString(connection, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9000000000000000000\r\n\r\n{}")
+			_ = connection.Close()
+		}
+		return true
+	}
+	troubles := make(chan error, 10)
+	stop := start(t, server.client(), func(context.Context, *dueq.LeasedMessage) error { return nil },
+		dueq.WithHooks(dueq.Hooks{OnError: func(err error) { troubles <- err }}))
+	until(t, "the ack", func() bool { acked, _ := server.settledSoFar(); return len(acked) == 1 })
+	_ = stop()
+	var connect *dueq.ConnectError
+	if err := <-troubles; !errors.As(err, &connect) || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+}
+
 func TestAnyPayloadAndWhatANewerServerSaysSurvive(t *testing.T) {
 	const payload = `{"big":123456789012345678901234567890,"huge":1e400,"deep":[null,false,{"a":[]}]}`
 	server := newFake(t, "null", payload)
 	server.instead = func(kind string, w http.ResponseWriter) bool {
-		w.Header().Set("Content-Type", "application/json")
 		if kind == "id-9" {
 			_, _ = io.WriteString(w, `{"id":"id-9","state":"hibernating","mood":{},"payload":null,"events":[{"kind":"yawned"}]}`)
 		}
 		return kind == "id-9"
 	}
-	request := dueq.NewLeaseRequest()
+	request := api.NewLeaseRequest()
 	request.SetMaxMessages(2)
-	leased, _, err := server.client().Leases.LeaseMessages(context.Background(), "t").LeaseRequest(*request).Execute()
+	leased, _, err := server.client().API.Leases.LeaseMessages(context.Background(), "t").LeaseRequest(*request).Execute()
 	if err != nil || string(leased.Messages[0].Payload) != "null" || string(leased.Messages[1].Payload) != payload {
 		t.Fatalf("%+v: %v", leased, err)
 	}
-	got, _, err := server.client().Messages.GetMessage(context.Background(), "id-9").Execute()
+	got, _, err := server.client().API.Messages.GetMessage(context.Background(), "id-9").Execute()
 	if err != nil || got.State != "hibernating" || got.Events[0].Kind != "yawned" || string(got.Payload) != "null" {
 		t.Errorf("%+v: %v", got, err)
 	}
 	for _, value := range []string{"null", payload} {
-		publish := dueq.NewPublishRequest()
+		publish := api.NewPublishRequest()
 		publish.SetPayload(dueq.JSON(value))
 		if body, err := publish.MarshalJSON(); err != nil || !strings.Contains(string(body), `"payload":`+value) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
-	if body, _ := dueq.NewPublishRequest().MarshalJSON(); strings.Contains(string(body), "payload") {
+	if body, _ := api.NewPublishRequest().MarshalJSON(); strings.Contains(string(body), "payload") {
 		t.Errorf("no payload became %s", body)
+	}
+}
+
+func TestSeveralTopicsAreLeasedFromInOrder(t *testing.T) {
+	server := newFake(t, `"one"`)
+	stop := start(t, server.client(), func(context.Context, *dueq.LeasedMessage) error { return nil }, dueq.WithTopics("bulk", "later"))
+	until(t, "the ack", func() bool { acked, _ := server.settledSoFar(); return len(acked) == 1 })
+	_ = stop()
+	if server.leasedFrom != "/lease t bulk later" {
+		t.Error(server.leasedFrom)
+	}
+}
+
+func TestATypedHandlerTakesThePayloadAndWhatItCannotDecodeIsDead(t *testing.T) {
+	server := newFake(t, `{"order": 42}`, `"no order"`)
+	orders := make(chan int, 2)
+	stop := start(t, server.client(), dueq.Handle(func(_ context.Context, payload struct{ Order int }, m *dueq.LeasedMessage) error {
+		orders <- payload.Order
+		return nil
+	}))
+	until(t, "both settled", func() bool { acked, nacked := server.settledSoFar(); return len(acked)+len(nacked) == 2 })
+	_ = stop()
+	acked, nacked := server.settledSoFar()
+	if order := <-orders; order != 42 || len(orders) != 0 || acked[0].ID != "id-1" || nacked[0].ID != "id-2" || !nacked[0].Dead {
+		t.Errorf("%d, acked %v, nacked %v", order, acked, nacked)
+	}
+}
+
+func TestWhatAHandlerPublishesBelongsToTheTraceOfItsMessage(t *testing.T) {
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	url, requests := answering(t, func(_ int, w http.ResponseWriter) { sayPublished(w) })
+	client := dueq.NewClient(url)
+	server := newFake(t, "1")
+	server.headers = map[string]string{"traceparent": trace}
+	handled := make(chan error, 1)
+	start(t, server.client(), func(ctx context.Context, _ *dueq.LeasedMessage) error {
+		_, first := client.Publish(ctx, "next", 1, dueq.Header("a", "b"))
+		_, second := client.Publish(ctx, "next", 1, dueq.Header("Traceparent", "mine"))
+		handled <- errors.Join(first, second)
+		return nil
+	})
+	if err := <-handled; err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(requests()[0].body["headers"], requests()[1].body["headers"]); got != "map[a:b traceparent:"+trace+"] map[Traceparent:mine]" {
+		t.Error(got)
 	}
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Java SDK's test program against the built jar: run.sh SUBCOMMAND ARGS…, from the repository's root, after
-# openapi/sdks/java/build.sh. `run.sh example FILE` runs a program of a user's; `run.sh classpath` prints what to put on a
+# openapi/sdks/java/build.sh. `run.sh example FILE` runs a program of a user's, `run.sh orders` that of the
+# package; `run.sh classpath` prints what to put on a
 # classpath.
 set -euo pipefail
 
@@ -26,8 +27,12 @@ if [[ "$(cat "$home/inputs.txt" 2> /dev/null)" != "$inputs" ]]; then
 fi
 exec 9>&-
 
-if [[ ${1:-} == example ]]; then
-  exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$classpath" "$2"
+case ${1:-} in
+  example) example=$2 ;;
+  orders) example=openapi/sdks/java/examples/Orders.java ;;
+esac
+if [[ -v example ]]; then
+  exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$classpath" "$example"
 fi
 # Compiled quickly rather than well: a run takes seconds, and the compiler shares the processors with all the rest.
 exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$home/classes:$classpath" Main "$@"

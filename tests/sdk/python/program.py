@@ -12,8 +12,7 @@ import time
 import unittest
 from typing import Any
 
-import aiohttp
-from dueq import AckRequest, Client, LeaseRequest, PublishRequest, Worker, WorkerMessage
+from dueq import AckRequest, Client, LeaseRequest, Worker, WorkerMessage
 
 from steps import steps
 
@@ -75,24 +74,6 @@ async def lose(args: argparse.Namespace) -> None:
     say("stopped")
 
 
-async def bench_healthz(args: argparse.Namespace) -> None:
-    """What aiohttp does by itself."""
-    done = 0
-    end = time.monotonic() + args.seconds
-
-    async def ask(session: aiohttp.ClientSession) -> None:
-        nonlocal done
-        while time.monotonic() < end:
-            async with session.get(f"{args.server}/healthz") as answer:
-                await answer.read()
-            done += 1
-
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=args.connections)) as session:
-        began = time.monotonic()
-        await asyncio.gather(*(ask(session) for _ in range(args.connections)))
-        say_json(per_s=done / (time.monotonic() - began))
-
-
 async def bench_work(args: argparse.Namespace) -> None:
     """An empty handler, until N messages are handled and acknowledged."""
     handled = 0
@@ -130,11 +111,27 @@ async def bench_late(args: argparse.Namespace) -> None:
 async def echo(args: argparse.Namespace) -> None:
     """Publishes again what the typed client leased: payloads must come through it as they were."""
     async with Client(args.server) as client:
-        while leased := (await client.leases.lease_messages(args.topic, LeaseRequest(max_messages=100))).messages:
+        leases = client.api.leases
+        while leased := (await leases.lease_messages(args.topic, LeaseRequest(max_messages=100))).messages:
             for message in leased:
-                again = PublishRequest(payload=message.payload, headers=message.headers)
-                await client.messages.publish_message(args.to, again)
-                await client.leases.ack_message(message.id, AckRequest(lease_token=message.lease_token))
+                await client.publish(args.to, message.payload, headers=message.headers)
+                await leases.ack_message(message.id, AckRequest(lease_token=message.lease_token))
+
+
+async def publish(args: argparse.Namespace) -> None:
+    """Publishes `{"n": 0}` and so on, whatever happens to connections and server."""
+    numbers = iter(range(args.count))
+    published = 0
+
+    async def some(client: Client) -> None:
+        nonlocal published
+        for n in numbers:
+            await client.publish(args.topic, {"n": n})
+            published += 1
+
+    async with Client(args.server, deadline=120) as client:
+        await asyncio.gather(*(some(client) for _ in range(16)))
+    say(f"published {published}")
 
 
 async def run_steps(args: argparse.Namespace) -> None:
@@ -153,15 +150,19 @@ def main() -> None:
         sub = commands.add_parser(name)
         sub.add_argument("--server", required=True)
         for option, default in options.items():
-            kind = str if option in ("topic", "to") else float if option == "seconds" else int
+            kind = str if option in ("topic", "to") else int
             sub.add_argument(f"--{option}", type=kind, default=default, required=default is None)
         sub.set_defaults(function=function)
 
     command("steps", run_steps, topic=None)
     command("echo", echo, topic=None, to=None)
+    publishing = commands.add_parser("publish")
+    publishing.add_argument("count", type=int)
+    publishing.add_argument("topic")
+    publishing.add_argument("--server", required=True)
+    publishing.set_defaults(function=publish)
     command("work", work, topic=None, concurrency=10, prefetch=1)
     command("lose", lose, topic=None)
-    command("bench-healthz", bench_healthz, connections=64, seconds=5)
     command("bench-work", bench_work, topic=None, concurrency=64, prefetch=1, messages=None)
     command("bench-late", bench_late, topic=None, messages=None)
     args = parser.parse_args()

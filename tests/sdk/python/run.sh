@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the test program with the built wheel installed in an environment of its own: run.sh SUBCOMMAND ARGS…, from the
-# repository's root. DUEQ_PYTHON names another Python than python3. `run.sh example FILE` runs a program of a user's.
+# repository's root. DUEQ_PYTHON names another Python than python3. `run.sh example FILE` runs a program of a user's,
+# `run.sh orders` the package's example.
 set -euo pipefail
 
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
@@ -18,6 +19,9 @@ mkdir -p "$home"
     echo "$stamp" > "$home/stamp"
   fi
 ) 9> "$home/lock"
+if [[ ${1-} == orders ]]; then
+  exec "$home/venv/bin/python" openapi/sdks/python/examples/orders.py
+fi
 if [[ ${1-} == example ]]; then
   exec "$home/venv/bin/python" "$2"
 fi

@@ -52,12 +52,12 @@ async def steps(client: Client, topic: str, say: Say) -> None:
 
 
 async def lease_one(client: Client, topic: str) -> LeasedMessage:
-    [message] = (await client.leases.lease_messages(topic, LeaseRequest(lease_ms=30_000))).messages
+    [message] = (await client.api.leases.lease_messages(topic, LeaseRequest(lease_ms=30_000))).messages
     return message
 
 
 async def messages(client: Client, topic: str, say: Say) -> None:
-    publish, leases = client.messages.publish_message, client.leases
+    publish, leases = client.api.messages.publish_message, client.api.leases
     request = PublishRequest(
         payload={"order": 42, "items": [None, False, {"n": 1.5}], "note": "ü"},
         key="order/42",
@@ -73,7 +73,7 @@ async def messages(client: Client, topic: str, say: Say) -> None:
     say(step="idempotent", duplicate=second.duplicate, same_id=second.id == first.id)
     delayed = await publish(topic, PublishRequest(payload=None, delay_ms=1500))
     say(step="delayed", state=delayed.state)
-    results = await client.messages.publish_batch(
+    results = await client.api.messages.publish_batch(
         topic,
         PublishBatchRequest(
             messages=[
@@ -84,7 +84,7 @@ async def messages(client: Client, topic: str, say: Say) -> None:
         ),
     )
     say(step="batch", statuses=[result.status for result in results.results])
-    got = await client.messages.get_message_by_key(topic, "order/42")
+    got = await client.api.messages.get_message_by_key(topic, "order/42")
     say(
         step="get",
         state=got.state,
@@ -134,28 +134,32 @@ def content(message: LeasedMessage) -> Any:
 
 
 async def by_key(client: Client, topic: str, say: Say) -> None:
-    await client.messages.publish_message(topic, PublishRequest(payload=1, key="cart", delay_ms=3_600_000))
-    updated = await client.messages.update_message_by_key(topic, "cart", UpdateMessageRequest(priority=9, delay_ms=7_200_000))
+    await client.api.messages.publish_message(topic, PublishRequest(payload=1, key="cart", delay_ms=3_600_000))
+    updated = await client.api.messages.update_message_by_key(
+        topic, "cart", UpdateMessageRequest(priority=9, delay_ms=7_200_000)
+    )
     assert updated.due_at is not None
     ahead = (updated.due_at - updated.published_at).total_seconds()
     say(step="update", state=updated.state, priority=updated.priority, moved=ahead > 7000)
-    await client.messages.delete_message_by_key(topic, "cart")
-    problem = await refused(client.messages.get_message_by_key(topic, "cart"))
+    await client.api.messages.delete_message_by_key(topic, "cart")
+    problem = await refused(client.api.messages.get_message_by_key(topic, "cart"))
     say(step="delete", status=problem.status, code=problem.code)
 
-    await client.messages.publish_message(topic, PublishRequest(payload="poison"))
+    await client.api.messages.publish_message(topic, PublishRequest(payload="poison"))
     poison = await lease_one(client, topic)
-    await client.leases.nack_message(poison.id, NackRequest(lease_token=poison.lease_token, dead=True, reason="no such order"))
-    dead = await client.messages.get_message(poison.id)
+    await client.api.leases.nack_message(
+        poison.id, NackRequest(lease_token=poison.lease_token, dead=True, reason="no such order")
+    )
+    dead = await client.api.messages.get_message(poison.id)
     say(step="dead", state=dead.state, last_error=dead.last_error, attempts=dead.attempts)
-    redriven = await client.messages.redrive_message(poison.id)
-    await client.messages.delete_message(poison.id)
+    redriven = await client.api.messages.redrive_message(poison.id)
+    await client.api.messages.delete_message(poison.id)
     say(step="redrive", state=redriven.state)
 
 
 async def topics(client: Client, topic: str, say: Say) -> None:
     name = f"{topic}-config"
-    await client.topics.put_topic(
+    await client.api.topics.put_topic(
         name,
         PutTopicRequest(
             lease_ms=60_000,
@@ -164,7 +168,7 @@ async def topics(client: Client, topic: str, say: Say) -> None:
             retention=RetentionRequest(acked_ms=1000),
         ),
     )
-    config = (await client.topics.get_topic(name)).config
+    config = (await client.api.topics.get_topic(name)).config
     say(
         step="configure",
         lease_ms=config.lease_ms,
@@ -172,35 +176,35 @@ async def topics(client: Client, topic: str, say: Say) -> None:
         backoff=config.backoff.to_dict(),
         retention=config.retention.to_dict(),
     )
-    reset = await client.topics.update_topic(name, UpdateTopicRequest(max_attempts=None, lease_ms=45_000))
+    reset = await client.api.topics.update_topic(name, UpdateTopicRequest(max_attempts=None, lease_ms=45_000))
     say(step="reset", lease_ms=reset.config.lease_ms, max_attempts=reset.config.max_attempts)
-    paused = await client.topics.pause_topic(name)
-    resumed = await client.topics.resume_topic(name)
+    paused = await client.api.topics.pause_topic(name)
+    resumed = await client.api.topics.resume_topic(name)
     say(step="pause", paused=[paused.paused, resumed.paused])
-    listed = await client.topics.list_topics(prefix=name)
+    listed = await client.api.topics.list_topics(prefix=name)
     say(step="list", names=[item.name.replace(topic, "T") for item in listed.items])
-    await client.topics.delete_topic(name)
-    problem = await refused(client.topics.get_topic(name))
+    await client.api.topics.delete_topic(name)
+    problem = await refused(client.api.topics.get_topic(name))
     say(step="drop", status=problem.status, code=problem.code)
     both = PublishRequest(payload=1, delay_ms=1, deliver_at=datetime(2030, 1, 1, tzinfo=timezone.utc))
-    problem = await refused(client.messages.publish_message(topic, both))
+    problem = await refused(client.api.messages.publish_message(topic, both))
     say(step="refused", status=problem.status, code=problem.code, fields=[error.field for error in problem.errors])
 
 
 async def callbacks(client: Client, topic: str, say: Say) -> None:
-    scheduled = await client.callbacks.schedule_callback(
+    scheduled = await client.api.callbacks.schedule_callback(
         ScheduleCallbackRequest(url="https://example.com/hook", payload={"order": 42}, delay_ms=3_600_000, key=topic)
     )
-    message = await client.messages.get_message(scheduled.id)
-    await client.messages.delete_message(scheduled.id)
+    message = await client.api.messages.get_message(scheduled.id)
+    await client.api.messages.delete_message(scheduled.id)
     assert message.callback is not None
     say(step="callback", topic=message.topic, state=message.state, url=message.callback.url)
-    problem = await refused(client.callbacks.schedule_callback(ScheduleCallbackRequest(url="http://10.0.0.1/")))
+    problem = await refused(client.api.callbacks.schedule_callback(ScheduleCallbackRequest(url="http://10.0.0.1/")))
     say(step="callback_refused", status=problem.status, code=problem.code)
 
 
 async def schedules(client: Client, topic: str, say: Say) -> None:
-    await client.schedules.put_schedule(
+    await client.api.schedules.put_schedule(
         topic,
         PutScheduleRequest(
             cron="0 9 * * MON-FRI",
@@ -209,7 +213,7 @@ async def schedules(client: Client, topic: str, say: Say) -> None:
             message=ScheduledMessageRequest(payload="daily"),
         ),
     )
-    schedule = await client.schedules.get_schedule(topic)
+    schedule = await client.api.schedules.get_schedule(topic)
     say(
         step="schedule",
         cron=schedule.cron,
@@ -217,8 +221,8 @@ async def schedules(client: Client, topic: str, say: Say) -> None:
         paused=schedule.paused,
         has_next=schedule.next_at is not None,
     )
-    await client.schedules.trigger_schedule(topic)
-    paused = await client.schedules.pause_schedule(topic)
-    await client.schedules.delete_schedule(topic)
-    problem = await refused(client.schedules.get_schedule(topic))
+    await client.api.schedules.trigger_schedule(topic)
+    paused = await client.api.schedules.pause_schedule(topic)
+    await client.api.schedules.delete_schedule(topic)
+    problem = await refused(client.api.schedules.get_schedule(topic))
     say(step="trigger", paused=paused.paused, status=problem.status, code=problem.code)

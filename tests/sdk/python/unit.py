@@ -1,21 +1,34 @@
 """What is hard to provoke against a real dueq: answers of a newer server, lost answers, and numbers that Python cannot hold."""
 
 import asyncio
+import builtins
 import json
+import pickle
+import re
+import socket
 import threading
 import time
 import unittest
 import warnings
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
+from http import HTTPStatus
 from typing import Any, Callable, Optional
+from unittest.mock import patch
 
+import dueq
 from aiohttp import web
 from dueq import (
     AckOutcome,
     AckStatus,
+    Client,
+    ConnectError,
     Dead,
     LeasedMessage,
+    LeaseRequest,
     Message,
     ProblemError,
     PublishRequest,
@@ -25,8 +38,15 @@ from dueq import (
     Worker,
     WorkerMessage,
     _json,
+    blocking,
 )
-from dueq.blocking import Client
+from dueq._retry import Backoff
+
+
+@dataclass
+class Order:
+    number: int
+
 
 INSTANT = "2026-11-20T18:15:00.123Z"
 
@@ -96,23 +116,41 @@ class Problems(unittest.TestCase):
         self.assertEqual((problem.code, problem.request_id), ("", "r"))
         self.assertIn("<html>", problem.detail)
 
+    def test_its_message_says_what_was_wrong(self) -> None:
+        detail = "on_duplicate: only with key"
+        fields = [{"field": "on_duplicate", "reason": "only with key"}]
+        body = json.dumps({"code": "invalid_input", "detail": detail, "errors": fields}).encode()
+        self.assertEqual(str(ProblemError.from_answer(422, {}, body)), "422 invalid_input: on_duplicate: only with key")
+        body = json.dumps({"detail": detail, "errors": [*fields, {"field": "a", "reason": "b"}]}).encode()
+        problem = ProblemError.from_answer(422, {}, body)
+        self.assertEqual(str(problem), f"422 {HTTPStatus(422).phrase}: on_duplicate: only with key; a: b")
+        self.assertEqual(str(ProblemError.from_answer(409, {}, b'{"code":"c","detail":"no"}')), "409 c: no")
+        self.assertEqual(str(ProblemError.from_answer(503, {}, b"")), "503 Service Unavailable")
+        self.assertEqual(str(ProblemError.from_answer(299, {}, b"")), "299 refused")
 
-Reply = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+Reply = Callable[[str, Any], Awaitable[Any]]
 
 
 class Fake:
-    """A server that answers as a test says: a body, a status, or None to cut the connection."""
+    """A server that answers as a test says: a body, a status, a code of dueq's, or None to cut the connection.
 
-    def __init__(self, reply: Reply) -> None:
+    A tuple is a status, a text and headers; "drip" and "drip chunks" never come to an end.
+    """
+
+    def __init__(self, reply: Reply, port: int = 0) -> None:
         self.reply = reply
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.port = port
+        self.asked: list[tuple[str, Any]] = []
+        self.lines: list[str] = []
+        self.keys: list[Optional[str]] = []
 
     async def __aenter__(self) -> "Fake":
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
         self.runner = web.AppRunner(app, handler_cancellation=True)
         await self.runner.setup()
-        site = web.TCPSite(self.runner, "127.0.0.1", 0)
+        site = web.TCPSite(self.runner, "127.0.0.1", self.port)
         await site.start()
         self.url = f"http://127.0.0.1:{self.runner.addresses[0][1]}"
         return self
@@ -120,17 +158,31 @@ class Fake:
     async def __aexit__(self, *_raised: object) -> None:
         await self.runner.cleanup()
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         verb = request.path.rsplit("/", 1)[1]
-        body = await request.json()
+        content = await request.read()
+        body = json.loads(content) if request.content_type == "application/json" else content or None
         self.asked.append((verb, body))
+        self.lines.append(f"{request.method} {request.raw_path}")
+        self.keys.append(request.headers.get("Idempotency-Key"))
         answer = await self.reply(verb, body)
         if answer is None:
             assert request.transport is not None
             request.transport.abort()
             return web.Response()
+        if isinstance(answer, tuple):
+            return web.Response(status=answer[0], text=answer[1], headers=dict(*answer[2:]))
+        if answer in ("drip", "drip chunks"):
+            stream = web.StreamResponse()
+            stream.content_length = 1000 if answer == "drip" else None
+            await stream.prepare(request)
+            while True:
+                await stream.write(b" ")
+                await asyncio.sleep(0.05)
         if isinstance(answer, int):
             return web.json_response({"code": f"code_{answer}", "detail": "no"}, status=answer)
+        if isinstance(answer, str):
+            return web.json_response({"code": answer, "detail": "no"}, status=404 if answer.endswith("_found") else 503)
         return web.json_response(answer)
 
     def told(self, verb: str) -> list[dict[str, Any]]:
@@ -164,16 +216,19 @@ class Workers(unittest.IsolatedAsyncioTestCase):
         queue = self.statuses.get(verb)
         return queue.pop(0) if queue else "ok"
 
-    async def work(self, handler: Any, seconds: float, server: Optional[Fake] = None, **options: Any) -> Fake:
+    async def work(self, handler: Any, seconds: float, server: Optional[Fake] = None, topic: Any = "t", **options: Any) -> Fake:
         async with server or Fake(self.reply) as fake:
             worker = Worker(
-                "t",
+                topic,
                 handler,
                 server=fake.url,
                 on_lost=self.lost.append,
-                on_error=self.errors.append,
-                on_failed=lambda message, error: None,
-                **{"wait_ms": 200, **options},
+                **{
+                    "wait_ms": 200,
+                    "on_error": self.errors.append,
+                    "on_failed": lambda message, error: None,
+                    **options,
+                },
             )
             asyncio.get_running_loop().call_later(seconds, worker.stop)
             await worker.run()
@@ -331,7 +386,170 @@ class Workers(unittest.IsolatedAsyncioTestCase):
 
         fake = await self.work(handle, 2.2, Fake(reply))
         self.assertEqual((len(self.errors), self.lost, len(fake.told("ack"))), (1, [], 1))
-        self.assertIsInstance(self.errors[0], asyncio.TimeoutError)
+        self.assertIsInstance(self.errors[0], dueq.TimeoutError)
+        self.assertIn("POST /messages/extend", str(self.errors[0]))
+
+    async def test_failures_are_logged_where_no_hook_is(self) -> None:
+        self.leases = [[leased(1), leased(2)]]
+
+        async def handle(message: WorkerMessage) -> None:
+            if message.payload == 1:
+                raise Dead("no such order")
+            message.payload.get("order")
+
+        with self.assertLogs("dueq.worker") as logs:
+            await self.work(handle, 0.4, prefetch=2, on_failed=None)
+        first, second = logs.output
+        for part in (leased(1)["id"], " of t, attempt 1", "Dead('no such order')"):
+            self.assertIn(part, first)
+        self.assertNotIn("Traceback", first)
+        for part in (leased(2)["id"], "AttributeError", "Traceback", "in handle"):
+            self.assertIn(part, second)
+
+    async def test_a_server_that_is_away_is_logged_once_and_so_is_its_return(self) -> None:
+        trouble: list[Any] = [None, 503, None]
+        waits: list[int] = []
+
+        async def reply(verb: str, body: Any) -> Any:
+            waits.append(body["wait_ms"])
+            return trouble.pop(0) if trouble else await self.reply(verb, body)
+
+        with self.assertLogs("dueq.worker") as logs:
+            fake = await self.work(lambda message: None, 2, Fake(reply), concurrency=1, on_error=None)
+        self.assertEqual(
+            logs.output,
+            [
+                f"WARNING:dueq.worker:cannot reach {fake.url}, retrying: the connection was closed before the answer was complete",
+                f"WARNING:dueq.worker:{fake.url} answers again",
+            ],
+        )
+        # What asks whether it is back does not wait for messages.
+        self.assertEqual(waits[:5], [200, 0, 0, 0, 200])
+
+    async def test_a_worker_without_topic_or_handler_is_refused(self) -> None:
+        for topic, handler in (("", print), (None, print), ("t", None), ("t", "print")):
+            with self.assertRaisesRegex((TypeError, ValueError), "topic is|handler is"):
+                Worker(topic, handler)  # type: ignore[arg-type]
+
+    async def test_generators_are_no_handlers(self) -> None:
+        async def several(message: WorkerMessage) -> Any:
+            yield message
+
+        def plain(message: WorkerMessage) -> Any:
+            yield message
+
+        class Object:
+            async def __call__(self, message: WorkerMessage) -> Any:
+                yield message
+
+        for handler in (several, plain, Object(), partial(plain)):
+            with self.assertRaisesRegex(TypeError, "without yield"):
+                Worker("t", handler)
+
+    async def test_what_is_not_dueq_is_one_outage(self) -> None:
+        bad: list[Any] = [(200, "<html>"), [], {"messages": [{}], "acks": []}, {"messages": None}, {}]
+        nacks: list[Any] = []
+
+        async def reply(verb: str, body: Any) -> Any:
+            if verb == "nack" and nacks:
+                return nacks.pop()
+            return bad.pop() if bad else await self.reply(verb, body)
+
+        def handle(message: WorkerMessage) -> None:
+            raise Dead("no")
+
+        with self.assertLogs("dueq.worker") as logs:
+            fake = await self.work(handle, 5, Fake(reply), concurrency=1, on_error=None)
+        self.assertEqual(
+            logs.output,
+            [
+                f"WARNING:dueq.worker:cannot reach {fake.url}, retrying: the answer is not dueq's",
+                f"WARNING:dueq.worker:{fake.url} answers again",
+            ],
+        )
+        self.leases = [[leased(1)]]
+        nacks += [{"results": [{}]}, {"results": []}, {"results": [1]}]
+        fake = await self.work(handle, 2, Fake(reply))
+        self.assertEqual([item["reason"] for item in fake.told("nack")], ["no"] * 4)
+        self.assertEqual([type(error) for error in self.errors], [ConnectError] * 3)
+        self.assertEqual(self.lost, [])
+
+    async def test_a_long_retry_after_is_cut_short(self) -> None:
+        self.assertEqual(Backoff(60).next_s(ProblemError(429, retry_after=3600)), 60)
+        self.assertEqual(Backoff().next_s(ProblemError(429, retry_after=3600)), 3600)
+        self.leases = [[leased(1)]]
+        later = (429, "", {"Retry-After": "3600"})
+        trouble = {"lease": [later], "nack": [later]}
+
+        async def reply(verb: str, body: Any) -> Any:
+            return trouble[verb].pop() if trouble[verb] else await self.reply(verb, body)
+
+        def handle(message: WorkerMessage) -> None:
+            raise Dead("no")
+
+        with patch("dueq.worker.engine.RETRY_AFTER_S", 0.1), patch("dueq.worker.outbox.RETRY_AFTER_S", 0.1):
+            fake = await self.work(handle, 2, Fake(reply))
+        self.assertEqual((len(fake.told("nack")), len(self.errors)), (2, 2))
+
+    async def test_several_topics_are_asked_for_at_once(self) -> None:
+        self.leases = [[leased(1, topic="b/1")]]
+        topics: list[str] = []
+
+        async def handle(message: WorkerMessage) -> None:
+            topics.append(message.topic)
+
+        fake = await self.work(handle, 0.4, topic=["a", "b/1"])
+        self.assertEqual((topics, fake.lines[0]), (["b/1"], "POST /lease"))
+        self.assertEqual(fake.asked[0][1]["topics"], ["a", "b/1"])
+        fake = await self.work(handle, 0.2, topic="b/1")
+        self.assertEqual(fake.lines[0], "POST /topics/b%2F1/lease")
+
+    async def test_payloads_become_what_is_asked_for(self) -> None:
+        self.leases = [[leased(1, payload={"number": 42}), leased(2, payload={"number": "many"})]]
+        orders: list[Order] = []
+
+        async def handle(message: WorkerMessage[Order]) -> None:
+            orders.append(message.payload)
+
+        fake = await self.work(handle, 0.4, prefetch=2, payload_type=Order)
+        self.assertEqual(orders, [Order(42)])
+        [nack] = fake.told("nack")
+        self.assertEqual(nack["lease_token"], "token-2")
+        self.assertRegex(nack["reason"], "^payload.number: Input should be a valid integer")
+
+    async def test_a_payload_that_does_not_fit_is_not_quoted(self) -> None:
+        self.leases = [[leased(1, payload={"number": "card 4111"}), leased(2, payload="card 4111")]]
+        with self.assertLogs("dueq.worker") as logs:
+            fake = await self.work(lambda message: None, 0.4, prefetch=2, payload_type=Order, on_failed=None)
+        self.assertEqual(len(fake.told("nack")), 2)
+        self.assertIn("payload.number: Input should be", "".join(logs.output))
+        self.assertNotIn("4111", "".join(logs.output) + str(fake.told("nack")))
+
+    async def test_what_a_handler_publishes_belongs_to_its_trace(self) -> None:
+        def traced() -> list[list[dict[str, Any]]]:
+            return [[leased(1, headers={"traceparent": "00-1"}), leased(2), leased(3, headers={"traceparent": "00-3"})]]
+
+        async with Fake(lambda verb, body: asyncio.sleep(0, PUBLISHED)) as shop:
+
+            async def handle(message: WorkerMessage) -> None:
+                async with Client(shop.url) as client:
+                    await asyncio.sleep(0.01)
+                    own = {"Traceparent": "own"} if message.payload == 3 else {"a": "b"}
+                    await client.publish("t", message.payload, headers=own)
+
+            def block(message: WorkerMessage) -> None:
+                with blocking.Client(shop.url) as client:
+                    client.publish("t", message.payload)
+
+            self.leases = traced()
+            await self.work(handle, 1, prefetch=3)
+            self.leases = traced()
+            await self.work(block, 1, prefetch=3)
+            sent = [(body["payload"], body.get("headers")) for _, body in shop.asked]
+        self.assertEqual(
+            sorted(sent[:3], key=str), [(1, {"a": "b", "traceparent": "00-1"}), (2, {"a": "b"}), (3, {"Traceparent": "own"})]
+        )
+        self.assertEqual(sorted(sent[3:], key=str), [(1, {"traceparent": "00-1"}), (2, None), (3, {"traceparent": "00-3"})])
 
     async def test_hooks_that_raise_stop_nothing(self) -> None:
         self.leases = [[leased(1)], [leased(2)]]
@@ -364,16 +582,324 @@ class Workers(unittest.IsolatedAsyncioTestCase):
             )
 
 
-class Blocking(unittest.IsolatedAsyncioTestCase):
-    async def test_the_blocking_client_raises_the_same_error(self) -> None:
-        async def refuse(verb: str, body: dict[str, Any]) -> Any:
-            return 409
+PROXY_502 = (502, "<html>a proxy's")
+PUBLISHED = {"id": leased(1)["id"], "topic": "t", "state": "ready", "published_at": INSTANT, "duplicate": False}
 
-        def publish(url: str) -> None:
-            with Client(url) as client, self.assertRaises(ProblemError) as raised:
-                client.messages.publish_message("t", PublishRequest(payload=Decimal("1e400")))
-            self.assertEqual(raised.exception.code, "code_409")
 
-        async with Fake(refuse) as fake:
-            await asyncio.to_thread(publish, fake.url)
-            self.assertEqual(fake.asked[0][0], "messages")
+class Clients(unittest.IsolatedAsyncioTestCase):
+    """Every test is made for the client with asyncio, and for the one that blocks."""
+
+    def setUp(self) -> None:
+        warnings.simplefilter("error")
+        self.answers: list[Any] = []
+
+    async def reply(self, verb: str, body: Any) -> Any:
+        """Gives out `answers`; the last one again and again."""
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if answer == "nothing":
+            await asyncio.sleep(60)
+        return answer
+
+    async def both(self, answers: list[Any], call: Callable[[Any], Any], **options: Any) -> list[tuple[Any, Fake]]:
+        """What the call of each client returned or raised, and the server that was asked."""
+        outcomes: list[tuple[Any, Fake]] = []
+
+        def block(url: str) -> Any:
+            with blocking.Client(url, **options) as client:
+                result = call(client)
+                return list(result) if isinstance(result, Iterator) else result
+
+        async def wait(url: str) -> Any:
+            async with Client(url, **options) as client:
+                result = call(client)
+                return [item async for item in result] if isinstance(result, AsyncIterator) else await result
+
+        for run in (wait, lambda url: asyncio.to_thread(block, url)):
+            self.answers = list(answers)
+            async with Fake(self.reply) as fake:
+                try:
+                    outcomes.append((await run(fake.url), fake))
+                except Exception as error:
+                    outcomes.append((error, fake))
+        return outcomes
+
+    async def test_options_become_fields(self) -> None:
+        instant = datetime(2030, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+        for result, fake in await self.both(
+            [PUBLISHED],
+            lambda client: client.publish(
+                "t", b"\x00", at=instant, ttl=1.5, key="k", on_duplicate="replace", headers={"a": "b"}
+            ),
+        ):
+            self.assertEqual(str(result.id), PUBLISHED["id"])
+            wanted = {"payload_base64": "AA==", "deliver_at": "2030-01-01T00:00:00+01:00", "ttl_ms": 1500}
+            self.assertEqual(fake.asked[0][1], {**wanted, "key": "k", "on_duplicate": "replace", "headers": {"a": "b"}})
+        for _, fake in await self.both([PUBLISHED], lambda client: client.publish("t", 1, delay=0.0004, ttl=16.1)):
+            self.assertEqual((fake.asked[0][1]["delay_ms"], fake.asked[0][1]["ttl_ms"]), (1, 16_100))
+        for _, fake in await self.both(
+            [PUBLISHED], lambda client: client.callback("http://h/", delay=timedelta(minutes=30), timeout=2, method="PUT")
+        ):
+            self.assertEqual(fake.lines, ["POST /callbacks"])
+            wanted = {"url": "http://h/", "delay_ms": 1_800_000, "timeout_ms": 2000, "method": "PUT"}
+            self.assertEqual(fake.asked[0][1], wanted)
+
+    async def test_what_cannot_be_right_is_refused_at_once_and_in_words(self) -> None:
+        naive = datetime(2030, 1, 1)
+        wrong: list[tuple[str, Callable[[Any], Any]]] = [
+            ("no time zone", lambda client: client.publish("t", 1, at=naive)),
+            ("no time zone", lambda client: client.key("t", "k").reschedule(at=naive)),
+            (
+                "no time zone",
+                lambda client: client.api.messages.publish_message("t", PublishRequest(payload=1, deliver_at=naive)),
+            ),
+            ("without a time zone", lambda client: client.api.messages.publish_raw("t", b"", deliver_at=naive)),
+            ("given both", lambda client: client.publish("t", 1, at=naive, delay=1)),
+            ("0 or more", lambda client: client.publish("t", 1, delay=timedelta(seconds=-1))),
+            ("unknown option: dealy", lambda client: client.publish("t", 1, dealy=5)),
+            ("needed", lambda client: client.key("t", "k").reschedule()),
+            ("more than 0", lambda client: client.with_options(timeout=0).publish("t", 1)),
+        ]
+        for words, call in wrong:
+            for error, fake in await self.both([PUBLISHED], call):
+                self.assertIsInstance(error, (TypeError, ValueError))
+                self.assertIn(words, str(error))
+                self.assertEqual(fake.lines, [])
+
+    async def test_a_closed_client_says_so(self) -> None:
+        client = Client()
+        await client.close()
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            await client.publish("t", 1)
+        with blocking.Client() as blocked:
+            pass
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            blocked.publish("t", 1)
+
+    async def test_a_server_that_never_answers_is_not_waited_for(self) -> None:
+        began = time.monotonic()
+        for error, fake in await self.both(["nothing"], lambda client: client.publish("t", 1), timeout=0.2, retries=False):
+            self.assertIsInstance(error, dueq.TimeoutError)
+            self.assertIsInstance(error, TimeoutError)
+            self.assertEqual((error.url, error.operation), (fake.url, "POST /topics/t/messages"))
+            self.assertIn(fake.url, str(error))
+        for error, _ in await self.both(["nothing"], lambda client: client.with_options(deadline=0.3).publish("t", 1)):
+            self.assertIsInstance(error, dueq.TimeoutError)
+        self.assertLess(time.monotonic() - began, 5)
+
+    async def test_an_answer_that_drips_is_not_waited_for(self) -> None:
+        for drip in ("drip", "drip chunks"):
+            began = time.monotonic()
+            for error, _ in await self.both([drip], lambda client: client.publish("t", 1), timeout=0.3, retries=False):
+                self.assertIsInstance(error, dueq.TimeoutError)
+                self.assertIn("0.3 s have passed", str(error))
+            self.assertLess(time.monotonic() - began, 5)
+
+    async def test_long_answers_come_whole_and_cut_ones_not_at_all(self) -> None:
+        long = {**PUBLISHED, "colour": "red" * 300_000}
+        for result, _ in await self.both([long], lambda client: client.publish("t", 1)):
+            self.assertEqual(len(result.to_dict()["colour"]), 900_000)
+
+        async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\n{")
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(cut, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with Client(url, retries=False) as client:
+                with self.assertRaises(ConnectError) as raised:
+                    await client.publish("t", 1)
+            self.assertTrue(raised.exception.sent)
+            with blocking.Client(url, retries=False) as blocked:
+                with self.assertRaises(ConnectError) as raised:
+                    await asyncio.to_thread(blocked.publish, "t", 1)
+            self.assertTrue(raised.exception.sent)
+
+    async def test_nobody_there_is_no_time_out(self) -> None:
+        url = "http://127.0.0.1:1"
+        async with Client(url, retries=False) as client:
+            with self.assertRaises(ConnectError) as raised:
+                await client.publish("t", 1)
+        self.assertFalse(raised.exception.sent)
+        with blocking.Client(url, retries=False) as blocked:
+            with self.assertRaisesRegex(ConnectError, "refused") as raised:
+                blocked.publish("t", 1)
+        self.assertFalse(raised.exception.sent)
+        again = pickle.loads(pickle.dumps(raised.exception))
+        self.assertEqual((str(again), again.url, again.sent), (str(raised.exception), url, False))
+
+    async def test_a_lease_may_take_as_long_as_it_waits(self) -> None:
+        async def slow(verb: str, body: Any) -> Any:
+            await asyncio.sleep(0.5)
+            return {"messages": [], "acks": []}
+
+        async with Fake(slow) as fake, Client(fake.url, timeout=0.2) as client:
+            answer = await client.api.leases.lease_messages("t", LeaseRequest(wait_ms=1000))
+            self.assertEqual(answer.messages, [])
+            with self.assertRaises(dueq.TimeoutError):
+                await client.api.leases.lease_messages("t")
+            self.assertEqual([body for _, body in fake.asked], [{"wait_ms": 1000}, None])
+
+    async def test_what_is_safe_to_repeat_is_repeated_with_its_key(self) -> None:
+        troubles = [None, "redis_unavailable", PROXY_502, "outcome_unknown", 429, "overloaded", PUBLISHED]
+        with self.assertLogs("dueq") as logs:
+            outcomes = await self.both(troubles, lambda client: client.publish("t", 1))
+        for result, fake in outcomes:
+            self.assertEqual(str(result.id), PUBLISHED["id"])
+            self.assertEqual((len(fake.keys), len(set(fake.keys))), (7, 1))
+            self.assertTrue(fake.keys[0])
+        said = [re.sub(r"http://\S+?(,| )", r"URL\1", line) for line in logs.output]
+        self.assertEqual(
+            [line[:40] for line in said], ["WARNING:dueq:cannot reach URL, retrying:", "WARNING:dueq:URL answers again"] * 2
+        )
+
+    async def test_what_is_not_is_not(self) -> None:
+        for error, fake in await self.both([None], lambda client: client.api.leases.lease_messages("t")):
+            self.assertIsInstance(error, ConnectError)
+            self.assertEqual(fake.lines, ["POST /topics/t/lease"])
+        for off in ({"retries": False}, {"deadline": 0}):
+            for error, fake in await self.both([None], lambda client: client.publish("t", 1), **off):
+                self.assertIsInstance(error, ConnectError)
+                self.assertEqual(fake.keys, [None])
+        for error, fake in await self.both(["not_ready"], lambda client: client.api.service.get_readiness()):
+            self.assertEqual((error.code, len(fake.lines)), ("not_ready", 1))
+
+    async def test_the_deadline_ends_it(self) -> None:
+        began = time.monotonic()
+        for error, fake in await self.both(["redis_unavailable"], lambda client: client.publish("t", 1), deadline=0.5):
+            # The last try may have too little time left.
+            self.assertTrue(isinstance(error, dueq.TimeoutError) or error.code == "redis_unavailable", error)
+            self.assertGreater(len(fake.lines), 1)
+        self.assertLess(time.monotonic() - began, 5)
+
+    async def test_what_a_batch_could_not_store_is_repeated(self) -> None:
+        def results(*statuses: str) -> Any:
+            return {"results": [{"status": status} for status in statuses]}
+
+        answers = [results("ok", "redis_unavailable", "topic_full"), None, results("ok")]
+        messages = [{"payload": n, "delay": 1} for n in range(3)]
+        for result, fake in await self.both(answers, lambda client: client.publish_batch("t", messages)):
+            self.assertEqual([item.status for item in result], ["ok", "ok", "topic_full"])
+            sent = [body["messages"] for _, body in fake.asked]
+            self.assertEqual([item["payload"] for item in sent[0]], [0, 1, 2])
+            self.assertEqual(sent[1:], [[sent[0][1]]] * 2)
+            self.assertEqual(len({item["idempotency_key"] for item in sent[0]}), 3)
+
+    async def test_a_cancel_whose_answer_was_lost_is_done(self) -> None:
+        for lost in (None, "outcome_unknown", PROXY_502, (504, "")):
+            for result, fake in await self.both([lost, "message_not_found"], lambda client: client.key("t", "a/b").cancel()):
+                self.assertEqual((result, fake.lines), (True, ["DELETE /topics/t/keys/a%2Fb"] * 2))
+
+    async def test_a_cancel_that_was_not_done_is_not_said_to_be(self) -> None:
+        for passed in ("redis_unavailable", (503, "a proxy's"), 429):
+            for result, _ in await self.both([passed, "message_not_found"], lambda client: client.key("t", "k").cancel()):
+                self.assertIs(result, False)
+        # A proxy's page says nothing of dueq's messages.
+        for error, _ in await self.both([None, (404, "<html>")], lambda client: client.key("t", "k").cancel()):
+            self.assertEqual((type(error), error.status, error.code), (ProblemError, 404, ""))
+        self.answers = ["message_not_found"]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        async with Client(f"http://127.0.0.1:{port}") as client:
+            with blocking.Client(f"http://127.0.0.1:{port}") as blocked:
+                cancels = asyncio.gather(
+                    client.key("t", "k").cancel(), asyncio.to_thread(lambda: blocked.key("t", "k").cancel())
+                )
+                await asyncio.sleep(0.25)
+                async with Fake(self.reply, port):
+                    self.assertEqual(await cancels, [False, False])
+
+    async def test_nothing_under_a_key_is_no_error(self) -> None:
+        for call, wanted in (
+            (lambda client: client.key("t", "..").cancel(), False),
+            (lambda client: client.key("t", "..").reschedule(delay=1), False),
+            (lambda client: client.key("t", "..").get(), None),
+        ):
+            for result, fake in await self.both(["message_not_found"], call):
+                self.assertIs(result, wanted)
+                # As it is, it would be the topic's URL.
+                self.assertEqual([line.split(" ")[1] for line in fake.lines], ["/topics/t/keys/%2E%2E"])
+        for error, _ in await self.both(["page_not_found"], lambda client: client.key("t", "k").get()):
+            self.assertIsInstance(error, ProblemError)
+
+    async def test_lists_go_on_over_all_pages(self) -> None:
+        counts = {state: 0 for state in ("delayed", "ready", "leased", "dead", "acked")}
+        pages = [
+            {"items": [{"name": "a", "paused": False, "counts": counts}], "next_cursor": "c/1"},
+            {"items": [{"name": "b", "paused": False, "counts": counts}]},
+        ]
+        for result, fake in await self.both(pages, lambda client: client.topics("x")):
+            self.assertEqual([topic.name for topic in result], ["a", "b"])
+            self.assertEqual(fake.lines, ["GET /topics?prefix=x", "GET /topics?prefix=x&cursor=c%2F1"])
+
+    async def test_a_query_bears_instants_and_what_looks_like_one(self) -> None:
+        instant = datetime(2030, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+        for _, fake in await self.both(
+            [PUBLISHED], lambda client: client.api.messages.publish_raw("t", b"x", deliver_at=instant, key="T1+0100")
+        ):
+            query = "deliver_at=2030-01-01T00%3A00%3A00.000000%2B01%3A00&key=T1%2B0100"
+            self.assertEqual(fake.lines, [f"POST /topics/t/messages/raw?{query}"])
+
+    async def test_a_refusal_is_the_same_error_with_both(self) -> None:
+        for error, fake in await self.both([409], lambda client: client.publish("t", Decimal("1e400"))):
+            self.assertIsInstance(error, ProblemError)
+            self.assertEqual((error.code, fake.asked[0][0]), ("code_409", "messages"))
+
+
+class Surface(unittest.TestCase):
+    def test_a_star_import_hides_no_builtin(self) -> None:
+        self.assertEqual(set(dueq.__all__) & set(dir(builtins)), set())
+        self.assertTrue(issubclass(dueq.TimeoutError, TimeoutError))
+
+    def test_an_api_key_that_no_header_can_bear_is_refused_and_not_quoted(self) -> None:
+        for key in ("geheim\n", "ge heim", "gehéim"):
+            for make in (Client, blocking.Client, lambda api_key: Worker("t", print, api_key=api_key)):
+                with self.assertRaisesRegex(ValueError, "API key") as raised:
+                    make(api_key=key)
+                self.assertNotIn("heim", str(raised.exception))
+
+
+class Webhooks(unittest.TestCase):
+    SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    # From the documentation of Standard Webhooks.
+    HEADERS = {
+        "Webhook-Id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "Webhook-Timestamp": "1614265330",
+        "Webhook-Signature": "v2,x v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+    BODY = b'{"test": 2432232314}'
+
+    def verify(self, body: bytes = BODY, secret: Any = SECRET, tolerance: Any = 1e10, **headers: str) -> None:
+        changed = {f"webhook-{name}": value for name, value in headers.items()}
+        given = {k: v for k, v in self.HEADERS.items() if k.lower() not in changed}
+        dueq.webhooks.verify(body, {**given, **changed}, secret, tolerance)
+
+    def test_what_dueq_signed_is_accepted(self) -> None:
+        self.verify()
+        self.verify(secret=["whsec_c2VjcmV0", self.SECRET])
+        dueq.webhooks.verify(self.BODY.decode(), self.HEADERS, self.SECRET, timedelta(days=36500))
+
+    def test_everything_else_is_refused_in_words(self) -> None:
+        for words, wrong in (
+            ("no signature", {"body": self.BODY + b" "}),
+            ("no signature", {"secret": "whsec_c2VjcmV0"}),
+            ("no signature", {"secret": []}),
+            ("no signature", {"signature": "v1,é v1a,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="}),
+            ("no signature", {"id": "msg_2"}),
+            ("no webhook-id", {"id": ""}),
+            ("no number", {"timestamp": "soon"}),
+            ("no number", {"timestamp": "1" * 400}),
+            ("no number", {"timestamp": "1" * 5000}),
+            ("no number", {"timestamp": "¹"}),
+            ("no signature", {"id": "\udcff"}),
+            ("no signature", {"signature": "v1,\udcff"}),
+            ("more than one webhook-id", {"ID": "msg_2"}),
+            ("s old", {"tolerance": timedelta(minutes=5)}),
+            ("s ahead", {"tolerance": 300, "timestamp": str(int(time.time()) + 400)}),
+        ):
+            with self.assertRaisesRegex(dueq.WebhookError, words):
+                self.verify(**wrong)
+        with self.assertRaisesRegex(ValueError, "whsec_"):
+            self.verify(secret="whsec_?")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the test program with the built package, from the repository's root: tests/sdk/typescript/run.sh SUBCOMMAND ARGS…
-# `unit` as SUBCOMMAND runs the worker's hard parts against a server that misbehaves on purpose; it needs no dueq.
-# `example FILE` compiles a program of a user's and runs it.
+# `unit` as SUBCOMMAND runs the hard parts of client and worker against a server that misbehaves on purpose; it needs no dueq.
+# `example FILE` compiles a program of a user's and runs it; `orders` does so with the package's own example.
 set -euo pipefail
 
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
@@ -29,6 +29,7 @@ if [[ ! -f $folder/stamp || $(< "$folder/stamp") != "$stamp" ]]; then
   echo "$stamp" > "$folder/stamp"
 fi
 exec 9>&-
+if [[ ${1-} == orders ]]; then set -- example openapi/sdks/typescript/examples/orders.ts; fi
 if [[ ${1-} == example ]]; then
   own="$(mktemp -d "$folder/example-XXXXXX")"
   cp "$2" "$own/example.ts"
@@ -36,5 +37,5 @@ if [[ ${1-} == example ]]; then
     --types node --typeRoots "$folder/node_modules/@types" --outDir "$own" "$own/example.ts" >&2
   exec node "$own/example.js"
 fi
-if [[ ${1-} == unit ]]; then exec node --test "$folder/out/hard.js"; fi
+if [[ ${1-} == unit ]]; then exec node --test "$folder/out/hard.js" "$folder/out/calls.js"; fi
 exec node "$folder/out/main.js" "$@"

@@ -5,7 +5,7 @@ import { now } from "./held.js";
 
 const FIRST_MS = 100;
 const LONGEST_MS = 5000;
-/** More than timers can count would be no wait at all. */
+/** Leases end while nothing is asked: a Retry-After counts for so long at most. */
 const MOST_MS = 60_000;
 
 export class Backoff {
@@ -33,12 +33,12 @@ export class Backoff {
       this.until = Math.max(this.until, at + Math.random() * most);
     }
     if (error instanceof ProblemError && error.retry_after !== undefined) {
-      this.until = Math.max(this.until, at + error.retry_after * 1000);
+      this.until = Math.max(this.until, at + Math.min(MOST_MS, error.retry_after * 1000));
     }
   }
 
-  /** How long to wait before asking here again, ms; a long Retry-After takes more than one look. */
+  /** How long to wait before asking again, ms. */
   remaining(): number {
-    return this.until === 0 ? 0 : Math.min(MOST_MS, Math.max(0, this.until - now()));
+    return this.until === 0 ? 0 : Math.max(0, this.until - now());
   }
 }

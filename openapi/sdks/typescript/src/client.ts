@@ -1,45 +1,81 @@
-/**
- * The facade: one object that knows where the server is and holds the generated APIs. It exists so that every refusal is
- * thrown as a `ProblemError`, and so that nobody has to assemble the generated runtime.
- */
+/** What a program does with a queue, in a method each; and under them the typed APIs, one a resource. */
 
+import { randomUUID } from "node:crypto";
 import { CallbacksApi, LeasesApi, MessagesApi, SchedulesApi, ServiceApi, TopicsApi } from "./api/apis/index.js";
+import type { Message, PublishedMessage, PublishRequest, PublishResult, TopicItem } from "./api/models/index.js";
 import { Configuration } from "./api/runtime.js";
-import { ProblemError } from "./errors.js";
+import type { Typed } from "./held.js";
+import { Keyed } from "./keyed.js";
+import { type BatchMessage, type CallbackOptions, payloadFields, type PublishOptions, wire } from "./publishing.js";
+import { type CallOptions, milliseconds, Retries, Sender } from "./sender.js";
+import { traced } from "./trace.js";
 
+/** How a {@link Client} is made. */
 export interface ClientOptions {
   /** The server's URL; by default the environment's `DUEQ_SERVER`, or `http://127.0.0.1:8080`. */
   server?: string | undefined;
   /** Sent with every request, where the server wants one; by default the environment's `DUEQ_API_KEY`. */
   apiKey?: string | undefined;
-  /** In place of Node's `fetch`, for the typed APIs (a worker uses `node:http`). */
-  fetch?: typeof fetch;
+  /** How long a request may take, ms; 30000. A lease request's `wait_ms` is added. */
+  timeoutMs?: number | undefined;
+  /** Whether failed calls that are safe to repeat are repeated; true. */
+  retries?: boolean | undefined;
+  /** How long after its beginning a call may be repeated, ms; 30000. */
+  deadlineMs?: number | undefined;
+  /** In place of Node's `fetch`, for this client (a worker uses `node:http`). */
+  fetch?: typeof fetch | undefined;
 }
 
 /**
- * A client of one server. Requests are sent once and not repeated; a refusal is thrown as {@link ProblemError}, a broken
- * connection as what `fetch` throws.
+ * A client of one server. A refusal is thrown as {@link ProblemError}, a server that cannot be reached as
+ * {@link ConnectError}, one that does not answer in time as {@link TimeoutError}.
+ *
+ * Calls that are safe to repeat are repeated until `deadlineMs` is over, where the connection broke, nobody answered, or the
+ * server says that it cannot now: what publishes (with an idempotency key), reads, changes or deletes a message by id or key,
+ * acks, nacks and extends.
  */
 export class Client {
+  /** The server's URL. */
   readonly server: string;
+  /** The API key, if there is one; not enumerable, so that a client that is logged does not show it. */
   readonly apiKey: string | undefined;
+  /** Messages, as the HTTP API has them. */
   readonly messages: MessagesApi;
+  /** Leasing by hand, as the HTTP API has it; a {@link Worker} does it for you. */
   readonly leases: LeasesApi;
+  /** Topics and their configuration, as the HTTP API has them. */
   readonly topics: TopicsApi;
+  /** Callbacks, as the HTTP API has them. */
   readonly callbacks: CallbacksApi;
+  /** Schedules, as the HTTP API has them. */
   readonly schedules: SchedulesApi;
+  /** Health, metrics and the API's document. */
   readonly service: ServiceApi;
+  private readonly sender: Sender;
 
+  /** Throws a TypeError or RangeError for options that make no sense. Nothing is sent. */
   constructor(options: ClientOptions = {}) {
     this.server = (options.server || process.env["DUEQ_SERVER"] || "http://127.0.0.1:8080").replace(/\/+$/, "");
-    this.apiKey = options.apiKey || process.env["DUEQ_API_KEY"] || undefined;
+    const apiKey = options.apiKey || process.env["DUEQ_API_KEY"] || undefined;
+    Object.defineProperty(this, "apiKey", { value: apiKey, enumerable: false });
     if (!/^https?:$/.test(new URL(this.server).protocol)) throw new TypeError(`not an http(s) URL: ${this.server}`);
+    if (apiKey !== undefined && !/^[\x21-\x7e]+$/.test(apiKey)) {
+      throw new TypeError("an API key is visible ASCII characters, without spaces and line ends");
+    }
+    const timeoutMs = milliseconds("timeoutMs", options.timeoutMs ?? 30_000, 1);
+    const deadlineMs = milliseconds("deadlineMs", options.deadlineMs ?? 30_000, 0);
+    this.sender = new Sender(
+      this.server,
+      options.fetch ?? fetch,
+      timeoutMs,
+      (options.retries ?? true) ? deadlineMs : 0,
+    );
     const configuration = new Configuration({
       basePath: this.server,
-      fetchApi: refusing(options.fetch ?? fetch),
+      fetchApi: this.sender.fetch,
       // Without this the generated runtime would wrap every error in one of its own.
       middleware: [{ onError: ({ error }) => Promise.reject(error) }],
-      ...(this.apiKey === undefined ? {} : { accessToken: this.apiKey }),
+      ...(apiKey === undefined ? {} : { accessToken: () => apiKey }),
     });
     this.messages = new MessagesApi(configuration);
     this.leases = new LeasesApi(configuration);
@@ -48,17 +84,120 @@ export class Client {
     this.schedules = new SchedulesApi(configuration);
     this.service = new ServiceApi(configuration);
   }
+
+  /**
+   * Publishes a message: any JSON value, or bytes (a Uint8Array).
+   *
+   * @example
+   * await client.publish("orders", { order: 42 }, { delayMs: 60_000, key: "order/42" });
+   */
+  async publish(
+    topic: string,
+    payload: unknown,
+    options: PublishOptions = {},
+    call?: CallOptions,
+  ): Promise<PublishedMessage> {
+    const body = this.complete({ ...wire(options), ...payloadFields(payload) }, call);
+    return this.messages.publishMessage({ topic, body }, call);
+  }
+
+  /**
+   * Publishes 1 to 1000 messages in one request. The results are in the same order: `status` is `ok`, with the `message`, or
+   * the code that publishing it alone would have been refused with.
+   */
+  async publishBatch(
+    topic: string,
+    messages: readonly BatchMessage[],
+    call: CallOptions = {},
+  ): Promise<PublishResult[]> {
+    const bodies = messages.map(({ payload, ...options }) =>
+      this.complete({ ...wire(options), ...payloadFields(payload) }, call),
+    );
+    const retries = new Retries(call.deadlineMs ?? this.sender.deadlineMs, call.signal);
+    const publish = async (lines: typeof bodies, deadlineMs?: number): Promise<PublishResult[]> => {
+      const answer = await this.messages.publishBatch({ topic, body: { messages: lines } }, { ...call, deadlineMs });
+      return answer.results;
+    };
+    const results = await publish(bodies, call.deadlineMs);
+    for (;;) {
+      const open = [...results.keys()].filter((at) =>
+        /^(redis_unavailable|outcome_unknown)$/.test(results[at]!.status),
+      );
+      if (open.length === 0 || !(await retries.again())) return results;
+      try {
+        const again = await publish(
+          open.map((at) => bodies[at]!),
+          retries.leftMs,
+        );
+        for (const [line, at] of open.entries()) results[at] = again[line]!;
+      } catch (error) {
+        call.signal?.throwIfAborted();
+        // What is known of the others is worth more than why nothing more is known of these.
+        return results;
+      }
+    }
+  }
+
+  /**
+   * Calls a URL when the message is due, with the payload as body (none: an empty one), signed: see {@link webhooks.verify}.
+   * The answer is the message: it can be looked at, changed and deleted by its id.
+   */
+  async callback(
+    url: string,
+    payload?: unknown,
+    options: CallbackOptions = {},
+    call?: CallOptions,
+  ): Promise<PublishedMessage> {
+    const body = payload === undefined ? wire(options) : { ...wire(options), ...payloadFields(payload) };
+    return this.callbacks.scheduleCallback({ body: this.complete({ ...body, url }, call) }, call);
+  }
+
+  /** The message that was published with this key: to look at it, cancel it, or give it another due time. */
+  key<Payload = any>(topic: string, key: string): Keyed<Payload> {
+    return new Keyed(this.messages, topic, key);
+  }
+
+  /** The dead messages of a topic with their payloads, those dead longest first, over all pages. */
+  async *dead<Payload = any>(topic: string, call?: CallOptions): AsyncGenerator<Typed<Payload>, void, undefined> {
+    const page = (at: At) => this.messages.listMessages({ topic, state: "dead", payload: true, ...at }, call);
+    yield* pages(page) as AsyncGenerator<Typed<Payload>, void, undefined>;
+  }
+
+  /** The topics whose names begin with `prefix`, all without one, by name, over all pages. */
+  async *listTopics(prefix = "", call?: CallOptions): AsyncGenerator<TopicItem, void, undefined> {
+    yield* pages((page) => this.topics.listTopics({ ...(prefix === "" ? {} : { prefix }), ...page }, call));
+  }
+
+  /** Makes up to `max` (10000) dead messages of a topic ready again, those dead longest first; resolves to how many it were. */
+  async redrive(topic: string, max?: number, call?: CallOptions): Promise<number> {
+    const body = max === undefined ? undefined : { max_messages: max };
+    return (await this.topics.redriveTopic({ topic, ...(body && { body }) }, call)).redriven;
+  }
+
+  /** Makes one dead message ready again. */
+  async redriveMessage(id: string, call?: CallOptions): Promise<Message> {
+    return this.messages.redriveMessage({ id }, call);
+  }
+
+  /** With the trace that it belongs to, and an idempotency key, by which it may be sent twice. */
+  private complete<T extends PublishRequest>(body: T, call?: CallOptions): T {
+    const headers = traced(body.headers);
+    if (headers !== undefined) body.headers = headers;
+    if ((call?.deadlineMs ?? this.sender.deadlineMs) > 0) body.idempotency_key ??= randomUUID();
+    return body;
+  }
 }
 
-/** A fetch that throws what is not 2xx. A Blob with a media type is sent as that type (`publishRaw`). */
-function refusing(inner: typeof fetch): typeof fetch {
-  return async (input, init) => {
-    let sent = init;
-    if (init?.body instanceof Blob && init.body.type !== "") {
-      sent = { ...init, headers: { ...(init.headers as Record<string, string>), "Content-Type": init.body.type } };
-    }
-    const response = await inner(input, sent);
-    if (response.ok) return response;
-    throw ProblemError.of(response.status, await response.text(), response.headers.get("retry-after"));
-  };
+/** Where a page begins. */
+type At = { cursor?: string };
+
+async function* pages<T>(
+  page: (at: At) => Promise<{ items: T[]; next_cursor?: string }>,
+): AsyncGenerator<T, void, undefined> {
+  let cursor: string | undefined;
+  do {
+    const { items, next_cursor } = await page(cursor === undefined ? {} : { cursor });
+    yield* items;
+    cursor = next_cursor;
+  } while (cursor !== undefined);
 }

@@ -3,10 +3,16 @@
  * one, so that a corrected wall clock neither loses nor prolongs a lease.
  */
 
-import type { LeasedMessage } from "./api/models/index.js";
+import type { LeasedMessage, Message } from "./api/models/index.js";
 
 /** A leased message, its payload decoded. */
 export type Leased<Payload = any> = Omit<LeasedMessage, "payload"> & {
+  /** Any JSON value; absent where the message was published as bytes: see {@link payloadBytes}. */
+  payload: Payload;
+};
+
+/** A message as the client reads it, its payload typed. */
+export type Typed<Payload = any> = Omit<Message, "payload"> & {
   /** Any JSON value; absent where the message was published as bytes: see {@link payloadBytes}. */
   payload: Payload;
 };

@@ -1,10 +1,15 @@
-/** Calls the hooks of a worker; whatever they throw, or reject with, is the hook's own business. */
+/** Calls the hooks of a worker, and says on the console what nobody asked to be told: failed handlers and outages. */
 
+import { ConnectError, Dead, reasonOf, RetryIn, TimeoutError } from "./errors.js";
 import type { Leased } from "./held.js";
 import type { Hooks } from "./options.js";
+import { textOf } from "./verdict.js";
 
 export class Hooked {
-  constructor(private readonly hooks: Hooks<any>) {}
+  constructor(
+    private readonly hooks: Hooks<any>,
+    private readonly server: string,
+  ) {}
 
   lease(count: number): void {
     if (this.hooks.onLease !== undefined && count > 0) guard(() => this.hooks.onLease?.(count));
@@ -20,17 +25,40 @@ export class Hooked {
 
   failed(message: Leased, error: unknown): void {
     if (this.hooks.onFailed !== undefined) guard(() => this.hooks.onFailed?.(message, error));
+    else guard(() => logFailure(message, error));
   }
 
   lost(message: Leased): void {
     if (this.hooks.onLost !== undefined) guard(() => this.hooks.onLost?.(message));
   }
 
-  /** An outage must not go unnoticed where nobody listens; `first` is its first failure. */
+  /** `first` is the first failure of an outage. */
   error(error: unknown, first: boolean): void {
     if (this.hooks.onError !== undefined) guard(() => this.hooks.onError?.(error));
-    else if (first) process.emitWarning(`dueq: a request failed and will be repeated: ${String(error)}`, "DueqWarning");
+    else if (first) {
+      const away = error instanceof ConnectError || error instanceof TimeoutError;
+      const what = away ? `cannot reach ${this.server}` : `${this.server} answers with errors`;
+      console.warn(`dueq: ${what}, retrying: ${error instanceof ConnectError ? reasonOf(error.cause) : textOf(error)}`);
+    }
   }
+
+  /** The outage is over. */
+  recovered(): void {
+    if (this.hooks.onRecovered !== undefined) guard(() => this.hooks.onRecovered?.());
+    else if (this.hooks.onError === undefined) console.warn(`dueq: ${this.server} answers again`);
+  }
+}
+
+/** A mistake in the program is shown with its stack. */
+function logFailure({ topic, id, attempt }: Leased, error: unknown): void {
+  let what = "failed";
+  if (error instanceof RetryIn) what = `asks for another try in ${error.delayMs} ms`;
+  else if (error instanceof Dead) what = "gave it up";
+  const mistake = [TypeError, ReferenceError, RangeError, SyntaxError].some((kind) => error instanceof kind);
+  console.error(
+    `dueq: handler ${what}: topic ${topic}, message ${id}, attempt ${attempt}:`,
+    mistake ? error : textOf(error),
+  );
 }
 
 function guard(call: () => unknown): void {

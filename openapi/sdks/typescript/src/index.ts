@@ -1,13 +1,28 @@
 /**
- * dueq's SDK: a typed client generated from the API's OpenAPI document, and a worker written by hand.
+ * dueq's SDK: a client with a method for everything that one does with a queue, a worker, and under them a typed client
+ * generated from the API's OpenAPI document.
  *
  * @packageDocumentation
  */
 
 export { Client, type ClientOptions } from "./client.js";
-export { Dead, LeaseLost, ProblemError, RetryIn, StopTimeout, UnexpectedAnswer } from "./errors.js";
-export { payloadBytes, type HandlerContext, type Leased } from "./held.js";
+export {
+  ConnectError,
+  Dead,
+  LeaseLost,
+  ProblemError,
+  RetryIn,
+  StopTimeout,
+  TimeoutError,
+  UnexpectedAnswer,
+} from "./errors.js";
+export { payloadBytes, type HandlerContext, type Leased, type Typed } from "./held.js";
+export { Keyed } from "./keyed.js";
 export type { Handler, Hooks, StopSignal, WorkerOptions } from "./options.js";
+export type { BatchMessage, CallbackOptions, PublishOptions, When } from "./publishing.js";
+export type { CallOptions } from "./sender.js";
+export { traceparent } from "./trace.js";
+export * as webhooks from "./webhooks.js";
 export { Worker } from "./worker.js";
 export * from "./api/apis/index.js";
 export * from "./api/models/index.js";

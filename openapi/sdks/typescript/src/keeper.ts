@@ -70,7 +70,7 @@ export class Keeper {
     let results: readonly { status: string; lease_ms?: number }[] = [];
     try {
       results = (await this.link.transport.post("/messages/extend", { messages }, timeout).answer).results ?? [];
-      this.link.succeeded();
+      if (results.every(({ status }) => status !== "redis_unavailable")) this.link.succeeded();
     } catch (error) {
       this.link.failed(error, sentAt);
     }

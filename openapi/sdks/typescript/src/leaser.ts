@@ -4,7 +4,7 @@
  * are pending when a request is sent ride on it.
  */
 
-import type { LeaseRequest } from "./api/models/index.js";
+import type { LeaseFromTopicsRequest, LeaseRequest } from "./api/models/index.js";
 import { UnexpectedAnswer } from "./errors.js";
 import { now, type Leased } from "./held.js";
 import type { Link } from "./link.js";
@@ -44,7 +44,7 @@ export class Leaser {
     private readonly holder: Holder,
   ) {
     const { topic, concurrency, prefetch } = settings;
-    this.path = `/topics/${encodeURIComponent(topic)}/lease`;
+    this.path = typeof topic === "string" ? `/topics/${encodeURIComponent(topic)}/lease` : "/lease";
     this.limit = prefetch === 1 ? concurrency : concurrency + prefetch;
     this.mostLoops = Math.ceil(concurrency / prefetch);
     this.worth = Math.ceil(prefetch / 2);
@@ -102,12 +102,13 @@ export class Leaser {
 
   /** One request; how many messages came, -1 where it failed. */
   private async lease(count: number): Promise<number> {
-    const { leaseMs, waitMs } = this.settings;
+    const { topic, leaseMs, waitMs } = this.settings;
     const riding = this.acks.take();
     this.asked += count;
     // There may be room for another loop that waits.
     this.room();
-    const body: LeaseRequest = { max_messages: count, wait_ms: waitMs };
+    const body: LeaseRequest & Partial<LeaseFromTopicsRequest> = { max_messages: count, wait_ms: waitMs };
+    if (typeof topic !== "string") body.topics = [...topic];
     if (leaseMs !== undefined) body.lease_ms = leaseMs;
     if (riding.length > 0) body.acks = riding.map((outcome) => outcome.item);
     const sentAt = now();
@@ -119,7 +120,6 @@ export class Leaser {
       if (!Array.isArray(answer?.messages)) throw new UnexpectedAnswer(`POST ${this.path}: no messages in the answer`);
       messages = answer.messages;
       this.asked -= count;
-      this.link.succeeded();
       this.acks.answered(riding, answer.acks, sentAt);
     } catch (error) {
       this.asked -= count;

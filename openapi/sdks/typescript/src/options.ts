@@ -5,7 +5,7 @@ import type { HandlerContext, Leased } from "./held.js";
 /** Does the work of one message. Returning (or resolving) acks it, throwing (or rejecting) nacks it. */
 export type Handler<Payload> = (message: Leased<Payload>, context: HandlerContext) => unknown;
 
-/** Called as things happen, for logs and metrics; what a hook throws is ignored. */
+/** Called as things happen, for logs and metrics. What a hook throws is ignored. */
 export interface Hooks<Payload> {
   /** Messages came with one lease request. */
   onLease?: (count: number) => void;
@@ -13,19 +13,25 @@ export interface Hooks<Payload> {
   onStart?: (message: Leased<Payload>) => void;
   /** A handler returned after `ms`; its ack is on the way. */
   onDone?: (message: Leased<Payload>, ms: number) => void;
-  /** A handler threw; its nack is on the way. */
+  /**
+   * A handler threw; its nack is on the way. The error is a {@link RetryIn}, a {@link Dead}, or what went wrong. Without this
+   * hook it is written to the console.
+   */
   onFailed?: (message: Leased<Payload>, error: unknown) => void;
   /** The lease was lost before the message was acked: it was, or will be, handled again unless it was deleted. */
   onLost?: (message: Leased<Payload>) => void;
-  /** A request failed and will be repeated. Without this hook the first failure of an outage is a process warning. */
+  /** A request failed and will be repeated. Without this hook the first failure of an outage is written to the console. */
   onError?: (error: unknown) => void;
+  /** The server answers again after such failures. Without this hook and `onError` it is written to the console. */
+  onRecovered?: () => void;
 }
 
 export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP" | "SIGQUIT" | "SIGUSR2" | "SIGBREAK";
 
 export interface WorkerOptions<Payload = any> extends Hooks<Payload> {
-  /** The topic to work. */
-  topic: string;
+  /** The topic to work, or several (up to 32): a lease request gets messages of the first that has some. */
+  topic: string | readonly string[];
+  /** Does the work of one message. */
   handler: Handler<Payload>;
   /** Handlers at once; 10. */
   concurrency?: number | undefined;
@@ -39,12 +45,12 @@ export interface WorkerOptions<Payload = any> extends Hooks<Payload> {
   stopTimeoutMs?: number | undefined;
   /** Stops the worker when it is aborted. */
   signal?: AbortSignal | undefined;
-  /** Signals of the process that stop the worker while it runs, such as `["SIGINT", "SIGTERM"]`; none. */
+  /** Signals of the process that stop the worker while it runs, such as `["SIGINT", "SIGTERM"]`; none. A second one kills. */
   stopSignals?: readonly StopSignal[] | undefined;
 }
 
 export interface Settings {
-  topic: string;
+  topic: string | readonly string[];
   handler: Handler<any>;
   concurrency: number;
   prefetch: number;
@@ -55,8 +61,13 @@ export interface Settings {
 }
 
 export function settings(options: WorkerOptions<any>): Settings {
-  if (typeof options.topic !== "string" || options.topic === "") throw new TypeError("a worker needs a topic");
+  const topics = typeof options.topic === "string" ? [options.topic] : (options.topic ?? []);
+  if (topics.length === 0 || topics.includes("")) throw new TypeError("a worker needs a topic");
   if (typeof options.handler !== "function") throw new TypeError("a worker needs a handler");
+  // Calling it runs nothing of it, and every message would be acked.
+  if (/Generator/.test(Object.prototype.toString.call(options.handler))) {
+    throw new TypeError("a handler cannot be a generator");
+  }
   return {
     topic: options.topic,
     handler: options.handler,

@@ -38,10 +38,15 @@ export class Outbox {
   /** While the worker ends: when to give up, and whom to tell that all is sent. */
   private ending: { until: number; done: () => void } | undefined;
 
+  /** What was nacked is there without its lease. */
+  private readonly nacks: boolean;
+
   constructor(
     private readonly path: string,
     private readonly link: Link,
-  ) {}
+  ) {
+    this.nacks = path === "/messages/nack";
+  }
 
   add(outcome: Outcome): void {
     if (this.pending.push(outcome) === 1) this.firstAt = now();
@@ -66,7 +71,7 @@ export class Outbox {
     this.arm();
   }
 
-  /** What the server said of each, in order; whether it will have to be asked again. */
+  /** A request succeeded: what the server said of each outcome that it carried, in order. */
   answered(outcomes: Outcome[], results: readonly { status: string }[] | undefined, sentAt: number): void {
     let again: Outcome[] | undefined;
     for (let i = 0; i < outcomes.length; i++) {
@@ -75,13 +80,15 @@ export class Outbox {
       if (status === "ok") continue;
       if (status === undefined || status === "redis_unavailable" || status === "outcome_unknown") {
         (again ??= []).push(outcome);
-      } else if (status === "message_not_found" && outcome.repeated) {
+      } else if (outcome.repeated && (status === "message_not_found" || (status === "lease_lost" && this.nacks))) {
         // The first time was done; only its answer was lost.
       } else {
         this.link.lost(outcome.held);
       }
     }
-    if (again !== undefined) {
+    if (again === undefined) {
+      this.link.succeeded();
+    } else {
       this.link.failed(new Error(`POST ${this.path}: outcomes unknown or Redis unavailable`), sentAt);
       this.putBack(again);
     }
@@ -134,7 +141,6 @@ export class Outbox {
     try {
       const call = this.link.transport.post(this.path, { messages: sent.map((outcome) => outcome.item) }, timeout);
       const answer = await call.answer;
-      this.link.succeeded();
       this.answered(sent, answer.results, sentAt);
     } catch (error) {
       this.link.failed(error, sentAt);

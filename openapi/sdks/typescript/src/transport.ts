@@ -5,11 +5,11 @@
 
 import http from "node:http";
 import https from "node:https";
-import { ProblemError, UnexpectedAnswer } from "./errors.js";
+import { ConnectError, ProblemError, TimeoutError, UnexpectedAnswer } from "./errors.js";
 
 /** A request under way. */
 export interface Call {
-  /** The answer's JSON; a `ProblemError` where the server refused, Node's error where the connection broke. */
+  /** The answer's JSON; a `ProblemError` where the server refused, otherwise a `ConnectError` or `TimeoutError`. */
   readonly answer: Promise<any>;
   /** Gives it up; the answer is an error then, unless it is there. */
   abort(): void;
@@ -21,9 +21,13 @@ export class Transport {
   private readonly host: string;
   private readonly port: number;
   private readonly base: string;
-  private readonly headers: string[];
+  /** With the API key, which a worker that is logged must not show. */
+  readonly #headers: string[];
 
-  constructor(server: string, apiKey: string | undefined) {
+  constructor(
+    private readonly server: string,
+    apiKey: string | undefined,
+  ) {
     const url = new URL(server);
     const secure = url.protocol === "https:";
     this.request = secure ? https.request : http.request;
@@ -33,26 +37,29 @@ export class Transport {
     this.port = url.port === "" ? (secure ? 443 : 80) : Number(url.port);
     this.base = url.pathname.replace(/\/+$/, "");
     // A flat list is written as it is, which is the cheapest that Node has.
-    this.headers = ["host", url.host, "content-type", "application/json", "accept", "application/json"];
-    if (apiKey !== undefined) this.headers.push("authorization", `Bearer ${apiKey}`);
-    this.headers.push("content-length", "");
+    this.#headers = ["host", url.host, "content-type", "application/json", "accept", "application/json"];
+    if (apiKey !== undefined) this.#headers.push("authorization", `Bearer ${apiKey}`);
+    this.#headers.push("content-length", "");
   }
 
   /** Sends `body` as JSON; an answer that takes longer than `timeoutMs` is an error. */
   post(path: string, body: unknown, timeoutMs: number): Call {
     const text = JSON.stringify(body);
     // Node has written the list out when `request` returns, so that one list does for all.
-    const { agent, host, port, headers } = this;
+    const { agent, host, port } = this;
+    const headers = this.#headers;
     headers[headers.length - 1] = String(Buffer.byteLength(text));
     const request = this.request({ agent, host, port, method: "POST", path: this.base + path, headers });
     const answer = new Promise<unknown>((resolve, reject) => {
       const timer = setTimeout(() => {
-        request.destroy(new Error(`POST ${path}: no answer within ${timeoutMs} ms`));
+        request.destroy(new TimeoutError(this.server, `POST ${path}`, timeoutMs));
       }, timeoutMs);
       const done = (error: unknown, value?: unknown): void => {
         clearTimeout(timer);
         if (error === undefined) resolve(value);
-        else reject(error);
+        else if (error instanceof ProblemError || error instanceof TimeoutError || error instanceof UnexpectedAnswer) {
+          reject(error);
+        } else reject(new ConnectError(this.server, `POST ${path}`, error));
       };
       request.on("response", (response) => read(response, path, done));
       request.on("error", done);

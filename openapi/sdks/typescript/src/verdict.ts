@@ -9,14 +9,15 @@ const REASON = 1024;
 
 export function verdict({ id, lease_token }: Leased, error: unknown): Item {
   const item: Item = { id, lease_token };
-  const reason = text(error);
+  const reason = textOf(error);
   if (reason !== "") item.reason = reason;
   if (error instanceof RetryIn) item.delay_ms = error.delayMs;
   else if (error instanceof Dead) item.dead = true;
   return item;
 }
 
-function text(error: unknown): string {
+/** An error in words, as long as the server takes them. */
+export function textOf(error: unknown): string {
   let text: string;
   try {
     text = error instanceof Error ? error.message : String(error);

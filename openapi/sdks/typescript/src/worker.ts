@@ -13,11 +13,14 @@ import { Leaser } from "./leaser.js";
 import type { Link } from "./link.js";
 import { type Settings, settings, type WorkerOptions } from "./options.js";
 import { Outbox } from "./outbox.js";
+import { traceparent } from "./trace.js";
 import { verdict } from "./verdict.js";
 import { Transport } from "./transport.js";
 
 /** Acks and nacks that are left when the worker ends are tried for so long, ms. */
 const DRAIN_MS = 5000;
+/** A second signal ends the process, ms after the first. Sooner it is the same Ctrl-C, which npm sends on to its child. */
+const PATIENCE_MS = 500;
 
 /**
  * Works a topic from {@link run} to {@link stop}. Handlers run in this thread, up to `concurrency` of them at once; one
@@ -50,9 +53,10 @@ export class Worker<Payload = any> {
 
   /** Throws a TypeError or RangeError for options that make no sense. Nothing is sent before {@link run}. */
   constructor(client: Client, options: WorkerOptions<Payload>) {
+    if (typeof client?.server !== "string") throw new TypeError("a worker needs a client");
     this.client = client;
     this.settings = settings(options);
-    this.hooks = new Hooked(options);
+    this.hooks = new Hooked(options, client.server);
     this.signal = options.signal;
     this.stopped = new Promise((resolve) => (this.askStop = resolve));
     this.ended = new Promise((resolve) => (this.end = resolve));
@@ -70,7 +74,7 @@ export class Worker<Payload = any> {
     const link: Link = {
       transport: this.transport,
       backoff: this.backoff,
-      succeeded: () => this.backoff.succeeded(),
+      succeeded: () => this.succeeded(),
       failed: (error, sentAt) => this.failed(error, sentAt),
       lost: (held) => this.lost(held),
     };
@@ -82,7 +86,14 @@ export class Worker<Payload = any> {
       arrived: (messages, at) => this.arrived(messages, at),
     });
     const stop = (): void => void this.stop();
-    for (const name of this.settings.stopSignals) process.on(name, stop);
+    const deafen = (): void => {
+      for (const name of this.settings.stopSignals) process.off(name, signalled);
+    };
+    const signalled = (): void => {
+      stop();
+      setTimeout(deafen, PATIENCE_MS).unref();
+    };
+    for (const name of this.settings.stopSignals) process.on(name, signalled);
     this.signal?.addEventListener("abort", stop, { once: true });
     if (this.signal?.aborted) stop();
     try {
@@ -90,7 +101,7 @@ export class Worker<Payload = any> {
       await this.stopped;
       await this.shutDown();
     } finally {
-      for (const name of this.settings.stopSignals) process.off(name, stop);
+      deafen();
       this.signal?.removeEventListener("abort", stop);
       this.closed = true;
       this.transport.close();
@@ -166,7 +177,10 @@ export class Worker<Payload = any> {
     this.hooks.start(held.message);
     let result: unknown;
     try {
-      result = this.settings.handler(held.message, held);
+      const { message } = held;
+      const trace = message.headers?.["traceparent"];
+      const handle = (): unknown => this.settings.handler(message, held);
+      result = trace === undefined ? handle() : traceparent.run(trace, handle);
     } catch (error) {
       this.threw(held, error);
       return;
@@ -227,6 +241,12 @@ export class Worker<Payload = any> {
       this.leaser.room();
     }
     this.hooks.lost(held.message);
+  }
+
+  private succeeded(): void {
+    if (this.backoff.calm) return;
+    this.backoff.succeeded();
+    this.hooks.recovered();
   }
 
   private failed(error: unknown, sentAt: number): void {

@@ -1,10 +1,5 @@
 import dev.dueq.Client;
 import dev.dueq.Worker;
-import java.io.IOException;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Arrays;
@@ -13,40 +8,9 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** How fast: the worker beside the HTTP client that it uses. */
+/** How fast the worker is. */
 final class Bench {
   private Bench() {}
-
-  /** Requests a second of the bare client, a thread a connection, which is its fastest way with two processors. */
-  static void healthz(Client client, int connections, int seconds) throws InterruptedException {
-    HttpClient http = Client.defaultHttpClient();
-    HttpRequest request = HttpRequest.newBuilder(URI.create(client.url() + "/healthz")).build();
-    AtomicLong count = new AtomicLong();
-    CountDownLatch ended = new CountDownLatch(connections);
-    long from = System.nanoTime();
-    long until = from + seconds * 1_000_000_000L;
-    for (int i = 0; i < connections; i++) {
-      new Thread(
-              () -> {
-                try {
-                  while (System.nanoTime() - until < 0) {
-                    int status = http.send(request, HttpResponse.BodyHandlers.ofByteArray()).statusCode();
-                    if (status != 200) {
-                      throw new IOException("status " + status);
-                    }
-                    count.incrementAndGet();
-                  }
-                } catch (IOException | InterruptedException error) {
-                  System.err.println("healthz: " + error);
-                  System.exit(1);
-                }
-                ended.countDown();
-              })
-          .start();
-    }
-    ended.await();
-    rate(count.get(), from);
-  }
 
   /** Messages a second with an empty handler, until the last ack was answered. */
   static void work(Client client, String topic, int concurrency, int prefetch, int messages) throws InterruptedException {
@@ -109,9 +73,5 @@ final class Bench {
             late[messages / 2],
             late[Math.min(messages - 1, messages * 99 / 100)],
             late[messages - 1]));
-  }
-
-  private static void rate(long count, long from) {
-    Main.print(String.format(Locale.ROOT, "{\"per_s\": %.1f}", count * 1e9 / (System.nanoTime() - from)));
   }
 }

@@ -5,28 +5,41 @@ import dev.dueq.Hooks;
 import dev.dueq.ProblemException;
 import dev.dueq.RetryIn;
 import dev.dueq.Worker;
+import dev.dueq.model.BackoffKind;
+import dev.dueq.model.BackoffRequest;
 import dev.dueq.model.Message;
 import dev.dueq.model.PublishRequest;
 import dev.dueq.model.PushRequest;
 import dev.dueq.model.PutTopicRequest;
 import dev.dueq.model.State;
 import dev.dueq.model.TopicCounts;
+import java.io.IOException;
 import java.net.URI;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 
-/** What the other subcommands do not reach of the worker; fails on the first that is wrong, prints {@code ok} otherwise. */
+/** What the other subcommands do not reach; fails on the first that is wrong, prints {@code ok} otherwise. */
 final class Hard {
   private Hard() {}
 
   static void run(Client client, String topic) throws Exception {
     errors(client, topic + "-errors");
+    logged(client, topic + "-logged");
     stopTimeout(client, topic + "-timeout");
     waitingReleased(client, topic + "-waiting");
     refused(client, topic + "-pushed");
     Worker.builder(client, topic, (message, lease) -> {}).build().close();
+    Facade.run(client, topic);
+    Faults.run();
     Main.print("ok");
   }
 
@@ -68,6 +81,55 @@ final class Hard {
     check(message.getEvents().stream().anyMatch(event -> "later".equals(event.getReason())), message);
     check(
         message.getEvents().stream().anyMatch(event -> event.getReason() != null && event.getReason().length() == 1024), message);
+  }
+
+  /** A worker without hooks leaves a trace of what failed. */
+  private static void logged(Client client, String topic) throws InterruptedException {
+    client.topics().putTopic(topic, new PutTopicRequest().backoff(new BackoffRequest().kind(BackoffKind.FIXED).baseMs(1L)), null);
+    UUID id = client.publish(topic, 1).getId();
+    BlockingQueue<String> said = new LinkedBlockingQueue<>();
+    Handler handler =
+        new Handler() {
+          @Override
+          public void publish(LogRecord entry) {
+            said.add(entry.getLevel() + " " + entry.getMessage() + (entry.getThrown() == null ? "" : " with the stack"));
+          }
+
+          @Override
+          public void flush() {}
+
+          @Override
+          public void close() {}
+        };
+    Logger logger = Logger.getLogger(Hooks.LOGGER);
+    logger.addHandler(handler);
+    logger.setUseParentHandlers(false);
+    Worker worker =
+        Worker.builder(
+                client,
+                topic,
+                (message, lease) -> {
+                  switch (message.getAttempt().intValue()) {
+                    case 1 -> throw new NullPointerException("a mistake");
+                    case 2 -> throw new IOException("no way");
+                    case 3 -> throw new RetryIn(Duration.ofMillis(1), "closed");
+                    default -> throw new Dead("no such order");
+                  }
+                })
+            .build();
+    begin(worker);
+    for (String wanted :
+        List.of(
+            "SEVERE %s %s, attempt 1: the handler failed with the stack",
+            "WARNING %s %s, attempt 2: the handler failed: java.io.IOException: no way",
+            "INFO %s %s, attempt 3: again in 1 ms: closed",
+            "WARNING %s %s, attempt 4: dead: no such order")) {
+      String got = said.poll(20, TimeUnit.SECONDS);
+      check(wanted.formatted(topic, id).equals(got), got);
+    }
+    worker.close();
+    logger.removeHandler(handler);
+    logger.setUseParentHandlers(true);
   }
 
   /** A handler that does not end is interrupted, and its message given back. */
@@ -141,7 +203,7 @@ final class Hard {
     thread.start();
   }
 
-  private static void check(boolean good, Object otherwise) {
+  static void check(boolean good, Object otherwise) {
     if (!good) {
       throw new AssertionError(String.valueOf(otherwise));
     }

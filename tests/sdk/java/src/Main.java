@@ -12,17 +12,18 @@ public final class Main {
 
   public static void main(String[] args) throws Exception {
     Map<String, String> options = new HashMap<>();
-    for (int i = 1; i + 1 < args.length; i += 2) {
+    boolean publish = args.length > 2 && args[0].equals("publish");
+    for (int i = publish ? 3 : 1; i + 1 < args.length; i += 2) {
       options.put(args[i].substring(2), args[i + 1]);
     }
     Client client = new Client(options.get("server"));
     String topic = options.getOrDefault("topic", "");
     switch (args.length == 0 ? "" : args[0]) {
       case "steps" -> new Steps(client, topic).run();
+      case "publish" -> Publishing.run(options.get("server"), Integer.parseInt(args[1]), args[2]);
       case "echo" -> Echo.run(client, topic, options.get("to"));
       case "work" -> Work.work(client, topic, number(options, "concurrency", 10), number(options, "prefetch", 1));
       case "lose" -> Work.lose(client, topic);
-      case "bench-healthz" -> Bench.healthz(client, number(options, "connections", 64), number(options, "seconds", 5));
       case "bench-work" ->
           Bench.work(
               client,
@@ -34,7 +35,7 @@ public final class Main {
       case "payloads" -> Payloads.run(client, topic);
       case "hard" -> Hard.run(client, topic);
       default -> {
-        System.err.println("steps, echo, work, lose, bench-healthz, bench-work, bench-late, payloads or hard");
+        System.err.println("steps, publish N TOPIC, echo, work, lose, bench-work, bench-late, payloads or hard");
         System.exit(2);
       }
     }

@@ -1,6 +1,5 @@
-/** Measures: the bare HTTP client, the worker with nothing to do, and how late a handler begins. */
+/** Measures: the worker with nothing to do, and how late a handler begins. */
 
-import http from "node:http";
 import { Client, Worker } from "dueq";
 
 export interface BenchOptions {
@@ -15,37 +14,6 @@ const print = (result: Record<string, number>): void =>
   console.log(
     JSON.stringify(result, (_, value) => (typeof value === "number" ? Math.round(value * 100) / 100 : value)),
   );
-
-/** What `node:http` does alone: the same calls as in the worker's way to the server, in a closed loop. */
-export async function benchHealthz(server: string, connections: number, seconds: number): Promise<void> {
-  const { hostname, port, host } = new URL(server);
-  const agent = new http.Agent({ keepAlive: true, noDelay: true });
-  const headers = ["host", host, "accept", "application/json"];
-  const get = (): Promise<void> =>
-    new Promise((resolve, reject) => {
-      const request = http.request({ agent, host: hostname, port, path: "/healthz", headers } as http.RequestOptions);
-      request.on("response", (response) => {
-        response.on("data", () => {});
-        response.on("error", reject);
-        response.on("end", () => (response.statusCode === 200 ? resolve() : reject(new Error("not healthy"))));
-      });
-      request.on("error", reject);
-      request.end();
-    });
-  await Promise.all(Array.from({ length: connections }, get));
-  const began = performance.now();
-  const until = began + seconds * 1000;
-  let count = 0;
-  const loop = async (): Promise<void> => {
-    while (performance.now() < until) {
-      await get();
-      count += 1;
-    }
-  };
-  await Promise.all(Array.from({ length: connections }, loop));
-  print({ per_s: (count * 1000) / (performance.now() - began) });
-  agent.destroy();
-}
 
 /** Messages a second from the first handler's beginning until `stop` has sent every ack. */
 export async function benchWork({ server, topic, concurrency, prefetch, messages }: BenchOptions): Promise<void> {

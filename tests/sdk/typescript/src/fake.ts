@@ -4,6 +4,7 @@ import http from "node:http";
 import type { AddressInfo } from "node:net";
 
 export interface Asked {
+  method: string;
   path: string;
   body: any;
   at: number;
@@ -11,7 +12,12 @@ export interface Asked {
 }
 
 /** What to answer: a JSON body, a status, a broken connection, or nothing at all. */
-export type Reply = { json: unknown } | { status: number; code: string; retryAfter?: number } | "break" | "hang";
+export type Reply =
+  | { json: unknown }
+  | { status: number; text: string; location?: string }
+  | { status: number; code: string; retryAfter?: number; detail?: string; errors?: unknown[] }
+  | "break"
+  | "hang";
 
 export class Fake {
   readonly asked: Asked[] = [];
@@ -47,7 +53,13 @@ export class Fake {
   private async serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
     let text = "";
     for await (const chunk of request) text += String(chunk);
-    const asked = { path: request.url!, body: JSON.parse(text), at: performance.now(), headers: request.headers };
+    const asked = {
+      method: request.method!,
+      path: request.url!,
+      body: text === "" ? undefined : JSON.parse(text),
+      at: performance.now(),
+      headers: request.headers,
+    };
     this.asked.push(asked);
     const reply = this.reply(asked) ?? { json: await this.answer(asked, response) };
     if (reply === "hang") return;
@@ -56,11 +68,16 @@ export class Fake {
     } else if ("json" in reply) {
       response.setHeader("content-type", "application/json");
       response.end(JSON.stringify(reply.json));
+    } else if ("text" in reply) {
+      if (reply.location !== undefined) response.setHeader("location", reply.location);
+      response.writeHead(reply.status, { "content-type": "text/html" });
+      response.end(reply.text);
     } else {
       response.statusCode = reply.status;
       response.setHeader("content-type", "application/problem+json");
       if (reply.retryAfter !== undefined) response.setHeader("retry-after", String(reply.retryAfter));
-      response.end(JSON.stringify({ status: reply.status, code: reply.code, detail: "as the test wants" }));
+      const { status, code, errors, detail = "as the test wants" } = reply;
+      response.end(JSON.stringify({ status, code, errors, detail }));
     }
   }
 
@@ -77,6 +94,7 @@ export class Fake {
     const messages = this.ready.splice(0, body.max_messages).map((message) => ({
       ...message,
       topic: "t",
+      headers: { traceparent: `trace of ${message.id}` },
       attempt: 1,
       lease_ms: this.leaseMs,
       lease_token: `token of ${message.id}`,

@@ -1,8 +1,10 @@
 /** The worker where it is hard, against a server that misbehaves on purpose; run by `node --test`. */
 
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { afterEach, beforeEach, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { Client, Dead, LeaseLost, ProblemError, RetryIn, StopTimeout, Worker, type WorkerOptions } from "dueq";
 import { Fake } from "./fake.js";
 
@@ -19,9 +21,12 @@ afterEach(() => fake.stop());
 async function working(options: Partial<WorkerOptions>, during: (worker: Worker) => Promise<void>): Promise<void> {
   const worker = new Worker(client, { topic: "t", handler: () => {}, onError: () => {}, ...options });
   const run = worker.run();
-  await during(worker);
-  await worker.stop();
-  await run;
+  try {
+    await during(worker);
+  } finally {
+    await worker.stop();
+    await run;
+  }
 }
 
 async function until(condition: () => boolean, what: string): Promise<void> {
@@ -72,6 +77,36 @@ test("an ack whose answer was lost is sent again, and not found means done", asy
   };
   await working({ onLost: ({ id }) => lost.push(id) }, () => until(() => acks === 2, "a second ack"));
   assert.deepEqual(lost, []);
+});
+
+test("a nack whose answer was lost is sent again, and a lost lease means done", async () => {
+  const lost: string[] = [];
+  fake.publish(1);
+  fake.reply = ({ path, body }) => {
+    if (!path.endsWith("/nack")) return undefined;
+    if (fake.lines("/nack").length === 1) return "break";
+    return { json: { results: body.messages.map(({ id }: any) => ({ id, status: "lease_lost" })) } };
+  };
+  const handler: WorkerOptions["handler"] = () => {
+    throw new Error("boom");
+  };
+  await working({ handler, onFailed: () => {}, onLost: ({ id }) => lost.push(id) }, () =>
+    until(() => fake.lines("/nack").length === 2, "a second nack"),
+  );
+  assert.deepEqual(lost, []);
+});
+
+test("a nack that is refused is a loss", async () => {
+  const lost: string[] = [];
+  fake.publish(1);
+  fake.reply = ({ path }) =>
+    path.endsWith("/nack") ? { json: { results: [{ id: "m1", status: "lease_lost" }] } } : undefined;
+  const handler: WorkerOptions["handler"] = () => {
+    throw new Error("boom");
+  };
+  await working({ handler, onFailed: () => {}, onLost: ({ id }) => lost.push(id) }, () =>
+    until(() => lost.length === 1, "a loss"),
+  );
 });
 
 test("an ack that Redis did not take goes again; one that is refused is a loss", async () => {
@@ -139,6 +174,41 @@ test("an outage is waited out, and Retry-After is the least", async () => {
   );
   assert.ok(fake.asked[1]!.at - fake.asked[0]!.at >= 990);
   assert.equal(errors.length, 3);
+});
+
+test("a refusal whose errors are none ends no worker", async () => {
+  let handled = false;
+  fake.publish(1);
+  fake.reply = () => (fake.asked.length === 1 ? { status: 503, code: "overloaded", errors: [null] } : undefined);
+  await working({ handler: () => void (handled = true) }, () => until(() => handled, "handled"));
+});
+
+test("a long Retry-After silences a worker for a minute at most", async (t) => {
+  const timers = t.mock.method(globalThis, "setTimeout").mock;
+  fake.reply = () => ({ status: 503, code: "overloaded", retryAfter: 3600 });
+  // A request's own time-out is 30 s.
+  const waits = (): number[] => timers.calls.map(({ arguments: [, ms] }) => ms ?? 0).filter((ms) => ms > 31_000);
+  await working({}, () => until(() => waits().length > 0, "a long wait"));
+  assert.ok(waits().every((ms) => ms <= 60_000), String(waits()));
+  assert.equal(fake.asked.length, 1);
+});
+
+test("a second signal kills, unless it comes with the first", async () => {
+  fake.publish({});
+  const words = [fileURLToPath(new URL("main.js", import.meta.url)), "lose", "--server", client.server, "--topic", "t"];
+  const child = spawn(process.execPath, words, { stdio: "ignore" });
+  try {
+    await until(() => fake.asked.length === 2, "a message is there, and the next asked for");
+    child.kill("SIGINT");
+    await sleep(10);
+    child.kill("SIGINT");
+    await sleep(200);
+    assert.equal(child.signalCode, null);
+    await until(() => child.signalCode !== null || (child.kill("SIGINT"), false), "the end");
+    assert.equal(child.signalCode, "SIGINT");
+  } finally {
+    child.kill("SIGKILL");
+  }
 });
 
 test("a lease is extended, and its loss is told; a waiting message of a lost lease never begins", async () => {
@@ -213,4 +283,78 @@ test("a worker that is aborted before it runs leases nothing", async () => {
   const worker = new Worker(client, { topic: "t", handler: () => {}, signal: AbortSignal.abort() });
   await worker.run();
   assert.equal(fake.asked.length, 0);
+});
+
+test("without hooks, failed handlers and the two ends of an outage are written to the console", async (t) => {
+  const errors = t.mock.method(console, "error", () => {}).mock;
+  const warnings = t.mock.method(console, "warn", () => {}).mock;
+  const lines = (of: typeof errors): string[] => of.calls.map((call) => call.arguments.join(" "));
+  const mistake = new TypeError("x is not a function");
+  const thrown = [mistake, new Error("boom"), new RetryIn(5, "busy"), new Dead("never")];
+  fake.publish(...thrown.keys());
+  let awayAt = 0;
+  fake.reply = ({ at }) => {
+    if (fake.asked.length === 1) return undefined;
+    awayAt ||= at;
+    return at < awayAt + 400 ? "break" : undefined;
+  };
+  const handler: WorkerOptions["handler"] = ({ payload }) => {
+    throw thrown[payload];
+  };
+  await working({ handler, concurrency: 1, onError: undefined }, () =>
+    until(() => errors.callCount() === thrown.length && warnings.callCount() === 2, "all is written"),
+  );
+  assert.deepEqual(errors.calls[0]!.arguments, ["dueq: handler failed: topic t, message m1, attempt 1:", mistake]);
+  assert.deepEqual(lines(errors).slice(1), [
+    "dueq: handler failed: topic t, message m2, attempt 1: boom",
+    "dueq: handler asks for another try in 5 ms: topic t, message m3, attempt 1: busy",
+    "dueq: handler gave it up: topic t, message m4, attempt 1: never",
+  ]);
+  const [away, back] = lines(warnings);
+  assert.match(away!, /^dueq: cannot reach http:\S+, retrying: (read ECONNRESET|socket hang up)$/);
+  assert.equal(back, `dueq: ${client.server} answers again`);
+});
+
+test("hooks take the place of the console, and are told the end of an outage", async (t) => {
+  const written = [t.mock.method(console, "error", () => {}), t.mock.method(console, "warn", () => {})];
+  const told: string[] = [];
+  fake.publish(1);
+  fake.reply = () => (fake.asked.length <= 2 ? "break" : undefined);
+  const hooks: Partial<WorkerOptions> = {
+    onError: (error) => told.push((error as Error).name),
+    onRecovered: () => told.push("recovered"),
+    onFailed: (_, error) => told.push(error instanceof Dead ? "dead" : "other"),
+    handler: () => {
+      throw new Dead();
+    },
+  };
+  await working(hooks, () => until(() => told.length === 4, "all told"));
+  assert.deepEqual(told, ["ConnectError", "ConnectError", "recovered", "dead"]);
+  assert.equal(written[0]!.mock.callCount() + written[1]!.mock.callCount(), 0);
+});
+
+test("several topics are leased from with one request", async () => {
+  const seen: unknown[] = [];
+  fake.publish("urgent");
+  await working({ topic: ["urgent", "bulk"], handler: ({ payload }) => void seen.push(payload) }, () =>
+    until(() => seen.length === 1 && fake.asked.length > 1, "handled"),
+  );
+  const [first] = fake.asked;
+  assert.equal(first!.path, "/lease");
+  assert.deepEqual(first!.body.topics, ["urgent", "bulk"]);
+  assert.throws(() => new Worker(client, { topic: [], handler: () => {} }), TypeError);
+});
+
+test("what a handler publishes keeps the trace of its message", async () => {
+  fake.publish(1, 2);
+  const handler: WorkerOptions["handler"] = async ({ payload }) => {
+    await sleep(5);
+    if (payload === 1) await client.publish("next", payload);
+    else await client.publishBatch("next", [{ payload, headers: { a: "b", TraceParent: "own" } }]);
+  };
+  const sent = (): any[] => fake.asked.filter(({ path }) => path.startsWith("/topics/next/"));
+  await working({ handler, concurrency: 1 }, () => until(() => sent().length === 2, "both published"));
+  await client.publish("next", 3);
+  const headers = sent().map(({ body }) => (body.messages?.[0] ?? body).headers);
+  assert.deepEqual(headers, [{ traceparent: "trace of m1" }, { a: "b", TraceParent: "own" }, undefined]);
 });

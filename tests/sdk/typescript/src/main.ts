@@ -1,8 +1,9 @@
 /** The test program of the TypeScript SDK, as a user of the built package: `main.js SUBCOMMAND --option value…`. */
 
 import { parseArgs } from "node:util";
-import { benchHealthz, benchLate, benchWork } from "./bench.js";
+import { benchLate, benchWork } from "./bench.js";
 import { echo } from "./echo.js";
+import { publish } from "./publish.js";
 import { steps } from "./steps.js";
 import { lose, work } from "./work.js";
 
@@ -14,8 +15,6 @@ const { positionals, values } = parseArgs({
     to: { type: "string", default: "" },
     concurrency: { type: "string" },
     prefetch: { type: "string" },
-    connections: { type: "string", default: "64" },
-    seconds: { type: "string", default: "5" },
     messages: { type: "string", default: "1000" },
   },
 });
@@ -33,9 +32,9 @@ const options = {
 const commands: Record<string, () => Promise<void>> = {
   steps: () => steps(server, values.topic),
   echo: () => echo(server, values.topic, values.to),
+  publish: () => publish(server, Number(positionals[1]), positionals[2]!),
   work: () => work(options),
   lose: () => lose(options),
-  "bench-healthz": () => benchHealthz(server, Number(values.connections), Number(values.seconds)),
   "bench-work": () => benchWork(options),
   "bench-late": () => benchLate(options),
 };

@@ -1,37 +1,24 @@
-"""Sends the requests of the generated APIs by aiohttp."""
+"""Sends the requests of the generated APIs, and repeats those that are safe to repeat."""
 
-import asyncio
+import logging
 import ssl
-from typing import Any, Optional, Union
+from copy import copy
+from time import monotonic
+from typing import Optional, Union
 
-import aiohttp
-from yarl import URL
-
-from dueq._http import open_session
-from dueq._request import TIMEOUT_S, Requests, RequestSerialized
+from dueq._options import Duration
+from dueq._request import ONCE, How, Requests, RequestSerialized
+from dueq._retry import Away, Backoff, gone, passing
+from dueq._transport import Answer, Timeout, Transport
+from dueq.errors import ConnectError, ProblemError, TimeoutError
 
 __all__ = ["ApiClient", "RequestSerialized"]
 
-Timeout = Union[None, float, tuple[float, float]]
-
-
-class Answer:
-    """What came back; `data` is there after `read`."""
-
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self.response = response
-        self.status = response.status
-        self.headers = response.headers
-        self.data = b""
-
-    async def read(self) -> bytes:
-        async with self.response:
-            self.data = await self.response.read()
-        return self.data
+log = logging.getLogger("dueq")
 
 
 class ApiClient(Requests):
-    """One pool of connections, opened with the first request in the event loop that makes it."""
+    """What the generated APIs of one client share."""
 
     def __init__(
         self,
@@ -42,14 +29,19 @@ class ApiClient(Requests):
         ssl_context: Optional[ssl.SSLContext] = None,
     ) -> None:
         super().__init__(server, api_key)
-        self._connections = connections
-        self._ssl_context = ssl_context
-        self._session: Optional[aiohttp.ClientSession] = None
+        self._transport = Transport(connections, ssl_context)
+        self._away = Away(log, self.server)
 
     @classmethod
     def get_default(cls) -> "ApiClient":
         """What a generated API uses that is made without a client."""
         return cls()
+
+    def with_options(self, timeout: Optional[Duration], deadline: Optional[Duration], retries: Optional[bool]) -> "ApiClient":
+        """The same with other settings, on the same connections."""
+        other = copy(self)
+        other.set(timeout, deadline, retries)
+        return other
 
     async def call_api(
         self,
@@ -57,32 +49,42 @@ class ApiClient(Requests):
         url: str,
         header_params: dict[str, str],
         body: Optional[bytes] = None,
-        post_params: Any = None,
-        _request_timeout: Timeout = None,
+        how: How = ONCE,
+        _request_timeout: Optional[Timeout] = None,
     ) -> Answer:
-        if self._session is None:
-            self._session = open_session(self._connections, self._ssl_context, {})
-        if isinstance(_request_timeout, tuple):
-            timeout = aiohttp.ClientTimeout(sock_connect=_request_timeout[0], sock_read=_request_timeout[1])
-        else:
-            timeout = aiohttp.ClientTimeout(total=_request_timeout or TIMEOUT_S)
-        return Answer(
-            await self._session.request(
-                method,
-                URL(url, encoded=True),
-                data=body,
-                headers=header_params,
-                timeout=timeout,
-                allow_redirects=False,
-                # Else a POST without a body claims to be bytes, which dueq refuses.
-                skip_auto_headers=("Content-Type",),
-            )
-        )
+        limit = _request_timeout or self.timeout_s + how.wait_s
+        end = monotonic() + self.deadline_s
+        backoff = Backoff()
+        unsure = False
+        while True:
+            if how.repeat and not isinstance(limit, tuple):
+                limit = min(limit, max(0.001, end - monotonic()))
+            error: Union[None, ConnectError, TimeoutError, ProblemError]
+            try:
+                answer = await self._transport.send(method, self.server, url, header_params, body, limit)
+            except (ConnectError, TimeoutError) as lost:
+                error, unsure = lost, unsure or lost.sent
+            else:
+                if unsure and how.gone_is_done and gone(answer.status, answer.headers, answer.data):
+                    return answer._replace(status=204, data=b"")
+                error = passing(answer.status, answer.headers, answer.data)
+                if error is None:
+                    self._away.answered()
+                if error is None or not how.repeat:
+                    return answer
+                # A proxy that answers so may have lost dueq's answer.
+                unsure = unsure or error.code == "outcome_unknown" or (not error.code and error.status in (502, 504))
+            pause = backoff.next_s(error)
+            if not how.repeat or monotonic() + pause >= end:
+                raise error
+            if not isinstance(error, ProblemError) or error.status >= 500:
+                self._away.failed(error)
+            await self._transport.pause(pause)
+
+    async def pause(self, seconds: float) -> None:
+        """Waits."""
+        await self._transport.pause(seconds)
 
     async def close(self) -> None:
-        """Closes its connections; a later request opens new ones."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-            # TLS connections are closed a moment after the session.
-            await asyncio.sleep(0)
+        """Closes its connections, for good."""
+        await self._transport.close()

@@ -5,36 +5,68 @@ exception; its APIs and models are.
 """
 
 import re
+import secrets
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple, Optional
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
+from uuid import uuid4
 
 from dueq import _json
-from dueq._server import base_headers, server_url
+from dueq._options import Duration, due, seconds
+from dueq._server import base_headers, segment, server_url
 from dueq.errors import ProblemError
 from dueq.generated import models
 from dueq.generated.api_response import ApiResponse
 
-# Above the longest wait of a lease.
-TIMEOUT_S = 90.0
-
-RequestSerialized = tuple[str, str, dict[str, str], Optional[bytes], Any]
+# Stands before an instant in a query until `_word` writes it: its text alone does not tell it from a key.
+_instant = secrets.token_hex(8)
 
 
 class Configuration(NamedTuple):
     """The one setting that the generated code looks up."""
 
-    datetime_format: str = "%Y-%m-%dT%H:%M:%S.%f%z"
+    datetime_format: str = f"{_instant}%Y-%m-%dT%H:%M:%S.%f%z"
+
+
+class How(NamedTuple):
+    """What a request allows its sender."""
+
+    # Sending it twice does no more than sending it once.
+    repeat: bool = False
+    # After a try without an answer, 404 means that this try did it.
+    gone_is_done: bool = False
+    # The server may take so much longer.
+    wait_s: float = 0.0
+
+
+ONCE = How()
+
+RequestSerialized = tuple[str, str, dict[str, str], Optional[bytes], How]
 
 
 class Requests:
     """Requests made of the arguments of generated methods, and answers made into models."""
 
-    def __init__(self, server: Optional[str] = None, api_key: Optional[str] = None) -> None:
+    def __init__(self, server: Optional[str], api_key: Optional[str]) -> None:
         self.configuration = Configuration()
         self.server = server_url(server)
         self.headers = base_headers(api_key)
+        self.retries = True
+        self.timeout_s = self.deadline_s = 30.0
+
+    def set(self, timeout: Optional[Duration], deadline: Optional[Duration], retries: Optional[bool]) -> None:
+        """Sets what is given."""
+        if timeout is not None:
+            self.timeout_s = seconds("timeout", timeout)
+            if self.timeout_s == 0:
+                raise ValueError("timeout is more than 0")
+        if deadline is not None:
+            self.deadline_s = seconds("deadline", deadline)
+        if retries is not None:
+            self.retries = retries
+        if self.deadline_s == 0:
+            self.retries = False
 
     def select_header_accept(self, accepts: list[str]) -> Optional[str]:
         return ", ".join(accepts) or None
@@ -53,15 +85,26 @@ class Requests:
         _request_auth: Optional[dict[str, Any]] = None,
         **_unused: Any,
     ) -> RequestSerialized:
+        path = resource_path
         for name, value in (path_params or {}).items():
-            resource_path = resource_path.replace(f"{{{name}}}", quote(_word(value), safe=""))
-        url = self.server + resource_path
+            path = path.replace(f"{{{name}}}", segment(_word(value)))
+        url = self.server + path
         if query_params:
             url += "?" + urlencode([(name, _word(value)) for name, value in query_params])
         headers = {**self.headers, **{k: str(v) for k, v in (header_params or {}).items() if v is not None}}
         if _request_auth:
             headers[_request_auth["key"]] = _request_auth["value"]
-        return method, url, headers, _content(body, headers), None
+        if self.retries and resource_path in ("/topics/{topic}/messages", "/callbacks") and method == "POST":
+            if not getattr(body, "idempotency_key", None):
+                headers.setdefault("Idempotency-Key", str(uuid4()))
+        for message in getattr(body, "messages", None) or (body,):
+            due(None, getattr(message, "deliver_at", None))
+        how = How(
+            self.retries and _repeatable(method, resource_path, query_params, headers, body),
+            method == "DELETE" or resource_path == "/messages/{id}/ack",
+            (getattr(body, "wait_ms", None) or 0) / 1000,
+        )
+        return method, url, headers, _content(body, headers), how
 
     def response_deserialize(self, response_data: Any, response_types_map: dict[str, Optional[str]]) -> "ApiResponse[Any]":
         """The model of a 2xx answer; raises ProblemError for any other."""
@@ -82,14 +125,34 @@ class Requests:
         return ApiResponse(status_code=status, headers=dict(headers.items()), data=data, raw_data=content)
 
 
+def _repeatable(method: str, path: str, query: Optional[list[tuple[str, Any]]], headers: dict[str, str], body: Any) -> bool:
+    if method == "GET":
+        return path not in ("/healthz", "/readyz")  # who asks wants to know now
+    if path in ("/messages/{id}", "/topics/{topic}/keys/{key}"):
+        return True
+    last = path.rsplit("/", 1)[1]
+    if last in ("ack", "nack", "extend"):
+        return True
+    if last == "batch":
+        return all(message.idempotency_key for message in body.messages)
+    keys = ("Idempotency-Key" in headers, getattr(body, "idempotency_key", None), dict(query or ()).get("idempotency_key"))
+    return any(keys)
+
+
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Enum):
         return str(value.value)
     text = str(value)
+    if not text.startswith(_instant):
+        return text
+    text = text[len(_instant) :]
     # strftime writes an offset as +0100, RFC 3339 wants +01:00.
-    return re.sub(r"(T[\d:.]+[+-]\d\d)(\d\d)$", r"\1:\2", text)
+    written = re.fullmatch(r"(.*[+-]\d\d)(\d\d)[\d.]*", text)
+    if written is None:
+        raise ValueError(f"a datetime without a time zone: {text}")
+    return f"{written[1]}:{written[2]}"
 
 
 def _content(body: Any, headers: dict[str, str]) -> Optional[bytes]:

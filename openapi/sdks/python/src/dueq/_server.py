@@ -1,8 +1,9 @@
 """Where the server is and how one asks there: what client and worker share."""
 
 import os
+import re
 from typing import Optional
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from dueq._version import __version__
 
@@ -23,5 +24,19 @@ def base_headers(api_key: Optional[str]) -> dict[str, str]:
     headers = {"User-Agent": USER_AGENT}
     key = api_key or os.environ.get("DUEQ_API_KEY")
     if key:
+        if not re.fullmatch(r"[!-~]+", key):  # the key itself is not for logs
+            raise ValueError("an API key is visible ASCII characters, without spaces and line ends")
         headers["Authorization"] = f"Bearer {key}"
     return headers
+
+
+def segment(text: str) -> str:
+    """A name as a segment of a path; one that is only dots would lead elsewhere."""
+    quoted = quote(text, safe="")
+    return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
+
+
+def reason(error: BaseException) -> str:
+    """What the network said: the innermost cause of a library's error."""
+    inner = error.__cause__ or error.__context__
+    return reason(inner) if inner is not None else str(error) or type(error).__name__

@@ -1,11 +1,18 @@
 """What can go wrong, and what a handler may raise to say what becomes of its message."""
 
+import builtins
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Optional, Union
+from http import HTTPStatus
+from typing import Any, NamedTuple, Optional
 
 from dueq import _json
+from dueq._options import Duration, seconds
 
-__all__ = ["Dead", "FieldProblem", "ProblemError", "RetryIn"]
+__all__ = ["ConnectError", "Dead", "DueqError", "FieldProblem", "ProblemError", "RetryIn", "WebhookError"]
+
+
+class DueqError(Exception):
+    """What every error of a request is."""
 
 
 class FieldProblem(NamedTuple):
@@ -15,7 +22,7 @@ class FieldProblem(NamedTuple):
     reason: str
 
 
-class ProblemError(Exception):
+class ProblemError(DueqError):
     """dueq refused a request.
 
     `status` is the HTTP status, `code` the stable name of what happened (`lease_lost`, `topic_not_found` …; empty where a
@@ -46,8 +53,10 @@ class ProblemError(Exception):
         self.retry_after = retry_after
 
     def __str__(self) -> str:
-        said = "; ".join(f"{e.field}: {e.reason}" for e in self.errors) or self.detail
-        return f"{self.status} {self.code or self.title}: {said}"
+        name = self.code or self.title or _phrase(self.status)
+        # dueq's detail names the first of the fields.
+        what = "; ".join(f"{e.field}: {e.reason}" for e in self.errors) or self.detail
+        return f"{self.status} {name}: {what}" if what else f"{self.status} {name}"
 
     @classmethod
     def from_answer(cls, status: int, headers: Mapping[str, str], body: bytes) -> "ProblemError":
@@ -75,19 +84,63 @@ class ProblemError(Exception):
         )
 
 
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "refused"
+
+
 def _seconds(value: Optional[str]) -> Optional[float]:
     # dueq gives seconds; a proxy's date is not worth a parser.
-    return float(value) if value is not None and value.strip().isdigit() else None
+    return float(value) if value is not None and value.strip().isdecimal() else None
+
+
+class _NoAnswer(DueqError):
+    _words = ""
+
+    def __init__(self, url: str, operation: str, reason: str, sent: bool = True) -> None:
+        super().__init__(f"{self._words} {url} ({operation}): {reason}")
+        self.url = url
+        self.operation = operation
+        self.reason = reason
+        self.sent = sent
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.url, self.operation, self.reason, self.sent)
+
+
+class ConnectError(_NoAnswer, ConnectionError):
+    """There was no connection, it broke before the answer was complete, or what answered is not dueq.
+
+    `url` is the server's, `operation` the method and path, `reason` what the network said; the cause is the HTTP library's.
+    `sent` is False where no connection was made; else whether dueq did what was asked is not known.
+    """
+
+    _words = "cannot reach"
+
+
+class TimeoutError(_NoAnswer, builtins.TimeoutError):
+    """There was no answer in time; whether dueq did what was asked is not known. Attributes as `ConnectError`'s."""
+
+    _words = "no answer from"
+
+
+class WebhookError(DueqError):
+    """A webhook is not what dueq sent, or not now; the message says why."""
 
 
 class RetryIn(Exception):
-    """Raised by a handler: the message comes again after `delay_s` seconds instead of the backoff of its topic."""
+    """Raised by a handler: the message comes again after `delay` instead of the backoff of its topic.
 
-    def __init__(self, delay_s: Union[int, float], reason: str = "") -> None:
-        if not 0 <= delay_s <= 315_360_000:
-            raise ValueError("delay_s is between 0 and ten years")
-        super().__init__(reason or f"again in {delay_s} s")
-        self.delay_s = delay_s
+    delay: a timedelta, or seconds.
+    """
+
+    def __init__(self, delay: Duration, reason: str = "") -> None:
+        self.delay_s = seconds("delay", delay)
+        if self.delay_s > 315_360_000:
+            raise ValueError("delay is at most ten years")
+        super().__init__(reason or f"again in {self.delay_s:g} s")
 
 
 class Dead(Exception):

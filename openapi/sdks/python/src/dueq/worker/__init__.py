@@ -1,17 +1,20 @@
 """The worker: leases the messages of a topic, has a handler work on each, and tells dueq how it went."""
 
-import asyncio
 import inspect
 import signal
-import ssl
 import threading
-from typing import Any, Callable, Optional
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from dueq._server import base_headers, server_url
-from dueq.worker.engine import Engine
-from dueq.worker.message import WorkerMessage
-from dueq.worker.options import Handler, Hooks, Options
-from dueq.worker.wire import Wire
+from dueq.worker.message import P, WorkerMessage
+from dueq.worker.options import Hooks, Options, called
+
+if TYPE_CHECKING:
+    import asyncio
+    import ssl
+
+    from dueq.worker.engine import Engine
 
 __all__ = ["Worker", "WorkerMessage"]
 
@@ -19,11 +22,15 @@ __all__ = ["Worker", "WorkerMessage"]
 class Worker:
     """Calls `handler` with every message of `topic` that falls due, as `WorkerMessage`.
 
+    Of several topics the first that has a message wins.
+
     A handler that returns has its message acknowledged. One that raises has it come again by the backoff of its topic, with the
     text of what it raised as reason; `RetryIn` and `Dead` say what else. Its lease is extended until it ends. If the lease is
     lost all the same, an `async def` handler is cancelled; a plain function, which runs in a thread, can ask
     `message.cancelled`. Messages may come more than once: make handlers idempotent.
 
+    payload_type: what pydantic makes of `message.payload`: a model, a dataclass, a TypedDict … One that does not fit fails as
+        if the handler had raised ValueError.
     concurrency: handlers at once.
     prefetch: messages that a request leases at most, 1…1000. More than 1 holds up to that many ready beyond `concurrency`.
     lease_ms: how long a lease lasts unless it is extended, 1000…43200000; the topic's unless given.
@@ -38,9 +45,10 @@ class Worker:
 
     def __init__(
         self,
-        topic: str,
-        handler: Handler,
+        topic: Union[str, Sequence[str]],
+        handler: "Callable[[WorkerMessage[P]], Union[Awaitable[Any], Any]]",
         *,
+        payload_type: Optional[type[P]] = None,
         concurrency: int = 10,
         prefetch: int = 1,
         lease_ms: Optional[int] = None,
@@ -48,7 +56,7 @@ class Worker:
         stop_timeout: float = 30.0,
         server: Optional[str] = None,
         api_key: Optional[str] = None,
-        ssl_context: Optional[ssl.SSLContext] = None,
+        ssl_context: "Optional[ssl.SSLContext]" = None,
         on_lease: Optional[Callable[[int], Any]] = None,
         on_start: Optional[Callable[[WorkerMessage], Any]] = None,
         on_done: Optional[Callable[[WorkerMessage, float], Any]] = None,
@@ -56,7 +64,8 @@ class Worker:
         on_lost: Optional[Callable[[WorkerMessage], Any]] = None,
         on_error: Optional[Callable[[BaseException], Any]] = None,
     ) -> None:
-        self._options = Options(topic, handler, concurrency, prefetch, lease_ms, wait_ms, stop_timeout)
+        topics = (topic,) if isinstance(topic, str) else tuple(topic or ())
+        self._options = Options(topics, handler, payload_type, concurrency, prefetch, lease_ms, wait_ms, stop_timeout)
         self._hooks = Hooks(on_lease, on_start, on_done, on_failed, on_lost, on_error)
         self._server = server_url(server)
         self._headers = base_headers(api_key)
@@ -73,11 +82,17 @@ class Worker:
         Raises ProblemError when dueq refuses what it asks and would again: a wrong key, a topic that is pushed, bad options.
         Whatever passes (no connection, 5xx, 429) is waited for.
         """
+        # Imported with the first run: asyncio and aiohttp take their time.
+        import asyncio
+
+        from dueq.worker.engine import Engine
+        from dueq.worker.wire import Wire
+
         options = self._options
         wire = Wire(
             self._server,
             self._headers,
-            options.topic,
+            options.topics,
             connections=min(options.most_loops, options.concurrency) + 4,
             max_messages=options.prefetch,
             lease_ms=options.lease_ms,
@@ -85,7 +100,8 @@ class Worker:
             ssl_context=self._ssl_context,
         )
         try:
-            engine = Engine(options, self._hooks, wire, threaded=not _is_async(options.handler))
+            threaded = not any(map(inspect.iscoroutinefunction, called(options.handler)))
+            engine = Engine(options, self._hooks, wire, threaded)
             with self._lock:
                 if self._engine is not None:
                     raise RuntimeError("this worker runs already")
@@ -108,6 +124,8 @@ class Worker:
 
     def run_blocking(self, *, signals: bool = True) -> None:
         """`run` for code without asyncio; in another thread than the main one signals are left alone."""
+        import asyncio
+
         main = threading.current_thread() is threading.main_thread()
         asyncio.run(self.run(signals=signals and main))
 
@@ -119,7 +137,9 @@ class Worker:
                 self._loop.call_soon_threadsafe(self._engine.stop)
 
     @staticmethod
-    def _catch_signals(engine: Engine) -> list[int]:
+    def _catch_signals(engine: "Engine") -> list[int]:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         caught: list[int] = []
 
@@ -136,10 +156,3 @@ class Worker:
                 continue
             caught.append(number)
         return caught
-
-
-def _is_async(handler: Handler) -> bool:
-    while hasattr(handler, "func"):  # functools.partial
-        handler = handler.func
-    # An object with `async def __call__` is no coroutine function itself.
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)

@@ -7,16 +7,19 @@ in between. Leases are kept by `keeper`, acks and nacks told by `outbox`.
 import asyncio
 import inspect
 from collections import deque
+from contextvars import copy_context
 from time import monotonic
 from typing import Any, Optional
 
+from dueq._options import milliseconds, traceparent
+from dueq._retry import Away, Backoff
 from dueq.errors import Dead, RetryIn
 from dueq.worker.keeper import Keeper
-from dueq.worker.message import Held
+from dueq.worker.message import Held, WorkerMessage, reader
 from dueq.worker.options import Hooks, Options, log
 from dueq.worker.outbox import Outbox
 from dueq.worker.threads import Threads
-from dueq.worker.wire import Backoff, Wire, hopeless
+from dueq.worker.wire import RETRY_AFTER_S, Wire, hopeless
 
 # A lease request under way at the stop has so long to be answered: what it brings is given back, and dueq takes back what it
 # grants to a client that is gone.
@@ -38,6 +41,7 @@ class Engine:
         self.failure: Optional[BaseException] = None
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
+        self._read = reader(options.payload_type)
         self._threads = Threads(options.concurrency) if threaded else None
         self._outbox = Outbox(wire, self._lost_report, self._trouble)
         self._held: dict[str, Held] = {}
@@ -46,7 +50,9 @@ class Engine:
         self._asked = 0
         self._leasers: set[asyncio.Task[None]] = set()
         self._roomless: deque[asyncio.Future[None]] = deque()
-        self._backoff = Backoff()
+        self._backoff = Backoff(RETRY_AFTER_S)
+        self._away = Away(log, wire.server)
+        wire.on_answer = self._away.answered
         self._keeper = Keeper(wire, self._held, options.lease_ms, self._lose, self._trouble)
 
     def stop(self) -> None:
@@ -118,20 +124,21 @@ class Engine:
         leaser.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        # A loop that dies, by an answer that is none of dueq's, must not leave a worker that does nothing.
+        # A loop that dies must not leave a worker that does nothing.
         if not task.cancelled() and task.exception() is not None:
             self.failure = self.failure or task.exception()
             self.stop()
 
     async def _lease(self) -> None:
-        want = self.options.prefetch
+        want, answered = self.options.prefetch, True
         while await self._room():
             self._asked += want
             acks = self._outbox.take_acks()
             sent = monotonic()
             try:
-                messages, outcomes = await self.wire.lease(acks)
+                messages, outcomes = await self.wire.lease(acks, wait=answered)
             except BaseException as error:
+                answered = False  # the next try waits for nothing, so that it is soon known whether the server is back
                 self._asked -= want
                 self._outbox.unanswered("ack", acks, sent)
                 if not isinstance(error, Exception):
@@ -142,6 +149,7 @@ class Engine:
                 await self._pause(self._backoff.next_s(error))
                 continue
             self._asked -= want
+            answered = True
             self._backoff.reset()
             self._outbox.answered("ack", acks, outcomes)
             self._accept(messages)
@@ -185,12 +193,10 @@ class Engine:
 
     # Handling
 
-    def _accept(self, messages: list[dict[str, Any]]) -> None:
+    def _accept(self, messages: list[Held]) -> None:
         if not messages:
             return
-        now = monotonic()
-        for raw in messages:
-            held = Held(raw, now)
+        for held in messages:
             self._held[held.token] = held
             self._waiting.append(held)
         self.hooks.call(self.hooks.on_lease, len(messages))
@@ -209,6 +215,7 @@ class Engine:
     async def _handle(self, held: Held) -> None:
         hooks, message = self.hooks, held.message
         try:
+            traceparent.set(message.headers.get("traceparent"))
             began = monotonic()
             if began >= held.deadline:
                 self._lose(held, running=False)
@@ -216,9 +223,10 @@ class Engine:
             if hooks.on_start is not None:
                 hooks.call(hooks.on_start, message)
             if self._threads is None:
-                result = self.options.handler(message)
+                result = self._call(message)
             else:
-                result = await self._threads.run(lambda: self.options.handler(message))
+                context = copy_context()
+                result = await self._threads.run(lambda: context.run(self._call, message))
             if inspect.isawaitable(result):
                 await result
             if not held.lost:
@@ -236,6 +244,11 @@ class Engine:
                 self._begin()
                 self._wake_leasers()
 
+    def _call(self, message: WorkerMessage) -> Any:
+        if self._read is not None:
+            message._payload = self._read(message._payload)
+        return self.options.handler(message)
+
     def _failed(self, held: Held, error: BaseException) -> None:
         if held.lost:
             return
@@ -244,7 +257,7 @@ class Engine:
             return
         reason = _reason(error)
         if isinstance(error, RetryIn):
-            self._outbox.nack(held, delay_ms=round(error.delay_s * 1000), reason=reason)
+            self._outbox.nack(held, delay_ms=milliseconds("delay", error.delay_s), reason=reason)
         elif isinstance(error, Dead):
             self._outbox.nack(held, dead=True, reason=reason)
         else:
@@ -252,7 +265,9 @@ class Engine:
         if self.hooks.on_failed is not None:
             self.hooks.call(self.hooks.on_failed, held.message, error)
         else:
-            log.warning("the handler of %r failed: %s", held.message, reason, exc_info=error)
+            # Where a handler said itself what is to be done, its stack says nothing.
+            meant = isinstance(error, (Dead, RetryIn))
+            log.warning("the handler of %r failed: %r", held.message, error, exc_info=None if meant else error)
 
     # What goes wrong
 
@@ -277,8 +292,10 @@ class Engine:
     def _trouble(self, error: BaseException) -> None:
         if self.hooks.on_error is not None:
             self.hooks.call(self.hooks.on_error, error)
+        elif hopeless(error):
+            log.error("the worker of %s stops: %s", ", ".join(self.options.topics), error)
         else:
-            log.warning("a request of the worker failed: %r", error)
+            self._away.failed(error)
         if hopeless(error) and self.failure is None:
             self.failure = error
             self.stop()

@@ -4,9 +4,10 @@ import asyncio
 from time import monotonic
 from typing import Any, Callable, Optional
 
+from dueq._retry import Backoff
 from dueq.worker.message import Held
 from dueq.worker.outbox import AGAIN, MOST
-from dueq.worker.wire import PATIENCE_S, Backoff, Wire
+from dueq.worker.wire import PATIENCE_S, Wire
 
 # How often the leases are looked at; the shortest lease is 1 s, a third of it three times this.
 TICK_S = 0.1

@@ -4,23 +4,53 @@ The message is a view of the answer's JSON: making one costs nothing, however ma
 at is converted. Its members are those of the generated `LeasedMessage`.
 """
 
-import asyncio
 import base64
 import threading
 from collections.abc import Mapping
 from datetime import datetime
 from time import monotonic
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional
 from uuid import UUID
 
+if TYPE_CHECKING:
+    import asyncio
 
-class WorkerMessage:
-    """A leased message."""
+    from typing_extensions import TypeVar
 
-    __slots__ = ("_raw", "_lost", "_cancelled", "_event")
+    P = TypeVar("P", default=Any)
+else:
+    from typing import TypeVar
+
+    P = TypeVar("P")
+
+
+def reader(kind: Any) -> Optional[Callable[[Any], Any]]:
+    """What makes payloads this type; raises ValueError for those that do not fit."""
+    if kind is None:
+        return None
+    from pydantic import TypeAdapter, ValidationError
+
+    validate = TypeAdapter(kind).validate_python
+
+    def read(payload: Any) -> Any:
+        try:
+            return validate(payload)
+        except ValidationError as error:
+            # pydantic's own text quotes the payload, which belongs neither in a log nor in `last_error`.
+            wrong = (".".join(map(str, ("payload", *e["loc"]))) + f": {e['msg']}" for e in error.errors(include_input=False))
+            raise ValueError("; ".join(wrong)) from None
+
+    return read
+
+
+class WorkerMessage(Generic[P]):
+    """A leased message; `WorkerMessage[Order]` where the worker's `payload_type` is `Order`."""
+
+    __slots__ = ("_raw", "_payload", "_lost", "_cancelled", "_event")
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self._raw = raw
+        self._payload: Any = raw.get("payload")
         self._lost = False
         self._cancelled = False
         self._event: Optional[threading.Event] = None
@@ -36,9 +66,10 @@ class WorkerMessage:
         return str(self._raw["topic"])
 
     @property
-    def payload(self) -> Any:
+    def payload(self) -> P:
         """The payload, if it is JSON; numbers that neither int nor float can hold are Decimal."""
-        return self._raw.get("payload")
+        payload: P = self._payload
+        return payload
 
     @property
     def payload_base64(self) -> Optional[str]:

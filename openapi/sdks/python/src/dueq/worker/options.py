@@ -1,5 +1,6 @@
 """What a worker can be told, checked once."""
 
+import inspect
 import logging
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -12,12 +13,20 @@ log = logging.getLogger("dueq.worker")
 Handler = Callable[[WorkerMessage], Union[Awaitable[Any], Any]]
 
 
+def called(handler: Any) -> tuple[Any, Any]:
+    """What a call of the handler may run: a function, or the `__call__` of an object, which is no `async def` itself."""
+    while hasattr(handler, "func"):  # functools.partial
+        handler = handler.func
+    return handler, type(handler).__call__
+
+
 @dataclass(frozen=True)
 class Options:
     """See `Worker`."""
 
-    topic: str
+    topics: tuple[str, ...]
     handler: Handler
+    payload_type: Any
     concurrency: int
     prefetch: int
     lease_ms: Optional[int]
@@ -25,6 +34,12 @@ class Options:
     stop_timeout: float
 
     def __post_init__(self) -> None:
+        if not self.topics or not all(isinstance(topic, str) and topic for topic in self.topics):
+            raise ValueError(f"topic is a name, or several, not {self.topics!r}")
+        if not callable(self.handler):
+            raise TypeError(f"handler is a function, not {self.handler!r}")
+        if any(inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part) for part in called(self.handler)):
+            raise TypeError(f"handler is a function without yield, not {self.handler!r}: what it has would never run")
         for name, low, high in (
             ("concurrency", 1, 1_000_000),
             ("prefetch", 1, 1000),

@@ -9,8 +9,9 @@ from collections import deque
 from time import monotonic
 from typing import Any, Callable, Optional
 
+from dueq._retry import Backoff
 from dueq.worker.message import Held
-from dueq.worker.wire import Backoff, Wire, hopeless
+from dueq.worker.wire import RETRY_AFTER_S, Wire, hopeless
 
 LINGER_S = 0.005
 MOST = 1000
@@ -126,7 +127,7 @@ class Outbox:
                 self._senders[verb] = self._loop.create_task(self._sender(verb, queue))
 
     async def _sender(self, verb: str, queue: deque[Held]) -> None:
-        backoff = Backoff()
+        backoff = Backoff(RETRY_AFTER_S)
         try:
             while queue:
                 batch = [queue.popleft() for _ in range(min(MOST, len(queue)))]

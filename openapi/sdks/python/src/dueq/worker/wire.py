@@ -3,20 +3,25 @@
 import asyncio
 import ssl
 import sys
-from random import uniform
 from time import monotonic
-from typing import Any, Optional
+from typing import Any, Callable, Optional, TypeVar
 
 import aiohttp
 from yarl import URL
 
 from dueq import _json
-from dueq._http import open_session
-from dueq.errors import ProblemError
+from dueq._http import no_answer, open_session
+from dueq._server import segment
+from dueq.errors import ConnectError, ProblemError
 from dueq.worker.message import Held
+
+T = TypeVar("T")
 
 # For everything but a lease request's wait, s.
 PATIENCE_S = 10.0
+CONNECT_S = 5.0
+# A server that wants to be asked again much later is asked after so long: leases and acks should not wait for an hour.
+RETRY_AFTER_S = 60.0
 
 
 def hopeless(error: BaseException) -> bool:
@@ -26,22 +31,6 @@ def hopeless(error: BaseException) -> bool:
     return not (error.status in (408, 429) or error.status >= 500)
 
 
-class Backoff:
-    """How long to wait after a failure: 100 ms doubling to 5 s, anything from nothing to that, so that workers spread."""
-
-    def __init__(self) -> None:
-        self._failures = 0
-
-    def reset(self) -> None:
-        self._failures = 0
-
-    def next_s(self, error: Optional[BaseException] = None) -> float:
-        pause = uniform(0, min(5.0, 0.1 * 2 ** min(self._failures, 10)))
-        self._failures += 1
-        least = getattr(error, "retry_after", None)
-        return max(pause, least or 0.0)
-
-
 class Wire:
     """One session with connections for every handler's lease request and for ack, nack, extend beside them."""
 
@@ -49,7 +38,7 @@ class Wire:
         self,
         server: str,
         headers: dict[str, str],
-        topic: str,
+        topics: tuple[str, ...],
         *,
         connections: int,
         max_messages: int,
@@ -59,16 +48,22 @@ class Wire:
     ) -> None:
         headers = {**headers, "Content-Type": "application/json"}
         self._session = open_session(connections, ssl_context, headers)
-        self._lease_url = URL(f"{server}/topics/{topic}/lease", encoded=True)
+        self.server = server
+        path = f"/topics/{segment(topics[0])}/lease" if len(topics) == 1 else "/lease"
+        self._lease_url = URL(server + path, encoded=True)
         self._urls = {verb: URL(f"{server}/messages/{verb}", encoded=True) for verb in ("ack", "nack", "extend")}
         self._want: dict[str, Any] = {"max_messages": max_messages, "wait_ms": wait_ms}
+        if len(topics) > 1:
+            self._want["topics"] = topics
         if lease_ms is not None:
             self._want["lease_ms"] = lease_ms
         self._plain = _json.dumps(self._want)
+        self._at_once = {**self._want, "wait_ms": 0}
         self._lease_patience = wait_ms / 1000 + PATIENCE_S
         # A time-out of aiohttp's for each request would take a sixth of a lease's time; `look` ends those that hang.
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0)
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
         self._ends: dict[asyncio.Task[Any], float] = {}
+        self.on_answer: Callable[[], None] = lambda: None
         self._hung: set[asyncio.Task[Any]] = set()
 
     def look(self) -> None:
@@ -79,27 +74,25 @@ class Wire:
                 self._hung.add(task)
                 task.cancel()
 
-    async def lease(self, acks: list[Held]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    async def lease(self, acks: list[Held], wait: bool) -> tuple[list[Held], list[dict[str, Any]]]:
         """The messages leased, and the outcome of each ack, in order."""
         body = self._plain
-        if acks:
-            body = _json.dumps({**self._want, "acks": [held.report for held in acks]})
-        answer = await self._post(self._lease_url, body, self._lease_patience)
-        outcomes = answer.get("acks", [])
-        if len(outcomes) != len(acks):
-            raise ValueError(f"{len(acks)} acks were answered by {len(outcomes)} outcomes")
-        return answer["messages"], outcomes
+        if acks or not wait:
+            want = self._want if wait else self._at_once
+            body = _json.dumps({**want, "acks": [held.report for held in acks]})
+
+        def read(answer: Any) -> tuple[list[Held], list[dict[str, Any]]]:
+            now = monotonic()
+            return [Held(raw, now) for raw in answer["messages"]], _outcomes(answer.get("acks", []), len(acks))
+
+        return await self._post(self._lease_url, body, self._lease_patience, read)
 
     async def tell(self, verb: str, items: list[dict[str, Any]], timeout: float = PATIENCE_S) -> list[dict[str, Any]]:
         """ack, nack or extend: the outcome of each item, in order."""
         body = _json.dumps({"messages": items})
-        answer = await self._post(self._urls[verb], body, timeout)
-        outcomes: list[dict[str, Any]] = answer["results"]
-        if len(outcomes) != len(items):
-            raise ValueError(f"{len(items)} messages were answered by {len(outcomes)} outcomes")
-        return outcomes
+        return await self._post(self._urls[verb], body, timeout, lambda answer: _outcomes(answer["results"], len(items)))
 
-    async def _post(self, url: URL, body: bytes, patience: float) -> Any:
+    async def _post(self, url: URL, body: bytes, patience: float, read: Callable[[Any], T]) -> T:
         task = asyncio.current_task()
         assert task is not None
         self._ends[task] = monotonic() + patience
@@ -108,16 +101,29 @@ class Wire:
                 content = await response.read()
                 if response.status != 200:
                     raise ProblemError.from_answer(response.status, response.headers, content)
+        except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+            raise no_answer(error, self.server, f"POST {url.raw_path}", CONNECT_S) from error
         except asyncio.CancelledError:
             if task not in self._hung:
                 raise
             if sys.version_info >= (3, 11):
                 task.uncancel()
-            raise asyncio.TimeoutError(f"no answer from {url} in {patience:g} s") from None
+            raise no_answer(asyncio.TimeoutError(), self.server, f"POST {url.raw_path}", patience) from None
         finally:
             del self._ends[task]
             self._hung.discard(task)
-        return _json.loads(content)
+        try:
+            result = read(_json.loads(content))
+        except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise ConnectError(self.server, f"POST {url.raw_path}", "the answer is not dueq's") from error
+        self.on_answer()
+        return result
 
     async def close(self) -> None:
         await self._session.close()
+
+
+def _outcomes(outcomes: Any, count: int) -> list[dict[str, Any]]:
+    if not all(isinstance(outcome["status"], str) for outcome in outcomes) or len(outcomes) != count:
+        raise ValueError(f"{count} outcomes are missing")
+    return list(outcomes)

@@ -1,6 +1,8 @@
 package dev.dueq;
 
+import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 
 /** A request of the worker that is under way. */
 final class Call {
@@ -11,9 +13,6 @@ final class Call {
     EXTEND
   }
 
-  /** How long an answer may take, beside the time that a long poll asks for. */
-  private static final long PATIENCE_MS = 15_000;
-
   final Kind kind;
   /** What it carries: of a lease request, its acks. */
   final List<Held> held;
@@ -22,16 +21,24 @@ final class Call {
   final int asked;
 
   final long sentAt;
+  final Duration timeout;
   final long expiresAt;
   private Thread thread;
   private boolean cancelled;
 
-  Call(Kind kind, List<Held> held, int asked, long now, long waitMs) {
+  /** The answer may take that long. */
+  Call(Kind kind, List<Held> held, int asked, long now, Duration timeout) {
     this.kind = kind;
     this.held = held;
     this.asked = asked;
     this.sentAt = now;
-    this.expiresAt = now + (waitMs + PATIENCE_MS) * 1_000_000;
+    this.timeout = timeout;
+    this.expiresAt = now + timeout.toNanos();
+  }
+
+  /** What it is, for people. */
+  String operation() {
+    return "the worker's " + kind.name().toLowerCase(Locale.ROOT);
   }
 
   /** This thread is about to wait for its answer. Returns false when it was cancelled. */

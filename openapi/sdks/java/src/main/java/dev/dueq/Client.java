@@ -1,6 +1,7 @@
 package dev.dueq;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.dueq.Pages.Page;
 import dev.dueq.api.CallbacksApi;
 import dev.dueq.api.LeasesApi;
 import dev.dueq.api.MessagesApi;
@@ -9,45 +10,82 @@ import dev.dueq.api.ServiceApi;
 import dev.dueq.api.TopicsApi;
 import dev.dueq.invoker.ApiClient;
 import dev.dueq.invoker.ApiException;
+import dev.dueq.invoker.ApiResponse;
+import dev.dueq.model.LeaseFromTopicsRequest;
+import dev.dueq.model.LeaseRequest;
+import dev.dueq.model.LeaseResponse;
+import dev.dueq.model.ListedState;
+import dev.dueq.model.Message;
+import dev.dueq.model.MessageList;
+import dev.dueq.model.PublishBatchRequest;
 import dev.dueq.model.PublishRequest;
+import dev.dueq.model.PublishResult;
 import dev.dueq.model.PublishedMessage;
-import java.io.IOException;
-import java.io.InputStream;
+import dev.dueq.model.RedriveRequest;
+import dev.dueq.model.ScheduleCallbackRequest;
+import dev.dueq.model.TopicItem;
+import dev.dueq.model.TopicList;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
+import java.util.stream.IntStream;
 
 /**
- * A dueq server: the generated routes, grouped by what they are about, over one {@link HttpClient}.
+ * A dueq server: what programs do every day as methods, and every route of the server in {@link #messages()}, {@link #topics()} and
+ * so on. Thread-safe; make one and keep it.
  *
- * <p>Every refusal of the server is thrown as a {@link ProblemException}. What fails on the way is an {@link ApiException} whose
- * cause is the {@link IOException} (or {@link InterruptedException}). Thread-safe; make one and keep it.
+ * <pre>{@code
+ * Client client = new Client("https://dueq.example.com");
+ * client.publish("orders", order, with -> with.delay(Duration.ofMinutes(30)).key("order/42"));
+ * client.key("orders", "order/42").cancel();
+ * }</pre>
+ *
+ * <p>A refusal of the server is thrown as a {@link ProblemException}, and a {@link ConnectionException} means that no answer came.
+ * Before that, what is safe to repeat is repeated for {@link #DEFAULT_RETRY_FOR} while the server is away or overloaded:
+ * publishes, reads, changes and deletions of messages, and acks, nacks and extensions.
  */
-public final class Client {
+public final class Client implements AutoCloseable {
   /** Where dueq listens unless told otherwise. */
   public static final String DEFAULT_URL = "http://127.0.0.1:8080";
 
-  /** A long poll takes up to 60 s, and then the answer has to come. */
-  private static final Duration READ_TIMEOUT = Duration.ofSeconds(75);
+  /** How long the answer to a request may take unless told otherwise. */
+  public static final Duration DEFAULT_TIMEOUT = Duration.ofSeconds(30);
+
+  /** For how long a request is repeated unless told otherwise. */
+  public static final Duration DEFAULT_RETRY_FOR = Duration.ofSeconds(30);
 
   private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(10);
 
   private final String url;
   private final String apiKey;
+  private final Duration timeout;
+  private final Duration retryFor;
   private final HttpClient http;
-  private final ObjectMapper mapper = new Json();
+  private final boolean ownHttp;
+  private final AtomicBoolean closed;
+  private final ObjectMapper mapper;
   private final MessagesApi messages;
   private final LeasesApi leases;
   private final TopicsApi topics;
   private final CallbacksApi callbacks;
   private final SchedulesApi schedules;
   private final ServiceApi service;
+  /** For messages that have idempotency keys in their bodies. */
+  private final MessagesApi publishing;
+
+  private final CallbacksApi calling;
 
   /** The server that {@code DUEQ_SERVER} names, or {@link #DEFAULT_URL}, with the key {@code DUEQ_API_KEY}, if any. */
   public Client() {
-    this(null);
+    this(builder());
   }
 
   /**
@@ -56,7 +94,7 @@ public final class Client {
    * @param url for example {@code https://dueq.example.com}; null: as in {@link #Client()}
    */
   public Client(String url) {
-    this(url, null);
+    this(builder().url(url));
   }
 
   /**
@@ -66,44 +104,227 @@ public final class Client {
    * @param apiKey sent with every request; null: {@code DUEQ_API_KEY}, or none
    */
   public Client(String url, String apiKey) {
-    this(url, apiKey, defaultHttpClient());
+    this(builder().url(url).apiKey(apiKey));
   }
 
-  /**
-   * A server, a key, and an HTTP client of one's own, for proxies and TLS.
-   *
-   * @param url for example {@code https://dueq.example.com}; null: as in {@link #Client()}
-   * @param apiKey sent with every request; null: {@code DUEQ_API_KEY}, or none
-   * @param http keeps the connections; best with {@code version(HTTP_1_1)}, which is what dueq speaks
-   */
-  public Client(String url, String apiKey, HttpClient http) {
-    String given = url != null ? url : environment("DUEQ_SERVER", DEFAULT_URL);
-    this.url = given.replaceAll("/+$", "");
-    this.apiKey = apiKey != null ? apiKey : environment("DUEQ_API_KEY", null);
-    this.http = http;
-    ApiClient api = new SharedApiClient(this.url, http, mapper);
-    api.setReadTimeout(READ_TIMEOUT);
-    api.setRequestInterceptor(this::authorize);
-    api.setResponseInterceptor(this::refuse);
+  /** Begins to describe a client with more than a URL and a key. */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  private Client(Builder options) {
+    url = server(options.url != null ? options.url : environment("DUEQ_SERVER", DEFAULT_URL));
+    apiKey = key(options.apiKey != null ? options.apiKey : environment("DUEQ_API_KEY", null));
+    timeout = options.timeout;
+    retryFor = options.retryFor;
+    ownHttp = options.http == null || options.ownHttp;
+    http = options.http == null ? defaultHttpClient() : options.http;
+    mapper = options.mapper != null ? options.mapper : new Json();
+    closed = options.closed != null ? options.closed : new AtomicBoolean();
+    ApiClient api = api(Transport.Repeats.SAFE, timeout);
+    ApiClient keyed = api(Transport.Repeats.ALL, timeout);
     messages = new MessagesApi(api);
-    leases = new LeasesApi(api);
+    leases = new WaitingLeases(api);
     topics = new TopicsApi(api);
     callbacks = new CallbacksApi(api);
     schedules = new SchedulesApi(api);
-    service = new ServiceApi(api);
+    service = new ServiceApi(api(Transport.Repeats.NONE, timeout));
+    publishing = new MessagesApi(keyed);
+    calling = new CallbacksApi(keyed);
+  }
+
+  /** This client with another time-out, for a call: {@code client.withTimeout(ofSeconds(2)).publish(…)}. One closes both. */
+  public Client withTimeout(Duration timeout) {
+    return new Client(copy().timeout(timeout));
+  }
+
+  /** This client with another time of repeating, for a call; zero: nothing is repeated. One closes both. */
+  public Client withRetryFor(Duration retryFor) {
+    return new Client(copy().retryFor(retryFor));
+  }
+
+  private Builder copy() {
+    Builder copy = builder().url(url).apiKey(apiKey).timeout(timeout).retryFor(retryFor).httpClient(http);
+    copy.ownHttp = ownHttp;
+    copy.mapper = mapper;
+    copy.closed = closed;
+    return copy;
   }
 
   /**
-   * Publishes a message: {@code messages().publishMessage} without a header.
+   * Publishes a message that is due now.
    *
+   * @param payload whatever Jackson writes, null included; a {@code byte[]} is published as bytes. A {@link Publish} or a {@link
+   *     PublishRequest} is a message of its own.
    * @throws ProblemException when the server refuses it
-   * @throws ApiException when it cannot be reached; repeating is safe with an idempotency key
+   * @throws ConnectionException when no answer comes
    */
-  public PublishedMessage publish(String topic, PublishRequest message) {
-    return messages.publishMessage(topic, message, null);
+  public PublishedMessage publish(String topic, Object payload) {
+    return payload instanceof PublishRequest request ? published(topic, request) : publish(topic, payload, with -> {});
   }
 
-  /** Publish, look at, change and delete messages. */
+  /**
+   * Publishes a message with options: {@code client.publish("orders", order, with -> with.delay(ofMinutes(30)).key("order/42"))}.
+   *
+   * @param payload whatever Jackson writes, null included; a {@code byte[]} is published as bytes
+   * @param options when it is due, its key, and so on
+   * @throws ProblemException when the server refuses it
+   * @throws ConnectionException when no answer comes
+   */
+  public PublishedMessage publish(String topic, Object payload, Consumer<Publish> options) {
+    Publish message = payload instanceof Publish publish ? publish : new Publish(payload);
+    options.accept(message);
+    return published(topic, message.request());
+  }
+
+  /** The request may be the user's, so a random key goes into the header. */
+  private PublishedMessage published(String topic, PublishRequest request) {
+    return publishing.publishMessage(topic, request, request.getIdempotencyKey() == null ? randomKey() : null);
+  }
+
+  /**
+   * Publishes up to 1000 messages in one request.
+   *
+   * @return a result for each, in order: its {@code getStatus()} is {@code ok}, and its {@code getMessage()} is there, or a code
+   *     such as {@code duplicate_key}
+   * @throws ProblemException when the server refuses all of them, because one is not valid
+   * @throws ConnectionException when no answer comes
+   */
+  public List<PublishResult> publishBatch(String topic, List<Publish> messages) {
+    long end = System.nanoTime() + retryFor.toNanos();
+    List<PublishRequest> requests = messages.stream().map(Publish::request).toList();
+    if (!retryFor.isZero()) {
+      requests.stream()
+          .filter(request -> request.getIdempotencyKey() == null)
+          .forEach(request -> request.setIdempotencyKey(randomKey()));
+    }
+    List<PublishResult> results = publishing.publishBatch(topic, new PublishBatchRequest().messages(requests)).getResults();
+    return unsettled(results).isEmpty() || retryFor.isZero() ? results : settled(topic, requests, new ArrayList<>(results), end);
+  }
+
+  /** Repeats what may succeed later; whatever comes of that, what has succeeded is told. */
+  private List<PublishResult> settled(String topic, List<PublishRequest> requests, List<PublishResult> results, long end) {
+    ApiException failure = null;
+    try {
+      for (int failures = 1; Backoff.sleep(failures, failure, end); failures++) {
+        List<Integer> open = unsettled(results);
+        if (open.isEmpty()) {
+          break;
+        }
+        try {
+          var again = new PublishBatchRequest().messages(open.stream().map(requests::get).toList());
+          var once = new MessagesApi(api(Transport.Repeats.NONE, Transport.within(timeout, end)));
+          List<PublishResult> repeated = once.publishBatch(topic, again).getResults();
+          IntStream.range(0, open.size()).forEach(i -> results.set(open.get(i), repeated.get(i)));
+          failure = null;
+        } catch (ApiException error) {
+          failure = error;
+          if (!Transport.passes(error)) {
+            break;
+          }
+        }
+      }
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+    }
+    return results;
+  }
+
+  private static List<Integer> unsettled(List<PublishResult> results) {
+    return IntStream.range(0, results.size())
+        .filter(i -> List.of("redis_unavailable", "outcome_unknown").contains(results.get(i).getStatus()))
+        .boxed()
+        .toList();
+  }
+
+  /**
+   * Has dueq call a URL now, with an empty body.
+   *
+   * @throws ProblemException when the server refuses it
+   * @throws ConnectionException when no answer comes
+   */
+  public PublishedMessage callback(String url) {
+    return called(new CallbackOptions().request(url));
+  }
+
+  /** Has dueq call a URL now with this body; see {@link #callback(String, Object, Consumer)}. */
+  public PublishedMessage callback(String url, Object payload) {
+    return callback(url, payload, with -> {});
+  }
+
+  /**
+   * Has dueq call a URL, now or later, and again after a failure. {@link Webhooks#verify} checks that a call comes from dueq.
+   *
+   * @param payload the body: whatever Jackson writes, or bytes as a {@code byte[]}
+   * @param options when it is called, how, and so on
+   * @return the message of the call: its id is good for {@code messages().getMessage(id)} and {@code messages().deleteMessage(id)}
+   * @throws ProblemException when the server refuses it
+   * @throws ConnectionException when no answer comes
+   */
+  public PublishedMessage callback(String url, Object payload, Consumer<CallbackOptions> options) {
+    CallbackOptions with = new CallbackOptions();
+    options.accept(with);
+    ScheduleCallbackRequest request = with.request(url);
+    MessageOptions.payload(payload, request::setPayload, request::setPayloadBase64);
+    return called(request);
+  }
+
+  private PublishedMessage called(ScheduleCallbackRequest request) {
+    return calling.scheduleCallback(request, request.getIdempotencyKey() == null ? randomKey() : null);
+  }
+
+  /** The message of a topic that has this key: {@code client.key("orders", "order/42").cancel()}. */
+  public MessageKey key(String topic, String key) {
+    return new MessageKey(messages, topic, key);
+  }
+
+  /** The dead messages of a topic with their payloads, longest dead first. */
+  public Pages<Message> dead(String topic) {
+    return new Pages<>(
+        cursor -> {
+          MessageList list = messages.listMessages(topic, ListedState.DEAD, true, null, cursor);
+          return new Page<>(list.getItems(), list.getNextCursor());
+        });
+  }
+
+  /** All topics, by name. */
+  public Pages<TopicItem> listTopics() {
+    return listTopics(null);
+  }
+
+  /** The topics whose names begin so, by name. */
+  public Pages<TopicItem> listTopics(String prefix) {
+    return new Pages<>(
+        cursor -> {
+          TopicList list = topics.listTopics(prefix, null, cursor);
+          return new Page<>(list.getItems(), list.getNextCursor());
+        });
+  }
+
+  /**
+   * Makes dead messages of a topic ready again, with as many attempts as new ones: those longest dead first, 10,000 at most.
+   *
+   * @return how many
+   */
+  public long redrive(String topic) {
+    return topics.redriveTopic(topic, null).getRedriven();
+  }
+
+  /**
+   * Makes up to so many dead messages of a topic ready again, with as many attempts as new ones: those longest dead first.
+   *
+   * @return how many
+   */
+  public long redrive(String topic, long max) {
+    return topics.redriveTopic(topic, new RedriveRequest().maxMessages(max)).getRedriven();
+  }
+
+  /** Makes a dead message ready again, with as many attempts as a new one. */
+  public Message redrive(UUID id) {
+    return messages.redriveMessage(id);
+  }
+
+  /** Every route about messages. */
   public MessagesApi messages() {
     return messages;
   }
@@ -113,12 +334,12 @@ public final class Client {
     return leases;
   }
 
-  /** Configure, list, pause, purge and redrive topics. */
+  /** Every route about topics: configure, list, pause, purge. */
   public TopicsApi topics() {
     return topics;
   }
 
-  /** Have a URL called later. */
+  /** The route behind {@link #callback}. */
   public CallbacksApi callbacks() {
     return callbacks;
   }
@@ -128,7 +349,7 @@ public final class Client {
     return schedules;
   }
 
-  /** Health, readiness, metrics. */
+  /** Health, readiness, metrics; never repeated. */
   public ServiceApi service() {
     return service;
   }
@@ -143,13 +364,16 @@ public final class Client {
     return mapper;
   }
 
-  HttpClient http() {
-    return http;
-  }
-
-  void authorize(HttpRequest.Builder request) {
-    if (apiKey != null) {
-      request.header("Authorization", "Bearer " + apiKey);
+  /** Closes the connections. A request after that, also of a worker, is an {@link IllegalStateException}. */
+  @Override
+  public void close() {
+    if (!closed.getAndSet(true) && ownHttp) {
+      try {
+        // JDK 21 and later, which this code, compiled for 17, cannot name. Before that, idle connections close by themselves.
+        HttpClient.class.getMethod("shutdownNow").invoke(http);
+      } catch (ReflectiveOperationException older) {
+        // Nothing to be done.
+      }
     }
   }
 
@@ -158,17 +382,55 @@ public final class Client {
     return HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(CONNECT_TIMEOUT).build();
   }
 
-  /** Every answer passes here before the generated code reads it. */
-  private void refuse(HttpResponse<InputStream> answer) {
-    if (answer.statusCode() / 100 == 2) {
-      return;
+  HttpClient http() {
+    return http;
+  }
+
+  Duration timeout() {
+    return timeout;
+  }
+
+  Duration retryFor() {
+    return retryFor;
+  }
+
+  void requireOpen() {
+    if (closed.get()) {
+      throw new IllegalStateException("the client of " + url + " was closed");
     }
-    try (InputStream body = ApiClient.getResponseBody(answer)) {
-      byte[] read = body == null ? new byte[0] : body.readAllBytes();
-      throw ProblemException.of(answer.statusCode(), answer.headers(), read, mapper);
-    } catch (IOException error) {
-      throw new ApiException(error);
+  }
+
+  void authorize(HttpRequest.Builder request) {
+    if (apiKey != null) {
+      request.header("Authorization", "Bearer " + apiKey);
     }
+  }
+
+  private String randomKey() {
+    return retryFor.isZero() ? null : UUID.randomUUID().toString();
+  }
+
+  private ApiClient api(Transport.Repeats repeats, Duration timeout) {
+    ApiClient api = new SharedApiClient(url, new Transport(this, repeats), mapper);
+    api.setReadTimeout(timeout);
+    api.setRequestInterceptor(this::authorize);
+    return api;
+  }
+
+  private static String server(String url) {
+    String server = url.replaceAll("/+$", "");
+    if (!server.matches("(?i)https?://[^/].*")) {
+      throw new IllegalArgumentException("the URL of a server begins with http:// or https://, not as " + url);
+    }
+    return URI.create(server).toString();
+  }
+
+  /** An error that quotes a key would put it into logs. */
+  private static String key(String key) {
+    if (key != null && !key.matches("[!-~]*")) {
+      throw new IllegalArgumentException("the API key has a space, a line end or another character that is not visible ASCII");
+    }
+    return key;
   }
 
   private static String environment(String name, String otherwise) {
@@ -176,13 +438,90 @@ public final class Client {
     return value == null || value.isEmpty() ? otherwise : value;
   }
 
-  /** One HTTP client and one mapper for all APIs, where the generated class makes new ones for each. */
+  /** What a client is to be. */
+  public static final class Builder {
+    private String url;
+    private String apiKey;
+    private Duration timeout = DEFAULT_TIMEOUT;
+    private Duration retryFor = DEFAULT_RETRY_FOR;
+    private HttpClient http;
+    // What copies share.
+    private boolean ownHttp;
+    private ObjectMapper mapper;
+    private AtomicBoolean closed;
+
+    private Builder() {}
+
+    /** For example {@code https://dueq.example.com}; null: {@code DUEQ_SERVER}, or {@link #DEFAULT_URL}. */
+    public Builder url(String server) {
+      url = server;
+      return this;
+    }
+
+    /** Sent with every request; null: {@code DUEQ_API_KEY}, or none. */
+    public Builder apiKey(String key) {
+      apiKey = key;
+      return this;
+    }
+
+    /** How long the answer to a request may take, beside the time that a lease request asks to wait; 30 s unless given. */
+    public Builder timeout(Duration most) {
+      if (most.isZero() || most.isNegative()) {
+        throw new IllegalArgumentException("the time-out is " + most + "; it has to be longer than nothing");
+      }
+      timeout = most;
+      return this;
+    }
+
+    /** For how long in all a request is repeated, where that is safe; 30 s unless given, {@code Duration.ZERO}: not at all. */
+    public Builder retryFor(Duration most) {
+      if (most.isNegative()) {
+        throw new IllegalArgumentException("a negative time of repeating: " + most);
+      }
+      retryFor = most;
+      return this;
+    }
+
+    /** An HTTP client of one's own, for proxies and TLS; best with {@code version(HTTP_1_1)}, which is what dueq speaks. */
+    public Builder httpClient(HttpClient client) {
+      http = Objects.requireNonNull(client, "client");
+      return this;
+    }
+
+    /** The client; it connects when it is used. */
+    public Client build() {
+      return new Client(this);
+    }
+  }
+
+  /** A request that waits for messages has as much more time to be answered. */
+  private final class WaitingLeases extends LeasesApi {
+    WaitingLeases(ApiClient api) {
+      super(api);
+    }
+
+    @Override
+    public ApiResponse<LeaseResponse> leaseMessagesWithHttpInfo(String topic, LeaseRequest request, Map<String, String> headers) {
+      return waiting(request == null ? null : request.getWaitMs()).leaseMessagesWithHttpInfo(topic, request, headers);
+    }
+
+    @Override
+    public ApiResponse<LeaseResponse> leaseFromTopicsWithHttpInfo(LeaseFromTopicsRequest request, Map<String, String> headers) {
+      return waiting(request == null ? null : request.getWaitMs()).leaseFromTopicsWithHttpInfo(request, headers);
+    }
+
+    private LeasesApi waiting(Long ms) {
+      return new LeasesApi(api(Transport.Repeats.NONE, timeout.plusMillis(ms == null ? 0 : ms)));
+    }
+  }
+
+  /** One mapper for all APIs, and the given HTTP client, where the generated class makes new ones for each. */
   private static final class SharedApiClient extends ApiClient {
     private final HttpClient http;
     private final ObjectMapper mapper;
 
     SharedApiClient(String url, HttpClient http, ObjectMapper mapper) {
-      super(HttpClient.newBuilder(), mapper, URI.create(url).toString());
+      super(HttpClient.newBuilder(), mapper, url);
       this.http = http;
       this.mapper = mapper;
     }

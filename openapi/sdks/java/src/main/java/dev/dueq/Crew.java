@@ -1,7 +1,6 @@
 package dev.dueq;
 
 import java.lang.reflect.Method;
-import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,7 +19,6 @@ final class Crew {
   private static final int WAKE = 2;
 
   private static final int LONGEST_REASON = 1024;
-  private static final long LONGEST_DELAY_MS = 315_360_000_000L;
 
   private final Engine engine;
   private final Handler handler;
@@ -45,7 +43,7 @@ final class Crew {
     concurrency = options.concurrency;
     own = options.executor == null;
     requests = new Requests(options);
-    threads = threads(options.topic);
+    threads = threads(String.join("+", options.topics));
     handlers = own ? threads : options.executor;
   }
 
@@ -190,6 +188,7 @@ final class Crew {
     Delivery message = held.message;
     tell(() -> hooks.onStart(message));
     long begun = System.nanoTime();
+    Trace.begin(message);
     try {
       handler.handle(message, held);
     } catch (Throwable error) {
@@ -197,6 +196,8 @@ final class Crew {
         tell(() -> hooks.onFailed(message, error));
       }
       return error;
+    } finally {
+      Trace.end();
     }
     if (!held.lost) {
       long ms = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
@@ -220,15 +221,11 @@ final class Crew {
       return;
     }
     if (error instanceof RetryIn retry) {
-      held.delayMs = milliseconds(retry.delay());
+      held.delayMs = retry.milliseconds();
     }
     held.dead = error instanceof Dead;
     held.reason = reason(error);
     engine.nacks.add(held, now);
-  }
-
-  private static long milliseconds(Duration delay) {
-    return delay.getSeconds() >= LONGEST_DELAY_MS / 1000 ? LONGEST_DELAY_MS : delay.toMillis();
   }
 
   /** The error's message, no longer than dueq takes it. */
@@ -257,7 +254,7 @@ final class Crew {
   }
 
   /** Virtual threads where the JDK has them, which this code, compiled for 17, cannot name. */
-  private static ExecutorService threads(String topic) {
+  private static ExecutorService threads(String topics) {
     try {
       Method virtual = Executors.class.getMethod("newVirtualThreadPerTaskExecutor");
       return (ExecutorService) virtual.invoke(null);
@@ -265,7 +262,7 @@ final class Crew {
       AtomicInteger count = new AtomicInteger();
       return Executors.newCachedThreadPool(
           task -> {
-            Thread thread = new Thread(task, "dueq-" + topic + "-" + count.incrementAndGet());
+            Thread thread = new Thread(task, "dueq-" + topics + "-" + count.incrementAndGet());
             thread.setDaemon(true);
             return thread;
           });

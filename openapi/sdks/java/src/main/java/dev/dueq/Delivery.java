@@ -1,12 +1,14 @@
 package dev.dueq;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonMappingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.dueq.model.LeasedMessage;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 import java.util.Objects;
+import java.util.stream.Collectors;
 import org.openapitools.jackson.nullable.JsonNullable;
 
 /**
@@ -35,7 +37,13 @@ public final class Delivery extends LeasedMessage {
     if (json == null) {
       throw new IOException("the payload is bytes (" + getContentType() + "), not JSON");
     }
-    return mapper.readValue(json, type);
+    try {
+      return mapper.readValue(json, type);
+    } catch (JsonMappingException error) {
+      // Jackson's message quotes the value, and this one becomes the reason of the nack.
+      String field = error.getPath().stream().map(Delivery::step).collect(Collectors.joining("."));
+      throw new IOException("the payload does not fit " + type.getSimpleName() + (field.isEmpty() ? "" : ": " + field), error);
+    }
   }
 
   /** The payload's bytes, for a message that was published as bytes; null when it is JSON. */
@@ -75,6 +83,10 @@ public final class Delivery extends LeasedMessage {
   public String toString() {
     decode();
     return super.toString();
+  }
+
+  private static String step(JsonMappingException.Reference step) {
+    return step.getFieldName() != null ? step.getFieldName() : String.valueOf(step.getIndex());
   }
 
   void json(byte[] value) {

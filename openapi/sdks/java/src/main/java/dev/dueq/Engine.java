@@ -1,6 +1,6 @@
 package dev.dueq;
 
-import java.net.http.HttpTimeoutException;
+import java.time.Duration;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -23,8 +23,11 @@ final class Engine {
   private static final long WATCH = 1000 * MS;
   /** An empty answer that came this early is not worth asking again at once: the server may be stopping. */
   private static final long EARLY_MS = 100;
+  /** An answer takes no longer, so that a lease of 30 s can be extended again after a request that nobody answered. */
+  private static final Duration PATIENCE = Duration.ofSeconds(15);
 
   private final Worker.Builder options;
+  private final Duration timeout;
   private final int limit;
   private final int mostLoops;
   private final Lifetime lifetime = new Lifetime();
@@ -33,8 +36,8 @@ final class Engine {
   private final Condition wake = lock.newCondition();
   private long wakeAt;
 
-  final Settling acks = new Settling();
-  final Settling nacks = new Settling();
+  final Settling acks = new Settling(Call.Kind.ACK);
+  final Settling nacks = new Settling(Call.Kind.NACK);
   private final Backoff backoff = new Backoff();
   private final Leases leases = new Leases(this);
   private final Crew crew;
@@ -54,6 +57,8 @@ final class Engine {
 
   Engine(Worker.Builder options) {
     this.options = options;
+    Duration given = options.client.timeout();
+    timeout = given.compareTo(PATIENCE) < 0 ? given : PATIENCE;
     limit = options.prefetch == 1 ? options.concurrency : options.concurrency + options.prefetch;
     mostLoops = (options.concurrency + options.prefetch - 1) / options.prefetch;
     crew = new Crew(this, options);
@@ -62,7 +67,10 @@ final class Engine {
   // From outside.
 
   void run() {
-    lifetime.begin(options.stopOnShutdown ? this::stop : null);
+    options.client.requireOpen();
+    if (!lifetime.begin(options.stopOnShutdown ? this::stop : null)) {
+      return;
+    }
     boolean interrupted = keepTime();
     crew.close();
     lifetime.end();
@@ -125,16 +133,16 @@ final class Engine {
     }
     pump(now, todo);
     if (backoff.passed(now)) {
-      settle(acks, Call.Kind.ACK, now, todo);
-      settle(nacks, Call.Kind.NACK, now, todo);
+      settle(acks, now, todo);
+      settle(nacks, now, todo);
     }
     return stopping && stopped(now, todo);
   }
 
-  private void settle(Settling settling, Call.Kind kind, long now, Todo todo) {
+  private void settle(Settling settling, long now, Todo todo) {
     if (!settling.isEmpty() && !settling.flying && now - settling.due() >= 0) {
       settling.flying = true;
-      call(kind, settling.take(), now, todo);
+      call(settling.kind, settling.take(), now, todo);
     }
   }
 
@@ -185,7 +193,7 @@ final class Engine {
   /** Sends a request once the lock is free. */
   void call(Call.Kind kind, List<Held> held, long now, Todo todo) {
     boolean lease = kind == Call.Kind.LEASE;
-    Call call = new Call(kind, held, lease ? options.prefetch : 0, now, lease ? options.waitMs : 0);
+    Call call = new Call(kind, held, lease ? options.prefetch : 0, now, timeout.plusMillis(lease ? options.waitMs : 0));
     calls.add(call);
     todo.calls.add(call);
   }
@@ -234,7 +242,7 @@ final class Engine {
   /** Cancels what is to be cancelled, and tells the hooks. */
   void tell(Todo todo) {
     todo.cancelled.forEach(Call::cancel);
-    todo.told(options.hooks);
+    todo.told(options.hooks, options.client.url());
   }
 
   /** A request was answered, or failed. */
@@ -271,7 +279,7 @@ final class Engine {
         case ACK, NACK -> todo.lost.addAll(settling.settled(call.held, answer.results(), now));
         case EXTEND -> leases.extended(call, answer.results(), now, todo);
       }
-      backoff.succeeded();
+      todo.back = backoff.succeeded();
       return;
     }
     boolean refused = error instanceof ProblemException problem && !problem.passes();
@@ -288,7 +296,9 @@ final class Engine {
     } else if (!(stopping && error instanceof CancellationException)
         && (call.kind == Call.Kind.EXTEND || backoff.failed(call.sentAt, now, error))) {
       boolean unanswered = error instanceof CancellationException;
-      todo.error = unanswered ? new HttpTimeoutException("no answer to a request of the worker") : error;
+      todo.error =
+          unanswered ? new RequestTimeoutException(options.client.url(), call.operation(), call.timeout, error) : error;
+      todo.away = call.kind != Call.Kind.EXTEND && backoff.begins();
     }
   }
 

@@ -1,5 +1,7 @@
 package dev.dueq;
 
+import java.util.Objects;
+
 /**
  * What is done with a message.
  *
@@ -17,4 +19,31 @@ public interface Handler {
    * @throws Exception whatever went wrong
    */
   void handle(Delivery message, Lease lease) throws Exception;
+
+  /**
+   * A handler of payloads of one class: {@code Handler.of(Order.class, (order, message, lease) -> shop.close(order))}. It fails
+   * where a payload does not fit the class.
+   */
+  static <T> Handler of(Class<T> type, Typed<T> handler) {
+    Objects.requireNonNull(handler, "a worker needs a handler");
+    return (message, lease) -> handler.handle(message.payloadAs(type), message, lease);
+  }
+
+  /**
+   * What is done with a payload of a class.
+   *
+   * @param <T> the class
+   */
+  @FunctionalInterface
+  interface Typed<T> {
+    /**
+     * Handles one message, as {@link Handler#handle} does.
+     *
+     * @param payload its payload
+     * @param message the message
+     * @param lease the right to handle it; the thread is interrupted when that is lost
+     * @throws Exception whatever went wrong
+     */
+    void handle(T payload, Delivery message, Lease lease) throws Exception;
+  }
 }

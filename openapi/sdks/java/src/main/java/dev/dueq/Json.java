@@ -20,6 +20,7 @@ import com.fasterxml.jackson.databind.type.ReferenceType;
 import com.fasterxml.jackson.datatype.jsr310.JavaTimeModule;
 import dev.dueq.invoker.RFC3339JavaTimeModule;
 import java.io.IOException;
+import java.util.Map;
 import org.openapitools.jackson.nullable.JsonNullable;
 import org.openapitools.jackson.nullable.JsonNullableModule;
 
@@ -49,10 +50,13 @@ final class Json extends ObjectMapper {
     registerModule(new Payloads());
   }
 
-  /** Bytes stay bytes: only {@code publishRaw} has them as its whole body. */
+  /**
+   * The body of a request. Bytes stay bytes: only {@code publishRaw} has them as its whole body. A body that was left out is an
+   * empty object: the generated code would send null.
+   */
   @Override
   public byte[] writeValueAsBytes(Object value) throws JsonProcessingException {
-    return value instanceof byte[] bytes ? bytes : super.writeValueAsBytes(value);
+    return value instanceof byte[] bytes ? bytes : super.writeValueAsBytes(value == null ? Map.of() : value);
   }
 
   /** {@link JsonNullableModule} takes a blank string for an absent value, which is wrong where any JSON may stand. */

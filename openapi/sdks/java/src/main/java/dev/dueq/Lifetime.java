@@ -1,11 +1,18 @@
 package dev.dueq;
 
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 
 /** That a worker runs once, stops in good order when the program ends, and that its end can be waited for. */
 final class Lifetime {
-  private final AtomicBoolean begun = new AtomicBoolean();
+  private enum State {
+    NEW,
+    BEGUN,
+    /** Closed before it began. */
+    CLOSED
+  }
+
+  private final AtomicReference<State> state = new AtomicReference<>(State.NEW);
   private final CountDownLatch ended = new CountDownLatch(1);
   private Thread hook;
 
@@ -13,16 +20,22 @@ final class Lifetime {
    * It begins.
    *
    * @param onShutdown what stops it when the program ends; null: nothing does
-   * @throws IllegalStateException when it has begun before, or was over before it began
+   * @return false when it was closed before
+   * @throws IllegalStateException when it has begun before
    */
-  void begin(Runnable onShutdown) {
-    if (!begun.compareAndSet(false, true)) {
+  boolean begin(Runnable onShutdown) {
+    State before = state.compareAndExchange(State.NEW, State.BEGUN);
+    if (before == State.BEGUN) {
       throw new IllegalStateException("a worker runs once");
+    }
+    if (before == State.CLOSED) {
+      return false;
     }
     if (onShutdown != null) {
       hook = new Thread(() -> stop(onShutdown), "dueq-stop");
       Runtime.getRuntime().addShutdownHook(hook);
     }
+    return true;
   }
 
   /** It is over. */
@@ -39,7 +52,7 @@ final class Lifetime {
 
   /** Waits until it is over; what has not begun never will. */
   void awaitEnd() {
-    if (begun.compareAndSet(false, true)) {
+    if (state.compareAndSet(State.NEW, State.CLOSED)) {
       ended.countDown();
     }
     try {

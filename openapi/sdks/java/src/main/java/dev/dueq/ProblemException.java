@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
 
 /**
  * The server refused a request and said why ({@code application/problem+json}, RFC 9457).
@@ -20,6 +21,9 @@ import java.util.Optional;
  */
 public final class ProblemException extends ApiException {
   private static final long serialVersionUID = 1L;
+
+  /** A day. */
+  private static final long LONGEST_RETRY_AFTER_S = 86_400;
 
   private final String code;
   private final String detail;
@@ -36,12 +40,19 @@ public final class ProblemException extends ApiException {
       Duration retryAfter,
       HttpHeaders headers,
       String body) {
-    super(status, status + " " + code + ": " + detail, headers, body);
+    super(status, message(status, code, detail, errors), headers, body);
     this.code = code;
     this.detail = detail;
     this.requestId = requestId;
     this.errors = List.copyOf(errors);
     this.retryAfter = retryAfter;
+  }
+
+  /** {@code 422 invalid_input: on_duplicate: can only be given with key}: every wrong field, or the detail. */
+  private static String message(int status, String code, String detail, List<FieldError> errors) {
+    String fields = errors.stream().map(error -> error.getField() + ": " + error.getReason()).collect(Collectors.joining("; "));
+    String what = fields.isEmpty() ? detail : fields;
+    return status + " " + code + ": " + (what.isBlank() ? "the answer says nothing more" : what);
   }
 
   /** The HTTP status, for example 409. */
@@ -69,7 +80,7 @@ public final class ProblemException extends ApiException {
     return errors == null ? List.of() : errors;
   }
 
-  /** How long the server wants to be left alone, if it said so. */
+  /** How long the server wants to be left alone, if it said so; a day at most. */
   public Optional<Duration> retryAfter() {
     return Optional.ofNullable(retryAfter);
   }
@@ -109,7 +120,7 @@ public final class ProblemException extends ApiException {
 
   private static Duration seconds(String value) {
     try {
-      return Duration.ofSeconds(Long.parseLong(value.trim()));
+      return Duration.ofSeconds(Math.max(0, Math.min(Long.parseLong(value.trim()), LONGEST_RETRY_AFTER_S)));
     } catch (NumberFormatException date) {
       return null;
     }

@@ -24,26 +24,25 @@ final class Requests {
   Requests(Worker.Builder options) {
     client = options.client;
     http = client.http();
-    wire = new Wire(client, options.topic, options.leaseMs, options.waitMs);
+    wire = new Wire(client, options.topics, options.leaseMs, options.waitMs);
   }
 
   /** Sends it and waits for what becomes of it. */
   Answer exchange(Call call) {
+    client.requireOpen();
     if (!call.begin()) {
       return failed(new CancellationException());
     }
-    Throwable error = null;
+    Exception error = null;
     HttpResponse<byte[]> response = null;
     try {
       response = http.send(request(call), HttpResponse.BodyHandlers.ofByteArray());
-    } catch (IOException | InterruptedException failure) {
+    } catch (IOException | InterruptedException | RuntimeException failure) {
       error = failure;
-    } catch (RuntimeException failure) {
-      error = new IOException(failure);
     }
     boolean cancelled = call.end();
     if (error != null) {
-      return failed(cancelled ? new CancellationException() : error);
+      return failed(cancelled ? new CancellationException() : lost(call, error));
     }
     return read(call, response, System.nanoTime());
   }
@@ -55,6 +54,10 @@ final class Requests {
       case NACK -> wire.nack(call.held);
       case EXTEND -> wire.extend(call.held);
     };
+  }
+
+  private ConnectionException lost(Call call, Exception error) {
+    return ConnectionException.of(client.url(), call.operation(), call.timeout, error);
   }
 
   private static Answer failed(Throwable error) {
@@ -70,8 +73,8 @@ final class Requests {
       return call.kind == Call.Kind.LEASE
           ? new Answer(wire.leased(response.body(), now), null, null)
           : new Answer(null, wire.results(response.body()), null);
-    } catch (IOException unreadable) {
-      return new Answer(null, null, unreadable);
+    } catch (IOException | RuntimeException unreadable) {
+      return failed(ConnectionException.unreadable(client.url(), call.operation(), unreadable));
     }
   }
 }

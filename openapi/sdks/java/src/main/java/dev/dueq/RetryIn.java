@@ -6,12 +6,15 @@ import java.time.Duration;
 public final class RetryIn extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
+  /** Ten years. */
+  private static final Duration LONGEST = Duration.ofDays(3650);
+
   private final Duration delay;
 
   /**
    * Again after a while.
    *
-   * @param delay up to ten years; parts of a millisecond are dropped
+   * @param delay up to ten years; rounded up to whole milliseconds
    */
   public RetryIn(Duration delay) {
     this(delay, null);
@@ -20,7 +23,7 @@ public final class RetryIn extends RuntimeException {
   /**
    * Again after a while, for a reason.
    *
-   * @param delay up to ten years; parts of a millisecond are dropped
+   * @param delay up to ten years; rounded up to whole milliseconds
    * @param reason kept with the message; up to 1024 characters of it
    */
   public RetryIn(Duration delay, String reason) {
@@ -34,5 +37,10 @@ public final class RetryIn extends RuntimeException {
   /** How long the message waits. */
   public Duration delay() {
     return delay;
+  }
+
+  /** The same as dueq takes it. */
+  long milliseconds() {
+    return MessageOptions.milliseconds(delay.compareTo(LONGEST) < 0 ? delay : LONGEST);
   }
 }

@@ -18,12 +18,19 @@ final class Settling {
   /** After the server said that Redis is away. */
   private static final long AGAIN = 100_000_000;
 
+  /** {@code ACK} or {@code NACK}. */
+  final Call.Kind kind;
+
   private final ArrayDeque<Held> pending = new ArrayDeque<>();
   private long due;
   /** Whether a request of their own is under way. */
   boolean flying;
 
   private long patience = PATIENCE;
+
+  Settling(Call.Kind kind) {
+    this.kind = kind;
+  }
 
   boolean isEmpty() {
     return pending.isEmpty();
@@ -84,20 +91,19 @@ final class Settling {
           pending.add(held);
           due = now + AGAIN;
         }
-        case "message_not_found" -> {
-          // After a repeat: the first was done, and its answer lost.
-          if (held.sent == 1 && !held.release) {
-            lost.add(held);
-          }
-        }
         default -> {
-          if (!held.release) {
+          if (!held.release && !(held.sent > 1 && isWhatIsLeft(outcomes.get(i)))) {
             lost.add(held);
           }
         }
       }
     }
     return lost;
+  }
+
+  /** Whether it is what a repeat gets when the first was done, and its answer lost. */
+  private boolean isWhatIsLeft(Wire.Outcome outcome) {
+    return outcome.status().equals("message_not_found") || kind == Call.Kind.NACK && outcome.status().equals("lease_lost");
   }
 
   /** Answers come in the request's order; empty where there is none. */

@@ -11,14 +11,25 @@ final class Todo {
   int runners;
   int leased;
   Throwable error;
+  /** Whether that is the first in a row. */
+  boolean away;
+
+  /** Whether the server answers after that. */
+  boolean back;
 
   boolean isEmpty() {
-    return calls.isEmpty() && cancelled.isEmpty() && lost.isEmpty() && runners == 0 && leased == 0 && error == null;
+    return calls.isEmpty() && cancelled.isEmpty() && lost.isEmpty() && runners == 0 && leased == 0 && error == null && !back;
   }
 
-  void told(Hooks hooks) {
+  void told(Hooks hooks, String url) {
+    if (back) {
+      Crew.tell(() -> hooks.onBack(url));
+    }
     if (leased > 0) {
       Crew.tell(() -> hooks.onLease(leased));
+    }
+    if (away) {
+      Crew.tell(() -> hooks.onAway(url, error));
     }
     if (error != null) {
       Crew.tell(() -> hooks.onError(error));

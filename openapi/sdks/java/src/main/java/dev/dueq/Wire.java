@@ -6,13 +6,12 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.dueq.invoker.ApiClient;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.URI;
-import java.net.URLEncoder;
 import java.net.http.HttpRequest;
-import java.nio.charset.StandardCharsets;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
@@ -49,6 +48,7 @@ final class Wire {
 
   private final Client client;
   private final ObjectMapper mapper;
+  private final List<String> topics;
   private final Long leaseMs;
   private final long waitMs;
   private final HttpRequest.Builder lease;
@@ -56,12 +56,13 @@ final class Wire {
   private final HttpRequest.Builder nack;
   private final HttpRequest.Builder extend;
 
-  Wire(Client client, String topic, Long leaseMs, long waitMs) {
+  Wire(Client client, List<String> topics, Long leaseMs, long waitMs) {
     this.client = client;
     this.mapper = client.mapper();
+    this.topics = topics;
     this.leaseMs = leaseMs;
     this.waitMs = waitMs;
-    lease = to("/topics/" + URLEncoder.encode(topic, StandardCharsets.UTF_8).replace("+", "%20") + "/lease");
+    lease = to(topics.size() > 1 ? "/lease" : "/topics/" + ApiClient.urlEncode(topics.get(0)) + "/lease");
     ack = to("/messages/ack");
     nack = to("/messages/nack");
     extend = to("/messages/extend");
@@ -80,6 +81,13 @@ final class Wire {
     return request(
         lease,
         json -> {
+          if (topics.size() > 1) {
+            json.writeArrayFieldStart("topics");
+            for (String topic : topics) {
+              json.writeString(topic);
+            }
+            json.writeEndArray();
+          }
           json.writeNumberField("max_messages", max);
           json.writeNumberField("wait_ms", waitMs);
           if (leaseMs != null) {

@@ -1,11 +1,12 @@
 package dev.dueq;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.ExecutorService;
 
 /**
- * Leases a topic's messages and calls a handler with each.
+ * Leases the messages of a topic, or of several, and calls a handler with each.
  *
  * <p>It acknowledges what was handled (the acks ride on the next lease request), extends leases while handlers run, gives back what
  * failed, goes on by itself after the server was away, and stops gracefully. No message is lost, and none is acknowledged that was
@@ -26,12 +27,23 @@ public final class Worker implements AutoCloseable {
    * @param handler called with each, on several threads at once
    */
   public static Builder builder(Client client, String topic, Handler handler) {
-    return new Builder(client, topic, handler);
+    return builder(client, List.of(Objects.requireNonNull(topic, "a worker needs a topic")), handler);
   }
 
   /**
-   * Works until {@link #stop()}, {@link #close()}, or an interrupt of this thread, then stops gracefully and returns. May be called
-   * once.
+   * Begins to describe a worker of several topics.
+   *
+   * @param client where the messages are
+   * @param topics whose messages, 1 to 32 of them: what the first has goes before what the second has, and so on
+   * @param handler called with each, on several threads at once
+   */
+  public static Builder builder(Client client, List<String> topics, Handler handler) {
+    return new Builder(client, topics, handler);
+  }
+
+  /**
+   * Works until {@link #stop()}, {@link #close()}, or an interrupt of this thread, then stops gracefully and returns; at once if
+   * it was closed already. May be called once.
    *
    * @throws ProblemException when the server refuses in a way that repeating does not mend, such as a wrong key
    */
@@ -54,7 +66,7 @@ public final class Worker implements AutoCloseable {
   /** What a worker is to be. */
   public static final class Builder {
     final Client client;
-    final String topic;
+    final List<String> topics;
     final Handler handler;
     int concurrency = 10;
     int prefetch = 1;
@@ -65,10 +77,13 @@ public final class Worker implements AutoCloseable {
     ExecutorService executor;
     boolean stopOnShutdown;
 
-    private Builder(Client client, String topic, Handler handler) {
-      this.client = Objects.requireNonNull(client);
-      this.topic = Objects.requireNonNull(topic);
-      this.handler = Objects.requireNonNull(handler);
+    private Builder(Client client, List<String> topics, Handler handler) {
+      this.client = Objects.requireNonNull(client, "a worker needs a client");
+      this.topics = List.copyOf(topics);
+      if (topics.isEmpty()) {
+        throw new IllegalArgumentException("a worker needs a topic");
+      }
+      this.handler = Objects.requireNonNull(handler, "a worker needs a handler");
     }
 
     /** How many handlers run at once; 10 unless given. */
@@ -107,7 +122,7 @@ public final class Worker implements AutoCloseable {
       return this;
     }
 
-    /** What is told for logs and metrics. */
+    /** What is told for logs and metrics; what it does not override is logged, as {@link Hooks} says. */
     public Builder hooks(Hooks told) {
       hooks = Objects.requireNonNull(told);
       return this;
@@ -132,8 +147,10 @@ public final class Worker implements AutoCloseable {
      * The worker; it does nothing until it is run.
      *
      * @throws IllegalArgumentException from each of the above when a number is out of its range
+     * @throws IllegalStateException when the client was closed
      */
     public Worker build() {
+      client.requireOpen();
       return new Worker(this);
     }
 

@@ -1,0 +1,674 @@
+// Package dueqtest is a dueq in memory, for the tests of programs that use it: no Redis, and a clock that the test moves.
+//
+//	server := dueqtest.NewServer(t)
+//	client := server.Client()
+//	client.Publish(ctx, "orders", order, dueq.Delay(30*time.Minute), dueq.Key("order/42"))
+//	server.Advance(30 * time.Minute)
+//	// a worker handles it now
+//
+// It publishes, leases, settles, finds, changes, deletes, lists and redrives messages as dueq does. Callbacks it does not make:
+// they are messages in the topic `_callbacks`. Topics have no configuration (a lease lasts 30 s, a message has 10 attempts, the
+// backoff is 1 s doubled each time), a message's own backoff and time to live are ignored, and there are no schedules. Requests
+// for anything else are refused with the code not_supported.
+package dueqtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	dueq "dueq.dev/go"
+	"dueq.dev/go/api"
+)
+
+const (
+	leaseMs     = 30_000
+	maxAttempts = 10
+	never       = time.Duration(1<<63 - 1)
+)
+
+// Server is a dueq in memory; made by [NewServer].
+type Server struct {
+	// URL is where it listens.
+	URL string
+
+	closing  chan struct{}
+	mu       sync.Mutex
+	changed  chan struct{} // closed, and made anew, when messages or the clock change
+	offset   time.Duration // of its clock
+	made     int           // ids and tokens
+	messages []*message    // but those that are done, in the order of publishing
+	answered map[string]answer
+}
+
+type message struct {
+	api.Message
+	token  string // of its lease
+	until  time.Time
+	failed int
+	budget int64        // of attempts, used ones included
+	holds  api.KeyUntil // how long it has its key
+}
+
+// answer is what an idempotency key was answered with.
+type answer struct {
+	body    string
+	message api.PublishedMessage
+}
+
+// NewServer starts a server that ends with the test.
+func NewServer(t testing.TB) *Server {
+	s := &Server{closing: make(chan struct{}), changed: make(chan struct{}), answered: map[string]answer{}}
+	routes := http.NewServeMux()
+	for route, handle := range map[string]func(*http.Request) (any, error){
+		"POST /topics/{topic}/messages":       s.publish,
+		"POST /callbacks":                     s.publish,
+		"POST /topics/{topic}/messages/batch": s.publishBatch,
+		"POST /topics/{topic}/lease":          s.lease,
+		"POST /lease":                         s.lease,
+		"POST /messages/{id}/{verb}":          s.settleOne,
+		"POST /messages/{verb}":               s.settleBatch,
+		"GET /messages/{id}":                  s.get,
+		"GET /topics/{topic}/keys/{key}":      s.get,
+		"PATCH /messages/{id}":                s.update,
+		"PATCH /topics/{topic}/keys/{key}":    s.update,
+		"DELETE /messages/{id}":               s.remove,
+		"DELETE /topics/{topic}/keys/{key}":   s.remove,
+		"GET /topics/{topic}/messages":        s.list,
+		"GET /topics":                         s.topics,
+		"POST /topics/{topic}/redrive":        s.redrive,
+		"/":                                   func(*http.Request) (any, error) { return nil, refusal("not_supported") },
+	} {
+		routes.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
+			given, err := handle(r)
+			reply(w, given, err)
+		})
+	}
+	listening := httptest.NewServer(routes)
+	t.Cleanup(func() {
+		close(s.closing)
+		listening.Close()
+	})
+	s.URL = listening.URL
+	return s
+}
+
+// Client makes a client of the server.
+func (s *Server) Client(options ...dueq.ClientOption) *dueq.Client {
+	return dueq.NewClient(s.URL, options...)
+}
+
+// Advance moves the server's clock: what falls due in the meantime is due, and leases that end in the meantime are over.
+func (s *Server) Advance(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offset += by
+	s.wake()
+}
+
+// Messages are those in a topic, but for the ones that are done, in the order in which they were published.
+func (s *Server) Messages(topic string) []api.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tick()
+	found := []api.Message{}
+	for _, m := range s.messages {
+		if m.Topic == topic {
+			found = append(found, m.Message)
+		}
+	}
+	return found
+}
+
+// refusal is a problem's code.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+var statuses = map[refusal]int{"message_not_found": 404, "topic_not_found": 404, "invalid_request": 422, "idempotency_key_reused": 422,
+	"not_supported": 501, "": 200}
+
+func reply(w http.ResponseWriter, given any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		code, ok := err.(refusal)
+		if !ok {
+			code = "invalid_request"
+		}
+		status := statuses[code]
+		if status == 0 {
+			status = http.StatusConflict
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(status)
+		given = map[string]any{"type": "about:blank", "title": string(code), "status": status, "code": string(code), "detail": err.Error(),
+			"request_id": "dueqtest"}
+	} else if given == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(given)
+}
+
+// read decodes a body, which may be left out.
+func read(r *http.Request, into any) error {
+	if err := json.NewDecoder(r.Body).Decode(into); err != nil && err != io.EOF {
+		return err
+	}
+	return nil
+}
+
+func (s *Server) now() time.Time { return time.Now().Add(s.offset).UTC().Truncate(time.Millisecond) }
+
+// wake has long polls look again. The lock is held, as in all that follows but the handlers of requests.
+func (s *Server) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// tick does what time does, and says when there is something to do next.
+func (s *Server) tick() (next time.Duration) {
+	now := s.now()
+	next = never
+	for _, m := range s.messages {
+		if m.State == api.StateLeased && !m.until.After(now) {
+			s.comeBack(m, m.until)
+		}
+		if m.State == api.StateDelayed && !m.DueAt.After(now) {
+			m.State = api.StateReady
+		}
+		switch m.State {
+		case api.StateLeased:
+			next = min(next, m.until.Sub(now))
+		case api.StateDelayed:
+			next = min(next, m.DueAt.Sub(now))
+		}
+	}
+	return next
+}
+
+// comeBack ends a lease without an ack.
+func (s *Server) comeBack(m *message, due time.Time) {
+	m.token, m.LeaseExpiresAt = "", nil
+	if m.AttemptsLeft <= 0 {
+		m.State, m.DueAt = api.StateDead, nil
+		return
+	}
+	m.DueAt, m.State = &due, api.StateDelayed
+	if !due.After(s.now()) {
+		m.State = api.StateReady
+	}
+}
+
+func (s *Server) id(kind string) string {
+	s.made++
+	return fmt.Sprintf("%s-%06d", kind, s.made)
+}
+
+func (s *Server) publish(r *http.Request) (any, error) {
+	var request struct {
+		api.PublishRequest
+		Url string `json:"url"`
+	}
+	if err := read(r, &request); err != nil {
+		return nil, err
+	}
+	topic := r.PathValue("topic")
+	if topic == "" {
+		topic = "_callbacks"
+		request.Callback.Set(api.NewCallbackRequest(request.Url))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.take(topic, &request.PublishRequest)
+}
+
+func (s *Server) publishBatch(r *http.Request) (any, error) {
+	var batch api.PublishBatchRequest
+	if err := read(r, &batch); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var answer api.PublishBatchResponse
+	for i := range batch.Messages {
+		result := api.PublishResult{Status: "ok"}
+		published, err := s.take(r.PathValue("topic"), &batch.Messages[i])
+		if err == refusal("invalid_request") {
+			return nil, err
+		} else if err != nil {
+			result.Status = err.Error()
+		} else {
+			result.Message = published
+		}
+		answer.Results = append(answer.Results, result)
+	}
+	return answer, nil
+}
+
+// take publishes.
+func (s *Server) take(topic string, r *api.PublishRequest) (*api.PublishedMessage, error) {
+	isCallback := topic == "_callbacks"
+	if r.Payload == nil && !r.PayloadBase64.IsSet() && !isCallback || r.DelayMs.IsSet() && r.DeliverAt.IsSet() ||
+		r.OnDuplicate.IsSet() && !r.Key.IsSet() {
+		return nil, refusal("invalid_request")
+	}
+	s.tick()
+	once := r.GetIdempotencyKey()
+	r.IdempotencyKey.Unset()
+	body, _ := r.MarshalJSON()
+	if before, ok := s.answered[topic+"\x00"+once]; ok && once != "" {
+		if before.body != string(body) {
+			return nil, refusal("idempotency_key_reused")
+		}
+		before.message.Duplicate = true
+		return &before.message, nil
+	}
+	now := s.now()
+	due := now.Add(time.Duration(r.GetDelayMs()) * time.Millisecond)
+	if r.DeliverAt.IsSet() {
+		due = r.GetDeliverAt()
+	}
+	m := s.live(topic, r.GetKey())
+	duplicate := m != nil
+	switch {
+	case duplicate && r.GetOnDuplicate() == api.OnDuplicateReject:
+		return nil, refusal("duplicate_key")
+	case duplicate && r.GetOnDuplicate() == api.OnDuplicateReplace && m.State == api.StateLeased:
+		return nil, refusal("message_leased")
+	case !duplicate:
+		m = &message{Message: api.Message{Id: s.id("message"), Topic: topic, Key: r.Key.Get(), PublishedAt: now}, holds: r.GetKeyUntil()}
+		s.messages = append(s.messages, m)
+	}
+	if !duplicate || r.GetOnDuplicate() == api.OnDuplicateReplace {
+		m.Payload, m.PayloadBase64, m.ContentType = r.Payload, r.PayloadBase64.Get(), r.ContentType.Get()
+		m.Headers, m.Priority, m.budget = r.Headers, r.GetPriority(), maxAttempts
+		if r.MaxAttempts.IsSet() {
+			m.budget = r.GetMaxAttempts()
+		}
+		if to := r.Callback.Get(); to != nil {
+			m.Callback = api.NewCallback(to.Url)
+		}
+		m.AttemptsLeft, m.State, m.DueAt = m.budget-m.Attempts, api.StateDelayed, &due
+		s.tick()
+		s.wake()
+	}
+	published := api.PublishedMessage{Id: m.Id, Topic: topic, State: m.State, DueAt: m.DueAt, PublishedAt: m.PublishedAt, Duplicate: duplicate}
+	if once != "" {
+		s.answered[topic+"\x00"+once] = answer{string(body), published}
+	}
+	return &published, nil
+}
+
+// live finds the message that has a key.
+func (s *Server) live(topic, key string) *message {
+	for _, m := range s.messages {
+		if key != "" && m.Topic == topic && m.GetKey() == key && m.State != api.StateDead && (m.Attempts == 0 || m.holds != api.KeyUntilGranted) {
+			return m
+		}
+	}
+	return nil
+}
+
+func (s *Server) lease(r *http.Request) (any, error) {
+	var asked struct {
+		api.LeaseRequest
+		Topics []string `json:"topics"`
+	}
+	if err := read(r, &asked); err != nil {
+		return nil, err
+	}
+	topics := asked.Topics
+	if topic := r.PathValue("topic"); topic != "" {
+		topics = []string{topic}
+	}
+	lease := time.Duration(leaseMs) * time.Millisecond
+	if asked.LeaseMs.IsSet() {
+		lease = time.Duration(asked.GetLeaseMs()) * time.Millisecond
+	}
+	end := time.Now().Add(time.Duration(asked.GetWaitMs()) * time.Millisecond)
+	answer := api.LeaseResponse{Messages: []api.LeasedMessage{}, Acks: []api.AckOutcome{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ack := range asked.Acks {
+		settled := s.settle("ack", &item{NackBatchItem: api.NackBatchItem{Id: ack.Id, LeaseToken: ack.LeaseToken}})
+		answer.Acks = append(answer.Acks, api.AckOutcome{Id: ack.Id, Status: api.AckStatus(settled.Status)})
+	}
+	for {
+		next := s.tick()
+		answer.Messages = s.grant(topics, max(asked.GetMaxMessages(), 1), lease)
+		left := time.Until(end)
+		if len(answer.Messages) > 0 || left <= 0 {
+			return answer, nil
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-time.After(min(left, max(next, time.Millisecond))):
+		case <-r.Context().Done():
+			end = time.Time{}
+			topics = nil // nobody is there to take them
+		case <-s.closing:
+			end = time.Time{}
+		}
+		s.mu.Lock()
+	}
+}
+
+// grant leases what is ready: of the first topic that has something, by priority, then due time.
+func (s *Server) grant(topics []string, most int64, lease time.Duration) []api.LeasedMessage {
+	granted := []api.LeasedMessage{}
+	for _, topic := range topics {
+		var ready []*message
+		for _, m := range s.messages {
+			if m.Topic == topic && m.State == api.StateReady {
+				ready = append(ready, m)
+			}
+		}
+		slices.SortStableFunc(ready, func(a, b *message) int {
+			if a.Priority != b.Priority {
+				return int(b.Priority - a.Priority)
+			}
+			return a.DueAt.Compare(*b.DueAt)
+		})
+		for _, m := range ready[:min(int64(len(ready)), most)] {
+			m.State, m.until, m.token = api.StateLeased, s.now().Add(lease), s.id("lease")
+			m.LeaseExpiresAt = &m.until
+			m.Attempts++
+			m.AttemptsLeft--
+			headers := m.Headers
+			if headers == nil {
+				headers = map[string]string{}
+			}
+			granted = append(granted, api.LeasedMessage{Id: m.Id, Topic: m.Topic, Payload: m.Payload, PayloadBase64: m.PayloadBase64,
+				ContentType: m.ContentType, Headers: headers, Key: m.Key, Priority: m.Priority, Attempt: m.Attempts,
+				AttemptsLeft: m.AttemptsLeft, PublishedAt: m.PublishedAt, DueAt: *m.DueAt, LeaseToken: m.token,
+				LeaseMs: lease.Milliseconds(), LeaseExpiresAt: m.until})
+		}
+		if len(granted) > 0 {
+			break
+		}
+	}
+	return granted
+}
+
+// item is an ack, a nack or an extension.
+type item struct {
+	api.NackBatchItem
+	LeaseMs int64 `json:"lease_ms"`
+}
+
+type settled struct {
+	Id             string     `json:"id"`
+	Status         string     `json:"status"`
+	State          api.State  `json:"state,omitempty"`
+	Attempt        int64      `json:"attempt,omitempty"`
+	DueAt          *time.Time `json:"due_at,omitempty"`
+	LeaseMs        int64      `json:"lease_ms,omitempty"`
+	LeaseExpiresAt *time.Time `json:"lease_expires_at,omitempty"`
+}
+
+func (s *Server) settle(verb string, i *item) settled {
+	s.tick()
+	at := slices.IndexFunc(s.messages, func(m *message) bool { return m.Id == i.Id })
+	if at < 0 {
+		return settled{Id: i.Id, Status: "message_not_found"}
+	}
+	m := s.messages[at]
+	if m.State != api.StateLeased || m.token != i.LeaseToken {
+		return settled{Id: i.Id, Status: "lease_lost"}
+	}
+	defer s.wake()
+	switch verb {
+	case "ack":
+		s.messages = slices.Delete(s.messages, at, at+1)
+		return settled{Id: i.Id, Status: "ok"}
+	case "extend":
+		if until := s.now().Add(time.Duration(i.LeaseMs) * time.Millisecond); until.After(m.until) {
+			m.until = until
+		}
+		return settled{Id: i.Id, Status: "ok", LeaseMs: m.until.Sub(s.now()).Milliseconds(), LeaseExpiresAt: &m.until}
+	}
+	if i.Reason.IsSet() {
+		m.LastError = i.Reason.Get()
+	}
+	delay := time.Second << min(m.failed, 11)
+	switch {
+	case i.GetRelease():
+		m.AttemptsLeft++
+		delay = 0
+	case i.GetDead():
+		m.AttemptsLeft = 0
+	default:
+		m.failed++
+	}
+	if i.DelayMs.IsSet() {
+		delay = time.Duration(i.GetDelayMs()) * time.Millisecond
+	}
+	s.comeBack(m, s.now().Add(delay))
+	return settled{Id: i.Id, Status: "ok", State: m.State, Attempt: m.Attempts, DueAt: m.DueAt}
+}
+
+func (s *Server) settleOne(r *http.Request) (any, error) {
+	var one item
+	if err := read(r, &one); err != nil {
+		return nil, err
+	}
+	verb := r.PathValue("verb")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch verb {
+	case "redrive":
+		return s.redriveOne(r.PathValue("id"))
+	case "ack", "nack", "extend":
+	default:
+		return nil, refusal("not_supported")
+	}
+	one.Id = r.PathValue("id")
+	result := s.settle(verb, &one)
+	switch {
+	case result.Status != "ok":
+		return nil, refusal(result.Status)
+	case verb == "ack":
+		return nil, nil
+	default:
+		return result, nil
+	}
+}
+
+func (s *Server) settleBatch(r *http.Request) (any, error) {
+	var batch struct {
+		Messages []*item `json:"messages"`
+	}
+	if err := read(r, &batch); err != nil {
+		return nil, err
+	}
+	verb := r.PathValue("verb")
+	if verb != "ack" && verb != "nack" && verb != "extend" {
+		return nil, refusal("not_supported")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	results := []settled{}
+	for _, one := range batch.Messages {
+		results = append(results, s.settle(verb, one))
+	}
+	return map[string]any{"results": results}, nil
+}
+
+// find is the message that a path names, by id or by topic and key.
+func (s *Server) find(r *http.Request) (*message, error) {
+	s.tick()
+	if key := r.PathValue("key"); key != "" {
+		if m := s.live(r.PathValue("topic"), key); m != nil {
+			return m, nil
+		}
+	}
+	for _, m := range s.messages {
+		if m.Id == r.PathValue("id") {
+			return m, nil
+		}
+	}
+	return nil, refusal("message_not_found")
+}
+
+func (s *Server) get(r *http.Request) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.find(r)
+	if err != nil {
+		return nil, err
+	}
+	return m.Message, nil
+}
+
+func (s *Server) update(r *http.Request) (any, error) {
+	var change api.UpdateMessageRequest
+	if err := read(r, &change); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.find(r)
+	if err != nil {
+		return nil, err
+	}
+	due := change.DeliverAt
+	if change.DelayMs != nil {
+		at := s.now().Add(time.Duration(*change.DelayMs) * time.Millisecond)
+		due = &at
+	}
+	switch {
+	case m.State == api.StateLeased:
+		return nil, refusal("message_leased")
+	case m.State == api.StateDead && due != nil:
+		return nil, refusal("message_dead")
+	case due != nil:
+		m.State, m.DueAt = api.StateDelayed, due
+	}
+	if change.Priority != nil {
+		m.Priority = *change.Priority
+	}
+	if change.Payload != nil {
+		m.Payload, m.PayloadBase64, m.ContentType = change.Payload, nil, nil
+	}
+	if change.PayloadBase64 != nil {
+		m.Payload, m.PayloadBase64, m.ContentType = nil, change.PayloadBase64, change.ContentType
+	}
+	if change.Headers != nil {
+		m.Headers = change.Headers
+	}
+	s.tick()
+	s.wake()
+	return m.Message, nil
+}
+
+func (s *Server) remove(r *http.Request) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.find(r)
+	if err != nil {
+		return nil, err
+	}
+	if m.State == api.StateLeased && r.FormValue("force") != "true" {
+		return nil, refusal("message_leased")
+	}
+	s.messages = slices.DeleteFunc(s.messages, func(other *message) bool { return other == m })
+	return nil, nil
+}
+
+func (s *Server) list(r *http.Request) (any, error) {
+	page := api.MessageList{Items: []api.Message{}}
+	for _, m := range s.Messages(r.PathValue("topic")) {
+		if string(m.State) == r.FormValue("state") {
+			page.Items = append(page.Items, m)
+		}
+	}
+	return page, nil
+}
+
+func (s *Server) topics(r *http.Request) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tick()
+	counts := map[string]*api.TopicCounts{}
+	for _, m := range s.messages {
+		count := counts[m.Topic]
+		if count == nil {
+			count = &api.TopicCounts{}
+			counts[m.Topic] = count
+		}
+		switch m.State {
+		case api.StateDelayed:
+			count.Delayed++
+		case api.StateReady:
+			count.Ready++
+		case api.StateLeased:
+			count.Leased++
+		case api.StateDead:
+			count.Dead++
+		}
+	}
+	list := api.TopicList{Items: []api.TopicItem{}}
+	for name, count := range counts {
+		if strings.HasPrefix(name, r.FormValue("prefix")) {
+			list.Items = append(list.Items, api.TopicItem{Name: name, Counts: *count})
+		}
+	}
+	slices.SortFunc(list.Items, func(a, b api.TopicItem) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+func (s *Server) redrive(r *http.Request) (any, error) {
+	var asked api.RedriveRequest
+	if err := read(r, &asked); err != nil {
+		return nil, err
+	}
+	most := int64(10_000)
+	if asked.MaxMessages.IsSet() {
+		most = asked.GetMaxMessages()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tick()
+	var answer api.RedriveResponse
+	for _, m := range s.messages {
+		if m.Topic != r.PathValue("topic") || m.State != api.StateDead {
+			continue
+		}
+		if answer.Redriven == most {
+			answer.Remaining++
+		} else if _, err := s.redriveOne(m.Id); err != nil { // its key is taken
+			answer.Remaining++
+		} else {
+			answer.Redriven++
+		}
+	}
+	return answer, nil
+}
+
+func (s *Server) redriveOne(id string) (any, error) {
+	at := slices.IndexFunc(s.messages, func(m *message) bool { return m.Id == id })
+	if at < 0 {
+		return nil, refusal("message_not_found")
+	}
+	m := s.messages[at]
+	switch {
+	case m.State != api.StateDead:
+		return nil, refusal("message_not_dead")
+	case s.live(m.Topic, m.GetKey()) != nil:
+		return nil, refusal("duplicate_key")
+	}
+	now := s.now()
+	m.State, m.DueAt, m.AttemptsLeft, m.failed = api.StateReady, &now, m.budget, 0
+	s.wake()
+	return m.Message, nil
+}

@@ -1,0 +1,121 @@
+// Package webhooks verifies that a callback comes from dueq, by the signature of Standard Webhooks that it carries.
+//
+//	http.HandleFunc("POST /hook", func(w http.ResponseWriter, r *http.Request) {
+//		body, err := webhooks.Read(r, os.Getenv("WEBHOOK_SECRET"))
+//		if err != nil {
+//			http.Error(w, err.Error(), http.StatusUnauthorized)
+//			return
+//		}
+//		…
+//	})
+package webhooks
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Tolerance is how far the time of a callback may be from this machine's clock, unless a [Verifier] says otherwise.
+const Tolerance = 5 * time.Minute
+
+// longest is what [Read] reads of a body: more than dueq takes as a payload.
+const longest = 16 << 20
+
+// Verify returns nil if a request with this body and these headers was signed with one of the secrets (`whsec_…`; several while
+// they are rotated) in the last 5 minutes, and otherwise says what is wrong. The body has to be as it came, byte for byte.
+func Verify(body []byte, header http.Header, secrets ...string) error {
+	return Verifier{Secrets: secrets}.Verify(body, header)
+}
+
+// Read reads the body of a request and verifies it with [Verify]. With an error it gives no body.
+func Read(request *http.Request, secrets ...string) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, request.Body, longest))
+	if err == nil {
+		err = Verify(body, request.Header, secrets...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
+}
+
+// Verifier verifies with another tolerance.
+type Verifier struct {
+	// Secrets are as for [Verify].
+	Secrets []string
+	// Tolerance is how far the time of a callback may be from this machine's clock; 0 means [Tolerance].
+	Tolerance time.Duration
+}
+
+// Verify is as the function [Verify].
+func (v Verifier) Verify(body []byte, header http.Header) error {
+	keys, err := v.keys()
+	if err != nil {
+		return err
+	}
+	id, timestamp, signatures := value(header, "webhook-id"), value(header, "webhook-timestamp"), value(header, "webhook-signature")
+	if id == "" || timestamp == "" || signatures == "" {
+		return errors.New("webhooks: webhook-id, webhook-timestamp and webhook-signature are not all there")
+	}
+	seconds, err := strconv.ParseInt(timestamp, 10, 64)
+	if err != nil {
+		return errors.New("webhooks: webhook-timestamp is not a number of seconds")
+	}
+	tolerance := v.Tolerance
+	if tolerance == 0 {
+		tolerance = Tolerance
+	}
+	if age := time.Since(time.Unix(seconds, 0)); age > tolerance || age < -tolerance {
+		return fmt.Errorf("webhooks: webhook-timestamp is more than %s away from this machine's time", tolerance)
+	}
+	valid := false
+	for _, key := range keys {
+		mac := hmac.New(sha256.New, key)
+		fmt.Fprintf(mac, "%s.%s.", id, timestamp)
+		mac.Write(body)
+		want := mac.Sum(nil)
+		for _, signature := range strings.Fields(signatures) {
+			version, encoded, _ := strings.Cut(signature, ",")
+			given, err := base64.StdEncoding.DecodeString(encoded)
+			if version == "v1" && err == nil && hmac.Equal(given, want) {
+				valid = true
+			}
+		}
+	}
+	if !valid {
+		return errors.New("webhooks: no signature is of this body and any of the secrets")
+	}
+	return nil
+}
+
+func (v Verifier) keys() (keys [][]byte, err error) {
+	for _, secret := range v.Secrets {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		if err != nil || len(key) == 0 {
+			return nil, errors.New("webhooks: a secret is not whsec_ and base64")
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("webhooks: there is no secret to verify with")
+	}
+	return keys, nil
+}
+
+// value finds a header in any case; [http.Header.Get] knows one.
+func value(header http.Header, name string) string {
+	for key, values := range header {
+		if strings.EqualFold(key, name) && len(values) > 0 {
+			return values[0]
+		}
+	}
+	return ""
+}

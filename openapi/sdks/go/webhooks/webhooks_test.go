@@ -1,0 +1,97 @@
+package webhooks
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	other  = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+	body   = `{"order": 42}`
+)
+
+func signed(with, id, body string, at time.Time) string {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(with, "whsec_"))
+	if err != nil {
+		panic(err)
+	}
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%d.%s", id, at.Unix(), body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func headers(at time.Time, signatures ...string) http.Header {
+	header := http.Header{}
+	header.Set("Webhook-Id", "msg_1")
+	header.Set("Webhook-Timestamp", fmt.Sprint(at.Unix()))
+	header.Set("Webhook-Signature", strings.Join(signatures, " "))
+	return header
+}
+
+// The example of the specification, https://github.com/standard-webhooks/standard-webhooks.
+func TestTheSpecificationsExampleIsValid(t *testing.T) {
+	header := http.Header{"webhook-id": {"msg_p5jXN8AQM9LWM0D4loKWxJek"}, "WEBHOOK-TIMESTAMP": {"1614265330"},
+		"Webhook-Signature": {"v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="}}
+	forever := Verifier{Secrets: []string{secret}, Tolerance: 1 << 62}
+	if err := forever.Verify([]byte(`{"test": 2432232314}`), header); err != nil {
+		t.Error(err)
+	}
+	if err := Verify([]byte(`{"test": 2432232314}`), header, secret); err == nil || !strings.Contains(err.Error(), "5m0s") {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsSignedIsTakenAndNothingElse(t *testing.T) {
+	now := time.Now()
+	good := signed(secret, "msg_1", body, now)
+	cases := map[string]struct {
+		header  http.Header
+		body    string
+		secrets []string
+		says    string // "" where it is good
+	}{
+		"good":                   {headers(now, good), body, []string{secret}, ""},
+		"one of several":         {headers(now, "v2,abc", signed(other, "msg_1", body, now), good), body, []string{secret}, ""},
+		"an older secret":        {headers(now, good), body, []string{other, secret}, ""},
+		"a little late":          {headers(now.Add(-4*time.Minute), signed(secret, "msg_1", body, now.Add(-4*time.Minute))), body, []string{secret}, ""},
+		"another body":           {headers(now, good), body + " ", []string{secret}, "no signature"},
+		"another secret":         {headers(now, good), body, []string{other}, "no signature"},
+		"another id":             {headers(now, signed(secret, "msg_2", body, now)), body, []string{secret}, "no signature"},
+		"another version":        {headers(now, "v1a"+good[2:]), body, []string{secret}, "no signature"},
+		"no base64":              {headers(now, "v1,***"), body, []string{secret}, "no signature"},
+		"too old":                {headers(now.Add(-time.Hour), signed(secret, "msg_1", body, now.Add(-time.Hour))), body, []string{secret}, "5m0s"},
+		"in the future":          {headers(now.Add(time.Hour), signed(secret, "msg_1", body, now.Add(time.Hour))), body, []string{secret}, "5m0s"},
+		"no headers":             {http.Header{}, body, []string{secret}, "not all there"},
+		"no secret":              {headers(now, good), body, nil, "no secret"},
+		"an empty secret":        {headers(now, good), body, []string{""}, "base64"},
+		"a secret that is wrong": {headers(now, good), body, []string{"whsec_!"}, "base64"},
+	}
+	for name, c := range cases {
+		err := Verify([]byte(c.body), c.header, c.secrets...)
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestARequestIsReadAndVerified(t *testing.T) {
+	now := time.Now()
+	request := httptest.NewRequest("POST", "/", strings.NewReader(body))
+	request.Header = headers(now, signed(secret, "msg_1", body, now))
+	if got, err := Read(request, secret); err != nil || string(got) != body {
+		t.Error(string(got), err)
+	}
+	request = httptest.NewRequest("POST", "/", strings.NewReader(body))
+	request.Header = headers(now, signed(other, "msg_1", body, now))
+	if got, err := Read(request, secret); err == nil || got != nil {
+		t.Errorf("%q beside the error %v", got, err)
+	}
+}

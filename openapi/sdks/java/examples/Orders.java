@@ -1,0 +1,73 @@
+import com.sun.net.httpserver.HttpServer;
+import dev.dueq.*;
+import dev.dueq.model.*;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.*;
+import java.util.concurrent.*;
+
+/** An order service: payment reminders, work that fails, and a callback. */
+public class Orders {
+  record Order(int order) {}
+
+  public static void main(String[] args) throws Exception {
+    Client client = new Client();
+
+    // A reminder in half an hour, found again by its key.
+    client.publish("orders", new Order(1), with -> with.delay(Duration.ofMinutes(30)).key("order/1"));
+    MessageKey reminder = client.key("orders", "order/1");
+    System.out.println("published " + reminder.get().orElseThrow().getKey());
+    System.out.println("moved " + reminder.reschedule(Duration.ofMinutes(60)));
+    System.out.println("cancelled " + reminder.cancel() + " then " + reminder.cancel());
+
+    // One order, one message.
+    client.publish("orders", new Order(2), with -> with.delay(Duration.ofMinutes(30)).key("order/2"));
+    try {
+      client.publish("orders", new Order(2), with -> with.key("order/2").onDuplicate(OnDuplicate.REJECT));
+    } catch (ProblemException problem) {
+      System.out.println("refused " + problem.code());
+    }
+    var first = client.publish("payments", new Order(3), with -> with.idempotencyKey("payment-3"));
+    var second = client.publish("payments", new Order(3), with -> with.idempotencyKey("payment-3"));
+    System.out.println("repeated the " + (first.getId().equals(second.getId()) ? "same message" : "message twice"));
+
+    // Work: 11 fails once, 12 for good.
+    var orders = List.of(new Publish(new Order(10)), new Publish(new Order(11)), new Publish(new Order(12)));
+    var results = client.publishBatch("work", orders);
+    System.out.println("batch " + results.stream().filter(result -> result.getStatus().equals("ok")).count());
+    Set<Integer> done = new ConcurrentSkipListSet<>();
+    CountDownLatch over = new CountDownLatch(3);
+    Worker worker = Worker.builder(client, "work", Handler.of(Order.class, (work, message, lease) -> {
+      if (work.order() == 11 && message.getAttempt() == 1) throw new RetryIn(Duration.ZERO, "not yet");
+      over.countDown();
+      if (work.order() == 12) throw new Dead("no such order");
+      done.add(work.order());
+    })).build();
+    new Thread(worker::run).start();
+    over.await();
+    worker.close();
+    System.out.println("worked " + String.join(" ", done.stream().map(String::valueOf).toList()));
+    for (Message dead : client.dead("work")) System.out.println("dead " + ((Map<?, ?>) dead.getPayload()).get("order"));
+    System.out.println("redriven " + client.redrive("work"));
+
+    // dueq calls this program.
+    var called = new CompletableFuture<String>();
+    HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
+    server.createContext("/", call -> {
+      byte[] body = call.getRequestBody().readAllBytes();
+      Webhooks.verify(body, call.getRequestHeaders(), System.getenv("WEBHOOK_SECRET"));   // or throws: no answer
+      call.sendResponseHeaders(204, -1);
+      called.complete(new String(body));
+    });
+    server.start();
+    client.callback("http://127.0.0.1:" + server.getAddress().getPort() + "/", new Order(10));
+    System.out.println("callback " + called.get());
+    server.stop(1);
+
+    try {
+      new Client("http://127.0.0.1:1").withRetryFor(Duration.ZERO).publish("orders", new Order(1));
+    } catch (ConnectionException error) {
+      System.out.println("unreachable " + error.url());
+    }
+  }
+}

@@ -1,0 +1,50 @@
+package dev.dueq;
+
+import dev.dueq.model.CallMethod;
+import dev.dueq.model.ScheduleCallbackRequest;
+import java.net.URI;
+import java.time.Duration;
+
+/** When and how dueq calls a URL: the options of a message, and those of the call. */
+public final class CallbackOptions extends MessageOptions<CallbackOptions> {
+  private CallMethod method;
+  private Long timeoutMs;
+
+  CallbackOptions() {}
+
+  /** The method of the call; POST unless given. */
+  public CallbackOptions method(CallMethod value) {
+    method = value;
+    return this;
+  }
+
+  /** How long the called server may take, 100 ms to 30 min; 15 s unless given. */
+  public CallbackOptions timeout(Duration timeout) {
+    timeoutMs = milliseconds("timeout", timeout);
+    return this;
+  }
+
+  @Override
+  CallbackOptions self() {
+    return this;
+  }
+
+  ScheduleCallbackRequest request(String url) {
+    ScheduleCallbackRequest request = new ScheduleCallbackRequest().url(URI.create(url));
+    set(contentType, request::setContentType);
+    set(delayMs, request::setDelayMs);
+    set(deliverAt, request::setDeliverAt);
+    set(key, request::setKey);
+    set(onDuplicate, request::setOnDuplicate);
+    set(keyUntil, request::setKeyUntil);
+    set(idempotencyKey, request::setIdempotencyKey);
+    set(priority, request::setPriority);
+    set(ttlMs, request::setTtlMs);
+    set(maxAttempts, request::setMaxAttempts);
+    set(backoff, request::setBackoff);
+    set(Trace.with(headers), request::setHeaders);
+    set(method, request::setMethod);
+    set(timeoutMs, request::setTimeoutMs);
+    return request;
+  }
+}

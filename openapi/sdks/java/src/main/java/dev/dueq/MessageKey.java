@@ -1,0 +1,83 @@
+package dev.dueq;
+
+import dev.dueq.api.MessagesApi;
+import dev.dueq.model.Message;
+import dev.dueq.model.UpdateMessageRequest;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.ZoneOffset;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.function.Supplier;
+
+/** A key in a topic, and the live message (delayed, ready or leased) that has it, if there is one. See {@link Client#key}. */
+public final class MessageKey {
+  private final MessagesApi messages;
+  private final String topic;
+  private final String key;
+
+  MessageKey(MessagesApi messages, String topic, String key) {
+    this.messages = messages;
+    this.topic = Objects.requireNonNull(topic, "topic");
+    this.key = Objects.requireNonNull(key, "key");
+    if (List.of("", ".", "..").contains(key)) {
+      throw new IllegalArgumentException("no URL can name the key \"" + key + "\"; use the message's id");
+    }
+  }
+
+  /** The message; empty when there is none. */
+  public Optional<Message> get() {
+    return found(() -> messages.getMessageByKey(topic, key));
+  }
+
+  /**
+   * Deletes the message.
+   *
+   * @return false when there is none
+   * @throws ProblemException with the code {@code message_leased} while it is being handled
+   */
+  public boolean cancel() {
+    return found(
+            () -> {
+              messages.deleteMessageByKey(topic, key, null);
+              return true;
+            })
+        .isPresent();
+  }
+
+  /**
+   * Makes the message due so long from now.
+   *
+   * @return false when there is none
+   * @throws ProblemException with the code {@code message_leased} while it is being handled
+   */
+  public boolean reschedule(Duration delay) {
+    return update(new UpdateMessageRequest().delayMs(MessageOptions.milliseconds("delay", delay)));
+  }
+
+  /**
+   * Makes the message due at this instant; one in the past means now.
+   *
+   * @return false when there is none
+   * @throws ProblemException with the code {@code message_leased} while it is being handled
+   */
+  public boolean reschedule(Instant due) {
+    return update(new UpdateMessageRequest().deliverAt(due.atOffset(ZoneOffset.UTC)));
+  }
+
+  private boolean update(UpdateMessageRequest change) {
+    return found(() -> messages.updateMessageByKey(topic, key, change)).isPresent();
+  }
+
+  private static <T> Optional<T> found(Supplier<T> request) {
+    try {
+      return Optional.of(request.get());
+    } catch (ProblemException problem) {
+      return switch (problem.code()) {
+        case "message_not_found", "topic_not_found" -> Optional.empty();
+        default -> throw problem;
+      };
+    }
+  }
+}

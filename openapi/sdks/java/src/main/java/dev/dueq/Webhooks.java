@@ -1,0 +1,114 @@
+package dev.dueq;
+
+import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Base64;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+
+/**
+ * Checks that a callback comes from dueq, by <a href="https://www.standardwebhooks.com">Standard Webhooks</a>: {@code
+ * webhook-signature} holds HMAC-SHA256 over {@code webhook-id}, {@code webhook-timestamp} and the body.
+ */
+public final class Webhooks {
+  /** How far the sender's clock may be away. */
+  public static final Duration DEFAULT_TOLERANCE = Duration.ofMinutes(5);
+
+  private static final String NO_SECRET = "verify needs a secret";
+
+  private Webhooks() {}
+
+  /**
+   * Returns if the callback was signed with this secret in the last five minutes.
+   *
+   * @param body the request's body, byte for byte as it came
+   * @param headers the request's headers, their names in any case
+   * @param secret {@code whsec_} and base64
+   * @throws WebhookException if it was not, with the reason
+   */
+  public static void verify(byte[] body, Map<String, List<String>> headers, String secret) {
+    verify(body, headers, List.of(Objects.requireNonNull(secret, NO_SECRET)), DEFAULT_TOLERANCE);
+  }
+
+  /**
+   * Returns if the callback was signed with one of these secrets, of which there are two while they are rotated.
+   *
+   * @param body the request's body, byte for byte as it came
+   * @param headers the request's headers, their names in any case
+   * @param secrets each {@code whsec_} and base64
+   * @param tolerance how old the callback may be, and how far the sender's clock may be ahead
+   * @throws WebhookException if it was not, with the reason
+   */
+  public static void verify(byte[] body, Map<String, List<String>> headers, Collection<String> secrets, Duration tolerance) {
+    List<byte[]> keys = secrets.stream().map(Webhooks::key).toList();
+    if (keys.isEmpty()) {
+      throw new IllegalArgumentException(NO_SECRET);
+    }
+    String id = header(headers, "webhook-id");
+    String timestamp = header(headers, "webhook-timestamp");
+    String signatures = header(headers, "webhook-signature");
+    Duration age = Duration.between(instant(timestamp), Instant.now());
+    if (age.abs().compareTo(tolerance) > 0) {
+      throw new WebhookException(age.isNegative() ? "webhook-timestamp is in the future" : "webhook-timestamp is too long ago");
+    }
+    boolean signed = false;
+    for (byte[] key : keys) {
+      byte[] wanted = signature(key, id, timestamp, body);
+      for (String signature : signatures.split(" ")) {
+        signed |= MessageDigest.isEqual(wanted, signature.getBytes(StandardCharsets.UTF_8));
+      }
+    }
+    if (!signed) {
+      throw new WebhookException("no signature in webhook-signature is right");
+    }
+  }
+
+  private static byte[] key(String secret) {
+    Objects.requireNonNull(secret, NO_SECRET);
+    String base64 = secret.startsWith("whsec_") ? secret.substring(6) : secret;
+    byte[] key;
+    try {
+      key = Base64.getDecoder().decode(base64);
+    } catch (IllegalArgumentException error) {
+      throw new IllegalArgumentException("a webhook secret is whsec_ and base64", error);
+    }
+    if (key.length == 0) {
+      throw new IllegalArgumentException("the webhook secret is empty");
+    }
+    return key;
+  }
+
+  private static String header(Map<String, List<String>> headers, String name) {
+    return headers.entrySet().stream()
+        .filter(header -> name.equalsIgnoreCase(header.getKey()))
+        .map(header -> String.join(" ", header.getValue()))
+        .findFirst()
+        .orElseThrow(() -> new WebhookException("the header " + name + " is missing"));
+  }
+
+  private static Instant instant(String timestamp) {
+    try {
+      return Instant.ofEpochSecond(Long.parseLong(timestamp));
+    } catch (RuntimeException notSeconds) {
+      throw new WebhookException("webhook-timestamp is no number of seconds");
+    }
+  }
+
+  private static byte[] signature(byte[] key, String id, String timestamp, byte[] body) {
+    try {
+      Mac mac = Mac.getInstance("HmacSHA256");
+      mac.init(new SecretKeySpec(key, "HmacSHA256"));
+      mac.update((id + "." + timestamp + ".").getBytes(StandardCharsets.UTF_8));
+      return ("v1," + Base64.getEncoder().encodeToString(mac.doFinal(body))).getBytes(StandardCharsets.UTF_8);
+    } catch (GeneralSecurityException cannotBe) {
+      throw new IllegalStateException(cannotBe);
+    }
+  }
+}

@@ -1,0 +1,133 @@
+"""The options of messages: as people give them, and as requests have them."""
+
+import base64
+from collections.abc import Mapping
+from contextvars import ContextVar
+from datetime import datetime, timedelta
+from math import ceil, isfinite
+from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
+
+if TYPE_CHECKING:
+    from dueq.generated.models import BackoffRequest, CallbackRequest, CallMethod, KeyUntil, OnDuplicate
+
+Duration = Union[timedelta, float]
+
+# A payload that was left out: None is one.
+ABSENT: Any = object()
+
+
+traceparent: ContextVar[Optional[str]] = ContextVar("traceparent", default=None)
+"""The trace that what is published belongs to: its header `traceparent`, unless the message has one.
+
+A worker sets it to that of the message whose handler runs.
+"""
+
+
+class MessageOptions(TypedDict, total=False):
+    """What can be said about a message when it is published. Durations are timedelta, or numbers of seconds."""
+
+    delay: Optional[Duration]
+    """How long until it is due; at once unless given."""
+    at: Optional[datetime]
+    """When it is due, with a time zone. Not with `delay`."""
+    key: Optional[str]
+    """Its own name in its topic, for `client.key`; one live message has it."""
+    key_until: Optional[Union["KeyUntil", str]]
+    """`done` (default), or `granted`: the first lease frees the key."""
+    on_duplicate: Optional[Union["OnDuplicate", str]]
+    """If the key is taken: `return` (default) that message, `reject`, or `replace` it."""
+    idempotency_key: Optional[str]
+    """The same key, the same message, however often it is published. The client makes one up for its retries unless given."""
+    priority: Optional[int]
+    """0…255, 0 unless given; among ready messages higher goes first."""
+    ttl: Optional[Duration]
+    """It expires so long after it first fell due."""
+    max_attempts: Optional[int]
+    """How often it is tried before it is dead; the topic's unless given."""
+    backoff: Optional["BackoffRequest"]
+    """How long it waits after a failure; the topic's unless given."""
+    headers: Optional[Mapping[str, str]]
+    """Returned with the lease, sent with a callback."""
+    content_type: Optional[str]
+    """Media type of a payload that is bytes."""
+
+
+class PublishOptions(MessageOptions, total=False):
+    """What can be said about a message of a topic."""
+
+    callback: Optional["CallbackRequest"]
+    """In a pushed topic: where dueq sends it."""
+
+
+class NewMessage(PublishOptions):
+    """A message of `publish_batch`: its payload and its options."""
+
+    payload: Any
+    """Anything that JSON has, or bytes."""
+
+
+class CallbackOptions(MessageOptions, total=False):
+    """What can be said about a callback."""
+
+    method: Optional[Union["CallMethod", str]]
+    """POST unless given; PUT, PATCH, GET or DELETE."""
+    timeout: Optional[Duration]
+    """How long the URL may take to answer; 15 s unless given."""
+    secret: Optional[str]
+    """What it is signed with, in place of the server's signing secret; see `dueq.webhooks`."""
+    secret_headers: Optional[list[str]]
+    """Further headers that nobody can read back, besides `authorization` and `cookie`."""
+
+
+def seconds(name: str, value: Duration) -> float:
+    """A duration in seconds; raises ValueError where it is none."""
+    number = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if not isfinite(number) or number < 0:
+        raise ValueError(f"{name} is a duration of 0 or more, not {value!r}")
+    return number
+
+
+def milliseconds(name: str, value: Duration) -> int:
+    """A duration in milliseconds, rounded up; raises ValueError where it is none."""
+    # 16.1 * 1000 is a little more than 16100.
+    return ceil(round(seconds(name, value) * 1000, 6))
+
+
+def due(delay: Optional[Duration], at: Optional[datetime]) -> dict[str, Any]:
+    """The fields that say when a message is due."""
+    if delay is not None and at is not None:
+        raise ValueError("delay and at cannot be given both")
+    if delay is not None:
+        return {"delay_ms": milliseconds("delay", delay)}
+    if at is None:
+        return {}
+    if not isinstance(at, datetime):
+        raise TypeError(f"at is a datetime, not {at!r}; delay takes durations")
+    if at.utcoffset() is None:
+        raise ValueError(f"at has no time zone: {at.isoformat()}; datetime.now(timezone.utc) has one")
+    return {"deliver_at": at}
+
+
+def fields(options: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The fields of a request that publishes; `kind` is the TypedDict that names the options."""
+    unknown = options.keys() - kind.__annotations__ - {"payload"}
+    if unknown:
+        raise TypeError(f"unknown option: {', '.join(sorted(unknown))}")
+    given = {name: value for name, value in options.items() if value is not None}
+    made = due(given.pop("delay", None), given.pop("at", None))
+    for name in ("ttl", "timeout"):
+        if name in given:
+            made[f"{name}_ms"] = milliseconds(name, given.pop(name))
+    if "payload" in options:
+        payload = options["payload"]
+        given.pop("payload", None)
+        if isinstance(payload, (bytes, bytearray, memoryview)):
+            made["payload_base64"] = base64.b64encode(payload).decode()
+        else:
+            made["payload"] = payload
+    trace, headers = traceparent.get(), given.pop("headers", {})
+    if trace is not None and not any(name.lower() == "traceparent" for name in headers):
+        headers = {**headers, "traceparent": trace}
+    if headers:
+        made["headers"] = headers
+    return {**given, **made}

@@ -1,0 +1,76 @@
+"""Sends requests by aiohttp."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Optional, Union
+
+import aiohttp
+from yarl import URL
+
+from dueq._http import no_answer, open_session
+
+Timeout = Union[float, tuple[float, float]]
+
+
+class Answer(NamedTuple):
+    """What came back, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+    response: Any = None
+
+    async def read(self) -> bytes:
+        """For the generated code."""
+        return self.data
+
+
+class Transport:
+    """One pool of connections, opened with the first request in the event loop that makes it."""
+
+    def __init__(self, connections: int, ssl_context: Optional[ssl.SSLContext]) -> None:
+        self._connections = connections
+        self._ssl_context = ssl_context
+        self._session: Optional[aiohttp.ClientSession] = None
+        self._closed = False
+
+    async def send(
+        self, method: str, server: str, url: str, headers: dict[str, str], body: Optional[bytes], timeout: Timeout
+    ) -> Answer:
+        """The answer, whatever it is; raises ConnectError and TimeoutError where there is none."""
+        if self._closed:
+            raise RuntimeError("this client is closed")
+        if self._session is None:
+            self._session = open_session(self._connections, self._ssl_context, {})
+        if isinstance(timeout, tuple):
+            limits = aiohttp.ClientTimeout(sock_connect=timeout[0], sock_read=timeout[1])
+        else:
+            limits = aiohttp.ClientTimeout(total=timeout)
+        try:
+            async with self._session.request(
+                method,
+                URL(url, encoded=True),
+                data=body,
+                headers=headers,
+                timeout=limits,
+                allow_redirects=False,
+                # Else a POST without a body claims to be bytes, which dueq refuses.
+                skip_auto_headers=("Content-Type",),
+            ) as response:
+                return Answer(response.status, response.headers, await response.read(), response)
+        except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+            raise no_answer(error, server, f"{method} {url[len(server) :]}", timeout) from error
+
+    async def pause(self, seconds: float) -> None:
+        """Waits."""
+        await asyncio.sleep(seconds)
+
+    async def close(self) -> None:
+        """Closes the connections, for good."""
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+            # TLS connections are closed a moment after the session.
+            await asyncio.sleep(0)

@@ -1,0 +1,191 @@
+package main
+
+// The dueq in memory that users' tests run against.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	dueq "dueq.dev/go"
+	"dueq.dev/go/api"
+	"dueq.dev/go/dueqtest"
+)
+
+func TestInMemoryAMessageIsDueWhenTheClockSaysSo(t *testing.T) {
+	server := dueqtest.NewServer(t)
+	client, ctx := server.Client(), context.Background()
+	for order, due := range map[int]time.Duration{1: 30 * time.Minute, 2: time.Hour} {
+		if _, err := client.Publish(ctx, "t", order, dueq.Delay(due), dueq.Key(fmt.Sprint(order))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	handled := make(chan string, 10)
+	stop := start(t, client, func(_ context.Context, m *dueq.LeasedMessage) error {
+		handled <- string(m.Payload)
+		return nil
+	})
+	server.Advance(29 * time.Minute)
+	if messages := server.Messages("t"); len(messages) != 2 || messages[0].State != api.StateDelayed {
+		t.Fatalf("%+v", messages)
+	}
+	server.Advance(time.Minute)
+	if first := <-handled; first != "1" {
+		t.Error(first)
+	}
+	if moved, err := client.Key("t", "2").Reschedule(ctx, dueq.Delay(0)); !moved || err != nil || <-handled != "2" {
+		t.Error(moved, err)
+	}
+	until(t, "both are gone", func() bool { return len(server.Messages("t")) == 0 })
+	if cancelled, err := client.Key("t", "2").Cancel(ctx); cancelled || err != nil || stop() != nil {
+		t.Error(cancelled, err)
+	}
+}
+
+func TestInMemoryHandlersFailAsTheyDoWithDueq(t *testing.T) {
+	server := dueqtest.NewServer(t)
+	client, ctx := server.Client(), context.Background()
+	batch, err := client.PublishBatch(ctx, "t", dueq.Message("later"), dueq.Message("dead"), dueq.Message("poor", dueq.MaxAttempts(1)),
+		dueq.Message("first", dueq.Priority(9)))
+	if err := errors.Join(err, batch.Err()); err != nil {
+		t.Fatal(err)
+	}
+	tries := make(chan string, 10)
+	start(t, client, func(_ context.Context, m *dueq.LeasedMessage) error {
+		tries <- fmt.Sprintf("%s %d", m.Payload, m.Attempt)
+		switch string(m.Payload) {
+		case `"later"`:
+			if m.Attempt == 1 {
+				return dueq.RetryIn(time.Hour, errors.New("busy"))
+			}
+		case `"dead"`:
+			return dueq.Dead(errors.New("no such order"))
+		case `"poor"`:
+			return errors.New("failed")
+		}
+		return nil
+	}, dueq.WithConcurrency(1), dueq.WithHooks(dueq.Hooks{OnFailed: func(*dueq.LeasedMessage, error) {}}))
+	states := func() (states string) {
+		for _, m := range server.Messages("t") {
+			states += fmt.Sprintf("%s %s %s, ", m.Payload, m.State, m.GetLastError())
+		}
+		return states
+	}
+	const failed = `"later" delayed busy, "dead" dead no such order, "poor" dead failed, `
+	until(t, failed, func() bool { return states() == failed })
+	server.Advance(time.Hour)
+	until(t, "the last attempt", func() bool { return strings.Count(states(), ",") == 2 })
+	for _, want := range []string{`"first" 1`, `"later" 1`, `"dead" 1`, `"poor" 1`, `"later" 2`} {
+		if got := <-tries; got != want {
+			t.Errorf("%s, and not %s", got, want)
+		}
+	}
+
+	var dead []string
+	for m, err := range client.Dead(ctx, "t") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead = append(dead, string(m.Payload))
+	}
+	redriven, err := client.Redrive(ctx, "t", dueq.Max(1))
+	if strings.Join(dead, " ") != `"dead" "poor"` || redriven != 1 || err != nil || <-tries != `"dead" 2` {
+		t.Error(dead, redriven, err)
+	}
+}
+
+// What a real dueq is held to, up to the configuration of topics.
+func TestInMemoryTakesTheStepsThatItKnows(t *testing.T) {
+	var said bytes.Buffer
+	stdout = &said
+	defer func() { stdout = os.Stdout }()
+	err := steps(context.Background(), dueqtest.NewServer(t).Client(), "T")
+	if err == nil || !strings.Contains(err.Error(), "not_supported") {
+		t.Error(err)
+	}
+	wanted, err := os.ReadFile("../steps.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := strings.Split(said.String(), "\n"), strings.Split(string(wanted), "\n")
+	for i := 0; !strings.Contains(want[i], `"configure"`); i++ {
+		var line, step map[string]any
+		if err := errors.Join(json.Unmarshal([]byte(got[i]), &line), json.Unmarshal([]byte(want[i]), &step)); err != nil {
+			t.Fatal(got[i], err)
+		}
+		if !reflect.DeepEqual(line, step) {
+			t.Errorf("%s, and not %s", got[i], want[i])
+		}
+	}
+}
+
+func TestInMemoryKeysAndLeasesAreKept(t *testing.T) {
+	server := dueqtest.NewServer(t)
+	client, ctx := server.Client(dueq.WithRetries(0)), context.Background()
+	publish := func(payload any, options ...dueq.PublishOption) (string, string) {
+		published, err := client.Publish(ctx, "t", payload, options...)
+		if err != nil {
+			return "", dueq.Code(err)
+		}
+		return published.Id, fmt.Sprint(published.Duplicate)
+	}
+	first, _ := publish(1, dueq.Key("k"), dueq.Idempotency("i"))
+	for what, c := range map[string]struct {
+		payload any
+		options []dueq.PublishOption
+		id      string
+		says    string
+	}{
+		"the same again":       {1, []dueq.PublishOption{dueq.Key("k"), dueq.Idempotency("i")}, first, "true"},
+		"another body":         {2, []dueq.PublishOption{dueq.Key("k"), dueq.Idempotency("i")}, "", "idempotency_key_reused"},
+		"the key is taken":     {2, []dueq.PublishOption{dueq.Key("k")}, first, "true"},
+		"and refused":          {2, []dueq.PublishOption{dueq.Key("k"), dueq.OnDuplicate(dueq.Reject)}, "", "duplicate_key"},
+		"a choice without key": {2, []dueq.PublishOption{dueq.OnDuplicate(dueq.Reject)}, "", "invalid_request"},
+	} {
+		if id, says := publish(c.payload, c.options...); id != c.id || says != c.says {
+			t.Errorf("%s: %s %s", what, id, says)
+		}
+	}
+	if id, _ := publish(3, dueq.Key("k"), dueq.OnDuplicate(dueq.Replace)); id != first || string(server.Messages("t")[0].Payload) != "3" {
+		t.Error("not replaced")
+	}
+
+	leased, _, err := client.API.Leases.LeaseMessages(ctx, "t").Execute()
+	if err != nil || len(leased.Messages) != 1 {
+		t.Fatal(leased, err)
+	}
+	if _, err := client.Key("t", "k").Cancel(ctx); dueq.Code(err) != "message_leased" {
+		t.Error(err)
+	}
+	server.Advance(31 * time.Second)
+	ack := api.NewAckRequest(leased.Messages[0].LeaseToken)
+	if _, err := client.API.Leases.AckMessage(ctx, first).AckRequest(*ack).Execute(); dueq.Code(err) != "lease_lost" {
+		t.Error(err)
+	}
+	if state := server.Messages("t")[0].State; state != api.StateReady {
+		t.Error(state)
+	}
+	if _, err := client.Callback(ctx, "http://example.com/", nil); err != nil || server.Messages("_callbacks")[0].Callback.Url != "http://example.com/" {
+		t.Error(err)
+	}
+	var names []string
+	for topic, err := range client.Topics(ctx, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, topic.Name)
+	}
+	if strings.Join(names, " ") != "_callbacks t" {
+		t.Error(names)
+	}
+	if _, _, err := client.API.Schedules.ListSchedules(ctx).Execute(); dueq.Code(err) != "not_supported" {
+		t.Error(err)
+	}
+}
