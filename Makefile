@@ -29,7 +29,7 @@ install: redis need-cargo ## dueq on the PATH, as ~/.cargo/bin/dueq: the build o
 build: need-cargo ## The release binary, target/release/dueq
 	$(CARGO) build --release --locked
 
-# The tests mostly wait: two run a processor, and those of the SDKs beside all others.
+# The tests mostly wait: two run a processor.
 .PHONY: test
 test: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 test: redis checkers beside lint ## Every check, then every test
@@ -37,11 +37,9 @@ test: redis checkers beside lint ## Every check, then every test
 	@tests/setup.sh
 	$(CHECKERS)/openapi-spec-validator openapi/openapi.json openapi/openapi-3.0.json
 	@status=0; \
-	tests/sdk/all.sh --present > $(TARGET)/sdks.log 2>&1 & \
 	$(CARGO) test --locked --no-fail-fast || status=1; \
 	tests/engines.sh slice || status=1; \
-	wait $$! || status=1; \
-	cat $(TARGET)/sdks.log; \
+	tests/sdk/all.sh --present || status=1; \
 	exit $$status
 
 # A head start, beside the compiler, for what comes by the network and for the SDKs; whoever needs them waits for them.
