@@ -198,7 +198,7 @@ test("a second signal kills, unless it comes with the first", async () => {
   const words = [fileURLToPath(new URL("main.js", import.meta.url)), "lose", "--server", client.server, "--topic", "t"];
   const child = spawn(process.execPath, words, { stdio: "ignore" });
   try {
-    await until(() => fake.asked.length === 2, "a message is there, and the next asked for");
+    await until(() => fake.asked.length >= 2, "a message is there, and the next asked for");
     child.kill("SIGINT");
     await sleep(10);
     child.kill("SIGINT");
