@@ -5,6 +5,7 @@ package dueq
 import (
 	"context"
 	"iter"
+	"net/http"
 
 	"dueq.dev/go/api"
 )
@@ -57,16 +58,12 @@ func found(err error) (bool, error) {
 //
 //	for message, err := range client.Dead(ctx, "orders") { … }
 func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[*api.Message, error] {
-	return pages(func(cursor string) ([]api.Message, *string, error) {
+	return pages(func(cursor string) (*api.MessageList, *http.Response, error) {
 		list := c.API.Messages.ListMessages(ctx, topic).State(api.ListedStateDead).Payload(true)
 		if cursor != "" {
 			list = list.Cursor(cursor)
 		}
-		page, _, err := list.Execute()
-		if err != nil {
-			return nil, nil, err
-		}
-		return page.Items, page.NextCursor, nil
+		return list.Execute()
 	})
 }
 
@@ -74,7 +71,7 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[*api.Message,
 //
 //	for topic, err := range client.Topics(ctx, "") { … }
 func (c *Client) Topics(ctx context.Context, prefix string) iter.Seq2[*api.TopicItem, error] {
-	return pages(func(cursor string) ([]api.TopicItem, *string, error) {
+	return pages(func(cursor string) (*api.TopicList, *http.Response, error) {
 		list := c.API.Topics.ListTopics(ctx)
 		if prefix != "" {
 			list = list.Prefix(prefix)
@@ -82,31 +79,31 @@ func (c *Client) Topics(ctx context.Context, prefix string) iter.Seq2[*api.Topic
 		if cursor != "" {
 			list = list.Cursor(cursor)
 		}
-		page, _, err := list.Execute()
-		if err != nil {
-			return nil, nil, err
-		}
-		return page.Items, page.NextCursor, nil
+		return list.Execute()
 	})
 }
 
-func pages[T any](page func(cursor string) (items []T, next *string, err error)) iter.Seq2[*T, error] {
+// listed is a page as the generated client has it.
+type listed[T any] interface {
+	GetItems() []T
+	GetNextCursor() string
+}
+
+func pages[T any, P listed[T]](read func(cursor string) (P, *http.Response, error)) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
-		for cursor := ""; ; {
-			items, next, err := page(cursor)
+		for cursor, first := "", true; first || cursor != ""; first = false {
+			page, _, err := read(cursor)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
+			items := page.GetItems()
 			for i := range items {
 				if !yield(&items[i], nil) {
 					return
 				}
 			}
-			if next == nil {
-				return
-			}
-			cursor = *next
+			cursor = page.GetNextCursor()
 		}
 	}
 }
