@@ -7,6 +7,7 @@ mod completions;
 mod data;
 mod exec_redis;
 mod serve;
+mod server_url;
 
 use crate::{config::Config, http};
 use clap::{CommandFactory as _, Parser, Subcommand};

@@ -2,11 +2,13 @@
 //! directory.
 
 use super::{
+    super::server_url,
     Fallible,
     client::Connection,
     work::{Lease, Target},
 };
 use crate::store::RedisProbe;
+use http::uri::Authority;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
@@ -132,14 +134,11 @@ impl Server {
     }
 }
 
-/// `host:port` of a URL.
+/// `host:port` of a server's URL.
 fn address_of(url: &str) -> Option<String> {
-    let address = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
-    match address.rsplit_once(':') {
-        _ if address.is_empty() || address.contains('/') => None,
-        Some((_, port)) if port.parse::<u16>().is_ok() => Some(address.to_owned()),
-        _ => Some(format!("{address}:80")),
-    }
+    let url = server_url::checked(url).ok()?;
+    let authority: Authority = url.strip_prefix("http://")?.parse().ok()?;
+    Some(format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80)))
 }
 
 /// A child process. It is stopped, and its directory removed, when dropped.
@@ -214,7 +213,7 @@ mod tests {
         for url in ["http://queue", "queue:80", "queue"] {
             assert_eq!(address_of(url).unwrap(), "queue:80");
         }
-        for url in ["https://queue", "http://queue/path", "http://", ""] {
+        for url in ["https://queue", "http://queue/path", "http://", "", "queue:99999"] {
             assert_eq!(address_of(url), None, "{url}");
         }
     }

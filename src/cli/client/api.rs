@@ -1,7 +1,7 @@
 //! The HTTP client: sends a request and returns the answer unchanged. It supports plain HTTP, and TLS with the system's
 //! root certificates.
 
-use super::{failure::Failure, object::Object, server_url};
+use super::{super::server_url, failure::Failure, object::Object};
 use bytes::Bytes;
 use clap::Args as ClapArgs;
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};

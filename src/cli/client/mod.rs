@@ -14,7 +14,6 @@ mod payload;
 mod publish;
 mod schedule_put;
 mod schedules;
-mod server_url;
 mod show;
 mod table;
 mod tail;
