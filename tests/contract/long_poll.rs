@@ -10,7 +10,7 @@ use crate::harness::*;
 
 /// A grant is this late at most, ms. Waking misses nothing, so it is never a matter of the slow
 /// fallback; how punctual it is, the bench tells.
-const LATE_MS: i64 = 3_000;
+const LATE_MS: i64 = 900;
 
 /// The same for what is woken by another request.
 const WAKE: Duration = Duration::from_millis(LATE_MS as u64);

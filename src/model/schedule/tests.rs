@@ -129,13 +129,13 @@ fn what_is_no_expression_is_refused_and_so_is_what_never_comes() {
             "{bad}: {told}"
         );
     }
-    // In an optimized build each takes some tens of milliseconds. Tests are not optimized, and share the processor.
+    // In an optimized build each takes some tens of milliseconds.
     for never in
         ["0 0 30 2 *", "0 0 31 2 *", "59 59 23 31 4,6,9,11 *", "* * * 31 2 *", "0 0 31 2 +1"]
     {
         let start = Instant::now();
         assert_eq!(parse(never), Err(InvalidCron::Never), "{never}");
-        assert!(start.elapsed() < Duration::from_secs(20), "{never}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(3), "{never}: {:?}", start.elapsed());
     }
 }
 
