@@ -24,7 +24,7 @@ async fn every_state_is_listed_as_a_table() {
     let (topic, ids) = filled().await;
     let table = done(&["messages", &topic]).await;
     let (head, rows) = table.split_once('\n').unwrap();
-    for column in ["ID", "STATE", "DUE", "LEASE ENDS", "ATTEMPTS", "KEY"] {
+    for column in ["ID", "STATE", "DUE", "LEASE ENDS", "ATTEMPTS", "KEY", "DIED", "LAST ERROR"] {
         assert!(head.contains(column), "{column}: {table}");
     }
     let states = ["delayed", "ready", "leased", "dead"];
@@ -33,11 +33,7 @@ async fn every_state_is_listed_as_a_table() {
         assert!(row.starts_with(&format!("{id}  {state} ")), "{row}");
     }
     assert!(rows.contains("(in 59m") && rows.contains("order/42"), "{table}");
-    let dead: Value =
-        serde_json::from_str(&done(&["messages", &topic, "--state", "dead", "--json"]).await)
-            .unwrap();
-    assert_eq!(dead.get("died_at").is_some(), head.contains("DIED"), "{table}");
-    assert_eq!(dead.get("last_error").is_some(), rows.contains("no such order"), "{table}");
+    assert!(rows.contains("no such order"), "{table}");
 }
 
 #[tokio::test]
