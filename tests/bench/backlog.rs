@@ -1,6 +1,6 @@
 //! What a large topic costs: a million delayed messages that are only there, and many that fall due at one instant.
 
-use crate::{CONNECTIONS, ROUNDS, dueq_bench, embedded, harness::*, table::*};
+use crate::{CONNECTIONS, ROUNDS, SECONDS, embedded, harness::*, rate, table::*};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ pub async fn million(table: &mut Table) {
     let words = format!("--only publish,loop --connections {CONNECTIONS} {server}");
     let mut before = Vec::new();
     for _ in 0..ROUNDS {
-        before.push(dueq_bench(&words, &[]).await);
+        before.push(dueq_bench(SECONDS, &words, &[]).await);
     }
     let client = dueq.client();
     let topic = topic("million");
@@ -23,12 +23,12 @@ pub async fn million(table: &mut Table) {
     }
     let mut pairs = Vec::new();
     for before in before {
-        pairs.push((dueq_bench(&words, &[]).await, before));
+        pairs.push((dueq_bench(SECONDS, &words, &[]).await, before));
     }
     for (what, operation) in [("publish", "publish"), ("lease+ack", "loop: lease 1,")] {
         let rounds = pairs
             .iter()
-            .map(|(after, before)| Some((after.rate(operation), before.rate(operation))));
+            .map(|(after, before)| Some((rate(after, operation), rate(before, operation))));
         table.compare(
             &format!("{what}: with a million delayed / without"),
             Wanted::AtLeast(0.85),
@@ -43,7 +43,7 @@ pub async fn burst(table: &mut Table) {
     const MESSAGES: usize = 200_000;
     let (dueq, server) = embedded().await;
     let words = format!("--only publish --connections 1 {server}");
-    let alone = dueq_bench(&words, &[]).await.get("publish", 1, "p99_ms");
+    let alone = dueq_bench(SECONDS, &words, &[]).await.get("publish", 1, "p99_ms");
     let client = dueq.client();
     let topic = topic("burst");
     client.post(&format!("/topics/{topic}/pause"), &json!({})).await;
@@ -55,7 +55,7 @@ pub async fn burst(table: &mut Table) {
     let begun = Instant::now();
     let consumers = (0..4).map(|_| tokio::spawn(drain(dueq.client(), topic.clone())));
     let consumers: Vec<_> = consumers.collect();
-    let beside = dueq_bench(&words, &[]).await.get("publish", 1, "p99_ms");
+    let beside = dueq_bench(SECONDS, &words, &[]).await.get("publish", 1, "p99_ms");
     let mut drained = Duration::ZERO;
     for consumer in consumers {
         drained = drained.max(consumer.await.expect("a consumer") - begun);

@@ -14,7 +14,7 @@ mod table;
 
 use beanstalkd::Beanstalkd;
 use harness::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::{process::Command, time::Duration};
 use table::{Table, Wanted::*};
 
@@ -53,38 +53,9 @@ async fn main() {
     print!("{table}");
 }
 
-/// The rows of one `dueq bench`.
-struct Rows(Vec<Value>);
-
-impl Rows {
-    /// A number of the row of this operation at so many connections.
-    fn get(&self, operation: &str, connections: usize, name: &str) -> f64 {
-        let row = self.0.iter().find(|row| {
-            row["operation"].as_str().is_some_and(|name| name.starts_with(operation))
-                && row["connections"] == connections
-        });
-        let row =
-            row.unwrap_or_else(|| panic!("no row {operation} at {connections}: {:?}", self.0));
-        row[name].as_f64().unwrap_or_else(|| panic!("{operation} has no {name}: {row}"))
-    }
-
-    /// Messages a second at [`CONNECTIONS`].
-    fn rate(&self, operation: &str) -> f64 {
-        self.get(operation, CONNECTIONS, "per_s")
-    }
-}
-
-/// `dueq bench` with these words; without `--server` it starts a server of its own, which has this environment.
-async fn dueq_bench(words: &str, environment: &[(&str, &str)]) -> Rows {
-    let words = format!("bench --json --seconds {SECONDS} {words}");
-    let mut launch = Launch::command(words.split_whitespace()).limit(Duration::from_secs(600));
-    for (name, value) in environment {
-        launch = launch.env(name, value);
-    }
-    let finished = launch.finish().await;
-    assert_eq!(finished.code, 0, "dueq {words}: {}", finished.stderr);
-    let mut printed: Value = serde_json::from_str(&finished.stdout).expect("JSON");
-    Rows(printed["rows"].as_array_mut().expect("rows").drain(..).collect())
+/// Messages a second at [`CONNECTIONS`].
+fn rate(rows: &BenchRows, operation: &str) -> f64 {
+    rows.get(operation, CONNECTIONS, "per_s")
 }
 
 /// A server with its embedded Redis, and the words that make `dueq bench` measure it.
@@ -111,7 +82,7 @@ fn wrk(dueq: &Dueq) -> Option<f64> {
 
 /// One round of everything that is compared side by side.
 struct Round {
-    dueq: Rows,
+    dueq: BenchRows,
     wrk: Option<f64>,
     put: Option<f64>,
     reserve_delete: Option<f64>,
@@ -125,7 +96,7 @@ async fn rates(table: &mut Table) {
         let wrk = wrk(&dueq);
         drop(dueq);
         let parts = "--only healthz,publish,loop,batch --connections";
-        let dueq = dueq_bench(&format!("{parts} 16,{CONNECTIONS}"), &[]).await;
+        let dueq = dueq_bench(SECONDS, &format!("{parts} 16,{CONNECTIONS}"), &[]).await;
         let (mut put, mut reserve_delete) = (None, None);
         if let Some(beanstalkd) = Beanstalkd::start().await {
             put = Some(beanstalkd.put().await);
@@ -138,13 +109,13 @@ async fn rates(table: &mut Table) {
     };
     let n = CONNECTIONS;
     row("publish / wrk on /healthz", AtLeast(0.65), "per s", &|round| {
-        Some((round.dueq.rate("publish"), round.wrk?))
+        Some((rate(&round.dueq, "publish"), round.wrk?))
     });
     row("publish / beanstalkd put", AtLeast(0.7), "per s", &|round| {
-        Some((round.dueq.rate("publish"), round.put?))
+        Some((rate(&round.dueq, "publish"), round.put?))
     });
     row("lease+ack / beanstalkd reserve+delete", AtLeast(0.65), "per s", &|round| {
-        Some((round.dueq.rate("loop: lease 1,"), round.reserve_delete?))
+        Some((rate(&round.dueq, "loop: lease 1,"), round.reserve_delete?))
     });
     for (what, operation, most) in
         [("publish", "publish", 1.4), ("lease+ack", "loop: lease 1,", 1.8)]
@@ -156,7 +127,7 @@ async fn rates(table: &mut Table) {
         });
     }
     row("publish by 100 / publish, messages", AtLeast(6.0), "per s", &|round| {
-        Some((round.dueq.rate("publish by 100"), round.dueq.rate("publish")))
+        Some((rate(&round.dueq, "publish by 100"), rate(&round.dueq, "publish")))
     });
     row("lease+ack by 100: 64 / 16 connections", AtLeast(0.9), "per s", &|round| {
         let at = |connections| round.dueq.get("loop: lease 100", connections, "per_s");
@@ -167,13 +138,13 @@ async fn rates(table: &mut Table) {
 }
 
 /// Redis CPU of a message's life, µs.
-fn life(rows: &Rows) -> f64 {
+fn life(rows: &BenchRows) -> f64 {
     let of = |operation| rows.get(operation, CONNECTIONS, "redis_cpu_us");
     of("publish") + of("loop: lease 1,")
 }
 
 async fn lateness(table: &mut Table) {
-    let rows = dueq_bench("--only lateness", &[]).await;
+    let rows = dueq_bench(SECONDS, "--only lateness", &[]).await;
     let of = |name| [rows.get("lateness at 1000/s", CONNECTIONS, name)];
     table.figure("lateness p50 at 1,000 due/s", Anything, "ms", of("p50_ms"));
     table.figure("lateness p99 at 1,000 due/s", AtMost(3.0), "ms", of("p99_ms"));
@@ -212,9 +183,9 @@ async fn fsync(table: &mut Table) {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         let words = "--only publish --connections 128";
-        let always = dueq_bench(words, &[("DUEQ_FSYNC", "always")]).await;
-        let everysec = dueq_bench(words, &[]).await;
-        let rate = |rows: Rows| rows.get("publish", 128, "per_s");
+        let always = dueq_bench(SECONDS, words, &[("DUEQ_FSYNC", "always")]).await;
+        let everysec = dueq_bench(SECONDS, words, &[]).await;
+        let rate = |rows: BenchRows| rows.get("publish", 128, "per_s");
         rounds.push(Some((rate(always), rate(everysec))));
     }
     table.compare("publish: --fsync always / everysec", Anything, "per s", rounds.into_iter());
@@ -248,7 +219,7 @@ async fn with_threads(threads: &str) -> (f64, f64) {
         dueq.url(),
         redis.display()
     );
-    let rows = dueq_bench(&words, &[]).await;
+    let rows = dueq_bench(SECONDS, &words, &[]).await;
     let metrics = dueq.client().get_path("/metrics").await.expect(200);
     let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
     let sum = |name: &str| -> f64 {

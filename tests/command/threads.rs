@@ -25,12 +25,7 @@ fn ticks(dueq: &Dueq) -> Vec<u64> {
     let tasks = fs::read_dir(format!("/proc/{}/task", dueq.pid())).unwrap();
     let stats = tasks.map(|task| text_of(&task.unwrap().path().join("stat")));
     let workers = stats.filter(|stat| stat.contains("(tokio-rt-worker)"));
-    workers
-        .map(|stat| {
-            let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-        })
-        .collect()
+    workers.map(|stat| cpu_hundredths(&stat)).collect()
 }
 
 #[tokio::test]

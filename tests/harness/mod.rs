@@ -10,6 +10,7 @@
 #![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::expect_used)]
 
 mod answer;
+mod bench;
 mod call;
 mod client;
 mod dueq;
@@ -21,10 +22,11 @@ mod watch;
 mod wire;
 
 pub use self::answer::Answer;
+pub use self::bench::{BenchRows, dueq_bench};
 pub use self::call::{Call, Ending, Reply};
 pub use self::client::{Client, by_key, number, text};
 pub use self::dueq::{Dueq, Finished, Launch, SEEDED, Seeded, binary};
-pub use self::process::{Process, children, lives, temp_dir, text_of};
+pub use self::process::{Process, children, cpu_hundredths, lives, temp_dir, text_of};
 pub use self::receiver::Receiver;
 pub use self::redis::{Redis, RedisOptions, free_port, is_redis_6, server};
 pub use self::topics::etag;

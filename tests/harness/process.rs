@@ -174,6 +174,13 @@ pub fn lives(pid: u32) -> bool {
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").starts_with(" Z"))
 }
 
+/// The CPU time in the text of a process's or thread's `stat`, user and system together, in hundredths of a second.
+pub fn cpu_hundredths(stat: &str) -> u64 {
+    // The fields follow the name in parentheses.
+    let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
 /// Whether every thread of this process is stopped.
 fn stands_still(pid: u32) -> bool {
     let stopped = |stat: String| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T"));

@@ -17,9 +17,9 @@ use crate::program::Program;
 
 const LANGUAGES: [&str; 4] = ["python", "typescript", "go", "java"];
 const ROUNDS: usize = 3;
-const CONNECTIONS: &str = "64";
+const CONNECTIONS: usize = 64;
 /// How long each part of `dueq bench` runs, and about how long a worker should.
-const SECONDS: f64 = 4.0;
+const SECONDS: u64 = 4;
 /// Messages published one at a time for the lateness, and the time between two.
 const LATE: usize = 400;
 const GAP: Duration = Duration::from_millis(15);
@@ -95,45 +95,26 @@ async fn round(language: &str) -> Round {
     let redis = Redis::start().await;
     let dueq = Dueq::on(&redis).start().await;
     let server = dueq.url();
-    let [singly, by_hundred] = reference(&server).await;
+    let words = format!("--connections {CONNECTIONS} --only loop,batch --server {server}");
+    let rows = dueq_bench(SECONDS, &words, &[]).await;
+    let of_bench = |operation| rows.get(operation, CONNECTIONS, "per_s");
     let pids = [dueq.pid(), redis.pid()];
     let drained = async |prefetch, bench: f64| {
-        let messages = (bench * SECONDS * 0.6) as usize;
+        let messages = (bench * SECONDS as f64 * 0.6) as usize;
         let (worker, server) = drained(language, &dueq, &pids, prefetch, messages).await;
         Compared { worker, bench, server }
     };
     Round {
-        singly: drained("1", singly).await,
-        by_fifty: drained("50", by_hundred).await,
+        singly: drained("1", of_bench("loop: lease 1,")).await,
+        by_fifty: drained("50", of_bench("loop: lease 100,")).await,
         late: lateness(language, &dueq.client(), &server).await,
     }
 }
 
-/// Messages a second of `dueq bench`: leased and acknowledged singly, and by 100.
-async fn reference(server: &str) -> [f64; 2] {
-    let words = format!(
-        "bench --json --seconds {SECONDS} --connections {CONNECTIONS} --only loop,batch --server {server}"
-    );
-    let limit = Duration::from_secs(300);
-    let finished = Launch::command(words.split_whitespace()).limit(limit).finish().await;
-    assert_eq!(finished.code, 0, "dueq {words}: {}", finished.stderr);
-    let printed: Value = serde_json::from_str(&finished.stdout).expect("JSON");
-    let rows = printed["rows"].as_array().expect("rows");
-    ["loop: lease 1,", "loop: lease 100,"].map(|operation| {
-        let of = |row: &&Value| text(row, "operation").starts_with(operation);
-        number_of(rows.iter().find(of).expect("a row"), "per_s")
-    })
-}
-
 /// CPU time that these processes have used, s.
 fn cpu_seconds(pids: &[u32]) -> f64 {
-    // The fields follow the name in parentheses. User and system time are in hundredths of a second.
-    let hundredths = |pid: &u32| {
-        let stat = text_of(Path::new(&format!("/proc/{pid}/stat")));
-        let fields: Vec<_> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
-        fields[11].parse::<f64>().expect("user") + fields[12].parse::<f64>().expect("system")
-    };
-    pids.iter().map(hundredths).sum::<f64>() / 100.0
+    let used = |pid: &u32| cpu_hundredths(&text_of(Path::new(&format!("/proc/{pid}/stat"))));
+    pids.iter().map(used).sum::<u64>() as f64 / 100.0
 }
 
 /// Messages a second that a worker handles of as many as are ready, and the processors that these servers use meanwhile.
@@ -149,9 +130,9 @@ async fn drained(
     let batch: Vec<Value> = (0..messages).map(|_| json!({"payload": payload})).collect();
     dueq.client().fill(&topic, &batch).await;
     let count = messages.to_string();
-    let words = ["--topic", &topic, "--concurrency", CONNECTIONS, "--prefetch", prefetch];
-    let words: Vec<&str> =
-        ["bench-work"].into_iter().chain(words).chain(["--messages", &count]).collect();
+    let concurrency = CONNECTIONS.to_string();
+    let words = ["bench-work", "--topic", &topic, "--concurrency", &concurrency];
+    let words = [&words[..], &["--prefetch", prefetch, "--messages", &count]].concat();
     let before = cpu_seconds(pids);
     let per_s = number_of(&result(language, &dueq.url(), &words).await, "per_s");
     (per_s, (cpu_seconds(pids) - before) / (messages as f64 / per_s))
