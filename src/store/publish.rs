@@ -91,12 +91,20 @@ impl Store {
             takes(&*self.topic_for(name, size).await?)?;
         }
         let bodies: Vec<_> = messages.iter().map(|message| message.body.encode()).collect();
-        let mut outcomes = Vec::with_capacity(messages.len());
-        while outcomes.len() < messages.len() {
+        let all = messages.len();
+        let mut outcomes = Vec::with_capacity(all);
+        while outcomes.len() < all {
             let (messages, bodies) = (&messages[outcomes.len()..], &bodies[outcomes.len()..]);
             let length = wave_length(messages, bodies);
             let wave = (&messages[..length], &bodies[..length]);
             outcomes.extend(self.publish_wave(name, size, wave).await);
+            // A batch may have as many waves as messages, and a caller waits for Redis once. The rest is not sent.
+            let is_held_up = |outcome: &Outcome| {
+                matches!(outcome, Err(Error::RedisUnavailable | Error::OutcomeUnknown))
+            };
+            if outcomes.iter().any(is_held_up) {
+                outcomes.resize(all, Err(Error::RedisUnavailable));
+            }
         }
         Ok(outcomes)
     }

@@ -165,3 +165,24 @@ async fn what_waits_to_be_sent_for_clients_that_have_gone_is_not_sent() {
     client.published(&topic, json!({"payload": 0})).await;
     assert_eq!(client.total(&topic, "published").await, 5, "what nobody waited for was published");
 }
+
+#[tokio::test]
+async fn a_batch_of_one_key_a_hundred_times_waits_once_for_a_redis_that_hangs() {
+    let mut redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).args(["--redis-timeout-ms", "300"]).start().await;
+    let (client, topic) = (dueq.client(), topic("overload"));
+    client.published(&topic, json!({"payload": 0})).await;
+    redis.pause();
+    // Each repeat of a key is told what the publish before it did, so it goes to Redis by itself.
+    let messages = vec![json!({"payload": 1, "key": "one"}); 100];
+    let began = Instant::now();
+    let path = format!("/topics/{topic}/messages/batch");
+    let answer = client.post(&path, &json!({"messages": messages})).await;
+    let took = began.elapsed();
+    redis.resume();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    let results = answer.json();
+    let status = |at: usize| results["results"][at]["status"].clone();
+    assert_eq!((status(0), status(1)), (json!("outcome_unknown"), json!("redis_unavailable")));
+    assert_eq!(results["results"].as_array().map(Vec::len), Some(100));
+}
