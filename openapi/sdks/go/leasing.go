@@ -1,7 +1,7 @@
 package dueq
 
-// Asking for messages. While idle there is one lease loop, hanging in one long poll; every full answer starts another, so that
-// many handlers are fed by many requests under load, and by one when there is nothing to do. Acks ride on these requests.
+// Asking for messages. While idle there is one lease loop, hanging in one long poll; every full answer starts another. There are
+// few, so that under load each asks for all handlers that have become free meanwhile. Acks ride on these requests.
 
 import (
 	"errors"
@@ -11,6 +11,9 @@ import (
 
 // leaseMargin is what a lease request may take beyond its wait before the connection counts as dead.
 const leaseMargin = 15 * time.Second
+
+// mostLoops is how many lease requests are under way at most.
+const mostLoops = 4
 
 func (r *run) leaseLoop() {
 	defer r.loops.Done()
@@ -41,7 +44,7 @@ func (r *run) reserve() (want int, acks []settlement, ok bool) {
 	if closed(r.stopping) {
 		return 0, nil, false
 	}
-	want = min(r.prefetch, r.free())
+	want = min(r.batch, r.free())
 	r.reserved += want
 	return want, r.acks.take(), true
 }
@@ -50,10 +53,14 @@ func (r *run) free() int {
 	return r.limit - r.running - len(r.waiting) - r.reserved
 }
 
-// hasRoom tells whether a request is worth making: half a batch, so that a busy worker does not ask for messages one by one.
-// What then waits here is at least the other half, so that no handler waits for the request.
+// hasRoom tells whether a request is worth making. A busy worker does not ask for messages one by one: it waits for half of what
+// is prefetched (the other half waits here meanwhile, so that no handler does), and beside another request for half a batch.
 func (r *run) hasRoom() bool {
-	return r.free() >= (r.prefetch+1)/2
+	worth := (r.prefetch + 1) / 2
+	if r.reserved > 0 {
+		worth = (r.batch + 1) / 2
+	}
+	return r.free() >= worth
 }
 
 func (r *run) requestLease(want int, acks []settlement) (*leaseAnswer, error) {
@@ -94,6 +101,7 @@ func (r *run) leaseAnswered(want int, acks []settlement, answer *leaseAnswer) bo
 		go r.leaseLoop()
 	case count == 0 && r.loopCount > 1:
 		r.loopCount--
+		r.room.Signal() // the last one must not sleep while there is room
 		goOn = false
 	}
 	r.mu.Unlock()
@@ -110,6 +118,7 @@ func (r *run) leaseFailed(want int, acks []settlement, err error) bool {
 	last := r.loopCount == 1
 	if !last {
 		r.loopCount--
+		r.room.Signal()
 	}
 	failures := r.failures
 	if last {

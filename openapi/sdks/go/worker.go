@@ -107,8 +107,8 @@ type run struct {
 	toLease, toAck, toNack, toExtend *url.URL
 	// The names of several topics as lease requests say them; nil for one, which is in the path.
 	topics []byte
-	// How many messages are held at most, and how many lease loops there are at most.
-	limit, maxLoops int
+	// How many messages are held at most, how many a request asks for at most, and how many lease loops there are at most.
+	limit, batch, maxLoops int
 
 	// For lease requests, and for acks, nacks and extensions.
 	leases, settles           context.Context
@@ -156,7 +156,7 @@ func newRun(ctx context.Context, w *Worker) (*run, error) {
 		Worker:   w,
 		base:     context.WithoutCancel(ctx),
 		limit:    w.concurrency,
-		maxLoops: (w.concurrency + w.prefetch - 1) / w.prefetch,
+		batch:    max(w.prefetch, min((w.concurrency+mostLoops-1)/mostLoops, 1000)),
 		stopping: make(chan struct{}),
 		draining: make(chan struct{}),
 		settled:  make(chan struct{}),
@@ -168,6 +168,7 @@ func newRun(ctx context.Context, w *Worker) (*run, error) {
 	if w.prefetch > 1 {
 		r.limit += w.prefetch
 	}
+	r.maxLoops = min(mostLoops, (r.limit+r.batch-1)/r.batch)
 	lease := "/topics/" + url.PathEscape(w.topic) + "/lease"
 	if len(w.others) > 0 {
 		lease = "/lease"

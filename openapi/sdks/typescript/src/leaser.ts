@@ -1,7 +1,7 @@
 /**
  * Lease requests. One loop of long polls while there is little to do; each answer that comes back full starts another, up
- * to as many as `concurrency` and `prefetch` have use for; an empty answer ends its loop unless it is the last. Acks that
- * are pending when a request is sent ride on it.
+ * to a few, so that under load each asks for all handlers that have become free meanwhile; an empty answer ends its loop
+ * unless it is the last. Acks that are pending when a request is sent ride on it.
  */
 
 import type { LeaseFromTopicsRequest, LeaseRequest } from "./api/models/index.js";
@@ -16,6 +16,8 @@ import type { Call } from "./transport.js";
 const LATE_MS = 10_000;
 /** When the worker stops, requests under way may be answered for so long, ms. */
 const GRACE_MS = 500;
+/** Lease requests under way at once, at most. */
+const MOST_LOOPS = 4;
 
 export interface Holder {
   /** Messages that run or wait. */
@@ -26,9 +28,9 @@ export interface Holder {
 export class Leaser {
   private readonly path: string;
   private readonly limit: number;
+  /** Messages that a request asks for, at most. */
+  private readonly batch: number;
   private readonly mostLoops: number;
-  /** With less room than this no request is worth it: it would bring its messages one by one. */
-  private readonly worth: number;
   private readonly calls = new Set<Call>();
   private loops = 0;
   private asked = 0;
@@ -46,8 +48,8 @@ export class Leaser {
     const { topic, concurrency, prefetch } = settings;
     this.path = typeof topic === "string" ? `/topics/${encodeURIComponent(topic)}/lease` : "/lease";
     this.limit = prefetch === 1 ? concurrency : concurrency + prefetch;
-    this.mostLoops = Math.ceil(concurrency / prefetch);
-    this.worth = Math.ceil(prefetch / 2);
+    this.batch = Math.max(prefetch, Math.min(Math.ceil(concurrency / MOST_LOOPS), 1000));
+    this.mostLoops = Math.min(MOST_LOOPS, Math.ceil(this.limit / this.batch));
   }
 
   start(): void {
@@ -57,7 +59,7 @@ export class Leaser {
 
   /** Room was made: a loop that waited for it goes on. */
   room(): void {
-    if (this.parked.length > 0 && (this.stopping || this.free() >= this.worth)) this.parked.pop()!();
+    if (this.parked.length > 0 && (this.stopping || this.hasRoom())) this.parked.pop()!();
   }
 
   /** Sends no more; resolves when no request is under way. */
@@ -77,6 +79,14 @@ export class Leaser {
     return this.limit - this.asked - this.holder.held();
   }
 
+  /**
+   * Whether a request is worth making. A busy worker does not ask for messages one by one: it waits for half of what is
+   * prefetched (the other half waits here meanwhile, so that no handler does), and beside another request for half a batch.
+   */
+  private hasRoom(): boolean {
+    return this.free() >= Math.ceil((this.asked > 0 ? this.batch : this.settings.prefetch) / 2);
+  }
+
   private async loop(): Promise<void> {
     while (!this.stopping) {
       const blocked = this.link.backoff.remaining();
@@ -84,14 +94,14 @@ export class Leaser {
         await this.sleep(blocked);
         continue;
       }
-      const count = Math.min(this.settings.prefetch, this.free());
-      if (count < this.worth) {
+      if (!this.hasRoom()) {
         await new Promise<void>((resolve) => this.parked.push(resolve));
         continue;
       }
+      const count = Math.min(this.batch, this.free());
       const came = await this.lease(count);
       if (came === count) {
-        if (this.loops < this.mostLoops && this.free() >= this.worth && !this.stopping) this.start();
+        if (this.loops < this.mostLoops && this.hasRoom() && !this.stopping) this.start();
       } else if (came <= 0 && this.loops > 1) {
         break;
       }

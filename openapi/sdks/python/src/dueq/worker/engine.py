@@ -130,13 +130,14 @@ class Engine:
             self.stop()
 
     async def _lease(self) -> None:
-        want, answered = self.options.prefetch, True
+        answered = True
         while await self._room():
+            want = min(self.options.batch, self._free())
             self._asked += want
             acks = self._outbox.take_acks()
             sent = monotonic()
             try:
-                messages, outcomes = await self.wire.lease(acks, wait=answered)
+                messages, outcomes = await self.wire.lease(want, acks, wait=answered)
             except BaseException as error:
                 answered = False  # the next try waits for nothing, so that it is soon known whether the server is back
                 self._asked -= want
@@ -168,7 +169,7 @@ class Engine:
         return True
 
     async def _room(self) -> bool:
-        """Waits until a full answer could be held; False when the worker stops."""
+        """Waits until a request is worth making; False when the worker stops."""
         while not self._stopping.is_set():
             if self._has_room():
                 return True
@@ -177,8 +178,14 @@ class Engine:
             await waiter
         return False
 
+    def _free(self) -> int:
+        return self.options.most_held - len(self._held) - self._asked
+
     def _has_room(self) -> bool:
-        return len(self._held) + self._asked + self.options.prefetch <= self.options.most_held
+        # A busy worker does not ask for messages one by one: it waits for half of what is prefetched (the other half waits here
+        # meanwhile, so that no handler does), and beside another request for half a batch.
+        batch = self.options.batch if self._asked else self.options.prefetch
+        return self._free() >= (batch + 1) // 2
 
     def _wake_leasers(self) -> None:
         # One is enough: when it has room to spare, its next answer or the next handler that ends wakes another.

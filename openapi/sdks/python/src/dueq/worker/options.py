@@ -8,6 +8,9 @@ from typing import Any, Callable, Optional, Union
 
 from dueq.worker.message import WorkerMessage
 
+# Lease requests under way at once: few, so that under load each asks for all handlers that have become free meanwhile.
+MOST_LOOPS = 4
+
 log = logging.getLogger("dueq.worker")
 
 Handler = Callable[[WorkerMessage], Union[Awaitable[Any], Any]]
@@ -57,9 +60,14 @@ class Options:
         return self.concurrency if self.prefetch == 1 else self.concurrency + self.prefetch
 
     @property
+    def batch(self) -> int:
+        """How many messages a lease request asks for at most."""
+        return max(self.prefetch, min(-(-self.concurrency // MOST_LOOPS), 1000))
+
+    @property
     def most_loops(self) -> int:
         """How many lease requests are under way at once at most."""
-        return -(-self.concurrency // self.prefetch)
+        return min(MOST_LOOPS, -(-self.most_held // self.batch))
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,6 @@ class Wire:
         topics: tuple[str, ...],
         *,
         connections: int,
-        max_messages: int,
         lease_ms: Optional[int],
         wait_ms: int,
         ssl_context: Optional[ssl.SSLContext],
@@ -52,13 +51,11 @@ class Wire:
         path = f"/topics/{segment(topics[0])}/lease" if len(topics) == 1 else "/lease"
         self._lease_url = URL(server + path, encoded=True)
         self._urls = {verb: URL(f"{server}/messages/{verb}", encoded=True) for verb in ("ack", "nack", "extend")}
-        self._want: dict[str, Any] = {"max_messages": max_messages, "wait_ms": wait_ms}
+        self._want: dict[str, Any] = {"wait_ms": wait_ms}
         if len(topics) > 1:
             self._want["topics"] = topics
         if lease_ms is not None:
             self._want["lease_ms"] = lease_ms
-        self._plain = _json.dumps(self._want)
-        self._at_once = {**self._want, "wait_ms": 0}
         self._lease_patience = wait_ms / 1000 + PATIENCE_S
         # A time-out of aiohttp's for each request would take a sixth of a lease's time; `look` ends those that hang.
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
@@ -74,12 +71,14 @@ class Wire:
                 self._hung.add(task)
                 task.cancel()
 
-    async def lease(self, acks: list[Held], wait: bool) -> tuple[list[Held], list[dict[str, Any]]]:
-        """The messages leased, and the outcome of each ack, in order."""
-        body = self._plain
-        if acks or not wait:
-            want = self._want if wait else self._at_once
-            body = _json.dumps({**want, "acks": [held.report for held in acks]})
+    async def lease(self, count: int, acks: list[Held], wait: bool) -> tuple[list[Held], list[dict[str, Any]]]:
+        """Up to so many messages, and the outcome of each ack, in order."""
+        want = {**self._want, "max_messages": count}
+        if not wait:
+            want["wait_ms"] = 0
+        if acks:
+            want["acks"] = [held.report for held in acks]
+        body = _json.dumps(want)
 
         def read(answer: Any) -> tuple[list[Held], list[dict[str, Any]]]:
             now = monotonic()

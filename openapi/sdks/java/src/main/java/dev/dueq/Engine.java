@@ -25,10 +25,14 @@ final class Engine {
   private static final long EARLY_MS = 100;
   /** An answer takes no longer, so that a lease of 30 s can be extended again after a request that nobody answered. */
   private static final Duration PATIENCE = Duration.ofSeconds(15);
+  /** Lease requests under way, at most: few, so that under load each asks for all handlers that have become free meanwhile. */
+  private static final int MOST_LOOPS = 4;
 
   private final Worker.Builder options;
   private final Duration timeout;
   private final int limit;
+  /** Messages that a lease request asks for, at most. */
+  private final int batch;
   private final int mostLoops;
   private final Lifetime lifetime = new Lifetime();
 
@@ -60,7 +64,8 @@ final class Engine {
     Duration given = options.client.timeout();
     timeout = given.compareTo(PATIENCE) < 0 ? given : PATIENCE;
     limit = options.prefetch == 1 ? options.concurrency : options.concurrency + options.prefetch;
-    mostLoops = (options.concurrency + options.prefetch - 1) / options.prefetch;
+    batch = Math.max(options.prefetch, Math.min((options.concurrency + MOST_LOOPS - 1) / MOST_LOOPS, 1000));
+    mostLoops = Math.min(MOST_LOOPS, (limit + batch - 1) / batch);
     crew = new Crew(this, options);
   }
 
@@ -180,20 +185,29 @@ final class Engine {
 
   /** Sends lease requests as long as there is room for what they ask for. */
   private void pump(long now, Todo todo) {
-    while (!stopping
-        && loops < wantedLoops
-        && crew.held() + asked + options.prefetch <= limit
-        && backoff.passed(now)) {
+    while (!stopping && loops < wantedLoops && backoff.passed(now)) {
+      int free = limit - crew.held() - asked;
+      // A busy worker does not ask for messages one by one: it waits for half of what is prefetched (the other half waits here
+      // meanwhile, so that no handler does), and beside another request for half a batch.
+      int worth = ((asked > 0 ? batch : options.prefetch) + 1) / 2;
+      if (free < worth) {
+        return;
+      }
+      int count = Math.min(batch, free);
       loops++;
-      asked += options.prefetch;
-      call(Call.Kind.LEASE, acks.take(), now, todo);
+      asked += count;
+      call(Call.Kind.LEASE, acks.take(), count, now, todo);
     }
   }
 
-  /** Sends a request once the lock is free. */
+  /** Sends a request about leases once the lock is free. */
   void call(Call.Kind kind, List<Held> held, long now, Todo todo) {
+    call(kind, held, 0, now, todo);
+  }
+
+  private void call(Call.Kind kind, List<Held> held, int asked, long now, Todo todo) {
     boolean lease = kind == Call.Kind.LEASE;
-    Call call = new Call(kind, held, lease ? options.prefetch : 0, now, timeout.plusMillis(lease ? options.waitMs : 0));
+    Call call = new Call(kind, held, asked, now, timeout.plusMillis(lease ? options.waitMs : 0));
     calls.add(call);
     todo.calls.add(call);
   }
