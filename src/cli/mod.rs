@@ -5,7 +5,7 @@ mod bench;
 mod client;
 mod completions;
 mod data;
-mod exec_redis;
+mod exec_child;
 mod serve;
 mod server_url;
 
@@ -40,7 +40,7 @@ enum Command {
     /// Print a shell completion script.
     Completions(completions::Args),
     #[command(hide = true)]
-    ExecRedis(exec_redis::Args),
+    ExecChild(exec_child::Args),
 }
 
 #[derive(clap::Args)]
@@ -56,8 +56,8 @@ pub fn main() -> ExitCode {
     // Files that dueq or its Redis write may contain messages and secrets.
     umask(Mode::from_raw_mode(0o077));
     // This command replaces the process, so it runs before any runtime or thread starts.
-    if let Command::ExecRedis(args) = &cli.command {
-        return fail(&exec_redis::run(args));
+    if let Command::ExecChild(args) = &cli.command {
+        return fail(&exec_child::run(args));
     }
     let threads = match &cli.command {
         Command::Serve(config) => config.threads(),
@@ -79,7 +79,7 @@ pub fn main() -> ExitCode {
             Command::Bench(args) => bench::run(*args).await,
             Command::Client(command) => client::run(command).await,
             Command::Completions(args) => completions::run(&args, &Cli::command()),
-            Command::ExecRedis(_) => ExitCode::SUCCESS,
+            Command::ExecChild(_) => ExitCode::SUCCESS,
         }
     })
 }

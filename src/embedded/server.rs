@@ -74,7 +74,7 @@ pub(super) fn arguments(
     arguments
 }
 
-/// Spawns the server through `dueq exec-redis`, which ties its life to this thread's.
+/// Spawns the server through `dueq exec-child`, which ties its life to this thread's.
 pub(super) fn spawn(program: &Program, arguments: &[OsString], log: &Path) -> io::Result<Child> {
     let output = OpenOptions::new().create(true).append(true).open(log)?;
     // On Linux by the link to what runs, so that a dueq that was replaced on disk still finds itself.
@@ -83,7 +83,7 @@ pub(super) fn spawn(program: &Program, arguments: &[OsString], log: &Path) -> io
     let mut command = Command::new(itself);
     command.arg0("dueq");
     command
-        .args(["exec-redis", "--parent"])
+        .args(["exec-child", "--parent"])
         .arg(std::process::id().to_string())
         .arg("--")
         .arg(&program.path);

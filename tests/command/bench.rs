@@ -1,7 +1,14 @@
 //! `dueq bench`, on a server of its own and on one that runs.
 
 use crate::harness::*;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::{
+    fs::read_to_string,
+    net::TcpStream,
+    process::{Command, Stdio},
+};
+use tempfile::TempDir;
 
 async fn rows(words: &[&str]) -> Vec<Value> {
     let words = ["bench", "--json", "--seconds", "0.2"].iter().chain(words);
@@ -51,5 +58,30 @@ async fn it_says_why_it_cannot_measure() {
         let finished = Launch::command(["bench", "--server", server]).finish().await;
         assert_eq!(finished.code, 1, "{finished:?}");
         assert!(finished.stderr.contains(why), "{finished:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_its_own_ends_with_it_even_if_it_is_killed() {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let temporary = TempDir::new().unwrap();
+        let mut bench = Command::new(env!("CARGO_BIN_EXE_dueq"))
+            .args(["bench", "--only", "publish", "--connections", "1", "--seconds", "60"])
+            .env("TMPDIR", temporary.path())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let directory = temporary.path().join(format!("dueq-bench-{}", bench.id()));
+        let address = eventually("an address", || async {
+            read_to_string(directory.join("address")).ok().filter(|address| !address.is_empty())
+        })
+        .await;
+        kill_process(Pid::from_child(&bench), signal).unwrap();
+        bench.wait().unwrap();
+        eventually("the end of its server", || async {
+            TcpStream::connect(address.trim()).is_err().then_some(())
+        })
+        .await;
+        assert_eq!(directory.exists(), signal == Signal::KILL);
     }
 }

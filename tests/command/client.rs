@@ -305,6 +305,6 @@ async fn completions_know_the_commands_of_every_shell() {
         for word in ["publish", "redrive", "on-duplicate", "healthcheck"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
-        assert!(!script.contains("exec-redis"), "{shell}: what is dueq's own is offered");
+        assert!(!script.contains("exec-child"), "{shell}: what is dueq's own is offered");
     }
 }

@@ -14,6 +14,7 @@ use super::serve::raise_file_limit;
 use report::{Report, Row};
 use server::Server;
 use std::{process::ExitCode, time::Duration};
+use tokio::signal::unix::{SignalKind, signal};
 use work::{Lease, Requests, message};
 
 /// The bench only prints its errors, so their type does not matter.
@@ -86,14 +87,20 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the bench. Exit code 0: measured, whatever the figures; 1: not measured, with the reason on stderr; 130:
-/// interrupted.
+/// Runs the bench. Exit code 0: measured, whatever the figures; 1: not measured, with the reason on stderr; 130 and 143:
+/// interrupted and terminated.
 pub async fn run(args: Args) -> ExitCode {
     let json = args.json;
-    // Ctrl-C drops the future, which stops its server.
+    let signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    let [Ok(mut interrupted), Ok(mut terminated)] = signals else {
+        eprintln!("dueq bench: signals cannot be received");
+        return ExitCode::FAILURE;
+    };
+    // A signal drops the future, which stops its server.
     let outcome = tokio::select! {
         outcome = measure(args) => outcome,
-        _ = tokio::signal::ctrl_c() => return ExitCode::from(130),
+        _ = interrupted.recv() => return ExitCode::from(130),
+        _ = terminated.recv() => return ExitCode::from(143),
     };
     match outcome {
         Ok(report) if json => println!("{:#}", report.to_json()),

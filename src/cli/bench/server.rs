@@ -152,7 +152,11 @@ impl Dueq {
         let directory = std::env::temp_dir().join(format!("dueq-bench-{}", std::process::id()));
         fs::create_dir_all(&directory)?;
         let directory = directory.canonicalize()?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let itself = std::env::current_exe()?;
+        let mut command = Command::new(&itself);
+        // It ends with this process, however that ends.
+        command.args(["exec-child", "--parent"]).arg(std::process::id().to_string());
+        command.arg("--").arg(&itself);
         // Settings of the user's own dueq must not apply to this one.
         for name in ["DUEQ_API_KEYS", "DUEQ_API_KEY_FILE", "DUEQ_REDIS_URL"] {
             command.env_remove(name);
