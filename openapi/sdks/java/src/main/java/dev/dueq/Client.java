@@ -172,7 +172,7 @@ public final class Client implements AutoCloseable {
    * @throws ConnectionException when no answer comes
    */
   public PublishedMessage publish(String topic, Object payload, Consumer<Publish> options) {
-    Publish message = payload instanceof Publish publish ? publish : new Publish(payload);
+    Publish message = Publish.of(payload);
     options.accept(message);
     return published(topic, message.request());
   }
@@ -185,14 +185,15 @@ public final class Client implements AutoCloseable {
   /**
    * Publishes up to 1000 messages in one request.
    *
+   * @param messages payloads, as {@link #publish(String, Object)} takes them: a {@link Publish} is a message with options
    * @return a result for each, in order: its {@code getStatus()} is {@code ok}, and its {@code getMessage()} is there, or a code
    *     such as {@code duplicate_key}
    * @throws ProblemException when the server refuses all of them, because one is not valid
    * @throws ConnectionException when no answer comes
    */
-  public List<PublishResult> publishBatch(String topic, List<Publish> messages) {
+  public List<PublishResult> publishBatch(String topic, List<?> messages) {
     long end = System.nanoTime() + retryFor.toNanos();
-    List<PublishRequest> requests = messages.stream().map(Publish::request).toList();
+    List<PublishRequest> requests = messages.stream().map(this::request).toList();
     if (!retryFor.isZero()) {
       requests.stream()
           .filter(request -> request.getIdempotencyKey() == null)
@@ -200,6 +201,11 @@ public final class Client implements AutoCloseable {
     }
     List<PublishResult> results = publishing.publishBatch(topic, new PublishBatchRequest().messages(requests)).getResults();
     return unsettled(results).isEmpty() || retryFor.isZero() ? results : settled(topic, requests, new ArrayList<>(results), end);
+  }
+
+  /** Of its own, since it is given a key. */
+  private PublishRequest request(Object message) {
+    return message instanceof PublishRequest ? mapper.convertValue(message, PublishRequest.class) : Publish.of(message).request();
   }
 
   /** Repeats what may succeed later; whatever comes of that, what has succeeded is told. */
