@@ -4,11 +4,13 @@ import { randomUUID } from "node:crypto";
 import { CallbacksApi, LeasesApi, MessagesApi, SchedulesApi, ServiceApi, TopicsApi } from "./api/apis/index.js";
 import type { Message, PublishedMessage, PublishRequest, PublishResult, TopicItem } from "./api/models/index.js";
 import { Configuration } from "./api/runtime.js";
+import { known, milliseconds } from "./checks.js";
 import type { Typed } from "./held.js";
 import { Keyed } from "./keyed.js";
 import { type BatchMessage, type CallbackOptions, payloadFields, type PublishOptions, wire } from "./publishing.js";
-import { type CallOptions, milliseconds, Retries, Sender } from "./sender.js";
+import { type CallOptions, Retries, Sender } from "./sender.js";
 import { traced } from "./trace.js";
+import { FetchTransport, HttpTransport, type Transport } from "./transport.js";
 
 /** How a {@link Client} is made. */
 export interface ClientOptions {
@@ -22,9 +24,18 @@ export interface ClientOptions {
   retries?: boolean | undefined;
   /** How long after its beginning a call may be repeated, ms; 30000. */
   deadlineMs?: number | undefined;
-  /** In place of Node's `fetch`, for this client (a worker uses `node:http`). */
+  /** In place of Node's `fetch`, for this client and its workers (which use `node:http` without it). */
   fetch?: typeof fetch | undefined;
 }
+
+const NAMES = {
+  server: 1,
+  apiKey: 1,
+  timeoutMs: 1,
+  retries: 1,
+  deadlineMs: 1,
+  fetch: 1,
+} satisfies Record<keyof ClientOptions, 1>;
 
 /**
  * A client of one server. A refusal is thrown as {@link ProblemError}, a server that cannot be reached as
@@ -55,6 +66,7 @@ export class Client {
 
   /** Throws a TypeError or RangeError for options that make no sense. Nothing is sent. */
   constructor(options: ClientOptions = {}) {
+    known(options, NAMES);
     this.server = (options.server || process.env["DUEQ_SERVER"] || "http://127.0.0.1:8080").replace(/\/+$/, "");
     const apiKey = options.apiKey || process.env["DUEQ_API_KEY"] || undefined;
     Object.defineProperty(this, "apiKey", { value: apiKey, enumerable: false });
@@ -64,12 +76,7 @@ export class Client {
     }
     const timeoutMs = milliseconds("timeoutMs", options.timeoutMs ?? 30_000, 1);
     const deadlineMs = milliseconds("deadlineMs", options.deadlineMs ?? 30_000, 0);
-    this.sender = new Sender(
-      this.server,
-      options.fetch ?? fetch,
-      timeoutMs,
-      (options.retries ?? true) ? deadlineMs : 0,
-    );
+    this.sender = new Sender(this.server, options.fetch, timeoutMs, (options.retries ?? true) ? deadlineMs : 0);
     const configuration = new Configuration({
       basePath: this.server,
       fetchApi: this.sender.fetch,
@@ -177,6 +184,13 @@ export class Client {
   /** Makes one dead message ready again. */
   async redriveMessage(id: string, call?: CallOptions): Promise<Message> {
     return this.messages.redriveMessage({ id }, call);
+  }
+
+  /** @internal A worker's way to the server. */
+  transport(): Transport {
+    return this.sender.own === undefined
+      ? new HttpTransport(this.server, this.apiKey)
+      : new FetchTransport(this.sender, this.apiKey);
   }
 
   /** With the trace that it belongs to, and an idempotency key, by which it may be sent twice. */

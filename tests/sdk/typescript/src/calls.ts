@@ -299,6 +299,12 @@ test("mistakes are refused in words before anything is sent", async () => {
     [async () => new Client({ server: "ftp://example.com" }), /not an http/],
     [async () => new Client({ apiKey: "a key\n" }), /an API key is/],
     [async () => new Client({ timeoutMs: 0 }), /timeoutMs is a number/],
+    [async () => new Client({ baseUrl: server } as any), /no option is called baseUrl/],
+    [async () => new Client(server as any), /options are an object, not http/],
+    [() => any.publish("t", 1, 5000), /options are an object, not 5000/],
+    [async () => new Worker(client, { topic: "t", handler: () => {}, concurency: 5 } as any), /called concurency/],
+    [async () => new Worker(client, { topic: 5, handler: () => {} } as any), /needs a topic/],
+    [async () => new Worker(client, undefined as any), /options are an object, not undefined/],
     [async () => new Worker(undefined as any, { topic: "t", handler: () => {} }), /needs a client/],
     [async () => new Worker(client, { topic: "t" } as any), /needs a handler/],
     [async () => new Worker(client, { topic: "t", handler: function* () {} }), /cannot be a generator/],
@@ -453,4 +459,19 @@ test("any other webhook is refused in words", () => {
     assert.throws(() => webhooks.verify(body, sign(body, "whsec_"), bad), TypeError);
   }
   assert.throws(() => webhooks.verify({} as any, signed, secret), /parse it after/);
+});
+
+test("a payload that JSON would lose is refused, and an ArrayBuffer is bytes", async () => {
+  replies({ json: published });
+  const lost = [Promise.resolve(1), new Map([[1, 2]]), new Set([1]), new Blob(["a"]), new Error("boom")];
+  for (const payload of lost) await assert.rejects(client.publish("t", payload), /a payload is a JSON value/);
+  assert.equal(fake.asked.length, 0);
+  await client.publish("t", new Uint8Array([0, 255]).buffer);
+  assert.equal(fake.asked[0]!.body.payload_base64, "AP8=");
+});
+
+test("an answer that is no JSON is not dueq's", async () => {
+  fake.reply = () => ({ status: 200, text: "OK", type: "text/plain" });
+  await assert.rejects(client.publish("t", 1), UnexpectedAnswer);
+  await assert.rejects(client.topics.getTopic({ topic: "t" }), /GET \/topics\/t: the answer is no JSON/);
 });
