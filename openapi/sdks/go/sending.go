@@ -179,7 +179,7 @@ func (s sender) try(request *http.Request, operation string, limit time.Duration
 	if response.StatusCode >= 300 {
 		return response, newProblem(response.StatusCode, response.Header, body)
 	}
-	if len(body) > 0 && !strings.HasSuffix(request.URL.Path, "/metrics") {
+	if response.StatusCode != http.StatusNoContent && !strings.HasSuffix(request.URL.Path, "/metrics") {
 		if err := s.client.foreign(operation, response.Header); err != nil {
 			return nil, err
 		}

@@ -344,6 +344,10 @@ func check(topic string, r *api.PublishRequest) error {
 		return invalid("delay_ms", "must be at least 0")
 	case r.GetPriority() < 0 || r.GetPriority() > 255:
 		return invalid("priority", "must be 0 to 255")
+	case r.Key.IsSet() && r.GetKey() == "":
+		return invalid("key", "must be 1 to 255 characters")
+	case called && topic == "_callbacks" && r.Callback.Get().GetURL() == "":
+		return invalid("url", "must be a URL")
 	case r.OnDuplicate.IsSet() && !r.Key.IsSet():
 		return invalid("on_duplicate", "can only be given with key")
 	}
