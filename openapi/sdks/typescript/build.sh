@@ -34,6 +34,8 @@ fi
 # Types that only browsers have; a user of Node need not have theirs.
 sed -i -e "s/WindowOrWorkerGlobalScope\['fetch'\]/(url: string, init: RequestInit) => Promise<Response>/" \
   -e "s/\bRequestCredentials\b/RequestInit['credentials']/" "$package/generated/runtime.ts"
+# A parameter that is missing is a mistake like others.
+sed -i 's/class RequiredError extends Error /class RequiredError extends TypeError /' "$package/generated/runtime.ts"
 # Every call takes the same options, the typed APIs' too.
 sed -i -e '/^export const BASE_PATH/i import type { CallOptions } from "../sender.js";\nexport type { CallOptions };\n' \
   -e 's/initOverrides?: RequestInit |/initOverrides?: CallOptions |/' "$package/generated/runtime.ts"

@@ -50,6 +50,7 @@ if [[ ${1-} == unit ]]; then
   cp "$here/user.ts" "$own/user.cts"
   compile --outDir "$own" "$own"/user.{m,c}ts
   export TYPESCRIPT="$compiler/typescript.js" STEPS=tests/sdk/steps.jsonl
-  exec node --test "$folder"/{out/{hard,calls,memory}.js,documented.mjs} "$own"/user.{m,c}js
+  # Its last lines are the failures.
+  exec node --test --test-reporter spec "$folder"/{out/{hard,calls,memory}.js,documented.mjs} "$own"/user.{m,c}js
 fi
 exec node "$folder/out/main.js" "$@"

@@ -70,7 +70,8 @@ export class Client {
     this.server = (options.server || process.env["DUEQ_SERVER"] || "http://127.0.0.1:8080").replace(/\/+$/, "");
     const apiKey = options.apiKey || process.env["DUEQ_API_KEY"] || undefined;
     Object.defineProperty(this, "apiKey", { value: apiKey, enumerable: false });
-    if (!/^https?:$/.test(new URL(this.server).protocol)) throw new TypeError(`not an http(s) URL: ${this.server}`);
+    const isHttp = URL.canParse(this.server) && /^https?:$/.test(new URL(this.server).protocol);
+    if (!isHttp) throw new TypeError(`not an http(s) URL: ${this.server}`);
     if (apiKey !== undefined && !/^[\x21-\x7e]+$/.test(apiKey)) {
       throw new TypeError("an API key is visible ASCII characters, without spaces and line ends");
     }

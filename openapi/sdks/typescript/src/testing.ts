@@ -18,6 +18,7 @@ const LEASE_MS = 30_000;
 const ATTEMPTS = 10;
 const BACKOFF: api.BackoffRequest = { kind: "exponential" };
 const IDEMPOTENCY_MS = 600_000;
+const TOPIC = /^\w(?!.*\.\.)[\w.-]{0,127}$/;
 
 /** A message that is not done, with what nobody is shown. */
 interface Stored {
@@ -46,6 +47,7 @@ interface Asked {
 type Settled = Partial<api.NackResult & api.ExtendResult> & { id: string; status: string };
 
 const STATUSES: Record<string, number> = {
+  invalid_topic_name: 400,
   message_not_found: 404,
   topic_not_found: 404,
   invalid_input: 422,
@@ -150,6 +152,7 @@ export class TestServer {
         const parts = Object.entries(named.groups ?? {});
         const path = Object.fromEntries(parts.map(([name, part]) => [name, decodeURIComponent(part)]));
         this.tick();
+        if (!TOPIC.test(path["topic"] ?? "t")) throw new Refusal("invalid_topic_name");
         const asked = { ...path, body, query: url.searchParams, signal: request.signal } as Asked;
         const answer = await handle(asked);
         return answer === undefined ? new Response(null, { status: 204 }) : Response.json(answer);
@@ -206,8 +209,8 @@ export class TestServer {
   /** The live message that has a key. */
   private live(topic: string, key: string | undefined): Stored | undefined {
     const holds = ({ message, keyUntil }: Stored): boolean =>
-      message.state !== "dead" && (keyUntil === "done" || message.attempts === 0);
-    return this.in(topic).find((stored) => key !== undefined && stored.message.key === key && holds(stored));
+      message.key === key && message.state !== "dead" && (keyUntil === "done" || message.attempts === 0);
+    return key === undefined ? undefined : this.in(topic).find(holds);
   }
 
   private publish(topic: string, body: api.PublishRequest): api.PublishedMessage {

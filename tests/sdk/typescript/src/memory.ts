@@ -154,6 +154,7 @@ test("keys, and leases, are kept", async () => {
   for await (const { name } of client.listTopics()) names.push(name);
   assert.deepEqual(names, ["_callbacks", "t"]);
   await assert.rejects(client.redrive("none"), refused("topic_not_found"));
+  await assert.rejects(client.publish("a/b", 1), refused("invalid_topic_name"));
   await assert.rejects(client.schedules.listSchedules({}), refused("not_supported"));
 });
 
