@@ -35,6 +35,7 @@ import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -221,6 +222,8 @@ final class Faults {
     check(said.equals("cannot reach http://127.0.0.1:1: connection refused (POST /topics/a%20b/messages)"), said);
     thrown(IllegalArgumentException.class, () -> new Client("localhost:8080"));
     thrown(IllegalArgumentException.class, () -> new Publish(1).delay(Duration.ofMillis(-1)));
+    thrown(IllegalArgumentException.class, () -> new Publish(1).ttl(Duration.ofSeconds(Long.MAX_VALUE)));
+    check(thrown(NullPointerException.class, () -> nobody.callback(null)).getMessage().equals("url"), "a callback needs a URL");
   }
 
   /** A body that is left out is no null. */
@@ -246,6 +249,22 @@ final class Faults {
       String missing = thrown(NullPointerException.class, () -> Worker.builder(client, "t", null)).getMessage();
       check(missing.equals("a worker needs a handler"), missing);
       check(fake.requests.isEmpty(), fake.requests);
+    }
+    // A worker that waits for messages.
+    try (Fake fake = new Fake((number, request) -> Fake.HANG)) {
+      Client client = client(fake);
+      Worker worker = Worker.builder(client, "t", (message, lease) -> {}).build();
+      CompletableFuture<Void> run = CompletableFuture.runAsync(worker::run);
+      while (fake.requests.isEmpty()) {
+        Thread.sleep(5);
+      }
+      client.withTimeout(SHORT).close();
+      try {
+        run.get(10, TimeUnit.SECONDS);
+        throw new AssertionError("it ended well");
+      } catch (ExecutionException ended) {
+        check(ended.getCause().getMessage().equals("the client of " + fake.url() + " was closed"), ended);
+      }
     }
   }
 

@@ -158,6 +158,11 @@ final class InMemory {
       check(client.publish("t", 2, with -> with.key("ü/+ 1")).getId().equals(first.getId()), "the key is taken");
       refused("duplicate_key", () -> client.publish("t", 2, with -> with.key("ü/+ 1").onDuplicate(OnDuplicate.REJECT)));
       refused("invalid_input", () -> client.publish("t", 2, with -> with.onDuplicate(OnDuplicate.REJECT)));
+      refused("invalid_input", () -> client.publish("t", 2, with -> with.priority(256)));
+      refused("invalid_input", () -> client.publishBatch("t", List.of()));
+      refused("invalid_input", () -> client.leases().leaseMessages("t", new LeaseRequest().leaseMs(999L)));
+      refused("invalid_input", () -> client.redrive("t", 0));
+      refused("invalid_topic_name", () -> client.publish("t u", 2));
       refused("topic_reserved", () -> client.publish("_t", 2));
       client.publish("t", 3, with -> with.key("ü/+ 1").onDuplicate(OnDuplicate.REPLACE));
       check(server.messages("t").get(0).getPayload().equals(3), "replaced");

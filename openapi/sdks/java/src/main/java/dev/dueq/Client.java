@@ -33,7 +33,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.stream.IntStream;
@@ -71,6 +73,8 @@ public final class Client implements AutoCloseable {
   private final HttpClient http;
   private final boolean ownHttp;
   private final AtomicBoolean closed;
+  /** Ends each worker that runs. */
+  private final Set<Runnable> workers;
   private final ObjectMapper mapper;
   private final MessagesApi messages;
   private final LeasesApi leases;
@@ -121,6 +125,7 @@ public final class Client implements AutoCloseable {
     http = options.http == null ? defaultHttpClient() : options.http;
     mapper = options.mapper != null ? options.mapper : new Json();
     closed = options.closed != null ? options.closed : new AtomicBoolean();
+    workers = options.workers != null ? options.workers : ConcurrentHashMap.newKeySet();
     ApiClient api = api(Transport.Repeats.SAFE, timeout);
     ApiClient keyed = api(Transport.Repeats.ALL, timeout);
     messages = new MessagesApi(api);
@@ -148,6 +153,7 @@ public final class Client implements AutoCloseable {
     copy.ownHttp = ownHttp;
     copy.mapper = mapper;
     copy.closed = closed;
+    copy.workers = workers;
     return copy;
   }
 
@@ -370,10 +376,17 @@ public final class Client implements AutoCloseable {
     return mapper;
   }
 
-  /** Closes the connections. A request after that, also of a worker, is an {@link IllegalStateException}. */
+  /**
+   * Closes the connections. A request after that is an {@link IllegalStateException}, and with one ends each worker of this client
+   * that still runs: stop them first.
+   */
   @Override
   public void close() {
-    if (!closed.getAndSet(true) && ownHttp) {
+    if (closed.getAndSet(true)) {
+      return;
+    }
+    workers.forEach(Runnable::run);
+    if (ownHttp) {
       try {
         // JDK 21 and later, which this code, compiled for 17, cannot name. Before that, idle connections close by themselves.
         HttpClient.class.getMethod("shutdownNow").invoke(http);
@@ -402,8 +415,16 @@ public final class Client implements AutoCloseable {
 
   void requireOpen() {
     if (closed.get()) {
-      throw new IllegalStateException("the client of " + url + " was closed");
+      throw wasClosed();
     }
+  }
+
+  IllegalStateException wasClosed() {
+    return new IllegalStateException("the client of " + url + " was closed");
+  }
+
+  Set<Runnable> workers() {
+    return workers;
   }
 
   void authorize(HttpRequest.Builder request) {
@@ -455,6 +476,7 @@ public final class Client implements AutoCloseable {
     private boolean ownHttp;
     private ObjectMapper mapper;
     private AtomicBoolean closed;
+    private Set<Runnable> workers;
 
     private Builder() {}
 

@@ -20,6 +20,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.function.BooleanSupplier;
+import java.util.regex.Pattern;
 
 /** The messages of a {@link TestServer}, and its clock. Its methods take and return the JSON of dueq's routes. */
 final class Queue {
@@ -69,6 +70,9 @@ final class Queue {
   private static final long MAX_ATTEMPTS = 10;
   private static final long LONGEST_BACKOFF_MS = 3_600_000;
 
+  private static final long LONGEST_LEASE_MS = Duration.ofHours(12).toMillis();
+  private static final long TEN_YEARS_MS = Duration.ofDays(3650).toMillis();
+  private static final Pattern TOPIC = Pattern.compile("(?!.*\\.\\.)[A-Za-z0-9_][A-Za-z0-9._-]{0,127}");
   private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
   private static final DateTimeFormatter INSTANT = new DateTimeFormatterBuilder().appendInstant(3).toFormatter();
 
@@ -95,6 +99,9 @@ final class Queue {
   }
 
   synchronized ObjectNode publishBatch(String topic, JsonNode messages) {
+    if (messages.isEmpty() || messages.size() > 1000) {
+      throw invalid("messages");
+    }
     for (int i = 0; i < messages.size(); i++) {
       requireValid(topic, messages.get(i), "messages[" + i + "].");
     }
@@ -125,6 +132,9 @@ final class Queue {
   }
 
   private static void requireValid(String topic, JsonNode message, String path) {
+    if (!TOPIC.matcher(topic).matches()) {
+      throw new Refusal(400, "invalid_topic_name", null);
+    }
     if (topic.startsWith("_")) {
       throw new Refusal(403, "topic_reserved", null);
     }
@@ -138,10 +148,20 @@ final class Queue {
     if (message.has("delay_ms") && message.has("deliver_at")) {
       throw invalid(path + "deliver_at");
     }
+    requireWithin(message, path, "priority", 0, 255);
+    requireWithin(message, path, "max_attempts", 1, 1000);
+    requireWithin(message, path, "delay_ms", 0, TEN_YEARS_MS);
     for (String field : List.of("on_duplicate", "key_until")) {
       if (message.has(field) && !message.has("key")) {
         throw invalid(path + field);
       }
+    }
+  }
+
+  private static void requireWithin(JsonNode request, String path, String field, long least, long most) {
+    long value = request.path(field).asLong(least);
+    if (value < least || value > most) {
+      throw invalid(path + field);
     }
   }
 
@@ -202,6 +222,9 @@ final class Queue {
   }
 
   synchronized ObjectNode lease(List<String> from, JsonNode request, BooleanSupplier clientIsGone) throws InterruptedException {
+    requireWithin(request, "", "max_messages", 1, 1000);
+    requireWithin(request, "", "lease_ms", 1000, LONGEST_LEASE_MS);
+    requireWithin(request, "", "wait_ms", 0, 60_000);
     ObjectNode answer = NODES.objectNode();
     ArrayNode acks = answer.putArray("acks");
     request.path("acks").forEach(ack -> acks.add(settle("ack", ack)));
@@ -361,6 +384,7 @@ final class Queue {
 
   synchronized ObjectNode redriveTopic(String topic, JsonNode request) {
     requireTopic(topic);
+    requireWithin(request, "", "max_messages", 1, 1_000_000);
     long most = request.path("max_messages").asLong(10_000);
     int redriven = 0;
     for (Entry entry : list(topic, "dead")) {
