@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the test program with the built package, from the repository's root: tests/sdk/typescript/run.sh SUBCOMMAND ARGS…
 # `unit` as SUBCOMMAND runs what needs no dueq: the hard parts of client and worker against a server that misbehaves on purpose, the
-# dueq in memory, and a strictly compiled program of a user's, as ES module and as CommonJS.
+# dueq in memory, and a program of a user's, as ES module and as CommonJS. That and the example are compiled strictly.
 # `example FILE` compiles a program of a user's and runs it; `orders` does so with the package's own example.
 set -euo pipefail
 
@@ -48,7 +48,8 @@ if [[ ${1-} == unit ]]; then
   own="$(mktemp -d "$folder/user-XXXXXX")"
   cp "$here/user.ts" "$own/user.mts"
   cp "$here/user.ts" "$own/user.cts"
-  compile --outDir "$own" "$own"/user.{m,c}ts
+  cp openapi/sdks/typescript/examples/orders.ts "$own/"
+  compile --outDir "$own" "$own"/{orders.,user.m,user.c}ts
   export TYPESCRIPT="$compiler/typescript.js" STEPS=tests/sdk/steps.jsonl
   # Its last lines are the failures.
   exec node --test --test-reporter spec "$folder"/{out/{hard,calls,memory}.js,documented.mjs} "$own"/user.{m,c}js

@@ -193,6 +193,17 @@ test("a refusal whose errors are none ends no worker", async () => {
   await working({ handler: () => void (handled = true) }, () => until(() => handled, "handled"));
 });
 
+test("an answer that is not dueq's ends no worker", async () => {
+  const errors: string[] = [];
+  let handled = false;
+  fake.publish(1);
+  const odd = [null, {}, { messages: [null] }, { messages: [{ id: "m1", lease_token: "x" }], acks: null }];
+  fake.reply = () => (odd.length > 0 ? { json: odd.shift() } : undefined);
+  const onError = (error: unknown): void => void errors.push((error as Error).name);
+  await working({ handler: () => void (handled = true), onError }, () => until(() => handled, "handled"));
+  assert.deepEqual(errors, Array(4).fill("UnexpectedAnswer"));
+});
+
 test("a long Retry-After silences a worker for a minute at most", async (t) => {
   const timers = t.mock.method(globalThis, "setTimeout").mock;
   fake.reply = () => ({ status: 503, code: "overloaded", retryAfter: 3600 });
