@@ -52,7 +52,7 @@ type LeasedMessage = api.LeasedMessage
 // existing message answered.
 type PublishedMessage = api.PublishedMessage
 
-// Client talks to one server. It is safe for concurrent use; make one and keep it, since it keeps the connections.
+// Client talks to one server; made by [NewClient]. It is safe for concurrent use: make one and keep it, since it keeps the connections.
 type Client struct {
 	// API is every operation of the server, as generated from its OpenAPI document.
 	API API

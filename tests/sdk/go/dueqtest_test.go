@@ -157,6 +157,7 @@ func TestInMemoryKeysAndLeasesAreKept(t *testing.T) {
 		"another body":         {2, []dueq.PublishOption{dueq.Key("k"), dueq.Idempotency("i")}, "", "idempotency_key_reused"},
 		"the key is taken":     {2, []dueq.PublishOption{dueq.Key("k")}, first, "true"},
 		"and refused":          {2, []dueq.PublishOption{dueq.Key("k"), dueq.OnDuplicate(dueq.Reject)}, "", "duplicate_key"},
+		"an empty key":         {2, []dueq.PublishOption{dueq.Key("")}, "", "invalid_input"},
 		"a choice without key": {2, []dueq.PublishOption{dueq.OnDuplicate(dueq.Reject)}, "", "invalid_input"},
 	} {
 		if id, says := publish(c.payload, c.options...); id != c.id || says != c.says {
@@ -167,6 +168,11 @@ func TestInMemoryKeysAndLeasesAreKept(t *testing.T) {
 		t.Error("not replaced")
 	}
 
+	for topic, code := range map[string]string{"_t": "topic_reserved", "a b": "invalid_topic_name", "a..b": "invalid_topic_name"} {
+		if _, err := client.Publish(ctx, topic, 1); dueq.Code(err) != code {
+			t.Errorf("%s: %v", topic, err)
+		}
+	}
 	leased, _, err := client.API.Leases.LeaseMessages(ctx, "t").Execute()
 	if err != nil || len(leased.Messages) != 1 {
 		t.Fatal(leased, err)

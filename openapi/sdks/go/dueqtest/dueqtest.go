@@ -19,6 +19,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -150,7 +151,7 @@ func notSupported(r *http.Request) (any, error) {
 }
 
 var statuses = map[string]int{"message_not_found": http.StatusNotFound, "topic_not_found": http.StatusNotFound,
-	"topic_reserved": http.StatusForbidden, "invalid_input": http.StatusUnprocessableEntity,
+	"invalid_topic_name": http.StatusBadRequest, "topic_reserved": http.StatusForbidden, "invalid_input": http.StatusUnprocessableEntity,
 	"idempotency_key_reused": http.StatusUnprocessableEntity, "not_supported": http.StatusNotImplemented}
 
 func reply(w http.ResponseWriter, given any, err error) {
@@ -328,10 +329,14 @@ func (s *Server) take(topic string, r *api.PublishRequest) (*api.PublishedMessag
 	return &published, nil
 }
 
+var topicName = regexp.MustCompile(`^\w[\w.-]{0,127}$`)
+
 // check refuses what cannot be meant; more than this dueq refuses too.
 func check(topic string, r *api.PublishRequest) error {
 	called := r.Callback.Get() != nil
 	switch {
+	case !topicName.MatchString(topic) || strings.Contains(topic, ".."):
+		return refuse("invalid_topic_name")
 	case strings.HasPrefix(topic, "_") && !called:
 		return refuse("topic_reserved")
 	case r.Payload == nil && !r.PayloadBase64.IsSet() && !called:
