@@ -5,6 +5,7 @@ import { CallbacksApi, LeasesApi, MessagesApi, SchedulesApi, ServiceApi, TopicsA
 import type { Message, PublishedMessage, PublishRequest, PublishResult, TopicItem } from "./api/models/index.js";
 import { Configuration } from "./api/runtime.js";
 import { known, milliseconds } from "./checks.js";
+import { UnexpectedAnswer } from "./errors.js";
 import type { Typed } from "./held.js";
 import { Keyed } from "./keyed.js";
 import { type BatchMessage, type CallbackOptions, payloadFields, type PublishOptions, wire } from "./publishing.js";
@@ -106,7 +107,7 @@ export class Client {
     call?: CallOptions,
   ): Promise<PublishedMessage> {
     const body = this.complete({ ...wire(options), ...payloadFields(payload) }, call);
-    return this.messages.publishMessage({ topic, body }, call);
+    return published(await this.messages.publishMessage({ topic, body }, call));
   }
 
   /**
@@ -124,7 +125,8 @@ export class Client {
     const retries = new Retries(call.deadlineMs ?? this.sender.deadlineMs, call.signal);
     const publish = async (lines: typeof bodies, deadlineMs?: number): Promise<PublishResult[]> => {
       const answer = await this.messages.publishBatch({ topic, body: { messages: lines } }, { ...call, deadlineMs });
-      return answer.results;
+      if (answer?.results?.length === lines.length) return answer.results;
+      throw new UnexpectedAnswer("the answer to a batch has not one result a message");
     };
     const results = await publish(bodies, call.deadlineMs);
     for (;;) {
@@ -157,7 +159,7 @@ export class Client {
     call?: CallOptions,
   ): Promise<PublishedMessage> {
     const body = payload === undefined ? wire(options) : { ...wire(options), ...payloadFields(payload) };
-    return this.callbacks.scheduleCallback({ body: this.complete({ ...body, url }, call) }, call);
+    return published(await this.callbacks.scheduleCallback({ body: this.complete({ ...body, url }, call) }, call));
   }
 
   /** The message that was published with this key: to look at it, cancel it, or give it another due time. */
@@ -201,6 +203,12 @@ export class Client {
     if ((call?.deadlineMs ?? this.sender.deadlineMs) > 0) body.idempotency_key ??= randomUUID();
     return body;
   }
+}
+
+/** The answer, if it is one: something else may answer at that address, and nothing was published. */
+function published(answer: PublishedMessage | null): PublishedMessage {
+  if (typeof answer?.id === "string") return answer;
+  throw new UnexpectedAnswer("the answer to a publish has no message");
 }
 
 /** Where a page begins. */

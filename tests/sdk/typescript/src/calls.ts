@@ -180,7 +180,8 @@ test("what is not safe to repeat is sent once", async () => {
 test("what is safe to repeat is repeated", async () => {
   const answers: Reply[] = [];
   fake.reply = ({ method }: Asked) => {
-    if (answers.length === 0) answers.push("break", { json: method === "GET" ? { items: [] } : { results: [] } });
+    if (answers.length === 0)
+      answers.push("break", { json: method === "GET" ? { items: [] } : { id: "m1", results: [] } });
     return answers.shift();
   };
   const body = { lease_token: "x" };
@@ -478,7 +479,13 @@ test("a payload that JSON would lose is refused, and an ArrayBuffer is bytes", a
   assert.equal(fake.asked[0]!.body.payload_base64, "AP8=");
 });
 
-test("an answer that is no JSON is not dueq's", async () => {
+test("an answer that is no JSON, or has nothing of what was asked for, is not dueq's", async () => {
+  for (const json of [{}, null, { results: [] }]) {
+    replies({ json });
+    await assert.rejects(client.publish("t", 1), UnexpectedAnswer);
+    await assert.rejects(client.publishBatch("t", [{ payload: 1 }]), UnexpectedAnswer);
+    await assert.rejects(client.callback("https://example.com/"), UnexpectedAnswer);
+  }
   fake.reply = () => ({ status: 200, text: "OK", type: "text/plain" });
   await assert.rejects(client.publish("t", 1), UnexpectedAnswer);
   await assert.rejects(client.topics.getTopic({ topic: "t" }), /GET \/topics\/t: the answer is no JSON/);

@@ -83,7 +83,7 @@ export class Fake {
 
   private async answer({ path, body }: Asked, response: http.ServerResponse): Promise<unknown> {
     const results = (lines: any[] = []) => lines.map(({ id }) => ({ id, status: "ok", lease_ms: this.leaseMs }));
-    if (!path.endsWith("/lease")) return { results: results(body.messages) };
+    if (!path.endsWith("/lease")) return { id: "m1", results: results(body.messages) };
     if (this.ready.length === 0) {
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, body.wait_ms);
