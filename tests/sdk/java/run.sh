@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the Java SDK's test program against the built jar: run.sh SUBCOMMAND ARGS…, from the repository's root, after
 # openapi/sdks/java/build.sh.
-#   run.sh unit           what needs no server: javac's and javadoc's warnings, client and worker against servers that misbehave,
-#                         and the dueq in memory
+#   run.sh unit           what needs no server: warnings of javac and javadoc, the POM, client and worker against servers that
+#                         misbehave, and the dueq in memory
 #   run.sh example FILE   a program of a user's
 #   run.sh orders         the package's example
 #   run.sh classpath      prints what to put on a classpath
@@ -20,32 +20,38 @@ if [[ ${1:-} == classpath ]]; then
   exit 0
 fi
 
-# compile FOLDER ARGS… : into a folder of the build, without a warning.
-compile() {
-  rm -rf "${home:?}/$1"
-  mkdir -p "$home/$1"
-  javac --release 17 -encoding UTF-8 -Xlint:all -Werror -cp "$home/classes:$classpath" -d "$home/$1" "${@:2}" >&2
-}
-
 mkdir -p "$home"
 exec 9> "$home/lock"
 flock 9
-inputs="$(sha256sum "$here"/run.sh "$here"/src/*.java "$jar")"
+# Tests and example, as a user compiles them.
+programs=("$here"/src/*.java "$sdk"/examples/*.java)
+inputs="$(sha256sum "$here"/run.sh "${programs[@]}" "$jar")"
 if [[ "$(cat "$home/inputs.txt" 2> /dev/null)" != "$inputs" ]]; then
-  compile classes "$here"/src/*.java
+  rm -rf "$home/classes"
+  mkdir -p "$home/classes"
+  javac --release 17 -encoding UTF-8 -Xlint:all -Werror -cp "$classpath" -d "$home/classes" "${programs[@]}" >&2
   printf '%s\n' "$inputs" > "$home/inputs.txt"
 fi
 
 case ${1:-} in
   unit | hard)
-    compile example "$sdk"/examples/*.java
-    # Broken comments are errors, and so is a public name without one. A comment that says all needs no @param and no @return.
+    # No warning, no broken comment, and no public name without one. A comment that says all needs no @param and no @return.
     mapfile -t sources < <(find "$sdk/src" -name '*.java')
-    compile documented -Xdoclint:all/protected,-missing "${sources[@]}"
-    if javac --release 17 -encoding UTF-8 -cp "$classpath" -d "$home/documented" -Xdoclint:missing/protected -Xmaxwarns 10000 \
-      "${sources[@]}" 2>&1 | grep 'warning: no comment' >&2; then
+    mkdir -p "$home/checked"
+    if javac --release 17 -encoding UTF-8 -Xlint:all -Xdoclint:all/protected -Xmaxwarns 10000 -cp "$classpath" -d "$home/checked" \
+      "${sources[@]}" 2>&1 | grep -E '(warning|error): ' | grep -v -E 'warning: no @(param|return|throws)' >&2; then
       exit 1
     fi
+    # What Maven Central wants.
+    python3 - "$target/sdks/dist/dueq-$version" << 'END'
+import os, sys, xml.etree.ElementTree as tree
+pom = tree.parse(sys.argv[1] + ".pom").getroot()
+for name in ("name", "description", "url", "licenses/license/url", "developers/developer/name", "scm/connection", "scm/url"):
+    if not pom.findtext("/".join("{http://maven.apache.org/POM/4.0.0}" + part for part in name.split("/"))):
+        sys.exit("the POM has no " + name)
+for kind in ("-sources.jar", "-javadoc.jar"):
+    os.stat(sys.argv[1] + kind)
+END
     ;;
   example) example=$2 ;;
   orders) example=$sdk/examples/Orders.java ;;
