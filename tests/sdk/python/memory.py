@@ -117,6 +117,23 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
             await client.publish("t", 3)
         self.assertEqual([(m.payload, m.state) for m in self.server.messages("t")], [(3, State.READY)])
 
+    def test_until_empty_takes_in_what_handlers_publish_and_leaves_nothing_unsaid(self) -> None:
+        handled: list[int] = []
+        with self.server.blocking_client() as client:
+
+            def handle(message: WorkerMessage) -> None:
+                handled.append(message.payload)
+                if message.payload >= 103:
+                    raise Dead("enough")
+                if message.payload >= 97:
+                    client.publish("t", message.payload + 3)
+
+            client.publish_batch("t", [{"payload": n} for n in range(100)])
+            self.work(handle, concurrency=3, prefetch=7)
+            self.assertEqual(sorted(handled), list(range(106)))
+            self.assertEqual(sorted(message.payload for message in client.dead("t")), [103, 104, 105])
+            self.assertEqual([state for _, state, _ in self.states()], ["dead"] * 3)
+
     def test_handlers_fail_as_they_do_with_dueq(self) -> None:
         tries: list[Any] = []
 

@@ -82,6 +82,10 @@ class Json(unittest.TestCase):
         self.assertEqual(_json.dumps([_json.loads(f"[{digits}, 1.5]".encode())]), f"[[{digits},1.5]]".encode())
         self.assertEqual(_json.loads(b"[-1e400]"), [Decimal("-1e400")])
 
+    def test_text_takes_no_more_room_than_it_needs(self) -> None:
+        self.assertEqual(_json.dumps({"ü": "😀\n"}), '{"ü":"😀\\n"}'.encode())
+        self.assertEqual(_json.dumps(["ü\ud800", Decimal("1e400")]), b'["\\u00fc\\ud800",1E+400]')
+
     def test_what_is_no_json_is_refused(self) -> None:
         for value in (float("nan"), float("inf"), Decimal("NaN"), object()):
             with self.assertRaises((ValueError, TypeError)):
