@@ -6,11 +6,16 @@ import { fileURLToPath } from "node:url";
 
 const { default: ts } = await import(process.env.TYPESCRIPT);
 
+const files = new Map(["dueq", "dueq/testing"].map((entry) => [entry, typesOf(entry)]));
+const program = ts.createProgram([...files.values()], { module: ts.ModuleKind.Node16, types: ["node"] });
+const checker = program.getTypeChecker();
+
+function typesOf(entry) {
+  return fileURLToPath(import.meta.resolve(entry)).replace(/js$/, "d.ts");
+}
+
 /** Names without a comment, of what an entry of the package exports. */
-function undocumented(entry) {
-  const file = fileURLToPath(import.meta.resolve(entry)).replace(/js$/, "d.ts");
-  const program = ts.createProgram([file], { module: ts.ModuleKind.Node16, types: ["node"] });
-  const checker = program.getTypeChecker();
+function undocumented(file) {
   const found = [];
   let names = 0;
   const look = (symbol, name) => {
@@ -34,9 +39,9 @@ function undocumented(entry) {
   return { found, names };
 }
 
-for (const entry of ["dueq", "dueq/testing"]) {
+for (const [entry, file] of files) {
   test(`every public name of ${entry} is documented`, () => {
-    const { found, names } = undocumented(entry);
+    const { found, names } = undocumented(file);
     assert.deepEqual(found, []);
     assert.ok(names > (entry === "dueq" ? 300 : 3), `${names} names looked at`);
   });
