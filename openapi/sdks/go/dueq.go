@@ -1,13 +1,24 @@
 // Package dueq is the client of dueq, a delay queue over HTTP: publish a message now, and have it handled when it is due.
 //
+// Start a server (by default at http://127.0.0.1:8080), and publish:
+//
 //	client := dueq.NewClient("") // DUEQ_SERVER, or http://127.0.0.1:8080
-//	client.Publish(ctx, "orders", order, dueq.Delay(30*time.Minute), dueq.Key("order/42"))
-//	client.Key("orders", "order/42").Cancel(ctx)
+//	_, err := client.Publish(ctx, "orders", Order{42}, dueq.Delay(30*time.Minute), dueq.Key("order/42"))
+//
+// A message that has a key can be moved or cancelled while it waits:
+//
+//	cancelled, err := client.Key("orders", "order/42").Cancel(ctx)
+//
+// A [Worker] handles messages when they are due, until its context ends:
+//
+//	handle := dueq.Handle(func(ctx context.Context, order Order, message *dueq.LeasedMessage) error {
+//		return charge(ctx, order) // nil acknowledges; an error has the message come again
+//	})
 //	err := dueq.NewWorker(client, "orders", handle).Run(ctx)
 //
-// The methods of [Client] are what programs need every day, and [Worker] handles messages. Every other operation is in
-// [Client.API], generated from dueq's OpenAPI document; its types are in [dueq.dev/go/api]. Package [dueq.dev/go/webhooks]
-// verifies callbacks.
+// The methods of [Client] are what programs need every day. Every other operation is in [Client.API], generated from dueq's OpenAPI
+// document; its types are in [dueq.dev/go/api]. Package [dueq.dev/go/webhooks] verifies callbacks, and [dueq.dev/go/dueqtest] is a
+// dueq in memory for tests.
 //
 // What the server refuses is a [*ProblemError], a request without an answer a [*ConnectError] or a [*TimeoutError]; [errors.As]
 // finds them.
@@ -33,15 +44,15 @@ const DefaultServer = "http://127.0.0.1:8080"
 // JSON is any JSON value as it is spelled. As a payload it is published as it is.
 type JSON = api.JSON
 
-// LeasedMessage is a message that a [Handler] holds: Payload with Decode and Bytes, Id, Topic, Key, Headers, Attempt (1 for the
+// LeasedMessage is a message that a [Handler] holds: Payload with Decode and Bytes, ID, Topic, Key, Headers, Attempt (1 for the
 // first), AttemptsLeft, DueAt and PublishedAt, and the lease.
 type LeasedMessage = api.LeasedMessage
 
-// PublishedMessage says what became of a publish: Id, Topic, State, DueAt, PublishedAt, and Duplicate, which is true if an
+// PublishedMessage says what became of a publish: ID, Topic, State, DueAt, PublishedAt, and Duplicate, which is true if an
 // existing message answered.
 type PublishedMessage = api.PublishedMessage
 
-// Client talks to one server. It is safe for concurrent use; make one and keep it, since it keeps the connections.
+// Client talks to one server; made by [NewClient]. It is safe for concurrent use: make one and keep it, since it keeps the connections.
 type Client struct {
 	// API is every operation of the server, as generated from its OpenAPI document.
 	API API
@@ -58,12 +69,12 @@ type Client struct {
 
 // API is the generated client, a field for each kind of thing.
 type API struct {
-	Messages  *api.MessagesAPIService
-	Leases    *api.LeasesAPIService
-	Topics    *api.TopicsAPIService
-	Callbacks *api.CallbacksAPIService
-	Schedules *api.SchedulesAPIService
-	Service   *api.ServiceAPIService
+	Messages  *api.MessagesAPIService  // publish, get, list, change, delete and redrive
+	Leases    *api.LeasesAPIService    // lease, ack, nack and extend
+	Topics    *api.TopicsAPIService    // configure, pause, purge, redrive and count
+	Callbacks *api.CallbacksAPIService // have URLs called
+	Schedules *api.SchedulesAPIService // publish again and again
+	Service   *api.ServiceAPIService   // health, metrics and the OpenAPI document
 }
 
 // ClientOption is a choice for [NewClient].
@@ -119,10 +130,16 @@ func NewClient(server string, options ...ClientOption) *Client {
 		server: strings.TrimRight(server, "/"), header: http.Header{}, http: &http.Client{},
 		timeout: settings.timeout, retries: settings.retries,
 	}
-	if parsed, err := url.Parse(client.server); err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+	switch parsed, err := url.Parse(client.server); {
+	case err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https"):
 		client.wrong = fmt.Errorf("dueq: the server is %q, and has to be a URL like %s", server, DefaultServer)
-	} else {
+	case parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "":
+		client.wrong = fmt.Errorf("dueq: the server is %q, and may have neither user, query nor fragment", parsed.Redacted())
+	default:
 		client.base = parsed.EscapedPath()
+	}
+	if settings.timeout < 0 {
+		client.wrong = errors.Join(client.wrong, fmt.Errorf("dueq: the time-out is %s, and may not be negative", settings.timeout))
 	}
 	if strings.ContainsFunc(settings.key, unicode.IsControl) {
 		client.wrong = errors.Join(client.wrong, errors.New("dueq: the API key has a line end or another control character"))

@@ -111,7 +111,7 @@ func (r *run) extend(due []*held) {
 			continue
 		}
 		status, ms := "", int64(0)
-		if i < len(answer.Results) && answer.Results[i].ID == h.message.Id {
+		if i < len(answer.Results) && answer.Results[i].ID == h.message.ID {
 			status, ms = answer.Results[i].Status, answer.Results[i].LeaseMs
 		}
 		switch {

@@ -47,8 +47,8 @@ func Dead(err error) error {
 
 // RetryError is what [RetryIn] returns; [errors.As] tells it from other failures in [Hooks].
 type RetryError struct {
-	Delay time.Duration
-	Err   error
+	Delay time.Duration // how soon the message comes again
+	Err   error         // why, or nil
 }
 
 func (e *RetryError) Error() string {
@@ -62,7 +62,7 @@ func (e *RetryError) Unwrap() error { return e.Err }
 
 // DeadError is what [Dead] returns; [errors.As] tells it from other failures in [Hooks].
 type DeadError struct {
-	Err error
+	Err error // why, or nil
 }
 
 func (e *DeadError) Error() string {

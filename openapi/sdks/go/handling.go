@@ -76,7 +76,7 @@ func (r *run) call(ctx context.Context, message *LeasedMessage) (err error) {
 			err = &PanicError{Value: value, Stack: debug.Stack()}
 		}
 	}()
-	err = r.handler(ctx, message)
+	err = r.handle(ctx, message)
 	returned = true
 	return err
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func logFailed(message *LeasedMessage, err error) {
-	attributes := []any{"topic", message.Topic, "id", message.Id, "attempt", message.Attempt, "error", err}
+	attributes := []any{"topic", message.Topic, "id", message.ID, "attempt", message.Attempt, "error", err}
 	var panicked *PanicError
 	var retry *RetryError
 	var dead *DeadError

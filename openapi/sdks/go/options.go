@@ -16,6 +16,7 @@ type settings struct {
 	lease       time.Duration
 	wait        time.Duration
 	stopTimeout time.Duration
+	middleware  []func(Handler) Handler
 	hooks       Hooks
 }
 
@@ -57,6 +58,21 @@ func WithStopTimeout(timeout time.Duration) Option {
 	return func(s *settings) { s.stopTimeout = timeout }
 }
 
+// WithMiddleware wraps the handler, for what every message needs: time, logs, a transaction. The first is outermost. A middleware
+// sees what the handler returns, may return another error (also [RetryIn] or [Dead]) or none, and may leave the handler out.
+//
+//	func timed(next dueq.Handler) dueq.Handler {
+//		return func(ctx context.Context, message *dueq.LeasedMessage) error {
+//			began := time.Now()
+//			err := next(ctx, message)
+//			slog.Info("handled", "id", message.ID, "took", time.Since(began), "error", err)
+//			return err
+//		}
+//	}
+func WithMiddleware(middleware ...func(Handler) Handler) Option {
+	return func(s *settings) { s.middleware = append(s.middleware, middleware...) }
+}
+
 // WithHooks has the worker tell what it does.
 func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
@@ -72,8 +88,8 @@ type Hooks struct {
 	OnStart func(message *LeasedMessage)
 	// OnDone: the handler returned nil after so long, its lease not lost. The message is acknowledged from now on, not yet.
 	OnDone func(message *LeasedMessage, took time.Duration)
-	// OnFailed: the handler returned an error, or panicked ([*PanicError]), its lease not lost. Whether it was [RetryIn] or [Dead] says [errors.As]
-	// ([*RetryError], [*DeadError]).
+	// OnFailed: the handler returned an error, or panicked ([*PanicError]), its lease not lost. Whether it was [RetryIn] or [Dead]
+	// says [errors.As] ([*RetryError], [*DeadError]).
 	OnFailed func(message *LeasedMessage, err error)
 	// OnLost: the lease was lost before the message was settled; somebody will get it again, unless it was deleted.
 	OnLost func(message *LeasedMessage)

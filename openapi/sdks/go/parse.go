@@ -47,7 +47,7 @@ func (s *scanner) message(m *LeasedMessage) {
 	s.object(func(name string) {
 		switch name {
 		case "id":
-			m.Id = s.string()
+			m.ID = s.string()
 		case "topic":
 			m.Topic = s.string()
 		case "payload":

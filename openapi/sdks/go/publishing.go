@@ -86,7 +86,7 @@ func Priority(priority int) PublishOption {
 
 // TTL has a message expire so long after it first fell due; the topic's unless given.
 func TTL(ttl time.Duration) PublishOption {
-	return option(func(r *api.PublishRequest) { r.SetTtlMs(milliseconds(ttl)) })
+	return option(func(r *api.PublishRequest) { r.SetTTLMs(milliseconds(ttl)) })
 }
 
 // MaxAttempts is how often a message is tried before it is dead; the topic's unless given.
@@ -111,7 +111,7 @@ func ContentType(mediaType string) PublishOption {
 
 // CallTo is the URL that a message of a pushed topic is sent to, in place of the topic's.
 func CallTo(url string) PublishOption {
-	return option(func(r *api.PublishRequest) { callbackOf(r).SetUrl(url) })
+	return option(func(r *api.PublishRequest) { callbackOf(r).SetURL(url) })
 }
 
 // CallMethod is the HTTP method of a callback; POST unless given.
@@ -155,6 +155,7 @@ func (c *Client) Publish(ctx context.Context, topic string, payload any, options
 type Draft struct {
 	// Payload is as in [Client.Publish].
 	Payload any
+	// Options are as in [Client.Publish].
 	Options []PublishOption
 }
 
@@ -239,9 +240,9 @@ func (c *Client) Callback(ctx context.Context, url string, payload any, options 
 	}
 	to := callbackOf(r)
 	request := api.ScheduleCallbackRequest{
-		Url: to.Url, Method: to.Method, TimeoutMs: to.TimeoutMs, Secret: to.Secret, SecretHeaders: to.SecretHeaders,
+		URL: to.URL, Method: to.Method, TimeoutMs: to.TimeoutMs, Secret: to.Secret, SecretHeaders: to.SecretHeaders,
 		Payload: r.Payload, PayloadBase64: r.PayloadBase64, ContentType: r.ContentType, Headers: r.Headers,
-		DelayMs: r.DelayMs, DeliverAt: r.DeliverAt, Priority: r.Priority, TtlMs: r.TtlMs,
+		DelayMs: r.DelayMs, DeliverAt: r.DeliverAt, Priority: r.Priority, TTLMs: r.TTLMs,
 		Key: r.Key, KeyUntil: r.KeyUntil, OnDuplicate: r.OnDuplicate, IdempotencyKey: r.IdempotencyKey,
 		MaxAttempts: r.MaxAttempts, Backoff: r.Backoff,
 	}

@@ -118,7 +118,7 @@ func (s sender) send(request *http.Request) (*http.Response, error) {
 	if s.client.wrong != nil {
 		return nil, s.client.wrong
 	}
-	if err := dots(strings.TrimPrefix(request.URL.EscapedPath(), s.client.base)); err != nil {
+	if err := check(strings.TrimPrefix(request.URL.EscapedPath(), s.client.base)); err != nil {
 		return nil, err
 	}
 	ctx, made := request.Context(), s.client.callOf(request)
@@ -179,8 +179,13 @@ func (s sender) try(request *http.Request, operation string, limit time.Duration
 	if response.StatusCode >= 300 {
 		return response, newProblem(response.StatusCode, response.Header, body)
 	}
-	if len(body) > 0 && !strings.HasSuffix(request.URL.Path, "/metrics") {
-		return response, s.client.foreign(operation, response.Header)
+	if response.StatusCode != http.StatusNoContent && !strings.HasSuffix(request.URL.Path, "/metrics") {
+		if err := s.client.foreign(operation, response.Header); err != nil {
+			return nil, err
+		}
+		if !json.Valid(body) { // cut, by something that did not say how long it would be
+			return nil, s.client.unanswered(request.Context(), operation, io.ErrUnexpectedEOF)
+		}
 	}
 	return response, nil
 }

@@ -96,7 +96,7 @@ func (r *run) again(to *pending, failed []settlement, now time.Time) (lost []*Le
 // sortOut reads a batch's answer: what has to be sent again, and which messages were lost.
 func sortOut(sent []settlement, outcomes []outcome) (again []settlement, lost []*LeasedMessage) {
 	for i, s := range sent {
-		switch statusOf(outcomes, i, s.message.Id) {
+		switch statusOf(outcomes, i, s.message.ID) {
 		case "ok":
 		case "message_not_found":
 			if !s.repeated { // deleted under the handler's hands; after a repeat it is only done

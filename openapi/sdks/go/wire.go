@@ -18,17 +18,18 @@ import (
 
 // endpoint is where a kind of request goes, parsed once.
 func (c *Client) endpoint(path string) (*url.URL, error) {
-	if err := dots(path); err != nil {
+	if err := check(path); err != nil {
 		return nil, err
 	}
 	return url.Parse(c.server + path)
 }
 
-// dots refuses a topic, key or id that paths use for "here" and "above": a proxy on the way may make it another request.
-func dots(path string) error {
-	for _, segment := range strings.Split(path, "/") {
-		if segment == "." || segment == ".." {
-			return fmt.Errorf("dueq: %q cannot be part of a URL's path: %s", segment, path)
+// check refuses a topic, key or id that is empty, or that paths use for "here" and "above": a proxy on the way may make it another
+// request.
+func check(path string) error {
+	for _, segment := range strings.Split(path, "/")[1:] {
+		if segment == "" || segment == "." || segment == ".." {
+			return fmt.Errorf("dueq: a topic, key or id cannot be %q: %s", segment, path)
 		}
 	}
 	return nil
@@ -157,7 +158,7 @@ func appendHolder(body []byte, i int, message *LeasedMessage) []byte {
 		body = append(body, ',')
 	}
 	body = append(body, `{"id":`...)
-	body = appendString(body, message.Id)
+	body = appendString(body, message.ID)
 	body = append(body, `,"lease_token":`...)
 	return appendString(body, message.LeaseToken)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,8 +22,8 @@ import (
 // at least once.
 type Handler func(ctx context.Context, message *LeasedMessage) error
 
-// Handle makes a [Handler] of a function that takes the decoded payload. A message whose payload encoding/json cannot decode into a
-// T is dead at once.
+// Handle makes a [Handler] of a function that takes the decoded payload. A payload that encoding/json cannot decode into a T is an
+// error of the handler: the message comes again after the topic's backoff, and is dead when its attempts are used up.
 func Handle[T any](handle func(ctx context.Context, payload T, message *LeasedMessage) error) Handler {
 	if handle == nil {
 		return nil // which Run refuses
@@ -30,13 +31,14 @@ func Handle[T any](handle func(ctx context.Context, payload T, message *LeasedMe
 	return func(ctx context.Context, message *LeasedMessage) error {
 		var payload T
 		if err := message.Decode(&payload); err != nil {
-			return Dead(fmt.Errorf("cannot decode the payload: %w", err))
+			return fmt.Errorf("cannot decode the payload: %w", err)
 		}
 		return handle(ctx, payload, message)
 	}
 }
 
-// Worker leases the messages of a topic, or of several ([WithTopics]), and has a handler handle them, several at once; make one by [NewWorker].
+// Worker leases the messages of a topic, or of several ([WithTopics]), and has a handler handle them, several at once; make one by
+// [NewWorker].
 type Worker struct {
 	client  *Client
 	topic   string
@@ -107,6 +109,8 @@ type run struct {
 	toLease, toAck, toNack, toExtend *url.URL
 	// The names of several topics as lease requests say them; nil for one, which is in the path.
 	topics []byte
+	// The worker's handler in its middleware.
+	handle Handler
 	// How many messages are held at most, how many a request asks for at most, and how many lease loops there are at most.
 	limit, batch, maxLoops int
 
@@ -154,6 +158,7 @@ type held struct {
 func newRun(ctx context.Context, w *Worker) (*run, error) {
 	r := &run{
 		Worker:   w,
+		handle:   w.handler,
 		base:     context.WithoutCancel(ctx),
 		limit:    w.concurrency,
 		batch:    max(w.prefetch, min((w.concurrency+mostLoops-1)/mostLoops, 1000)),
@@ -169,6 +174,14 @@ func newRun(ctx context.Context, w *Worker) (*run, error) {
 		r.limit += w.prefetch
 	}
 	r.maxLoops = min(mostLoops, (r.limit+r.batch-1)/r.batch)
+	for _, wrap := range slices.Backward(w.middleware) {
+		if wrap != nil {
+			r.handle = wrap(r.handle)
+		}
+		if wrap == nil || r.handle == nil {
+			return nil, errors.New("dueq: a middleware is nil, or made no handler")
+		}
+	}
 	lease := "/topics/" + url.PathEscape(w.topic) + "/lease"
 	if len(w.others) > 0 {
 		lease = "/lease"

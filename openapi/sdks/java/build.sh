@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Java SDK: target/sdks/dist/dueq-<version>.jar and .pom, and what they need beside them in target/sdks/java/lib.
+# Builds the Java SDK: target/sdks/dist/dueq-<version>.jar, its sources, javadoc and POM, and the libraries that it needs in
+# target/sdks/java/lib.
 # Run from the repository's root.
 source openapi/sdks/common.sh
 
@@ -12,7 +13,7 @@ here=openapi/sdks/java
 home="$built/java"
 jar="$dist/dueq-$version.jar"
 pom="$dist/dueq-$version.pom"
-inputs="$(find "$here" openapi/openapi.json openapi/sdks/common.sh openapi/sdks/generator.txt -type f ! -name README.md -print0 |
+inputs="$(find "$here" openapi/openapi.json openapi/sdks/common.sh openapi/sdks/generator.txt LICENSE -type f ! -name README.md -print0 |
   sort -z | xargs -0 sha256sum; printf '%s\n' "$version"; javac -version 2>&1)"
 if [[ -f $jar && -f $pom && -d $home/lib && "$(cat "$home/inputs.txt" 2> /dev/null)" == "$inputs" ]]; then
   exit 0
@@ -35,6 +36,7 @@ rm -rf "$home/project" "$home/lib"
 mkdir -p "$home/project/src/main"
 cp -r "$home/generated/src/main/java" "$home/project/src/main/java"
 cp -r "$here/src/main/java/." "$home/project/src/main/java/"
+install -D -m 644 LICENSE "$home/project/src/main/resources/META-INF/LICENSE"
 sed "s/@VERSION@/$version/" "$here/pom.xml" > "$home/project/pom.xml"
 log="$built/java-maven.log"
 # Without the network where everything is there already.
@@ -42,6 +44,6 @@ mvn -B -o -q -f "$home/project/pom.xml" package > "$log" 2>&1 ||
   mvn -B -ntp -f "$home/project/pom.xml" package > "$log" 2>&1 || { cat "$log" >&2; die "building Java failed"; }
 cp -r "$home/project/target/lib" "$home/lib"
 rm -f "$dist"/dueq-*.jar "$dist"/dueq-*.pom
-cp "$home/project/target/dueq-$version.jar" "$jar"
+cp "$home/project/target/dueq-$version"{,-sources,-javadoc}.jar "$dist/"
 cp "$home/project/pom.xml" "$pom"
 printf '%s\n' "$inputs" > "$home/inputs.txt"

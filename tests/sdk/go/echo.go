@@ -25,7 +25,7 @@ func echo(ctx context.Context, client *dueq.Client, from, to string) error {
 				return err
 			}
 			ack := api.NewAckRequest(m.LeaseToken)
-			if _, err := client.API.Leases.AckMessage(ctx, m.Id).AckRequest(*ack).Execute(); err != nil {
+			if _, err := client.API.Leases.AckMessage(ctx, m.ID).AckRequest(*ack).Execute(); err != nil {
 				return err
 			}
 		}

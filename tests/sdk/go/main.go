@@ -112,7 +112,7 @@ func publish(ctx context.Context, args arguments) error {
 			for n := next.Add(1) - 1; n < int64(messages); n = next.Add(1) - 1 {
 				if message, err := client.Publish(ctx, args.words[1], map[string]int64{"n": n}); err != nil {
 					log.Print(err)
-				} else if message.Id != "" {
+				} else if message.ID != "" {
 					published.Add(1)
 				}
 			}
@@ -130,15 +130,15 @@ func work(ctx context.Context, client *dueq.Client, args arguments) error {
 			return err
 		}
 		if payload.N%20 == 0 && m.Attempt == 1 {
-			say("failed %s", m.Id)
+			say("failed %s", m.ID)
 			return fmt.Errorf("the first attempt at %d fails", payload.N)
 		}
 		time.Sleep(time.Duration(payload.N%7) * time.Millisecond)
-		say("handled %s", m.Id)
+		say("handled %s", m.ID)
 		return nil
 	}, dueq.WithConcurrency(args.concurrency), dueq.WithPrefetch(args.prefetch), dueq.WithHooks(dueq.Hooks{
 		OnError: func(err error) { log.Print(err) },
-		OnLost:  func(m *dueq.LeasedMessage) { log.Printf("lost %s", m.Id) },
+		OnLost:  func(m *dueq.LeasedMessage) { log.Printf("lost %s", m.ID) },
 	}))
 	say("ready")
 	if err := worker.Run(ctx); err != nil {
@@ -157,16 +157,16 @@ func lose(ctx context.Context, client *dueq.Client, args arguments) error {
 		if payload.Long {
 			select {
 			case <-ctx.Done():
-				log.Printf("%s: %v", m.Id, context.Cause(ctx))
+				log.Printf("%s: %v", m.ID, context.Cause(ctx))
 			case <-time.After(3500 * time.Millisecond):
-				say("long %s", m.Id)
+				say("long %s", m.ID)
 			}
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			if context.Cause(ctx) == dueq.ErrLeaseLost {
-				say("cancelled %s", m.Id)
+				say("cancelled %s", m.ID)
 			}
 		case <-time.After(20 * time.Second):
 		}

@@ -276,7 +276,7 @@ func TestSeveralTopicsAreLeasedFromInOrder(t *testing.T) {
 	}
 }
 
-func TestATypedHandlerTakesThePayloadAndWhatItCannotDecodeIsDead(t *testing.T) {
+func TestATypedHandlerTakesThePayloadAndFailsForWhatItCannotDecode(t *testing.T) {
 	server := newFake(t, `{"order": 42}`, `"no order"`)
 	orders := make(chan int, 2)
 	stop := start(t, server.client(), dueq.Handle(func(_ context.Context, payload struct{ Order int }, m *dueq.LeasedMessage) error {
@@ -286,7 +286,8 @@ func TestATypedHandlerTakesThePayloadAndWhatItCannotDecodeIsDead(t *testing.T) {
 	until(t, "both settled", func() bool { acked, nacked := server.settledSoFar(); return len(acked)+len(nacked) == 2 })
 	_ = stop()
 	acked, nacked := server.settledSoFar()
-	if order := <-orders; order != 42 || len(orders) != 0 || acked[0].ID != "id-1" || nacked[0].ID != "id-2" || !nacked[0].Dead {
+	if order := <-orders; order != 42 || len(orders) != 0 || acked[0].ID != "id-1" || nacked[0].ID != "id-2" ||
+		nacked[0].Dead || nacked[0].DelayMs != nil || !strings.HasPrefix(nacked[0].Reason, "cannot decode the payload: json: ") {
 		t.Errorf("%d, acked %v, nacked %v", order, acked, nacked)
 	}
 }
@@ -309,5 +310,64 @@ func TestWhatAHandlerPublishesBelongsToTheTraceOfItsMessage(t *testing.T) {
 	}
 	if got := fmt.Sprint(requests()[0].body["headers"], requests()[1].body["headers"]); got != "map[a:b traceparent:"+trace+"] map[Traceparent:mine]" {
 		t.Error(got)
+	}
+}
+
+func TestMiddlewareSeesWhatHandlersReturnAndTheFirstIsOutermost(t *testing.T) {
+	server := newFake(t, `"ok"`, `"fail"`, `"skip"`, `"panic"`)
+	var seen []string // only one handler runs at a time
+	named := func(name string) func(dueq.Handler) dueq.Handler {
+		return func(next dueq.Handler) dueq.Handler {
+			return func(ctx context.Context, m *dueq.LeasedMessage) (err error) {
+				seen = append(seen, fmt.Sprintf("%s %s", name, m.Payload))
+				defer func() { seen = append(seen, fmt.Sprintf("%s: %v", name, err)) }()
+				return next(ctx, m)
+			}
+		}
+	}
+	decides := func(next dueq.Handler) dueq.Handler {
+		return func(ctx context.Context, m *dueq.LeasedMessage) error {
+			if string(m.Payload) == `"skip"` {
+				return nil
+			}
+			if err := next(ctx, m); err != nil {
+				return dueq.Dead(err)
+			}
+			return nil
+		}
+	}
+	stop := start(t, server.client(), func(_ context.Context, m *dueq.LeasedMessage) error {
+		seen = append(seen, fmt.Sprintf("handler %s", m.Payload))
+		switch string(m.Payload) {
+		case `"fail"`:
+			return errors.New("broken")
+		case `"panic"`:
+			panic("oh no")
+		}
+		return nil
+	}, dueq.WithConcurrency(1), dueq.WithMiddleware(named("outer"), named("inner")), dueq.WithMiddleware(decides))
+	until(t, "all settled", func() bool { acked, nacked := server.settledSoFar(); return len(acked) == 2 && len(nacked) == 2 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	want := `outer "ok", inner "ok", handler "ok", inner: <nil>, outer: <nil>, ` +
+		`outer "fail", inner "fail", handler "fail", inner: broken, outer: broken, ` +
+		`outer "skip", inner "skip", inner: <nil>, outer: <nil>, ` +
+		`outer "panic", inner "panic", handler "panic", inner: <nil>, outer: <nil>`
+	if got := strings.Join(seen, ", "); got != want {
+		t.Errorf("%s\nand not\n%s", got, want)
+	}
+	acked, nacked := server.settledSoFar()
+	if acked[0].ID != "id-1" || acked[1].ID != "id-3" || !nacked[0].Dead || nacked[0].Reason != "broken" || nacked[1].Reason != "panic: oh no" {
+		t.Errorf("acked %+v, nacked %+v", acked, nacked)
+	}
+	for what, middleware := range map[string]func(dueq.Handler) dueq.Handler{
+		"nil": nil, "no handler": func(dueq.Handler) dueq.Handler { return nil },
+	} {
+		handler := func(context.Context, *dueq.LeasedMessage) error { return nil }
+		err := dueq.NewWorker(server.client(), "t", handler, dueq.WithMiddleware(middleware)).Run(context.Background())
+		if err == nil || !strings.Contains(err.Error(), "middleware") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

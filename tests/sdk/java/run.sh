@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
 # Runs the Java SDK's test program against the built jar: run.sh SUBCOMMAND ARGS…, from the repository's root, after
-# openapi/sdks/java/build.sh. `run.sh example FILE` runs a program of a user's, `run.sh orders` that of the
-# package; `run.sh classpath` prints what to put on a
-# classpath.
+# openapi/sdks/java/build.sh.
+#   run.sh unit           what needs no server: warnings of javac and javadoc, the POM, client and worker against servers that
+#                         misbehave, and the dueq in memory
+#   run.sh example FILE   a program of a user's
+#   run.sh orders         the package's example
+#   run.sh classpath      prints what to put on a classpath
 set -euo pipefail
 
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
 home="$target/sdks/java-test"
 here=tests/sdk/java
-jar="$(ls "$target"/sdks/dist/dueq-*.jar)"
+sdk=openapi/sdks/java
+version="$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)"
+jar="$target/sdks/dist/dueq-$version.jar"
 classpath="$jar:$target/sdks/java/lib/*"
 if [[ ${1:-} == classpath ]]; then
   printf '%s\n' "$classpath"
@@ -18,19 +23,40 @@ fi
 mkdir -p "$home"
 exec 9> "$home/lock"
 flock 9
-inputs="$(sha256sum "$here"/run.sh "$here"/src/*.java "$jar")"
+# Tests and example, as a user compiles them.
+programs=("$here"/src/*.java "$sdk"/examples/*.java)
+inputs="$(sha256sum "$here"/run.sh "${programs[@]}" "$jar")"
 if [[ "$(cat "$home/inputs.txt" 2> /dev/null)" != "$inputs" ]]; then
   rm -rf "$home/classes"
   mkdir -p "$home/classes"
-  javac --release 17 -encoding UTF-8 -Xlint:all -Werror -cp "$classpath" -d "$home/classes" "$here"/src/*.java >&2
+  javac --release 17 -encoding UTF-8 -Xlint:all -Werror -cp "$classpath" -d "$home/classes" "${programs[@]}" >&2
   printf '%s\n' "$inputs" > "$home/inputs.txt"
 fi
-exec 9>&-
 
 case ${1:-} in
+  unit | hard)
+    # No warning, no broken comment, and no public name without one. A comment that says all needs no @param and no @return.
+    mapfile -t sources < <(find "$sdk/src" -name '*.java')
+    mkdir -p "$home/checked"
+    if javac --release 17 -encoding UTF-8 -Xlint:all -Xdoclint:all/protected -Xmaxwarns 10000 -cp "$classpath" -d "$home/checked" \
+      "${sources[@]}" 2>&1 | grep -E '(warning|error): ' | grep -v -E 'warning: no @(param|return|throws)' >&2; then
+      exit 1
+    fi
+    # What Maven Central wants.
+    python3 - "$target/sdks/dist/dueq-$version" << 'END'
+import os, sys, xml.etree.ElementTree as tree
+pom = tree.parse(sys.argv[1] + ".pom").getroot()
+for name in ("name", "description", "url", "licenses/license/url", "developers/developer/name", "scm/connection", "scm/url"):
+    if not pom.findtext("/".join("{http://maven.apache.org/POM/4.0.0}" + part for part in name.split("/"))):
+        sys.exit("the POM has no " + name)
+for kind in ("-sources.jar", "-javadoc.jar"):
+    os.stat(sys.argv[1] + kind)
+END
+    ;;
   example) example=$2 ;;
-  orders) example=openapi/sdks/java/examples/Orders.java ;;
+  orders) example=$sdk/examples/Orders.java ;;
 esac
+exec 9>&-
 if [[ -v example ]]; then
   exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$classpath" "$example"
 fi

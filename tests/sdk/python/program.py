@@ -1,6 +1,6 @@
 """The test program of the Python SDK: steps, workers and measurements, as the tests in tests/sdk call them.
 
-`unit` beside these runs the tests of unit.py, which need no server.
+`unit` beside these runs the tests of unit.py and memory.py, which need no server.
 """
 
 import argparse
@@ -141,7 +141,7 @@ async def run_steps(args: argparse.Namespace) -> None:
 
 def main() -> None:
     if sys.argv[1:2] == ["unit"]:
-        unittest.main("unit", argv=["unit", *sys.argv[2:]])
+        unittest.main(None, argv=["unit", *(sys.argv[2:] or ("unit", "memory"))])
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers(required=True)

@@ -44,11 +44,8 @@ async def refused(request: Awaitable[Any]) -> ProblemError:
 
 
 async def steps(client: Client, topic: str, say: Say) -> None:
-    await messages(client, topic, say)
-    await by_key(client, topic, say)
-    await topics(client, topic, say)
-    await callbacks(client, topic, say)
-    await schedules(client, topic, say)
+    for part in PARTS:
+        await part(client, topic, say)
 
 
 async def lease_one(client: Client, topic: str) -> LeasedMessage:
@@ -186,6 +183,9 @@ async def topics(client: Client, topic: str, say: Say) -> None:
     await client.api.topics.delete_topic(name)
     problem = await refused(client.api.topics.get_topic(name))
     say(step="drop", status=problem.status, code=problem.code)
+
+
+async def contradiction(client: Client, topic: str, say: Say) -> None:
     both = PublishRequest(payload=1, delay_ms=1, deliver_at=datetime(2030, 1, 1, tzinfo=timezone.utc))
     problem = await refused(client.api.messages.publish_message(topic, both))
     say(step="refused", status=problem.status, code=problem.code, fields=[error.field for error in problem.errors])
@@ -199,6 +199,9 @@ async def callbacks(client: Client, topic: str, say: Say) -> None:
     await client.api.messages.delete_message(scheduled.id)
     assert message.callback is not None
     say(step="callback", topic=message.topic, state=message.state, url=message.callback.url)
+
+
+async def callback_address(client: Client, topic: str, say: Say) -> None:
     problem = await refused(client.api.callbacks.schedule_callback(ScheduleCallbackRequest(url="http://10.0.0.1/")))
     say(step="callback_refused", status=problem.status, code=problem.code)
 
@@ -226,3 +229,6 @@ async def schedules(client: Client, topic: str, say: Say) -> None:
     await client.api.schedules.delete_schedule(topic)
     problem = await refused(client.api.schedules.get_schedule(topic))
     say(step="trigger", paused=paused.paused, status=problem.status, code=problem.code)
+
+
+PARTS = (messages, by_key, topics, contradiction, callbacks, callback_address, schedules)

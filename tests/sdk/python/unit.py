@@ -11,6 +11,8 @@ import time
 import unittest
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -24,6 +26,7 @@ from aiohttp import web
 from dueq import (
     AckOutcome,
     AckStatus,
+    CallNext,
     Client,
     ConnectError,
     Dead,
@@ -78,6 +81,10 @@ class Json(unittest.TestCase):
         digits = "7" * 5000
         self.assertEqual(_json.dumps([_json.loads(f"[{digits}, 1.5]".encode())]), f"[[{digits},1.5]]".encode())
         self.assertEqual(_json.loads(b"[-1e400]"), [Decimal("-1e400")])
+
+    def test_text_takes_no_more_room_than_it_needs(self) -> None:
+        self.assertEqual(_json.dumps({"ü": "😀\n"}), '{"ü":"😀\\n"}'.encode())
+        self.assertEqual(_json.dumps(["ü\ud800", Decimal("1e400")]), b'["\\u00fc\\ud800",1E+400]')
 
     def test_what_is_no_json_is_refused(self) -> None:
         for value in (float("nan"), float("inf"), Decimal("NaN"), object()):
@@ -551,6 +558,52 @@ class Workers(unittest.IsolatedAsyncioTestCase):
         )
         self.assertEqual(sorted(sent[3:], key=str), [(1, {"traceparent": "00-1"}), (2, None), (3, {"traceparent": "00-3"})])
 
+    async def test_middleware_is_around_every_handler_the_first_outermost(self) -> None:
+        seen: list[Any] = []
+        name: ContextVar[str] = ContextVar("name")
+
+        async def outer(message: WorkerMessage, call_next: CallNext) -> Any:
+            try:
+                result = await call_next(message)
+                seen.append((message.payload, "outer", result))
+            except Exception as error:
+                seen.append((message.payload, "outer", str(error)))
+                raise
+
+        class Inner:
+            async def __call__(self, message: WorkerMessage, call_next: CallNext) -> Any:
+                name.set(f"n{message.payload}")
+                if message.payload == 2:
+                    raise RetryIn(5, "closed")
+                if message.payload == 3:
+                    return "skipped"
+                try:
+                    return f"{await call_next(message)}!"
+                except KeyError as error:
+                    raise Dead("no such order") from error
+
+        def plain(message: WorkerMessage) -> str:
+            if message.payload == 4:
+                raise KeyError(4)
+            if message.payload == 5:
+                raise ValueError("five")
+            return name.get()
+
+        async def handle(message: WorkerMessage) -> str:
+            return plain(message)
+
+        for handler in (plain, handle):
+            self.leases = [[leased(n) for n in range(1, 6)]]
+            seen.clear()
+            fake = await self.work(handler, 0.4, prefetch=5, middleware=[outer, Inner()])
+            wanted = [(1, "n1!"), (2, "closed"), (3, "skipped"), (4, "no such order"), (5, "five")]
+            self.assertEqual(sorted(seen), [(n, "outer", result) for n, result in wanted])
+            nacks = {item["lease_token"]: (item.get("delay_ms"), item.get("dead")) for item in fake.told("nack")}
+            self.assertEqual(nacks, {"token-2": (5000, None), "token-4": (None, True), "token-5": (None, None)})
+        for wrong in (5, [5], [None]):
+            with self.assertRaises(TypeError):
+                Worker("t", print, middleware=wrong)  # type: ignore[arg-type]
+
     async def test_hooks_that_raise_stop_nothing(self) -> None:
         self.leases = [[leased(1)], [leased(2)]]
         handled: list[int] = []
@@ -580,6 +633,33 @@ class Workers(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(
                 sorted(item["lease_token"] for item in fake.told("nack") if item["release"]), ["token-1", "token-2"]
             )
+
+    async def test_being_cancelled_while_it_stops_gives_back_what_runs(self) -> None:
+        self.leases = [[leased(1)]]
+        async with Fake(self.reply) as fake:
+
+            async def handle(message: WorkerMessage) -> None:
+                await asyncio.sleep(60)
+
+            worker = Worker("t", handle, server=fake.url, wait_ms=100)
+            running = asyncio.create_task(worker.run())
+            for step in (worker.stop, running.cancel):
+                await asyncio.sleep(0.4)
+                step()
+            with self.assertRaises(asyncio.CancelledError):
+                await running
+
+            async def leave() -> None:
+                running = asyncio.create_task(worker.run())
+                await asyncio.sleep(0.4)
+                worker.stop()
+                await asyncio.sleep(0.1)
+                self.assertFalse(running.done())  # the end of the loop cancels it, and its handlers
+
+            self.leases = [[leased(2)]]
+            await asyncio.to_thread(asyncio.run, leave())
+            released = [(item["lease_token"], item["release"]) for item in fake.told("nack")]
+            self.assertEqual(released, [("token-1", True), ("token-2", True)])
 
 
 PROXY_502 = (502, "<html>a proxy's")
@@ -656,6 +736,15 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             ("given both", lambda client: client.publish("t", 1, at=naive, delay=1)),
             ("0 or more", lambda client: client.publish("t", 1, delay=timedelta(seconds=-1))),
             ("unknown option: dealy", lambda client: client.publish("t", 1, dealy=5)),
+            ("number of seconds", lambda client: client.publish("t", 1, delay="1h")),
+            ("number of seconds", lambda client: client.publish("t", 1, delay=naive)),
+            ("topic is empty", lambda client: client.publish("", 1)),
+            ("topic is a string", lambda client: client.publish_batch(None, [])),
+            ("topic is a string", lambda client: client.redrive(5)),
+            ("topic is empty", lambda client: client.dead("")),
+            ("key is empty", lambda client: client.key("t", "").cancel()),
+            ("a message is a dict", lambda client: client.publish_batch("t", [1, 2])),
+            ("a message is a dict", lambda client: client.publish_batch("t", {"payload": 1})),
             ("needed", lambda client: client.key("t", "k").reschedule()),
             ("more than 0", lambda client: client.with_options(timeout=0).publish("t", 1)),
         ]
@@ -694,6 +783,69 @@ class Clients(unittest.IsolatedAsyncioTestCase):
                 self.assertIn("0.3 s have passed", str(error))
             self.assertLess(time.monotonic() - began, 5)
 
+    async def test_headers_that_drip_are_not_waited_for(self) -> None:
+        for first in (b"HTTP/1.1 200 OK\r\nX-A: ", b"HTTP/1.1 100 Continue\r\n\r\n"):
+
+            dripping: list[Any] = []
+
+            async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                dripping.append(asyncio.current_task())
+                with suppress(OSError):
+                    writer.write(first)
+                    while True:
+                        writer.write(first if b"100" in first else b"a")
+                        await writer.drain()
+                        await asyncio.sleep(0.05)
+                writer.close()
+
+            server = await asyncio.start_server(drip, "127.0.0.1", 0)
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            began = time.monotonic()
+            async with Client(url, timeout=0.3, retries=False) as client:
+                with self.assertRaises(dueq.TimeoutError):
+                    await client.publish("t", 1)
+            with blocking.Client(url, timeout=0.3, retries=False) as blocked:
+                with self.assertRaises(dueq.TimeoutError):
+                    await asyncio.to_thread(blocked.publish, "t", 1)
+            self.assertLess(time.monotonic() - began, 3)
+            await asyncio.wait_for(asyncio.gather(*dripping), 5)
+            server.close()
+
+    async def test_a_server_that_reads_nothing_is_not_waited_for(self) -> None:
+        with socket.socket() as deaf:
+            deaf.bind(("127.0.0.1", 0))
+            deaf.listen()
+            with blocking.Client(f"http://127.0.0.1:{deaf.getsockname()[1]}", timeout=0.3, retries=False) as blocked:
+                with self.assertRaises(dueq.TimeoutError):
+                    await asyncio.to_thread(blocked.publish, "t", "x" * 20_000_000)
+
+    async def test_who_answers_before_it_has_read_all_is_heard(self) -> None:
+        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 413 X\r\nContent-Length: 17\r\n\r\n" + b'{"code":"large"} ')
+            await asyncio.sleep(0.2)
+            writer.close()
+
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            with blocking.Client(url, retries=False) as blocked, self.assertRaisesRegex(ProblemError, "413 large"):
+                await asyncio.to_thread(blocked.publish, "t", "x" * 20_000_000)
+
+    async def test_connections_are_kept_and_dead_ones_are_not_used(self) -> None:
+        self.answers = [PUBLISHED]
+        async with Fake(self.reply) as fake:
+            blocked = blocking.Client(fake.url, retries=False, connections=1)
+            idle = blocked._calls._transport._idle
+            await asyncio.gather(*(asyncio.to_thread(blocked.publish, "t", 1) for _ in range(5)))
+            [kept] = idle
+            await asyncio.to_thread(blocked.publish, "t", 1)
+            self.assertEqual((len(fake.lines), idle), (6, [kept]))
+        async with Fake(self.reply, int(fake.url.rsplit(":", 1)[1])):
+            await asyncio.to_thread(blocked.publish, "t", 1)
+            self.assertIsNot(idle[0], kept)
+            blocked.close()
+        self.assertEqual(idle, [])
+
     async def test_long_answers_come_whole_and_cut_ones_not_at_all(self) -> None:
         long = {**PUBLISHED, "colour": "red" * 300_000}
         for result, _ in await self.both([long], lambda client: client.publish("t", 1)):
@@ -715,6 +867,20 @@ class Clients(unittest.IsolatedAsyncioTestCase):
                 with self.assertRaises(ConnectError) as raised:
                     await asyncio.to_thread(blocked.publish, "t", 1)
             self.assertTrue(raised.exception.sent)
+
+    def test_a_client_may_be_used_in_one_event_loop_after_another(self) -> None:
+        client = Client("http://127.0.0.1:1")
+
+        async def publish() -> Any:
+            self.answers = [PUBLISHED]
+            async with Fake(self.reply) as fake:
+                client._calls.server = fake.url
+                return (await client.publish("t", 1)).state
+
+        for _ in range(2):
+            self.assertEqual(asyncio.run(publish()), State.READY)
+            self.assertEqual(len(client._calls._transport._sessions), 1)
+        asyncio.run(client.close())
 
     async def test_nobody_there_is_no_time_out(self) -> None:
         url = "http://127.0.0.1:1"
@@ -849,6 +1015,19 @@ class Clients(unittest.IsolatedAsyncioTestCase):
 
 
 class Surface(unittest.TestCase):
+    def test_a_server_that_no_url_can_name_is_refused_and_its_password_not_quoted(self) -> None:
+        for server in ("localhost:8080", "http://h:99999", "http://h o", "http://user:geheim@h", "ftp://h"):
+            for make in (Client, blocking.Client, lambda server: Worker("t", print, server=server)):
+                with self.assertRaises(ValueError) as raised:
+                    make(server)
+                self.assertNotIn("geheim", str(raised.exception))
+
+    def test_options_of_a_worker_that_cannot_be_are_refused(self) -> None:
+        wrongs: list[tuple[str, Any]] = [("concurrency", "5"), ("prefetch", 2.5), ("wait_ms", -1), ("stop_timeout", "1")]
+        for name, value in wrongs:
+            with self.assertRaisesRegex((TypeError, ValueError), name):
+                Worker("t", print, **{name: value})
+
     def test_a_star_import_hides_no_builtin(self) -> None:
         self.assertEqual(set(dueq.__all__) & set(dir(builtins)), set())
         self.assertTrue(issubclass(dueq.TimeoutError, TimeoutError))

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the test program with the built package, from the repository's root: tests/sdk/typescript/run.sh SUBCOMMAND ARGS…
-# `unit` as SUBCOMMAND runs the hard parts of client and worker against a server that misbehaves on purpose; it needs no dueq.
+# `unit` as SUBCOMMAND runs what needs no dueq: the hard parts of client and worker against a server that misbehaves on purpose, the
+# dueq in memory, and a program of a user's, as ES module and as CommonJS. That and the example are compiled strictly.
 # `example FILE` compiles a program of a user's and runs it; `orders` does so with the package's own example.
 set -euo pipefail
 
@@ -9,22 +10,30 @@ here=tests/sdk/typescript
 folder="$target/sdks/typescript-test"
 version="$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)"
 tarball="$target/sdks/dist/dueq-$version.tgz"
+compiler="$target/sdks/typescript/node_modules/typescript/lib"
 [[ -f $tarball ]] || { echo "no $tarball: run openapi/sdks/typescript/build.sh" >&2; exit 3; }
+
+# compile OPTION… FILE… : as strictly as a user may have it, and in either kind of module.
+compile() {
+  node "$compiler/tsc.js" --strict --exactOptionalPropertyTypes --noUncheckedIndexedAccess --noImplicitOverride \
+    --noUnusedLocals --noPropertyAccessFromIndexSignature --skipDefaultLibCheck --target es2022 --module node16 \
+    --types node --typeRoots "$folder/node_modules/@types" "$@" >&2
+}
 
 mkdir -p "$folder"
 exec 9> "$folder.lock"
 flock 9
-stamp="$(cat "$tarball" "$here"/{run.sh,package.json,tsconfig.json,src/*.ts} | sha256sum)"
+stamp="$(cat "$tarball" "$here"/{run.sh,package.json,tsconfig.json,user.ts,documented.mjs,src/*.ts} | sha256sum)"
 if [[ ! -f $folder/stamp || $(< "$folder/stamp") != "$stamp" ]]; then
   rm -rf "$folder"
   mkdir -p "$folder"
-  cp -r "$here"/{package.json,tsconfig.json,src} "$folder/"
+  cp -r "$here"/{package.json,tsconfig.json,documented.mjs,src} "$folder/"
   # The compiler, and Node's types, are those that the package was built with.
   types="$(sed -n 's/.*"\(@types\/node\)": "\(.*\)".*/\1@\2/p' openapi/sdks/typescript/package.json)"
   (
     cd "$folder"
     npm install --silent --no-audit --no-fund --no-package-lock --no-save "$tarball" "$types"
-    "$target/sdks/typescript/node_modules/.bin/tsc" -p .
+    node "$compiler/tsc.js" -p .
   ) >&2
   echo "$stamp" > "$folder/stamp"
 fi
@@ -33,9 +42,17 @@ if [[ ${1-} == orders ]]; then set -- example openapi/sdks/typescript/examples/o
 if [[ ${1-} == example ]]; then
   own="$(mktemp -d "$folder/example-XXXXXX")"
   cp "$2" "$own/example.ts"
-  "$target/sdks/typescript/node_modules/.bin/tsc" --strict --target es2022 --module nodenext \
-    --types node --typeRoots "$folder/node_modules/@types" --outDir "$own" "$own/example.ts" >&2
+  compile --outDir "$own" "$own/example.ts"
   exec node "$own/example.js"
 fi
-if [[ ${1-} == unit ]]; then exec node --test "$folder/out/hard.js" "$folder/out/calls.js"; fi
+if [[ ${1-} == unit ]]; then
+  own="$(mktemp -d "$folder/user-XXXXXX")"
+  cp "$here/user.ts" "$own/user.mts"
+  cp "$here/user.ts" "$own/user.cts"
+  cp openapi/sdks/typescript/examples/orders.ts "$own/"
+  compile --outDir "$own" "$own"/{orders.,user.m,user.c}ts
+  export TYPESCRIPT="$compiler/typescript.js" STEPS=tests/sdk/steps.jsonl
+  # Its last lines are the failures.
+  exec node --test --test-reporter spec "$folder"/{out/{hard,calls,memory}.js,documented.mjs} "$own"/user.{m,c}js
+fi
 exec node "$folder/out/main.js" "$@"

@@ -9,15 +9,17 @@
 // It publishes, leases, settles, finds, changes, deletes, lists and redrives messages as dueq does. Callbacks it does not make:
 // they are messages in the topic `_callbacks`. Topics have no configuration (a lease lasts 30 s, a message has 10 attempts, the
 // backoff is 1 s doubled each time), a message's own backoff and time to live are ignored, and there are no schedules. Requests
-// for anything else are refused with the code not_supported.
+// for anything else are refused with the code not_supported (status 501).
 package dueqtest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -41,10 +43,11 @@ type Server struct {
 
 	closing  chan struct{}
 	mu       sync.Mutex
-	changed  chan struct{} // closed, and made anew, when messages or the clock change
-	offset   time.Duration // of its clock
-	made     int           // ids and tokens
-	messages []*message    // but those that are done, in the order of publishing
+	changed  chan struct{}   // closed, and made anew, when messages or the clock change
+	offset   time.Duration   // of its clock
+	made     int             // ids and tokens
+	known    map[string]bool // topics that were published to
+	messages []*message      // but those that are done, in the order of publishing
 	answered map[string]answer
 }
 
@@ -63,9 +66,9 @@ type answer struct {
 	message api.PublishedMessage
 }
 
-// NewServer starts a server that ends with the test.
+// NewServer starts a server that ends with the test; with the program, if there is no test (nil), as in an Example function.
 func NewServer(t testing.TB) *Server {
-	s := &Server{closing: make(chan struct{}), changed: make(chan struct{}), answered: map[string]answer{}}
+	s := &Server{closing: make(chan struct{}), changed: make(chan struct{}), known: map[string]bool{}, answered: map[string]answer{}}
 	routes := http.NewServeMux()
 	for route, handle := range map[string]func(*http.Request) (any, error){
 		"POST /topics/{topic}/messages":       s.publish,
@@ -84,7 +87,7 @@ func NewServer(t testing.TB) *Server {
 		"GET /topics/{topic}/messages":        s.list,
 		"GET /topics":                         s.topics,
 		"POST /topics/{topic}/redrive":        s.redrive,
-		"/":                                   func(*http.Request) (any, error) { return nil, refusal("not_supported") },
+		"/":                                   notSupported,
 	} {
 		routes.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
 			given, err := handle(r)
@@ -92,10 +95,12 @@ func NewServer(t testing.TB) *Server {
 		})
 	}
 	listening := httptest.NewServer(routes)
-	t.Cleanup(func() {
-		close(s.closing)
-		listening.Close()
-	})
+	if t != nil {
+		t.Cleanup(func() {
+			close(s.closing)
+			listening.Close()
+		})
+	}
 	s.URL = listening.URL
 	return s
 }
@@ -127,32 +132,49 @@ func (s *Server) Messages(topic string) []api.Message {
 	return found
 }
 
-// refusal is a problem's code.
-type refusal string
+// refusal is a problem: its code, and what was wrong where the input was.
+type refusal struct {
+	code, detail string
+	field        string
+}
 
-func (r refusal) Error() string { return string(r) }
+func (r refusal) Error() string { return r.code }
 
-var statuses = map[refusal]int{"message_not_found": 404, "topic_not_found": 404, "invalid_request": 422, "idempotency_key_reused": 422,
-	"not_supported": 501, "": 200}
+func refuse(code string) error { return refusal{code: code, detail: code} }
+
+func invalid(field, reason string) error {
+	return refusal{code: "invalid_input", detail: field + ": " + reason, field: field}
+}
+
+func notSupported(r *http.Request) (any, error) {
+	return nil, refusal{code: "not_supported", detail: "dueqtest has no " + r.Method + " " + r.URL.EscapedPath()}
+}
+
+var statuses = map[string]int{"message_not_found": http.StatusNotFound, "topic_not_found": http.StatusNotFound,
+	"invalid_topic_name": http.StatusBadRequest, "topic_reserved": http.StatusForbidden, "invalid_input": http.StatusUnprocessableEntity,
+	"idempotency_key_reused": http.StatusUnprocessableEntity, "not_supported": http.StatusNotImplemented}
 
 func reply(w http.ResponseWriter, given any, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	if err != nil {
-		code, ok := err.(refusal)
-		if !ok {
-			code = "invalid_request"
-		}
-		status := statuses[code]
+	var said refusal
+	switch {
+	case errors.As(err, &said):
+		status := statuses[said.code]
 		if status == 0 {
 			status = http.StatusConflict
 		}
+		problem := map[string]any{"type": "about:blank", "title": said.code, "status": status, "code": said.code,
+			"detail": said.detail, "request_id": "dueqtest"}
+		if said.field != "" {
+			problem["errors"] = []api.FieldError{{Field: said.field, Reason: strings.TrimPrefix(said.detail, said.field+": ")}}
+		}
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(status)
-		given = map[string]any{"type": "about:blank", "title": string(code), "status": status, "code": string(code), "detail": err.Error(),
-			"request_id": "dueqtest"}
-	} else if given == nil {
+		given = problem
+	case given == nil:
 		w.WriteHeader(http.StatusNoContent)
 		return
+	default:
+		w.Header().Set("Content-Type", "application/json")
 	}
 	_ = json.NewEncoder(w).Encode(given)
 }
@@ -160,7 +182,7 @@ func reply(w http.ResponseWriter, given any, err error) {
 // read decodes a body, which may be left out.
 func read(r *http.Request, into any) error {
 	if err := json.NewDecoder(r.Body).Decode(into); err != nil && err != io.EOF {
-		return err
+		return invalid("(body)", err.Error())
 	}
 	return nil
 }
@@ -215,7 +237,7 @@ func (s *Server) id(kind string) string {
 func (s *Server) publish(r *http.Request) (any, error) {
 	var request struct {
 		api.PublishRequest
-		Url string `json:"url"`
+		URL string `json:"url"`
 	}
 	if err := read(r, &request); err != nil {
 		return nil, err
@@ -223,7 +245,7 @@ func (s *Server) publish(r *http.Request) (any, error) {
 	topic := r.PathValue("topic")
 	if topic == "" {
 		topic = "_callbacks"
-		request.Callback.Set(api.NewCallbackRequest(request.Url))
+		request.Callback.Set(api.NewCallbackRequest(request.URL))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,12 +263,13 @@ func (s *Server) publishBatch(r *http.Request) (any, error) {
 	for i := range batch.Messages {
 		result := api.PublishResult{Status: "ok"}
 		published, err := s.take(r.PathValue("topic"), &batch.Messages[i])
-		if err == refusal("invalid_request") {
-			return nil, err
-		} else if err != nil {
-			result.Status = err.Error()
-		} else {
+		switch code := fmt.Sprint(err); {
+		case err == nil:
 			result.Message = published
+		case statuses[code] != 0 && code != "idempotency_key_reused": // the whole batch is refused
+			return nil, err
+		default:
+			result.Status = code
 		}
 		answer.Results = append(answer.Results, result)
 	}
@@ -255,18 +278,17 @@ func (s *Server) publishBatch(r *http.Request) (any, error) {
 
 // take publishes.
 func (s *Server) take(topic string, r *api.PublishRequest) (*api.PublishedMessage, error) {
-	isCallback := topic == "_callbacks"
-	if r.Payload == nil && !r.PayloadBase64.IsSet() && !isCallback || r.DelayMs.IsSet() && r.DeliverAt.IsSet() ||
-		r.OnDuplicate.IsSet() && !r.Key.IsSet() {
-		return nil, refusal("invalid_request")
+	if err := check(topic, r); err != nil {
+		return nil, err
 	}
 	s.tick()
+	s.known[topic] = true
 	once := r.GetIdempotencyKey()
 	r.IdempotencyKey.Unset()
 	body, _ := r.MarshalJSON()
 	if before, ok := s.answered[topic+"\x00"+once]; ok && once != "" {
 		if before.body != string(body) {
-			return nil, refusal("idempotency_key_reused")
+			return nil, refuse("idempotency_key_reused")
 		}
 		before.message.Duplicate = true
 		return &before.message, nil
@@ -280,11 +302,11 @@ func (s *Server) take(topic string, r *api.PublishRequest) (*api.PublishedMessag
 	duplicate := m != nil
 	switch {
 	case duplicate && r.GetOnDuplicate() == api.OnDuplicateReject:
-		return nil, refusal("duplicate_key")
+		return nil, refuse("duplicate_key")
 	case duplicate && r.GetOnDuplicate() == api.OnDuplicateReplace && m.State == api.StateLeased:
-		return nil, refusal("message_leased")
+		return nil, refuse("message_leased")
 	case !duplicate:
-		m = &message{Message: api.Message{Id: s.id("message"), Topic: topic, Key: r.Key.Get(), PublishedAt: now}, holds: r.GetKeyUntil()}
+		m = &message{Message: api.Message{ID: s.id("message"), Topic: topic, Key: r.Key.Get(), PublishedAt: now}, holds: r.GetKeyUntil()}
 		s.messages = append(s.messages, m)
 	}
 	if !duplicate || r.GetOnDuplicate() == api.OnDuplicateReplace {
@@ -294,17 +316,47 @@ func (s *Server) take(topic string, r *api.PublishRequest) (*api.PublishedMessag
 			m.budget = r.GetMaxAttempts()
 		}
 		if to := r.Callback.Get(); to != nil {
-			m.Callback = api.NewCallback(to.Url)
+			m.Callback = api.NewCallback(to.URL)
 		}
 		m.AttemptsLeft, m.State, m.DueAt = m.budget-m.Attempts, api.StateDelayed, &due
 		s.tick()
 		s.wake()
 	}
-	published := api.PublishedMessage{Id: m.Id, Topic: topic, State: m.State, DueAt: m.DueAt, PublishedAt: m.PublishedAt, Duplicate: duplicate}
+	published := api.PublishedMessage{ID: m.ID, Topic: topic, State: m.State, DueAt: m.DueAt, PublishedAt: m.PublishedAt, Duplicate: duplicate}
 	if once != "" {
 		s.answered[topic+"\x00"+once] = answer{string(body), published}
 	}
 	return &published, nil
+}
+
+var topicName = regexp.MustCompile(`^\w[\w.-]{0,127}$`)
+
+// check refuses what cannot be meant; more than this dueq refuses too.
+func check(topic string, r *api.PublishRequest) error {
+	called := r.Callback.Get() != nil
+	switch {
+	case !topicName.MatchString(topic) || strings.Contains(topic, ".."):
+		return refuse("invalid_topic_name")
+	case strings.HasPrefix(topic, "_") && !called:
+		return refuse("topic_reserved")
+	case r.Payload == nil && !r.PayloadBase64.IsSet() && !called:
+		return invalid("payload", "is required, or payload_base64")
+	case r.Payload != nil && r.PayloadBase64.IsSet():
+		return invalid("payload_base64", "cannot be given together with payload")
+	case r.DelayMs.IsSet() && r.DeliverAt.IsSet():
+		return invalid("deliver_at", "cannot be given together with delay_ms")
+	case r.GetDelayMs() < 0:
+		return invalid("delay_ms", "must be at least 0")
+	case r.GetPriority() < 0 || r.GetPriority() > 255:
+		return invalid("priority", "must be 0 to 255")
+	case r.Key.IsSet() && r.GetKey() == "":
+		return invalid("key", "must be 1 to 255 characters")
+	case called && topic == "_callbacks" && r.Callback.Get().GetURL() == "":
+		return invalid("url", "must be a URL")
+	case r.OnDuplicate.IsSet() && !r.Key.IsSet():
+		return invalid("on_duplicate", "can only be given with key")
+	}
+	return nil
 }
 
 // live finds the message that has a key.
@@ -338,8 +390,8 @@ func (s *Server) lease(r *http.Request) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ack := range asked.Acks {
-		settled := s.settle("ack", &item{NackBatchItem: api.NackBatchItem{Id: ack.Id, LeaseToken: ack.LeaseToken}})
-		answer.Acks = append(answer.Acks, api.AckOutcome{Id: ack.Id, Status: api.AckStatus(settled.Status)})
+		settled := s.settle("ack", &item{NackBatchItem: api.NackBatchItem{ID: ack.ID, LeaseToken: ack.LeaseToken}})
+		answer.Acks = append(answer.Acks, api.AckOutcome{ID: ack.ID, Status: api.AckStatus(settled.Status)})
 	}
 	for {
 		next := s.tick()
@@ -388,7 +440,7 @@ func (s *Server) grant(topics []string, most int64, lease time.Duration) []api.L
 			if headers == nil {
 				headers = map[string]string{}
 			}
-			granted = append(granted, api.LeasedMessage{Id: m.Id, Topic: m.Topic, Payload: m.Payload, PayloadBase64: m.PayloadBase64,
+			granted = append(granted, api.LeasedMessage{ID: m.ID, Topic: m.Topic, Payload: m.Payload, PayloadBase64: m.PayloadBase64,
 				ContentType: m.ContentType, Headers: headers, Key: m.Key, Priority: m.Priority, Attempt: m.Attempts,
 				AttemptsLeft: m.AttemptsLeft, PublishedAt: m.PublishedAt, DueAt: *m.DueAt, LeaseToken: m.token,
 				LeaseMs: lease.Milliseconds(), LeaseExpiresAt: m.until})
@@ -407,7 +459,7 @@ type item struct {
 }
 
 type settled struct {
-	Id             string     `json:"id"`
+	ID             string     `json:"id"`
 	Status         string     `json:"status"`
 	State          api.State  `json:"state,omitempty"`
 	Attempt        int64      `json:"attempt,omitempty"`
@@ -418,24 +470,24 @@ type settled struct {
 
 func (s *Server) settle(verb string, i *item) settled {
 	s.tick()
-	at := slices.IndexFunc(s.messages, func(m *message) bool { return m.Id == i.Id })
+	at := slices.IndexFunc(s.messages, func(m *message) bool { return m.ID == i.ID })
 	if at < 0 {
-		return settled{Id: i.Id, Status: "message_not_found"}
+		return settled{ID: i.ID, Status: "message_not_found"}
 	}
 	m := s.messages[at]
 	if m.State != api.StateLeased || m.token != i.LeaseToken {
-		return settled{Id: i.Id, Status: "lease_lost"}
+		return settled{ID: i.ID, Status: "lease_lost"}
 	}
 	defer s.wake()
 	switch verb {
 	case "ack":
 		s.messages = slices.Delete(s.messages, at, at+1)
-		return settled{Id: i.Id, Status: "ok"}
+		return settled{ID: i.ID, Status: "ok"}
 	case "extend":
 		if until := s.now().Add(time.Duration(i.LeaseMs) * time.Millisecond); until.After(m.until) {
 			m.until = until
 		}
-		return settled{Id: i.Id, Status: "ok", LeaseMs: m.until.Sub(s.now()).Milliseconds(), LeaseExpiresAt: &m.until}
+		return settled{ID: i.ID, Status: "ok", LeaseMs: m.until.Sub(s.now()).Milliseconds(), LeaseExpiresAt: &m.until}
 	}
 	if i.Reason.IsSet() {
 		m.LastError = i.Reason.Get()
@@ -454,7 +506,7 @@ func (s *Server) settle(verb string, i *item) settled {
 		delay = time.Duration(i.GetDelayMs()) * time.Millisecond
 	}
 	s.comeBack(m, s.now().Add(delay))
-	return settled{Id: i.Id, Status: "ok", State: m.State, Attempt: m.Attempts, DueAt: m.DueAt}
+	return settled{ID: i.ID, Status: "ok", State: m.State, Attempt: m.Attempts, DueAt: m.DueAt}
 }
 
 func (s *Server) settleOne(r *http.Request) (any, error) {
@@ -470,13 +522,13 @@ func (s *Server) settleOne(r *http.Request) (any, error) {
 		return s.redriveOne(r.PathValue("id"))
 	case "ack", "nack", "extend":
 	default:
-		return nil, refusal("not_supported")
+		return notSupported(r)
 	}
-	one.Id = r.PathValue("id")
+	one.ID = r.PathValue("id")
 	result := s.settle(verb, &one)
 	switch {
 	case result.Status != "ok":
-		return nil, refusal(result.Status)
+		return nil, refuse(result.Status)
 	case verb == "ack":
 		return nil, nil
 	default:
@@ -493,7 +545,7 @@ func (s *Server) settleBatch(r *http.Request) (any, error) {
 	}
 	verb := r.PathValue("verb")
 	if verb != "ack" && verb != "nack" && verb != "extend" {
-		return nil, refusal("not_supported")
+		return notSupported(r)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -504,20 +556,30 @@ func (s *Server) settleBatch(r *http.Request) (any, error) {
 	return map[string]any{"results": results}, nil
 }
 
+func (s *Server) has(topic string) error {
+	if !s.known[topic] {
+		return refuse("topic_not_found")
+	}
+	return nil
+}
+
 // find is the message that a path names, by id or by topic and key.
 func (s *Server) find(r *http.Request) (*message, error) {
 	s.tick()
 	if key := r.PathValue("key"); key != "" {
+		if err := s.has(r.PathValue("topic")); err != nil {
+			return nil, err
+		}
 		if m := s.live(r.PathValue("topic"), key); m != nil {
 			return m, nil
 		}
 	}
 	for _, m := range s.messages {
-		if m.Id == r.PathValue("id") {
+		if m.ID == r.PathValue("id") {
 			return m, nil
 		}
 	}
-	return nil, refusal("message_not_found")
+	return nil, refuse("message_not_found")
 }
 
 func (s *Server) get(r *http.Request) (any, error) {
@@ -548,9 +610,9 @@ func (s *Server) update(r *http.Request) (any, error) {
 	}
 	switch {
 	case m.State == api.StateLeased:
-		return nil, refusal("message_leased")
+		return nil, refuse("message_leased")
 	case m.State == api.StateDead && due != nil:
-		return nil, refusal("message_dead")
+		return nil, refuse("message_dead")
 	case due != nil:
 		m.State, m.DueAt = api.StateDelayed, due
 	}
@@ -579,20 +641,23 @@ func (s *Server) remove(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if m.State == api.StateLeased && r.FormValue("force") != "true" {
-		return nil, refusal("message_leased")
+		return nil, refuse("message_leased")
 	}
 	s.messages = slices.DeleteFunc(s.messages, func(other *message) bool { return other == m })
 	return nil, nil
 }
 
 func (s *Server) list(r *http.Request) (any, error) {
+	topic := r.PathValue("topic")
 	page := api.MessageList{Items: []api.Message{}}
-	for _, m := range s.Messages(r.PathValue("topic")) {
+	for _, m := range s.Messages(topic) {
 		if string(m.State) == r.FormValue("state") {
 			page.Items = append(page.Items, m)
 		}
 	}
-	return page, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return page, s.has(topic)
 }
 
 func (s *Server) topics(r *http.Request) (any, error) {
@@ -600,12 +665,11 @@ func (s *Server) topics(r *http.Request) (any, error) {
 	defer s.mu.Unlock()
 	s.tick()
 	counts := map[string]*api.TopicCounts{}
+	for name := range s.known {
+		counts[name] = &api.TopicCounts{}
+	}
 	for _, m := range s.messages {
 		count := counts[m.Topic]
-		if count == nil {
-			count = &api.TopicCounts{}
-			counts[m.Topic] = count
-		}
 		switch m.State {
 		case api.StateDelayed:
 			count.Delayed++
@@ -639,6 +703,9 @@ func (s *Server) redrive(r *http.Request) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tick()
+	if err := s.has(r.PathValue("topic")); err != nil {
+		return nil, err
+	}
 	var answer api.RedriveResponse
 	for _, m := range s.messages {
 		if m.Topic != r.PathValue("topic") || m.State != api.StateDead {
@@ -646,7 +713,7 @@ func (s *Server) redrive(r *http.Request) (any, error) {
 		}
 		if answer.Redriven == most {
 			answer.Remaining++
-		} else if _, err := s.redriveOne(m.Id); err != nil { // its key is taken
+		} else if _, err := s.redriveOne(m.ID); err != nil { // its key is taken
 			answer.Remaining++
 		} else {
 			answer.Redriven++
@@ -656,16 +723,16 @@ func (s *Server) redrive(r *http.Request) (any, error) {
 }
 
 func (s *Server) redriveOne(id string) (any, error) {
-	at := slices.IndexFunc(s.messages, func(m *message) bool { return m.Id == id })
+	at := slices.IndexFunc(s.messages, func(m *message) bool { return m.ID == id })
 	if at < 0 {
-		return nil, refusal("message_not_found")
+		return nil, refuse("message_not_found")
 	}
 	m := s.messages[at]
 	switch {
 	case m.State != api.StateDead:
-		return nil, refusal("message_not_dead")
+		return nil, refuse("message_not_dead")
 	case s.live(m.Topic, m.GetKey()) != nil:
-		return nil, refusal("duplicate_key")
+		return nil, refuse("duplicate_key")
 	}
 	now := s.now()
 	m.State, m.DueAt, m.AttemptsLeft, m.failed = api.StateReady, &now, m.budget, 0

@@ -1,16 +1,12 @@
 // Package webhooks verifies that a callback comes from dueq, by the signature of Standard Webhooks that it carries.
 //
-//	http.HandleFunc("POST /hook", func(w http.ResponseWriter, r *http.Request) {
-//		body, err := webhooks.Read(r, os.Getenv("WEBHOOK_SECRET"))
-//		if err != nil {
-//			http.Error(w, err.Error(), http.StatusUnauthorized)
-//			return
-//		}
-//		…
-//	})
+//	http.Handle("POST /hook", webhooks.Handler(hook, os.Getenv("WEBHOOK_SECRET")))
+//
+// where hook is a [http.Handler] that gets verified requests only. Where a request was read already, [Verify] verifies its body.
 package webhooks
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -33,6 +29,19 @@ const longest = 16 << 20
 // they are rotated) in the last 5 minutes, and otherwise says what is wrong. The body has to be as it came, byte for byte.
 func Verify(body []byte, header http.Header, secrets ...string) error {
 	return Verifier{Secrets: secrets}.Verify(body, header)
+}
+
+// Handler has verified requests handled by another handler, which can read the body as ever. All others are answered with 401.
+func Handler(next http.Handler, secrets ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := Read(r, secrets...)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Read reads the body of a request and verifies it with [Verify]. With an error it gives no body.

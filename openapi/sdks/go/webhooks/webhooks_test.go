@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -93,5 +94,31 @@ func TestARequestIsReadAndVerified(t *testing.T) {
 	request.Header = headers(now, signed(other, "msg_1", body, now))
 	if got, err := Read(request, secret); err == nil || got != nil {
 		t.Errorf("%q beside the error %v", got, err)
+	}
+}
+
+func TestAHandlerGetsVerifiedRequestsOnly(t *testing.T) {
+	var got []string
+	handler := Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		got = append(got, string(body))
+		if err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}), other, secret)
+	now := time.Now()
+	for signature, status := range map[string]int{
+		signed(secret, "msg_1", body, now): http.StatusAccepted, signed(secret, "msg_1", "{}", now): http.StatusUnauthorized,
+	} {
+		request := httptest.NewRequest("POST", "/", strings.NewReader(body))
+		request.Header = headers(now, signature)
+		answer := httptest.NewRecorder()
+		if handler.ServeHTTP(answer, request); answer.Code != status {
+			t.Errorf("%d, and not %d: %s", answer.Code, status, answer.Body)
+		}
+	}
+	if len(got) != 1 || got[0] != body {
+		t.Errorf("%q", got)
 	}
 }

@@ -1,44 +1,37 @@
-"""An order service on dueq, which must be allowed to call 127.0.0.1, and must sign with the secret in WEBHOOK_SECRET."""
+"""An order service on dueq, which must be allowed to call 127.0.0.1 and must sign with the secret in WEBHOOK_SECRET."""
 
 import asyncio
 import os
 from datetime import timedelta
 
-from aiohttp import test_utils, web
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 from dueq import Client, ConnectError, Dead, ProblemError, RetryIn, Worker, WorkerMessage, webhooks
 
-left, done = {10, 11, 12}, set()
-called = asyncio.Event()
+done: list[int] = []
 
 
 async def handle(message: WorkerMessage) -> None:
     order = message.payload["order"]
     if order == 11 and message.attempt == 1:
         raise RetryIn(0, "the bank is closed")
-    left.discard(order)
-    if not left:
-        worker.stop()  # handlers finish, and what they decided is sent, before it ends
     if order == 12:
         raise Dead("no such order")
-    done.add(order)
-
-
-worker = Worker("work", handle)
-
-
-async def hook(request: web.BaseRequest) -> web.Response:
-    body = await request.read()
-    webhooks.verify(body, request.headers, os.environ["WEBHOOK_SECRET"])
-    print("callback", body.decode())
-    called.set()
-    return web.Response()
+    done.append(order)
 
 
 async def main() -> None:
-    async with Client() as client, Client("http://127.0.0.1:1", retries=False) as nobody:
-        await client.publish("orders", {"order": 1}, delay=timedelta(minutes=30), key="order/1")
+    called = asyncio.Queue[str]()
+
+    async def hook(request: web.BaseRequest) -> web.Response:
+        webhooks.verify(await request.read(), request.headers, os.environ["WEBHOOK_SECRET"])
+        called.put_nowait(await request.text())
+        return web.Response()
+
+    async with Client() as client, Client("http://127.0.0.1:1", retries=False) as nobody, RawTestServer(hook) as server:
         order = client.key("orders", "order/1")
-        print("published", (await order.get()).key)
+        await client.publish("orders", {"order": 1}, delay=timedelta(minutes=30), key=order.key)
+        print("published", order.key)
         print("moved", str(await order.reschedule(delay=timedelta(minutes=60))).lower())
         print("cancelled", str(await order.cancel()).lower(), "then", str(await order.cancel()).lower())
         try:
@@ -50,14 +43,12 @@ async def main() -> None:
         print("repeated", "the same message" if len(ids) == 1 else "another message")
         results = await client.publish_batch("work", [{"payload": {"order": n}} for n in (10, 11, 12)])
         print("batch", len([result for result in results if result.status == "ok"]))
-        await worker.run(signals=True)
+        await Worker("work", handle).run(until_empty=True)
         print("worked", *sorted(done))
-        async for dead in client.dead("work"):
-            print("dead", dead.payload["order"])
+        print("dead", *[dead.payload["order"] async for dead in client.dead("work")])
         print("redriven", await client.redrive("work"))
-        async with test_utils.RawTestServer(hook) as server:
-            await client.callback(str(server.make_url("/hook")), {"order": 10})
-            await called.wait()
+        await client.callback(str(server.make_url("/hook")), {"order": 10})
+        print("callback", await called.get())
         try:
             await nobody.publish("orders", {"order": 3})
         except ConnectError as error:

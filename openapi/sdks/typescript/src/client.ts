@@ -4,11 +4,14 @@ import { randomUUID } from "node:crypto";
 import { CallbacksApi, LeasesApi, MessagesApi, SchedulesApi, ServiceApi, TopicsApi } from "./api/apis/index.js";
 import type { Message, PublishedMessage, PublishRequest, PublishResult, TopicItem } from "./api/models/index.js";
 import { Configuration } from "./api/runtime.js";
+import { known, milliseconds } from "./checks.js";
+import { UnexpectedAnswer } from "./errors.js";
 import type { Typed } from "./held.js";
 import { Keyed } from "./keyed.js";
 import { type BatchMessage, type CallbackOptions, payloadFields, type PublishOptions, wire } from "./publishing.js";
-import { type CallOptions, milliseconds, Retries, Sender } from "./sender.js";
+import { type CallOptions, Retries, Sender } from "./sender.js";
 import { traced } from "./trace.js";
+import { FetchTransport, HttpTransport, type Transport } from "./transport.js";
 
 /** How a {@link Client} is made. */
 export interface ClientOptions {
@@ -22,9 +25,18 @@ export interface ClientOptions {
   retries?: boolean | undefined;
   /** How long after its beginning a call may be repeated, ms; 30000. */
   deadlineMs?: number | undefined;
-  /** In place of Node's `fetch`, for this client (a worker uses `node:http`). */
+  /** In place of Node's `fetch`, for this client and its workers (which use `node:http` without it). */
   fetch?: typeof fetch | undefined;
 }
+
+const NAMES = {
+  server: 1,
+  apiKey: 1,
+  timeoutMs: 1,
+  retries: 1,
+  deadlineMs: 1,
+  fetch: 1,
+} satisfies Record<keyof ClientOptions, 1>;
 
 /**
  * A client of one server. A refusal is thrown as {@link ProblemError}, a server that cannot be reached as
@@ -55,21 +67,18 @@ export class Client {
 
   /** Throws a TypeError or RangeError for options that make no sense. Nothing is sent. */
   constructor(options: ClientOptions = {}) {
+    known(options, NAMES);
     this.server = (options.server || process.env["DUEQ_SERVER"] || "http://127.0.0.1:8080").replace(/\/+$/, "");
     const apiKey = options.apiKey || process.env["DUEQ_API_KEY"] || undefined;
     Object.defineProperty(this, "apiKey", { value: apiKey, enumerable: false });
-    if (!/^https?:$/.test(new URL(this.server).protocol)) throw new TypeError(`not an http(s) URL: ${this.server}`);
+    const isHttp = URL.canParse(this.server) && /^https?:$/.test(new URL(this.server).protocol);
+    if (!isHttp) throw new TypeError(`not an http(s) URL: ${this.server}`);
     if (apiKey !== undefined && !/^[\x21-\x7e]+$/.test(apiKey)) {
       throw new TypeError("an API key is visible ASCII characters, without spaces and line ends");
     }
     const timeoutMs = milliseconds("timeoutMs", options.timeoutMs ?? 30_000, 1);
     const deadlineMs = milliseconds("deadlineMs", options.deadlineMs ?? 30_000, 0);
-    this.sender = new Sender(
-      this.server,
-      options.fetch ?? fetch,
-      timeoutMs,
-      (options.retries ?? true) ? deadlineMs : 0,
-    );
+    this.sender = new Sender(this.server, options.fetch, timeoutMs, (options.retries ?? true) ? deadlineMs : 0);
     const configuration = new Configuration({
       basePath: this.server,
       fetchApi: this.sender.fetch,
@@ -98,7 +107,7 @@ export class Client {
     call?: CallOptions,
   ): Promise<PublishedMessage> {
     const body = this.complete({ ...wire(options), ...payloadFields(payload) }, call);
-    return this.messages.publishMessage({ topic, body }, call);
+    return published(await this.messages.publishMessage({ topic, body }, call));
   }
 
   /**
@@ -116,7 +125,8 @@ export class Client {
     const retries = new Retries(call.deadlineMs ?? this.sender.deadlineMs, call.signal);
     const publish = async (lines: typeof bodies, deadlineMs?: number): Promise<PublishResult[]> => {
       const answer = await this.messages.publishBatch({ topic, body: { messages: lines } }, { ...call, deadlineMs });
-      return answer.results;
+      if (answer?.results?.length === lines.length) return answer.results;
+      throw new UnexpectedAnswer("the answer to a batch has not one result a message");
     };
     const results = await publish(bodies, call.deadlineMs);
     for (;;) {
@@ -149,7 +159,7 @@ export class Client {
     call?: CallOptions,
   ): Promise<PublishedMessage> {
     const body = payload === undefined ? wire(options) : { ...wire(options), ...payloadFields(payload) };
-    return this.callbacks.scheduleCallback({ body: this.complete({ ...body, url }, call) }, call);
+    return published(await this.callbacks.scheduleCallback({ body: this.complete({ ...body, url }, call) }, call));
   }
 
   /** The message that was published with this key: to look at it, cancel it, or give it another due time. */
@@ -179,6 +189,13 @@ export class Client {
     return this.messages.redriveMessage({ id }, call);
   }
 
+  /** @internal A worker's way to the server. */
+  transport(): Transport {
+    return this.sender.own === undefined
+      ? new HttpTransport(this.server, this.apiKey)
+      : new FetchTransport(this.sender, this.apiKey);
+  }
+
   /** With the trace that it belongs to, and an idempotency key, by which it may be sent twice. */
   private complete<T extends PublishRequest>(body: T, call?: CallOptions): T {
     const headers = traced(body.headers);
@@ -186,6 +203,12 @@ export class Client {
     if ((call?.deadlineMs ?? this.sender.deadlineMs) > 0) body.idempotency_key ??= randomUUID();
     return body;
   }
+}
+
+/** The answer, if it is one: something else may answer at that address, and nothing was published. */
+function published(answer: PublishedMessage | null): PublishedMessage {
+  if (typeof answer?.id === "string") return answer;
+  throw new UnexpectedAnswer("the answer to a publish has no message");
 }
 
 /** Where a page begins. */

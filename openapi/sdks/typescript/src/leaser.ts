@@ -127,7 +127,9 @@ export class Leaser {
     let messages: Leased[];
     try {
       const answer = await call.answer;
-      if (!Array.isArray(answer?.messages)) throw new UnexpectedAnswer(`POST ${this.path}: no messages in the answer`);
+      if (!Array.isArray(answer?.messages) || !answer.messages.every(isLeased)) {
+        throw new UnexpectedAnswer(`POST ${this.path}: no messages in the answer`);
+      }
       messages = answer.messages;
       this.asked -= count;
       this.acks.answered(riding, answer.acks, sentAt);
@@ -156,4 +158,9 @@ export class Leaser {
       this.sleepers.add(wake);
     });
   }
+}
+
+/** Whether it has what a lease is kept by. */
+function isLeased(message: Partial<Leased> | null): boolean {
+  return typeof message?.id === "string" && typeof message.lease_token === "string" && message.lease_ms! > 0;
 }

@@ -1,9 +1,20 @@
 /** What a worker can be told, checked once. */
 
+import { known, whole } from "./checks.js";
 import type { HandlerContext, Leased } from "./held.js";
 
 /** Does the work of one message. Returning (or resolving) acks it, throwing (or rejecting) nacks it. */
 export type Handler<Payload> = (message: Leased<Payload>, context: HandlerContext) => unknown;
+
+/**
+ * Runs around a handler, or around the next middleware: `next` resolves to what that returned, or rejects with what it threw.
+ * What this returns or throws counts in its place. Without a call of `next` the message is not handled, and acked.
+ */
+export type Middleware<Payload = any> = (
+  message: Leased<Payload>,
+  context: HandlerContext,
+  next: () => Promise<unknown>,
+) => unknown;
 
 /** Called as things happen, for logs and metrics. What a hook throws is ignored. */
 export interface Hooks<Payload> {
@@ -26,13 +37,17 @@ export interface Hooks<Payload> {
   onRecovered?: () => void;
 }
 
+/** A signal of the process that stops a worker. */
 export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP" | "SIGQUIT" | "SIGUSR2" | "SIGBREAK";
 
+/** How a {@link Worker} is made. */
 export interface WorkerOptions<Payload = any> extends Hooks<Payload> {
   /** The topic to work, or several (up to 32): a lease request gets messages of the first that has some. */
   topic: string | readonly string[];
   /** Does the work of one message. */
   handler: Handler<Payload>;
+  /** Runs around every handler, the first outermost; none. */
+  middleware?: readonly Middleware<Payload>[] | undefined;
   /** Handlers at once; 10. */
   concurrency?: number | undefined;
   /** Messages a lease request at most, 1…1000; 1. More of them wait in this process, and cost fewer requests. */
@@ -49,6 +64,26 @@ export interface WorkerOptions<Payload = any> extends Hooks<Payload> {
   stopSignals?: readonly StopSignal[] | undefined;
 }
 
+const NAMES = {
+  topic: 1,
+  handler: 1,
+  middleware: 1,
+  concurrency: 1,
+  prefetch: 1,
+  leaseMs: 1,
+  waitMs: 1,
+  stopTimeoutMs: 1,
+  signal: 1,
+  stopSignals: 1,
+  onLease: 1,
+  onStart: 1,
+  onDone: 1,
+  onFailed: 1,
+  onLost: 1,
+  onError: 1,
+  onRecovered: 1,
+} satisfies Record<keyof WorkerOptions, 1>;
+
 export interface Settings {
   topic: string | readonly string[];
   handler: Handler<any>;
@@ -61,16 +96,21 @@ export interface Settings {
 }
 
 export function settings(options: WorkerOptions<any>): Settings {
-  const topics = typeof options.topic === "string" ? [options.topic] : (options.topic ?? []);
-  if (topics.length === 0 || topics.includes("")) throw new TypeError("a worker needs a topic");
+  known(options, NAMES);
+  const topics: readonly unknown[] = Array.isArray(options.topic) ? options.topic : [options.topic];
+  if (topics.length === 0 || topics.some((topic) => typeof topic !== "string" || topic === "")) {
+    throw new TypeError("a worker needs a topic");
+  }
   if (typeof options.handler !== "function") throw new TypeError("a worker needs a handler");
   // Calling it runs nothing of it, and every message would be acked.
   if (/Generator/.test(Object.prototype.toString.call(options.handler))) {
     throw new TypeError("a handler cannot be a generator");
   }
+  const middleware = options.middleware ?? [];
+  if (middleware.some((layer) => typeof layer !== "function")) throw new TypeError("a middleware is a function");
   return {
     topic: options.topic,
-    handler: options.handler,
+    handler: middleware.reduceRight(around, options.handler),
     concurrency: whole("concurrency", options.concurrency ?? 10, 1, 1_000_000),
     prefetch: whole("prefetch", options.prefetch ?? 1, 1, 1000),
     leaseMs: options.leaseMs === undefined ? undefined : whole("leaseMs", options.leaseMs, 1000, 43_200_000),
@@ -80,7 +120,21 @@ export function settings(options: WorkerOptions<any>): Settings {
   };
 }
 
-function whole(name: string, value: number, least: number, most: number): number {
-  if (Number.isInteger(value) && value >= least && value <= most) return value;
-  throw new RangeError(`${name} is a whole number from ${least} to ${most}, not ${value}`);
+function around(next: Handler<any>, layer: Middleware): Handler<any> {
+  return async (message, context) => {
+    const running = new Set<Promise<unknown>>();
+    const run = async (): Promise<unknown> => next(message, context);
+    try {
+      return await layer(message, context, () => {
+        const handled = run();
+        const ended = (): void => void running.delete(handled);
+        running.add(handled);
+        handled.then(ended, ended);
+        return handled;
+      });
+    } finally {
+      // Nothing is acked before its handler returned, though the middleware did not wait for it.
+      await Promise.all(running);
+    }
+  };
 }

@@ -1,5 +1,6 @@
 /** What can be said of a message when it is published, and how the HTTP API spells it. */
 
+import { inspect } from "node:util";
 import type {
   BackoffRequest,
   CallbackRequest,
@@ -9,6 +10,7 @@ import type {
   PublishRequest,
   ScheduleCallbackRequest,
 } from "./api/models/index.js";
+import { known } from "./checks.js";
 
 /** A due time: so long from now, or then. */
 export interface When {
@@ -78,15 +80,11 @@ const NAMES: Record<string, string> = {
   timeoutMs: "timeout_ms",
 } satisfies Record<keyof (PublishOptions & CallbackOptions), keyof Fields>;
 
-/** The options by their names in the HTTP API. A misspelt one is refused: it would silently mean the default. */
+/** The options by their names in the HTTP API. */
 export function wire(options: PublishOptions & CallbackOptions): Fields {
-  const fields: Record<string, unknown> = {};
-  for (const [option, value] of Object.entries(options)) {
-    const name = Object.hasOwn(NAMES, option) ? NAMES[option] : undefined;
-    if (name === undefined) throw new TypeError(`no option is called ${option}`);
-    if (value !== undefined) fields[name] = checked(option, value);
-  }
-  return fields;
+  known(options, NAMES);
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given.map(([option, value]) => [NAMES[option], checked(option, value)]));
 }
 
 function checked(option: string, value: unknown): unknown {
@@ -106,8 +104,16 @@ export function payloadFields(payload: unknown): PublishRequest {
     const { buffer, byteOffset, byteLength } = payload;
     return { payload_base64: Buffer.from(buffer, byteOffset, byteLength).toString("base64") };
   }
-  if (payload === undefined || typeof payload === "function" || typeof payload === "symbol") {
-    throw new TypeError(`a payload is a JSON value or a Uint8Array, not ${String(payload)}; null is one`);
+  if (payload instanceof ArrayBuffer) return payloadFields(new Uint8Array(payload));
+  if (payload === undefined || ["function", "symbol"].includes(typeof payload) || isLost(payload)) {
+    throw new TypeError(
+      `a payload is a JSON value or a Uint8Array, not ${inspect(payload, { depth: 0 })}; null is one`,
+    );
   }
   return { payload };
+}
+
+/** Whether JSON makes `{}` of it, whatever it holds. A Promise was meant to be awaited. */
+function isLost(payload: unknown): boolean {
+  return [Promise, Map, Set, Blob, DataView, Error].some((kind) => payload instanceof kind && !("toJSON" in payload));
 }

@@ -4,6 +4,7 @@
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { milliseconds } from "./checks.js";
 import { codeOf, ConnectError, ProblemError, TimeoutError, UnexpectedAnswer } from "./errors.js";
 import { now } from "./held.js";
 
@@ -52,8 +53,9 @@ export class Retries {
 
 export class Sender {
   constructor(
-    private readonly server: string,
-    private readonly inner: typeof fetch,
+    readonly server: string,
+    /** In place of Node's `fetch`. */
+    readonly own: typeof fetch | undefined,
     readonly timeoutMs: number,
     readonly deadlineMs: number,
   ) {}
@@ -83,7 +85,7 @@ export class Sender {
   };
 
   /** One request, its answer read to the end, so that the time-out covers that too. */
-  private async once(operation: string, url: string, init: RequestInit, timeoutMs: number): Promise<Response> {
+  async once(operation: string, url: string, init: RequestInit, timeoutMs: number): Promise<Response> {
     const { signal } = init;
     signal?.throwIfAborted();
     // AbortSignal.any would hold on to a signal that outlives many calls.
@@ -96,7 +98,7 @@ export class Sender {
     try {
       // A redirected POST would become a GET, and a DELETE too: nothing would be done, and nobody would hear of it.
       const how: RequestInit = { ...init, redirect: "manual", headers: headersOf(init), signal: controller.signal };
-      response = await this.inner(url, how);
+      response = await (this.own ?? fetch)(url, how);
       body = await response.arrayBuffer();
     } catch (error) {
       signal?.throwIfAborted();
@@ -113,14 +115,18 @@ export class Sender {
     if (headers.get("content-type")?.includes("html")) {
       throw new UnexpectedAnswer(`${operation}: the answer is a web page; is ${this.server} dueq's address?`);
     }
-    return new Response(body.byteLength > 0 ? body : null, { status, headers });
+    const whole = new Response(body.byteLength > 0 ? body : null, { status, headers });
+    return Object.assign(whole, { json: async () => parsed(operation, await whole.text()) });
   }
 }
 
-/** The number, if it is one of milliseconds from `least`, which may be infinite. */
-export function milliseconds(name: string, value: number, least: number): number {
-  if (value >= least) return value;
-  throw new RangeError(`${name} is a number of milliseconds from ${least}, not ${value}`);
+/** An answer's JSON. */
+export function parsed(operation: string, body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    throw new UnexpectedAnswer(`${operation}: the answer is no JSON`);
+  }
 }
 
 /** A Blob with a media type is sent as that type (`publishRaw`). */

@@ -1,11 +1,12 @@
 /**
  * The worker's way to the server: JSON over `node:http` with connections kept alive. It goes around the generated client
- * because `fetch` costs several times as much a request.
+ * because `fetch` costs several times as much a request; a client with a `fetch` of its own has its workers use that.
  */
 
 import http from "node:http";
 import https from "node:https";
 import { ConnectError, ProblemError, TimeoutError, UnexpectedAnswer } from "./errors.js";
+import { parsed, type Sender } from "./sender.js";
 
 /** A request under way. */
 export interface Call {
@@ -15,7 +16,14 @@ export interface Call {
   abort(): void;
 }
 
-export class Transport {
+/** How a worker's requests are sent. */
+export interface Transport {
+  /** Sends `body` as JSON; an answer that takes longer than `timeoutMs` is an error. */
+  post(path: string, body: unknown, timeoutMs: number): Call;
+  close(): void;
+}
+
+export class HttpTransport implements Transport {
   private readonly request: typeof http.request;
   private readonly agent: http.Agent;
   private readonly host: string;
@@ -42,7 +50,6 @@ export class Transport {
     this.#headers.push("content-length", "");
   }
 
-  /** Sends `body` as JSON; an answer that takes longer than `timeoutMs` is an error. */
   post(path: string, body: unknown, timeoutMs: number): Call {
     const text = JSON.stringify(body);
     // Node has written the list out when `request` returns, so that one list does for all.
@@ -73,6 +80,28 @@ export class Transport {
   }
 }
 
+/** By the `fetch` of the client. */
+export class FetchTransport implements Transport {
+  readonly #headers: Record<string, string> = { "Content-Type": "application/json" };
+
+  constructor(
+    private readonly sender: Sender,
+    apiKey: string | undefined,
+  ) {
+    if (apiKey !== undefined) this.#headers["Authorization"] = `Bearer ${apiKey}`;
+  }
+
+  post(path: string, body: unknown, timeoutMs: number): Call {
+    const controller = new AbortController();
+    const init = { method: "POST", headers: this.#headers, body: JSON.stringify(body), signal: controller.signal };
+    const response = this.sender.once(`POST ${path}`, this.sender.server + path, init, timeoutMs);
+    const answer = response.then((whole) => whole.json());
+    return { answer, abort: () => controller.abort(new Error(`POST ${path}: given up`)) };
+  }
+
+  close(): void {}
+}
+
 function read(response: http.IncomingMessage, path: string, done: (error: unknown, value?: unknown) => void): void {
   let first: Buffer | undefined;
   let more: Buffer[] | undefined;
@@ -88,13 +117,10 @@ function read(response: http.IncomingMessage, path: string, done: (error: unknow
       done(ProblemError.of(status, body, response.headers["retry-after"]));
       return;
     }
-    let value: unknown;
     try {
-      value = JSON.parse(body);
-    } catch {
-      done(new UnexpectedAnswer(`POST ${path}: the answer is no JSON`));
-      return;
+      done(undefined, parsed(`POST ${path}`, body));
+    } catch (error) {
+      done(error);
     }
-    done(undefined, value);
   });
 }

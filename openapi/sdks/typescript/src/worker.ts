@@ -15,7 +15,7 @@ import { type Settings, settings, type WorkerOptions } from "./options.js";
 import { Outbox } from "./outbox.js";
 import { traceparent } from "./trace.js";
 import { verdict } from "./verdict.js";
-import { Transport } from "./transport.js";
+import type { Transport } from "./transport.js";
 
 /** Acks and nacks that are left when the worker ends are tried for so long, ms. */
 const DRAIN_MS = 5000;
@@ -70,7 +70,7 @@ export class Worker<Payload = any> {
   async run(): Promise<void> {
     if (this.ran) throw new Error("a worker runs once");
     this.ran = true;
-    this.transport = new Transport(this.client.server, this.client.apiKey);
+    this.transport = this.client.transport();
     const link: Link = {
       transport: this.transport,
       backoff: this.backoff,

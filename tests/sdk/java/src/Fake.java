@@ -90,8 +90,11 @@ final class Fake implements AutoCloseable {
           out.flush();
         }
         if (answer.endsWith(HANG)) {
-          in.read();
-          left.release();
+          try {
+            in.read();
+          } finally { // also when the connection was reset
+            left.release();
+          }
           return;
         }
       }

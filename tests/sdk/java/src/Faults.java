@@ -1,3 +1,4 @@
+import com.sun.net.httpserver.HttpServer;
 import dev.dueq.Client;
 import dev.dueq.ConnectionException;
 import dev.dueq.Delivery;
@@ -9,6 +10,7 @@ import dev.dueq.Publish;
 import dev.dueq.RequestTimeoutException;
 import dev.dueq.RetryIn;
 import dev.dueq.WebhookException;
+import dev.dueq.WebhookHandler;
 import dev.dueq.Webhooks;
 import dev.dueq.Worker;
 import dev.dueq.model.AckRequest;
@@ -16,6 +18,13 @@ import dev.dueq.model.LeaseRequest;
 import dev.dueq.model.LeaseResponse;
 import dev.dueq.model.PublishRequest;
 import dev.dueq.model.PublishResult;
+import dev.dueq.model.UpdateMessageRequest;
+import java.io.ByteArrayInputStream;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
@@ -25,6 +34,8 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -211,6 +222,8 @@ final class Faults {
     check(said.equals("cannot reach http://127.0.0.1:1: connection refused (POST /topics/a%20b/messages)"), said);
     thrown(IllegalArgumentException.class, () -> new Client("localhost:8080"));
     thrown(IllegalArgumentException.class, () -> new Publish(1).delay(Duration.ofMillis(-1)));
+    thrown(IllegalArgumentException.class, () -> new Publish(1).ttl(Duration.ofSeconds(Long.MAX_VALUE)));
+    check(thrown(NullPointerException.class, () -> nobody.callback(null)).getMessage().equals("url"), "a callback needs a URL");
   }
 
   /** A body that is left out is no null. */
@@ -236,6 +249,22 @@ final class Faults {
       String missing = thrown(NullPointerException.class, () -> Worker.builder(client, "t", null)).getMessage();
       check(missing.equals("a worker needs a handler"), missing);
       check(fake.requests.isEmpty(), fake.requests);
+    }
+    // A worker that waits for messages.
+    try (Fake fake = new Fake((number, request) -> Fake.HANG)) {
+      Client client = client(fake);
+      Worker worker = Worker.builder(client, "t", (message, lease) -> {}).build();
+      CompletableFuture<Void> run = CompletableFuture.runAsync(worker::run);
+      while (fake.requests.isEmpty()) {
+        Thread.sleep(5);
+      }
+      client.withTimeout(SHORT).close();
+      try {
+        run.get(10, TimeUnit.SECONDS);
+        throw new AssertionError("it ended well");
+      } catch (ExecutionException ended) {
+        check(ended.getCause().getMessage().equals("the client of " + fake.url() + " was closed"), ended);
+      }
     }
   }
 
@@ -287,12 +316,45 @@ final class Faults {
     check(error.getMessage().startsWith("the API key has a") && !error.getMessage().contains("secret"), error);
     try (Fake fake = new Fake((number, request) -> Fake.published())) {
       Client client = client(fake);
-      for (String key : List.of("", ".", "..")) {
-        thrown(IllegalArgumentException.class, () -> client.key("t", key));
+      for (String part : List.of("", ".", "..")) {
+        paths(client, part);
       }
+      check(fake.requests.isEmpty(), fake.requests);
+      check(client.publish("...", 1).getId() != null && fake.requests.remove(0).line().contains("/topics/.../"), fake.requests);
       client.publish("t", 1, with -> with.delay(Duration.ofNanos(100_000)).ttl(Duration.ofNanos(1_000_001)));
       String body = fake.requests.get(0).body();
       check(body.contains("\"delay_ms\":1,") && body.contains("\"ttl_ms\":2}"), body);
+    }
+  }
+
+  /** Every parameter of a path, by the facade, the generated code and the worker. */
+  private static void paths(Client client, String part) {
+    var topics = client.topics();
+    var messages = client.messages();
+    var change = new UpdateMessageRequest().priority(1L);
+    List<Runnable> requests =
+        List.of(
+            () -> client.key("t", part).get(),
+            () -> client.key("t", part).cancel(),
+            () -> client.key(part, "k").reschedule(SHORT),
+            () -> client.publish(part, 1),
+            () -> client.publishBatch(part, List.of(new Publish(1))),
+            () -> client.dead(part).iterator(),
+            () -> client.redrive(part),
+            () -> messages.deleteMessageByKey("t", part, null),
+            () -> messages.updateMessageByKey("t", part, change),
+            () -> messages.publishRaw(part, new byte[0], null, null, null, null, null, null, null, null, null),
+            () -> client.leases().leaseMessages(part, null),
+            () -> topics.getTopic(part),
+            () -> topics.deleteTopic(part, null),
+            () -> topics.pauseTopic(part),
+            () -> topics.forecastTopic(part, 1L, 1L),
+            () -> client.schedules().deleteSchedule(part),
+            () -> client.schedules().triggerSchedule(part),
+            () -> Worker.builder(client, part, (message, lease) -> {}).build());
+    for (Runnable request : requests) {
+      String said = thrown(IllegalArgumentException.class, request).getMessage();
+      check(said.startsWith("no path can have a part that is empty, \".\" or \"..\": /"), said);
     }
   }
 
@@ -415,6 +477,8 @@ final class Faults {
     Webhooks.verify(body, headers("id", now, good), secret);
     Webhooks.verify(body, headers("id", now, "v1a,x v1,eA== " + good), secret);
     Webhooks.verify(body, headers("id", now, good), List.of("whsec_b2xk", secret), Duration.ofSeconds(30));
+    check(Webhooks.verify(new ByteArrayInputStream(body), headers("id", now, good), secret).length == body.length, "the body");
+    handled(secret, body, headers("id", now, good));
     wrong("no signature in webhook-signature is right", new byte[0], headers("id", now, good), secret);
     wrong("no signature in webhook-signature is right", body, headers("id2", now, good), secret);
     wrong("no signature in webhook-signature is right", body, headers("id", now, good), "whsec_b2xk");
@@ -437,6 +501,24 @@ final class Faults {
 
   private static Map<String, List<String>> headers(String id, String timestamp, String signature) {
     return Map.of("Webhook-Id", List.of(id), "WEBHOOK-TIMESTAMP", List.of(timestamp), "webhook-signature", List.of(signature));
+  }
+
+  /** By the JDK's server: only what is signed reaches the consumer. */
+  private static void handled(String secret, byte[] body, Map<String, List<String>> headers) throws Exception {
+    HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
+    List<String> bodies = new CopyOnWriteArrayList<>();
+    server.createContext("/good", new WebhookHandler(secret, bytes -> bodies.add(new String(bytes, StandardCharsets.UTF_8))));
+    server.createContext("/bad", new WebhookHandler("whsec_b2xk", bytes -> bodies.add("bad")));
+    server.start();
+    for (String path : List.of("good", "bad")) {
+      var request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + server.getAddress().getPort() + "/" + path));
+      headers.forEach((name, values) -> request.header(name, values.get(0)));
+      request.POST(HttpRequest.BodyPublishers.ofByteArray(body));
+      int status = HttpClient.newHttpClient().send(request.build(), HttpResponse.BodyHandlers.discarding()).statusCode();
+      check(status == (path.equals("good") ? 204 : 401), status);
+    }
+    server.stop(0);
+    check(bodies.equals(List.of(new String(body, StandardCharsets.UTF_8))), bodies);
   }
 
   private static String signature(String secret, String id, String timestamp, byte[] body) throws Exception {

@@ -40,6 +40,7 @@ final class Hard {
     Worker.builder(client, topic, (message, lease) -> {}).build().close();
     Facade.run(client, topic);
     Faults.run();
+    InMemory.run();
     Main.print("ok");
   }
 

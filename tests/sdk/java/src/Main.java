@@ -5,6 +5,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 
 /** The test program of the Java SDK: what each subcommand does and prints is said in each class. */
 public final class Main {
@@ -19,7 +20,7 @@ public final class Main {
     Client client = new Client(options.get("server"));
     String topic = options.getOrDefault("topic", "");
     switch (args.length == 0 ? "" : args[0]) {
-      case "steps" -> new Steps(client, topic).run();
+      case "steps" -> new Steps(client, topic, Main::print).run(Set.of());
       case "publish" -> Publishing.run(options.get("server"), Integer.parseInt(args[1]), args[2]);
       case "echo" -> Echo.run(client, topic, options.get("to"));
       case "work" -> Work.work(client, topic, number(options, "concurrency", 10), number(options, "prefetch", 1));
@@ -34,8 +35,13 @@ public final class Main {
       case "bench-late" -> Bench.late(client, topic, number(options, "messages", 1000));
       case "payloads" -> Payloads.run(client, topic);
       case "hard" -> Hard.run(client, topic);
+      case "unit" -> {
+        Faults.run();
+        InMemory.run();
+        print("ok");
+      }
       default -> {
-        System.err.println("steps, publish N TOPIC, echo, work, lose, bench-work, bench-late, payloads or hard");
+        System.err.println("steps, publish N TOPIC, echo, work, lose, bench-work, bench-late, payloads, hard or unit");
         System.exit(2);
       }
     }

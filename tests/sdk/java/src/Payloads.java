@@ -1,5 +1,6 @@
 import dev.dueq.Client;
 import dev.dueq.Worker;
+import dev.dueq.api.MessagesApi.APIPublishRawRequest;
 import dev.dueq.model.Message;
 import dev.dueq.model.PublishRequest;
 import dev.dueq.model.PublishedMessage;
@@ -42,7 +43,7 @@ final class Payloads {
       same("true", String.valueOf(there.getPayload_JsonNullable().isPresent()));
     }
     byte[] bytes = "\u0000\u00FF ü".getBytes(StandardCharsets.UTF_8);
-    client.messages().publishRaw(topic, bytes, null, null, null, null, null, null, null, null, null, null);
+    client.messages().publishRaw(APIPublishRawRequest.newBuilder().topic(topic).body(bytes).build());
     AtomicReference<Worker> worker = new AtomicReference<>();
     AtomicReference<Throwable> wrong = new AtomicReference<>();
     List<String> came = new ArrayList<>();

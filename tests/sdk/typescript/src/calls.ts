@@ -180,7 +180,8 @@ test("what is not safe to repeat is sent once", async () => {
 test("what is safe to repeat is repeated", async () => {
   const answers: Reply[] = [];
   fake.reply = ({ method }: Asked) => {
-    if (answers.length === 0) answers.push("break", { json: method === "GET" ? { items: [] } : { results: [] } });
+    if (answers.length === 0)
+      answers.push("break", { json: method === "GET" ? { items: [] } : { id: "m1", results: [] } });
     return answers.shift();
   };
   const body = { lease_token: "x" };
@@ -297,14 +298,28 @@ test("mistakes are refused in words before anything is sent", async () => {
     [() => client.key("t", "..").cancel(), /can be "\.\."/],
     [() => client.key("t", "k").reschedule({}), /needs delayMs or at/],
     [async () => new Client({ server: "ftp://example.com" }), /not an http/],
+    [async () => new Client({ server: "example.com/dueq" }), /not an http.*example/],
+    [() => any.publish(undefined, 1), /Required parameter "topic"/],
     [async () => new Client({ apiKey: "a key\n" }), /an API key is/],
     [async () => new Client({ timeoutMs: 0 }), /timeoutMs is a number/],
+    [async () => new Client({ baseUrl: server } as any), /no option is called baseUrl/],
+    [async () => new Client(server as any), /options are an object, not http/],
+    [() => any.publish("t", 1, 5000), /options are an object, not 5000/],
+    [async () => new Worker(client, { topic: "t", handler: () => {}, concurency: 5 } as any), /called concurency/],
+    [async () => new Worker(client, { topic: 5, handler: () => {} } as any), /needs a topic/],
+    [async () => new Worker(client, undefined as any), /options are an object, not undefined/],
     [async () => new Worker(undefined as any, { topic: "t", handler: () => {} }), /needs a client/],
     [async () => new Worker(client, { topic: "t" } as any), /needs a handler/],
     [async () => new Worker(client, { topic: "t", handler: function* () {} }), /cannot be a generator/],
     [async () => new Worker(client, { topic: "t", handler: async function* () {} }), /cannot be a generator/],
   ];
-  for (const [call, message] of wrong) await assert.rejects(call, message);
+  for (const [call, message] of wrong) {
+    await assert.rejects(call, (error: Error) => {
+      assert.ok(error instanceof TypeError || error instanceof RangeError, String(error));
+      assert.match(error.message, message);
+      return true;
+    });
+  }
   assert.equal(fake.asked.length, 0);
 });
 
@@ -453,4 +468,25 @@ test("any other webhook is refused in words", () => {
     assert.throws(() => webhooks.verify(body, sign(body, "whsec_"), bad), TypeError);
   }
   assert.throws(() => webhooks.verify({} as any, signed, secret), /parse it after/);
+});
+
+test("a payload that JSON would lose is refused, and an ArrayBuffer is bytes", async () => {
+  replies({ json: published });
+  const lost = [Promise.resolve(1), new Map([[1, 2]]), new Set([1]), new Blob(["a"]), new Error("boom")];
+  for (const payload of lost) await assert.rejects(client.publish("t", payload), /a payload is a JSON value/);
+  assert.equal(fake.asked.length, 0);
+  await client.publish("t", new Uint8Array([0, 255]).buffer);
+  assert.equal(fake.asked[0]!.body.payload_base64, "AP8=");
+});
+
+test("an answer that is no JSON, or has nothing of what was asked for, is not dueq's", async () => {
+  for (const json of [{}, null, { results: [] }]) {
+    replies({ json });
+    await assert.rejects(client.publish("t", 1), UnexpectedAnswer);
+    await assert.rejects(client.publishBatch("t", [{ payload: 1 }]), UnexpectedAnswer);
+    await assert.rejects(client.callback("https://example.com/"), UnexpectedAnswer);
+  }
+  fake.reply = () => ({ status: 200, text: "OK", type: "text/plain" });
+  await assert.rejects(client.publish("t", 1), UnexpectedAnswer);
+  await assert.rejects(client.topics.getTopic({ topic: "t" }), /GET \/topics\/t: the answer is no JSON/);
 });

@@ -14,7 +14,7 @@ export interface Asked {
 /** What to answer: a JSON body, a status, a broken connection, or nothing at all. */
 export type Reply =
   | { json: unknown }
-  | { status: number; text: string; location?: string }
+  | { status: number; text: string; location?: string; type?: string }
   | { status: number; code: string; retryAfter?: number; detail?: string; errors?: unknown[] }
   | "break"
   | "hang";
@@ -70,7 +70,7 @@ export class Fake {
       response.end(JSON.stringify(reply.json));
     } else if ("text" in reply) {
       if (reply.location !== undefined) response.setHeader("location", reply.location);
-      response.writeHead(reply.status, { "content-type": "text/html" });
+      response.writeHead(reply.status, { "content-type": reply.type ?? "text/html" });
       response.end(reply.text);
     } else {
       response.statusCode = reply.status;
@@ -83,7 +83,7 @@ export class Fake {
 
   private async answer({ path, body }: Asked, response: http.ServerResponse): Promise<unknown> {
     const results = (lines: any[] = []) => lines.map(({ id }) => ({ id, status: "ok", lease_ms: this.leaseMs }));
-    if (!path.endsWith("/lease")) return { results: results(body.messages) };
+    if (!path.endsWith("/lease")) return { id: "m1", results: results(body.messages) };
     if (this.ready.length === 0) {
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, body.wait_ms);

@@ -5,7 +5,17 @@ import { spawn } from "node:child_process";
 import { afterEach, beforeEach, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { Client, Dead, LeaseLost, ProblemError, RetryIn, StopTimeout, Worker, type WorkerOptions } from "dueq";
+import {
+  Client,
+  Dead,
+  LeaseLost,
+  type Middleware,
+  ProblemError,
+  RetryIn,
+  StopTimeout,
+  Worker,
+  type WorkerOptions,
+} from "dueq";
 import { Fake } from "./fake.js";
 
 let fake: Fake;
@@ -183,13 +193,27 @@ test("a refusal whose errors are none ends no worker", async () => {
   await working({ handler: () => void (handled = true) }, () => until(() => handled, "handled"));
 });
 
+test("an answer that is not dueq's ends no worker", async () => {
+  const errors: string[] = [];
+  let handled = false;
+  fake.publish(1);
+  const odd = [null, {}, { messages: [null] }, { messages: [{ id: "m1", lease_token: "x" }], acks: null }];
+  fake.reply = () => (odd.length > 0 ? { json: odd.shift() } : undefined);
+  const onError = (error: unknown): void => void errors.push((error as Error).name);
+  await working({ handler: () => void (handled = true), onError }, () => until(() => handled, "handled"));
+  assert.deepEqual(errors, Array(4).fill("UnexpectedAnswer"));
+});
+
 test("a long Retry-After silences a worker for a minute at most", async (t) => {
   const timers = t.mock.method(globalThis, "setTimeout").mock;
   fake.reply = () => ({ status: 503, code: "overloaded", retryAfter: 3600 });
   // A request's own time-out is 30 s.
   const waits = (): number[] => timers.calls.map(({ arguments: [, ms] }) => ms ?? 0).filter((ms) => ms > 31_000);
   await working({}, () => until(() => waits().length > 0, "a long wait"));
-  assert.ok(waits().every((ms) => ms <= 60_000), String(waits()));
+  assert.ok(
+    waits().every((ms) => ms <= 60_000),
+    String(waits()),
+  );
   assert.equal(fake.asked.length, 1);
 });
 
@@ -357,4 +381,109 @@ test("what a handler publishes keeps the trace of its message", async () => {
   await client.publish("next", 3);
   const headers = sent().map(({ body }) => (body.messages?.[0] ?? body).headers);
   assert.deepEqual(headers, [{ traceparent: "trace of m1" }, { a: "b", TraceParent: "own" }, undefined]);
+});
+
+test("middleware runs around every handler, the first outermost, and sees what it returned or threw", async () => {
+  fake.publish(1, 2);
+  const seen: unknown[] = [];
+  const layer =
+    (name: string): Middleware =>
+    async ({ payload }, { lost }, next) => {
+      seen.push(`${name} ${payload} ${lost}`);
+      const result = await next().catch((error: Error) => {
+        seen.push(`${name} ${error.message}`);
+        throw error;
+      });
+      seen.push(`${name} ${result}`);
+      return result;
+    };
+  const handler: WorkerOptions["handler"] = ({ payload }) => {
+    if (payload === 2) throw new Error("boom");
+    return "done";
+  };
+  await working({ middleware: [layer("a"), layer("b")], handler, concurrency: 1, onFailed: () => {} }, () =>
+    until(() => fake.lines("/nack").length === 1 && fake.asked.length > 2, "both settled"),
+  );
+  const [first, second] = [seen.slice(0, 4), seen.slice(4)];
+  assert.deepEqual(first, ["a 1 false", "b 1 false", "b done", "a done"]);
+  assert.deepEqual(second, ["a 2 false", "b 2 false", "b boom", "a boom"]);
+  assert.equal(fake.lines("/nack")[0].reason, "boom");
+});
+
+test("middleware decides: it may skip the handler, throw in its place, and hide what it threw", async () => {
+  fake.publish("skip", "dead", "hide", "later");
+  const handled: unknown[] = [];
+  const middleware: Middleware[] = [
+    async ({ payload }, _, next) => {
+      if (payload === "skip") return;
+      if (payload === "dead") throw new Dead("no such order");
+      if (payload === "hide") await next().catch(() => {});
+      else await next();
+      if (payload === "later") throw new RetryIn(5, "later");
+    },
+  ];
+  const handler: WorkerOptions["handler"] = ({ payload }) => {
+    handled.push(payload);
+    if (payload === "hide") throw new Error("boom");
+  };
+  const done: unknown[] = [];
+  const hooks: Partial<WorkerOptions> = { onDone: ({ payload }) => done.push(payload), onFailed: () => {} };
+  await working({ middleware, handler, concurrency: 1, ...hooks }, () =>
+    until(() => fake.lines("/nack").length === 2 && done.length === 2, "all settled"),
+  );
+  assert.deepEqual(handled, ["hide", "later"]);
+  assert.deepEqual(done, ["skip", "hide"]);
+  const nacks = fake.lines("/nack").map(({ id, lease_token, ...rest }) => rest);
+  assert.deepEqual(nacks, [
+    { reason: "no such order", dead: true },
+    { reason: "later", delay_ms: 5 },
+  ]);
+  assert.throws(
+    () => new Worker(client, { topic: "t", handler, middleware: [1 as any] }),
+    /a middleware is a function/,
+  );
+});
+
+test("a message is not acked before its handler returned, though its middleware did not wait for it", async () => {
+  fake.publish("slow", "fails");
+  let returned = 0;
+  const acked = (): number => fake.lines("/ack").length + fake.lines("/lease").length;
+  const handler: WorkerOptions["handler"] = async ({ payload }) => {
+    await sleep(50);
+    if (payload === "fails") throw new Error("boom");
+    assert.equal(acked(), 0);
+    returned = performance.now();
+  };
+  const middleware: Middleware[] = [(_message, _context, next) => void next()];
+  await working({ middleware, handler, onFailed: () => {} }, () =>
+    until(() => acked() === 1 && fake.lines("/nack").length === 1, "both settled"),
+  );
+  assert.ok(returned > 0);
+  assert.equal(fake.lines("/nack")[0].reason, "boom");
+});
+
+test("a worker goes by its client's own fetch, and bears its failures", async () => {
+  const seen: string[] = [];
+  const own: typeof fetch = async (url, init) => {
+    seen.push(String(url));
+    return fetch(url, init);
+  };
+  client = new Client({ server: client.server, apiKey: "secret", fetch: own });
+  fake.publish(1);
+  const errors: string[] = [];
+  const texts = ["", "<html>"];
+  fake.reply = () =>
+    texts.length > 0 ? { status: 200, text: texts.pop()! } : fake.asked.length === 3 ? "break" : undefined;
+  let handled = false;
+  const options: Partial<WorkerOptions> = {
+    handler: () => void (handled = true),
+    onError: (error) => errors.push((error as Error).name),
+  };
+  await working(options, () => until(() => handled, "handled"));
+  assert.deepEqual(errors, ["UnexpectedAnswer", "UnexpectedAnswer", "ConnectError"]);
+  assert.ok(seen.length >= 4 && seen.every((url) => url.startsWith(client.server)));
+  assert.equal(fake.asked.at(-1)!.headers.authorization, "Bearer secret");
+
+  fake.reply = () => ({ status: 401, code: "unauthorized" });
+  await assert.rejects(new Worker(client, { topic: "t", handler: () => {} }).run(), ProblemError);
 });

@@ -1,6 +1,7 @@
 /** The test program of the TypeScript SDK, as a user of the built package: `main.js SUBCOMMAND --option value…`. */
 
 import { parseArgs } from "node:util";
+import { Client } from "dueq";
 import { benchLate, benchWork } from "./bench.js";
 import { echo } from "./echo.js";
 import { publish } from "./publish.js";
@@ -30,7 +31,10 @@ const options = {
 };
 
 const commands: Record<string, () => Promise<void>> = {
-  steps: () => steps(server, values.topic),
+  steps: () =>
+    steps(new Client({ server }), values.topic, async (step, take) =>
+      console.log(JSON.stringify({ step, ...(await take()) })),
+    ),
   echo: () => echo(server, values.topic, values.to),
   publish: () => publish(server, Number(positionals[1]), positionals[2]!),
   work: () => work(options),

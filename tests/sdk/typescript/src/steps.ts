@@ -1,140 +1,167 @@
 /** The steps of `tests/sdk/steps.md` by the typed client. */
 
-import { Client, type LeasedMessage, ProblemError } from "dueq";
+import { type Client, type LeasedMessage, ProblemError, type PublishedMessage } from "dueq";
 
 type Fields = Record<string, unknown>;
 
-export async function steps(server: string, topic: string): Promise<void> {
-  const client = new Client({ server });
-  const { messages, leases, topics, callbacks, schedules } = client;
-  const print = (step: string, fields: Fields): void => console.log(JSON.stringify({ step, ...fields }));
-
+/** Takes the steps one after another, each by `step`, which is told its name and gets what it has to print. */
+export async function steps(
+  { messages, leases, topics, callbacks, schedules }: Client,
+  topic: string,
+  step: (name: string, take: () => Promise<Fields>) => Promise<void>,
+): Promise<void> {
   const order = {
     payload: { order: 42, items: [null, false, { n: 1.5 }], note: "ü" },
     key: "order/42",
     headers: { source: "sdk" },
     priority: 7,
   };
-  const first = await messages.publishMessage({ topic, body: order });
-  print("publish", pick(first, "state", "duplicate"));
-  const second = await messages.publishMessage({ topic, body: order });
-  print("duplicate", { duplicate: second.duplicate, same_id: second.id === first.id });
-
-  const once = { topic, body: { payload: "once", idempotency_key: "once" } };
-  const original = await messages.publishMessage(once);
-  const repeated = await messages.publishMessage(once);
-  print("idempotent", { duplicate: repeated.duplicate, same_id: repeated.id === original.id });
-
-  print("delayed", pick(await messages.publishMessage({ topic, body: { payload: null, delay_ms: 1500 } }), "state"));
-
-  const batch = await messages.publishBatch({
-    topic,
-    body: {
-      messages: [
-        { payload: false },
-        { payload: 1, key: "order/42", on_duplicate: "reject" },
-        { payload_base64: Buffer.from([0x00, 0xff]).toString("base64"), content_type: "image/png" },
-      ],
-    },
+  let first!: PublishedMessage;
+  await step("publish", async () => {
+    first = await messages.publishMessage({ topic, body: order });
+    return pick(first, "state", "duplicate");
   });
-  print("batch", { statuses: batch.results.map((result) => result.status) });
-
-  const seen = await messages.getMessageByKey({ topic, key: "order/42" });
-  print("get", pick(seen, "state", "attempts", "headers", "priority", "payload"));
+  await step("duplicate", async () => {
+    const second = await messages.publishMessage({ topic, body: order });
+    return { duplicate: second.duplicate, same_id: second.id === first.id };
+  });
+  await step("idempotent", async () => {
+    const once = { topic, body: { payload: "once", idempotency_key: "once" } };
+    const original = await messages.publishMessage(once);
+    const repeated = await messages.publishMessage(once);
+    return { duplicate: repeated.duplicate, same_id: repeated.id === original.id };
+  });
+  await step("delayed", async () =>
+    pick(await messages.publishMessage({ topic, body: { payload: null, delay_ms: 1500 } }), "state"),
+  );
+  await step("batch", async () => {
+    const lines = [
+      { payload: false },
+      { payload: 1, key: "order/42", on_duplicate: "reject" as const },
+      { payload_base64: Buffer.from([0x00, 0xff]).toString("base64"), content_type: "image/png" },
+    ];
+    const { results } = await messages.publishBatch({ topic, body: { messages: lines } });
+    return { statuses: results.map(({ status }) => status) };
+  });
+  await step("get", async () => {
+    const seen = await messages.getMessageByKey({ topic, key: "order/42" });
+    return pick(seen, "state", "attempts", "headers", "priority", "payload");
+  });
 
   const leaseOne = async (body: { lease_ms?: number; wait_ms?: number } = {}): Promise<LeasedMessage> => {
     const answer = await leases.leaseMessages({ topic, body: { max_messages: 1, ...body } });
     return answer.messages[0]!;
   };
-  const held = await leaseOne({ lease_ms: 30_000 });
-  print("lease", pick(held, "key", "attempt", "attempts_left", "headers", "priority", "payload"));
-  const extended = await leases.extendLease({
-    id: held.id,
-    body: { lease_token: held.lease_token, lease_ms: 60_000 },
+  let held!: LeasedMessage;
+  await step("lease", async () => {
+    held = await leaseOne({ lease_ms: 30_000 });
+    return pick(held, "key", "attempt", "attempts_left", "headers", "priority", "payload");
   });
-  print("extend", pick(extended, "lease_ms"));
-  const nacked = await leases.nackMessage({
-    id: held.id,
-    body: { lease_token: held.lease_token, delay_ms: 0, reason: "later" },
+  await step("extend", async () => {
+    const { id, lease_token } = held;
+    return pick(await leases.extendLease({ id, body: { lease_token, lease_ms: 60_000 } }), "lease_ms");
   });
-  print("nack", pick(nacked, "state", "attempt"));
-  print("stale", await refused(leases.ackMessage({ id: held.id, body: { lease_token: held.lease_token } })));
-
-  const again = await leaseOne();
-  const ack = { id: again.id, body: { lease_token: again.lease_token } };
-  await leases.ackMessage(ack);
-  print("again", pick(again, "key", "attempt"));
-  print("gone", await refused(leases.ackMessage(ack)));
-
-  const three = await leases.leaseMessages({ topic, body: { max_messages: 10 } });
-  const acks = await leases.ackBatch({ body: { messages: three.messages.map(tokenOf) } });
-  print("three", { payloads: three.messages.map(payloadOf), acks: acks.results.map((result) => result.status) });
-
-  const began = performance.now();
-  const polled = await leaseOne({ wait_ms: 5000 });
-  print("poll", { ...pick(polled, "payload"), waited: performance.now() - began >= 200 });
-  const ride = await leases.leaseMessages({ topic, body: { acks: [tokenOf(polled)] } });
-  print("ride", { messages: ride.messages.length, acks: ride.acks.map((ack) => ack.status) });
-
-  await messages.publishMessage({ topic, body: { payload: 1, key: "cart", delay_ms: 3_600_000 } });
-  const moved = await messages.updateMessageByKey({ topic, key: "cart", body: { priority: 9, delay_ms: 7_200_000 } });
-  const ahead = Date.parse(moved.due_at!) - Date.parse(moved.published_at);
-  print("update", { ...pick(moved, "state", "priority"), moved: ahead > 7_000_000 });
-  await messages.deleteMessageByKey({ topic, key: "cart" });
-  print("delete", await refused(messages.getMessageByKey({ topic, key: "cart" })));
-
-  await messages.publishMessage({ topic, body: { payload: "poison" } });
-  const poison = await leaseOne();
-  await leases.nackMessage({
-    id: poison.id,
-    body: { lease_token: poison.lease_token, dead: true, reason: "no such order" },
+  await step("nack", async () => {
+    const { id, lease_token } = held;
+    const body = { lease_token, delay_ms: 0, reason: "later" };
+    return pick(await leases.nackMessage({ id, body }), "state", "attempt");
   });
-  print("dead", pick(await messages.getMessage({ id: poison.id }), "state", "last_error", "attempts"));
-  print("redrive", pick(await messages.redriveMessage({ id: poison.id }), "state"));
-  await messages.deleteMessage({ id: poison.id });
+  await step("stale", () => refused(leases.ackMessage(ackOf(held))));
+  await step("again", async () => {
+    held = await leaseOne();
+    await leases.ackMessage(ackOf(held));
+    return pick(held, "key", "attempt");
+  });
+  await step("gone", () => refused(leases.ackMessage(ackOf(held))));
+  await step("three", async () => {
+    const three = await leases.leaseMessages({ topic, body: { max_messages: 10 } });
+    const acks = await leases.ackBatch({ body: { messages: three.messages.map(tokenOf) } });
+    return { payloads: three.messages.map(payloadOf), acks: acks.results.map(({ status }) => status) };
+  });
+  await step("poll", async () => {
+    const began = performance.now();
+    held = await leaseOne({ wait_ms: 5000 });
+    return { ...pick(held, "payload"), waited: performance.now() - began >= 200 };
+  });
+  await step("ride", async () => {
+    const ride = await leases.leaseMessages({ topic, body: { acks: [tokenOf(held)] } });
+    return { messages: ride.messages.length, acks: ride.acks.map(({ status }) => status) };
+  });
+
+  await step("update", async () => {
+    await messages.publishMessage({ topic, body: { payload: 1, key: "cart", delay_ms: 3_600_000 } });
+    const moved = await messages.updateMessageByKey({ topic, key: "cart", body: { priority: 9, delay_ms: 7_200_000 } });
+    const ahead = Date.parse(moved.due_at!) - Date.parse(moved.published_at);
+    return { ...pick(moved, "state", "priority"), moved: ahead > 7_000_000 };
+  });
+  await step("delete", async () => {
+    await messages.deleteMessageByKey({ topic, key: "cart" });
+    return refused(messages.getMessageByKey({ topic, key: "cart" }));
+  });
+  await step("dead", async () => {
+    await messages.publishMessage({ topic, body: { payload: "poison" } });
+    held = await leaseOne();
+    const { id, lease_token } = held;
+    await leases.nackMessage({ id, body: { lease_token, dead: true, reason: "no such order" } });
+    return pick(await messages.getMessage({ id }), "state", "last_error", "attempts");
+  });
+  await step("redrive", async () => {
+    const redriven = await messages.redriveMessage({ id: held.id });
+    await messages.deleteMessage({ id: held.id });
+    return pick(redriven, "state");
+  });
 
   const config = `${topic}-config`;
-  await topics.putTopic({
-    topic: config,
-    body: {
-      lease_ms: 60_000,
-      max_attempts: 3,
-      backoff: { kind: "schedule", delays_ms: [1000, 5000] },
-      retention: { acked_ms: 1000 },
-    },
+  await step("configure", async () => {
+    const backoff = { kind: "schedule" as const, delays_ms: [1000, 5000] };
+    const body = { lease_ms: 60_000, max_attempts: 3, backoff, retention: { acked_ms: 1000 } };
+    await topics.putTopic({ topic: config, body });
+    const configured = await topics.getTopic({ topic: config });
+    return pick(configured.config, "lease_ms", "max_attempts", "backoff", "retention");
   });
-  const configured = await topics.getTopic({ topic: config });
-  print("configure", pick(configured.config, "lease_ms", "max_attempts", "backoff", "retention"));
-  const reset = await topics.updateTopic({ topic: config, body: { max_attempts: null, lease_ms: 45_000 } });
-  print("reset", pick(reset.config, "lease_ms", "max_attempts"));
-  const paused = await topics.pauseTopic({ topic: config });
-  const resumed = await topics.resumeTopic({ topic: config });
-  print("pause", { paused: [paused.paused, resumed.paused] });
-  const listed = await topics.listTopics({ prefix: config });
-  print("list", { names: listed.items.map((item) => item.name.replace(topic, "T")) });
-  await topics.deleteTopic({ topic: config });
-  print("drop", await refused(topics.getTopic({ topic: config })));
-
-  const contradiction = { payload: 1, delay_ms: 1, deliver_at: "2030-01-01T00:00:00Z" };
-  print("refused", await refused(messages.publishMessage({ topic, body: contradiction }), true));
-
-  const callback = await callbacks.scheduleCallback({
-    body: { url: "https://example.com/hook", payload: { order: 42 }, delay_ms: 3_600_000, key: topic },
+  await step("reset", async () => {
+    const reset = await topics.updateTopic({ topic: config, body: { max_attempts: null, lease_ms: 45_000 } });
+    return pick(reset.config, "lease_ms", "max_attempts");
   });
-  const scheduled = await messages.getMessage({ id: callback.id });
-  print("callback", { ...pick(callback, "topic", "state"), url: scheduled.callback?.url });
-  await messages.deleteMessage({ id: callback.id });
-  print("callback_refused", await refused(callbacks.scheduleCallback({ body: { url: "http://10.0.0.1/" } })));
+  await step("pause", async () => {
+    const paused = await topics.pauseTopic({ topic: config });
+    const resumed = await topics.resumeTopic({ topic: config });
+    return { paused: [paused.paused, resumed.paused] };
+  });
+  await step("list", async () => {
+    const listed = await topics.listTopics({ prefix: config });
+    return { names: listed.items.map(({ name }) => name.replace(topic, "T")) };
+  });
+  await step("drop", async () => {
+    await topics.deleteTopic({ topic: config });
+    return refused(topics.getTopic({ topic: config }));
+  });
 
-  const cron = { cron: "0 9 * * MON-FRI", timezone: "Europe/Berlin", topic: `${topic}-ticks` };
-  await schedules.putSchedule({ name: topic, body: { ...cron, message: { payload: "daily" } } });
-  const schedule = await schedules.getSchedule({ name: topic });
-  const has_next = schedule.next_at !== undefined;
-  print("schedule", { ...pick(schedule, "cron", "timezone", "paused"), has_next });
-  await schedules.triggerSchedule({ name: topic });
-  const stopped = await schedules.pauseSchedule({ name: topic });
-  await schedules.deleteSchedule({ name: topic });
-  print("trigger", { paused: stopped.paused, ...(await refused(schedules.getSchedule({ name: topic }))) });
+  await step("refused", () => {
+    const contradiction = { payload: 1, delay_ms: 1, deliver_at: "2030-01-01T00:00:00Z" };
+    return refused(messages.publishMessage({ topic, body: contradiction }), true);
+  });
+  await step("callback", async () => {
+    const payload = { order: 42 };
+    const body = { url: "https://example.com/hook", payload, delay_ms: 3_600_000, key: topic };
+    const callback = await callbacks.scheduleCallback({ body });
+    const scheduled = await messages.getMessage({ id: callback.id });
+    await messages.deleteMessage({ id: callback.id });
+    return { ...pick(callback, "topic", "state"), url: scheduled.callback?.url };
+  });
+  await step("callback_refused", () => refused(callbacks.scheduleCallback({ body: { url: "http://10.0.0.1/" } })));
+  await step("schedule", async () => {
+    const cron = { cron: "0 9 * * MON-FRI", timezone: "Europe/Berlin", topic: `${topic}-ticks` };
+    await schedules.putSchedule({ name: topic, body: { ...cron, message: { payload: "daily" } } });
+    const schedule = await schedules.getSchedule({ name: topic });
+    return { ...pick(schedule, "cron", "timezone", "paused"), has_next: schedule.next_at !== undefined };
+  });
+  await step("trigger", async () => {
+    await schedules.triggerSchedule({ name: topic });
+    const { paused } = await schedules.pauseSchedule({ name: topic });
+    await schedules.deleteSchedule({ name: topic });
+    return { paused, ...(await refused(schedules.getSchedule({ name: topic }))) };
+  });
 }
 
 /** What a refused request says. */
@@ -155,6 +182,10 @@ function pick<T extends object, K extends keyof T & string>(from: T, ...names: K
 
 function tokenOf({ id, lease_token }: LeasedMessage): { id: string; lease_token: string } {
   return { id, lease_token };
+}
+
+function ackOf({ id, lease_token }: LeasedMessage): { id: string; body: { lease_token: string } } {
+  return { id, body: { lease_token } };
 }
 
 function payloadOf(message: LeasedMessage): unknown {

@@ -13,10 +13,11 @@ from dueq.client import Client, Key
 from dueq.errors import ConnectError, Dead, DueqError, FieldProblem, ProblemError, RetryIn, WebhookError
 from dueq.errors import TimeoutError as TimeoutError
 from dueq.generated import models
-from dueq.worker import Worker, WorkerMessage
+from dueq.worker import CallNext, Middleware, Worker, WorkerMessage
 
 # Without TimeoutError: `from dueq import *` must not hide the builtin one, which catches more.
 __all__ = [
+    "CallNext",
     "CallbackOptions",
     "Client",
     "ConnectError",
@@ -26,6 +27,7 @@ __all__ = [
     "FieldProblem",
     "Key",
     "MessageOptions",
+    "Middleware",
     "NewMessage",
     "ProblemError",
     "PublishOptions",

@@ -51,7 +51,9 @@ def _other(item: Any) -> Any:
 # Made once: json.loads and json.dumps with options make one a call, which takes as long as a lease's JSON itself.
 _reader = json.JSONDecoder(parse_float=_real)
 _patient_reader = json.JSONDecoder(parse_float=_real, parse_int=_whole)
-_writer = json.JSONEncoder(default=_other, allow_nan=False, separators=(",", ":"))
+_writer = json.JSONEncoder(default=_other, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+# For halves of surrogate pairs, which are no UTF-8. What is not ASCII takes up to three times the room in it.
+_escaping_writer = json.JSONEncoder(default=_other, allow_nan=False, separators=(",", ":"))
 
 
 def loads(content: bytes) -> Any:
@@ -67,5 +69,11 @@ def loads(content: bytes) -> Any:
 
 def dumps(value: Any) -> bytes:
     """The JSON text of a value, which may hold models of this package, Decimal, UUID, datetime and enums."""
-    text = _writer.encode(value)
-    return (_marked.sub(r"\1", text) if _mark in text else text).encode()
+    try:
+        return _unmarked(_writer.encode(value)).encode()
+    except UnicodeEncodeError:
+        return _unmarked(_escaping_writer.encode(value)).encode()
+
+
+def _unmarked(text: str) -> str:
+    return _marked.sub(r"\1", text) if _mark in text else text

@@ -79,8 +79,19 @@ class CallbackOptions(MessageOptions, total=False):
     """Further headers that nobody can read back, besides `authorization` and `cookie`."""
 
 
+def named(what: str, value: str) -> str:
+    """The name of a topic, or a key; raises ValueError and TypeError where it cannot be one."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a string, not {value!r}")
+    if not value:
+        raise ValueError(f"{what} is empty")
+    return value
+
+
 def seconds(name: str, value: Duration) -> float:
     """A duration in seconds; raises ValueError where it is none."""
+    if not isinstance(value, timedelta) and not hasattr(value, "__float__"):  # float would read text
+        raise TypeError(f"{name} is a timedelta or a number of seconds, not {value!r}")
     number = value.total_seconds() if isinstance(value, timedelta) else float(value)
     if not isfinite(number) or number < 0:
         raise ValueError(f"{name} is a duration of 0 or more, not {value!r}")
@@ -110,6 +121,8 @@ def due(delay: Optional[Duration], at: Optional[datetime]) -> dict[str, Any]:
 
 def fields(options: Mapping[str, Any], kind: type) -> dict[str, Any]:
     """The fields of a request that publishes; `kind` is the TypedDict that names the options."""
+    if not isinstance(options, Mapping):
+        raise TypeError(f"a message is a dict of its payload and options, not {options!r}")
     unknown = options.keys() - kind.__annotations__ - {"payload"}
     if unknown:
         raise TypeError(f"unknown option: {', '.join(sorted(unknown))}")

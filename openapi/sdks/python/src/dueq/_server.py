@@ -12,9 +12,11 @@ USER_AGENT = f"dueq-python/{__version__}"
 
 def server_url(server: Optional[str]) -> str:
     """The server's base URL, without a slash at its end: given, `DUEQ_SERVER`, or the default."""
-    url = (server or os.environ.get("DUEQ_SERVER") or "http://127.0.0.1:8080").rstrip("/")
+    url = str(server or os.environ.get("DUEQ_SERVER") or "http://127.0.0.1:8080").rstrip("/")
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.username is not None:  # what is in a URL gets into logs
+        raise ValueError("a server's URL has no user and password: use api_key")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0 or re.search(r"[\s\0-\x1f]", url):
         raise ValueError(f"not an http or https URL: {url!r}")
     return url
 

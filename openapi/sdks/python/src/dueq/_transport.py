@@ -27,12 +27,12 @@ class Answer(NamedTuple):
 
 
 class Transport:
-    """One pool of connections, opened with the first request in the event loop that makes it."""
+    """One pool of connections for each event loop that makes requests."""
 
     def __init__(self, connections: int, ssl_context: Optional[ssl.SSLContext]) -> None:
         self._connections = connections
         self._ssl_context = ssl_context
-        self._session: Optional[aiohttp.ClientSession] = None
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
         self._closed = False
 
     async def send(
@@ -41,14 +41,13 @@ class Transport:
         """The answer, whatever it is; raises ConnectError and TimeoutError where there is none."""
         if self._closed:
             raise RuntimeError("this client is closed")
-        if self._session is None:
-            self._session = open_session(self._connections, self._ssl_context, {})
+        session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
         if isinstance(timeout, tuple):
             limits = aiohttp.ClientTimeout(sock_connect=timeout[0], sock_read=timeout[1])
         else:
             limits = aiohttp.ClientTimeout(total=timeout)
         try:
-            async with self._session.request(
+            async with session.request(
                 method,
                 URL(url, encoded=True),
                 data=body,
@@ -62,6 +61,13 @@ class Transport:
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
             raise no_answer(error, server, f"{method} {url[len(server) :]}", timeout) from error
 
+    async def _open(self) -> aiohttp.ClientSession:
+        for ended in [loop for loop in self._sessions if loop.is_closed()]:  # each asyncio.run has its own
+            await self._sessions.pop(ended).close()
+        session = open_session(self._connections, self._ssl_context, {})
+        self._sessions[asyncio.get_running_loop()] = session
+        return session
+
     async def pause(self, seconds: float) -> None:
         """Waits."""
         await asyncio.sleep(seconds)
@@ -69,8 +75,8 @@ class Transport:
     async def close(self) -> None:
         """Closes the connections, for good."""
         self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions.values():
             await session.close()
             # TLS connections are closed a moment after the session.
             await asyncio.sleep(0)

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Optional, Union
 from uuid import UUID, uuid4
 
-from dueq._options import ABSENT, CallbackOptions, Duration, NewMessage, PublishOptions, due, fields, milliseconds
+from dueq._options import ABSENT, CallbackOptions, Duration, NewMessage, PublishOptions, due, fields, milliseconds, named
 from dueq._retry import GONE, PASSING, Backoff
 from dueq.errors import ConnectError, ProblemError, TimeoutError
 
@@ -88,7 +88,7 @@ class Client:
         from dueq.generated.models.publish_request import PublishRequest
 
         request = PublishRequest(**fields({"payload": payload, **options}, PublishOptions))
-        return await self.api.messages.publish_message(topic, request)
+        return await self.api.messages.publish_message(named("topic", topic), request)
 
     async def publish_batch(self, topic: str, messages: Iterable[NewMessage]) -> "list[PublishResult]":
         """Publishes up to 1000 messages in one request; each is a dict of its `payload` and `publish`'s options.
@@ -97,6 +97,7 @@ class Client:
         """
         from dueq.generated.models import PublishBatchRequest, PublishRequest
 
+        named("topic", topic)
         requests = [PublishRequest(**fields(message, NewMessage)) for message in messages]
         retries = self._calls.retries
         for request in requests if retries else ():
@@ -140,7 +141,7 @@ class Client:
 
     def key(self, topic: str, key: str) -> "Key":
         """The live message of this key in the topic, to look at, cancel or reschedule it."""
-        return Key(self.api, topic, key)
+        return Key(self.api, named("topic", topic), named("key", key))
 
     async def dead(self, topic: str) -> "AsyncIterator[Message]":
         """Every dead message of the topic, with its payload, longest dead first."""
@@ -148,7 +149,7 @@ class Client:
 
         cursor: Optional[str] = None
         while True:
-            page = await self.api.messages.list_messages(topic, ListedState.DEAD, payload=True, cursor=cursor)
+            page = await self.api.messages.list_messages(named("topic", topic), ListedState.DEAD, payload=True, cursor=cursor)
             for message in page.items:
                 yield message
             cursor = page.next_cursor
@@ -178,7 +179,7 @@ class Client:
             request.max_messages = max_messages
         if spread is not None:
             request.spread_ms = milliseconds("spread", spread)
-        answer = await self.api.topics.redrive_topic(topic, request)
+        answer = await self.api.topics.redrive_topic(named("topic", topic), request)
         return answer.redriven
 
     async def redrive_message(self, id: Union[UUID, str]) -> "Message":

@@ -6,9 +6,10 @@ import threading
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
+from dueq._options import Duration, seconds
 from dueq._server import base_headers, server_url
 from dueq.worker.message import P, WorkerMessage
-from dueq.worker.options import Hooks, Options, called
+from dueq.worker.options import CallNext, Hooks, Middleware, Options, called
 
 if TYPE_CHECKING:
     import asyncio
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from dueq.worker.engine import Engine
 
-__all__ = ["Worker", "WorkerMessage"]
+__all__ = ["CallNext", "Middleware", "Worker", "WorkerMessage"]
 
 
 class Worker:
@@ -35,7 +36,9 @@ class Worker:
     prefetch: messages that a request leases at most, 1…1000. More than 1 holds up to that many ready beyond `concurrency`.
     lease_ms: how long a lease lasts unless it is extended, 1000…43200000; the topic's unless given.
     wait_ms: how long a request waits for messages, 0…60000. Keep it 5 s below every time-out on the way.
-    stop_timeout: seconds that handlers have to end after `stop`; then they are cancelled and their messages given back.
+    stop_timeout: how long handlers have to end after `stop`; then they are cancelled and their messages given back.
+    middleware: async functions around every handler, the first one outermost: `async def timed(message, call_next)`. They
+        `await call_next(message)`, and see what it returns and raises; what they raise counts as the handler's.
     server, api_key, ssl_context: as `Client`'s.
 
     on_lease(count), on_start(message), on_done(message, ms), on_failed(message, error), on_lost(message), on_error(error):
@@ -53,7 +56,8 @@ class Worker:
         prefetch: int = 1,
         lease_ms: Optional[int] = None,
         wait_ms: int = 20_000,
-        stop_timeout: float = 30.0,
+        stop_timeout: Duration = 30.0,
+        middleware: Sequence[Middleware] = (),
         server: Optional[str] = None,
         api_key: Optional[str] = None,
         ssl_context: "Optional[ssl.SSLContext]" = None,
@@ -65,7 +69,17 @@ class Worker:
         on_error: Optional[Callable[[BaseException], Any]] = None,
     ) -> None:
         topics = (topic,) if isinstance(topic, str) else tuple(topic or ())
-        self._options = Options(topics, handler, payload_type, concurrency, prefetch, lease_ms, wait_ms, stop_timeout)
+        self._options = Options(
+            topics,
+            handler,
+            payload_type,
+            concurrency,
+            prefetch,
+            lease_ms,
+            wait_ms,
+            seconds("stop_timeout", stop_timeout),
+            tuple(middleware),
+        )
         self._hooks = Hooks(on_lease, on_start, on_done, on_failed, on_lost, on_error)
         self._server = server_url(server)
         self._headers = base_headers(api_key)
@@ -75,9 +89,10 @@ class Worker:
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._stopped = False
 
-    async def run(self, *, signals: bool = False) -> None:
+    async def run(self, *, signals: bool = False, until_empty: bool = False) -> None:
         """Works until `stop`, then returns when no message is held any more.
 
+        until_empty: stops by itself when no message is due and no handler runs: for tests, and for jobs that a timer starts.
         signals: SIGINT and SIGTERM stop it too, for the main thread. Being cancelled stops it without waiting for handlers.
         Raises ProblemError when dueq refuses what it asks and would again: a wrong key, a topic that is pushed, bad options.
         Whatever passes (no connection, 5xx, 429) is waited for.
@@ -100,7 +115,7 @@ class Worker:
         )
         try:
             threaded = not any(map(inspect.iscoroutinefunction, called(options.handler)))
-            engine = Engine(options, self._hooks, wire, threaded)
+            engine = Engine(options, self._hooks, wire, threaded, until_empty)
             with self._lock:
                 if self._engine is not None:
                     raise RuntimeError("this worker runs already")
@@ -121,12 +136,12 @@ class Worker:
         if engine.failure is not None:
             raise engine.failure
 
-    def run_blocking(self, *, signals: bool = True) -> None:
+    def run_blocking(self, *, signals: bool = True, until_empty: bool = False) -> None:
         """`run` for code without asyncio; in another thread than the main one signals are left alone."""
         import asyncio
 
         main = threading.current_thread() is threading.main_thread()
-        asyncio.run(self.run(signals=signals and main))
+        asyncio.run(self.run(signals=signals and main, until_empty=until_empty))
 
     def stop(self) -> None:
         """Has `run` end: no new lease, what has not begun is given back, what runs may finish. From any thread, at any time."""

@@ -16,7 +16,7 @@ from dueq._retry import Away, Backoff
 from dueq.errors import Dead, RetryIn
 from dueq.worker.keeper import Keeper
 from dueq.worker.message import Held, WorkerMessage, reader
-from dueq.worker.options import Hooks, Options, log
+from dueq.worker.options import CallNext, Hooks, Middleware, Options, log
 from dueq.worker.outbox import Outbox
 from dueq.worker.threads import Threads
 from dueq.worker.wire import RETRY_AFTER_S, Wire, hopeless
@@ -34,14 +34,18 @@ REASON_CHARACTERS = 1024
 class Engine:
     """Runs until `stop`, or until dueq refuses what it asks; `failure` is then the refusal."""
 
-    def __init__(self, options: Options, hooks: Hooks, wire: Wire, threaded: bool) -> None:
+    def __init__(self, options: Options, hooks: Hooks, wire: Wire, threaded: bool, until_empty: bool) -> None:
         self.options = options
+        self.until_empty = until_empty
         self.hooks = hooks
         self.wire = wire
         self.failure: Optional[BaseException] = None
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         self._read = reader(options.payload_type)
+        self._work: CallNext = self._call_handler
+        for layer in reversed(options.middleware):
+            self._work = _around(layer, self._work)
         self._threads = Threads(options.concurrency) if threaded else None
         self._outbox = Outbox(wire, self._lost_report, self._trouble)
         self._held: dict[str, Held] = {}
@@ -84,14 +88,21 @@ class Engine:
             await asyncio.gather(keeping, return_exceptions=True)
 
     async def _finish(self, patience: float) -> None:
-        end = monotonic() + patience
-        self._release_waiting()
-        if self._leasers:
-            await asyncio.wait(self._leasers, timeout=LEASE_GRACE_S)
-        for leaser in list(self._leasers):
+        try:
+            end = monotonic() + patience
+            self._release_waiting()
+            if self._leasers:
+                await asyncio.wait(self._leasers, timeout=LEASE_GRACE_S)
+            for leaser in list(self._leasers):
+                leaser.cancel()
+            await asyncio.gather(*self._leasers, return_exceptions=True)
+            await self._handlers_end(end - monotonic())
+        finally:  # also when a second signal cancels the patience
+            await self._give_up()
+
+    async def _give_up(self) -> None:
+        for leaser in self._leasers:
             leaser.cancel()
-        await asyncio.gather(*self._leasers, return_exceptions=True)
-        await self._handlers_end(end - monotonic())
         for held in self._held.values():
             held.given_up = True
             held.message._cancel(lost=False)
@@ -137,7 +148,7 @@ class Engine:
             acks = self._outbox.take_acks()
             sent = monotonic()
             try:
-                messages, outcomes = await self.wire.lease(want, acks, wait=answered)
+                messages, outcomes = await self.wire.lease(want, acks, wait=answered and not self.until_empty)
             except BaseException as error:
                 answered = False  # the next try waits for nothing, so that it is soon known whether the server is back
                 self._asked -= want
@@ -159,6 +170,18 @@ class Engine:
                     self._start_leaser()
             elif not messages and self._spare():
                 return
+            elif not messages and self.until_empty:
+                await self._settle()
+
+    async def _settle(self) -> None:
+        """Nothing is ready: stops, unless what is held can still change that."""
+        running = [held.task for held in self._held.values() if held.task is not None]
+        if running:
+            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        elif self._outbox.empty():
+            self.stop()
+        else:
+            await self._outbox.drain(DRAIN_S)
 
     def _spare(self) -> bool:
         """Whether this loop, which got nothing, can end as there are others; it counts as ended from now on."""
@@ -229,18 +252,13 @@ class Engine:
                 return
             if hooks.on_start is not None:
                 hooks.call(hooks.on_start, message)
-            if self._threads is None:
-                result = self._call(message)
-            else:
-                context = copy_context()
-                result = await self._threads.run(lambda: context.run(self._call, message))
-            if inspect.isawaitable(result):
-                await result
+            await self._work(message)
             if not held.lost:
                 self._outbox.ack(held)
                 if hooks.on_done is not None:
                     hooks.call(hooks.on_done, message, (monotonic() - began) * 1000)
         except asyncio.CancelledError as error:
+            held.given_up = held.given_up or self._stopping.is_set()  # the loop itself is being ended
             self._failed(held, error)
         except Exception as error:
             self._failed(held, error)
@@ -250,6 +268,14 @@ class Engine:
             if not self._stopping.is_set():
                 self._begin()
                 self._wake_leasers()
+
+    async def _call_handler(self, message: WorkerMessage) -> Any:
+        if self._threads is None:
+            result = self._call(message)
+        else:
+            context = copy_context()
+            result = await self._threads.run(lambda: context.run(self._call, message))
+        return await result if inspect.isawaitable(result) else result
 
     def _call(self, message: WorkerMessage) -> Any:
         if self._read is not None:
@@ -306,6 +332,10 @@ class Engine:
         if hopeless(error) and self.failure is None:
             self.failure = error
             self.stop()
+
+
+def _around(layer: Middleware, call_next: CallNext) -> CallNext:
+    return lambda message: layer(message, call_next)
 
 
 def _reason(error: BaseException) -> str:

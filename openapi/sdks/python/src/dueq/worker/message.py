@@ -30,7 +30,7 @@ def reader(kind: Any) -> Optional[Callable[[Any], Any]]:
         return None
     from pydantic import TypeAdapter, ValidationError
 
-    validate = TypeAdapter(kind).validate_python
+    validate: Callable[[Any], Any] = TypeAdapter(kind).validate_python
 
     def read(payload: Any) -> Any:
         try:

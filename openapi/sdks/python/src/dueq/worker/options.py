@@ -14,6 +14,10 @@ MOST_LOOPS = 4
 log = logging.getLogger("dueq.worker")
 
 Handler = Callable[[WorkerMessage], Union[Awaitable[Any], Any]]
+CallNext = Callable[[WorkerMessage], Awaitable[Any]]
+"""What a middleware calls to go on: the next one, or the handler."""
+Middleware = Callable[[WorkerMessage, CallNext], Awaitable[Any]]
+"""What is called around every handler of a worker: `async def timed(message, call_next): return await call_next(message)`."""
 
 
 def called(handler: Any) -> tuple[Any, Any]:
@@ -35,24 +39,25 @@ class Options:
     lease_ms: Optional[int]
     wait_ms: int
     stop_timeout: float
+    middleware: tuple[Middleware, ...]
 
     def __post_init__(self) -> None:
         if not self.topics or not all(isinstance(topic, str) and topic for topic in self.topics):
             raise ValueError(f"topic is a name, or several, not {self.topics!r}")
-        if not callable(self.handler):
-            raise TypeError(f"handler is a function, not {self.handler!r}")
-        if any(inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part) for part in called(self.handler)):
-            raise TypeError(f"handler is a function without yield, not {self.handler!r}: what it has would never run")
+        for name, function in (("handler", self.handler), *(("middleware", layer) for layer in self.middleware)):
+            if not callable(function):
+                raise TypeError(f"{name} is a function, not {function!r}")
+            if any(inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part) for part in called(function)):
+                raise TypeError(f"{name} is a function without yield, not {function!r}: what it has would never run")
         for name, low, high in (
             ("concurrency", 1, 1_000_000),
             ("prefetch", 1, 1000),
             ("lease_ms", 1000, 43_200_000),
             ("wait_ms", 0, 60_000),
-            ("stop_timeout", 0, float("inf")),
         ):
             value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise ValueError(f"{name} is between {low} and {high}, not {value}")
+            if value is not None and not (isinstance(value, int) and low <= value <= high):
+                raise ValueError(f"{name} is a whole number between {low} and {high}, not {value!r}")
 
     @property
     def most_held(self) -> int:

@@ -79,10 +79,14 @@ class Outbox:
                 self._on_lost(held)
         self._put_back(verb, again)
 
+    def empty(self) -> bool:
+        """Whether the server knows all there is to say."""
+        return not any(self._pending.values()) and not self._senders
+
     async def drain(self, timeout: float) -> None:
         """Sends everything, repeating for at most so many seconds."""
         end = monotonic() + timeout
-        while any(self._pending.values()) or self._senders:
+        while not self.empty():
             self._send()
             left = end - monotonic()
             if left <= 0 or self._refused:

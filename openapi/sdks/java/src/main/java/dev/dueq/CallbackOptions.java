@@ -4,6 +4,7 @@ import dev.dueq.model.CallMethod;
 import dev.dueq.model.ScheduleCallbackRequest;
 import java.net.URI;
 import java.time.Duration;
+import java.util.Objects;
 
 /** When and how dueq calls a URL: the options of a message, and those of the call. */
 public final class CallbackOptions extends MessageOptions<CallbackOptions> {
@@ -30,7 +31,7 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
   }
 
   ScheduleCallbackRequest request(String url) {
-    ScheduleCallbackRequest request = new ScheduleCallbackRequest().url(URI.create(url));
+    ScheduleCallbackRequest request = new ScheduleCallbackRequest().url(URI.create(Objects.requireNonNull(url, "url")));
     set(contentType, request::setContentType);
     set(delayMs, request::setDelayMs);
     set(deliverAt, request::setDeliverAt);

@@ -33,7 +33,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.stream.IntStream;
@@ -71,6 +73,8 @@ public final class Client implements AutoCloseable {
   private final HttpClient http;
   private final boolean ownHttp;
   private final AtomicBoolean closed;
+  /** Ends each worker that runs. */
+  private final Set<Runnable> workers;
   private final ObjectMapper mapper;
   private final MessagesApi messages;
   private final LeasesApi leases;
@@ -121,6 +125,7 @@ public final class Client implements AutoCloseable {
     http = options.http == null ? defaultHttpClient() : options.http;
     mapper = options.mapper != null ? options.mapper : new Json();
     closed = options.closed != null ? options.closed : new AtomicBoolean();
+    workers = options.workers != null ? options.workers : ConcurrentHashMap.newKeySet();
     ApiClient api = api(Transport.Repeats.SAFE, timeout);
     ApiClient keyed = api(Transport.Repeats.ALL, timeout);
     messages = new MessagesApi(api);
@@ -148,6 +153,7 @@ public final class Client implements AutoCloseable {
     copy.ownHttp = ownHttp;
     copy.mapper = mapper;
     copy.closed = closed;
+    copy.workers = workers;
     return copy;
   }
 
@@ -172,7 +178,7 @@ public final class Client implements AutoCloseable {
    * @throws ConnectionException when no answer comes
    */
   public PublishedMessage publish(String topic, Object payload, Consumer<Publish> options) {
-    Publish message = payload instanceof Publish publish ? publish : new Publish(payload);
+    Publish message = Publish.of(payload);
     options.accept(message);
     return published(topic, message.request());
   }
@@ -185,14 +191,15 @@ public final class Client implements AutoCloseable {
   /**
    * Publishes up to 1000 messages in one request.
    *
+   * @param messages payloads, as {@link #publish(String, Object)} takes them: a {@link Publish} is a message with options
    * @return a result for each, in order: its {@code getStatus()} is {@code ok}, and its {@code getMessage()} is there, or a code
    *     such as {@code duplicate_key}
    * @throws ProblemException when the server refuses all of them, because one is not valid
    * @throws ConnectionException when no answer comes
    */
-  public List<PublishResult> publishBatch(String topic, List<Publish> messages) {
+  public List<PublishResult> publishBatch(String topic, List<?> messages) {
     long end = System.nanoTime() + retryFor.toNanos();
-    List<PublishRequest> requests = messages.stream().map(Publish::request).toList();
+    List<PublishRequest> requests = messages.stream().map(this::request).toList();
     if (!retryFor.isZero()) {
       requests.stream()
           .filter(request -> request.getIdempotencyKey() == null)
@@ -200,6 +207,11 @@ public final class Client implements AutoCloseable {
     }
     List<PublishResult> results = publishing.publishBatch(topic, new PublishBatchRequest().messages(requests)).getResults();
     return unsettled(results).isEmpty() || retryFor.isZero() ? results : settled(topic, requests, new ArrayList<>(results), end);
+  }
+
+  /** Of its own, since it is given a key. */
+  private PublishRequest request(Object message) {
+    return message instanceof PublishRequest ? mapper.convertValue(message, PublishRequest.class) : Publish.of(message).request();
   }
 
   /** Repeats what may succeed later; whatever comes of that, what has succeeded is told. */
@@ -364,10 +376,17 @@ public final class Client implements AutoCloseable {
     return mapper;
   }
 
-  /** Closes the connections. A request after that, also of a worker, is an {@link IllegalStateException}. */
+  /**
+   * Closes the connections. A request after that is an {@link IllegalStateException}, and with one ends each worker of this client
+   * that still runs: stop them first.
+   */
   @Override
   public void close() {
-    if (!closed.getAndSet(true) && ownHttp) {
+    if (closed.getAndSet(true)) {
+      return;
+    }
+    workers.forEach(Runnable::run);
+    if (ownHttp) {
       try {
         // JDK 21 and later, which this code, compiled for 17, cannot name. Before that, idle connections close by themselves.
         HttpClient.class.getMethod("shutdownNow").invoke(http);
@@ -396,8 +415,16 @@ public final class Client implements AutoCloseable {
 
   void requireOpen() {
     if (closed.get()) {
-      throw new IllegalStateException("the client of " + url + " was closed");
+      throw wasClosed();
     }
+  }
+
+  IllegalStateException wasClosed() {
+    return new IllegalStateException("the client of " + url + " was closed");
+  }
+
+  Set<Runnable> workers() {
+    return workers;
   }
 
   void authorize(HttpRequest.Builder request) {
@@ -449,6 +476,7 @@ public final class Client implements AutoCloseable {
     private boolean ownHttp;
     private ObjectMapper mapper;
     private AtomicBoolean closed;
+    private Set<Runnable> workers;
 
     private Builder() {}
 

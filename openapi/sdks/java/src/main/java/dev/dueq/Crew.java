@@ -38,7 +38,7 @@ final class Crew {
 
   Crew(Engine engine, Worker.Builder options) {
     this.engine = engine;
-    handler = options.handler;
+    handler = options.handler();
     hooks = options.hooks;
     concurrency = options.concurrency;
     own = options.executor == null;

@@ -72,6 +72,16 @@ final class Engine {
   // From outside.
 
   void run() {
+    Runnable onClose = () -> fail(options.client.wasClosed());
+    options.client.workers().add(onClose);
+    try {
+      runUntilStopped();
+    } finally {
+      options.client.workers().remove(onClose);
+    }
+  }
+
+  private void runUntilStopped() {
     options.client.requireOpen();
     if (!lifetime.begin(options.stopOnShutdown ? this::stop : null)) {
       return;

@@ -6,7 +6,6 @@ import dev.dueq.model.UpdateMessageRequest;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.ZoneOffset;
-import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Supplier;
@@ -21,9 +20,6 @@ public final class MessageKey {
     this.messages = messages;
     this.topic = Objects.requireNonNull(topic, "topic");
     this.key = Objects.requireNonNull(key, "key");
-    if (List.of("", ".", "..").contains(key)) {
-      throw new IllegalArgumentException("no URL can name the key \"" + key + "\"; use the message's id");
-    }
   }
 
   /** The message; empty when there is none. */

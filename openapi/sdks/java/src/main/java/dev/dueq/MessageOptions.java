@@ -20,6 +20,9 @@ import java.util.function.Consumer;
  * @param <O> which of the two
  */
 public abstract sealed class MessageOptions<O extends MessageOptions<O>> permits Publish, CallbackOptions {
+  /** Ten years. */
+  static final Duration LONGEST = Duration.ofDays(3650);
+
   String contentType;
   Long delayMs;
   OffsetDateTime deliverAt;
@@ -111,8 +114,8 @@ public abstract sealed class MessageOptions<O extends MessageOptions<O>> permits
   }
 
   static Long milliseconds(String name, Duration duration) {
-    if (Objects.requireNonNull(duration, name).isNegative()) {
-      throw new IllegalArgumentException("a negative " + name + ": " + duration);
+    if (Objects.requireNonNull(duration, name).isNegative() || duration.compareTo(LONGEST) > 0) {
+      throw new IllegalArgumentException(name + " is " + duration + ", not zero to ten years");
     }
     return milliseconds(duration);
   }

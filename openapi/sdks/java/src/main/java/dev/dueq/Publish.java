@@ -35,6 +35,11 @@ public final class Publish extends MessageOptions<Publish> {
     return this;
   }
 
+  /** The payload as a message, unless it is one already. */
+  static Publish of(Object payload) {
+    return payload instanceof Publish publish ? publish : new Publish(payload);
+  }
+
   PublishRequest request() {
     PublishRequest request = new PublishRequest();
     payload(payload, request::setPayload, request::setPayloadBase64);

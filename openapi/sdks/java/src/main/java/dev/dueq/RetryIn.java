@@ -6,9 +6,6 @@ import java.time.Duration;
 public final class RetryIn extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /** Ten years. */
-  private static final Duration LONGEST = Duration.ofDays(3650);
-
   private final Duration delay;
 
   /**
@@ -41,6 +38,6 @@ public final class RetryIn extends RuntimeException {
 
   /** The same as dueq takes it. */
   long milliseconds() {
-    return MessageOptions.milliseconds(delay.compareTo(LONGEST) < 0 ? delay : LONGEST);
+    return MessageOptions.milliseconds(delay.compareTo(MessageOptions.LONGEST) < 0 ? delay : MessageOptions.LONGEST);
   }
 }

@@ -43,6 +43,7 @@ final class Transport extends HttpClient {
 
   private static final Pattern MESSAGE = Pattern.compile(".*(/messages|/topics/[^/]+/keys)/[^/]+");
   private static final Pattern SETTLING = Pattern.compile(".*/messages/([^/]+/)?(ack|nack|extend)");
+  private static final Pattern DOTS = Pattern.compile("/\\.{0,2}(/|$)");
   private static final Pattern ACK = Pattern.compile(".*/messages/[^/]+/ack");
 
   private final Client client;
@@ -67,6 +68,7 @@ final class Transport extends HttpClient {
   }
 
   private HttpResponse<InputStream> send(HttpRequest request) throws InterruptedException {
+    requirePlain(request.uri());
     String operation = request.method() + " " + request.uri().getRawPath();
     Duration timeout = request.timeout().orElseThrow();
     long end = System.nanoTime() + retryFor.toNanos();
@@ -95,6 +97,13 @@ final class Transport extends HttpClient {
       }
       perhapsDone |= perhapsDone(failure);
       timeout = within(timeout, end);
+    }
+  }
+
+  /** A proxy may take such a path for another one: {@code DELETE /topics/orders/keys/..} for {@code DELETE /topics/orders}. */
+  static void requirePlain(URI uri) {
+    if (DOTS.matcher(uri.getRawPath()).find()) {
+      throw new IllegalArgumentException("no path can have a part that is empty, \".\" or \"..\": " + uri.getRawPath());
     }
   }
 

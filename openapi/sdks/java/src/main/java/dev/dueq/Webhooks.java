@@ -1,5 +1,7 @@
 package dev.dueq;
 
+import java.io.IOException;
+import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
@@ -35,6 +37,22 @@ public final class Webhooks {
    */
   public static void verify(byte[] body, Map<String, List<String>> headers, String secret) {
     verify(body, headers, List.of(Objects.requireNonNull(secret, NO_SECRET)), DEFAULT_TOLERANCE);
+  }
+
+  /**
+   * Reads a request's body, and returns it if the callback was signed with this secret in the last five minutes.
+   *
+   * @param body the request's body, not read before
+   * @param headers the request's headers, their names in any case
+   * @param secret {@code whsec_} and base64
+   * @return the body
+   * @throws IOException if it cannot be read
+   * @throws WebhookException if it was not, with the reason
+   */
+  public static byte[] verify(InputStream body, Map<String, List<String>> headers, String secret) throws IOException {
+    byte[] bytes = body.readAllBytes();
+    verify(bytes, headers, secret);
+    return bytes;
   }
 
   /**

@@ -69,8 +69,10 @@ final class Wire {
   }
 
   private HttpRequest.Builder to(String path) {
+    URI uri = URI.create(client.url() + path);
+    Transport.requirePlain(uri);
     HttpRequest.Builder request =
-        HttpRequest.newBuilder(URI.create(client.url() + path))
+        HttpRequest.newBuilder(uri)
             .header("Content-Type", "application/json")
             .header("Accept", "application/json, application/problem+json");
     client.authorize(request);

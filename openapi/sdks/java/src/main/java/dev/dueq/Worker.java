@@ -1,6 +1,7 @@
 package dev.dueq;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.ExecutorService;
@@ -51,6 +52,17 @@ public final class Worker implements AutoCloseable {
     engine.run();
   }
 
+  /**
+   * Works as {@link #run()} does, on a thread of its own, and returns at once. What {@code run()} throws goes to that thread's
+   * handler of uncaught exceptions. May be called once, and not with {@code run()}.
+   *
+   * @return this worker
+   */
+  public Worker start() {
+    new Thread(engine::run, "dueq-worker").start();
+    return this;
+  }
+
   /** Begins a graceful stop and returns at once; {@link #run()} returns when all is settled. */
   public void stop() {
     engine.stop();
@@ -67,7 +79,8 @@ public final class Worker implements AutoCloseable {
   public static final class Builder {
     final Client client;
     final List<String> topics;
-    final Handler handler;
+    private final Handler handler;
+    private final List<Middleware> middleware = new ArrayList<>();
     int concurrency = 10;
     int prefetch = 1;
     Long leaseMs;
@@ -122,6 +135,12 @@ public final class Worker implements AutoCloseable {
       return this;
     }
 
+    /** What is done around the handler; the first is outermost, and what is given later is further in. */
+    public Builder middleware(Middleware... around) {
+      middleware.addAll(List.of(around));
+      return this;
+    }
+
     /** What is told for logs and metrics; what it does not override is logged, as {@link Hooks} says. */
     public Builder hooks(Hooks told) {
       hooks = Objects.requireNonNull(told);
@@ -152,6 +171,17 @@ public final class Worker implements AutoCloseable {
     public Worker build() {
       client.requireOpen();
       return new Worker(this);
+    }
+
+    /** The handler with the middleware around it. */
+    Handler handler() {
+      Handler wrapped = handler;
+      for (int i = middleware.size() - 1; i >= 0; i--) {
+        Middleware outer = middleware.get(i);
+        Handler inner = wrapped;
+        wrapped = (message, lease) -> outer.handle(message, lease, inner);
+      }
+      return wrapped;
     }
 
     private static int within(String name, long value, long least, long most) {
