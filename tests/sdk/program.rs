@@ -14,7 +14,7 @@ use crate::harness::{Process, temp_dir, text_of};
 /// What callbacks to programs are signed with.
 pub const WEBHOOK_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /// What a program may take to say or do what is waited for. The first run prepares its folder.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// What a generator may take that is built first.
 const BUILD: Duration = Duration::from_secs(1500);
 
