@@ -2,7 +2,9 @@
 //! metrics.
 
 use super::{
-    AppState, budget, json_line,
+    AppState,
+    access::Need,
+    budget, json_line,
     problem::{Code, Problem},
 };
 use axum::{
@@ -33,8 +35,15 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
 /// The label of requests that match no route.
 const NO_OPERATION: &str = "none";
 
-/// Operations by path and method, for the metrics' labels.
-pub(super) type Operations = HashMap<String, HashMap<Method, &'static str>>;
+/// Operations by path and method.
+pub(super) type Operations = HashMap<String, HashMap<Method, Operation>>;
+
+/// An operation: its operationId, for the metrics' labels, and what it needs of the key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    pub name: &'static str,
+    pub need: Need,
+}
 
 /// Generates request ids: a random name of this process and a counter.
 #[derive(Debug)]
@@ -67,18 +76,18 @@ impl RequestIds {
 /// The middleware around all routes.
 pub(super) async fn guard(
     State(state): State<AppState>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response<Body> {
     let started = Instant::now();
     let id = state.request_ids.of(request.headers());
-    let operation = operation_of(&state, &request);
-    let refused = state.access.refuse(&request).or_else(|| refuse_head(&request));
+    let Operation { name: operation, need } = operation_of(&state, &request);
+    let refused = refuse(&state, need, &mut request);
     let method = request.method().clone();
     let is_page = PAGES.iter().any(|prefix| request.uri().path().starts_with(prefix));
     let mut response = match refused {
-        Some(problem) => problem.into_response(),
-        None => next.run(request).await,
+        Err(problem) => problem.into_response(),
+        Ok(()) => next.run(request).await,
     };
     if let Err(problem) = budget::count(&state.budget, &method, operation, &mut response) {
         response = problem.into_response();
@@ -94,18 +103,39 @@ pub(super) async fn guard(
     response
 }
 
-fn operation_of(state: &AppState, request: &Request) -> &'static str {
-    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let methods = path.and_then(|path| state.operations.get(path));
-    methods.and_then(|methods| methods.get(request.method()).copied()).unwrap_or(NO_OPERATION)
+/// The operation that the request asks for. Pages need no key, since they hold nothing; whatever else is no operation needs
+/// one, so that strangers do not learn what there is.
+fn operation_of(state: &AppState, request: &Request) -> Operation {
+    let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let method = match request.method() {
+        &Method::HEAD => &Method::GET,
+        method => method,
+    };
+    let known = state.operations.get(path).and_then(|methods| methods.get(method)).copied();
+    known.unwrap_or_else(|| {
+        let is_page = path == "/" || PAGES.iter().any(|prefix| path.starts_with(prefix));
+        let need = if is_page { Need::Nothing } else { Need::Key };
+        Operation { name: NO_OPERATION, need }
+    })
 }
 
-fn refuse_head(request: &Request) -> Option<Problem> {
+/// Notes who sends the request. Errors: why it goes no further.
+fn refuse(state: &AppState, need: Need, request: &mut Request) -> Result<(), Problem> {
+    let caller = state.access.admit(need, request)?;
+    check_head(request)?;
+    if let Some(caller) = caller {
+        caller.check()?;
+        request.extensions_mut().insert(caller);
+    }
+    Ok(())
+}
+
+fn check_head(request: &Request) -> Result<(), Problem> {
     let uri = request.uri();
     let uri_bytes = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
     if uri_bytes > MAX_URI {
         let detail = "the URI is longer than 8192 bytes";
-        return Some(Problem::new(Code::UriTooLong, detail));
+        return Err(Problem::new(Code::UriTooLong, detail));
     }
     let headers = request.headers();
     let bytes: usize =
@@ -113,9 +143,9 @@ fn refuse_head(request: &Request) -> Option<Problem> {
     if headers.len() > MAX_HEADERS || bytes > MAX_HEADERS_BYTES {
         let detail =
             "the request has a hundred headers or more, or more than 16384 bytes of headers";
-        return Some(Problem::new(Code::HeadersTooLarge, detail));
+        return Err(Problem::new(Code::HeadersTooLarge, detail));
     }
-    None
+    Ok(())
 }
 
 /// Sets the headers that tell browsers and caches how to treat a response.

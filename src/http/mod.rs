@@ -41,7 +41,7 @@ use crate::{longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::S
 pub use connections::max_connections;
 pub use message::dead_letter;
 
-use access::Access;
+use access::{Access, Need};
 use axum::{
     Router,
     body::Body,
@@ -49,7 +49,7 @@ use axum::{
     middleware,
 };
 use budget::Budget;
-use guard::{Operations, RequestIds};
+use guard::{Operation, Operations, RequestIds};
 use serde::Serialize;
 use service::HealthCheck;
 use std::{ops::Deref, sync::Arc};
@@ -221,8 +221,9 @@ fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
         ];
         for (method, operation) in methods {
             if let Some(name) = operation.as_ref().and_then(|op| op.operation_id.clone()) {
-                let names = operations.entry(path.clone()).or_default();
-                names.insert(method, &*Box::leak(name.into_boxed_str()));
+                let operation =
+                    Operation { need: Need::of(&name), name: Box::leak(name.into_boxed_str()) };
+                operations.entry(path.clone()).or_default().insert(method, operation);
             }
         }
     }

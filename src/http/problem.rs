@@ -157,6 +157,7 @@ fn code_of(error: &Error) -> Code {
         Error::TopicNotFound => Code::TopicNotFound,
         Error::MessageNotFound => Code::MessageNotFound,
         Error::LeaseLost => Code::LeaseLost,
+        Error::NotAllowed(_) => Code::NotAllowed,
         Error::MessageLeased => Code::MessageLeased,
         Error::MessageDead => Code::MessageDead,
         Error::MessageNotDead => Code::MessageNotDead,

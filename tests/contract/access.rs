@@ -1,6 +1,9 @@
 //! Who may: the keys. The names in Host and Origin, which count without keys, are in `hosts`.
 
 mod hosts;
+mod matrix;
+mod reload;
+mod scopes;
 
 use std::time::Duration;
 
@@ -10,7 +13,7 @@ use crate::harness::*;
 
 const KEY: &str = "kQ7-first.of_the~keys+0123/==";
 const OTHER: &str = "the-other-key-of-this-test";
-const OPEN: [&str; 3] = ["/", "/healthz", "/readyz"];
+const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/docs/", "/docs/swagger-ui.css"];
 
 /// An instance with two keys.
 async fn locked() -> Dueq {
@@ -31,7 +34,6 @@ fn routes() -> Vec<(String, String)> {
     }
     assert!(routes.len() >= 13, "{routes:?}");
     for (method, path) in [
-        ("GET", "/docs"),
         ("GET", "/docs/"),
         ("GET", "/docs/swagger-ui.css"),
         ("GET", "/nowhere"),

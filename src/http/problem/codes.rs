@@ -74,6 +74,7 @@ codes! {
     401 Any Unauthorized "unauthorized": "the server has API keys, and the request has none of them";
     403 Any HostNotAllowed "host_not_allowed":
         "the server has no API keys, and Host or Origin is neither loopback nor allowed";
+    403 Any NotAllowed "not_allowed": "the API key may not do this; `detail` names the scope that it lacks";
     403 Own TopicReserved "topic_reserved": "the topic is dueq's own";
     404 Own RouteNotFound "route_not_found": "there is no such route";
     404 Own MessageNotFound "message_not_found": "there is no such message";
