@@ -26,6 +26,11 @@ pub struct Config {
     /// which may do everything. Blank lines and lines that begin with # are skipped.
     #[arg(long, env = "DUEQ_API_KEY_FILE", value_name = "PATH")]
     pub api_key_file: Option<PathBuf>,
+    /// File to write the audit log to, one JSON object per line: every change of messages, topics and schedules by whom, and
+    /// every request that was turned away. On SIGHUP it is opened again. Without it, and with keys, the records go to the
+    /// log under the target `audit`.
+    #[arg(long, env = "DUEQ_AUDIT_LOG", value_name = "PATH")]
+    pub audit_log: Option<PathBuf>,
     /// Allow listening beyond loopback without keys: anyone who can reach the address can use the queue.
     #[arg(long, env = "DUEQ_INSECURE", value_parser = BoolishValueParser::new())]
     pub insecure: bool,

@@ -24,7 +24,7 @@ struct NewArgs {
     #[arg(long)]
     name: String,
     /// What the key may do, repeatable: `verb:pattern`, such as publish:orders.* or read:*, or admin. Verbs: read, publish,
-    /// consume, operate, configure.
+    /// consume, operate, configure. Also rate:publish=500/s, the messages it may publish in a second.
     #[arg(long = "allow", value_name = "SCOPE", required = true)]
     allow: Vec<String>,
 }

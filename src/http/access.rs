@@ -3,30 +3,53 @@
 //! under its own name (the `Origin`), or under one that it had its DNS point here (the `Host`; DNS rebinding); so both
 //! must be names that no stranger can have.
 //!
-//! `key_file` reads the keys, `reload` reads them again, and `scopes` what each may do; `rules` says what each operation needs, and `caller` compares.
+//! `key_file` reads the keys, `reload` reads them again, and `scopes` what each may do; `rules` says what each operation needs, and `caller` compares. `guesses`
+//! slows down whoever tries keys, `quota` who publishes too much, and `audit` keeps who changed what. `session` lets dueq's own
+//! pages use a key that they do not keep.
 
+mod audit;
 mod caller;
 #[cfg(test)]
 mod fuzz;
+mod guesses;
 mod hosts;
 mod key_file;
 mod keys;
+mod quota;
 mod reload;
 mod rules;
 mod scopes;
+mod session;
 
+pub(super) use audit::Entry;
 pub use caller::Caller;
 pub use key_file::{WrongLines, new_key};
 pub use rules::Need;
 pub use scopes::Verb;
 
-use super::problem::{Code, Problem};
-use crate::config::Config;
-use axum::extract::Request;
+use super::{
+    AppState,
+    problem::{Code, Problem},
+    server::{Peer, peer_of},
+};
+use crate::{config::Config, error::Error, metrics::Metrics, store::Store};
+use audit::AuditLog;
+use axum::{
+    extract::Request,
+    http::{HeaderMap, HeaderValue, header},
+};
 use futures_util::{FutureExt, future::BoxFuture};
+use guesses::Guesses;
 use hosts::Hosts;
-use keys::{Key, Keys};
-use std::{future::pending, io, net::SocketAddr, path::PathBuf, sync::Arc};
+use keys::{Key, Keys, NoKey, digest};
+use session::{Place, Seal, is_of_this_origin};
+use std::{
+    future::pending,
+    io,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+};
 
 /// Why the service does not start with the access that it was told; each is one line, and none shows a key.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +79,14 @@ pub enum AccessError {
     /// The file of keys has none: starting without would open what was meant to be closed.
     #[error("no API key in {0}")]
     NoKey(PathBuf),
+    /// The audit log cannot be written.
+    #[error("cannot write the audit log {path}: {source}")]
+    Audit {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// What is allowed is no host.
     #[error(
         "--allow-host {0:?} is not a host: it must be a name or an address, without scheme, port or final dot"
@@ -70,7 +101,15 @@ pub enum AccessError {
 }
 
 /// The check before every route.
-pub enum Access {
+pub struct Access {
+    door: Door,
+    guesses: Guesses,
+    place: Place,
+    /// Where it is kept who changed what, and who was turned away.
+    pub(super) audit: Arc<AuditLog>,
+}
+
+enum Door {
     /// One of these keys is wanted.
     Keys(Arc<Keys>),
     /// There are no keys: host and origin must be of this machine, or allowed. Whoever comes in is this one.
@@ -83,56 +122,132 @@ impl Access {
     /// Errors: [`AccessError`] for keys and hosts that are none, and where anyone would be let in.
     pub fn new(config: &Config) -> Result<Self, AccessError> {
         let hosts = Hosts::new(&config.allow_hosts)?;
-        if let Some(keys) = Keys::read(&config.api_keys, config.api_key_file.as_deref())? {
-            return Ok(Self::Keys(Arc::new(keys)));
-        }
-        if is_loopback(config.listen) || config.insecure {
-            Ok(Self::Hosts(hosts, Key::anonymous()))
-        } else {
-            Err(AccessError::Exposed(config.listen))
-        }
+        let door = match Keys::read(&config.api_keys, config.api_key_file.as_deref())? {
+            Some(keys) => Door::Keys(Arc::new(keys)),
+            None if is_loopback(config.listen) || config.insecure => {
+                Door::Hosts(hosts, Key::anonymous())
+            }
+            None => return Err(AccessError::Exposed(config.listen)),
+        };
+        let (path, has_keys) = (config.audit_log.as_deref(), matches!(door, Door::Keys(_)));
+        let audit = AuditLog::open(path, has_keys).map_err(|source| {
+            let path = config.audit_log.clone().unwrap_or_default();
+            AccessError::Audit { path, source }
+        })?;
+        let place = Place::new(false, "");
+        Ok(Self { door, guesses: Guesses::new(), place, audit: Arc::new(audit) })
     }
 
     /// Warns of what is allowed, but hardly meant for long: keys that may be guessed or have no name, and none on an address
     /// (`listen`) that others reach.
     pub fn warn(&self, listen: SocketAddr) {
-        match self {
-            Self::Keys(keys) => keys.warn(),
-            Self::Hosts(..) if !is_loopback(listen) => {
+        match &self.door {
+            Door::Keys(keys) => keys.warn(),
+            Door::Hosts(..) if !is_loopback(listen) => {
                 tracing::warn!("--insecure: anyone who can reach {listen} may use the queue");
             }
-            Self::Hosts(..) => {}
+            Door::Hosts(..) => {}
         }
     }
 
-    /// Keeps the keys as their file says, if there is one; to be run while dueq serves.
-    pub fn follow_file(&self) -> impl Fn() -> BoxFuture<'static, ()> + Send + 'static {
-        let followed = match self {
-            Self::Keys(keys) => keys.file.clone().map(|path| (keys.clone(), path)),
-            Self::Hosts(..) => None,
+    /// Keeps the keys as their file says, if there is one, and opens the audit log anew on SIGHUP; to be run while dueq
+    /// serves.
+    pub fn follow_files(&self) -> impl Fn() -> BoxFuture<'static, ()> + Send + 'static {
+        let followed = match &self.door {
+            Door::Keys(keys) => keys.file.clone().map(|path| (keys.clone(), path)),
+            Door::Hosts(..) => None,
         };
-        move || match followed.clone() {
-            Some((keys, path)) => reload::follow(keys, path).boxed(),
-            None => pending().boxed(),
+        let audit = self.audit.clone();
+        move || {
+            let (followed, audit) = (followed.clone(), audit.clone());
+            let keys = async {
+                match followed {
+                    Some((keys, path)) => reload::follow(keys, path).await,
+                    None => pending().await,
+                }
+            };
+            async { tokio::join!(keys, audit.follow_hangups()).0 }.boxed()
         }
     }
 
     /// Who sends this request, which needs this; `None` where nobody asks. Errors: why it is not let in.
-    pub(super) fn admit(&self, need: Need, request: &Request) -> Result<Option<Caller>, Problem> {
+    pub(super) fn admit(
+        &self,
+        state: &AppState,
+        need: Need,
+        request: &Request,
+    ) -> Result<Option<Caller>, Problem> {
         if need == Need::Nothing {
             return Ok(None);
         }
-        let key = match self {
-            Self::Keys(keys) => keys
-                .of(request.headers())
-                .map_err(|reason| Problem::new(Code::Unauthorized, reason.detail()))?,
-            Self::Hosts(hosts, anonymous) => match hosts.refuse(request) {
+        let key = match &self.door {
+            Door::Keys(_) if need == Need::Login => return Ok(None),
+            Door::Keys(keys) => self
+                .key_of(keys, &state.store, request.headers())
+                .map_err(|reason| self.turn_away(&state.metrics, reason, peer_of(request)))?,
+            Door::Hosts(hosts, anonymous) => match hosts.refuse(request) {
                 None => anonymous.clone(),
                 Some(detail) => return Err(Problem::new(Code::HostNotAllowed, detail)),
             },
         };
-        Ok(Some(Caller::new(key, need)))
+        Ok(Some(Caller::new(key, need, self.audit.records(need))))
     }
+
+    /// The key that the headers say, or that of their session.
+    fn key_of(&self, keys: &Keys, store: &Store, headers: &HeaderMap) -> Result<Arc<Key>, NoKey> {
+        let session = self.place.session_in(headers);
+        let Some(session) = session.filter(|_| !headers.contains_key(header::AUTHORIZATION)) else {
+            return keys.of(headers);
+        };
+        if !is_of_this_origin(headers) {
+            return Err(NoKey::Foreign);
+        }
+        let opened = seal_of(store).and_then(|seal| seal.open(session, store.now()));
+        let (digest, has_ended) = opened.ok_or(NoKey::Forged)?;
+        keys.find(&digest).filter(|_| !has_ended).ok_or(NoKey::Ended)
+    }
+
+    /// The cookie for a page that has this key, at this address; `None` where there are no keys.
+    ///
+    /// Errors: 401 `unauthorized`, 429 `too_many_attempts`; 503 `redis_unavailable` before Redis was met.
+    pub(super) fn log_in(
+        &self,
+        state: &AppState,
+        key: &str,
+        headers: &HeaderMap,
+        Peer(from): Peer,
+    ) -> Result<Option<HeaderValue>, Problem> {
+        let Door::Keys(keys) = &self.door else { return Ok(None) };
+        let turn_away = |reason| self.turn_away(&state.metrics, reason, from);
+        if !is_of_this_origin(headers) {
+            return Err(turn_away(NoKey::Foreign));
+        }
+        let digest = digest(key.as_bytes());
+        keys.find(&digest).ok_or_else(|| turn_away(NoKey::Wrong))?;
+        let session = seal_of(&state.store).and_then(|seal| seal.seal(&digest, state.store.now()));
+        Ok(self.place.set_cookie(&session.ok_or(Error::RedisUnavailable)?))
+    }
+
+    /// The cookie that takes a page's session away; `None` where there are no keys.
+    pub(super) fn log_out(&self) -> Option<HeaderValue> {
+        matches!(self.door, Door::Keys(_)).then(|| self.place.set_cookie("")).flatten()
+    }
+
+    /// Why whoever has no key is not let in. Of an address that guesses, wrong keys are not even said to be wrong.
+    fn turn_away(&self, metrics: &Metrics, reason: NoKey, from: IpAddr) -> Problem {
+        metrics.count_auth_failure(reason.word());
+        if reason.is_guess() && self.guesses.are_too_many(from) {
+            metrics.count_auth_failure("too_many");
+            let detail =
+                "too many wrong API keys from this address; a right one is let in all the same";
+            return Problem::new(Code::TooManyAttempts, detail).retry_after(1);
+        }
+        Problem::new(Code::Unauthorized, reason.detail())
+    }
+}
+
+fn seal_of(store: &Store) -> Option<Seal> {
+    Seal::new(&store.secret("dueq session")?)
 }
 
 fn is_loopback(listen: SocketAddr) -> bool {

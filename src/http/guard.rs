@@ -3,9 +3,9 @@
 
 use super::{
     AppState,
-    access::Need,
+    access::{Entry, Need},
     budget, json_line,
-    problem::{Code, Problem},
+    problem::{Code, Problem, ProblemBody},
 };
 use axum::{
     body::Body,
@@ -24,13 +24,18 @@ use std::{
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const MAX_URI: usize = 8 * 1024;
 const MAX_HEADERS: usize = 99;
 const MAX_HEADERS_BYTES: usize = 16 * 1024;
 /// Paths that begin like this are pages and their assets.
 const PAGES: [&str; 2] = ["/docs", "/guide"];
-/// A page loads everything from this server and cannot be framed. Some of its styles are inline.
-const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+/// A page loads everything from this server and cannot be framed.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+/// The same for `/docs`: Swagger UI adds one style element, which has this hash, and knows no Trusted Types.
+const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' \
+    'sha256-RL3ie0nH+Lzz2YNqQN83mnU0J1ot4QL7b99vMdIX99w='; img-src 'self' data:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /// The label of requests that match no route.
 const NO_OPERATION: &str = "none";
@@ -82,9 +87,10 @@ pub(super) async fn guard(
     let started = Instant::now();
     let id = state.request_ids.of(request.headers());
     let Operation { name: operation, need } = operation_of(&state, &request);
-    let refused = refuse(&state, need, &mut request);
+    let mut entry = Entry::new(&state.access.audit, (operation, need), &request, &id);
+    let refused = refuse(&state, need, &mut request, entry.as_mut());
     let method = request.method().clone();
-    let is_page = PAGES.iter().any(|prefix| request.uri().path().starts_with(prefix));
+    let policy = policy_of(request.uri().path());
     let mut response = match refused {
         Err(problem) => problem.into_response(),
         Ok(()) => next.run(request).await,
@@ -92,15 +98,26 @@ pub(super) async fn guard(
     if let Err(problem) = budget::count(&state.budget, &method, operation, &mut response) {
         response = problem.into_response();
     }
-    set_security_headers(response.headers_mut(), is_page);
+    set_security_headers(response.headers_mut(), policy);
     let status = response.status();
-    if status.is_client_error() || status.is_server_error() {
-        write_problem(&mut response, &id, operation, &method);
+    let is_error = status.is_client_error() || status.is_server_error();
+    let problem = is_error.then(|| write_problem(&mut response, &id, operation, &method));
+    if let Some(problem) = problem.as_ref().filter(|_| status == StatusCode::FORBIDDEN) {
+        state.metrics.count_auth_failure(&problem.code);
+    }
+    if let Some(mut entry) = entry {
+        entry.answered(status, problem);
     }
     response.headers_mut().insert(REQUEST_ID, id);
     let seconds = started.elapsed().as_secs_f64();
     state.metrics.observe_request(operation, status.as_u16(), seconds);
     response
+}
+
+/// The policy of the page, or of the page's asset, at this path.
+fn policy_of(path: &str) -> Option<&'static str> {
+    let [docs, guide] = PAGES.map(|prefix| path.starts_with(prefix));
+    docs.then_some(DOCS_POLICY).or(guide.then_some(PAGE_POLICY))
 }
 
 /// The operation that the request asks for. Pages need no key, since they hold nothing; whatever else is no operation needs
@@ -120,8 +137,16 @@ fn operation_of(state: &AppState, request: &Request) -> Operation {
 }
 
 /// Notes who sends the request. Errors: why it goes no further.
-fn refuse(state: &AppState, need: Need, request: &mut Request) -> Result<(), Problem> {
-    let caller = state.access.admit(need, request)?;
+fn refuse(
+    state: &AppState,
+    need: Need,
+    request: &mut Request,
+    entry: Option<&mut Entry>,
+) -> Result<(), Problem> {
+    let caller = state.access.admit(state, need, request)?;
+    if let Some((entry, caller)) = entry.zip(caller.as_ref()) {
+        entry.is_by(caller);
+    }
     check_head(request)?;
     if let Some(caller) = caller {
         caller.check()?;
@@ -149,11 +174,13 @@ fn check_head(request: &Request) -> Result<(), Problem> {
 }
 
 /// Sets the headers that tell browsers and caches how to treat a response.
-fn set_security_headers(headers: &mut HeaderMap, is_page: bool) {
+/// `policy`: that of a page.
+fn set_security_headers(headers: &mut HeaderMap, policy: Option<&'static str>) {
     let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    if is_page {
-        set(header::CONTENT_SECURITY_POLICY, PAGE_POLICY);
+    if let Some(policy) = policy {
+        set(header::CONTENT_SECURITY_POLICY, policy);
+        set(OPENER_POLICY, "same-origin");
         set(header::X_FRAME_OPTIONS, "DENY");
         set(header::REFERRER_POLICY, "no-referrer");
     } else {
@@ -161,13 +188,13 @@ fn set_security_headers(headers: &mut HeaderMap, is_page: bool) {
     }
 }
 
-/// Writes the problem body of an error response, whichever layer refused the request, and logs it.
+/// Writes the problem body of an error response, whichever layer refused the request, and logs it. Returns what it says.
 fn write_problem(
     response: &mut Response<Body>,
     id: &HeaderValue,
     operation: &str,
     method: &Method,
-) {
+) -> ProblemBody {
     let status = response.status();
     let problem = response.extensions_mut().remove::<Arc<Problem>>();
     let problem = problem.unwrap_or_else(|| Arc::new(Problem::of_status(status)));
@@ -194,4 +221,5 @@ fn write_problem(
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
         *response.body_mut() = Body::from(body);
     }
+    problem
 }

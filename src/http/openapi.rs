@@ -62,7 +62,7 @@ schemas! {
             done.\n\nDurations are integers in milliseconds and end in `_ms`. Instants are RFC 3339 in UTC with \
             milliseconds and end in `_at`; all time is the Redis server's. Every error is `application/problem+json` \
             with a stable `code`. Answers may gain fields and enum values; clients must tolerate them.\n\nIf the \
-            server has API keys, every request needs one, except `/healthz` and `/readyz`; `x-dueq-scope` says which \
+            server has API keys, every request needs one, except `/healthz`, `/readyz` and `POST /session`; `x-dueq-scope` says which \
             scope a key needs for an operation.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
@@ -73,6 +73,7 @@ schemas! {
         (name = "callbacks", description = "Have URLs called later"),
         (name = "topics", description = "Configure and inspect topics, and act on all their messages"),
         (name = "schedules", description = "Publish repeatedly, by a cron expression or at a fixed interval"),
+        (name = "session", description = "For dueq's own pages: log in with an API key"),
         (name = "service", description = "Health, metrics and this document"),
     ),
     components(schemas(ProblemBody, ListedState)),

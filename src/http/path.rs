@@ -68,7 +68,9 @@ async fn judge_topic(parts: &Parts, _: &AppState, topic: &TopicName) -> Result<(
 
 /// May the caller do this to the message? Errors: as for [`Caller::check_message`].
 async fn judge_message(parts: &Parts, state: &AppState, id: &MessageId) -> Result<(), Problem> {
-    Ok(Caller::of(parts)?.check_message(&state.store, id).await?)
+    let caller = Caller::of(parts)?;
+    caller.changed(1);
+    Ok(caller.check_message(&state.store, id).await?)
 }
 
 /// The live message that has the `{key}` of the path in its `{topic}`.
@@ -115,6 +117,7 @@ impl FromRequestParts<AppState> for KeyPath {
             return Err(Problem::new(Code::InvalidKey, detail));
         }
         judge_topic(parts, state, &topic).await?;
+        Caller::of(parts)?.changed(1);
         Ok(Self(MessageRef::Key(topic, key)))
     }
 }

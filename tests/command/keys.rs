@@ -91,3 +91,10 @@ async fn bare_keys_and_files_for_every_user_are_warned_of() {
     assert!(log.contains("WARN") && log.contains("without a name in the key file: 1"), "{log}");
     assert!(!log.contains("sesame"), "{log}");
 }
+
+#[tokio::test]
+async fn an_audit_log_that_cannot_be_written_is_refused() {
+    let url = shared().await.redis.url();
+    let finished = Launch::command(["serve", "--redis-url", &url, "--audit-log", "/nowhere/audit"]);
+    one_line(&finished.finish().await, &["cannot write the audit log /nowhere/audit"]);
+}

@@ -1,14 +1,20 @@
 //! Whoever has been let in, and what they may do. The guard notes the key and what the operation needs of it; paths are
 //! judged as they are read (`path.rs`), and what the body names by the handler.
 
-use super::{keys::Key, rules::Need, scopes::Verb};
+use super::{audit::Facts, keys::Key, rules::Need, scopes::Verb};
 use crate::{
     error::Error,
-    http::{AppState, problem::Problem},
+    http::{
+        AppState,
+        problem::{Code, Problem},
+    },
     model::{MessageId, TopicName},
     store::Store,
 };
-use axum::{extract::FromRequestParts, http::request::Parts};
+use axum::{
+    extract::FromRequestParts,
+    http::{HeaderName, HeaderValue, request::Parts},
+};
 use std::{future::Future, sync::Arc};
 
 /// Whoever sent the request, and what it needs.
@@ -16,12 +22,34 @@ use std::{future::Future, sync::Arc};
 pub struct Caller {
     key: Arc<Key>,
     need: Need,
+    /// For the audit log, if it keeps the request.
+    facts: Option<Arc<Facts>>,
 }
 
 impl Caller {
-    /// The owner of this key, whose request needs this.
-    pub fn new(key: Arc<Key>, need: Need) -> Self {
-        Self { key, need }
+    /// The owner of this key, whose request needs this, and is kept in the audit log or not.
+    pub fn new(key: Arc<Key>, need: Need, is_recorded: bool) -> Self {
+        Self { key, need, facts: is_recorded.then(Arc::default) }
+    }
+
+    /// The name of their key.
+    pub fn name(&self) -> &str {
+        &self.key.entry.name
+    }
+
+    /// The scopes of their key, as its line has them.
+    pub fn scopes(&self) -> Vec<String> {
+        self.key.entry.scopes.words()
+    }
+
+    /// What is known of the request's effect, if it is kept.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.facts.as_deref()
+    }
+
+    /// Notes how many messages the request has changed.
+    pub fn changed(&self, messages: i64) {
+        self.facts().inspect(|facts| facts.count(messages));
     }
 
     /// What the guard noted.
@@ -32,6 +60,28 @@ impl Caller {
     /// Comes back once the key is not let in any more, or may do something else.
     pub async fn revoked(&self) {
         self.key.revoked.cancelled().await;
+    }
+
+    /// Takes so many messages from what the key may publish now.
+    ///
+    /// Errors: 429 `rate_limited`.
+    pub fn spend(&self, messages: usize) -> Result<(), Problem> {
+        let Some(quota) = &self.key.quota else { return Ok(()) };
+        quota.take(messages).map_err(|wait| {
+            let (rate, seconds) = (quota.per_second(), wait.as_secs_f64().ceil().max(1.0) as u32);
+            let detail = format!("the key {} may publish {rate} messages a second", self.name());
+            let limit =
+                |name, text: String| (HeaderName::from_static(name), HeaderValue::try_from(text));
+            let headers = [
+                limit("ratelimit-policy", format!("\"publish\";q={rate};w=1")),
+                limit("ratelimit", format!("\"publish\";r=0;t={seconds}")),
+            ];
+            let problem = Problem::new(Code::RateLimited, detail).retry_after(seconds);
+            headers.into_iter().fold(problem, |problem, (name, value)| match value {
+                Ok(value) => problem.header(name, value),
+                Err(_) => problem,
+            })
+        })
     }
 
     /// May the operation go on, as far as it needs no topic to tell?
@@ -65,6 +115,7 @@ impl Caller {
     ///
     /// Errors: `NotAllowed`.
     pub fn check_topic(&self, topic: &TopicName) -> Result<(), Error> {
+        self.facts().inspect(|facts| facts.is_about(topic));
         self.need.verb().map_or(Ok(()), |verb| self.check_verb(verb, topic))
     }
 
@@ -82,10 +133,20 @@ impl Caller {
     ///
     /// Errors: `NotAllowed`; `MessageNotFound` where there is no such topic; `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn check_message(&self, store: &Store, id: &MessageId) -> Result<(), Error> {
-        if self.may_to_all() {
+        if !self.must_know_topic() {
             return Ok(());
         }
-        self.check_topic(&store.topic_of(*id).await?.name)
+        match store.topic_of(*id).await {
+            Ok(topic) => self.check_topic(&topic.name),
+            // Who may do it to all is told in the order of all errors.
+            Err(_) if self.may_to_all() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Does it depend on the topic what happens: whether it is allowed, or what is kept of it?
+    pub fn must_know_topic(&self) -> bool {
+        self.facts.is_some() || !self.may_to_all()
     }
 
     /// Has `work` done on those of the messages whose topic they may do it to. The others are `NotAllowed` in what came of
@@ -129,7 +190,7 @@ impl Caller {
     }
 
     fn lacks(&self, scope: &str) -> Error {
-        Error::NotAllowed(format!("the key {} lacks {scope}", self.key.entry.name))
+        Error::NotAllowed(format!("the key {} lacks {scope}", self.name()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The text of a key file. A line is `name sha256:<64 hex> verb:pattern …`, or a bare key, which may do everything. Whatever
 //! is wrong is said by line, without the line's words where they may be a secret.
 
-use super::{keys::digest, scopes::Scopes};
+use super::{keys::digest, quota, scopes::Scopes};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use std::collections::HashMap;
 
@@ -15,6 +15,7 @@ pub const SHORT: usize = 16;
 /// Wrong lines that one message lists.
 const MAX_LISTED: usize = 10;
 const HASH: &str = "sha256:";
+const RATE: &str = "rate:";
 
 /// A key as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Entry {
     pub digest: Digest,
     /// What it may do.
     pub scopes: Scopes,
+    /// How many messages a second it may publish, if that is limited.
+    pub rate: Option<u32>,
 }
 
 /// What a file says.
@@ -96,7 +99,7 @@ pub fn bare(key: &str, name: String) -> Result<Entry, String> {
     if !(1..=MAX_CHARS).contains(&key.len()) || !key.bytes().all(good) {
         return Err("a key has 1 to 256 visible ASCII characters and no comma".to_owned());
     }
-    Ok(Entry { name, digest: digest(key.as_bytes()), scopes: Scopes::admin() })
+    Ok(Entry { name, digest: digest(key.as_bytes()), scopes: Scopes::admin(), rate: None })
 }
 
 fn named(line: &str) -> Result<Entry, String> {
@@ -110,7 +113,7 @@ fn named(line: &str) -> Result<Entry, String> {
     hex::decode_to_slice(hash, &mut digest).map_err(|_| {
         format!("{HASH} is followed by {} characters, not by 64 hexadecimal digits", hash.len())
     })?;
-    let mut entry = Entry { name: name.to_owned(), digest, scopes: Scopes::default() };
+    let mut entry = Entry { name: name.to_owned(), digest, scopes: Scopes::default(), rate: None };
     words.try_for_each(|word| entry.allow(word))?;
     entry.require_scope()?;
     Ok(entry)
@@ -130,7 +133,11 @@ fn check_name(name: &str) -> Result<(), String> {
 impl Entry {
     /// Adds a word behind the hash.
     fn allow(&mut self, word: &str) -> Result<(), String> {
-        self.scopes.add(word)
+        let Some(rate) = word.strip_prefix(RATE) else { return self.scopes.add(word) };
+        match self.rate.replace(quota::parse(rate)?) {
+            None => Ok(()),
+            Some(_) => Err("it has more than one rate".to_owned()),
+        }
     }
 
     fn require_scope(&self) -> Result<(), String> {
@@ -143,7 +150,8 @@ impl Entry {
     /// The line that says it.
     fn line(&self) -> String {
         let words = [self.name.clone(), format!("{HASH}{}", hex::encode(self.digest))];
-        words.into_iter().chain(self.scopes.words()).collect::<Vec<_>>().join(" ")
+        let rate = self.rate.map(|rate| format!("{RATE}publish={rate}/s"));
+        words.into_iter().chain(self.scopes.words()).chain(rate).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -156,8 +164,12 @@ pub fn new_key(name: &str, words: &[String]) -> Result<(String, String), String>
     getrandom::fill(&mut random)
         .map_err(|error| format!("cannot get random numbers from the system: {error}"))?;
     let key = format!("dq_{}", URL_SAFE_NO_PAD.encode(random));
-    let mut entry =
-        Entry { name: name.to_owned(), digest: digest(key.as_bytes()), scopes: Scopes::default() };
+    let mut entry = Entry {
+        name: name.to_owned(),
+        digest: digest(key.as_bytes()),
+        scopes: Scopes::default(),
+        rate: None,
+    };
     words.iter().try_for_each(|word| entry.allow(word))?;
     entry.require_scope()?;
     Ok((key, entry.line()))
@@ -200,6 +212,12 @@ mod tests {
             (&format!("a sha256:{ONE}"), "allows nothing"),
             (&format!("a sha256:{ONE} read"), "needs a pattern"),
             (&format!("a sha256:{ONE} see:*"), "\"see\" is no verb"),
+            (&format!("a sha256:{ONE} rate:publish=5/s"), "allows nothing"),
+            (&format!("a sha256:{ONE} read:* rate:consume=5/s"), "a rate is"),
+            (
+                &format!("a sha256:{ONE} read:* rate:publish=5/s rate:publish=6/s"),
+                "more than one rate",
+            ),
         ] {
             let error = KeyFile::parse(&format!("# first\n{line}\n")).unwrap_err().to_string();
             assert!(error.starts_with("line 2: ") && error.contains(reason), "{line}: {error}");
@@ -223,11 +241,12 @@ mod tests {
 
     #[test]
     fn a_new_key_is_known_by_its_line() {
-        let words = ["publish:orders.*", "read:*"].map(str::to_owned);
+        let words = ["publish:orders.*", "rate:publish=5/s", "read:*"].map(str::to_owned);
         let (key, line) = new_key("billing", &words).unwrap();
         assert!(key.starts_with("dq_") && key.len() == 46, "{key}");
         let entry = &KeyFile::parse(&line).unwrap().entries[0];
         assert_eq!((entry.name.as_str(), entry.digest), ("billing", digest(key.as_bytes())));
+        assert_eq!(entry.rate, Some(5));
         assert_ne!(new_key("billing", &words).unwrap().0, key);
         assert!(new_key("", &words).is_err() && new_key("billing", &[]).is_err());
         assert!(new_key("billing", &["sell:*".to_owned()]).is_err());

@@ -5,6 +5,7 @@
 use super::{
     AccessError,
     key_file::{Digest, Entry, KeyFile, SHORT, bare},
+    quota::Quota,
     scopes::Scopes,
 };
 use crate::config::Secret;
@@ -35,19 +36,22 @@ pub fn digest(key: &[u8]) -> Digest {
 pub struct Key {
     /// As it is configured.
     pub entry: Entry,
+    /// What it may publish now, if that is limited.
+    pub quota: Option<Quota>,
     /// Told when it is not let in any more, or may do something else.
     pub revoked: CancellationToken,
 }
 
 impl Key {
     fn new(entry: Entry) -> Arc<Self> {
-        Arc::new(Self { entry, revoked: CancellationToken::new() })
+        let quota = entry.rate.map(Quota::new);
+        Arc::new(Self { entry, quota, revoked: CancellationToken::new() })
     }
 
     /// Who needs none, where there are none.
     pub fn anonymous() -> Arc<Self> {
         let (name, scopes) = ("anonymous".to_owned(), Scopes::admin());
-        Self::new(Entry { name, digest: Digest::default(), scopes })
+        Self::new(Entry { name, digest: Digest::default(), scopes, rate: None })
     }
 }
 
@@ -73,15 +77,40 @@ pub enum NoKey {
     Malformed,
     /// There is no such key.
     Wrong,
+    /// Its session was not made by this server.
+    Forged,
+    /// Its session has ended, by time or with its key.
+    Ended,
+    /// Its session, or the key to log in with, was sent by a page from elsewhere.
+    Foreign,
 }
 
 impl NoKey {
+    /// For the metric.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Malformed => "malformed",
+            Self::Wrong => "wrong",
+            Self::Forged => "forged",
+            Self::Ended => "ended",
+            Self::Foreign => "foreign",
+        }
+    }
+
+    /// May it be one of many tries?
+    pub fn is_guess(self) -> bool {
+        matches!(self, Self::Wrong | Self::Forged)
+    }
+
     /// For the client.
     pub fn detail(self) -> &'static str {
         match self {
             Self::Missing => "an API key is required, in one header `Authorization: Bearer <key>`",
             Self::Malformed => "the Authorization header is not `Bearer <key>`",
             Self::Wrong => "the API key is not valid",
+            Self::Forged | Self::Ended => "the session is not valid: log in again",
+            Self::Foreign => "the request comes from a page of another origin",
         }
     }
 }

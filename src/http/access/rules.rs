@@ -8,6 +8,8 @@ use super::scopes::Verb::{self, *};
 pub enum Need {
     /// Nothing: it tells nothing of the queue.
     Nothing,
+    /// Nothing, since the request brings a key to log in with. Without keys, its host is looked at as any other's.
+    Login,
     /// Any key.
     Key,
     /// `admin`.
@@ -60,7 +62,8 @@ const RULES: &[(Need, &[&str])] = &[
         Need::Schedule(Configure),
         &["putSchedule", "deleteSchedule", "pauseSchedule", "resumeSchedule", "triggerSchedule"],
     ),
-    (Need::Key, &["getOpenapi", "getOpenapi30"]),
+    (Need::Key, &["getSession", "deleteSession", "getOpenapi", "getOpenapi30"]),
+    (Need::Login, &["createSession"]),
     (Need::Nothing, &["getHealth", "getReadiness"]),
 ];
 
@@ -74,7 +77,7 @@ impl Need {
     /// The verb, if it is about topics.
     pub fn verb(self) -> Option<Verb> {
         match self {
-            Self::Nothing | Self::Key | Self::Admin => None,
+            Self::Nothing | Self::Login | Self::Key | Self::Admin => None,
             Self::All(verb)
             | Self::Some(verb)
             | Self::Topic(verb)
@@ -89,7 +92,7 @@ impl Need {
     /// As the document has it for programs: `verb:` and where the topic is. `None` where no scope is needed.
     pub fn scope(self) -> Option<String> {
         let place = match self {
-            Self::Nothing | Self::Key => return None,
+            Self::Nothing | Self::Login | Self::Key => return None,
             Self::Admin => return Some("admin".to_owned()),
             Self::All(_) => "*",
             Self::Some(_) => "{some}",
@@ -106,7 +109,7 @@ impl Need {
     /// As the document has it for people.
     pub fn sentence(self) -> Option<String> {
         let place = match self {
-            Self::Nothing | Self::Key => return None,
+            Self::Nothing | Self::Login | Self::Key => return None,
             Self::Admin => return Some("Needs a key with the scope `admin`.".to_owned()),
             Self::All(_) => "all topics",
             Self::Some(_) => "some topic, and shows what belongs to those",
