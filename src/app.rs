@@ -159,6 +159,7 @@ async fn serve(
     let drain = Duration::from_millis(config.drain_timeout_ms);
     let (stopping, is_stopping) = watch::channel(false);
     access.warn(config.listen);
+    let follow_files = access.follow_files();
     let addresses = Arc::new(AddressGuard {
         allowed: config.callback_allow.clone(),
         only: config.callback_only.clone(),
@@ -192,6 +193,10 @@ async fn serve(
         let task = move || tick_schedules(store.clone());
         tokio::spawn(async move { background.keep("schedules", task).await })
     };
+    let files = {
+        let background = background.clone();
+        tokio::spawn(async move { background.keep("files", follow_files).await })
+    };
     let stop_calls = CancellationToken::new();
     let callbacks = caller.map(|caller| {
         let (store, polls) = (store.clone(), polls.clone());
@@ -220,6 +225,7 @@ async fn serve(
         let _ = stop_serving.send(());
     };
     tokio::join!(server, stopper);
+    files.abort();
     // Another instance, or the next start, publishes the ticks that this one has claimed.
     schedules.abort();
     if let Some(callbacks) = callbacks {

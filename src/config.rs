@@ -12,7 +12,8 @@ pub struct Config {
     /// Address to listen on; port 0 picks a free port.
     #[arg(long, env = "DUEQ_LISTEN", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// API key, repeatable: every route except /, /healthz, /readyz and /guide then needs `Authorization: Bearer <KEY>`.
+    /// API key that may do everything, repeatable: every route except /, /healthz, /readyz, /guide and /docs then needs
+    /// `Authorization: Bearer <KEY>`.
     #[arg(
         long = "api-key",
         env = "DUEQ_API_KEYS",
@@ -21,9 +22,15 @@ pub struct Config {
         hide_env_values = true
     )]
     pub api_keys: Vec<Secret>,
-    /// File of API keys, one per line; blank lines and lines that begin with # are skipped.
+    /// File of API keys, one per line, as `dueq keys new` prints them: `name sha256:<64 hex> verb:pattern …`, or a bare key,
+    /// which may do everything. Blank lines and lines that begin with # are skipped.
     #[arg(long, env = "DUEQ_API_KEY_FILE", value_name = "PATH")]
     pub api_key_file: Option<PathBuf>,
+    /// File to write the audit log to, one JSON object per line: every change of messages, topics and schedules by whom, and
+    /// every request that was turned away. On SIGHUP it is opened again. Without it, and with keys, the records go to the
+    /// log under the target `audit`.
+    #[arg(long, env = "DUEQ_AUDIT_LOG", value_name = "PATH")]
+    pub audit_log: Option<PathBuf>,
     /// Allow listening beyond loopback without keys: anyone who can reach the address can use the queue.
     #[arg(long, env = "DUEQ_INSECURE", value_parser = BoolishValueParser::new())]
     pub insecure: bool,

@@ -66,6 +66,9 @@ pub enum Error {
     /// The error of one message of a batch; its index counts from 0.
     #[error("{1}")]
     OfMessage(usize, Box<Error>),
+    /// The API key may not do this; the text says which key, and what it lacks.
+    #[error("{0}")]
+    NotAllowed(String),
     /// The schedule does not exist.
     #[error("there is no such schedule")]
     ScheduleNotFound,

@@ -27,6 +27,19 @@ type Label = [(&'static str, &'static str); 1];
 /// A histogram for each value of a label.
 type Histograms = Family<Label, Histogram, fn() -> Histogram>;
 
+/// Why requests are turned away.
+const AUTH_FAILURES: [&str; 9] = [
+    "missing",
+    "malformed",
+    "wrong",
+    "forged",
+    "ended",
+    "foreign",
+    "too_many",
+    "not_allowed",
+    "host_not_allowed",
+];
+
 /// Labels of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -51,6 +64,7 @@ pub struct Metrics {
     /// Time from sending a group's calls to Redis until the answer was read, s.
     pub redis_seconds: Histogram,
     redis_errors: Family<Label, Counter>,
+    auth_failures: Family<Label, Counter>,
     /// Connections to Redis that were opened.
     pub redis_connects: Counter,
 }
@@ -80,6 +94,12 @@ impl Metrics {
         registry.register("redis_call_duration_seconds", help, redis_seconds.clone());
         let help = "Calls to Redis without a good answer";
         let redis_errors = registered(&mut registry, "redis_errors", help);
+        let help = "Requests that were turned away, by reason";
+        let auth_failures: Family<Label, Counter> =
+            registered(&mut registry, "auth_failures", help);
+        for reason in AUTH_FAILURES {
+            let _ = auth_failures.get_or_create(&[("reason", reason)]);
+        }
         let help = "Connections opened to Redis";
         let redis_connects = registered(&mut registry, "redis_connects", help);
         let topics = Arc::new(Topics::new(Calls::new(&mut registry)));
@@ -95,6 +115,7 @@ impl Metrics {
             waiters,
             redis_seconds,
             redis_errors,
+            auth_failures,
             redis_connects,
         }
     }
@@ -133,6 +154,13 @@ impl Metrics {
     /// Counts a call to Redis without a good answer.
     pub fn count_redis_error(&self, kind: &'static str) {
         self.redis_errors.get_or_create(&[("kind", kind)]).inc();
+    }
+
+    /// Counts a request that was turned away for one of [`AUTH_FAILURES`]; other reasons do not count.
+    pub fn count_auth_failure(&self, reason: &str) {
+        if let Some(reason) = AUTH_FAILURES.into_iter().find(|known| *known == reason) {
+            self.auth_failures.get_or_create(&[("reason", reason)]).inc();
+        }
     }
 
     /// Takes in how late (ms) first grants were.

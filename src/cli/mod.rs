@@ -6,6 +6,7 @@ mod client;
 mod completions;
 mod data;
 mod exec_child;
+mod keys;
 mod serve;
 mod server_url;
 
@@ -27,6 +28,8 @@ struct Cli {
 enum Command {
     /// Run the service.
     Serve(Box<Config>),
+    /// Make API keys.
+    Keys(keys::Args),
     /// Print the OpenAPI document.
     Openapi(OpenapiArgs),
     /// Migrate the data in Redis to this version's schema.
@@ -73,6 +76,7 @@ pub fn main() -> ExitCode {
     threads[0].block_on(async {
         match cli.command {
             Command::Serve(config) => serve::run(*config, &threads).await,
+            Command::Keys(args) => keys::run(args),
             Command::Openapi(args) => print_document(args.openapi_version),
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Audit(args) => audit::run(args).await,

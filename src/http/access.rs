@@ -2,32 +2,64 @@
 //! whatever reaches the port from this machine. A web page may send requests to 127.0.0.1 through its reader's browser,
 //! under its own name (the `Origin`), or under one that it had its DNS point here (the `Host`; DNS rebinding); so both
 //! must be names that no stranger can have.
+//!
+//! `key_file` reads the keys, `reload` reads them again, and `scopes` what each may do; `rules` says what each operation needs, and `caller` compares. `guesses`
+//! slows down whoever tries keys, `quota` who publishes too much, and `audit` keeps who changed what. `session` lets dueq's own
+//! pages use a key that they do not keep.
 
+mod audit;
+mod caller;
 #[cfg(test)]
 mod fuzz;
+mod guesses;
 mod hosts;
+mod key_file;
 mod keys;
+mod quota;
+mod reload;
+mod rules;
+mod scopes;
+mod session;
 
-use super::problem::{Code, Problem};
-use crate::config::Config;
-use axum::extract::{MatchedPath, Request};
+pub(super) use audit::Entry;
+pub use caller::Caller;
+pub use key_file::{WrongLines, new_key};
+pub use rules::Need;
+pub use scopes::Verb;
+
+use super::{
+    AppState,
+    problem::{Code, Problem},
+    server::{Peer, peer_of},
+};
+use crate::{config::Config, error::Error, metrics::Metrics, store::Store};
+use audit::AuditLog;
+use axum::{
+    extract::Request,
+    http::{HeaderMap, HeaderValue, header},
+};
+use futures_util::{FutureExt, future::BoxFuture};
+use guesses::Guesses;
 use hosts::Hosts;
-use keys::Keys;
-use std::{io, net::SocketAddr, path::PathBuf};
-
-/// Routes that need no key, because they tell nothing about the queue: health checks, the guide, and `/`, which
-/// names it.
-const OPEN: [&str; 7] =
-    ["/", "/healthz", "/readyz", "/guide", "/guide/", "/guide/{page}", "/guide/style.css"];
+use keys::{Key, Keys, NoKey, digest};
+use session::{Place, Seal, is_of_this_origin};
+use std::{
+    future::pending,
+    io,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+};
 
 /// Why the service does not start with the access that it was told; each is one line, and none shows a key.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// A key that cannot be one.
+    /// A key of the flag, counted from 1, that cannot be one.
     #[error(
-        "{0} is not a valid API key: it must have 1 to 256 visible ASCII characters and no comma"
+        "key {0} of --api-key (or DUEQ_API_KEYS) is not a valid API key: it must have 1 to 256 visible ASCII \
+            characters and no comma"
     )]
-    Key(String),
+    Key(usize),
     /// The file of keys cannot be read.
     #[error("cannot read the API keys in {path}: {source}")]
     File {
@@ -36,9 +68,25 @@ pub enum AccessError {
         /// What the system said.
         source: io::Error,
     },
+    /// Lines of the file of keys are wrong.
+    #[error("{path}: {lines}")]
+    Lines {
+        /// The file.
+        path: PathBuf,
+        /// The lines.
+        lines: WrongLines,
+    },
     /// The file of keys has none: starting without would open what was meant to be closed.
     #[error("no API key in {0}")]
     NoKey(PathBuf),
+    /// The audit log cannot be written.
+    #[error("cannot write the audit log {path}: {source}")]
+    Audit {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// What is allowed is no host.
     #[error(
         "--allow-host {0:?} is not a host: it must be a name or an address, without scheme, port or final dot"
@@ -50,17 +98,22 @@ pub enum AccessError {
             (--api-key-file, DUEQ_API_KEYS or --api-key), or --insecure to let in anyone who can reach it"
     )]
     Exposed(SocketAddr),
-    /// No randomness to hide the keys' comparison with.
-    #[error("cannot get random numbers from the system: {0}")]
-    Random(#[from] getrandom::Error),
 }
 
 /// The check before every route.
-pub enum Access {
+pub struct Access {
+    door: Door,
+    guesses: Guesses,
+    place: Place,
+    /// Where it is kept who changed what, and who was turned away.
+    pub(super) audit: Arc<AuditLog>,
+}
+
+enum Door {
     /// One of these keys is wanted.
-    Keys(Keys),
-    /// There are no keys: host and origin must be of this machine, or allowed.
-    Hosts(Hosts),
+    Keys(Arc<Keys>),
+    /// There are no keys: host and origin must be of this machine, or allowed. Whoever comes in is this one.
+    Hosts(Hosts, Arc<Key>),
 }
 
 impl Access {
@@ -69,46 +122,132 @@ impl Access {
     /// Errors: [`AccessError`] for keys and hosts that are none, and where anyone would be let in.
     pub fn new(config: &Config) -> Result<Self, AccessError> {
         let hosts = Hosts::new(&config.allow_hosts)?;
-        if let Some(keys) = Keys::read(&config.api_keys, config.api_key_file.as_deref())? {
-            return Ok(Self::Keys(keys));
-        }
-        if is_loopback(config.listen) || config.insecure {
-            Ok(Self::Hosts(hosts))
-        } else {
-            Err(AccessError::Exposed(config.listen))
-        }
+        let door = match Keys::read(&config.api_keys, config.api_key_file.as_deref())? {
+            Some(keys) => Door::Keys(Arc::new(keys)),
+            None if is_loopback(config.listen) || config.insecure => {
+                Door::Hosts(hosts, Key::anonymous())
+            }
+            None => return Err(AccessError::Exposed(config.listen)),
+        };
+        let (path, has_keys) = (config.audit_log.as_deref(), matches!(door, Door::Keys(_)));
+        let audit = AuditLog::open(path, has_keys).map_err(|source| {
+            let path = config.audit_log.clone().unwrap_or_default();
+            AccessError::Audit { path, source }
+        })?;
+        let place = Place::new(false, "");
+        Ok(Self { door, guesses: Guesses::new(), place, audit: Arc::new(audit) })
     }
 
-    /// Warns of what is allowed, but hardly meant for long: short keys, and none on an address (`listen`) that others
-    /// reach.
+    /// Warns of what is allowed, but hardly meant for long: keys that may be guessed or have no name, and none on an address
+    /// (`listen`) that others reach.
     pub fn warn(&self, listen: SocketAddr) {
-        match self {
-            Self::Keys(keys) if keys.short() > 0 => {
-                tracing::warn!(
-                    "API keys of fewer than {} characters: {}",
-                    keys::SHORT,
-                    keys.short()
-                );
-            }
-            Self::Hosts(_) if !is_loopback(listen) => {
+        match &self.door {
+            Door::Keys(keys) => keys.warn(),
+            Door::Hosts(..) if !is_loopback(listen) => {
                 tracing::warn!("--insecure: anyone who can reach {listen} may use the queue");
             }
-            _ => {}
+            Door::Hosts(..) => {}
         }
     }
 
-    /// Why this request is not let in, if it is not.
-    pub(super) fn refuse(&self, request: &Request) -> Option<Problem> {
-        let (code, detail) = match self {
-            Self::Keys(keys) => (Code::Unauthorized, keys.refuse(request.headers())?),
-            Self::Hosts(hosts) => (Code::HostNotAllowed, hosts.refuse(request)?),
+    /// Keeps the keys as their file says, if there is one, and opens the audit log anew on SIGHUP; to be run while dueq
+    /// serves.
+    pub fn follow_files(&self) -> impl Fn() -> BoxFuture<'static, ()> + Send + 'static {
+        let followed = match &self.door {
+            Door::Keys(keys) => keys.file.clone().map(|path| (keys.clone(), path)),
+            Door::Hosts(..) => None,
         };
-        let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-        if path.is_some_and(|path| OPEN.contains(&path)) {
-            return None;
+        let audit = self.audit.clone();
+        move || {
+            let (followed, audit) = (followed.clone(), audit.clone());
+            let keys = async {
+                match followed {
+                    Some((keys, path)) => reload::follow(keys, path).await,
+                    None => pending().await,
+                }
+            };
+            async { tokio::join!(keys, audit.follow_hangups()).0 }.boxed()
         }
-        Some(Problem::new(code, detail))
     }
+
+    /// Who sends this request, which needs this; `None` where nobody asks. Errors: why it is not let in.
+    pub(super) fn admit(
+        &self,
+        state: &AppState,
+        need: Need,
+        request: &Request,
+    ) -> Result<Option<Caller>, Problem> {
+        if need == Need::Nothing {
+            return Ok(None);
+        }
+        let key = match &self.door {
+            Door::Keys(_) if need == Need::Login => return Ok(None),
+            Door::Keys(keys) => self
+                .key_of(keys, &state.store, request.headers())
+                .map_err(|reason| self.turn_away(&state.metrics, reason, peer_of(request)))?,
+            Door::Hosts(hosts, anonymous) => match hosts.refuse(request) {
+                None => anonymous.clone(),
+                Some(detail) => return Err(Problem::new(Code::HostNotAllowed, detail)),
+            },
+        };
+        Ok(Some(Caller::new(key, need, self.audit.records(need))))
+    }
+
+    /// The key that the headers say, or that of their session.
+    fn key_of(&self, keys: &Keys, store: &Store, headers: &HeaderMap) -> Result<Arc<Key>, NoKey> {
+        let session = self.place.session_in(headers);
+        let Some(session) = session.filter(|_| !headers.contains_key(header::AUTHORIZATION)) else {
+            return keys.of(headers);
+        };
+        if !is_of_this_origin(headers) {
+            return Err(NoKey::Foreign);
+        }
+        let opened = seal_of(store).and_then(|seal| seal.open(session, store.now()));
+        let (digest, has_ended) = opened.ok_or(NoKey::Forged)?;
+        keys.find(&digest).filter(|_| !has_ended).ok_or(NoKey::Ended)
+    }
+
+    /// The cookie for a page that has this key, at this address; `None` where there are no keys.
+    ///
+    /// Errors: 401 `unauthorized`, 429 `too_many_attempts`; 503 `redis_unavailable` before Redis was met.
+    pub(super) fn log_in(
+        &self,
+        state: &AppState,
+        key: &str,
+        headers: &HeaderMap,
+        Peer(from): Peer,
+    ) -> Result<Option<HeaderValue>, Problem> {
+        let Door::Keys(keys) = &self.door else { return Ok(None) };
+        let turn_away = |reason| self.turn_away(&state.metrics, reason, from);
+        if !is_of_this_origin(headers) {
+            return Err(turn_away(NoKey::Foreign));
+        }
+        let digest = digest(key.as_bytes());
+        keys.find(&digest).ok_or_else(|| turn_away(NoKey::Wrong))?;
+        let session = seal_of(&state.store).and_then(|seal| seal.seal(&digest, state.store.now()));
+        Ok(self.place.set_cookie(&session.ok_or(Error::RedisUnavailable)?))
+    }
+
+    /// The cookie that takes a page's session away; `None` where there are no keys.
+    pub(super) fn log_out(&self) -> Option<HeaderValue> {
+        matches!(self.door, Door::Keys(_)).then(|| self.place.set_cookie("")).flatten()
+    }
+
+    /// Why whoever has no key is not let in. Of an address that guesses, wrong keys are not even said to be wrong.
+    fn turn_away(&self, metrics: &Metrics, reason: NoKey, from: IpAddr) -> Problem {
+        metrics.count_auth_failure(reason.word());
+        if reason.is_guess() && self.guesses.are_too_many(from) {
+            metrics.count_auth_failure("too_many");
+            let detail =
+                "too many wrong API keys from this address; a right one is let in all the same";
+            return Problem::new(Code::TooManyAttempts, detail).retry_after(1);
+        }
+        Problem::new(Code::Unauthorized, reason.detail())
+    }
+}
+
+fn seal_of(store: &Store) -> Option<Seal> {
+    Seal::new(&store.secret("dueq session")?)
 }
 
 fn is_loopback(listen: SocketAddr) -> bool {

@@ -2,8 +2,10 @@
 //! metrics.
 
 use super::{
-    AppState, budget, json_line,
-    problem::{Code, Problem},
+    AppState,
+    access::{Entry, Need},
+    budget, json_line,
+    problem::{Code, Problem, ProblemBody},
 };
 use axum::{
     body::Body,
@@ -22,19 +24,31 @@ use std::{
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const MAX_URI: usize = 8 * 1024;
 const MAX_HEADERS: usize = 99;
 const MAX_HEADERS_BYTES: usize = 16 * 1024;
 /// Paths that begin like this are pages and their assets.
 const PAGES: [&str; 2] = ["/docs", "/guide"];
-/// A page loads everything from this server and cannot be framed. Some of its styles are inline.
-const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+/// A page loads everything from this server and cannot be framed.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+/// The same for `/docs`: Swagger UI adds one style element, which has this hash, and knows no Trusted Types.
+const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' \
+    'sha256-RL3ie0nH+Lzz2YNqQN83mnU0J1ot4QL7b99vMdIX99w='; img-src 'self' data:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /// The label of requests that match no route.
 const NO_OPERATION: &str = "none";
 
-/// Operations by path and method, for the metrics' labels.
-pub(super) type Operations = HashMap<String, HashMap<Method, &'static str>>;
+/// Operations by path and method.
+pub(super) type Operations = HashMap<String, HashMap<Method, Operation>>;
+
+/// An operation: its operationId, for the metrics' labels, and what it needs of the key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    pub name: &'static str,
+    pub need: Need,
+}
 
 /// Generates request ids: a random name of this process and a counter.
 #[derive(Debug)]
@@ -67,26 +81,32 @@ impl RequestIds {
 /// The middleware around all routes.
 pub(super) async fn guard(
     State(state): State<AppState>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response<Body> {
     let started = Instant::now();
     let id = state.request_ids.of(request.headers());
-    let operation = operation_of(&state, &request);
-    let refused = state.access.refuse(&request).or_else(|| refuse_head(&request));
+    let Operation { name: operation, need } = operation_of(&state, &request);
+    let mut entry = Entry::new(&state.access.audit, (operation, need), &request, &id);
+    let refused = refuse(&state, need, &mut request, entry.as_mut());
     let method = request.method().clone();
-    let is_page = PAGES.iter().any(|prefix| request.uri().path().starts_with(prefix));
+    let policy = policy_of(request.uri().path());
     let mut response = match refused {
-        Some(problem) => problem.into_response(),
-        None => next.run(request).await,
+        Err(problem) => problem.into_response(),
+        Ok(()) => next.run(request).await,
     };
     if let Err(problem) = budget::count(&state.budget, &method, operation, &mut response) {
         response = problem.into_response();
     }
-    set_security_headers(response.headers_mut(), is_page);
+    set_security_headers(response.headers_mut(), policy);
     let status = response.status();
-    if status.is_client_error() || status.is_server_error() {
-        write_problem(&mut response, &id, operation, &method);
+    let is_error = status.is_client_error() || status.is_server_error();
+    let problem = is_error.then(|| write_problem(&mut response, &id, operation, &method));
+    if let Some(problem) = problem.as_ref().filter(|_| status == StatusCode::FORBIDDEN) {
+        state.metrics.count_auth_failure(&problem.code);
+    }
+    if let Some(mut entry) = entry {
+        entry.answered(status, problem);
     }
     response.headers_mut().insert(REQUEST_ID, id);
     let seconds = started.elapsed().as_secs_f64();
@@ -94,18 +114,53 @@ pub(super) async fn guard(
     response
 }
 
-fn operation_of(state: &AppState, request: &Request) -> &'static str {
-    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let methods = path.and_then(|path| state.operations.get(path));
-    methods.and_then(|methods| methods.get(request.method()).copied()).unwrap_or(NO_OPERATION)
+/// The policy of the page, or of the page's asset, at this path.
+fn policy_of(path: &str) -> Option<&'static str> {
+    let [docs, guide] = PAGES.map(|prefix| path.starts_with(prefix));
+    docs.then_some(DOCS_POLICY).or(guide.then_some(PAGE_POLICY))
 }
 
-fn refuse_head(request: &Request) -> Option<Problem> {
+/// The operation that the request asks for. Pages need no key, since they hold nothing; whatever else is no operation needs
+/// one, so that strangers do not learn what there is.
+fn operation_of(state: &AppState, request: &Request) -> Operation {
+    let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let method = match request.method() {
+        &Method::HEAD => &Method::GET,
+        method => method,
+    };
+    let known = state.operations.get(path).and_then(|methods| methods.get(method)).copied();
+    known.unwrap_or_else(|| {
+        let is_page = path == "/" || PAGES.iter().any(|prefix| path.starts_with(prefix));
+        let need = if is_page { Need::Nothing } else { Need::Key };
+        Operation { name: NO_OPERATION, need }
+    })
+}
+
+/// Notes who sends the request. Errors: why it goes no further.
+fn refuse(
+    state: &AppState,
+    need: Need,
+    request: &mut Request,
+    entry: Option<&mut Entry>,
+) -> Result<(), Problem> {
+    let caller = state.access.admit(state, need, request)?;
+    if let Some((entry, caller)) = entry.zip(caller.as_ref()) {
+        entry.is_by(caller);
+    }
+    check_head(request)?;
+    if let Some(caller) = caller {
+        caller.check()?;
+        request.extensions_mut().insert(caller);
+    }
+    Ok(())
+}
+
+fn check_head(request: &Request) -> Result<(), Problem> {
     let uri = request.uri();
     let uri_bytes = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
     if uri_bytes > MAX_URI {
         let detail = "the URI is longer than 8192 bytes";
-        return Some(Problem::new(Code::UriTooLong, detail));
+        return Err(Problem::new(Code::UriTooLong, detail));
     }
     let headers = request.headers();
     let bytes: usize =
@@ -113,17 +168,19 @@ fn refuse_head(request: &Request) -> Option<Problem> {
     if headers.len() > MAX_HEADERS || bytes > MAX_HEADERS_BYTES {
         let detail =
             "the request has a hundred headers or more, or more than 16384 bytes of headers";
-        return Some(Problem::new(Code::HeadersTooLarge, detail));
+        return Err(Problem::new(Code::HeadersTooLarge, detail));
     }
-    None
+    Ok(())
 }
 
 /// Sets the headers that tell browsers and caches how to treat a response.
-fn set_security_headers(headers: &mut HeaderMap, is_page: bool) {
+/// `policy`: that of a page.
+fn set_security_headers(headers: &mut HeaderMap, policy: Option<&'static str>) {
     let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    if is_page {
-        set(header::CONTENT_SECURITY_POLICY, PAGE_POLICY);
+    if let Some(policy) = policy {
+        set(header::CONTENT_SECURITY_POLICY, policy);
+        set(OPENER_POLICY, "same-origin");
         set(header::X_FRAME_OPTIONS, "DENY");
         set(header::REFERRER_POLICY, "no-referrer");
     } else {
@@ -131,13 +188,13 @@ fn set_security_headers(headers: &mut HeaderMap, is_page: bool) {
     }
 }
 
-/// Writes the problem body of an error response, whichever layer refused the request, and logs it.
+/// Writes the problem body of an error response, whichever layer refused the request, and logs it. Returns what it says.
 fn write_problem(
     response: &mut Response<Body>,
     id: &HeaderValue,
     operation: &str,
     method: &Method,
-) {
+) -> ProblemBody {
     let status = response.status();
     let problem = response.extensions_mut().remove::<Arc<Problem>>();
     let problem = problem.unwrap_or_else(|| Arc::new(Problem::of_status(status)));
@@ -164,4 +221,5 @@ fn write_problem(
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
         *response.body_mut() = Body::from(body);
     }
+    problem
 }

@@ -213,8 +213,8 @@ answer! {
     pub struct AckResult {
         /// The message.
         id: MessageId,
-        /// `ok`, or the `code` that a single ack would get: `lease_lost`, `message_not_found`, `redis_unavailable`,
-        /// `outcome_unknown`.
+        /// `ok`, or the `code` that a single ack would get: `lease_lost`, `message_not_found`, `not_allowed`,
+        /// `redis_unavailable`, `outcome_unknown`.
         #[example = "ok"]
         status: &'static str,
     }
@@ -225,8 +225,8 @@ answer! {
     pub struct NackResult {
         /// The message.
         id: MessageId,
-        /// `ok`, or the `code` that a single nack would get: `lease_lost`, `message_not_found`, `redis_unavailable`,
-        /// `outcome_unknown`.
+        /// `ok`, or the `code` that a single nack would get: `lease_lost`, `message_not_found`, `not_allowed`,
+        /// `redis_unavailable`, `outcome_unknown`.
         #[example = "ok"]
         status: &'static str,
         /// `delayed`, `ready`, `dead` or `expired`; only for `ok`, like `due_at` and `attempt`.
@@ -243,8 +243,8 @@ answer! {
     pub struct ExtendResult {
         /// The message.
         id: MessageId,
-        /// `ok`, or the `code` that a single extend would get: `lease_lost`, `message_not_found`, `redis_unavailable`,
-        /// `outcome_unknown`.
+        /// `ok`, or the `code` that a single extend would get: `lease_lost`, `message_not_found`, `not_allowed`,
+        /// `redis_unavailable`, `outcome_unknown`.
         #[example = "ok"]
         status: &'static str,
         /// Time left of the lease when this answer was sent, ms. Only for `ok`, like `lease_expires_at`.
@@ -264,12 +264,14 @@ answer! {
 )]
 pub async fn ack_batch(
     State(state): State<AppState>,
+    caller: Caller,
     JsonBody(request, _): JsonBody<AckBatchRequest>,
 ) -> Result<Response, Problem> {
     let items = request.messages.0.into_iter();
     let acks: Vec<_> = items.map(|item| item.ack.0.into_pair()).collect();
-    let ids = acks.iter().map(|(id, _)| *id);
-    let outcomes = state.store.ack_batch(&acks).await;
+    let ids: Vec<_> = acks.iter().map(|(id, _)| *id).collect();
+    let ack = async |acks: Vec<_>| state.store.ack_batch(&acks).await;
+    let outcomes = caller.on_permitted(&state.store, acks, |(id, _)| *id, ack).await;
     let results = results(ids, outcomes, |id, status, _| AckResult { id, status });
     Ok(json(&AckBatchResponse { results }))
 }
@@ -294,6 +296,7 @@ fn results<T, R>(
 )]
 pub async fn nack_batch(
     State(state): State<AppState>,
+    caller: Caller,
     JsonBody(request, _): JsonBody<NackBatchRequest>,
 ) -> Result<Response, Problem> {
     let nack = |NackBatchItem { ack, nack }| {
@@ -302,7 +305,8 @@ pub async fn nack_batch(
     };
     let nacks: Vec<_> = request.messages.0.into_iter().map(nack).collect();
     let ids: Vec<_> = nacks.iter().map(|(id, ..)| *id).collect();
-    let outcomes = state.store.nack_batch(nacks).await;
+    let nack = |nacks| state.store.nack_batch(nacks);
+    let outcomes = caller.on_permitted(&state.store, nacks, |(id, ..)| *id, nack).await;
     let results = results(ids, outcomes, |id, status, nacked: Option<Nacked>| NackResult {
         id,
         status,
@@ -323,6 +327,7 @@ pub async fn nack_batch(
 )]
 pub async fn extend_batch(
     State(state): State<AppState>,
+    caller: Caller,
     JsonBody(request, _): JsonBody<ExtendBatchRequest>,
 ) -> Result<Response, Problem> {
     let extend = |ExtendBatchItem { ack, lease_ms }| {
@@ -331,7 +336,8 @@ pub async fn extend_batch(
     };
     let extends: Vec<_> = request.messages.0.into_iter().map(extend).collect();
     let ids: Vec<_> = extends.iter().map(|(id, ..)| *id).collect();
-    let outcomes = state.store.extend_batch(extends).await;
+    let extend = |extends| state.store.extend_batch(extends);
+    let outcomes = caller.on_permitted(&state.store, extends, |(id, ..)| *id, extend).await;
     let results = results(ids, outcomes, |id, status, lease: Option<Extended>| ExtendResult {
         id,
         status,

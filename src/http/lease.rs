@@ -114,14 +114,16 @@ answer! {
 }
 
 /// The result of an ack. `ok`: the message is gone. `lease_lost`: the token does not hold the lease, or no longer does.
-/// `message_not_found`: there is no such message; a repeated ack has succeeded before. `redis_unavailable`: nothing
-/// happened. `outcome_unknown`: it may have happened; repeating it is safe.
+/// `message_not_found`: there is no such message; a repeated ack has succeeded before. `not_allowed`: the API key may not
+/// consume from its topic. `redis_unavailable`: nothing happened. `outcome_unknown`: it may have happened; repeating it is
+/// safe.
 #[derive(Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AckStatus {
     Ok,
     LeaseLost,
     MessageNotFound,
+    NotAllowed,
     RedisUnavailable,
     OutcomeUnknown,
 }
@@ -134,6 +136,7 @@ impl From<Result<(), Error>> for AckStatus {
             Ok(()) => Self::Ok,
             Err(Error::LeaseLost) => Self::LeaseLost,
             Err(Error::MessageNotFound) => Self::MessageNotFound,
+            Err(Error::NotAllowed(_)) => Self::NotAllowed,
             Err(Error::RedisUnavailable) => Self::RedisUnavailable,
             Err(_) => Self::OutcomeUnknown,
         }
@@ -157,14 +160,16 @@ impl From<Result<(), Error>> for AckStatus {
 pub async fn lease_messages(
     State(state): State<AppState>,
     TopicPath(topic): TopicPath,
+    caller: Caller,
     JsonBody(request, payload): OptionalJsonBody<LeaseRequest>,
 ) -> Result<Response<Body>, Problem> {
-    serve(&state, &[topic], request, payload).await
+    serve(&state, &caller, &[topic], request, payload).await
 }
 
 /// Acks and leases, as was read from `payload`.
 pub async fn serve(
     state: &AppState,
+    caller: &Caller,
     topics: &[TopicName],
     LeaseRequest { max_messages, max_bytes, lease_ms, wait_ms, acks }: LeaseRequest,
     payload: Payload,
@@ -188,21 +193,27 @@ pub async fn serve(
         state.store.check_pulled(topics).await?;
     }
     // Polled first, so they are sent first where this instance knows their topics.
-    let acked = state.store.ack_batch(&acks);
+    let ids: Vec<_> = acks.iter().map(|(id, _)| *id).collect();
+    let ack = async |acks: Vec<_>| state.store.ack_batch(&acks).await;
+    let acked = caller.on_permitted(&state.store, acks, |(id, _)| *id, ack);
     let mut is_cut = false;
     let cut = async {
-        match &activity {
-            Some(activity) => activity.poll_until_evicted().await,
-            None => pending().await,
+        let evicted = async {
+            match &activity {
+                Some(activity) => activity.poll_until_evicted().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = evicted => {}
+            () = caller.revoked() => {}
         }
         is_cut = true;
     };
     let (acked, grants) = tokio::join!(acked, state.polls.lease_until(topics, options, wait, cut));
-    let outcomes = acks
-        .iter()
-        .zip(acked)
-        .map(|((id, _), outcome)| AckOutcome { id: *id, status: outcome.into() });
-    let outcomes: Vec<_> = outcomes.collect();
+    let outcomes = ids.into_iter().zip(acked);
+    let outcomes: Vec<_> =
+        outcomes.map(|(id, outcome)| AckOutcome { id, status: outcome.into() }).collect();
     let grants = match grants {
         // The acks were done; a failed grant must not hide that.
         Err(_) if !outcomes.is_empty() => Grants::default(),
@@ -307,9 +318,12 @@ request! {
 )]
 pub async fn lease_from_topics(
     State(state): State<AppState>,
+    caller: Caller,
     JsonBody(request, payload): JsonBody<LeaseFromTopicsRequest>,
 ) -> Result<Response<Body>, Problem> {
-    serve(&state, &request.topics.0, request.lease.0, payload).await
+    let topics = &request.topics.0;
+    topics.iter().try_for_each(|topic| caller.check_topic(topic))?;
+    serve(&state, &caller, topics, request.lease.0, payload).await
 }
 
 /// The answer with the grants in it: if the connection is gone before a byte was taken, they go back at once.

@@ -9,6 +9,7 @@ mod connections;
 mod cursor;
 mod departure;
 mod describe;
+mod docs;
 mod extract;
 mod fingerprint;
 #[cfg(test)]
@@ -31,6 +32,7 @@ mod schedule_fields;
 mod schedules;
 pub mod server;
 mod service;
+mod session;
 mod stream;
 mod topic_actions;
 mod topic_config;
@@ -41,7 +43,7 @@ use crate::{longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::S
 pub use connections::max_connections;
 pub use message::dead_letter;
 
-use access::Access;
+use access::{Access, Need};
 use axum::{
     Router,
     body::Body,
@@ -49,7 +51,7 @@ use axum::{
     middleware,
 };
 use budget::Budget;
-use guard::{Operations, RequestIds};
+use guard::{Operation, Operations, RequestIds};
 use serde::Serialize;
 use service::HealthCheck;
 use std::{ops::Deref, sync::Arc};
@@ -143,6 +145,7 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(schedules::pause_schedule))
         .routes(routes!(schedules::resume_schedule))
         .routes(routes!(schedules::trigger_schedule))
+        .routes(routes!(session::create_session, session::get_session, session::delete_session))
         .routes(routes!(service::get_health))
         .routes(routes!(service::get_readiness))
         .routes(routes!(service::get_metrics))
@@ -193,14 +196,8 @@ pub fn router(
             v3_1: openapi::to_text(&document, openapi::Version::V3_1)?,
         },
     }));
-    let page = utoipa_swagger_ui::SwaggerUi::new("/docs").config(
-        utoipa_swagger_ui::Config::new(["/openapi.json"])
-            .display_operation_id(true)
-            // By default the page would send this server's address to swagger.io.
-            .validator_url("none"),
-    );
     Ok(routes
-        .merge(page)
+        .merge(docs::routes())
         .merge(guide::routes())
         .fallback(async || axum::http::StatusCode::NOT_FOUND)
         .layer(CatchPanicLayer::new())
@@ -221,8 +218,9 @@ fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
         ];
         for (method, operation) in methods {
             if let Some(name) = operation.as_ref().and_then(|op| op.operation_id.clone()) {
-                let names = operations.entry(path.clone()).or_default();
-                names.insert(method, &*Box::leak(name.into_boxed_str()));
+                let operation =
+                    Operation { need: Need::of(&name), name: Box::leak(name.into_boxed_str()) };
+                operations.entry(path.clone()).or_default().insert(method, operation);
             }
         }
     }

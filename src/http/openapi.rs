@@ -4,6 +4,7 @@
 mod v3_0;
 
 use super::{
+    access::Need,
     describe::{formatted, in_one_line},
     input::ListedState,
     problem::{Code, ProblemBody, Scope},
@@ -61,7 +62,8 @@ schemas! {
             done.\n\nDurations are integers in milliseconds and end in `_ms`. Instants are RFC 3339 in UTC with \
             milliseconds and end in `_at`; all time is the Redis server's. Every error is `application/problem+json` \
             with a stable `code`. Answers may gain fields and enum values; clients must tolerate them.\n\nIf the \
-            server has API keys, every request needs one, except `/healthz` and `/readyz`.",
+            server has API keys, every request needs one, except `/healthz`, `/readyz` and `POST /session`; `x-dueq-scope` says which \
+            scope a key needs for an operation.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     servers((url = "/", description = "This server")),
@@ -71,6 +73,7 @@ schemas! {
         (name = "callbacks", description = "Have URLs called later"),
         (name = "topics", description = "Configure and inspect topics, and act on all their messages"),
         (name = "schedules", description = "Publish repeatedly, by a cron expression or at a fixed interval"),
+        (name = "session", description = "For dueq's own pages: log in with an API key"),
         (name = "service", description = "Health, metrics and this document"),
     ),
     components(schemas(ProblemBody, ListedState)),
@@ -208,6 +211,11 @@ fn or_null(schema: RefOr<Schema>) -> RefOr<Schema> {
 /// them in its description, which is all that most generators keep of them.
 fn describe(operation: &mut Operation, has_body: bool) {
     operation.operation_id = operation.operation_id.as_deref().map(in_camel_case);
+    let need = operation.operation_id.as_deref().map_or(Need::Admin, Need::of);
+    if let Some(scope) = need.scope() {
+        let extension = openapi::extensions::Extensions::builder().add(SCOPE, scope).build();
+        operation.extensions = Some(extension);
+    }
     let responses = &mut operation.responses.responses;
     let is_answered = |code: &&Code| match code.scope() {
         Scope::Any => true,
@@ -233,10 +241,11 @@ fn describe(operation: &mut Operation, has_body: bool) {
         responses.insert(status, response.build().into());
     }
     unwrap_lines(&mut operation.description);
-    if !refusals.is_empty() {
+    let refused = format!("Refused by `code`: {}.", refusals.join("; "));
+    for paragraph in need.sentence().into_iter().chain((!refusals.is_empty()).then_some(refused)) {
         let description = operation.description.get_or_insert_default();
         let end = if description.is_empty() { "" } else { "\n\n" };
-        *description += &format!("{end}Refused by `code`: {}.", refusals.join("; "));
+        *description += &format!("{end}{paragraph}");
     }
     for parameter in operation.parameters.iter_mut().flatten() {
         if let RefOr::T(parameter) = parameter {
@@ -244,6 +253,9 @@ fn describe(operation: &mut Operation, has_body: bool) {
         }
     }
 }
+
+/// The extension that says which scope an operation needs, for programs.
+const SCOPE: &str = "x-dueq-scope";
 
 /// `publish_message` as `publishMessage`.
 fn in_camel_case(name: &str) -> String {

@@ -1,7 +1,9 @@
-//! Checked paths: what handlers take from the variable segments. What cannot be taken leaves as a [`Problem`].
+//! Checked paths: what handlers take from the variable segments. What cannot be taken, or is not for the caller, leaves as
+//! a [`Problem`].
 
 use super::{
     AppState,
+    access::Caller,
     describe::{formatted, parameters, string},
     problem::{Code, Problem},
 };
@@ -16,7 +18,8 @@ use utoipa::openapi::{KnownFormat, ObjectBuilder};
 
 /// Extractors of the one variable segment of a path.
 macro_rules! paths {
-    ($($(#[doc = $about:expr])* $Extractor:ident($Type:ty) or $Code:ident $(, unless $is_reserved:expr)?;)*) => {$(
+    ($($(#[doc = $about:expr])* $Extractor:ident($Type:ty) or $Code:ident
+        $(, $judge:ident)? $(, unless $is_reserved:expr)?;)*) => {$(
         $(#[doc = $about])*
         pub struct $Extractor(pub $Type);
 
@@ -31,6 +34,7 @@ macro_rules! paths {
                 let Path(text) = path.map_err(|_| malformed_path())?;
                 let value = <$Type>::parse(&text)
                     .map_err(|error| Problem::new(Code::$Code, error.to_string()))?;
+                $($judge(parts, state, &value).await?;)?
                 $(
                     let is_reserved: fn(&$Type) -> bool = $is_reserved;
                     if is_reserved(&value) {
@@ -45,15 +49,28 @@ macro_rules! paths {
 
 paths! {
     /// The `{topic}` of the path.
-    TopicPath(TopicName) or InvalidTopicName;
+    TopicPath(TopicName) or InvalidTopicName, judge_topic;
     /// The `{topic}` of the path, one that users may publish to and configure.
-    PublicTopic(TopicName) or InvalidTopicName, unless TopicName::is_reserved;
+    PublicTopic(TopicName) or InvalidTopicName, judge_topic, unless TopicName::is_reserved;
     /// The `{topic}` of the path, one whose configuration users may change.
-    ChangeableTopic(TopicName) or InvalidTopicName, unless |topic| topic.is_reserved() && !topic.is_callbacks();
-    /// The `{name}` of a schedule in the path.
+    ChangeableTopic(TopicName) or InvalidTopicName, judge_topic,
+        unless |topic| topic.is_reserved() && !topic.is_callbacks();
+    /// The `{name}` of a schedule in the path, which the handler judges by its topic.
     SchedulePath(ScheduleName) or InvalidScheduleName;
     /// The `{id}` of the path.
-    IdPath(MessageId) or InvalidMessageId;
+    IdPath(MessageId) or InvalidMessageId, judge_message;
+}
+
+/// May the caller do this to the topic? Errors: as for [`Caller::check_topic`].
+async fn judge_topic(parts: &Parts, _: &AppState, topic: &TopicName) -> Result<(), Problem> {
+    Ok(Caller::of(parts)?.check_topic(topic)?)
+}
+
+/// May the caller do this to the message? Errors: as for [`Caller::check_message`].
+async fn judge_message(parts: &Parts, state: &AppState, id: &MessageId) -> Result<(), Problem> {
+    let caller = Caller::of(parts)?;
+    caller.changed(1);
+    Ok(caller.check_message(&state.store, id).await?)
 }
 
 /// The live message that has the `{key}` of the path in its `{topic}`.
@@ -99,6 +116,8 @@ impl FromRequestParts<AppState> for KeyPath {
             let detail = format!("a key has 1 to {MAX_KEY_CHARS} characters");
             return Err(Problem::new(Code::InvalidKey, detail));
         }
+        judge_topic(parts, state, &topic).await?;
+        Caller::of(parts)?.changed(1);
         Ok(Self(MessageRef::Key(topic, key)))
     }
 }

@@ -2,6 +2,7 @@
 
 pub(super) use super::{
     AppState,
+    access::{Caller, Verb},
     answer::answer,
     backoff::BackoffRequest,
     cursor::{Cursor, open_cursor},

@@ -8,7 +8,7 @@ use super::input::fields::MAX_ERRORS;
 use crate::error::Error;
 use axum::{
     body::Body,
-    http::{HeaderValue, Response, StatusCode, header},
+    http::{HeaderName, HeaderValue, Response, StatusCode, header},
     response::IntoResponse,
 };
 use serde::Serialize;
@@ -33,11 +33,11 @@ pub struct Problem {
     code: Code,
     detail: Cow<'static, str>,
     errors: Vec<FieldError>,
-    retry_after_s: Option<u32>,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Why a request was refused or failed (RFC 9457). Programs should look at `code`. With `topic_full`, `overloaded`,
-/// `redis_unavailable` and `outcome_unknown`, the header `Retry-After` gives the seconds to wait.
+/// Why a request was refused or failed (RFC 9457). Programs should look at `code`. With `topic_full`, `rate_limited`,
+/// `too_many_attempts`, `overloaded`, `redis_unavailable` and `outcome_unknown`, the header `Retry-After` gives the seconds to wait.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
@@ -68,7 +68,7 @@ impl Problem {
     /// A problem with this code and explanation.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         let (status, detail) = (code.status(), detail.into());
-        Self { status, code, detail, errors: Vec::new(), retry_after_s: None }
+        Self { status, code, detail, errors: Vec::new(), headers: Vec::new() }
     }
 
     /// Well-formed input that is not allowed (422), field by field. A field without a name is the body as a whole.
@@ -86,7 +86,13 @@ impl Problem {
 
     /// With a header that says after how many seconds to try again.
     pub fn retry_after(self, seconds: u32) -> Self {
-        Self { retry_after_s: Some(seconds), ..self }
+        self.header(header::RETRY_AFTER, seconds.into())
+    }
+
+    /// With this header.
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
     }
 
     /// A problem for an answer that something below the routes made, by its status.
@@ -143,9 +149,7 @@ impl IntoResponse for Problem {
             let bearer = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
         }
-        if let Some(seconds) = self.retry_after_s {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
+        response.headers_mut().extend(self.headers.iter().cloned());
         response.extensions_mut().insert(Arc::new(self));
         response
     }
@@ -157,6 +161,7 @@ fn code_of(error: &Error) -> Code {
         Error::TopicNotFound => Code::TopicNotFound,
         Error::MessageNotFound => Code::MessageNotFound,
         Error::LeaseLost => Code::LeaseLost,
+        Error::NotAllowed(_) => Code::NotAllowed,
         Error::MessageLeased => Code::MessageLeased,
         Error::MessageDead => Code::MessageDead,
         Error::MessageNotDead => Code::MessageNotDead,
@@ -218,7 +223,7 @@ impl From<Error> for Problem {
         let mut problem = Self::new(code, error.to_string());
         if matches!(problem.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS)
         {
-            problem.retry_after_s = Some(1);
+            problem = problem.retry_after(1);
         }
         problem
     }

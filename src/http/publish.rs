@@ -106,12 +106,13 @@ impl<'a> PublishedMessage<'a> {
 pub async fn publish_message(
     State(state): State<AppState>,
     PublicTopic(topic): PublicTopic,
+    caller: Caller,
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
     let message = payload.read::<PublishRequest>(take_idempotency_header)?.into_message();
     state.check_new_callback(&message.body, || "callback".to_owned())?;
-    publish(&state, topic, message).await
+    publish(&state, &caller, topic, message).await
 }
 
 /// Publish a raw body.
@@ -133,6 +134,7 @@ pub async fn publish_message(
 pub async fn publish_raw(
     State(state): State<AppState>,
     PublicTopic(topic): PublicTopic,
+    caller: Caller,
     RawQuery(query): RawQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
@@ -148,15 +150,17 @@ pub async fn publish_raw(
     let mut fields = Fields::of_query(&query);
     take_idempotency_header(&mut fields, &payload.headers);
     let params = fields.read::<PublishRawParams>()?;
-    publish(&state, topic, params.into_message(payload.bytes, media_type)).await
+    publish(&state, &caller, topic, params.into_message(payload.bytes, media_type)).await
 }
 
 /// Publishes a message, and answers with what became of it.
 pub async fn publish(
     state: &AppState,
+    caller: &Caller,
     topic: TopicName,
     message: NewMessage,
 ) -> Result<Response, Problem> {
+    caller.spend(1)?;
     let published = state.store.publish(&topic, message).await?;
     let status = if published.duplicate { StatusCode::OK } else { StatusCode::CREATED };
     let location = [(header::LOCATION, format!("/messages/{}", published.id))];
@@ -208,6 +212,7 @@ answer! {
 pub async fn publish_batch(
     State(state): State<AppState>,
     PublicTopic(topic): PublicTopic,
+    caller: Caller,
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
@@ -216,6 +221,7 @@ pub async fn publish_batch(
     for (i, message) in messages.iter().enumerate() {
         state.check_new_callback(&message.body, || format!("messages[{i}].callback"))?;
     }
+    caller.spend(messages.len())?;
     let outcomes = state.store.publish_batch(&topic, messages).await?;
     let result = |outcome| PublishResult {
         status: outcome_of(outcome),

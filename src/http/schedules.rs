@@ -147,14 +147,23 @@ request! {
     }
 }
 
-/// Answers with the schedule as it stands; `told` is what is said of an error.
-async fn answer_with_schedule(
-    state: &AppState,
-    name: &ScheduleName,
-    told: impl FnOnce(Error) -> Error,
-) -> Result<Response, Problem> {
-    let schedule = state.store.get_schedule(name).await.map_err(told)?;
+/// Answers with the schedule as it stands after a change.
+async fn answer_with_schedule(state: &AppState, name: &ScheduleName) -> Result<Response, Problem> {
+    let schedule = state.store.get_schedule(name).await.map_err(Error::after_change)?;
     Ok(json(&Schedule::of(&schedule)?))
+}
+
+/// May the caller do to this schedule's topic what the request does to the schedule? Errors: as for
+/// [`Caller::check_topic`], `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+async fn check_schedule(
+    state: &AppState,
+    caller: &Caller,
+    name: &ScheduleName,
+) -> Result<(), Error> {
+    if !caller.must_know_topic() {
+        return Ok(());
+    }
+    caller.check_topic(&state.store.get_schedule(name).await?.spec.topic)
 }
 
 /// Create or replace a schedule.
@@ -173,14 +182,19 @@ async fn answer_with_schedule(
 pub async fn put_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
+    caller: Caller,
     JsonBody(request, _): JsonBody<PutScheduleRequest>,
 ) -> Result<Response, Problem> {
     let spec = request.into_spec(state.store.now())?;
+    caller.check_topic(&spec.topic)?;
     check_spec(&state, &spec)?;
     let pushed = state.store.push_of(&spec.topic).await?;
-    let change = |present: Option<&_>| with_kept_secrets(spec.clone(), present, pushed.as_ref());
+    let change = |present: Option<&store::Schedule>| {
+        present.map_or(Ok(()), |present| caller.check_topic(&present.spec.topic))?;
+        with_kept_secrets(spec.clone(), present, pushed.as_ref())
+    };
     let created = state.store.put_schedule(&name, change).await?;
-    let mut answer = answer_with_schedule(&state, &name, Error::after_change).await?;
+    let mut answer = answer_with_schedule(&state, &name).await?;
     if created {
         *answer.status_mut() = StatusCode::CREATED;
     }
@@ -197,9 +211,12 @@ pub async fn put_schedule(
 pub async fn get_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
+    caller: Caller,
     _: NoQuery,
 ) -> Result<Response, Problem> {
-    answer_with_schedule(&state, &name, |error| error).await
+    let schedule = state.store.get_schedule(&name).await?;
+    caller.check_topic(&schedule.spec.topic)?;
+    Ok(json(&Schedule::of(&schedule)?))
 }
 
 /// Delete a schedule.
@@ -212,28 +229,32 @@ pub async fn get_schedule(
 pub async fn delete_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
+    caller: Caller,
     _: NoQuery,
 ) -> Result<StatusCode, Problem> {
+    check_schedule(&state, &caller, &name).await?;
     state.store.delete_schedule(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// List schedules.
 ///
-/// In order of their names. Pass `next_cursor` to get the next page.
+/// In order of their names, those whose topic the API key may read. Pass `next_cursor` to get the next page.
 #[utoipa::path(
     get, path = "/schedules", tag = "schedules", params(ListSchedulesParams),
     responses((status = 200, description = "A page of schedules, by name", body = ScheduleList), RedisProblems),
 )]
 pub async fn list_schedules(
     State(state): State<AppState>,
+    caller: Caller,
     Query(ListSchedulesParams { limit, cursor }): Query<ListSchedulesParams>,
 ) -> Result<Response, Problem> {
     let after = open_cursor(cursor, |cursor| SchedulesCursor.open(cursor))?;
     let page = state.store.list_schedules(after.as_ref(), limit.get() as usize).await?;
     let last = page.next_after.as_ref();
     let next_cursor = last.map(|last| SchedulesCursor.seal(last));
-    let items = page.items.iter().map(Schedule::of).collect::<Result<_, _>>()?;
+    let items = page.items.iter().filter(|schedule| caller.may(&schedule.spec.topic));
+    let items = items.map(Schedule::of).collect::<Result<_, _>>()?;
     Ok(json(&ScheduleList { items, next_cursor }))
 }
 
@@ -247,10 +268,12 @@ pub async fn list_schedules(
 pub async fn pause_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
+    caller: Caller,
     _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
+    check_schedule(&state, &caller, &name).await?;
     state.store.pause_schedule(&name).await?;
-    answer_with_schedule(&state, &name, Error::after_change).await
+    answer_with_schedule(&state, &name).await
 }
 
 /// Resume a schedule.
@@ -263,10 +286,12 @@ pub async fn pause_schedule(
 pub async fn resume_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
+    caller: Caller,
     _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
+    check_schedule(&state, &caller, &name).await?;
     state.store.resume_schedule(&name).await?;
-    answer_with_schedule(&state, &name, Error::after_change).await
+    answer_with_schedule(&state, &name).await
 }
 
 /// Publish a schedule's message now.
@@ -282,8 +307,10 @@ pub async fn resume_schedule(
 pub async fn trigger_schedule(
     State(state): State<AppState>,
     SchedulePath(name): SchedulePath,
+    caller: Caller,
     _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
+    check_schedule(&state, &caller, &name).await?;
     state.store.trigger_schedule(&name).await?;
-    answer_with_schedule(&state, &name, Error::after_change).await
+    answer_with_schedule(&state, &name).await
 }

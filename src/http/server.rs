@@ -4,7 +4,11 @@ use super::{
     connections::{Activity, Connections},
     stream::Stream,
 };
-use axum::{Router, extract::Request};
+use axum::{
+    Router,
+    extract::{FromRequestParts, Request},
+    http::request::Parts,
+};
 use hyper::body::{Body, Incoming};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -12,10 +16,11 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use std::{
+    convert::Infallible,
     error::Error,
     future::Future,
     io,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -39,6 +44,29 @@ const WARN_INTERVAL: Duration = Duration::from_secs(1);
 const SEND_BUFFER: u32 = 128 * 1024;
 /// The maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
+
+/// Whose connection a request came by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub IpAddr);
+
+impl<S: Sync> FromRequestParts<S> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::in_extensions(&parts.extensions))
+    }
+}
+
+impl Peer {
+    fn in_extensions(extensions: &http::Extensions) -> Self {
+        extensions.get().copied().unwrap_or(Self(Ipv4Addr::UNSPECIFIED.into()))
+    }
+}
+
+/// The address that a request came from.
+pub(super) fn peer_of<T>(request: &http::Request<T>) -> IpAddr {
+    Peer::in_extensions(request.extensions()).0
+}
 
 /// Listens on this address. Errors: those of the system.
 pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
@@ -75,8 +103,9 @@ pub async fn serve(
         };
         loop {
             // The stream is deregistered from this thread's runtime, so that the serving thread's runtime can poll it.
-            match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => {
+            let accepted = listener.accept().await;
+            match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
+                Ok((stream, peer)) => {
                     if connections.are_full() {
                         if may_warn() {
                             tracing::warn!(max_connections, "the limit of connections is reached");
@@ -84,8 +113,16 @@ pub async fn serve(
                         connections.wait_for_slot().await;
                     }
                     let (router, watcher) = (router.clone(), graceful.watcher());
-                    connections.spawn(async |activity| {
-                        if let Err(error) = connection(stream, router, activity, watcher).await {
+                    connections.spawn(async move |activity| {
+                        if let Err(error) = connection(
+                            stream,
+                            Peer(peer.ip().to_canonical()),
+                            router,
+                            activity,
+                            watcher,
+                        )
+                        .await
+                        {
                             tracing::debug!(%error, "a connection ended");
                         }
                     });
@@ -113,6 +150,7 @@ pub async fn serve(
 
 async fn connection(
     stream: std::net::TcpStream,
+    peer: Peer,
     router: Router,
     activity: Arc<Activity>,
     watcher: Watcher,
@@ -127,6 +165,7 @@ async fn connection(
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         activity.request_started(!request.body().is_end_stream());
         request.extensions_mut().insert(activity.clone());
+        request.extensions_mut().insert(peer);
         let response = hyper::service::Service::call(&router, request);
         let activity = activity.clone();
         async move {

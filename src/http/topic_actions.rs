@@ -137,10 +137,12 @@ pub async fn resume_topic(
 pub async fn purge_topic(
     State(state): State<AppState>,
     TopicPath(name): TopicPath,
+    caller: Caller,
     JsonBody(request, _): JsonBody<PurgeRequest>,
 ) -> Result<Response, Problem> {
     let states: Vec<_> = request.states.0.into_iter().map(MessageState::from).collect();
     let purged = state.store.purge_topic(&name, &states).await?;
+    caller.changed(purged.purged);
     let answer = PurgeResponse { purged: purged.purged, remaining: purged.remaining };
     Ok(json(&answer))
 }
@@ -160,11 +162,13 @@ pub async fn purge_topic(
 pub async fn redrive_topic(
     State(state): State<AppState>,
     TopicPath(name): TopicPath,
+    caller: Caller,
     JsonBody(request, _): OptionalJsonBody<RedriveRequest>,
 ) -> Result<Response, Problem> {
     let RedriveRequest { max_messages, spread_ms } = request;
     let redrive = state.store.redrive_topic(&name, max_messages.get(), spread_ms.millis());
     let redriven = redrive.await?;
+    caller.changed(redriven.redriven);
     let answer = RedriveResponse { redriven: redriven.redriven, remaining: redriven.remaining };
     Ok(json(&answer))
 }

@@ -104,11 +104,13 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
 pub async fn put_topic(
     State(state): State<AppState>,
     PublicTopic(name): PublicTopic,
+    caller: Caller,
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
     let PutTopicRequest { settings: changes } =
         payload.read(|fields, _| refuse_own_dead_topic(fields, &name))?;
+    changes.dead_topic().map_or(Ok(()), |topic| caller.check_topic(topic))?;
     state.check_url(changes.push_url(), || "push.url".to_owned())?;
     let default = TopicSettings::default();
     let whole = |stored: Option<&TopicSettings>| changes.onto(&default, stored, &default);
@@ -145,11 +147,13 @@ pub async fn put_topic(
 pub async fn update_topic(
     State(state): State<AppState>,
     ChangeableTopic(name): ChangeableTopic,
+    caller: Caller,
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
     let UpdateTopicRequest { settings: changes } =
         payload.read(|fields, _| refuse_own_dead_topic(fields, &name))?;
+    changes.dead_topic().map_or(Ok(()), |topic| caller.check_topic(topic))?;
     state.check_url(changes.push_url(), || "push.url".to_owned())?;
     if name.is_callbacks()
         && let Some(setting) = changes.reserved()

@@ -98,6 +98,11 @@ impl TopicFields {
         self.push.0.as_ref()?.as_ref()?.url.as_ref()
     }
 
+    /// The `dead_topic` that is put.
+    pub fn dead_topic(&self) -> Option<&TopicName> {
+        self.dead_topic.0.as_ref()?.as_ref()
+    }
+
     /// The configuration that `settings` become: the defaults, or what is stored. What is stored, if anything is, has the
     /// secrets that are kept; `default` is what null sets back to.
     ///

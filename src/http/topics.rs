@@ -3,7 +3,7 @@
 use super::{cursor::TopicsCursor, messages::DeleteParams, prelude::*, topic_config::TopicConfig};
 use crate::{
     model::{DEFAULT_PAGE, TopicName},
-    store::{TOTALS, TopicSnapshot},
+    store::{Store, TOTALS, TopicSnapshot},
 };
 use axum::http::header;
 use futures_util::{StreamExt, stream};
@@ -183,7 +183,8 @@ pub async fn get_topic(
 
 /// Delete a topic.
 ///
-/// Deletes a topic that holds nothing but retained acknowledged messages, or any topic with `force`.
+/// Deletes a topic that holds nothing but retained acknowledged messages, or any topic with `force`, which also needs the
+/// scope `operate`.
 #[utoipa::path(
     delete, path = "/topics/{topic}", tag = "topics", params(TopicPath, DeleteParams),
     responses((status = 204, description = "The topic is deleted"), TopicProblems, DeleteTopicProblems, RedisProblems),
@@ -191,27 +192,32 @@ pub async fn get_topic(
 pub async fn delete_topic(
     State(state): State<AppState>,
     PublicTopic(name): PublicTopic,
+    caller: Caller,
     Query(DeleteParams { force }): Query<DeleteParams>,
 ) -> Result<StatusCode, Problem> {
+    if force {
+        caller.check_verb(Verb::Operate, &name)?;
+    }
     state.store.delete_topic(&name, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// List topics.
 ///
-/// In order of their names, with their counts. Pass `next_cursor` to get the next page.
+/// In order of their names, with their counts: those that the API key may read. Pass `next_cursor` to get the next page.
 #[utoipa::path(
     get, path = "/topics", tag = "topics", params(ListTopicsParams),
     responses((status = 200, description = "A page of topics, by name", body = TopicList), RedisProblems),
 )]
 pub async fn list_topics(
     State(state): State<AppState>,
+    caller: Caller,
     Query(ListTopicsParams { prefix, limit, cursor }): Query<ListTopicsParams>,
 ) -> Result<Response, Problem> {
     let (prefix, limit) = (prefix.as_deref().unwrap_or_default(), limit.get() as usize);
     let list = TopicsCursor(prefix);
     let after = open_cursor(cursor, |cursor| list.open(cursor))?;
-    let mut names = state.store.topic_names(prefix, after.as_deref(), limit + 1).await?;
+    let mut names = readable(&state.store, &caller, prefix, after.as_deref(), limit + 1).await?;
     let more = names.len() > limit;
     names.truncate(limit);
     let next_cursor = names.last().filter(|_| more).map(|last| list.seal(last));
@@ -237,4 +243,24 @@ pub async fn list_topics(
         }
     }
     Ok(json(&TopicList { items, next_cursor }))
+}
+
+/// Names of topics that the caller may read, in order: those that begin with `prefix` and come after `after`, at most `limit`.
+async fn readable(
+    store: &Store,
+    caller: &Caller,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<TopicName>, Error> {
+    let mut readable = Vec::new();
+    for (text, is_whole) in caller.ranges(prefix) {
+        let wanted = if is_whole { 1 } else { limit - readable.len() };
+        let names = store.topic_names(&text, after, wanted).await?.into_iter();
+        readable.extend(names.filter(|name| !is_whole || name.as_str() == text));
+        if readable.len() == limit {
+            break;
+        }
+    }
+    Ok(readable)
 }

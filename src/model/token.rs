@@ -3,6 +3,7 @@
 
 use super::{MessageId, Millis};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use ring::hmac;
 use siphasher::sip::SipHasher24;
 use std::{fmt, hash::Hasher};
 
@@ -72,6 +73,14 @@ impl TokenKey {
     /// A key from 16 secret bytes.
     pub fn new(secret: [u8; 16]) -> Self {
         Self(secret)
+    }
+
+    /// Another secret that all instances share, for this purpose.
+    pub fn derive(&self, purpose: &str) -> [u8; 32] {
+        let mut derived = [0; 32];
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0);
+        derived.copy_from_slice(hmac::sign(&key, purpose.as_bytes()).as_ref());
+        derived
     }
 
     /// The token (34 characters) for a grant of `id`.

@@ -102,6 +102,11 @@ impl Store {
         Ok((this, woken))
     }
 
+    /// A secret for this purpose that all instances share; `None` before Redis was met.
+    pub fn secret(&self, purpose: &str) -> Option<[u8; 32]> {
+        Some(self.lanes.backend.service()?.token_key.derive(purpose))
+    }
+
     /// Redis's time as this instance knows it; some ms behind at most.
     pub fn now(&self) -> Millis {
         self.lanes.backend.clock.now()

@@ -116,7 +116,7 @@ impl Store {
     /// The topic that an id names.
     ///
     /// Errors: `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub(super) async fn topic_of(&self, id: MessageId) -> Result<Arc<Topic>, Error> {
+    pub async fn topic_of(&self, id: MessageId) -> Result<Arc<Topic>, Error> {
         let route = id.route().ok_or(Error::MessageNotFound)?;
         let topic = self.registry.find_by_number(route.topic).await?;
         topic.filter(|topic| topic.route.partition == route.partition).ok_or(Error::MessageNotFound)

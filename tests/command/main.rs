@@ -19,6 +19,7 @@ mod client_update;
 mod descriptors;
 mod docs;
 mod embedded;
+mod keys;
 mod private;
 mod refusals;
 mod settings;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ use super::answer::Answer;
 pub struct Client {
     http: reqwest::Client,
     base: Url,
+    key: Option<String>,
 }
 
 impl Client {
@@ -26,7 +27,13 @@ impl Client {
             .build()
             .expect("an HTTP client");
         let base = base.parse().expect("a base URL");
-        Client { http, base }
+        Client { http, base, key: None }
+    }
+
+    /// The same, with this API key in every request that has no `Authorization` of its own.
+    pub fn with_key(mut self, key: &str) -> Client {
+        self.key = Some(format!("Bearer {key}"));
+        self
     }
 
     /// `127.0.0.1:<port>`, for raw connections.
@@ -49,6 +56,11 @@ impl Client {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a header name");
             let value = HeaderValue::from_bytes(value.as_bytes()).expect("a header value");
             map.append(name, value);
+        }
+        if let Some(key) = &self.key
+            && !map.contains_key(AUTHORIZATION)
+        {
+            map.append(AUTHORIZATION, HeaderValue::from_str(key).expect("a header value"));
         }
         let mut request = self.http.request(method.clone(), url).headers(map);
         if let Some(body) = body {

@@ -1,93 +1,212 @@
-//! API keys: where they come from, and whether a request has one, without telling by its time how near it came.
+//! The API keys that are let in: where they come from, and which of them a request has. A key is known by its SHA-256
+//! alone. It is looked up in a map whose hash has a secret of this process, so nobody can choose what is compared, the time
+//! tells nothing of the keys, and ten thousand cost no more than one.
 
-use super::AccessError;
+use super::{
+    AccessError,
+    key_file::{Digest, Entry, KeyFile, SHORT, bare},
+    quota::Quota,
+    scopes::Scopes,
+};
 use crate::config::Secret;
 use axum::http::{HeaderMap, header};
-use siphasher::sip128::{Hasher128, SipHasher24};
-use std::{fs, hash::Hasher, path::Path};
-use subtle::{Choice, ConstantTimeEq};
+use ring::digest::SHA256;
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::Read,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+};
+use tokio_util::sync::CancellationToken;
 
-const MAX_CHARS: usize = 256;
-/// Shorter ones are warned of: 16 random characters of base64 are 96 bits.
-pub(super) const SHORT: usize = 16;
+/// The bits of a file's mode that let in whoever is not its owner nor of its group.
+const OTHERS: u32 = 0o007;
 
-type Tag = [u8; 16];
+/// SHA-256 of a key.
+pub fn digest(key: &[u8]) -> Digest {
+    let mut digest = Digest::default();
+    digest.copy_from_slice(ring::digest::digest(&SHA256, key).as_ref());
+    digest
+}
 
-/// The keys that are let in, kept as their tags only.
+/// A key that is let in.
+#[derive(Debug)]
+pub struct Key {
+    /// As it is configured.
+    pub entry: Entry,
+    /// What it may publish now, if that is limited.
+    pub quota: Option<Quota>,
+    /// Told when it is not let in any more, or may do something else.
+    pub revoked: CancellationToken,
+}
+
+impl Key {
+    fn new(entry: Entry) -> Arc<Self> {
+        let quota = entry.rate.map(Quota::new);
+        Arc::new(Self { entry, quota, revoked: CancellationToken::new() })
+    }
+
+    /// Who needs none, where there are none.
+    pub fn anonymous() -> Arc<Self> {
+        let (name, scopes) = ("anonymous".to_owned(), Scopes::admin());
+        Self::new(Entry { name, digest: Digest::default(), scopes, rate: None })
+    }
+}
+
+/// The keys that are let in. A reload replaces them as a whole.
+#[derive(Debug)]
 pub struct Keys {
-    secret: [u8; 16],
-    tags: Vec<Tag>,
+    known: RwLock<HashMap<Digest, Arc<Key>>>,
+    /// Those of the flag.
+    given: Vec<Arc<Key>>,
+    /// Where the others come from.
+    pub file: Option<PathBuf>,
     short: usize,
+    bare: usize,
+    is_shared: bool,
+}
+
+/// Why a request has no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoKey {
+    /// It says none, or several.
+    Missing,
+    /// It says something else.
+    Malformed,
+    /// There is no such key.
+    Wrong,
+    /// Its session was not made by this server.
+    Forged,
+    /// Its session has ended, by time or with its key.
+    Ended,
+    /// Its session, or the key to log in with, was sent by a page from elsewhere.
+    Foreign,
+}
+
+impl NoKey {
+    /// For the metric.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Malformed => "malformed",
+            Self::Wrong => "wrong",
+            Self::Forged => "forged",
+            Self::Ended => "ended",
+            Self::Foreign => "foreign",
+        }
+    }
+
+    /// May it be one of many tries?
+    pub fn is_guess(self) -> bool {
+        matches!(self, Self::Wrong | Self::Forged)
+    }
+
+    /// For the client.
+    pub fn detail(self) -> &'static str {
+        match self {
+            Self::Missing => "an API key is required, in one header `Authorization: Bearer <key>`",
+            Self::Malformed => "the Authorization header is not `Bearer <key>`",
+            Self::Wrong => "the API key is not valid",
+            Self::Forged | Self::Ended => "the session is not valid: log in again",
+            Self::Foreign => "the request comes from a page of another origin",
+        }
+    }
 }
 
 impl Keys {
     /// The keys given and those of the file, if there are any.
     ///
-    /// Errors: a key that is none, a file that cannot be read or holds no key.
+    /// Errors: a key that is none, a file that cannot be read, has a wrong line or holds no key.
     pub fn read(given: &[Secret], file: Option<&Path>) -> Result<Option<Self>, AccessError> {
-        let mut keys = Self { secret: [0; 16], tags: Vec::new(), short: 0 };
-        getrandom::fill(&mut keys.secret)?;
-        for (at, key) in (1..).zip(given) {
-            keys.add(key.reveal(), || format!("key {at} of --api-key (or DUEQ_API_KEYS)"))?;
+        let entry = |(at, key): (usize, &Secret)| {
+            bare(key.reveal(), format!("(--api-key {at})")).map_err(|_| AccessError::Key(at))
+        };
+        let entries: Result<Vec<_>, _> = (1..).zip(given).map(entry).collect();
+        let short = given.iter().filter(|key| key.reveal().len() < SHORT).count();
+        let given = entries?.into_iter().map(Key::new).collect();
+        let mut keys = Self {
+            known: RwLock::default(),
+            given,
+            file: file.map(Path::to_owned),
+            short,
+            bare: 0,
+            is_shared: false,
+        };
+        let read = file.map(read_file).transpose()?.unwrap_or_default();
+        if let Some(path) = file.filter(|_| read.entries.is_empty()) {
+            return Err(AccessError::NoKey(path.to_owned()));
         }
-        if let Some(path) = file {
-            let text = fs::read_to_string(path)
-                .map_err(|source| AccessError::File { path: path.to_owned(), source })?;
-            let lines = (1..).zip(text.lines().map(str::trim));
-            let mut lines =
-                lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).peekable();
-            if lines.peek().is_none() {
-                return Err(AccessError::NoKey(path.to_owned()));
-            }
-            for (at, line) in lines {
-                keys.add(line, || format!("line {at} of {}", path.display()))?;
-            }
-        }
-        Ok((!keys.tags.is_empty()).then_some(keys))
+        (keys.short, keys.bare, keys.is_shared) = (short + read.short, read.bare, read.is_shared);
+        Ok(keys.take(read).then_some(keys))
     }
 
-    fn add(&mut self, key: &str, place: impl Fn() -> String) -> Result<(), AccessError> {
-        let good = |byte: u8| byte.is_ascii_graphic() && byte != b',';
-        if !(1..=MAX_CHARS).contains(&key.len()) || !key.bytes().all(good) {
-            return Err(AccessError::Key(place()));
+    /// Lets these keys in beside those of the flag, and no others. Returns whether that changes anything. Keys that stay as
+    /// they are notice nothing.
+    pub fn take(&self, file: KeyFile) -> bool {
+        let old = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let key = |entry: Entry| match old.get(&entry.digest) {
+            Some(known) if known.entry == entry => known.clone(),
+            _ => Key::new(entry),
+        };
+        let keys = file.entries.into_iter().map(key).chain(self.given.iter().cloned());
+        let new: HashMap<_, _> = keys.map(|key| (key.entry.digest, key)).collect();
+        let stays = |key: &Arc<Key>| {
+            new.get(&key.entry.digest).is_some_and(|other| Arc::ptr_eq(key, other))
+        };
+        let gone: Vec<_> = old.values().filter(|key| !stays(key)).cloned().collect();
+        let is_changed = !gone.is_empty() || new.len() != old.len();
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = new;
+        gone.iter().for_each(|key| key.revoked.cancel());
+        is_changed
+    }
+
+    /// Warns of keys that are hardly meant for long.
+    pub fn warn(&self) {
+        if self.short > 0 {
+            tracing::warn!("API keys of fewer than {SHORT} characters: {}", self.short);
         }
-        self.short += usize::from(key.len() < SHORT);
-        self.tags.push(self.tag(key.as_bytes()));
-        Ok(())
+        if let Some(path) = self.file.as_ref().filter(|_| self.is_shared) {
+            tracing::warn!("every user of this machine may read {}: chmod o= it", path.display());
+        }
+        if self.bare > 0 {
+            tracing::warn!(
+                "API keys without a name in the key file: {}; each may do everything (`dueq keys new` makes named ones)",
+                self.bare
+            );
+        }
     }
 
-    /// How many of them are so short that they may be guessed.
-    pub fn short(&self) -> usize {
-        self.short
-    }
-
-    /// What is wrong with the request's key, if anything. Several `Authorization` headers are none: which of them
-    /// counts would be anyone's guess.
-    pub fn refuse(&self, headers: &HeaderMap) -> Option<&'static str> {
+    /// The key that the request's headers say. Several `Authorization` headers are none: which of them counts would be
+    /// anyone's guess.
+    pub fn of(&self, headers: &HeaderMap) -> Result<Arc<Key>, NoKey> {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
-            return Some("an API key is required, in one header `Authorization: Bearer <key>`");
+            return Err(NoKey::Missing);
         };
-        let Some(key) = bearer(value.as_bytes()) else {
-            return Some("the Authorization header is not `Bearer <key>`");
-        };
-        (!self.knows(key)).then_some("the API key is not valid")
+        let key = bearer(value.as_bytes()).ok_or(NoKey::Malformed)?;
+        self.find(&digest(key)).ok_or(NoKey::Wrong)
     }
 
-    /// Looks at every key and at all of each tag, so that time tells neither which key matched nor how far. Tags
-    /// rather than keys are compared for their one length: a key's own would show. And since they are hashes under a
-    /// secret of this process, nobody can choose what is compared, so nothing could be learned from it bit by bit.
-    fn knows(&self, key: &[u8]) -> bool {
-        let tag = self.tag(key);
-        self.tags.iter().fold(Choice::from(0), |found, known| found | known.ct_eq(&tag)).into()
+    /// The key of this digest.
+    pub fn find(&self, digest: &Digest) -> Option<Arc<Key>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).get(digest).cloned()
     }
+}
 
-    /// SipHash-2-4 with 128 bits (Aumasson, Bernstein 2012); its time depends on the length of what was sent alone.
-    fn tag(&self, key: &[u8]) -> Tag {
-        let mut hasher = SipHasher24::new_with_key(&self.secret);
-        hasher.write(key);
-        hasher.finish128().as_bytes()
-    }
+/// Reads the file.
+///
+/// Errors: it cannot be read, or has wrong lines.
+pub fn read_file(path: &Path) -> Result<KeyFile, AccessError> {
+    let failed = |source| AccessError::File { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(failed)?;
+    let is_shared = file.metadata().map_err(failed)?.mode() & OTHERS != 0;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(failed)?;
+    let parsed = KeyFile::parse(&text);
+    let wrong = |lines| AccessError::Lines { path: path.to_owned(), lines };
+    Ok(KeyFile { is_shared, ..parsed.map_err(wrong)? })
 }
 
 /// The key of `Bearer <key>` (RFC 6750; the scheme in any case, one or more blanks).
@@ -118,9 +237,10 @@ mod tests {
         let given: Vec<Secret> =
             ["first-key", "second"].map(|key| Secret::from(key.to_owned())).into();
         let keys = Keys::read(&given, None).unwrap().unwrap();
-        assert!(keys.knows(b"first-key") && keys.knows(b"second"));
+        let knows = |key: &str| keys.find(&digest(key.as_bytes())).is_some();
+        assert!(knows("first-key") && knows("second"));
         for wrong in ["", "first-ke", "first-key ", "first-keysecond", "First-key", "\0"] {
-            assert!(!keys.knows(wrong.as_bytes()), "{wrong:?}");
+            assert!(!knows(wrong), "{wrong:?}");
         }
     }
 }

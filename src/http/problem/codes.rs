@@ -74,6 +74,7 @@ codes! {
     401 Any Unauthorized "unauthorized": "the server has API keys, and the request has none of them";
     403 Any HostNotAllowed "host_not_allowed":
         "the server has no API keys, and Host or Origin is neither loopback nor allowed";
+    403 Any NotAllowed "not_allowed": "the API key may not do this; `detail` names the scope that it lacks";
     403 Own TopicReserved "topic_reserved": "the topic is dueq's own";
     404 Own RouteNotFound "route_not_found": "there is no such route";
     404 Own MessageNotFound "message_not_found": "there is no such message";
@@ -104,6 +105,8 @@ codes! {
     422 Own CallbackAddressRefused "callback_address_refused": "dueq may not call this address";
     422 Own SecretRequired "secret_required": "a stored secret belongs to another origin or topic: send the value \
         itself";
+    429 Any TooManyAttempts "too_many_attempts": "too many wrong API keys came from this address";
+    429 Own RateLimited "rate_limited": "the API key has published as many messages a second as it may";
     429 Own TopicFull "topic_full": "the topic is full: it holds max_messages messages";
     431 Any HeadersTooLarge "headers_too_large": "a hundred headers or more, or more than 16 KiB of them";
     500 Any Internal "internal": "a bug in dueq, logged with the request's id";
@@ -141,13 +144,13 @@ problems! {
     RedisProblems: RedisUnavailable, OutcomeUnknown, Overloaded;
     /// What publishing can answer.
     PublishProblems: TopicReserved, DuplicateKey, MessageLeased, PayloadTooLarge, IdempotencyKeyReused,
-        CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused, TopicFull, TopicsExhausted;
+        CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused, TopicFull, RateLimited, TopicsExhausted;
     /// What publishing many messages at once can answer.
     PublishBatchProblems: TopicReserved, PayloadTooLarge, CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused,
-        TopicsExhausted;
+        RateLimited, TopicsExhausted;
     /// What scheduling a callback can answer.
     CallbackProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackAddressRefused, IdempotencyKeyReused,
-        TopicsExhausted;
+        RateLimited, TopicsExhausted;
     /// What routes of one message can answer.
     MessageProblems: MessageNotFound;
     /// What routes of one message by its key can answer.

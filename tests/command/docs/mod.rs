@@ -93,6 +93,17 @@ async fn the_docs_show_every_operation_in_order_of_use_and_fetch_nothing_from_el
     let asked = asked_by(&origin, &network);
     let document = format!("{origin}/openapi.json");
     assert!(asked.contains(&document), "the page reads the document: {asked:?}");
+    assert!(!page.contains("id=\"log-in\""), "there are no keys");
     let foreign: Vec<_> = asked.iter().filter(|url| !url.starts_with(&origin)).collect();
     assert!(foreign.is_empty(), "the page asked for {foreign:?}");
+}
+
+#[tokio::test]
+async fn where_there_are_keys_the_docs_ask_for_one() {
+    let dueq =
+        Dueq::on(&shared().await.redis).args(["--api-key", "the-key-of-the-docs"]).start().await;
+    let port = dueq.addr().rsplit(':').next().unwrap();
+    let (page, _) = rendered(&format!("http://{HOST}:{port}/docs/")).await;
+    assert!(page.contains("<form id=\"log-in\">") && page.contains("type=\"password\""), "{page}");
+    assert!(!page.contains("publishMessage"), "{page}");
 }

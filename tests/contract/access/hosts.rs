@@ -54,7 +54,8 @@ async fn without_keys_only_hosts_of_loopback_are_answered() {
     }
     for host in STRANGE {
         status(addr, &format!("GET /topics HTTP/1.1\r\nhost: {host}"), 403).await;
-        for (method, path) in [("GET", "/docs/"), ("GET", "/nowhere"), ("POST", "/healthz/")] {
+        for (method, path) in [("GET", "/openapi.json"), ("GET", "/nowhere"), ("POST", "/healthz/")]
+        {
             status(addr, &format!("{method} {path} HTTP/1.1\r\nhost: {host}"), 403).await;
         }
     }
@@ -152,7 +153,7 @@ async fn behind_a_proxy_no_host_is_a_local_one_unless_hosts_are_named() {
         let proxied = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{header}");
         let addr = shared().await.dueq.addr();
         status(addr, &proxied("/topics"), 403).await;
-        status(addr, &proxied("/docs/"), 403).await;
+        status(addr, &proxied("/openapi.json"), 403).await;
         for path in OPEN {
             status(addr, &proxied(path), 200).await;
         }

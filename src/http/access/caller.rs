@@ -1,0 +1,203 @@
+//! Whoever has been let in, and what they may do. The guard notes the key and what the operation needs of it; paths are
+//! judged as they are read (`path.rs`), and what the body names by the handler.
+
+use super::{audit::Facts, keys::Key, rules::Need, scopes::Verb};
+use crate::{
+    error::Error,
+    http::{
+        AppState,
+        problem::{Code, Problem},
+    },
+    model::{MessageId, TopicName},
+    store::Store,
+};
+use axum::{
+    extract::FromRequestParts,
+    http::{HeaderName, HeaderValue, request::Parts},
+};
+use std::{future::Future, sync::Arc};
+
+/// Whoever sent the request, and what it needs.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    key: Arc<Key>,
+    need: Need,
+    /// For the audit log, if it keeps the request.
+    facts: Option<Arc<Facts>>,
+}
+
+impl Caller {
+    /// The owner of this key, whose request needs this, and is kept in the audit log or not.
+    pub fn new(key: Arc<Key>, need: Need, is_recorded: bool) -> Self {
+        Self { key, need, facts: is_recorded.then(Arc::default) }
+    }
+
+    /// The name of their key.
+    pub fn name(&self) -> &str {
+        &self.key.entry.name
+    }
+
+    /// The scopes of their key, as its line has them.
+    pub fn scopes(&self) -> Vec<String> {
+        self.key.entry.scopes.words()
+    }
+
+    /// What is known of the request's effect, if it is kept.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.facts.as_deref()
+    }
+
+    /// Notes how many messages the request has changed.
+    pub fn changed(&self, messages: i64) {
+        self.facts().inspect(|facts| facts.count(messages));
+    }
+
+    /// What the guard noted.
+    pub fn of(parts: &Parts) -> Result<&Self, Problem> {
+        parts.extensions.get().ok_or_else(|| Error::Internal.into())
+    }
+
+    /// Comes back once the key is not let in any more, or may do something else.
+    pub async fn revoked(&self) {
+        self.key.revoked.cancelled().await;
+    }
+
+    /// Takes so many messages from what the key may publish now.
+    ///
+    /// Errors: 429 `rate_limited`.
+    pub fn spend(&self, messages: usize) -> Result<(), Problem> {
+        let Some(quota) = &self.key.quota else { return Ok(()) };
+        quota.take(messages).map_err(|wait| {
+            let (rate, seconds) = (quota.per_second(), wait.as_secs_f64().ceil().max(1.0) as u32);
+            let detail = format!("the key {} may publish {rate} messages a second", self.name());
+            let limit =
+                |name, text: String| (HeaderName::from_static(name), HeaderValue::try_from(text));
+            let headers = [
+                limit("ratelimit-policy", format!("\"publish\";q={rate};w=1")),
+                limit("ratelimit", format!("\"publish\";r=0;t={seconds}")),
+            ];
+            let problem = Problem::new(Code::RateLimited, detail).retry_after(seconds);
+            headers.into_iter().fold(problem, |problem, (name, value)| match value {
+                Ok(value) => problem.header(name, value),
+                Err(_) => problem,
+            })
+        })
+    }
+
+    /// May the operation go on, as far as it needs no topic to tell?
+    ///
+    /// Errors: `NotAllowed`.
+    pub fn check(&self) -> Result<(), Error> {
+        let scopes = &self.key.entry.scopes;
+        let refused = match self.need {
+            Need::Admin => (!scopes.is_admin()).then(|| "admin".to_owned()),
+            Need::All(verb) => (!scopes.may_to_all(verb)).then(|| format!("{}:*", verb.word())),
+            Need::Some(verb) => {
+                (!scopes.may_to_some(verb)).then(|| format!("{} on any topic", verb.word()))
+            }
+            Need::Callbacks(_) => return self.check_topic(&TopicName::callbacks()),
+            _ => None,
+        };
+        refused.map_or(Ok(()), |scope| Err(self.lacks(&scope)))
+    }
+
+    /// May they do to this topic what the operation does?
+    pub fn may(&self, topic: &TopicName) -> bool {
+        self.need.verb().is_none_or(|verb| self.key.entry.scopes.may(verb, topic))
+    }
+
+    /// May they do to every topic what the operation does?
+    pub fn may_to_all(&self) -> bool {
+        self.need.verb().is_none_or(|verb| self.key.entry.scopes.may_to_all(verb))
+    }
+
+    /// May they do to this topic what the operation does?
+    ///
+    /// Errors: `NotAllowed`.
+    pub fn check_topic(&self, topic: &TopicName) -> Result<(), Error> {
+        self.facts().inspect(|facts| facts.is_about(topic));
+        self.need.verb().map_or(Ok(()), |verb| self.check_verb(verb, topic))
+    }
+
+    /// May they do this to this topic, beside what the operation needs anyway?
+    ///
+    /// Errors: `NotAllowed`.
+    pub fn check_verb(&self, verb: Verb, topic: &TopicName) -> Result<(), Error> {
+        if self.key.entry.scopes.may(verb, topic) {
+            return Ok(());
+        }
+        Err(self.lacks(&format!("{}:{topic}", verb.word())))
+    }
+
+    /// May they do to this message's topic what the operation does? Looks at the registry unless they may do it to all.
+    ///
+    /// Errors: `NotAllowed`; `MessageNotFound` where there is no such topic; `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn check_message(&self, store: &Store, id: &MessageId) -> Result<(), Error> {
+        if !self.must_know_topic() {
+            return Ok(());
+        }
+        match store.topic_of(*id).await {
+            Ok(topic) => self.check_topic(&topic.name),
+            // Who may do it to all is told in the order of all errors.
+            Err(_) if self.may_to_all() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Does it depend on the topic what happens: whether it is allowed, or what is kept of it?
+    pub fn must_know_topic(&self) -> bool {
+        self.facts.is_some() || !self.may_to_all()
+    }
+
+    /// Has `work` done on those of the messages whose topic they may do it to. The others are `NotAllowed` in what came of
+    /// each, or what the registry says.
+    pub async fn on_permitted<I, T, F>(
+        &self,
+        store: &Store,
+        items: Vec<I>,
+        id: impl Fn(&I) -> MessageId,
+        work: impl FnOnce(Vec<I>) -> F,
+    ) -> Vec<Result<T, Error>>
+    where
+        F: Future<Output = Vec<Result<T, Error>>>,
+    {
+        if self.may_to_all() {
+            return work(items).await;
+        }
+        let (mut permitted, mut refused) = (Vec::new(), Vec::with_capacity(items.len()));
+        for item in items {
+            match self.check_message(store, &id(&item)).await {
+                Ok(()) => {
+                    permitted.push(item);
+                    refused.push(None);
+                }
+                Err(error) => refused.push(Some(error)),
+            }
+        }
+        let mut done = work(permitted).await.into_iter();
+        let outcome = |refused: Option<Error>| match refused {
+            Some(error) => Err(error),
+            None => done.next().unwrap_or(Err(Error::Internal)),
+        };
+        refused.into_iter().map(outcome).collect()
+    }
+
+    /// Where the names are of topics that the caller may do it to, in order: what they begin with, and whether that is one
+    /// name as a whole. Of those, only what begins with `prefix`.
+    pub fn ranges(&self, prefix: &str) -> Vec<(String, bool)> {
+        let verb = self.need.verb();
+        verb.map_or_else(Vec::new, |verb| self.key.entry.scopes.ranges(verb, prefix))
+    }
+
+    fn lacks(&self, scope: &str) -> Error {
+        Error::NotAllowed(format!("the key {} lacks {scope}", self.name()))
+    }
+}
+
+impl FromRequestParts<AppState> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Problem> {
+        Self::of(parts).cloned()
+    }
+}

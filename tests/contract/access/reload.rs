@@ -1,0 +1,158 @@
+//! The key file while dueq serves: what changes in it holds within two seconds, on every instance, and nobody else notices.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::scopes::{KeyFile, bearer};
+use crate::harness::*;
+
+/// The status of a request with this key.
+async fn status(dueq: &Dueq, key: &str) -> u16 {
+    let authorization = bearer(key);
+    dueq.client().send("GET", "/topics", &[("authorization", &authorization)], None).await.status
+}
+
+/// Waits for this status of requests with this key: how long it took.
+async fn until(dueq: &Dueq, key: &str, wanted: u16) -> Duration {
+    let begun = Instant::now();
+    eventually(&format!("a {wanted}"), || async {
+        (status(dueq, key).await == wanted).then_some(())
+    })
+    .await;
+    begun.elapsed()
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused_everywhere_and_others_see_no_failed_request() {
+    let mine = topic("reload");
+    let mut file = KeyFile::new();
+    file.add("stays", &[&format!("publish:{mine}"), "read:*"]);
+    file.add("goes", &["consume:*", "read:*"]);
+    let (one, other) = (file.start().await, file.start().await);
+    let over = AtomicBool::new(false);
+    let load = async |dueq: &Dueq| {
+        let (client, mut count) = (file.client(dueq, "stays"), 0);
+        while !over.load(Ordering::Relaxed) {
+            client.publish(&mine, json!({"payload": 1})).await.expect(201);
+            count += 1;
+        }
+        count
+    };
+    // Two long polls on a topic without messages.
+    let empty = topic("reload");
+    let poll = async |dueq: &Dueq| {
+        let begun = Instant::now();
+        let answer =
+            file.client(dueq, "goes").lease(&empty, json!({"wait_ms": 50_000})).await.expect(200);
+        assert_eq!(answer.json()["messages"], json!([]));
+        begun.elapsed()
+    };
+    let revoke = async {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let key = file.key("goes").to_owned();
+        let mut without = file.clone();
+        without.remove("goes");
+        without.write();
+        let (one, other) = tokio::join!(until(&one, &key, 401), until(&other, &key, 401));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        over.store(true, Ordering::Relaxed);
+        one.max(other)
+    };
+    let (took, of_one, of_other, polled, polled_too) =
+        tokio::join!(revoke, load(&one), load(&other), poll(&one), poll(&other));
+    assert!(of_one > 10 && of_other > 10, "{of_one} {of_other}");
+    // A busy machine is slow; on a quiet one it is one second and a little.
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(polled.max(polled_too) < Duration::from_secs(8), "{polled:?} {polled_too:?}");
+}
+
+#[tokio::test]
+async fn a_key_that_comes_is_let_in_and_one_that_may_do_more_may() {
+    let mut file = KeyFile::new();
+    file.add("first", &["publish:*"]);
+    let mut dueq = file.start().await;
+    assert_eq!(status(&dueq, file.key("first")).await, 403);
+    let mut more = file.anew();
+    more.add("first", &["publish:*", "read:*"]);
+    more.add("second", &["read:*"]);
+    assert_eq!(status(&dueq, more.key("second")).await, 401);
+    more.write();
+    dueq.process.signal(Signal::HUP);
+    until(&dueq, more.key("second"), 200).await;
+    until(&dueq, more.key("first"), 200).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_wrong_or_gone_keeps_the_keys_and_says_so_once() {
+    let mut file = KeyFile::new();
+    file.add("mine", &["read:*"]);
+    let dueq = file.start().await;
+    std::fs::write(&file.path, "sesame open\n").unwrap();
+    let said = |words: &str| {
+        dueq.log().lines().filter(|line| line.contains("ERROR") && line.contains(words)).count()
+    };
+    eventually("the log says so", || async { (said("line 1: ") > 0).then_some(()) }).await;
+    std::fs::remove_file(&file.path).unwrap();
+    eventually("the log says so", || async { (said("cannot read") > 0).then_some(()) }).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!((said("line 1: "), said("cannot read")), (1, 1), "{}", dueq.log());
+    assert_eq!(status(&dueq, file.key("mine")).await, 200);
+    assert!(!dueq.log().contains("sesame"), "{}", dueq.log());
+    let mut other = file.anew();
+    other.add("other", &["read:*"]);
+    other.write();
+    until(&dueq, file.key("mine"), 401).await;
+    assert_eq!(status(&dueq, other.key("other")).await, 200);
+}
+
+#[tokio::test]
+async fn an_empty_file_refuses_everybody_once_it_has_been_seen_twice() {
+    let mut file = KeyFile::new();
+    file.add("mine", &["read:*"]);
+    let dueq = file.start().await;
+    for empty in ["", "# no keys\n"] {
+        std::fs::write(&file.path, empty).unwrap();
+        assert_eq!(status(&dueq, file.key("mine")).await, 200);
+        until(&dueq, file.key("mine"), 401).await;
+        dueq.client().get_path("/healthz").await.expect(200);
+        file.write();
+        until(&dueq, file.key("mine"), 200).await;
+    }
+    assert!(dueq.log().contains("every request is refused"), "{}", dueq.log());
+}
+
+#[tokio::test]
+async fn keys_of_the_flag_stay_whatever_becomes_of_the_file() {
+    let mut file = KeyFile::new();
+    file.add("mine", &["read:*"]);
+    let dueq = file.launch().await.args(["--api-key", "the-flag's-own-key"]).start().await;
+    std::fs::write(&file.path, "").unwrap();
+    until(&dueq, file.key("mine"), 401).await;
+    assert_eq!(status(&dueq, "the-flag's-own-key").await, 200);
+}
+
+#[tokio::test]
+async fn ten_thousand_keys_are_read_again_at_once() {
+    let mut file = KeyFile::new();
+    for number in 0..10_000 {
+        file.add(&format!("key-{number}"), &["publish:orders.*", "read:*"]);
+    }
+    let dueq = file.start().await;
+    for name in ["key-0", "key-9999"] {
+        assert_eq!(status(&dueq, file.key(name)).await, 200);
+    }
+    let last = file.key("key-9999").to_owned();
+    file.remove("key-9999");
+    file.write();
+    until(&dueq, &last, 401).await;
+    let log = dueq.log();
+    let line =
+        log.lines().find(|line| line.contains("count=9999")).unwrap_or_else(|| panic!("{log}"));
+    let ms: u64 =
+        line.split("ms=").nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap();
+    // Of a build without optimization; a release takes a tenth.
+    assert!(ms < 1000, "{line}");
+}

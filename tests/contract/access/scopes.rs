@@ -1,0 +1,292 @@
+//! Named keys: what a key may do, in which order refusals come, and what batches and lists make of it.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+
+use crate::harness::*;
+
+/// The value of the header.
+pub fn bearer(key: &str) -> String {
+    format!("Bearer {key}")
+}
+
+/// A key file in the making. The keys are named after what they may do.
+#[derive(Clone)]
+pub struct KeyFile {
+    pub path: PathBuf,
+    keys: Vec<(String, String)>,
+    text: String,
+}
+
+impl KeyFile {
+    /// An empty one.
+    pub fn new() -> KeyFile {
+        let path = temp_dir("keys").join("keys");
+        KeyFile { path, keys: Vec::new(), text: String::new() }
+    }
+
+    /// Another one, without keys, for the same place.
+    pub fn anew(&self) -> KeyFile {
+        KeyFile { path: self.path.clone(), ..KeyFile::new() }
+    }
+
+    /// Adds a key of this name with these words behind its hash.
+    pub fn add(&mut self, name: &str, words: &[&str]) {
+        let key = format!("dq_key-of-{name}-in-tests");
+        let hash = hex::encode(digest(&SHA256, key.as_bytes()));
+        writeln!(self.text, "{name} sha256:{hash} {}", words.join(" ")).unwrap();
+        self.keys.push((name.to_owned(), key));
+    }
+
+    /// The key of this name.
+    pub fn key(&self, name: &str) -> &str {
+        let found = self.keys.iter().find(|(known, _)| known == name);
+        &found.unwrap_or_else(|| panic!("no key {name}")).1
+    }
+
+    /// Takes the key of this name out.
+    pub fn remove(&mut self, name: &str) {
+        let line = format!("{name} ");
+        self.text =
+            self.text.lines().filter(|l| !l.starts_with(&line)).map(|l| format!("{l}\n")).collect();
+    }
+
+    /// Writes the file as it stands, at once for whoever reads it.
+    pub fn write(&self) {
+        let new = self.path.with_extension("new");
+        std::fs::write(&new, &self.text).unwrap();
+        std::fs::rename(new, &self.path).unwrap();
+    }
+
+    /// An instance on the shared Redis, to be started with these keys.
+    pub async fn launch(&self) -> Launch {
+        self.write();
+        Dueq::on(&shared().await.redis).args(["--api-key-file"]).args([&self.path])
+    }
+
+    /// Starts it.
+    pub async fn start(&self) -> Dueq {
+        self.launch().await.start().await
+    }
+
+    /// A client with the key of this name.
+    pub fn client(&self, dueq: &Dueq, name: &str) -> Client {
+        dueq.client().with_key(self.key(name))
+    }
+}
+
+#[tokio::test]
+async fn refusals_come_in_order_key_path_scope_media_type_body() {
+    let (mine, other) = (topic("scopes"), topic("others"));
+    let mut file = KeyFile::new();
+    file.add("mine", &[&format!("publish:{mine}"), &format!("consume:{mine}")]);
+    let dueq = file.start().await;
+    let client = file.client(&dueq, "mine");
+    let xml =
+        async |path: &str| client.post_bytes(path, Some("application/xml"), b"{".to_vec()).await;
+    let stranger = dueq.client();
+    stranger.post_text("/topics/a..b/messages", "{").await.problem(401, "unauthorized");
+    xml("/topics/a..b/messages").await.problem(400, "invalid_topic_name");
+    xml("/messages/x/ack").await.problem(400, "invalid_message_id");
+    xml(&format!("/topics/{other}/messages")).await.problem(403, "not_allowed");
+    xml(&format!("/topics/{mine}/messages")).await.problem(415, "unsupported_media_type");
+    client.post_text(&format!("/topics/{mine}/messages"), "{").await.problem(400, "malformed_json");
+    // What the body names is judged once the body is read.
+    client.post_text("/lease", "{").await.problem(400, "malformed_json");
+    client
+        .post("/lease", &json!({"topics": [mine, other], "x": 1}))
+        .await
+        .problem(422, "invalid_input");
+    let refused = client.post("/lease", &json!({"topics": [mine, other]})).await;
+    let detail = refused.problem(403, "not_allowed").text("detail");
+    assert_eq!(detail, format!("the key mine lacks consume:{other}"));
+    client.post("/lease", &json!({"topics": [mine]})).await.expect(200);
+}
+
+#[tokio::test]
+async fn an_id_is_judged_by_its_topic_and_one_of_no_topic_is_not_found() {
+    let (mine, other) = (topic("scopes"), topic("others"));
+    let mut file = KeyFile::new();
+    file.add("mine", &[&format!("read:{mine}"), &format!("operate:{mine}")]);
+    let dueq = file.start().await;
+    let (client, open) = (file.client(&dueq, "mine"), shared().await.dueq.client());
+    let (id, foreign) = (
+        open.published(&mine, json!({"payload": 1})).await,
+        open.published(&other, json!({"payload": 1})).await,
+    );
+    client.get(&id).await.expect(200);
+    client.get(&foreign).await.problem(403, "not_allowed");
+    client.delete(&foreign).await.problem(403, "not_allowed");
+    client.ack(&id, "x").await.problem(403, "not_allowed");
+    client.get(&unknown_id()).await.problem(404, "message_not_found");
+    // The number of a topic that is gone: found out before the body is looked at.
+    open.delete_topic(&other, "?force=true").await.expect(204);
+    let fresh = file.start().await;
+    let gone = format!("/messages/{foreign}/ack");
+    file.client(&fresh, "mine").post_text(&gone, "{").await.problem(404, "message_not_found");
+}
+
+#[tokio::test]
+async fn batches_and_acks_say_of_each_item_whether_it_was_allowed() {
+    let (mine, other) = (topic("scopes"), topic("others"));
+    let mut file = KeyFile::new();
+    file.add("mine", &[&format!("consume:{mine}")]);
+    let dueq = file.start().await;
+    let (client, open) = (file.client(&dueq, "mine"), shared().await.dueq.client());
+    let mut items = Vec::new();
+    for topic in [&mine, &other, &mine, &other] {
+        open.published(topic, json!({"payload": 1})).await;
+        let message = open.lease_one(topic).await;
+        items.push(json!({"id": message["id"], "lease_token": message["lease_token"]}));
+    }
+    let statuses = |answer: Value| -> Vec<String> {
+        let results = answer.as_array().unwrap().iter();
+        results.map(|result| text(result, "status").to_owned()).collect()
+    };
+    let extends: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let mut item = item.clone();
+            item["lease_ms"] = json!(60_000);
+            item
+        })
+        .collect();
+    let answer = client.post("/messages/extend", &json!({"messages": extends})).await.expect(200);
+    let wanted = ["ok", "not_allowed", "ok", "not_allowed"];
+    assert_eq!(statuses(answer.json()["results"].clone()), wanted);
+    let body = json!({"messages": [items[0], items[1]]});
+    let answer = client.post("/messages/nack", &body).await.expect(200);
+    assert_eq!(statuses(answer.json()["results"].clone()), ["ok", "not_allowed"]);
+    let acks = json!([items[3], items[2], {"id": unknown_id(), "lease_token": "x"}]);
+    let answer = client.lease(&mine, json!({"max_messages": 1, "acks": acks})).await.expect(200);
+    assert_eq!(statuses(answer.json()["acks"].clone()), ["not_allowed", "ok", "message_not_found"]);
+    let body = json!({"messages": [items[1], items[3]]});
+    let answer = client.post("/messages/ack", &body).await.expect(200);
+    assert_eq!(statuses(answer.json()["results"].clone()), ["not_allowed", "not_allowed"]);
+    let answer = open.post("/messages/ack", &body).await.expect(200);
+    assert_eq!(
+        statuses(answer.json()["results"].clone()),
+        ["ok", "ok"],
+        "nothing had happened to them"
+    );
+}
+
+#[tokio::test]
+async fn lists_show_what_may_be_read() {
+    let prefix = topic("listed");
+    let mut file = KeyFile::new();
+    let patterns = [
+        format!("read:{prefix}.b.*"),
+        format!("read:{prefix}.a"),
+        format!("read:{prefix}.d"),
+        format!("publish:{prefix}.*"),
+    ];
+    file.add("some", &patterns.each_ref().map(String::as_str));
+    file.add("none", &[&format!("publish:{prefix}.*")]);
+    let dueq = file.start().await;
+    let (client, open) = (file.client(&dueq, "some"), shared().await.dueq.client());
+    for name in ["a", "a.x", "b", "b.1", "b.2", "b.3", "c", "d"] {
+        let topic = format!("{prefix}.{name}");
+        open.put_topic(&topic, json!({})).await.expect(201);
+        let daily = json!({"cron": "0 0 1 1 *", "topic": topic, "message": {"payload": 1}});
+        open.send_json("PUT", &format!("/schedules/{topic}"), &daily).await.expect(201);
+    }
+    let names = |answer: &Answer| -> Vec<String> {
+        let items = answer.json()["items"].as_array().unwrap().clone();
+        items.iter().map(|item| text(item, "name").trim_start_matches(&prefix).to_owned()).collect()
+    };
+    let wanted = [".a", ".b.1", ".b.2", ".b.3", ".d"];
+    for limit in [1, 2, 3, 5, 1000] {
+        let (mut listed, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = client.get_path(&format!("/topics?limit={limit}{cursor}")).await.expect(200);
+            assert!(names(&page).len() <= limit);
+            listed.extend(names(&page));
+            match page.json()["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        assert_eq!(listed, wanted, "{limit} a page");
+    }
+    let below = client.get_path(&format!("/topics?prefix={prefix}.b")).await.expect(200);
+    assert_eq!(names(&below), [".b.1", ".b.2", ".b.3"]);
+    let schedules = client.get_path("/schedules?limit=1000").await.expect(200);
+    assert_eq!(names(&schedules), wanted);
+    for path in ["/topics", "/schedules"] {
+        file.client(&dueq, "none").get_path(path).await.problem(403, "not_allowed");
+    }
+}
+
+#[tokio::test]
+async fn what_a_body_names_is_judged_too() {
+    let (mine, other) = (topic("scopes"), topic("others"));
+    let mut file = KeyFile::new();
+    file.add("mine", &[&format!("configure:{mine}")]);
+    file.add("both", &[&format!("configure:{mine}"), &format!("configure:{other}")]);
+    let dueq = file.start().await;
+    let (client, both) = (file.client(&dueq, "mine"), file.client(&dueq, "both"));
+    let lacks = |answer: Answer| {
+        assert_eq!(
+            answer.problem(403, "not_allowed").text("detail"),
+            format!("the key mine lacks configure:{other}")
+        );
+    };
+    client.put_topic(&mine, json!({"dead_topic": other})).await.problem(403, "not_allowed");
+    client.put_topic(&mine, json!({})).await.expect(201);
+    let path = format!("/topics/{mine}");
+    lacks(client.send_json("PATCH", &path, &json!({"dead_topic": other})).await);
+    both.send_json("PATCH", &path, &json!({"dead_topic": other})).await.expect(200);
+    client.send_json("PATCH", &path, &json!({"dead_topic": null})).await.expect(200);
+    // A schedule is its topic's, the present one's and the next one's.
+    let schedule = format!("/schedules/{mine}");
+    let to = |topic: &str| json!({"cron": "0 0 1 1 *", "topic": topic, "message": {"payload": 1}});
+    lacks(client.send_json("PUT", &schedule, &to(&other)).await);
+    both.send_json("PUT", &schedule, &to(&other)).await.expect(201);
+    lacks(client.send_json("PUT", &schedule, &to(&mine)).await);
+    for verb in ["pause", "resume", "trigger"] {
+        lacks(client.send("POST", &format!("{schedule}/{verb}"), &[], None).await);
+    }
+    lacks(client.send("DELETE", &schedule, &[], None).await);
+    let call = json!({"cron": "0 0 1 1 *", "callback": {"url": "http://example.com/"}});
+    both.send_json("PUT", &schedule, &call).await.problem(403, "not_allowed");
+    both.send_json("PUT", &schedule, &to(&mine)).await.expect(200);
+    client.send("DELETE", &schedule, &[], None).await.expect(204);
+}
+
+#[tokio::test]
+async fn deleting_a_topic_by_force_is_operating_it_too() {
+    let mine = topic("scopes");
+    let mut file = KeyFile::new();
+    file.add("gentle", &[&format!("configure:{mine}")]);
+    file.add("rough", &[&format!("configure:{mine}"), &format!("operate:{mine}")]);
+    let dueq = file.start().await;
+    shared().await.dueq.client().published(&mine, json!({"payload": 1})).await;
+    let path = format!("/topics/{mine}");
+    let delete = async |name: &str, query: &str| {
+        file.client(&dueq, name).send("DELETE", &format!("{path}{query}"), &[], None).await
+    };
+    delete("gentle", "").await.problem(409, "topic_not_empty");
+    delete("gentle", "?force=false").await.problem(409, "topic_not_empty");
+    let problem = delete("gentle", "?force=true").await.problem(403, "not_allowed");
+    assert_eq!(problem.text("detail"), format!("the key gentle lacks operate:{mine}"));
+    delete("rough", "?force=true").await.expect(204);
+}
+
+#[tokio::test]
+async fn callbacks_are_published_by_who_may_publish_to_their_topic() {
+    let mut file = KeyFile::new();
+    file.add("caller", &["publish:_callbacks"]);
+    file.add("other", &["publish:callbacks", "operate:_callbacks"]);
+    let dueq = file.start().await;
+    let call = json!({"url": "http://example.com/", "delay_ms": 3_600_000});
+    file.client(&dueq, "caller").post("/callbacks", &call).await.expect(201);
+    file.client(&dueq, "other").post("/callbacks", &call).await.problem(403, "not_allowed");
+    file.client(&dueq, "caller")
+        .publish("_callbacks", json!({"payload": 1}))
+        .await
+        .problem(403, "topic_reserved");
+}
