@@ -1,12 +1,13 @@
 //! Runs the service: starts every component from a configuration, and stops them in order.
 
 use crate::{
-    config::Config,
+    config::{Config, Secret},
     embedded::{EmbeddedRedis, Options, StartError},
+    files::{self, FileError},
     http::{
-        self,
+        self, TlsConfig,
         access::{Access, AccessError},
-        server,
+        server::{self, Service},
     },
     longpoll::LongPolls,
     loops::{
@@ -15,10 +16,14 @@ use crate::{
     },
     metrics::Metrics,
     model::{AddressGuard, MAX_SECRETS, SigningSecret},
-    store::{ConnectError, Store, StoreOptions},
+    reload::Watched,
+    store::{ConnectError, RedisArgs, Store, StoreOptions},
+    tls::{self, TlsError},
 };
 use rustix::process::{Resource, getrlimit};
+use rustls::ServerConfig;
 use std::{
+    fmt::Display,
     fs::{self, File},
     future::{Future, pending},
     io::{self, Write as _},
@@ -31,6 +36,7 @@ use tokio::{
     net::TcpListener,
     runtime::Handle,
     sync::{oneshot, watch},
+    task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -61,11 +67,17 @@ pub enum RunError {
         source: io::Error,
     },
     /// A signing secret is invalid.
-    #[error("--signing-secret: {0}")]
+    #[error("{0}")]
     SigningSecret(String),
+    /// The file of signing secrets cannot be used.
+    #[error("--signing-secret-file: {0}")]
+    SigningSecretFile(#[from] FileError),
     /// HTTPS callbacks cannot be made: a defect.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
+    /// A certificate or key of the listener cannot be used.
+    #[error("HTTPS: {0}")]
+    Https(#[from] TlsError),
     /// The OpenAPI document cannot be serialized: a defect.
     #[error("the OpenAPI document cannot be written: {0}")]
     Document(#[from] serde_json::Error),
@@ -83,12 +95,19 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let access = Access::new(&config)?;
-    let secrets = signing_secrets(&config)?;
+    let signing_file = config.signing_secret_file.clone();
+    let signing_file = Watched::new("signing secrets", signing_file.into_iter().collect());
+    let (signing, secrets) = watch::channel(signing_secrets(&config)?);
+    let tls_files = [&config.tls_cert, &config.tls_key, &config.tls_client_ca];
+    let tls_files = tls_files.into_iter().flatten().cloned().collect();
+    let tls_files = Watched::new("certificates of the listener", tls_files);
+    let (certificates, tls) = watch::channel(listener_tls(&config)?);
+    let redis_files = Watched::new("password and certificates for Redis", config.redis.files());
     let listener =
         server::listen(config.listen).map_err(|error| RunError::Listen(config.listen, error))?;
-    let (url, mut embedded) = match &config.redis_url {
-        Some(url) => (url.clone(), None),
-        None => {
+    let (redis, mut embedded) = match config.redis.are_given() {
+        true => (RedisArgs { insecure: config.insecure, ..config.redis.clone() }, None),
+        false => {
             let redis = EmbeddedRedis::start(Options {
                 data_dir: config.data_dir.clone(),
                 redis_bin: config.redis_bin.clone(),
@@ -96,7 +115,7 @@ pub async fn run(
                 maxmemory: config.redis_maxmemory,
             })
             .await?;
-            (redis.url(), Some(redis))
+            (RedisArgs::at(redis.url()), Some(redis))
         }
     };
     let mut lost = false;
@@ -112,7 +131,19 @@ pub async fn run(
             () = redis_lost => lost = true,
         }
     };
-    let served = serve(&config, threads, access, secrets, url, listener, shutdown).await;
+    let mut reloads = JoinSet::new();
+    {
+        let config = config.clone();
+        let read = move || signing_secrets(&config);
+        reloads.spawn(signing_file.follow(read, move |secrets| drop(signing.send(secrets))));
+    }
+    {
+        let config = config.clone();
+        let read = move || listener_tls(&config);
+        reloads.spawn(tls_files.follow(read, move |tls| drop(certificates.send(tls))));
+    }
+    let start = Start { config: &config, access, secrets, redis, redis_files, listener, tls };
+    let served = serve(start, threads, &mut reloads, shutdown).await;
     match embedded {
         Some(_) if lost => return Err(RunError::Lost),
         Some(redis) => redis.stop().await,
@@ -123,32 +154,67 @@ pub async fn run(
 
 /// The secrets that sign callbacks. Errors: too many secrets, or an invalid one; the message does not quote it.
 fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError> {
-    let given = &config.signing_secrets;
-    if given.len() > MAX_SECRETS {
-        return Err(RunError::SigningSecret(format!("at most {MAX_SECRETS} are allowed")));
+    let wrong =
+        |place: &str, reason: &dyn Display| RunError::SigningSecret(format!("{place}: {reason}"));
+    let parse = |place: &str, given: &mut dyn Iterator<Item = &str>| {
+        let parsed: Result<Arc<[SigningSecret]>, _> = given.map(SigningSecret::parse).collect();
+        match parsed.map_err(|error| wrong(place, &error))? {
+            secrets if secrets.len() > MAX_SECRETS => {
+                Err(wrong(place, &format_args!("at most {MAX_SECRETS} are allowed")))
+            }
+            secrets => Ok(secrets),
+        }
+    };
+    let Some(path) = &config.signing_secret_file else {
+        return parse("--signing-secret", &mut config.signing_secrets.iter().map(Secret::reveal));
+    };
+    let text = files::secret_text(path)?;
+    let lines = text.lines().map(str::trim);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
+    if lines.peek().is_none() {
+        return Err(FileError::Empty(path.clone()).into());
     }
-    let parsed = given.iter().map(|secret| SigningSecret::parse(secret.reveal()));
-    parsed.collect::<Result<_, _>>().map_err(|error| RunError::SigningSecret(error.to_string()))
+    parse(&path.display().to_string(), &mut lines)
+}
+
+/// The TLS configuration of the listener, if it has a certificate.
+fn listener_tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, TlsError> {
+    let identity = config.identity();
+    let tls = identity.map(|identity| tls::listener(&identity, config.tls_client_ca.as_deref()));
+    Ok(tls.transpose()?.map(Arc::new))
+}
+
+/// What is ready before Redis is connected.
+struct Start<'a> {
+    config: &'a Config,
+    access: Access,
+    secrets: watch::Receiver<Arc<[SigningSecret]>>,
+    redis: RedisArgs,
+    redis_files: Watched,
+    listener: TcpListener,
+    tls: TlsConfig,
 }
 
 async fn serve(
-    config: &Config,
+    start: Start<'_>,
     threads: &[Handle],
-    access: Access,
-    secrets: Arc<[SigningSecret]>,
-    url: String,
-    listener: TcpListener,
+    reloads: &mut JoinSet<()>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
+    let Start { config, access, secrets, redis, redis_files, listener, tls } = start;
     let metrics = Arc::new(Metrics::new());
     let options = StoreOptions {
-        url,
+        redis,
         key_prefix: config.key_prefix.clone(),
         lanes: config.lanes.into(),
         timeout: Duration::from_millis(config.redis_timeout_ms),
         upgrade: true,
     };
     let (store, woken) = Store::connect(&options, metrics.clone()).await?;
+    {
+        let store = store.clone();
+        reloads.spawn(redis_files.follow(move || store.reload_redis(), drop));
+    }
     if let Err(reason) = store.health().await {
         tracing::error!(%reason, "not ready");
     }
@@ -206,9 +272,10 @@ async fn serve(
 
     let (stop_serving, stop_requested) = oneshot::channel::<()>();
     let max_connections = max_connections(config);
+    let service = Service { router, tls, max_connections, drain };
     let server = async {
         let stop = async { drop(stop_requested.await) };
-        server::serve(listener, threads, router, max_connections, stop, drain).await;
+        server::serve(listener, threads, service, stop).await;
     };
     let stopper = async {
         shutdown.await;
@@ -251,7 +318,8 @@ fn max_connections(config: &Config) -> usize {
 /// Logs the bound address, and writes it to the address file.
 fn announce(config: &Config, listener: &TcpListener) -> Result<(), RunError> {
     let bound = listener.local_addr().map_err(|error| RunError::Listen(config.listen, error))?;
-    tracing::info!("serving http://{bound}");
+    let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
+    tracing::info!("serving {scheme}://{bound}");
     if let Some(path) = &config.addr_file {
         write_atomically(path, &bound.to_string())
             .map_err(|source| RunError::AddrFile { path: path.clone(), source })?;

@@ -42,7 +42,7 @@ pub async fn run(config: Config, threads: &[Handle]) -> ExitCode {
             tokio::select! {
                 _ = terminate.recv() => return,
                 _ = interrupt.recv() => return,
-                _ = hangup.recv() => tracing::info!("SIGHUP: there is nothing to reload"),
+                _ = hangup.recv() => tracing::info!("SIGHUP: files with secrets and certificates are read again"),
             }
         }
     };

@@ -35,7 +35,7 @@ macro_rules! pages {
 /// Every page, by section, in reading order.
 const SECTIONS: &[(&str, &[Page])] = pages! {
     "Start": "tutorial";
-    "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "security" "redis" "upgrade";
+    "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "security" "tls" "redis" "redis-tls" "upgrade";
     "Reference": "api" "messages" "topics" "errors" "flags" "cli" "metrics" "limits";
     "Background": "guarantees" "proof" "numbers" "compare" "contribute";
 };

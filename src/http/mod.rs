@@ -15,6 +15,7 @@ mod fingerprint;
 mod fuzz;
 mod guard;
 mod guide;
+mod handshake;
 mod hold;
 mod input;
 mod lease;
@@ -39,6 +40,7 @@ mod topics;
 
 use crate::{longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::Store};
 pub use connections::max_connections;
+pub use handshake::TlsConfig;
 pub use message::dead_letter;
 
 use access::Access;

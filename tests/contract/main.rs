@@ -76,6 +76,8 @@ mod schedules;
 mod service;
 mod states;
 mod storm;
+mod tls;
+mod tls_limits;
 mod tokens;
 mod topic_config;
 mod topic_delete;
