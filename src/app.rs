@@ -1,11 +1,13 @@
 //! Runs the service: starts every component from a configuration, and stops them in order.
 
+mod secrets;
+
 use crate::{
-    config::{Config, Secret},
+    config::Config,
     embedded::{EmbeddedRedis, Options, StartError},
-    files::{self, FileError},
+    files::FileError,
     http::{
-        self, TlsConfig,
+        self, TlsConfig, TrustedProxies,
         access::{Access, AccessError},
         server::{self, Service},
     },
@@ -15,15 +17,14 @@ use crate::{
         run_housekeeping, tick_schedules,
     },
     metrics::Metrics,
-    model::{AddressGuard, MAX_SECRETS, SigningSecret},
+    model::{AddressGuard, SigningSecret},
     reload::Watched,
     store::{ConnectError, RedisArgs, Store, StoreOptions},
-    tls::{self, TlsError},
+    tls::TlsError,
 };
 use rustix::process::{Resource, getrlimit};
-use rustls::ServerConfig;
+use secrets::{listener_tls, signing_secrets};
 use std::{
-    fmt::Display,
     fs::{self, File},
     future::{Future, pending},
     io::{self, Write as _},
@@ -152,38 +153,6 @@ pub async fn run(
     served
 }
 
-/// The secrets that sign callbacks. Errors: too many secrets, or an invalid one; the message does not quote it.
-fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError> {
-    let wrong =
-        |place: &str, reason: &dyn Display| RunError::SigningSecret(format!("{place}: {reason}"));
-    let parse = |place: &str, given: &mut dyn Iterator<Item = &str>| {
-        let parsed: Result<Arc<[SigningSecret]>, _> = given.map(SigningSecret::parse).collect();
-        match parsed.map_err(|error| wrong(place, &error))? {
-            secrets if secrets.len() > MAX_SECRETS => {
-                Err(wrong(place, &format_args!("at most {MAX_SECRETS} are allowed")))
-            }
-            secrets => Ok(secrets),
-        }
-    };
-    let Some(path) = &config.signing_secret_file else {
-        return parse("--signing-secret", &mut config.signing_secrets.iter().map(Secret::reveal));
-    };
-    let text = files::secret_text(path)?;
-    let lines = text.lines().map(str::trim);
-    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
-    if lines.peek().is_none() {
-        return Err(FileError::Empty(path.clone()).into());
-    }
-    parse(&path.display().to_string(), &mut lines)
-}
-
-/// The TLS configuration of the listener, if it has a certificate.
-fn listener_tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, TlsError> {
-    let identity = config.identity();
-    let tls = identity.map(|identity| tls::listener(&identity, config.tls_client_ca.as_deref()));
-    Ok(tls.transpose()?.map(Arc::new))
-}
-
 /// What is ready before Redis is connected.
 struct Start<'a> {
     config: &'a Config,
@@ -231,14 +200,20 @@ async fn serve(
         denied: config.callback_deny.clone(),
     });
     let inflight = usize::try_from(config.max_inflight_bytes).unwrap_or(usize::MAX);
-    let sizes = http::Sizes { body: config.max_body_bytes, inflight };
+    let public_url = config.public_url.clone().unwrap_or_default();
+    let settings = http::Settings {
+        body: config.max_body_bytes,
+        inflight,
+        public_url: public_url.clone(),
+        proxies: TrustedProxies::new(config.trusted_proxies.clone()),
+    };
     let router = http::router(
         access,
         addresses.clone(),
         store.clone(),
         polls.clone(),
         metrics.clone(),
-        sizes,
+        settings,
         is_stopping,
     )?;
     let caller = match config.no_dispatch {
@@ -272,7 +247,7 @@ async fn serve(
 
     let (stop_serving, stop_requested) = oneshot::channel::<()>();
     let max_connections = max_connections(config);
-    let service = Service { router, tls, max_connections, drain };
+    let service = Service { router, tls, public_url, max_connections, drain };
     let server = async {
         let stop = async { drop(stop_requested.await) };
         server::serve(listener, threads, service, stop).await;

@@ -1,12 +1,18 @@
 //! The options of `dueq serve`. Every flag is also an environment variable. The guide's page on flags lists this struct.
 
 use crate::embedded::Fsync;
+use crate::http::PublicUrl;
 use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
 use crate::store::RedisArgs;
 use crate::tls::Identity;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use ipnet::IpNet;
-use std::{fmt, net::SocketAddr, path::PathBuf, thread::available_parallelism};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    thread::available_parallelism,
+};
 
 /// Options of `dueq serve`.
 #[derive(Args, Clone, Debug)]
@@ -47,6 +53,20 @@ pub struct Config {
     /// File (PEM) with certificate authorities: every client then needs a certificate of one of them.
     #[arg(long, env = "DUEQ_TLS_CLIENT_CA", value_name = "PATH", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
+    /// URL under which clients reach this server, such as https://q.example/dueq behind a proxy. Requests are served with
+    /// its path and without.
+    #[arg(long, env = "DUEQ_PUBLIC_URL", value_name = "URL")]
+    pub public_url: Option<PublicUrl>,
+    /// Network or address of a proxy that is believed about where requests come from (X-Forwarded-For, Forwarded),
+    /// repeatable.
+    #[arg(
+        long = "trusted-proxy",
+        env = "DUEQ_TRUSTED_PROXY",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        value_parser = network
+    )]
+    pub trusted_proxies: Vec<IpNet>,
     /// Network that callbacks may reach although it is not public, such as 10.1.0.0/16, repeatable.
     #[arg(
         long = "callback-allow",
@@ -195,6 +215,14 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+}
+
+/// A network, or an address as one of its own.
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse()
+        .or_else(|_| address())
+        .map_err(|_| "expected a network such as 10.1.0.0/16, or an address".to_owned())
 }
 
 fn key_prefix(text: &str) -> Result<String, String> {

@@ -14,6 +14,7 @@ use axum::{
 };
 use std::{
     collections::HashMap,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -67,11 +68,12 @@ impl RequestIds {
 /// The middleware around all routes.
 pub(super) async fn guard(
     State(state): State<AppState>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response<Body> {
     let started = Instant::now();
     let id = state.request_ids.of(request.headers());
+    let peer = state.proxies.resolve(&mut request);
     let operation = operation_of(&state, &request);
     let refused = state.access.refuse(&request).or_else(|| refuse_head(&request));
     let method = request.method().clone();
@@ -86,7 +88,12 @@ pub(super) async fn guard(
     set_security_headers(response.headers_mut(), is_page);
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
-        write_problem(&mut response, &id, operation, &method);
+        write_problem(&mut response, &Asked { id: &id, operation, method: &method, peer });
+    }
+    if let Some(path) = response.headers().get(header::LOCATION)
+        && let Some(location) = state.public_url.location(path, status.is_redirection())
+    {
+        response.headers_mut().insert(header::LOCATION, location);
     }
     response.headers_mut().insert(REQUEST_ID, id);
     let seconds = started.elapsed().as_secs_f64();
@@ -131,13 +138,18 @@ fn set_security_headers(headers: &mut HeaderMap, is_page: bool) {
     }
 }
 
+/// What a problem is told of its request.
+struct Asked<'a> {
+    id: &'a HeaderValue,
+    operation: &'a str,
+    method: &'a Method,
+    peer: Option<IpAddr>,
+}
+
 /// Writes the problem body of an error response, whichever layer refused the request, and logs it.
-fn write_problem(
-    response: &mut Response<Body>,
-    id: &HeaderValue,
-    operation: &str,
-    method: &Method,
-) {
+fn write_problem(response: &mut Response<Body>, asked: &Asked<'_>) {
+    let &Asked { id, operation, method, peer } = asked;
+    let peer = peer.map(tracing::field::display);
     let status = response.status();
     let problem = response.extensions_mut().remove::<Arc<Problem>>();
     let problem = problem.unwrap_or_else(|| Arc::new(Problem::of_status(status)));
@@ -145,10 +157,19 @@ fn write_problem(
     let (code, detail) = (problem.code.as_str(), problem.detail.as_str());
     // The lanes log once that Redis is unavailable; the thousands of requests that fail for it do not.
     if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
-        tracing::warn!(?id, operation, status = status.as_u16(), code, detail, "a request failed");
+        tracing::warn!(
+            ?id,
+            peer,
+            operation,
+            status = status.as_u16(),
+            code,
+            detail,
+            "a request failed"
+        );
     } else {
         tracing::debug!(
             ?id,
+            peer,
             operation,
             status = status.as_u16(),
             code,

@@ -4,6 +4,8 @@ use super::{
     connections::{Activity, Connections},
     handshake::{self, Accepted, TlsConfig},
     problem::{Code, Problem},
+    proxies::Peer,
+    public_url::PublicUrl,
     stream::Stream,
 };
 use axum::{
@@ -65,6 +67,8 @@ pub struct Service {
     pub router: Router,
     /// The TLS configuration, or plain HTTP.
     pub tls: TlsConfig,
+    /// The URL whose path is taken off requests.
+    pub public_url: PublicUrl,
     /// The limit on open connections.
     pub max_connections: usize,
     /// How long requests in flight may go on once the server stops.
@@ -79,7 +83,8 @@ pub async fn serve(
     service: Service,
     stop: impl Future<Output = ()>,
 ) {
-    let Service { router, tls, max_connections, drain } = service;
+    let Service { router, tls, public_url, max_connections, drain } = service;
+    let public_url = Arc::new(public_url);
     let stopping = CancellationToken::new();
     let graceful = GracefulShutdown::new();
     let connections = Connections::new(threads, max_connections);
@@ -94,8 +99,9 @@ pub async fn serve(
         };
         loop {
             // The stream is deregistered from this thread's runtime, so that the serving thread's runtime can poll it.
-            match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => {
+            let accepted = listener.accept().await;
+            match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
+                Ok((stream, peer)) => {
                     if connections.are_full() {
                         if may_warn() {
                             tracing::warn!(max_connections, "the limit of connections is reached");
@@ -104,6 +110,8 @@ pub async fn serve(
                     }
                     let (router, watcher) = (router.clone(), graceful.watcher());
                     let (tls, stopping) = (tls.clone(), stopping.clone());
+                    let front =
+                        Front { router, public_url: public_url.clone(), peer: Peer(peer.ip()) };
                     connections.spawn(async move |activity| {
                         // A handshake does not delay the stop.
                         let accepted = tokio::select! {
@@ -111,7 +119,7 @@ pub async fn serve(
                             () = stopping.cancelled() => return,
                         };
                         let served = match accepted {
-                            Ok(accepted) => connection(accepted, router, activity, watcher).await,
+                            Ok(accepted) => connection(accepted, front, activity, watcher).await,
                             Err(error) => Err(error.into()),
                         };
                         if let Err(error) = served {
@@ -141,6 +149,13 @@ pub async fn serve(
     }
 }
 
+/// What requests of a connection go through.
+struct Front {
+    router: Router,
+    public_url: Arc<PublicUrl>,
+    peer: Peer,
+}
+
 async fn accept(
     stream: std::net::TcpStream,
     tls: TlsConfig,
@@ -153,7 +168,7 @@ async fn accept(
 
 async fn connection(
     Accepted { transport, lacks_tls }: Accepted,
-    router: Router,
+    Front { router, public_url, peer }: Front,
     activity: Arc<Activity>,
     watcher: Watcher,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -167,6 +182,8 @@ async fn connection(
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         activity.request_started(!request.body().is_end_stream());
         request.extensions_mut().insert(activity.clone());
+        request.extensions_mut().insert(peer);
+        public_url.strip(request.uri_mut());
         let response = (!lacks_tls).then(|| hyper::service::Service::call(&router, request));
         let activity = activity.clone();
         async move {

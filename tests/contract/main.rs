@@ -59,6 +59,7 @@ mod nack_options;
 mod order;
 mod overload;
 mod pause;
+mod proxy;
 mod publish;
 mod purge;
 mod push_config;
