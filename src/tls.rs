@@ -131,7 +131,7 @@ pub fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// A verification against no authority at all looks at the times first, which is all that is wanted.
+/// A verification against no authority looks at the times first.
 fn check_validity(certificate: &CertificateDer<'_>, path: &Path) -> Result<(), TlsError> {
     let parsed = ParsedCertificate::try_from(certificate)?;
     let algorithms = ring::default_provider().signature_verification_algorithms.all;
@@ -275,8 +275,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// The error and its causes, outermost first. The source of an I/O error is not the error in it but that one's source,
-/// and so it is with an error that is shared.
+/// The error and its causes, outermost first. The source of an I/O error, or a shared one, skips the error inside.
 pub fn causes<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
