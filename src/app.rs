@@ -1,12 +1,15 @@
 //! Runs the service: starts every component from a configuration, and stops them in order.
 
+mod secrets;
+
 use crate::{
     config::Config,
     embedded::{EmbeddedRedis, Options, StartError},
+    files::FileError,
     http::{
-        self,
+        self, TlsConfig, TrustedProxies,
         access::{Access, AccessError},
-        server,
+        server::{self, Service},
     },
     longpoll::LongPolls,
     loops::{
@@ -14,10 +17,13 @@ use crate::{
         run_housekeeping, tick_schedules,
     },
     metrics::Metrics,
-    model::{AddressGuard, MAX_SECRETS, SigningSecret},
-    store::{ConnectError, Store, StoreOptions},
+    model::{AddressGuard, SigningSecret},
+    reload::Watched,
+    store::{ConnectError, RedisArgs, Store, StoreOptions},
+    tls::TlsError,
 };
 use rustix::process::{Resource, getrlimit};
+use secrets::{listener_tls, signing_secrets};
 use std::{
     fs::{self, File},
     future::{Future, pending},
@@ -31,6 +37,7 @@ use tokio::{
     net::TcpListener,
     runtime::Handle,
     sync::{oneshot, watch},
+    task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -61,11 +68,17 @@ pub enum RunError {
         source: io::Error,
     },
     /// A signing secret is invalid.
-    #[error("--signing-secret: {0}")]
+    #[error("{0}")]
     SigningSecret(String),
+    /// The file of signing secrets cannot be used.
+    #[error("--signing-secret-file: {0}")]
+    SigningSecretFile(#[from] FileError),
     /// HTTPS callbacks cannot be made: a defect.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
+    /// A certificate or key of the listener cannot be used.
+    #[error("HTTPS: {0}")]
+    Https(#[from] TlsError),
     /// The OpenAPI document cannot be serialized: a defect.
     #[error("the OpenAPI document cannot be written: {0}")]
     Document(#[from] serde_json::Error),
@@ -83,12 +96,19 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let access = Access::new(&config)?;
-    let secrets = signing_secrets(&config)?;
+    let signing_file = config.signing_secret_file.clone();
+    let signing_file = Watched::new("signing secrets", signing_file.into_iter().collect());
+    let (signing, secrets) = watch::channel(signing_secrets(&config)?);
+    let tls_files = [&config.tls_cert, &config.tls_key, &config.tls_client_ca];
+    let tls_files = tls_files.into_iter().flatten().cloned().collect();
+    let tls_files = Watched::new("certificates of the listener", tls_files);
+    let (certificates, tls) = watch::channel(listener_tls(&config)?);
+    let redis_files = Watched::new("password and certificates for Redis", config.redis.files());
     let listener =
         server::listen(config.listen).map_err(|error| RunError::Listen(config.listen, error))?;
-    let (url, mut embedded) = match &config.redis_url {
-        Some(url) => (url.clone(), None),
-        None => {
+    let (redis, mut embedded) = match config.redis.are_given() {
+        true => (RedisArgs { insecure: config.insecure, ..config.redis.clone() }, None),
+        false => {
             let redis = EmbeddedRedis::start(Options {
                 data_dir: config.data_dir.clone(),
                 redis_bin: config.redis_bin.clone(),
@@ -96,7 +116,7 @@ pub async fn run(
                 maxmemory: config.redis_maxmemory,
             })
             .await?;
-            (redis.url(), Some(redis))
+            (RedisArgs::at(redis.url()), Some(redis))
         }
     };
     let mut lost = false;
@@ -112,7 +132,19 @@ pub async fn run(
             () = redis_lost => lost = true,
         }
     };
-    let served = serve(&config, threads, access, secrets, url, listener, shutdown).await;
+    let mut reloads = JoinSet::new();
+    {
+        let config = config.clone();
+        let read = move || signing_secrets(&config);
+        reloads.spawn(signing_file.follow(read, move |secrets| drop(signing.send(secrets))));
+    }
+    {
+        let config = config.clone();
+        let read = move || listener_tls(&config);
+        reloads.spawn(tls_files.follow(read, move |tls| drop(certificates.send(tls))));
+    }
+    let start = Start { config: &config, access, secrets, redis, redis_files, listener, tls };
+    let served = serve(start, threads, &mut reloads, shutdown).await;
     match embedded {
         Some(_) if lost => return Err(RunError::Lost),
         Some(redis) => redis.stop().await,
@@ -121,34 +153,37 @@ pub async fn run(
     served
 }
 
-/// The secrets that sign callbacks. Errors: too many secrets, or an invalid one; the message does not quote it.
-fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError> {
-    let given = &config.signing_secrets;
-    if given.len() > MAX_SECRETS {
-        return Err(RunError::SigningSecret(format!("at most {MAX_SECRETS} are allowed")));
-    }
-    let parsed = given.iter().map(|secret| SigningSecret::parse(secret.reveal()));
-    parsed.collect::<Result<_, _>>().map_err(|error| RunError::SigningSecret(error.to_string()))
+/// What is ready before Redis is connected.
+struct Start<'a> {
+    config: &'a Config,
+    access: Access,
+    secrets: watch::Receiver<Arc<[SigningSecret]>>,
+    redis: RedisArgs,
+    redis_files: Watched,
+    listener: TcpListener,
+    tls: TlsConfig,
 }
 
 async fn serve(
-    config: &Config,
+    start: Start<'_>,
     threads: &[Handle],
-    access: Access,
-    secrets: Arc<[SigningSecret]>,
-    url: String,
-    listener: TcpListener,
+    reloads: &mut JoinSet<()>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
+    let Start { config, access, secrets, redis, redis_files, listener, tls } = start;
     let metrics = Arc::new(Metrics::new());
     let options = StoreOptions {
-        url,
+        redis,
         key_prefix: config.key_prefix.clone(),
         lanes: config.lanes.into(),
         timeout: Duration::from_millis(config.redis_timeout_ms),
         upgrade: true,
     };
     let (store, woken) = Store::connect(&options, metrics.clone()).await?;
+    {
+        let store = store.clone();
+        reloads.spawn(redis_files.follow(move || store.reload_redis(), drop));
+    }
     if let Err(reason) = store.health().await {
         tracing::error!(%reason, "not ready");
     }
@@ -166,14 +201,20 @@ async fn serve(
         denied: config.callback_deny.clone(),
     });
     let inflight = usize::try_from(config.max_inflight_bytes).unwrap_or(usize::MAX);
-    let sizes = http::Sizes { body: config.max_body_bytes, inflight };
+    let public_url = config.public_url.clone().unwrap_or_default();
+    let settings = http::Settings {
+        body: config.max_body_bytes,
+        inflight,
+        public_url: public_url.clone(),
+        proxies: TrustedProxies::new(config.trusted_proxies.clone()),
+    };
     let router = http::router(
         access,
         addresses.clone(),
         store.clone(),
         polls.clone(),
         metrics.clone(),
-        sizes,
+        settings,
         is_stopping,
     )?;
     let caller = match config.no_dispatch {
@@ -211,9 +252,10 @@ async fn serve(
 
     let (stop_serving, stop_requested) = oneshot::channel::<()>();
     let max_connections = max_connections(config);
+    let service = Service { router, tls, public_url, max_connections, drain };
     let server = async {
         let stop = async { drop(stop_requested.await) };
-        server::serve(listener, threads, router, max_connections, stop, drain).await;
+        server::serve(listener, threads, service, stop).await;
     };
     let stopper = async {
         shutdown.await;
@@ -257,7 +299,8 @@ fn max_connections(config: &Config) -> usize {
 /// Logs the bound address, and writes it to the address file.
 fn announce(config: &Config, listener: &TcpListener) -> Result<(), RunError> {
     let bound = listener.local_addr().map_err(|error| RunError::Listen(config.listen, error))?;
-    tracing::info!("serving http://{bound}");
+    let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
+    tracing::info!("serving {scheme}://{bound}");
     if let Some(path) = &config.addr_file {
         write_atomically(path, &bound.to_string())
             .map_err(|source| RunError::AddrFile { path: path.clone(), source })?;

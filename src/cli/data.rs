@@ -3,9 +3,9 @@
 use crate::{
     embedded::{EmbeddedRedis, Fsync, Options},
     metrics::Metrics,
-    store::{Store, StoreOptions},
+    store::{RedisArgs, Store, StoreOptions},
 };
-use clap::Args;
+use clap::{Args, builder::BoolishValueParser};
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
 /// How long one call waits for Redis.
@@ -14,9 +14,11 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Arguments that name the data.
 #[derive(Args)]
 pub struct DataArgs {
-    /// Redis with the data.
-    #[arg(long, env = "DUEQ_REDIS_URL", value_name = "URL", hide_env_values = true)]
-    redis_url: Option<String>,
+    #[command(flatten)]
+    redis: RedisArgs,
+    /// Allow a Redis URL that ends in #insecure: any certificate is then accepted.
+    #[arg(long, env = "DUEQ_INSECURE", value_parser = BoolishValueParser::new())]
+    insecure: bool,
     /// Directory of a private Redis that is not being served.
     #[arg(long, env = "DUEQ_DATA_DIR", value_name = "DIR", default_value = "./dueq-data")]
     data_dir: PathBuf,
@@ -42,7 +44,7 @@ pub struct NoData(PathBuf);
 impl DataArgs {
     /// Checks that there are data to work on.
     pub fn exist(&self) -> Result<(), NoData> {
-        if self.redis_url.is_some() || self.data_dir.is_dir() {
+        if self.redis.are_given() || self.data_dir.is_dir() {
             Ok(())
         } else {
             Err(NoData(self.data_dir.clone()))
@@ -54,17 +56,17 @@ impl DataArgs {
     ///
     /// Errors: the reason, in one line.
     pub async fn open(self, upgrade: bool) -> Result<Data, Box<dyn Error>> {
-        let Self { redis_url, data_dir, redis_bin, key_prefix } = self;
-        let (url, embedded) = match redis_url {
-            Some(url) => (url, None),
-            None => {
+        let Self { redis, insecure, data_dir, redis_bin, key_prefix } = self;
+        let (redis, embedded) = match redis.are_given() {
+            true => (RedisArgs { insecure, ..redis }, None),
+            false => {
                 let options =
                     Options { data_dir, redis_bin, fsync: Fsync::Always, maxmemory: Some(0) };
                 let redis = EmbeddedRedis::start(options).await?;
-                (redis.url(), Some(redis))
+                (RedisArgs::at(redis.url()), Some(redis))
             }
         };
-        let options = StoreOptions { url, key_prefix, lanes: 1, timeout: TIMEOUT, upgrade };
+        let options = StoreOptions { redis, key_prefix, lanes: 1, timeout: TIMEOUT, upgrade };
         match Store::connect(&options, Arc::new(Metrics::new())).await {
             Ok((store, _)) => Ok(Data { store, embedded }),
             Err(error) => {

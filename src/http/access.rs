@@ -30,7 +30,7 @@ pub use scopes::Verb;
 use super::{
     AppState,
     problem::{Code, Problem},
-    server::{Peer, peer_of},
+    proxies::{Peer, peer_of},
 };
 use crate::{config::Config, error::Error, metrics::Metrics, store::Store};
 use audit::AuditLog;
@@ -42,7 +42,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use guesses::Guesses;
 use hosts::Hosts;
 use keys::{Key, Keys, NoKey, digest};
-use session::{Place, Seal, is_of_this_origin};
+use session::{Place, Seal};
 use std::{
     future::pending,
     io,
@@ -134,7 +134,12 @@ impl Access {
             let path = config.audit_log.clone().unwrap_or_default();
             AccessError::Audit { path, source }
         })?;
-        let place = Place::new(false, "");
+        let public_url = config.public_url.clone().unwrap_or_default();
+        let is_https = match config.public_url {
+            Some(_) => public_url.is_https(),
+            None => config.tls_cert.is_some(),
+        };
+        let place = Place::new(is_https, public_url.base(), public_url.origin());
         Ok(Self { door, guesses: Guesses::new(), place, audit: Arc::new(audit) })
     }
 
@@ -199,7 +204,7 @@ impl Access {
         let Some(session) = session.filter(|_| !headers.contains_key(header::AUTHORIZATION)) else {
             return keys.of(headers);
         };
-        if !is_of_this_origin(headers) {
+        if !self.place.is_home_of(headers) {
             return Err(NoKey::Foreign);
         }
         let opened = seal_of(store).and_then(|seal| seal.open(session, store.now()));
@@ -219,7 +224,7 @@ impl Access {
     ) -> Result<Option<HeaderValue>, Problem> {
         let Door::Keys(keys) = &self.door else { return Ok(None) };
         let turn_away = |reason| self.turn_away(&state.metrics, reason, from);
-        if !is_of_this_origin(headers) {
+        if !self.place.is_home_of(headers) {
             return Err(turn_away(NoKey::Foreign));
         }
         let digest = digest(key.as_bytes());

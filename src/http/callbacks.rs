@@ -160,9 +160,9 @@ impl ScheduleCallbackRequest {
     request_body(content = ScheduleCallbackRequest, description = "The callback"),
     responses(
         (status = 201, description = "The callback is stored", body = PublishedMessage,
-            headers(("Location" = String, description = "Path of the message"))),
+            headers(("Location" = String, description = "Path of the message; its URL if the server has a public one"))),
         (status = 200, description = "An existing callback answers for the request", body = PublishedMessage,
-            headers(("Location" = String, description = "Path of the message"))),
+            headers(("Location" = String, description = "Path of the message; its URL if the server has a public one"))),
         CallbackProblems, RedisProblems,
     ),
 )]

@@ -16,6 +16,7 @@ use axum::{
 };
 use std::{
     collections::HashMap,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -86,6 +87,7 @@ pub(super) async fn guard(
 ) -> Response<Body> {
     let started = Instant::now();
     let id = state.request_ids.of(request.headers());
+    let peer = state.proxies.resolve(&mut request);
     let Operation { name: operation, need } = operation_of(&state, &request);
     let mut entry = Entry::new(&state.access.audit, (operation, need), &request, &id);
     let refused = refuse(&state, need, &mut request, entry.as_mut());
@@ -101,12 +103,18 @@ pub(super) async fn guard(
     set_security_headers(response.headers_mut(), policy);
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
-    let problem = is_error.then(|| write_problem(&mut response, &id, operation, &method));
+    let asked = Asked { id: &id, operation, method: &method, peer };
+    let problem = is_error.then(|| write_problem(&mut response, &asked));
     if let Some(problem) = problem.as_ref().filter(|_| status == StatusCode::FORBIDDEN) {
         state.metrics.count_auth_failure(&problem.code);
     }
     if let Some(mut entry) = entry {
         entry.answered(status, problem);
+    }
+    if let Some(path) = response.headers().get(header::LOCATION)
+        && let Some(location) = state.public_url.location(path, status.is_redirection())
+    {
+        response.headers_mut().insert(header::LOCATION, location);
     }
     response.headers_mut().insert(REQUEST_ID, id);
     let seconds = started.elapsed().as_secs_f64();
@@ -188,13 +196,18 @@ fn set_security_headers(headers: &mut HeaderMap, policy: Option<&'static str>) {
     }
 }
 
+/// What a problem is told of its request.
+struct Asked<'a> {
+    id: &'a HeaderValue,
+    operation: &'a str,
+    method: &'a Method,
+    peer: Option<IpAddr>,
+}
+
 /// Writes the problem body of an error response, whichever layer refused the request, and logs it. Returns what it says.
-fn write_problem(
-    response: &mut Response<Body>,
-    id: &HeaderValue,
-    operation: &str,
-    method: &Method,
-) -> ProblemBody {
+fn write_problem(response: &mut Response<Body>, asked: &Asked<'_>) -> ProblemBody {
+    let &Asked { id, operation, method, peer } = asked;
+    let peer = peer.map(tracing::field::display);
     let status = response.status();
     let problem = response.extensions_mut().remove::<Arc<Problem>>();
     let problem = problem.unwrap_or_else(|| Arc::new(Problem::of_status(status)));
@@ -202,10 +215,19 @@ fn write_problem(
     let (code, detail) = (problem.code.as_str(), problem.detail.as_str());
     // The lanes log once that Redis is unavailable; the thousands of requests that fail for it do not.
     if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
-        tracing::warn!(?id, operation, status = status.as_u16(), code, detail, "a request failed");
+        tracing::warn!(
+            ?id,
+            peer,
+            operation,
+            status = status.as_u16(),
+            code,
+            detail,
+            "a request failed"
+        );
     } else {
         tracing::debug!(
             ?id,
+            peer,
             operation,
             status = status.as_u16(),
             code,

@@ -4,7 +4,7 @@
 use super::AppState;
 use axum::{
     Router,
-    extract::Path,
+    extract::{Path, State},
     http::{HeaderMap, StatusCode, header, uri::Authority},
     response::{Html, IntoResponse, Redirect, Response},
     routing::get,
@@ -35,7 +35,7 @@ macro_rules! pages {
 /// Every page, by section, in reading order.
 const SECTIONS: &[(&str, &[Page])] = pages! {
     "Start": "tutorial";
-    "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "security" "redis" "upgrade";
+    "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "security" "tls" "proxy" "redis" "redis-tls" "upgrade";
     "Reference": "api" "messages" "topics" "errors" "flags" "cli" "metrics" "limits";
     "Background": "guarantees" "proof" "numbers" "compare" "contribute";
 };
@@ -53,18 +53,20 @@ pub(super) fn routes() -> Router<AppState> {
 }
 
 /// Says where to begin. A browser is sent to the guide, which like this needs no key.
-async fn front(headers: HeaderMap) -> Response {
+async fn front(State(state): State<AppState>, headers: HeaderMap) -> Response {
     let sent = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if sent(header::ACCEPT).is_some_and(|accepted| accepted.contains("text/html")) {
         return Redirect::to("/guide").into_response();
     }
     let host = sent(header::HOST).filter(|host| is_plain(host)).unwrap_or("localhost:8080");
+    let (base, public) = (state.public_url.base(), state.public_url.url());
+    let server = if public.is_empty() { host } else { &public };
     format!(
         "dueq: a delay queue over HTTP\n\n\
-        guide     /guide\n\
-        API       /docs\n\
-        document  /openapi.json\n\n\
-        curl {host}/topics/orders/messages --json '{{\"payload\": {{\"order\": 42}}, \"delay_ms\": 2000}}'\n"
+        guide     {base}/guide\n\
+        API       {base}/docs\n\
+        document  {base}/openapi.json\n\n\
+        curl {server}/topics/orders/messages --json '{{\"payload\": {{\"order\": 42}}, \"delay_ms\": 2000}}'\n"
     )
     .into_response()
 }
@@ -75,44 +77,49 @@ fn is_plain(host: &str) -> bool {
     host.bytes().all(plain) && host.parse::<Authority>().is_ok()
 }
 
-async fn index() -> Html<String> {
-    let body = format!("<h1>The dueq guide</h1>{}", list(""));
-    Html(document("The guide", "", &body))
+async fn index(State(state): State<AppState>) -> Html<String> {
+    let base = state.public_url.base();
+    let body = format!("<h1>The dueq guide</h1>{}", list(base, ""));
+    Html(document(base, "The guide", "", &body))
 }
 
-async fn page(Path(name): Path<String>) -> Result<Html<String>, StatusCode> {
+async fn page(
+    State(state): State<AppState>,
+    Path(name): Path<String>,
+) -> Result<Html<String>, StatusCode> {
+    let base = state.public_url.base();
     let mut pages = SECTIONS.iter().flat_map(|(_, pages)| pages.iter());
     let page = pages.find(|page| page.name == name).ok_or(StatusCode::NOT_FOUND)?;
     let nav = format!(
-        "<nav aria-label=\"Guide\"><a href=\"/guide\">dueq guide</a>{}</nav>",
-        list(page.name)
+        "<nav aria-label=\"Guide\"><a href=\"{base}/guide\">dueq guide</a>{}</nav>",
+        list(base, page.name)
     );
-    Ok(Html(document(page.title(), &nav, &rendered(page.markdown))))
+    Ok(Html(document(base, page.title(), &nav, &rendered(base, page.markdown))))
 }
 
 async fn style() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE)
 }
 
-/// A whole HTML document.
-fn document(title: &str, nav: &str, body: &str) -> String {
+/// A whole HTML document; `base` is the path before all routes.
+fn document(base: &str, title: &str, nav: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-        <title>{title} · dueq</title><link rel=\"stylesheet\" href=\"/guide/style.css\"></head>\n\
+        <title>{title} · dueq</title><link rel=\"stylesheet\" href=\"{base}/guide/style.css\"></head>\n\
         <body>{nav}<main>{body}</main></body></html>\n"
     )
 }
 
 /// Links to all pages by section; the one named `current` is marked.
-fn list(current: &str) -> String {
+fn list(base: &str, current: &str) -> String {
     let mut text = String::new();
     for (section, pages) in SECTIONS {
         let _ = write!(text, "<h2>{section}</h2><ul>");
         for page in *pages {
             let mark = if page.name == current { " aria-current=\"page\"" } else { "" };
             let (name, title) = (page.name, page.title());
-            let _ = write!(text, "<li><a href=\"/guide/{name}\"{mark}>{title}</a></li>");
+            let _ = write!(text, "<li><a href=\"{base}/guide/{name}\"{mark}>{title}</a></li>");
         }
         text.push_str("</ul>");
     }
@@ -121,7 +128,7 @@ fn list(current: &str) -> String {
 
 /// A page's HTML. Headings get the anchors that code hosts give them, and links between files become links between
 /// routes.
-fn rendered(markdown: &str) -> String {
+fn rendered(base: &str, markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES;
     let mut events: Vec<Event<'_>> = Parser::new_ext(markdown, options).collect();
     for at in 0..events.len() {
@@ -130,7 +137,7 @@ fn rendered(markdown: &str) -> String {
             Event::Start(Tag::Heading { id, .. }) => *id = Some(anchor.into()),
             Event::Start(Tag::Link { dest_url, .. }) => {
                 if let Some(route) = route(dest_url) {
-                    *dest_url = CowStr::from(route);
+                    *dest_url = CowStr::from(format!("{base}{route}"));
                 }
             }
             _ => {}
@@ -184,10 +191,12 @@ mod tests {
 
     #[test]
     fn headings_get_anchors_and_links_lead_to_routes() {
-        let html =
-            rendered("## What is `X-Y`, really?\n[a](flags.md#log) [b](#x) [c](https://d/e.md)");
+        let html = rendered(
+            "/q",
+            "## What is `X-Y`, really?\n[a](flags.md#log) [b](#x) [c](https://d/e.md)",
+        );
         assert!(html.contains("<h2 id=\"what-is-x-y-really\">"), "{html}");
-        for link in ["\"/guide/flags#log\"", "\"#x\"", "\"https://d/e.md\""] {
+        for link in ["\"/q/guide/flags#log\"", "\"#x\"", "\"https://d/e.md\""] {
             assert!(html.contains(link), "{link}: {html}");
         }
     }

@@ -16,6 +16,7 @@ mod fingerprint;
 mod fuzz;
 mod guard;
 mod guide;
+mod handshake;
 mod hold;
 mod input;
 mod lease;
@@ -26,6 +27,8 @@ pub mod openapi;
 mod path;
 mod prelude;
 mod problem;
+mod proxies;
+mod public_url;
 mod publish;
 mod push_settings;
 mod schedule_fields;
@@ -41,7 +44,10 @@ mod topics;
 
 use crate::{longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::Store};
 pub use connections::max_connections;
+pub use handshake::TlsConfig;
 pub use message::dead_letter;
+pub use proxies::TrustedProxies;
+pub use public_url::PublicUrl;
 
 use access::{Access, Need};
 use axum::{
@@ -78,14 +84,20 @@ pub struct Inner {
     request_ids: RequestIds,
     operations: Operations,
     documents: Documents,
+    public_url: PublicUrl,
+    proxies: TrustedProxies,
 }
 
-/// Limits on the bytes of requests.
-pub struct Sizes {
-    /// The largest body.
+/// Settings of the routes.
+pub struct Settings {
+    /// The largest body, bytes.
     pub body: usize,
-    /// The limit on all bodies and responses in flight.
+    /// The limit on all bodies and responses in flight, bytes.
     pub inflight: usize,
+    /// The URL under which clients know the server.
+    pub public_url: PublicUrl,
+    /// Who is believed about where requests come from.
+    pub proxies: TrustedProxies,
 }
 
 /// The serialized OpenAPI document in each version.
@@ -173,11 +185,16 @@ pub fn router(
     store: Store,
     polls: LongPolls,
     metrics: Arc<Metrics>,
-    sizes: Sizes,
+    settings: Settings,
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, serde_json::Error> {
-    let (routes, document) = routes_and_document();
-    let budget = Budget::new(sizes.inflight);
+    let (routes, mut document) = routes_and_document();
+    let Settings { body, inflight, public_url, proxies } = settings;
+    let base = public_url.base();
+    if !base.is_empty() {
+        document.servers.iter_mut().flatten().for_each(|server| base.clone_into(&mut server.url));
+    }
+    let budget = Budget::new(inflight);
     let state = AppState(Arc::new(Inner {
         access,
         addresses,
@@ -185,7 +202,7 @@ pub fn router(
         polls,
         metrics,
         // A body that could never fit the budget is refused as too large.
-        max_body_bytes: sizes.body.min(budget.largest()),
+        max_body_bytes: body.min(budget.largest()),
         budget,
         stopping,
         redis_health: HealthCheck::default(),
@@ -195,6 +212,8 @@ pub fn router(
             v3_0: openapi::to_text(&document, openapi::Version::V3_0)?,
             v3_1: openapi::to_text(&document, openapi::Version::V3_1)?,
         },
+        public_url,
+        proxies,
     }));
     Ok(routes
         .merge(docs::routes())

@@ -97,9 +97,9 @@ impl<'a> PublishedMessage<'a> {
     request_body(content = PublishRequest, description = "The message"),
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
-            headers(("Location" = String, description = "Path of the message"))),
+            headers(("Location" = String, description = "Path of the message; its URL if the server has a public one"))),
         (status = 200, description = "An existing message answers for the request", body = PublishedMessage,
-            headers(("Location" = String, description = "Path of the message"))),
+            headers(("Location" = String, description = "Path of the message; its URL if the server has a public one"))),
         PublishProblems, RedisProblems,
     ),
 )]
@@ -125,9 +125,9 @@ pub async fn publish_message(
         description = "The payload, of any media type"),
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,
-            headers(("Location" = String, description = "Path of the message"))),
+            headers(("Location" = String, description = "Path of the message; its URL if the server has a public one"))),
         (status = 200, description = "An existing message answers for the request", body = PublishedMessage,
-            headers(("Location" = String, description = "Path of the message"))),
+            headers(("Location" = String, description = "Path of the message; its URL if the server has a public one"))),
         PublishProblems, RedisProblems,
     ),
 )]

@@ -2,25 +2,29 @@
 
 use super::{
     connections::{Activity, Connections},
+    handshake::{self, Accepted, TlsConfig},
+    problem::{Code, Problem},
+    proxies::Peer,
+    public_url::PublicUrl,
     stream::Stream,
 };
 use axum::{
     Router,
-    extract::{FromRequestParts, Request},
-    http::request::Parts,
+    body::Body,
+    extract::Request,
+    http::{HeaderValue, Response, header},
 };
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body as _, Incoming};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
 use std::{
-    convert::Infallible,
     error::Error,
     future::Future,
     io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -28,6 +32,7 @@ use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     runtime::Handle,
 };
+use tokio_util::sync::CancellationToken;
 
 /// The connection is closed if a request's head has not arrived this long after the connection became ready for it.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(25);
@@ -45,29 +50,6 @@ const SEND_BUFFER: u32 = 128 * 1024;
 /// The maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// Whose connection a request came by.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub IpAddr);
-
-impl<S: Sync> FromRequestParts<S> for Peer {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self::in_extensions(&parts.extensions))
-    }
-}
-
-impl Peer {
-    fn in_extensions(extensions: &http::Extensions) -> Self {
-        extensions.get().copied().unwrap_or(Self(Ipv4Addr::UNSPECIFIED.into()))
-    }
-}
-
-/// The address that a request came from.
-pub(super) fn peer_of<T>(request: &http::Request<T>) -> IpAddr {
-    Peer::in_extensions(request.extensions()).0
-}
-
 /// Listens on this address. Errors: those of the system.
 pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
@@ -79,17 +61,31 @@ pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves `router` on at most `max_connections` until `stop`, then finishes the requests in flight, for at most `drain`.
-/// A new connection goes to the thread that serves the fewest, and stays there: moving requests between threads costs more
-/// than it gains.
+/// What is served, and within which bounds.
+pub struct Service {
+    /// The routes.
+    pub router: Router,
+    /// The TLS configuration, or plain HTTP.
+    pub tls: TlsConfig,
+    /// The URL whose path is taken off requests.
+    pub public_url: PublicUrl,
+    /// The limit on open connections.
+    pub max_connections: usize,
+    /// How long requests in flight may go on once the server stops.
+    pub drain: Duration,
+}
+
+/// Serves until `stop`, then finishes the requests in flight. A new connection goes to the thread that serves the fewest,
+/// and stays there: moving requests between threads costs more than it gains.
 pub async fn serve(
     listener: TcpListener,
     threads: &[Handle],
-    router: Router,
-    max_connections: usize,
+    service: Service,
     stop: impl Future<Output = ()>,
-    drain: Duration,
 ) {
+    let Service { router, tls, public_url, max_connections, drain } = service;
+    let public_url = Arc::new(public_url);
+    let stopping = CancellationToken::new();
     let graceful = GracefulShutdown::new();
     let connections = Connections::new(threads, max_connections);
     let accepting = async {
@@ -113,16 +109,20 @@ pub async fn serve(
                         connections.wait_for_slot().await;
                     }
                     let (router, watcher) = (router.clone(), graceful.watcher());
+                    let (tls, stopping) = (tls.clone(), stopping.clone());
+                    let front =
+                        Front { router, public_url: public_url.clone(), peer: Peer(peer.ip()) };
                     connections.spawn(async move |activity| {
-                        if let Err(error) = connection(
-                            stream,
-                            Peer(peer.ip().to_canonical()),
-                            router,
-                            activity,
-                            watcher,
-                        )
-                        .await
-                        {
+                        // A handshake does not delay the stop.
+                        let accepted = tokio::select! {
+                            accepted = accept(stream, tls, &activity) => accepted,
+                            () = stopping.cancelled() => return,
+                        };
+                        let served = match accepted {
+                            Ok(accepted) => connection(accepted, front, activity, watcher).await,
+                            Err(error) => Err(error.into()),
+                        };
+                        if let Err(error) = served {
                             tracing::debug!(%error, "a connection ended");
                         }
                     });
@@ -142,16 +142,33 @@ pub async fn serve(
         () = stop => {}
     }
     drop(listener);
+    stopping.cancel();
     let open = graceful.count();
     if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
         tracing::warn!(open, "requests were still in flight when the drain time-out ended");
     }
 }
 
-async fn connection(
-    stream: std::net::TcpStream,
-    peer: Peer,
+/// What requests of a connection go through.
+struct Front {
     router: Router,
+    public_url: Arc<PublicUrl>,
+    peer: Peer,
+}
+
+async fn accept(
+    stream: std::net::TcpStream,
+    tls: TlsConfig,
+    activity: &Activity,
+) -> io::Result<Accepted> {
+    let accepted = handshake::accept(TcpStream::from_std(stream)?, tls).await?;
+    activity.mark_idle();
+    Ok(accepted)
+}
+
+async fn connection(
+    Accepted { transport, lacks_tls }: Accepted,
+    Front { router, public_url, peer }: Front,
     activity: Arc<Activity>,
     watcher: Watcher,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -160,19 +177,35 @@ async fn connection(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BUFFER)
         .max_headers(MAX_HEAD_FIELDS);
-    let stream = TokioIo::new(Stream::new(TcpStream::from_std(stream)?, activity.clone()));
+    let stream = TokioIo::new(Stream::new(transport, activity.clone()));
     let router = TowerToHyperService::new(router);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         activity.request_started(!request.body().is_end_stream());
         request.extensions_mut().insert(activity.clone());
         request.extensions_mut().insert(peer);
-        let response = hyper::service::Service::call(&router, request);
+        public_url.strip(request.uri_mut());
+        let response = (!lacks_tls).then(|| hyper::service::Service::call(&router, request));
         let activity = activity.clone();
         async move {
-            let response = response.await;
+            let response = match response {
+                Some(response) => response.await,
+                None => Ok(no_tls()),
+            };
             activity.response_ready();
             response
         }
     });
     Ok(watcher.watch(http.serve_connection(stream, service)).await?)
+}
+
+/// Answers a client that speaks plain HTTP to a port with TLS.
+fn no_tls() -> Response<Body> {
+    let problem = Problem::new(Code::Refused, "this port speaks TLS: use https://");
+    let body = super::json_line(&problem.body("-")).unwrap_or_default();
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = Code::Refused.status();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }

@@ -1,7 +1,11 @@
-//! A client's connection as hyper reads and writes it, with two limits that hyper does not set: a connection whose client
+//! A client's connection as hyper reads and writes it, by TLS or not, with two limits that hyper does not set: a connection whose client
 //! does not read its response is closed, and reads are short, so that the connection's buffer stays small.
 
-use super::{connections::Activity, departure::Departure};
+use super::{
+    connections::Activity,
+    departure::Departure,
+    handshake::{Transport, tcp, tcp_mut},
+};
 use std::{
     io,
     pin::Pin,
@@ -11,7 +15,6 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take},
-    net::TcpStream,
     time::{Sleep, sleep},
 };
 
@@ -29,7 +32,7 @@ const MAX_READ: u64 = 8 * 1024 - 1;
 
 /// A client's connection.
 pub(super) struct Stream {
-    tcp: Take<TcpStream>,
+    transport: Take<Transport>,
     activity: Arc<Activity>,
     /// Bytes read and written since progress was last recorded.
     moved: usize,
@@ -46,12 +49,12 @@ struct StalledWrite {
 }
 
 impl Stream {
-    /// Wraps an accepted connection.
-    pub fn new(tcp: TcpStream, activity: Arc<Activity>) -> Self {
+    /// Wraps a connection.
+    pub fn new(transport: Transport, activity: Arc<Activity>) -> Self {
         // Responses are small and awaited, so they must not be delayed until there is more to send.
-        let _ = tcp.set_nodelay(true);
+        let _ = tcp(&transport).set_nodelay(true);
         Self {
-            tcp: tcp.take(MAX_READ),
+            transport: transport.take(MAX_READ),
             activity,
             moved: 0,
             stalled: None,
@@ -68,6 +71,18 @@ impl Stream {
         }
     }
 
+    /// Applies the time-out to something that waits for the client to read.
+    fn check_stalled<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        let stalled = self.stalled.get_or_insert_with(|| StalledWrite {
+            deadline: Box::pin(sleep(WRITE_TIMEOUT)),
+            written: 0,
+        });
+        ready!(stalled.deadline.as_mut().poll(cx));
+        // The kernel discards its send buffer too.
+        let _ = tcp(self.transport.get_ref()).set_zero_linger();
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
     /// Applies the time-out to the result of a write.
     fn check_write(
         &mut self,
@@ -75,17 +90,7 @@ impl Stream {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         match &written {
-            Poll::Pending => {
-                let stalled = self.stalled.get_or_insert_with(|| StalledWrite {
-                    deadline: Box::pin(sleep(WRITE_TIMEOUT)),
-                    written: 0,
-                });
-                if stalled.deadline.as_mut().poll(cx).is_ready() {
-                    // The kernel discards its send buffer too.
-                    let _ = self.tcp.get_ref().set_zero_linger();
-                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-                }
-            }
+            Poll::Pending => return self.check_stalled(cx),
             Poll::Ready(Ok(bytes)) => {
                 if let Some(stalled) = &mut self.stalled {
                     stalled.written += bytes;
@@ -108,9 +113,9 @@ impl AsyncRead for Stream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.departure.reads();
-        self.tcp.set_limit(MAX_READ);
+        self.transport.set_limit(MAX_READ);
         let before = buf.filled().len();
-        let read = Pin::new(&mut self.tcp).poll_read(cx, buf);
+        let read = Pin::new(&mut self.transport).poll_read(cx, buf);
         self.record_progress(buf.filled().len() - before);
         read
     }
@@ -122,7 +127,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(self.tcp.get_mut()).poll_write(cx, bytes);
+        let written = Pin::new(self.transport.get_mut()).poll_write(cx, bytes);
         self.check_write(written, cx)
     }
 
@@ -131,27 +136,35 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(self.tcp.get_mut()).poll_write_vectored(cx, parts);
+        let written = Pin::new(self.transport.get_mut()).poll_write_vectored(cx, parts);
         self.check_write(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.tcp.get_ref().is_write_vectored()
+        self.transport.get_ref().is_write_vectored()
     }
 
     /// hyper flushes once it has written all its output, and whenever it polls a connection whose response is not ready.
+    /// With TLS the rest of what was encrypted has to be written first, for which the client has as long as for a write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stalled = None;
-        self.activity.flushed();
         let this = &mut *self;
-        if this.departure.poll(this.tcp.get_ref(), cx).is_ready() {
+        match Pin::new(this.transport.get_mut()).poll_flush(cx) {
+            Poll::Pending => return this.check_stalled(cx),
+            Poll::Ready(flushed) => flushed?,
+        }
+        this.stalled = None;
+        this.activity.flushed();
+        if this.departure.poll(tcp(this.transport.get_ref()), cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        Pin::new(this.tcp.get_mut()).poll_flush(cx)
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(self.tcp.get_mut()).poll_shutdown(cx))?;
+        match Pin::new(self.transport.get_mut()).poll_shutdown(cx) {
+            Poll::Pending => return self.check_stalled(cx),
+            Poll::Ready(shut) => shut?,
+        }
         if self.lingering.is_none() && !self.activity.body_unread(LINGER_TIMEOUT) {
             return Poll::Ready(Ok(()));
         }
@@ -162,7 +175,9 @@ impl AsyncWrite for Stream {
         loop {
             let mut bytes = [0; MAX_READ as usize];
             let mut bytes = ReadBuf::new(&mut bytes);
-            let read = ready!(Pin::new(self.tcp.get_mut()).poll_read(cx, &mut bytes));
+            // What is discarded need not be decrypted.
+            let tcp = tcp_mut(self.transport.get_mut());
+            let read = ready!(Pin::new(tcp).poll_read(cx, &mut bytes));
             if read.is_err() || bytes.filled().is_empty() {
                 return Poll::Ready(Ok(()));
             }

@@ -10,21 +10,22 @@ use super::{
     scripts,
     server_info::{ServerInfo, epoch_of, is_of_replica},
     upgrade::upgrade_service,
+    way::Way,
 };
 use crate::{
+    files::FileError,
     metrics::Metrics,
     model::{Epoch, TokenKey},
     seeded,
+    tls::TlsError,
 };
 use deadpool_redis::{
-    Connection, Manager, Pool, PoolConfig, Timeouts,
-    redis::{
-        AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value, aio::ConnectionLike, cmd,
-    },
+    Connection,
+    redis::{Client, Cmd, Pipeline, RedisError, Value, aio::ConnectionLike, cmd},
 };
 use std::{
     sync::{Arc, RwLock},
-    time::{Duration, Instant},
+    time::Instant,
 };
 use tokio::sync::watch;
 
@@ -34,9 +35,30 @@ pub const SCHEMA_VERSION: i64 = 2;
 /// Why dueq cannot work on this Redis.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The URL is none.
+    /// The URL is invalid.
     #[error("invalid Redis URL in --redis-url: {0}")]
     Url(RedisError),
+    /// The file with the URL or the password cannot be used.
+    #[error("a secret for Redis: {0}")]
+    File(#[from] FileError),
+    /// Both the URL and a file have a password.
+    #[error("the Redis URL has a password, so --redis-password-file must not be given")]
+    TwoPasswords,
+    /// There are certificates, but the URL wants no TLS.
+    #[error("--redis-ca and --redis-cert are for a Redis URL that begins with rediss://")]
+    NotTls,
+    /// The URL turns off what TLS is for.
+    #[error(
+        "the Redis URL ends in #insecure, so any certificate would be accepted: name the authority with --redis-ca, \
+            or pass --insecure as well"
+    )]
+    Insecure,
+    /// A certificate or key cannot be used.
+    #[error("TLS to Redis: {0}")]
+    Tls(#[from] TlsError),
+    /// A file names another Redis than before.
+    #[error("the URL names another Redis, database or user: restart dueq to use it")]
+    Moved,
     /// It cannot be reached or does not answer.
     #[error("cannot reach Redis: {0}")]
     Unreachable(String),
@@ -79,8 +101,8 @@ pub(crate) struct Link {
 }
 
 pub(crate) struct Backend {
-    pool: Pool,
-    client: Client,
+    options: StoreOptions,
+    way: RwLock<Arc<Way>>,
     pub keys: GlobalKeys,
     pub clock: Clock,
     pub ids: IdMaker,
@@ -88,44 +110,23 @@ pub(crate) struct Backend {
     service: RwLock<Option<Arc<Service>>>,
     /// How many epochs were met: what was read of Redis in an earlier one it may have forgotten.
     epochs: watch::Sender<u64>,
-    /// Bring older data up to date.
-    upgrade: bool,
     /// Held while a new epoch is met, so that two lanes do not both do it.
     meeting: tokio::sync::Mutex<()>,
-    connect_timeout: Duration,
 }
 
 impl Backend {
-    /// A backend for the Redis at the options' URL; nothing is connected yet.
+    /// A backend for the options' Redis; nothing is connected yet.
     pub fn new(options: &StoreOptions, metrics: Arc<Metrics>) -> Result<Self, ConnectError> {
-        let &StoreOptions { ref url, ref key_prefix, lanes, timeout, upgrade } = options;
-        let client = Client::open(url.as_str()).map_err(ConnectError::Url)?;
-        // The lanes time their calls themselves: they must know what was sent when they give up.
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(timeout))
-            .set_response_timeout(None);
-        let manager = Manager::new_with_config(url.as_str(), config).map_err(ConnectError::Url)?;
-        // The express lane's, and one to spare.
-        let mut pool_config = PoolConfig::new(lanes + 2);
-        pool_config.timeouts =
-            Timeouts { wait: Some(timeout), create: Some(timeout), recycle: Some(timeout) };
-        let pool = Pool::builder(manager)
-            .config(pool_config)
-            .runtime(deadpool_redis::Runtime::Tokio1)
-            .build()
-            .map_err(|error| ConnectError::Unreachable(error.to_string()))?;
         Ok(Self {
-            pool,
-            client,
-            keys: GlobalKeys::new(key_prefix),
+            way: RwLock::new(Arc::new(Way::new(options)?)),
+            options: options.clone(),
+            keys: GlobalKeys::new(&options.key_prefix),
             clock: Clock::new(),
             ids: IdMaker::default(),
             metrics,
             service: RwLock::new(None),
             epochs: watch::Sender::new(0),
-            upgrade,
             meeting: tokio::sync::Mutex::new(()),
-            connect_timeout: timeout,
         })
     }
 
@@ -144,18 +145,30 @@ impl Backend {
         self.epochs.subscribe()
     }
 
+    /// Reads the files with passwords and certificates again, for the connections to come.
+    pub fn reload(&self) -> Result<(), ConnectError> {
+        let way = Way::new(&self.options)?;
+        if !way.leads_where(&self.way()) {
+            return Err(ConnectError::Moved);
+        }
+        *self.way.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(way);
+        Ok(())
+    }
+
+    fn way(&self) -> Arc<Way> {
+        self.way.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
     /// A client for connections that are no part of the pool: the subscription.
-    pub fn client(&self) -> &Client {
-        &self.client
+    pub fn client(&self) -> Client {
+        self.way().client.clone()
     }
 
     /// Takes a connection from the pool and learns in which epoch the Redis is that it leads to.
     pub async fn connect(&self) -> Result<Link, ConnectError> {
-        let unreachable =
-            |error: &dyn std::fmt::Display| ConnectError::Unreachable(error.to_string());
-        let mut connection = self.pool.get().await.map_err(|error| unreachable(&error))?;
+        let mut connection = self.way().connect().await?;
         self.metrics.redis_connects.inc();
-        let met = tokio::time::timeout(self.connect_timeout, self.meet(&mut connection)).await;
+        let met = tokio::time::timeout(self.options.timeout, self.meet(&mut connection)).await;
         match met {
             Ok(Ok(epoch)) => Ok(Link { connection, epoch }),
             failed => {
@@ -179,7 +192,7 @@ impl Backend {
         };
         let sent = Instant::now();
         let asked = link.connection.req_packed_commands(&look, 0, 2);
-        let Ok(Ok(answers)) = tokio::time::timeout(self.connect_timeout, asked).await else {
+        let Ok(Ok(answers)) = tokio::time::timeout(self.options.timeout, asked).await else {
             return false;
         };
         if let Some(Value::Array(time)) = answers.first() {
@@ -195,7 +208,7 @@ impl Backend {
         if !epoch.is_known() || epoch == link.epoch {
             return true;
         }
-        let met = tokio::time::timeout(self.connect_timeout, self.meet(&mut link.connection)).await;
+        let met = tokio::time::timeout(self.options.timeout, self.meet(&mut link.connection)).await;
         let Ok(Ok(epoch)) = met else { return false };
         link.epoch = epoch;
         true
@@ -264,7 +277,7 @@ impl Backend {
         let broken = |_| ConnectError::Unreachable("its state of dueq cannot be read".to_owned());
         let mut fields = Fields::of(ask(connection, &open).await?).map_err(broken)?;
         let mut schema = fields.int().map_err(broken)?;
-        if schema < SCHEMA_VERSION && self.upgrade {
+        if schema < SCHEMA_VERSION && self.options.upgrade {
             ask(connection, &upgrade_service(&self.keys)).await?;
             fields = Fields::of(ask(connection, &open).await?).map_err(broken)?;
             schema = fields.int().map_err(broken)?;

@@ -5,7 +5,7 @@ mod grouped;
 mod single;
 
 use super::{
-    StoreOptions,
+    RedisArgs, StoreOptions,
     backend::Backend,
     keys::PartitionKeys,
     registry::{Topic, parse_entry},
@@ -34,7 +34,7 @@ use tokio::sync::mpsc;
 /// A way to Redis that is never gone.
 static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
     let options = StoreOptions {
-        url: "redis://127.0.0.1:1/".to_owned(),
+        redis: RedisArgs::at("redis://127.0.0.1:1/".to_owned()),
         key_prefix: "dueq:".to_owned(),
         lanes: 1,
         timeout: Duration::from_secs(1),

@@ -21,6 +21,7 @@ mod probe;
 mod publish;
 mod publish_special;
 mod push;
+mod redis_args;
 pub(crate) mod registry;
 pub(crate) mod reply;
 mod schedules;
@@ -33,6 +34,7 @@ mod types;
 mod update;
 mod upgrade;
 mod wakes;
+mod way;
 
 pub use backend::{ConnectError, SCHEMA_VERSION};
 pub use batch::Wake;
@@ -41,6 +43,7 @@ pub use grants::{Granted, Grants, LeaseOptions};
 pub use lease::LeaseOutcome;
 pub use probe::RedisProbe;
 pub use push::{Allowance, InForce};
+pub use redis_args::RedisArgs;
 pub use registry::Topic;
 pub use schedules::*;
 pub use sweeps::{Claim, Swept};
@@ -58,8 +61,8 @@ use tokio::sync::{Notify, mpsc, watch};
 /// How to reach Redis and use it.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Its URL.
-    pub url: String,
+    /// Which one, and how to get in.
+    pub redis: RedisArgs,
     /// What every key begins with.
     pub key_prefix: String,
     /// Connections that share the work.
@@ -125,6 +128,14 @@ impl Store {
     /// Changes whenever Redis may have forgotten what it said before: after its restarts and failovers.
     pub fn new_epochs(&self) -> watch::Receiver<u64> {
         self.lanes.backend.new_epochs()
+    }
+
+    /// Reads the files with the URL, the password and the certificates again. Connections that are open stay so; further
+    /// ones are made with what was read.
+    ///
+    /// Errors: [`ConnectError`] if a file cannot be used, or names another Redis. What was read before stays in force.
+    pub fn reload_redis(&self) -> Result<(), ConnectError> {
+        self.lanes.backend.reload()
     }
 
     /// Serves what waits and ends the connections; requests are refused from now on.

@@ -1,17 +1,19 @@
 //! A look at Redis's own counters, for `dueq bench`. It stands here because only the store may name Redis.
 
-use deadpool_redis::redis::{Client, RedisError, aio::MultiplexedConnection, cmd};
+use super::{RedisArgs, backend::ConnectError, way::unreachable};
+use deadpool_redis::redis::{RedisError, aio::MultiplexedConnection, cmd};
 
 /// A connection of its own to a Redis.
 pub struct RedisProbe(MultiplexedConnection);
 
 impl RedisProbe {
-    /// Connects to the Redis at `url` (`redis://…` or `redis+unix:///…`).
+    /// Connects to a Redis.
     ///
     /// # Errors
-    /// When it does not answer.
-    pub async fn connect(url: &str) -> Result<Self, RedisError> {
-        Client::open(url)?.get_multiplexed_async_connection().await.map(Self)
+    /// When the arguments cannot be used, or it does not answer.
+    pub async fn connect(redis: &RedisArgs) -> Result<Self, ConnectError> {
+        let connected = redis.client()?.get_multiplexed_async_connection().await;
+        connected.map(Self).map_err(|error| unreachable(&error))
     }
 
     /// CPU time that the main thread of Redis has used, µs; that of the whole process where Redis does not tell its

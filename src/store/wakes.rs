@@ -2,7 +2,7 @@
 //! misses none, its own included, whatever becomes of answers and of other instances. This keeps one subscription alive.
 //! Whenever it was lost, all waiters look at once, and again when it is back; in between they look often.
 
-use super::{Store, Wake, backend::ConnectError};
+use super::{Store, Wake, backend::ConnectError, way::unreachable};
 use crate::{model::TopicName, seeded};
 use deadpool_redis::redis::{
     RedisError,
@@ -116,7 +116,7 @@ async fn within<T>(
     answer: impl Future<Output = Result<T, RedisError>>,
 ) -> Result<T, ConnectError> {
     match tokio::time::timeout(limit, answer).await {
-        Ok(answer) => answer.map_err(|error| ConnectError::Unreachable(error.to_string())),
+        Ok(answer) => answer.map_err(|error| unreachable(&error)),
         Err(_) => Err(ConnectError::Unreachable("it does not answer in time".into())),
     }
 }

@@ -9,9 +9,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use rustls::ClientConfig;
 
 use super::client::Client;
 use super::process::{Process, code, temp_dir, text_of};
+use super::ready::is_ok;
 use super::redis::Redis;
 use super::watch::{self, Instance};
 
@@ -69,6 +71,7 @@ pub struct Launch {
     dir: PathBuf,
     limit: Duration,
     listen: String,
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Launch {
@@ -81,6 +84,7 @@ impl Launch {
             dir: temp_dir("dueq"),
             limit: Duration::from_secs(20),
             listen: "127.0.0.1:0".to_owned(),
+            tls: None,
         }
     }
 
@@ -113,6 +117,12 @@ impl Launch {
     /// At this address, as a server has it that is started again, rather than on a free port.
     pub fn listen(mut self, address: &str) -> Launch {
         address.clone_into(&mut self.listen);
+        self
+    }
+
+    /// It serves HTTPS, and is asked like this whether it is ready.
+    pub fn tls(mut self, config: Arc<ClientConfig>) -> Launch {
+        self.tls = Some(config);
         self
     }
 
@@ -154,6 +164,7 @@ impl Launch {
             addr_file,
             addr: String::new(),
             dir: self.dir,
+            tls: self.tls,
         }
     }
 
@@ -204,6 +215,7 @@ pub struct Dueq {
     addr: String,
     addr_file: PathBuf,
     dir: PathBuf,
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Dueq {
@@ -296,13 +308,18 @@ impl Dueq {
         }
     }
 
+    /// `https://localhost:<port>`.
+    pub fn https_url(&self) -> String {
+        format!("https://localhost:{}", self.addr.rsplit(':').next().expect("a port"))
+    }
+
     /// Waits for the address file, then for a 200 of this path.
     pub async fn await_ok(&mut self, path: &str, end: Instant) {
         loop {
             if self.addr.is_empty() {
                 self.addr = text_of(&self.addr_file).trim().to_owned();
             }
-            if !self.addr.is_empty() && is_ok(&format!("{}{path}", self.url())).await {
+            if !self.addr.is_empty() && is_ok(&self.addr, self.tls.as_ref(), path).await {
                 return;
             }
             if let Some(status) = self.process.ended() {
@@ -325,17 +342,5 @@ impl Drop for Dueq {
             let log = self.log();
             assert!(!log.contains("panicked at"), "dueq panicked:\n{log}");
         }
-    }
-}
-
-async fn is_ok(url: &str) -> bool {
-    let client = reqwest::Client::builder()
-        .no_proxy()
-        .timeout(Duration::from_secs(2))
-        .build()
-        .expect("an HTTP client");
-    match client.get(url).send().await {
-        Ok(answer) => answer.status() == 200,
-        Err(_) => false,
     }
 }

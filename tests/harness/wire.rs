@@ -1,18 +1,26 @@
 //! HTTP/1.1 by hand, for what a proper client refuses to send: paths with control characters, a
 //! hundred headers, half a request, a connection dropped in the middle of a long poll.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
 use super::answer::Answer;
 
+/// What a connection is made of.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
 /// A raw connection. Dropping it closes it at once.
 pub struct Wire {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     pending: Vec<u8>,
 }
 
@@ -21,12 +29,36 @@ impl Wire {
     pub async fn connect(addr: &str) -> Wire {
         let stream = TcpStream::connect(addr).await.expect("a connection");
         stream.set_nodelay(true).expect("nodelay");
-        Wire { stream, pending: Vec::new() }
+        Wire::over(stream)
+    }
+
+    /// Speaks over this connection.
+    pub fn over(stream: impl Stream + 'static) -> Wire {
+        Wire { stream: Box::new(stream), pending: Vec::new() }
+    }
+
+    /// Connects by TLS, as to `localhost`; an error where the handshake fails.
+    pub async fn tls(addr: &str, config: &Arc<ClientConfig>) -> std::io::Result<Wire> {
+        let stream = TcpStream::connect(addr).await?;
+        let name = ServerName::try_from("localhost").expect("a name");
+        Ok(Wire::over(TlsConnector::from(config.clone()).connect(name, stream).await?))
+    }
+
+    /// One GET by TLS on a connection of its own.
+    pub async fn get_tls(
+        addr: &str,
+        config: &Arc<ClientConfig>,
+        path: &str,
+    ) -> std::io::Result<Answer> {
+        let mut wire = Wire::tls(addr, config).await?;
+        wire.request(&format!("GET {path} HTTP/1.1\r\nhost: localhost"), b"").await;
+        let answer = wire.answer(path, Duration::from_secs(10)).await;
+        answer.ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
     }
 
     /// Writes these bytes; false when the server has closed the connection.
     pub async fn write(&mut self, bytes: &[u8]) -> bool {
-        self.stream.write_all(bytes).await.is_ok()
+        self.stream.write_all(bytes).await.is_ok() && self.stream.flush().await.is_ok()
     }
 
     /// Writes a request whose head is `head` (lines joined by CRLF, no final blank line) with this

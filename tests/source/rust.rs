@@ -6,6 +6,9 @@ use crate::{files, none};
 const ORDER: &[&str] = &[
     "seeded",
     "embedded",
+    "files",
+    "reload",
+    "tls",
     "model",
     "error",
     "background",

@@ -11,6 +11,8 @@ mod server;
 mod work;
 
 use super::serve::raise_file_limit;
+use crate::store::RedisArgs;
+use clap::Arg;
 use report::{Report, Row};
 use server::Server;
 use std::{process::ExitCode, time::Duration};
@@ -35,6 +37,7 @@ const MAX_FILL: usize = 300_000;
 
 /// Arguments of `dueq bench`.
 #[derive(Debug, Clone, clap::Args)]
+#[command(mut_args(of_server))]
 pub struct Args {
     /// Measure the server at this URL (http://host:port) instead of one started for the purpose. The bench creates topics
     /// named bench-… there, and deletes them.
@@ -44,8 +47,11 @@ pub struct Args {
     #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true)]
     api_key: Option<crate::config::Secret>,
     /// Redis of --server, to show its CPU time per message.
-    #[arg(long, value_name = "URL", requires = "server")]
-    redis_url: Option<String>,
+    #[command(flatten)]
+    redis: RedisArgs,
+    /// Allow a Redis URL that ends in #insecure: any certificate is then accepted.
+    #[arg(long)]
+    insecure: bool,
     /// Run only these parts, comma-separated.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     only: Vec<Part>,
@@ -78,6 +84,18 @@ enum Part {
     Batch,
     /// How long after their due time waiting consumers lease messages.
     Lateness,
+}
+
+/// The Redis of `--server` is another than that of the user's own dueq, which the environment may name.
+fn of_server(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "redis_url" => {
+            let help = "Redis of --server, to show its CPU time per message";
+            arg.env(None).requires("server").help(help)
+        }
+        id if id.starts_with("redis_") => arg.env(None),
+        _ => arg,
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -120,7 +138,10 @@ async fn measure(args: Args) -> Fallible<Report> {
     }
     let key = args.api_key.as_ref().map(|key| key.reveal()).filter(|key| !key.is_empty());
     let server = match &args.server {
-        Some(url) => Server::connect(url, key, args.redis_url.as_deref()).await?,
+        Some(url) => {
+            let redis = RedisArgs { insecure: args.insecure, ..args.redis.clone() };
+            Server::connect(url, key, redis.are_given().then_some(&redis)).await?
+        }
         None => Server::start().await?,
     };
     let mut bench = Bench { args, server, report: Report::default() };

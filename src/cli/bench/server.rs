@@ -7,7 +7,7 @@ use super::{
     client::Connection,
     work::{Lease, Target},
 };
-use crate::store::RedisProbe;
+use crate::store::{RedisArgs, RedisProbe};
 use http::uri::Authority;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -22,6 +22,19 @@ use std::{
 /// Time-out for a child's start, and for its stop.
 const START_STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How the names of settings begin that choose keys, certificates or another Redis.
+const OWN: [&str; 9] = [
+    "DUEQ_API_KEY",
+    "DUEQ_REDIS_URL",
+    "DUEQ_REDIS_C",
+    "DUEQ_REDIS_KEY",
+    "DUEQ_REDIS_PASSWORD",
+    "DUEQ_SIGNING",
+    "DUEQ_TLS",
+    "DUEQ_PUBLIC_URL",
+    "DUEQ_TRUSTED_PROXY",
+];
+
 /// A server under test.
 pub struct Server {
     address: String,
@@ -35,10 +48,14 @@ impl Server {
     ///
     /// # Errors
     /// If the URL is not of the form `[http://]host[:port]`, or the server or its Redis does not answer.
-    pub async fn connect(url: &str, key: Option<&str>, redis: Option<&str>) -> Fallible<Self> {
+    pub async fn connect(
+        url: &str,
+        key: Option<&str>,
+        redis: Option<&RedisArgs>,
+    ) -> Fallible<Self> {
         let address = address_of(url).ok_or("--server must be http://host:port or host:port")?;
         let redis = match redis {
-            Some(url) => Some(RedisProbe::connect(url).await?),
+            Some(redis) => Some(RedisProbe::connect(redis).await?),
             None => None,
         };
         let this = Self { target: Target::new(&address, key), address, redis, child: None };
@@ -62,8 +79,8 @@ impl Server {
             }
             let url = fs::read_to_string(child.directory.join("address")).unwrap_or_default();
             let url = format!("http://{}", url.trim());
-            let redis =
-                format!("redis+unix://{}", child.directory.join("data/redis.sock").display());
+            let redis = child.directory.join("data/redis.sock");
+            let redis = RedisArgs::at(format!("redis+unix://{}", redis.display()));
             if let Ok(this) = Self::connect(&url, None, Some(&redis)).await {
                 return Ok(Self { child: Some(child), ..this });
             }
@@ -158,8 +175,10 @@ impl Dueq {
         command.args(["exec-child", "--parent"]).arg(std::process::id().to_string());
         command.arg("--").arg(&itself);
         // Settings of the user's own dueq must not apply to this one.
-        for name in ["DUEQ_API_KEYS", "DUEQ_API_KEY_FILE", "DUEQ_REDIS_URL"] {
-            command.env_remove(name);
+        for (name, _) in std::env::vars_os() {
+            if OWN.iter().any(|own| name.to_string_lossy().starts_with(own)) {
+                command.env_remove(name);
+            }
         }
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--addr-file"])

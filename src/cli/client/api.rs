@@ -1,20 +1,23 @@
 //! The HTTP client: sends a request and returns the answer unchanged. It supports plain HTTP, and TLS with the system's
-//! root certificates.
+//! certificate authorities or others.
 
 use super::{super::server_url, failure::Failure, object::Object};
+use crate::tls::{self, Identity, Trouble, causes};
 use bytes::Bytes;
 use clap::Args as ClapArgs;
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full};
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{
+    ConfigBuilderExt as _, FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder,
+};
 use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
     rt::TokioExecutor,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use rustls::{ClientConfig, InvalidMessage, RootCertStore, crypto::ring};
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use serde::Serialize;
-use std::{error::Error, fmt::Write as _, io, iter, sync::Arc, time::Duration};
+use std::{error::Error, fmt::Write as _, io, path::PathBuf, time::Duration};
 use tokio::time::timeout;
 
 /// Time-out of a connect.
@@ -41,6 +44,18 @@ pub struct Server {
     /// API key, if the server requires one.
     #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true, global = true)]
     api_key: Option<String>,
+    /// File (PEM) with the certificate authorities to trust for https://, instead of the system's.
+    #[arg(long, env = "DUEQ_CA", value_name = "PATH", global = true)]
+    ca: Option<PathBuf>,
+    /// File (PEM) with the client certificate for https://, if the server requires one.
+    #[arg(long, env = "DUEQ_CLIENT_CERT", value_name = "PATH", global = true)]
+    client_cert: Option<PathBuf>,
+    /// File (PEM) with the private key of --client-cert.
+    #[arg(long, env = "DUEQ_CLIENT_KEY", value_name = "PATH", global = true)]
+    client_key: Option<PathBuf>,
+    /// Name that the certificate must have, if it is not the host in --server, such as for https://127.0.0.1:8080.
+    #[arg(long, env = "DUEQ_SERVER_NAME", value_name = "NAME", global = true)]
+    server_name: Option<String>,
     /// Print the API's answer as is; of a list, one item per line.
     #[arg(long, global = true)]
     pub json: bool,
@@ -93,11 +108,14 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls(&base)?)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
+        let mut tls =
+            HttpsConnectorBuilder::new().with_tls_config(tls(&base, server)?).https_or_http();
+        if let Some(name) = &server.server_name {
+            let wrong = |_| Failure::Usage(format!("--server-name {name:?} is not a name"));
+            let name = ServerName::try_from(name.clone()).map_err(wrong)?;
+            tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
+        }
+        let connector = tls.enable_http1().wrap_connector(connector);
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
         Ok(Self { http, base, authorization })
     }
@@ -191,18 +209,31 @@ fn json(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
         .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))
 }
 
-/// Reads the root certificates only for an https server, so that plain HTTP works on a system without any.
-fn tls(server: &str) -> Result<ClientConfig, Failure> {
+/// Reads certificates only for an https server, so that plain HTTP works on a system without any.
+fn tls(base: &str, server: &Server) -> Result<ClientConfig, Failure> {
     let broken = |reason: &dyn std::fmt::Display| Failure::Unreachable(format!("no TLS: {reason}"));
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| broken(&error))?;
-    let config = if is_https(server) {
-        config.with_native_roots().map_err(|error| broken(&error))?
-    } else {
-        config.with_root_certificates(RootCertStore::empty())
+    let config = tls::client().map_err(|error| broken(&error))?;
+    if !is_https(base) {
+        return Ok(config.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
+    }
+    let config = match &server.ca {
+        Some(path) => config.with_root_certificates(
+            tls::authorities(path).map_err(|error| Failure::Usage(format!("--ca: {error}")))?,
+        ),
+        None => config.with_native_roots().map_err(|error| broken(&error))?,
     };
-    Ok(config.with_no_client_auth())
+    let (cert, key) = match (server.client_cert.clone(), server.client_key.clone()) {
+        (None, None) => return Ok(config.with_no_client_auth()),
+        (Some(cert), Some(key)) => (cert, key),
+        _ => {
+            let reason = "--client-cert and --client-key belong together";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
+    };
+    let identity = Identity { cert, key };
+    let (chain, key) =
+        identity.read().map_err(|error| Failure::Usage(format!("--client-cert: {error}")))?;
+    config.with_client_auth_cert(chain, key).map_err(|error| broken(&error))
 }
 
 fn is_https(server: &str) -> bool {
@@ -211,6 +242,22 @@ fn is_https(server: &str) -> bool {
 
 /// Says why the server at `base` did not answer, and what to do where that is known.
 fn unreachable(base: &str, error: &(dyn Error + 'static)) -> String {
+    match Trouble::of(error) {
+        None => {}
+        Some(Trouble::NoTls) => {
+            return format!("{base} speaks plain HTTP: use {}", base.replacen("https", "http", 1));
+        }
+        Some(trouble @ Trouble::UnknownAuthority) => {
+            return format!("{base}: {trouble}: name the authority with --ca");
+        }
+        Some(trouble @ Trouble::WantsCertificate) => {
+            return format!("{base}: {trouble}: pass --client-cert and --client-key");
+        }
+        Some(trouble @ Trouble::WrongName(..)) => {
+            return format!("{base}: {trouble}: if that is the server, pass --server-name");
+        }
+        Some(trouble) => return format!("{base}: {trouble}"),
+    }
     let mut reason = String::new();
     for cause in causes(error) {
         let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
@@ -218,11 +265,6 @@ fn unreachable(base: &str, error: &(dyn Error + 'static)) -> String {
             return format!(
                 "nothing listens on {base}: start a server with `dueq serve`, or set DUEQ_SERVER"
             );
-        }
-        if let Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) =
-            cause.downcast_ref()
-        {
-            return format!("{base} speaks plain HTTP: use {}", base.replacen("https", "http", 1));
         }
         let tls = base.replacen("http", "https", 1);
         match cause.downcast_ref::<hyper::Error>() {
@@ -238,14 +280,6 @@ fn unreachable(base: &str, error: &(dyn Error + 'static)) -> String {
     }
     // The innermost cause is the informative one.
     format!("{base}: {reason}")
-}
-
-/// The error and its causes, outermost first. The source of an I/O error is not the error in it but that one's source.
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>() {
-        Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
-        None => error.source(),
-    })
 }
 
 /// Joins percent-encoded segments to a path such as `/topics/orders/messages`.

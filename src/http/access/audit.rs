@@ -3,7 +3,7 @@
 
 use super::{Need, Verb, caller::Caller};
 use crate::{
-    http::{problem::ProblemBody, server::peer_of},
+    http::{problem::ProblemBody, proxies::peer_of},
     model::{Instant, TopicName},
 };
 use axum::{

@@ -24,12 +24,14 @@ pub struct Place {
     is_https: bool,
     /// Empty, or `/` and a path without a slash at its end.
     base: String,
+    /// What browsers call this server where a proxy stands between; empty where none does.
+    origin: String,
 }
 
 impl Place {
-    /// By https or not, below this path.
-    pub fn new(is_https: bool, base: &str) -> Self {
-        Self { is_https, base: base.trim_end_matches('/').to_owned() }
+    /// By https or not, below this path, at this origin besides that of `Host`.
+    pub fn new(is_https: bool, base: &str, origin: &str) -> Self {
+        Self { is_https, base: base.trim_end_matches('/').to_owned(), origin: origin.to_owned() }
     }
 
     /// The name of the cookie, whose beginning makes browsers keep others from setting it (RFC 6265bis, 4.1.3).
@@ -65,18 +67,20 @@ impl Place {
         let mut values = pairs.filter_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
         values.next().filter(|_| values.next().is_none())
     }
-}
 
-/// Does the request come from a page of this server, or from no page at all?
-pub fn is_of_this_origin(headers: &HeaderMap) -> bool {
-    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
-    let is_ours = |origin: &HeaderValue| {
-        let origin = origin.as_bytes();
-        let web = origin.strip_prefix(b"https://").or_else(|| origin.strip_prefix(b"http://"));
-        web.zip(host).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))
-    };
-    headers.get_all(header::ORIGIN).iter().all(is_ours)
-        && headers.get_all(&SEC_FETCH_SITE).iter().all(|site| site == "same-origin")
+    /// Does the request come from a page of this server, or from no page at all?
+    pub fn is_home_of(&self, headers: &HeaderMap) -> bool {
+        let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
+        let is_ours = |origin: &HeaderValue| {
+            let origin = origin.as_bytes();
+            let web = origin.strip_prefix(b"https://").or_else(|| origin.strip_prefix(b"http://"));
+            let is_host =
+                web.zip(host).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host));
+            is_host || origin.eq_ignore_ascii_case(self.origin.as_bytes())
+        };
+        headers.get_all(header::ORIGIN).iter().all(is_ours)
+            && headers.get_all(&SEC_FETCH_SITE).iter().all(|site| site == "same-origin")
+    }
 }
 
 /// Seals and opens sessions.
@@ -159,32 +163,37 @@ mod tests {
     fn a_cookie_is_named_and_guarded_by_where_it_is_set() {
         for (place, cookie) in [
             (
-                Place::new(false, ""),
+                Place::new(false, "", ""),
                 "dueq_session=x; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict",
             ),
             (
-                Place::new(false, "/dueq/"),
+                Place::new(false, "/dueq/", ""),
                 "dueq_session=x; Path=/dueq; Max-Age=43200; HttpOnly; SameSite=Strict",
             ),
             (
-                Place::new(true, "/"),
+                Place::new(true, "/", ""),
                 "__Host-dueq_session=x; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure",
             ),
             (
-                Place::new(true, "/dueq"),
+                Place::new(true, "/dueq", ""),
                 "__Secure-dueq_session=x; Path=/dueq; Max-Age=43200; HttpOnly; SameSite=Strict; Secure",
             ),
         ] {
             assert_eq!(place.set_cookie("x").unwrap(), cookie);
         }
         assert!(
-            Place::new(false, "").set_cookie("").unwrap().to_str().unwrap().contains("Max-Age=0")
+            Place::new(false, "", "")
+                .set_cookie("")
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .contains("Max-Age=0")
         );
     }
 
     #[test]
     fn a_session_counts_with_the_header_of_pages_and_alone() {
-        let place = Place::new(false, "");
+        let place = Place::new(false, "", "");
         let of = |pairs: &[(&'static str, &'static str)]| {
             place.session_in(&headers(pairs)).map(str::to_owned)
         };
@@ -206,7 +215,9 @@ mod tests {
 
     #[test]
     fn a_request_is_of_this_origin_or_of_no_page() {
-        let of = |pairs: &[(&'static str, &'static str)]| is_of_this_origin(&headers(pairs));
+        let of = |pairs: &[(&'static str, &'static str)]| {
+            Place::new(false, "", "https://q.example").is_home_of(&headers(pairs))
+        };
         for ours in [
             &[("host", "q.example")][..],
             &[("host", "q.example:8080"), ("origin", "http://q.example:8080")],

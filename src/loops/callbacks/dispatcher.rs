@@ -20,7 +20,10 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::{sync::mpsc, time::sleep};
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long a sender's leases last (ms). If an instance is killed, others repeat its calls after this.
@@ -37,7 +40,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) struct Dispatcher {
     store: Store,
     caller: Caller,
-    secrets: Arc<[SigningSecret]>,
+    secrets: watch::Receiver<Arc<[SigningSecret]>>,
     max_timeout: Duration,
     tracker: TaskTracker,
     /// Cancels the calls under way.
@@ -176,15 +179,9 @@ impl Dispatcher {
     ) -> Option<CallOutcome> {
         let DispatchContext { topic, push, .. } = context;
         let attempt = granted.claims.attempt;
-        let request = request::build(
-            &granted.id,
-            topic,
-            attempt,
-            &granted.body,
-            push,
-            &self.secrets,
-            started_at,
-        );
+        let secrets = self.secrets.borrow().clone();
+        let request =
+            request::build(&granted.id, topic, attempt, &granted.body, push, &secrets, started_at);
         let request = match request {
             Ok(mut request) => {
                 request.timeout = request.timeout.min(self.max_timeout);

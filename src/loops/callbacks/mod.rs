@@ -30,7 +30,7 @@ use crate::{
 use dispatcher::Dispatcher;
 use sender::Sender;
 use std::{collections::HashSet, sync::Arc, time::Duration};
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 /// How often to check for pushed topics whose notification was lost.
@@ -50,7 +50,7 @@ pub struct Sending {
     /// The HTTP client.
     pub caller: Caller,
     /// The secrets that sign calls of topics without secrets of their own.
-    pub secrets: Arc<[SigningSecret]>,
+    pub secrets: watch::Receiver<Arc<[SigningSecret]>>,
     /// Upper limit for the timeout of a call.
     pub longest: Duration,
     /// How long calls under way may go on once dueq stops.

@@ -51,7 +51,10 @@ worked() { # worked TOPIC LOG TEXT
   until grep -q "$3" "$2"; do sleep 0.05; done
 }
 acked() { until curl -s "$DUEQ_SERVER/topics/$1" | jq -e '.counts | .ready + .leased == 0'; do sleep 0.05; done; }
-ready() { until command curl -fs -o /dev/null "http://127.0.0.1:$PORT/readyz"; do sleep 0.05; done; }
+ready() { # by http or https
+  until command curl -fs -o /dev/null "http://127.0.0.1:$PORT/readyz" \
+    || command curl -fsk -o /dev/null "https://127.0.0.1:$PORT/readyz"; do sleep 0.05; done
+}
 listens() { until (exec 3<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; do sleep 0.05; done; }
 set -m  # each background job has a process group of its own
 trap 'for job in $(jobs -p); do kill -- "-$job"; done 2> /dev/null' EXIT
@@ -83,11 +86,11 @@ fn blocks(path: &Path, markdown: &str) -> Vec<Block> {
     found
 }
 
-/// The page as a script. The ports that pages use, 8080 and 9123, become free ones, and `/tmp` the directory `dir`.
+/// The page as a script. The ports that pages use, 8080, 9123 and 6380, become free ones, and `/tmp` the directory `dir`.
 fn script(blocks: &[Block], dir: &Path) -> String {
-    let (port, receiver) = (free_port().to_string(), free_port().to_string());
+    let [port, receiver, redis] = [free_port(), free_port(), free_port()].map(|n| n.to_string());
     let own = |text: &str| {
-        let text = text.replace("8080", &port).replace("9123", &receiver);
+        let text = text.replace("8080", &port).replace("9123", &receiver).replace("6380", &redis);
         text.replace("/tmp/", &format!("{}/", dir.display()))
     };
     let serves = |block: &Block| {
@@ -112,6 +115,9 @@ fn script(blocks: &[Block], dir: &Path) -> String {
             ["sh", "background"] => {
                 let _ = writeln!(script, "(\n{}) > {number}.log 2>&1 &", own(&block.text));
                 script.push_str("sleep 0.2\nkill -0 $!\n");
+                if block.text.contains("redis-server") {
+                    let _ = writeln!(script, "listens {redis}");
+                }
                 let lease = block
                     .text
                     .split_once("/topics/")

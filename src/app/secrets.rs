@@ -1,0 +1,43 @@
+//! What files hold that the configuration names, as it is read at the start and whenever they change.
+
+use super::RunError;
+use crate::{
+    config::{Config, Secret},
+    files::{self, FileError},
+    model::{MAX_SECRETS, SigningSecret},
+    tls::{self, TlsError},
+};
+use rustls::ServerConfig;
+use std::{fmt::Display, sync::Arc};
+
+/// The secrets that sign callbacks. Errors: too many secrets, or an invalid one; the message does not quote it.
+pub fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError> {
+    let wrong =
+        |place: &str, reason: &dyn Display| RunError::SigningSecret(format!("{place}: {reason}"));
+    let parse = |place: &str, given: &mut dyn Iterator<Item = &str>| {
+        let parsed: Result<Arc<[SigningSecret]>, _> = given.map(SigningSecret::parse).collect();
+        match parsed.map_err(|error| wrong(place, &error))? {
+            secrets if secrets.len() > MAX_SECRETS => {
+                Err(wrong(place, &format_args!("at most {MAX_SECRETS} are allowed")))
+            }
+            secrets => Ok(secrets),
+        }
+    };
+    let Some(path) = &config.signing_secret_file else {
+        return parse("--signing-secret", &mut config.signing_secrets.iter().map(Secret::reveal));
+    };
+    let text = files::secret_text(path)?;
+    let lines = text.lines().map(str::trim);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
+    if lines.peek().is_none() {
+        return Err(FileError::Empty(path.clone()).into());
+    }
+    parse(&path.display().to_string(), &mut lines)
+}
+
+/// The TLS configuration of the listener, if it has a certificate.
+pub fn listener_tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, TlsError> {
+    let identity = config.identity();
+    let tls = identity.map(|identity| tls::listener(&identity, config.tls_client_ca.as_deref()));
+    Ok(tls.transpose()?.map(Arc::new))
+}
