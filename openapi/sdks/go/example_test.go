@@ -166,6 +166,23 @@ func ExampleWithMiddleware() {
 	// Output: logged 1 <nil>
 }
 
+func ExampleWithUntilEmpty() {
+	if _, err := client.PublishBatch(ctx, "nightly", dueq.Message(1), dueq.Message(2, dueq.Delay(time.Hour))); err != nil {
+		log.Fatal(err)
+	}
+	handle := func(ctx context.Context, message *dueq.LeasedMessage) error {
+		fmt.Printf("%s\n", message.Payload)
+		return nil
+	}
+	if err := dueq.NewWorker(client, "nightly", handle, dueq.WithUntilEmpty()).Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("nothing is due")
+	// Output:
+	// 1
+	// nothing is due
+}
+
 func ExampleCode() {
 	for range 2 {
 		_, err := client.Publish(ctx, "invoices", Order{42}, dueq.Key("order/42"), dueq.OnDuplicate(dueq.Reject))
@@ -201,21 +218,14 @@ func Example_everyOperation() {
 
 // bury publishes orders that no attempt helps.
 func bury(topic string, orders ...Order) {
-	ctx, stop := context.WithCancel(ctx)
 	for _, order := range orders {
 		if _, err := client.Publish(ctx, topic, order); err != nil {
 			log.Fatal(err)
 		}
 	}
-	left := len(orders)
-	handle := func(context.Context, *dueq.LeasedMessage) error {
-		if left--; left == 0 {
-			stop()
-		}
-		return dueq.Dead(errors.New("no such order"))
-	}
+	handle := func(context.Context, *dueq.LeasedMessage) error { return dueq.Dead(errors.New("no such order")) }
 	quiet := dueq.WithHooks(dueq.Hooks{OnFailed: func(*dueq.LeasedMessage, error) {}})
-	if err := dueq.NewWorker(client, topic, handle, quiet, dueq.WithConcurrency(1)).Run(ctx); err != nil {
+	if err := dueq.NewWorker(client, topic, handle, quiet, dueq.WithConcurrency(1), dueq.WithUntilEmpty()).Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -78,6 +78,7 @@ func (r *run) lose(h *held) {
 		h.cancel(ErrLeaseLost)
 	} else if i := slices.Index(r.waiting, h); i >= 0 {
 		r.waiting = slices.Delete(r.waiting, i, i+1)
+		r.news = true
 		r.room.Signal()
 	}
 }

@@ -116,6 +116,7 @@ func (r *run) finish(h *held, err error, took time.Duration) (*held, context.Con
 	} else {
 		r.running--
 	}
+	r.news = true
 	if r.hasRoom() {
 		r.room.Signal()
 	}

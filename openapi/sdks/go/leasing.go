@@ -26,7 +26,7 @@ func (r *run) leaseLoop() {
 		if err != nil {
 			ok = r.leaseFailed(want, acks, err)
 		} else {
-			ok = r.leaseAnswered(want, acks, answer)
+			ok = r.leaseAnswered(want, acks, answer) && (!r.untilEmpty || len(answer.Messages) > 0 || r.more())
 		}
 		if !ok {
 			return
@@ -46,6 +46,7 @@ func (r *run) reserve() (want int, acks []settlement, ok bool) {
 	}
 	want = min(r.batch, r.free())
 	r.reserved += want
+	r.news = false
 	return want, r.acks.take(), true
 }
 
@@ -66,7 +67,7 @@ func (r *run) hasRoom() bool {
 func (r *run) requestLease(want int, acks []settlement) (*leaseAnswer, error) {
 	wait := r.wait
 	r.mu.Lock()
-	if r.failures > 0 { // so that it is soon known that the server answers again
+	if r.failures > 0 || r.untilEmpty { // after a failure, so that it is soon known that the server answers again
 		wait = 0
 	}
 	r.mu.Unlock()
@@ -109,12 +110,32 @@ func (r *run) leaseAnswered(want int, acks []settlement, answer *leaseAnswer) bo
 	return goOn
 }
 
+// more is for the last loop when nothing was ready: it waits until something may be. If nothing is held or to be told that could
+// still change that, the topics are empty: Run ends, and more is false.
+func (r *run) more() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !closed(r.stopping) && !r.news && !r.quiet() {
+		r.room.Wait()
+	}
+	if !r.news {
+		r.end()
+	}
+	return r.news
+}
+
+// quiet tells whether nothing is held, and nothing to be told. The lock is held.
+func (r *run) quiet() bool {
+	return r.running == 0 && len(r.waiting) == 0 && !r.telling && len(r.acks.list) == 0 && len(r.nacks.list) == 0
+}
+
 // leaseFailed tells whether the loop goes on. Only the last loop tries again: what hinders one hinders all, and a server that
 // comes back is better met by one request than by hundreds.
 func (r *run) leaseFailed(want int, acks []settlement, err error) bool {
 	r.mu.Lock()
 	r.reserved -= want
 	lost := r.again(&r.acks, acks, time.Now())
+	r.news = true // for all that this request could tell
 	last := r.loopCount == 1
 	if !last {
 		r.loopCount--

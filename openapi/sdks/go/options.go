@@ -16,6 +16,7 @@ type settings struct {
 	lease       time.Duration
 	wait        time.Duration
 	stopTimeout time.Duration
+	untilEmpty  bool
 	middleware  []func(Handler) Handler
 	hooks       Hooks
 }
@@ -56,6 +57,12 @@ func WithWait(wait time.Duration) Option {
 // WithStopTimeout sets how long running handlers have when the worker stops before they are cancelled; 30 s unless given.
 func WithStopTimeout(timeout time.Duration) Option {
 	return func(s *settings) { s.stopTimeout = timeout }
+}
+
+// WithUntilEmpty has [Worker.Run] return by itself when no message is due and no handler runs: for tests, and for jobs that a timer
+// starts.
+func WithUntilEmpty() Option {
+	return func(s *settings) { s.untilEmpty = true }
 }
 
 // WithMiddleware wraps the handler, for what every message needs: time, logs, a transaction. The first is outermost. A middleware

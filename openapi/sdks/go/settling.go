@@ -126,9 +126,14 @@ func (r *run) settleLoop() {
 	failures := 0
 	for {
 		r.mu.Lock()
+		if r.telling {
+			r.news = true // what was given back may be ready
+			r.room.Signal()
+		}
 		draining := closed(r.draining)
 		acks, wait := r.acks.due(draining)
 		nacks, nackWait := r.nacks.due(draining)
+		r.telling = acks != nil || nacks != nil
 		r.mu.Unlock()
 		if acks == nil && nacks == nil {
 			if draining {

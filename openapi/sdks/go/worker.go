@@ -65,7 +65,7 @@ const (
 	settleGrace = 5 * time.Second
 )
 
-// Run works until the context ends, and then stops: no message is leased any more, what waits for a handler is given back,
+// Run works until the context ends (or, [WithUntilEmpty], until no message is due), and then stops: no message is leased any more, what waits for a handler is given back,
 // running handlers may finish (for the stop timeout), what is done is acknowledged; then it returns nil. No message is held by
 // this worker then.
 //
@@ -85,15 +85,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, r.end = context.WithCancel(ctx)
+	defer r.end()
 	r.loops.Add(1)
 	r.loopCount = 1
 	go r.leaseLoop()
 	go r.settleLoop()
 	go r.extendLoop()
-	select {
-	case <-ctx.Done():
-	case <-r.broken:
-	}
+	<-ctx.Done()
 	r.stop()
 	r.mu.Lock() // an extension may still be under way
 	defer r.mu.Unlock()
@@ -118,12 +117,13 @@ type run struct {
 	leases, settles           context.Context
 	abortLeases, abortSettles context.CancelFunc
 
+	end context.CancelFunc // has Run stop
+
 	loops    sync.WaitGroup // lease loops
 	handlers sync.WaitGroup // goroutines that run handlers
 	stopping chan struct{}  // closed: no new lease
 	draining chan struct{}  // closed: no handler runs any more
 	settled  chan struct{}  // closed: all acks and nacks are sent, or given up
-	broken   chan struct{}  // closed: failure says why the worker has to stop
 	wakePend chan struct{}  // an ack or nack pends
 	wakeHeld chan struct{}  // a lease wants extending earlier than was known
 
@@ -139,6 +139,8 @@ type run struct {
 	nextLook       time.Time          // when leases are looked at next
 	extendFailures int                // one after another
 	acks, nacks    pending            // what the server is still to be told
+	telling        bool               // a request with some of that is under way
+	news           bool               // since the last lease request began, something may have made a message ready
 
 	outage outage
 }
@@ -165,7 +167,6 @@ func newRun(ctx context.Context, w *Worker) (*run, error) {
 		stopping: make(chan struct{}),
 		draining: make(chan struct{}),
 		settled:  make(chan struct{}),
-		broken:   make(chan struct{}),
 		wakePend: make(chan struct{}, 1),
 		wakeHeld: make(chan struct{}, 1),
 		held:     map[*held]struct{}{},
@@ -210,8 +211,8 @@ func (r *run) fail(err error) {
 	defer r.mu.Unlock()
 	if r.failure == nil {
 		r.failure = err
-		close(r.broken)
 	}
+	r.end()
 }
 
 func (r *run) stop() {

@@ -102,6 +102,80 @@ func TestInMemoryHandlersFailAsTheyDoWithDueq(t *testing.T) {
 	}
 }
 
+func TestUntilEmptyAWorkerHandlesAllThatIsDueAndReturns(t *testing.T) {
+	server := dueqtest.NewServer(t)
+	client, ctx := server.Client(), context.Background()
+	var drafts []dueq.Draft
+	for n := range 100 {
+		drafts = append(drafts, dueq.Message(n))
+	}
+	batch, err := client.PublishBatch(ctx, "t", append(drafts, dueq.Message(1000, dueq.Delay(time.Hour)))...)
+	if err := errors.Join(err, batch.Err()); err != nil {
+		t.Fatal(err)
+	}
+	for _, options := range [][]dueq.Option{
+		{dueq.WithConcurrency(3), dueq.WithPrefetch(7)}, {dueq.WithConcurrency(8)}, {dueq.WithConcurrency(1)},
+	} {
+		handled := make(chan int, 1000)
+		handle := dueq.Handle(func(ctx context.Context, n int, m *dueq.LeasedMessage) error {
+			handled <- n
+			switch {
+			case n%10 == 0 && m.Attempt%3 != 0: // when the others are done already, and nothing is ready
+				time.Sleep(20 * time.Millisecond)
+				return dueq.RetryIn(0, nil)
+			case n >= 103:
+				return dueq.Dead(nil)
+			case n >= 97:
+				time.Sleep(20 * time.Millisecond)
+				_, err := client.Publish(ctx, "t", n+3)
+				return err
+			}
+			return nil
+		})
+		options = append(options, dueq.WithUntilEmpty(), dueq.WithHooks(dueq.Hooks{OnFailed: func(*dueq.LeasedMessage, error) {}}))
+		if err := dueq.NewWorker(client, "t", handle, options...).Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		var states []string
+		for _, m := range server.Messages("t") {
+			states = append(states, fmt.Sprintf("%s %s", m.Payload, m.State))
+		}
+		slices.Sort(states)
+		if got := strings.Join(states, ", "); got != "1000 delayed, 103 dead, 104 dead, 105 dead" {
+			t.Error(got)
+		}
+		// Each once, and a tenth of the first hundred, and 100, three times.
+		if len(handled) != 106+2*11 {
+			t.Errorf("%d were handled", len(handled))
+		}
+		if _, err := client.Redrive(ctx, "t"); err != nil {
+			t.Fatal(err)
+		}
+		cleared := dueq.NewWorker(client, "t", func(context.Context, *dueq.LeasedMessage) error { return nil }, dueq.WithUntilEmpty())
+		if err := cleared.Run(ctx); err != nil || len(server.Messages("t")) != 1 {
+			t.Fatal(err, server.Messages("t"))
+		}
+		if batch, err = client.PublishBatch(ctx, "t", drafts...); errors.Join(err, batch.Err()) != nil {
+			t.Fatal(err, batch.Err())
+		}
+	}
+}
+
+func TestUntilEmptyAWorkerOfNothingReturnsAtOnce(t *testing.T) {
+	server := dueqtest.NewServer(t)
+	handle := func(context.Context, *dueq.LeasedMessage) error { return nil }
+	if _, err := server.Client().Publish(context.Background(), "later", 1, dueq.Delay(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range []string{"missing", "later"} {
+		began := time.Now()
+		err := dueq.NewWorker(server.Client(), topic, handle, dueq.WithUntilEmpty(), dueq.WithTopics("another")).Run(context.Background())
+		if took := time.Since(began); err != nil || took > 5*time.Second {
+			t.Errorf("%s: %v after %s", topic, err, took)
+		}
+	}
+}
+
 // The steps that dueqtest does not take as dueq does: it has no configuration, schedules or callbacks.
 var notInMemory = []string{"configure", "reset", "pause", "list", "drop", "callback_refused", "schedule", "trigger"}
 

@@ -90,10 +90,12 @@ func TestARefusalThatCannotPassEndsRun(t *testing.T) {
 	server := newFake(t)
 	server.instead = func(_ string, w http.ResponseWriter) bool { refuse(w, 409, "topic_is_pushed"); return true }
 	handler := func(context.Context, *dueq.LeasedMessage) error { return nil }
-	err := dueq.NewWorker(server.client(), "t", handler).Run(context.Background())
 	var problem *dueq.ProblemError
-	if !errors.As(err, &problem) || problem.Code != "topic_is_pushed" || problem.Errors[0].Field != "f" {
-		t.Fatal(err)
+	for _, options := range [][]dueq.Option{nil, {dueq.WithUntilEmpty()}} {
+		err := dueq.NewWorker(server.client(), "t", handler, options...).Run(context.Background())
+		if !errors.As(err, &problem) || problem.Code != "topic_is_pushed" || problem.Errors[0].Field != "f" {
+			t.Fatal(err)
+		}
 	}
 	for what, wrong := range map[string]*dueq.Worker{
 		"a prefetch of 1001": dueq.NewWorker(server.client(), "t", handler, dueq.WithPrefetch(1001)),
@@ -207,6 +209,41 @@ func TestABusyServerIsLeftAloneForAsLongAsItSays(t *testing.T) {
 	start(t, server.client(), func(context.Context, *dueq.LeasedMessage) error { handled <- time.Since(began); return nil })
 	if took := <-handled; took < time.Second {
 		t.Errorf("asked again after %s", took)
+	}
+}
+
+func TestUntilEmptyAServerThatIsAwayIsWaitedForAndAcksAreTold(t *testing.T) {
+	server := newFake(t, "1", "2", "3")
+	var requests atomic.Int32
+	server.instead = func(_ string, w http.ResponseWriter) bool {
+		if requests.Add(1)%2 == 1 { // the first, and then every other
+			refuse(w, 503, "redis_unavailable")
+			return true
+		}
+		return false
+	}
+	handler := func(context.Context, *dueq.LeasedMessage) error { return nil }
+	err := dueq.NewWorker(server.client(), "t", handler, dueq.WithUntilEmpty(), dueq.WithConcurrency(1)).Run(context.Background())
+	if acked, nacked := server.settledSoFar(); err != nil || len(acked) != 3 || len(nacked) != 0 {
+		t.Errorf("%v, acked %v, nacked %v", err, acked, nacked)
+	}
+}
+
+func TestUntilEmptyAWorkerStopsWithItsContextToo(t *testing.T) {
+	server := newFake(t, "1")
+	began := make(chan struct{})
+	stop := start(t, server.client(), func(ctx context.Context, _ *dueq.LeasedMessage) error {
+		close(began)
+		<-ctx.Done()
+		return ctx.Err()
+	}, dueq.WithUntilEmpty(), dueq.WithStopTimeout(50*time.Millisecond))
+	<-began
+	time.Sleep(400 * time.Millisecond) // an empty answer has come, and the handler still runs
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, nacked := server.settledSoFar(); len(nacked) != 1 || !nacked[0].Release {
+		t.Errorf("%+v", nacked)
 	}
 }
 

@@ -134,6 +134,24 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(sorted(message.payload for message in client.dead("t")), [103, 104, 105])
             self.assertEqual([state for _, state, _ in self.states()], ["dead"] * 3)
 
+    async def test_until_empty_works_what_a_handler_waits_for_and_ends_at_once_where_nothing_is(self) -> None:
+        handled: list[str] = []
+        answered = asyncio.Event()
+        async with self.server.client() as client:
+
+            async def handle(message: WorkerMessage) -> None:
+                if message.payload == "question":
+                    await asyncio.sleep(0.1)  # the worker has found nothing already
+                    await client.publish("t", "answer")
+                    await answered.wait()
+                handled.append(message.payload)
+                answered.set()
+
+            await asyncio.wait_for(Worker("none", handle, server=self.server.url).run(until_empty=True), 1)
+            await client.publish("t", "question")
+            await asyncio.wait_for(Worker("t", handle, server=self.server.url).run(until_empty=True), 8)
+        self.assertEqual(handled, ["answer", "question"])
+
     def test_handlers_fail_as_they_do_with_dueq(self) -> None:
         tries: list[Any] = []
 

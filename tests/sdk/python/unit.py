@@ -498,6 +498,117 @@ class Workers(unittest.IsolatedAsyncioTestCase):
             fake = await self.work(handle, 2, Fake(reply))
         self.assertEqual((len(fake.told("nack")), len(self.errors)), (2, 2))
 
+    async def until(self, what: str, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 8
+        while not condition():
+            self.assertLess(time.monotonic(), end, f"never: {what}")
+            await asyncio.sleep(0.002)
+
+    async def test_no_handler_is_idle_while_messages_are_ready(self) -> None:
+        for concurrency, prefetch in ((1, 1), (2, 1), (3, 1), (5, 1), (10, 1), (40, 1), (1, 3), (4, 3), (10, 50)):
+            for until_empty in (False, True):
+                with self.subTest(concurrency=concurrency, prefetch=prefetch, until_empty=until_empty):
+                    await self._none_idle(concurrency, prefetch, until_empty)
+
+    async def _none_idle(self, concurrency: int, prefetch: int, until_empty: bool) -> None:
+        total = 4 * concurrency + prefetch
+        ready, asked, most, number = total, 0, 0, 0
+        running: list[asyncio.Future[None]] = []
+        woken = asyncio.Event()
+
+        async def reply(verb: str, body: dict[str, Any]) -> Any:
+            nonlocal ready, asked, most, number
+            if verb != "lease":
+                return await self.reply(verb, body)
+            asked += body["max_messages"]
+            most = max(most, asked + len(running))
+            if not ready:
+                woken.clear()
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(woken.wait(), body["wait_ms"] / 1000)
+            came = min(ready, body["max_messages"])
+            ready -= came
+            number += came
+            asked -= body["max_messages"]
+            acks = [{"id": "", "status": "ok"} for _ in body.get("acks", [])]
+            return {"messages": [leased(number - nth) for nth in range(came)], "acks": acks}
+
+        async def handler(message: WorkerMessage) -> None:
+            running.append(asyncio.get_running_loop().create_future())
+            await running[-1]
+
+        async with Fake(reply) as fake:
+            worker = Worker("t", handler, server=fake.url, concurrency=concurrency, prefetch=prefetch, wait_ms=2000)
+            run = asyncio.create_task(worker.run(until_empty=until_empty))
+            for last in (False, True):
+                left = total
+                while left:
+                    busy = min(concurrency, left)
+                    await self.until(f"all busy, {left} left", lambda: len(running) == busy)
+                    ended = running[: 1 + left % 7]
+                    del running[: len(ended)]
+                    left -= len(ended)
+                    if not left and not last:
+                        ready = total
+                        woken.set()
+                    for end in ended:
+                        end.set_result(None)
+            if not until_empty:
+                worker.stop()
+            await run
+        riding = [ack for verb, body in fake.asked if verb == "lease" for ack in body.get("acks", [])]
+        # A set: acks that rode on a request that the stop cut off are sent again.
+        self.assertEqual(len({ack["id"] for ack in [*fake.told("ack"), *riding]}), 2 * total)
+        if prefetch == 1:
+            self.assertLessEqual(most, concurrency)
+
+    async def test_a_lease_request_asks_for_the_handlers_that_are_free(self) -> None:
+        self.leases = [[leased(10 * nth + n) for n in range(10)] for nth in range(4)]
+        running: list[asyncio.Future[None]] = []
+
+        async def handler(message: WorkerMessage) -> None:
+            running.append(asyncio.get_running_loop().create_future())
+            await running[-1]
+
+        async with Fake(self.reply) as fake:
+            worker = Worker("t", handler, server=fake.url, concurrency=40)
+            run = asyncio.create_task(worker.run())
+            await self.until("all busy", lambda: len(running) == 40)
+            for end in running[:7]:
+                end.set_result(None)
+            await asyncio.sleep(0.1)
+            worker.stop()
+            for end in running[7:]:
+                end.set_result(None)
+            await run
+        sizes = [body["max_messages"] for verb, body in fake.asked if verb == "lease"]
+        self.assertEqual(sizes, [10, 10, 10, 10, 7])
+
+    async def test_a_worker_does_not_end_before_it_knows_that_nothing_became_ready_while_it_asked(self) -> None:
+        tries: list[Any] = []
+        retried = asyncio.Event()
+        self.leases = [[leased(1)]]
+
+        async def reply(verb: str, body: dict[str, Any]) -> Any:
+            if verb == "nack":
+                self.leases.append([leased(1, lease_token="again")])
+                asyncio.get_running_loop().call_later(0.05, retried.set)
+            elif verb == "lease" and sum(asked == "lease" for asked, _ in fake.asked) == 2:
+                await retried.wait()  # it finds nothing, and its answer comes only after that of the nack
+                return {"messages": [], "acks": []}
+            return await self.reply(verb, body)
+
+        async def handler(message: WorkerMessage) -> None:
+            tries.append(message.payload)
+            await self.until("a request while it runs", lambda: len(fake.asked) >= 2)
+            if len(tries) == 1:
+                raise RetryIn(0, "busy")
+
+        async with Fake(reply) as fake:
+            worker = Worker("t", handler, server=fake.url, concurrency=2, on_failed=lambda message, error: None)
+            await asyncio.wait_for(worker.run(until_empty=True), 8)
+        self.assertEqual(tries, [1, 1])
+
     async def test_several_topics_are_asked_for_at_once(self) -> None:
         self.leases = [[leased(1, topic="b/1")]]
         topics: list[str] = []

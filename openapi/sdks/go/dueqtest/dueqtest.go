@@ -4,7 +4,7 @@
 //	client := server.Client()
 //	client.Publish(ctx, "orders", order, dueq.Delay(30*time.Minute), dueq.Key("order/42"))
 //	server.Advance(30 * time.Minute)
-//	// a worker handles it now
+//	dueq.NewWorker(client, "orders", handle, dueq.WithUntilEmpty()).Run(ctx) // handles it
 //
 // It publishes, leases, settles, finds, changes, deletes, lists and redrives messages as dueq does. Callbacks it does not make:
 // they are messages in the topic `_callbacks`. Topics have no configuration (a lease lasts 30 s, a message has 10 attempts, the

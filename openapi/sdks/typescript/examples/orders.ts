@@ -19,20 +19,19 @@ const pay = () => client.publish("payments", { order: 2 }, { idempotencyKey: "pa
 if ((await pay()).id === (await pay()).id) console.log("repeated the same message");
 
 const jobs = [10, 11, 12].map((order) => ({ payload: { order } }));
-let open = (await client.publishBatch("work", jobs)).filter(({ status }) => status === "ok").length;
-console.log("batch", open);
+const results = await client.publishBatch("work", jobs);
+console.log("batch", results.filter(({ status }) => status === "ok").length);
 const done: number[] = [];
 const worker = new Worker<{ order: number }>(client, {
   topic: "work",
   stopSignals: ["SIGINT", "SIGTERM"],
   handler: async ({ payload: { order }, attempt }) => {
     if (order === 11 && attempt === 1) throw new RetryIn(0, "the shop is busy");
-    if (--open === 0) void worker.stop();
     if (order === 12) throw new Dead("no such order");
     done.push(order);
   },
 });
-await worker.run();
+await worker.run({ untilEmpty: true });
 console.log("worked", ...done.sort());
 for await (const { payload } of client.dead("work")) console.log("dead", payload.order);
 console.log("redriven", await client.redrive("work"));

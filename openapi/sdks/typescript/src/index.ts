@@ -18,7 +18,7 @@ export {
 } from "./errors.js";
 export { payloadBytes, type HandlerContext, type Leased, type Typed } from "./held.js";
 export { Keyed } from "./keyed.js";
-export type { Handler, Hooks, Middleware, StopSignal, WorkerOptions } from "./options.js";
+export type { Handler, Hooks, Middleware, RunOptions, StopSignal, WorkerOptions } from "./options.js";
 export type { BatchMessage, CallbackOptions, PublishOptions, When } from "./publishing.js";
 export type { CallOptions } from "./sender.js";
 export { traceparent } from "./trace.js";

@@ -2,6 +2,9 @@
  * Lease requests. One loop of long polls while there is little to do; each answer that comes back full starts another, up
  * to a few, so that under load each asks for all handlers that have become free meanwhile; an empty answer ends its loop
  * unless it is the last. Acks that are pending when a request is sent ride on it.
+ *
+ * Where it works until the topic is empty no request waits, and the last loop sees to the end: it ends the worker when it got
+ * nothing and nothing could have become ready since it asked.
  */
 
 import type { LeaseFromTopicsRequest, LeaseRequest } from "./api/models/index.js";
@@ -18,10 +21,16 @@ const LATE_MS = 10_000;
 const GRACE_MS = 500;
 /** Lease requests under way at once, at most. */
 const MOST_LOOPS = 4;
+/** Until the topic is empty: while handlers run it is looked again so often, ms, as they may wait for what they publish. */
+const LOOK_MS = 1000;
 
 export interface Holder {
   /** Messages that run or wait. */
   held(): number;
+  /** Nothing is held, and all outcomes are told. */
+  idle(): boolean;
+  /** Nothing is left to do; asked for by `untilEmpty`. */
+  emptied(): void;
   arrived(messages: Leased[], at: number): void;
 }
 
@@ -44,6 +53,7 @@ export class Leaser {
     private readonly link: Link,
     private readonly acks: Outbox,
     private readonly holder: Holder,
+    private readonly untilEmpty: boolean,
   ) {
     const { topic, concurrency, prefetch } = settings;
     this.path = typeof topic === "string" ? `/topics/${encodeURIComponent(topic)}/lease` : "/lease";
@@ -59,14 +69,20 @@ export class Leaser {
 
   /** Room was made: a loop that waited for it goes on. */
   room(): void {
+    if (this.untilEmpty) this.wake();
     if (this.parked.length > 0 && (this.stopping || this.hasRoom())) this.parked.pop()!();
+  }
+
+  /** Has what sleeps look again. */
+  wake(): void {
+    for (const wake of this.sleepers) wake();
   }
 
   /** Sends no more; resolves when no request is under way. */
   async stop(): Promise<void> {
     this.stopping = true;
     for (const go of this.parked.splice(0)) go();
-    for (const wake of this.sleepers) wake();
+    this.wake();
     if (this.loops === 0) return;
     const timer = setTimeout(() => {
       for (const call of this.calls) call.abort();
@@ -104,6 +120,8 @@ export class Leaser {
         if (this.loops < this.mostLoops && this.hasRoom() && !this.stopping) this.start();
       } else if (came <= 0 && this.loops > 1) {
         break;
+      } else if (came === 0 && this.untilEmpty && !this.holder.idle() && !this.stopping) {
+        await this.sleep(LOOK_MS);
       }
     }
     this.loops -= 1;
@@ -114,10 +132,12 @@ export class Leaser {
   private async lease(count: number): Promise<number> {
     const { topic, leaseMs, waitMs } = this.settings;
     const riding = this.acks.take();
+    // No other loop, handler or outcome under way can make a message ready behind this request's back.
+    const last = this.untilEmpty && this.loops === 1 && this.holder.idle();
     this.asked += count;
     // There may be room for another loop that waits.
     this.room();
-    const body: LeaseRequest & Partial<LeaseFromTopicsRequest> = { max_messages: count, wait_ms: waitMs };
+    const body: LeaseRequest & Partial<LeaseFromTopicsRequest> = { max_messages: count, wait_ms: this.untilEmpty ? 0 : waitMs };
     if (typeof topic !== "string") body.topics = [...topic];
     if (leaseMs !== undefined) body.lease_ms = leaseMs;
     if (riding.length > 0) body.acks = riding.map((outcome) => outcome.item);
@@ -143,6 +163,7 @@ export class Leaser {
       this.calls.delete(call);
     }
     this.holder.arrived(messages, now());
+    if (last && messages.length === 0 && this.holder.idle()) this.holder.emptied();
     this.room();
     return messages.length;
   }

@@ -64,6 +64,17 @@ export interface WorkerOptions<Payload = any> extends Hooks<Payload> {
   stopSignals?: readonly StopSignal[] | undefined;
 }
 
+/** How a {@link Worker} runs. */
+export interface RunOptions {
+  /** Stops by itself when no message is due and no handler runs: for tests, and for jobs that a timer starts. */
+  untilEmpty?: boolean | undefined;
+}
+
+export function untilEmpty(options: RunOptions): boolean {
+  known(options, { untilEmpty: 1 } satisfies Record<keyof RunOptions, 1>);
+  return options.untilEmpty ?? false;
+}
+
 const NAMES = {
   topic: 1,
   handler: 1,

@@ -48,6 +48,11 @@ export class Outbox {
     this.nacks = path === "/messages/nack";
   }
 
+  /** The server knows all that it was to be told. */
+  get idle(): boolean {
+    return this.pending.length === 0 && !this.sending;
+  }
+
   add(outcome: Outcome): void {
     if (this.pending.push(outcome) === 1) this.firstAt = now();
     this.arm();

@@ -9,9 +9,9 @@ import { LeaseLost, mayPass, StopTimeout } from "./errors.js";
 import { Held, now, type Leased } from "./held.js";
 import { Hooked } from "./hooks.js";
 import { Keeper } from "./keeper.js";
-import { Leaser } from "./leaser.js";
+import { type Holder, Leaser } from "./leaser.js";
 import type { Link } from "./link.js";
-import { type Settings, settings, type WorkerOptions } from "./options.js";
+import { type RunOptions, type Settings, settings, untilEmpty, type WorkerOptions } from "./options.js";
 import { Outbox } from "./outbox.js";
 import { traceparent } from "./trace.js";
 import { verdict } from "./verdict.js";
@@ -63,11 +63,12 @@ export class Worker<Payload = any> {
   }
 
   /**
-   * Works until {@link stop}; returns when everything is given back. Outages of the server are waited out. Throws the
+   * Works until {@link stop}, or as `options` say; returns when everything is given back. Outages of the server are waited out. Throws the
    * `ProblemError` of a refusal that cannot get better, such as a wrong key (401) or a pushed topic (409), after having
    * stopped as ever. A worker runs once.
    */
-  async run(): Promise<void> {
+  async run(options: RunOptions = {}): Promise<void> {
+    const ends = untilEmpty(options);
     if (this.ran) throw new Error("a worker runs once");
     this.ran = true;
     this.transport = this.client.transport();
@@ -81,10 +82,14 @@ export class Worker<Payload = any> {
     this.acks = new Outbox("/messages/ack", link);
     this.nacks = new Outbox("/messages/nack", link);
     this.keeper = new Keeper(link);
-    this.leaser = new Leaser(this.settings, link, this.acks, {
-      held: () => this.running.size + this.waiting.length,
+    const held = (): number => this.running.size + this.waiting.length;
+    const holder: Holder = {
+      held,
+      idle: () => held() === 0 && this.acks.idle && this.nacks.idle,
+      emptied: () => void this.stop(),
       arrived: (messages, at) => this.arrived(messages, at),
-    });
+    };
+    this.leaser = new Leaser(this.settings, link, this.acks, holder, ends);
     const stop = (): void => void this.stop();
     const deafen = (): void => {
       for (const name of this.settings.stopSignals) process.off(name, signalled);
@@ -244,9 +249,10 @@ export class Worker<Payload = any> {
   }
 
   private succeeded(): void {
-    if (this.backoff.calm) return;
+    const first = !this.backoff.calm;
     this.backoff.succeeded();
-    this.hooks.recovered();
+    this.leaser.wake();
+    if (first) this.hooks.recovered();
   }
 
   private failed(error: unknown, sentAt: number): void {

@@ -28,7 +28,7 @@ export class Fake {
   leaseMs = 30_000;
 
   /** Overrides answers; undefined: as dueq would. */
-  reply: (asked: Asked) => Reply | undefined = () => undefined;
+  reply: (asked: Asked) => Reply | undefined | Promise<Reply | undefined> = () => undefined;
 
   async start(): Promise<string> {
     await new Promise<void>((resolve) => this.server.listen(0, "127.0.0.1", resolve));
@@ -61,7 +61,7 @@ export class Fake {
       headers: request.headers,
     };
     this.asked.push(asked);
-    const reply = this.reply(asked) ?? { json: await this.answer(asked, response) };
+    const reply = (await this.reply(asked)) ?? { json: await this.answer(asked, response) };
     if (reply === "hang") return;
     if (reply === "break") {
       request.socket.destroy();

@@ -369,6 +369,100 @@ test("several topics are leased from with one request", async () => {
   assert.throws(() => new Worker(client, { topic: [], handler: () => {} }), TypeError);
 });
 
+const leases = (): any[] => fake.asked.filter(({ path }) => path.endsWith("/lease")).map(({ body }) => body);
+
+const PAIRS = ["1 1", "2 1", "3 1", "5 1", "10 1", "40 1", "1 3", "4 3", "10 50"];
+for (const [concurrency, prefetch] of PAIRS.map((pair) => pair.split(" ").map(Number) as [number, number])) {
+  for (const untilEmpty of [false, true]) {
+    test(`none of ${concurrency} handlers is idle, prefetch ${prefetch}, untilEmpty ${untilEmpty}`, async () => {
+      const running: (() => void)[] = [];
+      let asked = 0;
+      let most = 0;
+      const own: typeof fetch = async (url, init) => {
+        const count = JSON.parse(String(init!.body)).max_messages ?? 0;
+        asked += count;
+        most = Math.max(most, asked + running.length);
+        return fetch(url, init).finally(() => (asked -= count));
+      };
+      const handler = (): Promise<void> => new Promise((resolve) => running.push(resolve));
+      client = new Client({ server: client.server, fetch: own });
+      const worker = new Worker(client, { topic: "t", handler, concurrency, prefetch });
+      const total = 4 * concurrency + prefetch;
+      fake.publish(...Array(total).keys());
+      const run = worker.run({ untilEmpty });
+      for (let round = 0; round < 2; round++) {
+        for (let left = total; left > 0; ) {
+          await until(() => running.length === Math.min(concurrency, left), `all busy, ${left} left`);
+          const ended = running.splice(0, 1 + (left % 7));
+          left -= ended.length;
+          // In the second round of a worker that ends by itself there is nothing to come after the last.
+          if (left === 0 && round === 0) fake.publish(...Array(total).keys());
+          for (const end of ended) end();
+        }
+      }
+      if (!untilEmpty) await worker.stop();
+      await run;
+      // Acks that rode on a request that the stop cut off are sent again.
+      const acked = new Set([...fake.lines("/ack"), ...fake.lines("/lease")].map(({ id }) => id));
+      assert.equal(acked.size, 2 * total);
+      if (prefetch === 1) assert.ok(most <= concurrency, `${most} at once`);
+    });
+  }
+}
+
+test("a lease request asks for the handlers that are free, a quarter of all at most", async () => {
+  const running: (() => void)[] = [];
+  const sizes = (from: number): number[] => leases().slice(from).map(({ max_messages }) => max_messages);
+  fake.publish(...Array(40).keys());
+  const handler = (): Promise<void> => new Promise((resolve) => running.push(resolve));
+  await working({ handler, concurrency: 40 }, async () => {
+    await until(() => running.length === 40, "all busy");
+    await sleep(20);
+    assert.deepEqual(sizes(0), [10, 10, 10, 10]);
+    for (const end of running.splice(0, 7)) end();
+    await until(() => leases().length > 4, "a request for what is free");
+    await sleep(20);
+    assert.deepEqual(sizes(4), [7]);
+    fake.publish(...Array(7).keys());
+    await until(() => running.length === 40, "all busy again");
+    for (const end of running) end();
+  });
+});
+
+test("a worker does not end before it knows that nothing became ready while it asked", async () => {
+  const tries: unknown[] = [];
+  let retried: (() => void) | undefined;
+  fake.publish("retried");
+  fake.reply = async ({ path, body }) => {
+    if (path.endsWith("/nack")) {
+      fake.publish("retried");
+      setTimeout(() => retried?.(), 50);
+    } else if (path.endsWith("/lease") && leases().length === 2) {
+      // It finds nothing, and its answer comes only after that of the nack.
+      await new Promise<void>((resolve) => (retried = resolve));
+      return { json: { messages: [], acks: [] } };
+    }
+    return undefined;
+  };
+  const handler: WorkerOptions["handler"] = async ({ payload }) => {
+    tries.push(payload);
+    await until(() => leases().length >= 2, "a request while it runs");
+    if (tries.length === 1) throw new RetryIn(0, "busy");
+  };
+  await new Worker(client, { topic: "t", handler, concurrency: 2, onFailed: () => {} }).run({ untilEmpty: true });
+  assert.deepEqual(tries, ["retried", "retried"]);
+});
+
+test("a worker that ends by itself throws what it is refused with, and waits out what passes", async () => {
+  const worker = (): Worker => new Worker(client, { topic: "t", handler: () => {}, onError: () => {} });
+  fake.reply = () => (fake.asked.length < 3 ? { status: 503, code: "redis_unavailable" } : undefined);
+  await worker().run({ untilEmpty: true });
+  assert.equal(fake.asked.length, 3);
+  fake.reply = () => ({ status: 401, code: "unauthorized" });
+  await assert.rejects(worker().run({ untilEmpty: true }), ProblemError);
+  await assert.rejects(worker().run({ untilempty: true } as object), /no option is called untilempty/);
+});
+
 test("what a handler publishes keeps the trace of its message", async () => {
   fake.publish(1, 2);
   const handler: WorkerOptions["handler"] = async ({ payload }) => {

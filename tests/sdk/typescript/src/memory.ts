@@ -124,6 +124,43 @@ test("handlers fail as they do with dueq", async () => {
   assert.deepEqual(states(), ["dead ready no such order", "poor dead failed"]);
 });
 
+test("untilEmpty takes in what handlers publish and what is retried at once, and leaves nothing unsaid", async () => {
+  const server = new TestServer();
+  const client = server.client();
+  await client.publishBatch("t", [...Array(100).keys()].map((payload) => ({ payload })));
+  const handled: number[] = [];
+  const handler: Handler<number> = async ({ payload, attempt }) => {
+    if (payload % 10 === 0 && attempt === 1) throw new RetryIn(0, "busy");
+    handled.push(payload);
+    if (payload >= 103) throw new Dead("enough");
+    if (payload >= 97) await client.publish("t", payload + 3);
+  };
+  const options = { topic: "t", handler, concurrency: 3, onFailed: () => {} };
+  await new Worker(client, options).run({ untilEmpty: true });
+  assert.deepEqual(handled.sort((a, b) => a - b), [...Array(106).keys()]);
+  assert.deepEqual(server.messages("t").map(({ state }) => state), ["dead", "dead", "dead"]);
+});
+
+test("untilEmpty ends at once where there is nothing, and works what a handler waits for", async () => {
+  const client = new TestServer().client();
+  const began = performance.now();
+  await new Worker(client, { topic: "none", handler: () => {} }).run({ untilEmpty: true });
+  assert.ok(performance.now() - began < 1000);
+  const answers: unknown[] = [];
+  const handler: Handler<string> = async ({ payload }) => {
+    if (payload === "question") {
+      // Published when the worker has found nothing already.
+      await sleep(100);
+      await client.publish("t", "answer");
+      await until("the answer", () => answers.length > 0);
+    }
+    answers.push(payload);
+  };
+  await client.publish("t", "question");
+  await new Worker(client, { topic: "t", handler }).run({ untilEmpty: true });
+  assert.deepEqual(answers, ["answer", "question"]);
+});
+
 test("keys, and leases, are kept", async () => {
   const server = new TestServer();
   const client = server.client({ retries: false });

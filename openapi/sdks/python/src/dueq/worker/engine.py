@@ -28,6 +28,8 @@ LEASE_GRACE_S = 0.5
 CANCEL_GRACE_S = 1.0
 # Acks and nacks are repeated for so long after the last handler.
 DRAIN_S = 5.0
+# Until the topic is empty: while handlers run it is looked again so often, as they may wait for what they publish.
+LOOK_S = 1.0
 REASON_CHARACTERS = 1024
 
 
@@ -146,6 +148,8 @@ class Engine:
             want = min(self.options.batch, self._free())
             self._asked += want
             acks = self._outbox.take_acks()
+            # No other loop, handler or outcome under way can make a message ready behind this request's back.
+            last = len(self._leasers) == 1 and not self._held and self._outbox.empty()
             sent = monotonic()
             try:
                 messages, outcomes = await self.wire.lease(want, acks, wait=answered and not self.until_empty)
@@ -171,15 +175,16 @@ class Engine:
             elif not messages and self._spare():
                 return
             elif not messages and self.until_empty:
-                await self._settle()
+                if last and self._outbox.empty():
+                    self.stop()
+                else:
+                    await self._settle()
 
     async def _settle(self) -> None:
-        """Nothing is ready: stops, unless what is held can still change that."""
+        """Nothing is ready, but what is held can still change that: waits for some of it."""
         running = [held.task for held in self._held.values() if held.task is not None]
         if running:
-            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        elif self._outbox.empty():
-            self.stop()
+            await asyncio.wait(running, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
         else:
             await self._outbox.drain(DRAIN_S)
 
@@ -211,7 +216,7 @@ class Engine:
         return self._free() >= (batch + 1) // 2
 
     def _wake_leasers(self) -> None:
-        # One is enough: when it has room to spare, its next answer or the next handler that ends wakes another.
+        # One is enough for what became free: every handler that ends calls this, and so does every loop that ends.
         if self._roomless and self._has_room():
             _wake(self._roomless.popleft())
 
