@@ -216,10 +216,11 @@ mod tests {
     #[test]
     fn a_request_is_of_this_origin_or_of_no_page() {
         let of = |pairs: &[(&'static str, &'static str)]| {
-            Place::new(false, "", "https://q.example").is_home_of(&headers(pairs))
+            Place::new(false, "", "https://public.example").is_home_of(&headers(pairs))
         };
         for ours in [
             &[("host", "q.example")][..],
+            &[("host", "upstream:80"), ("origin", "https://public.example")],
             &[("host", "q.example:8080"), ("origin", "http://q.example:8080")],
             &[
                 ("host", "q.example"),
