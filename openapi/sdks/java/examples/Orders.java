@@ -35,27 +35,22 @@ public class Orders {
     var results = client.publishBatch("work", List.of(new Order(10), new Order(11), new Order(12)));
     System.out.println("batch " + results.stream().filter(result -> result.getStatus().equals("ok")).count());
     Set<Integer> done = new ConcurrentSkipListSet<>();
-    CountDownLatch over = new CountDownLatch(3);
-    Worker worker = Worker.builder(client, "work", Handler.of(Order.class, (work, message, lease) -> {
+    Worker.builder(client, "work", Handler.of(Order.class, (work, message, lease) -> {
       if (work.order() == 11 && message.getAttempt() == 1) throw new RetryIn(Duration.ZERO, "not yet");
-      over.countDown();
       if (work.order() == 12) throw new Dead("no such order");
       done.add(work.order());
-    })).build().start();
-    over.await();
-    worker.close();
+    })).untilEmpty(true).build().run();
     System.out.println("worked " + String.join(" ", done.stream().map(String::valueOf).toList()));
     for (Message dead : client.dead("work")) System.out.println("dead " + ((Map<?, ?>) dead.getPayload()).get("order"));
     System.out.println("redriven " + client.redrive("work"));
 
     // dueq calls this program.
-    var called = new CompletableFuture<String>();
+    var called = new CompletableFuture<byte[]>();
     HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
-    String secret = System.getenv("WEBHOOK_SECRET");
-    server.createContext("/", new WebhookHandler(secret, body -> called.complete(new String(body))));
+    server.createContext("/", new WebhookHandler(System.getenv("WEBHOOK_SECRET"), called::complete));
     server.start();
     client.callback("http://127.0.0.1:" + server.getAddress().getPort() + "/", new Order(10));
-    System.out.println("callback " + called.get());
+    System.out.println("callback " + new String(called.get()));
     server.stop(1);
 
     try {

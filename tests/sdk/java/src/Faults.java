@@ -217,6 +217,23 @@ final class Faults {
       said = thrown(ConnectionException.class, () -> client(fake).topics().getTopic("t")).getMessage();
       check(said.equals("what answers at " + fake.url() + " is not dueq (GET /topics/t)"), said);
     }
+    // JSON of something else.
+    for (String other : List.of("{}", "", "{\"results\": []}")) {
+      try (Fake fake = new Fake((number, request) -> Fake.answer(200, other, "Content-Type: application/json"))) {
+        Client client = Client.builder().url(fake.url()).retryFor(Duration.ZERO).build();
+        var operations =
+            Map.<String, Runnable>of(
+                "no published message in the answer (POST /topics/t%2F/messages)", () -> client.publish("t/", 1),
+                "no published message in the answer (POST /callbacks)", () -> client.callback("http://x/"),
+                "not one result for each message in the answer (POST /topics/t/messages/batch)",
+                () -> client.publishBatch("t", List.of(1)));
+        operations.forEach(
+            (why, operation) -> {
+              String unexpected = thrown(ConnectionException.class, operation).getMessage();
+              check(unexpected.equals("what answers at " + fake.url() + " is not dueq: " + why), unexpected);
+            });
+      }
+    }
     Client nobody = Client.builder().url("http://127.0.0.1:1/").retryFor(Duration.ZERO).build();
     said = thrown(ConnectionException.class, () -> nobody.publish("a b", 1)).getMessage();
     check(said.equals("cannot reach http://127.0.0.1:1: connection refused (POST /topics/a%20b/messages)"), said);

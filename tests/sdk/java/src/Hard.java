@@ -1,3 +1,5 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.dueq.Client;
 import dev.dueq.Dead;
 import dev.dueq.Delivery;
@@ -13,19 +15,26 @@ import dev.dueq.model.PushRequest;
 import dev.dueq.model.PutTopicRequest;
 import dev.dueq.model.State;
 import dev.dueq.model.TopicCounts;
+import dev.dueq.testing.TestServer;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.URI;
 import java.time.Duration;
+import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
 import java.util.logging.Handler;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 
 /** What the other subcommands do not reach; fails on the first that is wrong, prints {@code ok} otherwise. */
 final class Hard {
@@ -39,6 +48,7 @@ final class Hard {
     refused(client, topic + "-pushed");
     Worker.builder(client, topic, (message, lease) -> {}).build().close();
     Facade.run(client, topic);
+    leasing();
     Faults.run();
     InMemory.run();
     Main.print("ok");
@@ -195,6 +205,119 @@ final class Hard {
       throw new AssertionError("it ran");
     } catch (ProblemException problem) {
       check(problem.status() == 409 && problem.code().equals("topic_is_pushed"), problem);
+    }
+  }
+
+  /** Lease requests ask for the handlers that are free, and for what is prefetched, never for more; and no handler stays idle. */
+  static void leasing() throws Exception {
+    for (int[] numbers : new int[][] {{1, 1}, {2, 1}, {5, 1}, {16, 1}, {64, 1}, {1, 3}, {10, 4}, {3, 50}}) {
+      plenty(numbers[0], numbers[1]);
+      bursts(numbers[0], numbers[1]);
+    }
+  }
+
+  /** Handlers that end when they are let. */
+  private static final class Gate {
+    final Semaphore open = new Semaphore(0);
+    final AtomicInteger begun = new AtomicInteger();
+    final AtomicInteger ended = new AtomicInteger();
+
+    void handle() throws InterruptedException {
+      begun.incrementAndGet();
+      open.acquire();
+      ended.incrementAndGet();
+    }
+
+    /** So many handlers run at a time, soon. */
+    void busy(int handlers) throws InterruptedException {
+      until(() -> begun.get() - ended.get() == handlers && open.availablePermits() == 0, this);
+    }
+
+    @Override
+    public String toString() {
+      return begun + " begun, " + ended + " ended";
+    }
+  }
+
+  /** Before a server that always has as many messages as are asked for. */
+  private static void plenty(int concurrency, int prefetch) throws Exception {
+    int most = concurrency + (prefetch == 1 ? 0 : prefetch);
+    ObjectMapper json = new ObjectMapper();
+    Gate gate = new Gate();
+    AtomicInteger granted = new AtomicInteger();
+    BlockingQueue<String> tooMuch = new LinkedBlockingQueue<>();
+    Fake.Script script =
+        (number, request) -> {
+          JsonNode body = read(json, request.body());
+          String results = results(body.path(request.line().contains("/lease") ? "acks" : "messages"));
+          if (!request.line().contains("/lease")) {
+            return Fake.answer(200, "{\"results\": [" + results + "]}");
+          }
+          int count = body.get("max_messages").asInt();
+          int held = granted.get() - gate.ended.get();
+          if (held + count > most) {
+            tooMuch.add(count + " more than " + held);
+          }
+          String message = "{\"id\": \"00000000-0000-0000-0000-%012d\", \"lease_token\": \"t\", \"lease_ms\": 30000}";
+          String messages = IntStream.range(0, count).mapToObj(i -> message.formatted(granted.get() + i)).collect(Collectors.joining(","));
+          granted.addAndGet(count);
+          return Fake.answer(200, "{\"messages\": [" + messages + "], \"acks\": [" + results + "]}");
+        };
+    try (Fake fake = new Fake(script)) {
+      Worker worker = gated(new Client(fake.url()), gate, concurrency, prefetch);
+      for (int ends : List.of(0, 1, concurrency, 1, (concurrency + 1) / 2, 7, 3 * concurrency)) {
+        gate.open.release(ends);
+        gate.busy(concurrency);
+        // Half of what is prefetched is there at the least.
+        until(() -> granted.get() - gate.ended.get() > most - (prefetch + 1) / 2, granted + " granted, " + gate);
+      }
+      gate.open.release(1_000_000);
+      worker.close();
+    }
+    check(tooMuch.isEmpty(), tooMuch);
+  }
+
+  /** Messages that come when a request for fewer waits for them. */
+  private static void bursts(int concurrency, int prefetch) throws Exception {
+    try (TestServer server = new TestServer();
+        Client client = server.client()) {
+      Gate gate = new Gate();
+      Worker worker = gated(client, gate, concurrency, prefetch);
+      for (int messages : List.of(Math.max(1, concurrency - 1), concurrency, 1, concurrency)) {
+        client.publishBatch("t", Collections.nCopies(messages, 1));
+        gate.busy(messages);
+        gate.open.release(messages);
+        until(() -> server.messages("t").isEmpty(), gate);
+      }
+      worker.close();
+    }
+  }
+
+  private static Worker gated(Client client, Gate gate, int concurrency, int prefetch) {
+    Worker worker =
+        Worker.builder(client, "t", (message, lease) -> gate.handle()).concurrency(concurrency).prefetch(prefetch).build();
+    begin(worker);
+    return worker;
+  }
+
+  private static JsonNode read(ObjectMapper json, String text) {
+    try {
+      return json.readTree(text);
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+  }
+
+  private static String results(JsonNode items) {
+    return IntStream.range(0, items.size())
+        .mapToObj(i -> "{\"id\": " + items.get(i).get("id") + ", \"status\": \"ok\"}")
+        .collect(Collectors.joining(","));
+  }
+
+  private static void until(BooleanSupplier holds, Object otherwise) throws InterruptedException {
+    for (int i = 0; !holds.getAsBoolean(); i++) {
+      check(i < 2000, otherwise);
+      Thread.sleep(5);
     }
   }
 

@@ -32,13 +32,15 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** The dueq in memory that users' tests run against, and middleware. */
+/** The dueq in memory that users' tests run against, workers until nothing is due, and middleware. */
 final class InMemory {
   private InMemory() {}
 
@@ -54,6 +56,7 @@ final class InMemory {
     leases();
     lists();
     stopped();
+    untilEmpty();
     middleware();
   }
 
@@ -237,6 +240,88 @@ final class InMemory {
     }
   }
 
+  /** All that is due is worked, what handlers publish and give back as well, and nothing is left unsaid. */
+  private static void untilEmpty() throws Exception {
+    for (int prefetch : List.of(1, 7)) {
+      try (TestServer server = new TestServer();
+          Client client = server.client()) {
+        BlockingQueue<Integer> handled = new LinkedBlockingQueue<>();
+        Handler handler =
+            (message, lease) -> {
+              int number = message.payloadAs(Integer.class);
+              if (number % 10 == 0 && message.getAttempt() == 1) {
+                throw new RetryIn(Duration.ZERO);
+              }
+              handled.add(number);
+              if (number >= 103) {
+                throw new Dead("enough");
+              }
+              if (number >= 97) {
+                client.publish("t", number + 3);
+              }
+            };
+        client.publish("t", "later", with -> with.delay(Duration.ofHours(1)));
+        client.publishBatch("t", IntStream.range(0, 100).boxed().toList());
+        Worker.builder(client, "t", handler).concurrency(3).prefetch(prefetch).hooks(new Quiet()).untilEmpty(true).build().run();
+        check(handled.stream().sorted().toList().equals(IntStream.range(0, 106).boxed().toList()), handled);
+        List<String> left = Arrays.stream(states(server).split(", ")).sorted().toList();
+        check(left.equals(List.of("103 DEAD enough", "104 DEAD enough", "105 DEAD enough", "later DELAYED null")), left);
+      }
+    }
+    try (TestServer server = new TestServer();
+        Client client = server.client()) {
+      // The last message comes back, by one handler or many.
+      for (int concurrency : List.of(1, 10)) {
+        client.publish("t", 1);
+        BlockingQueue<Long> tries = new LinkedBlockingQueue<>();
+        Handler handler =
+            (message, lease) -> {
+              tries.add(message.getAttempt());
+              if (message.getAttempt() < 4) {
+                throw new RetryIn(Duration.ZERO);
+              }
+            };
+        Worker.builder(client, "t", handler).concurrency(concurrency).hooks(new Quiet()).untilEmpty(true).build().run();
+        check(List.copyOf(tries).equals(List.of(1L, 2L, 3L, 4L)) && server.messages("t").isEmpty(), tries);
+      }
+      // A handler that waits for what it published.
+      CountDownLatch second = new CountDownLatch(1);
+      Handler patient =
+          (message, lease) -> {
+            if (Integer.valueOf(2).equals(message.getPayload())) {
+              second.countDown();
+            } else {
+              Thread.sleep(300); // Nothing has been there for a while.
+              client.publish("t", 2);
+              check(second.await(10, TimeUnit.SECONDS), "the other handlers are idle");
+            }
+          };
+      client.publish("t", 1);
+      Worker.builder(client, "t", patient).untilEmpty(true).build().run();
+      check(second.getCount() == 0 && server.messages("t").isEmpty(), server.messages("t"));
+      // An empty topic, and one that there never was; nobody waits.
+      long begun = System.nanoTime();
+      Worker.builder(client, List.of("t", "never"), patient).untilEmpty(true).build().run();
+      check(System.nanoTime() - begun < 5_000_000_000L, "at once");
+    }
+    // A server that is away is waited for; one that refuses ends it.
+    Fake.Script script =
+        (number, request) ->
+            switch (number) {
+              case 1 -> Fake.CUT;
+              case 2 -> Fake.problem(503, "redis_unavailable");
+              case 3 -> Fake.answer(200, "{\"messages\": []}");
+              default -> Fake.problem(401, "unauthorized");
+            };
+    try (Fake fake = new Fake(script);
+        Client client = new Client(fake.url())) {
+      Supplier<Worker> worker = () -> Worker.builder(client, "t", (message, lease) -> {}).hooks(new Quiet()).untilEmpty(true).build();
+      worker.get().run();
+      check(fake.requests.size() == 3, fake.requests);
+      refused("unauthorized", () -> worker.get().run());
+    }
+  }
+
   /** The first is outermost; each sees what is thrown further in, may throw itself, and may leave the handler out. */
   private static void middleware() throws Exception {
     try (TestServer server = new TestServer();
@@ -282,6 +367,12 @@ final class InMemory {
   private static final class Quiet implements Hooks {
     @Override
     public void onFailed(Delivery message, Throwable error) {}
+
+    @Override
+    public void onAway(String url, Throwable error) {}
+
+    @Override
+    public void onBack(String url) {}
   }
 
   private static Worker begin(Worker.Builder builder) {

@@ -36,6 +36,7 @@ public final class Main {
       case "payloads" -> Payloads.run(client, topic);
       case "hard" -> Hard.run(client, topic);
       case "unit" -> {
+        Hard.leasing();
         Faults.run();
         InMemory.run();
         print("ok");

@@ -41,6 +41,13 @@ final class Backoff {
     later(now + ms * 1_000_000);
   }
 
+  /** Such a pause is over. */
+  void resume(long now) {
+    if (failures == 0 && now - until < 0) {
+      until = now;
+    }
+  }
+
   /**
    * A request failed. Many that were under way together count as one failure.
    *

@@ -18,6 +18,7 @@ import dev.dueq.model.ListedState;
 import dev.dueq.model.Message;
 import dev.dueq.model.MessageList;
 import dev.dueq.model.PublishBatchRequest;
+import dev.dueq.model.PublishBatchResponse;
 import dev.dueq.model.PublishRequest;
 import dev.dueq.model.PublishResult;
 import dev.dueq.model.PublishedMessage;
@@ -25,6 +26,7 @@ import dev.dueq.model.RedriveRequest;
 import dev.dueq.model.ScheduleCallbackRequest;
 import dev.dueq.model.TopicItem;
 import dev.dueq.model.TopicList;
+import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -185,7 +187,8 @@ public final class Client implements AutoCloseable {
 
   /** The request may be the user's, so a random key goes into the header. */
   private PublishedMessage published(String topic, PublishRequest request) {
-    return publishing.publishMessage(topic, request, request.getIdempotencyKey() == null ? randomKey() : null);
+    PublishedMessage message = publishing.publishMessage(topic, request, request.getIdempotencyKey() == null ? randomKey() : null);
+    return published(message, "POST /topics/" + ApiClient.urlEncode(topic) + "/messages");
   }
 
   /**
@@ -205,8 +208,17 @@ public final class Client implements AutoCloseable {
           .filter(request -> request.getIdempotencyKey() == null)
           .forEach(request -> request.setIdempotencyKey(randomKey()));
     }
-    List<PublishResult> results = publishing.publishBatch(topic, new PublishBatchRequest().messages(requests)).getResults();
+    List<PublishResult> results = publishBatch(publishing, topic, requests);
     return unsettled(results).isEmpty() || retryFor.isZero() ? results : settled(topic, requests, new ArrayList<>(results), end);
+  }
+
+  private List<PublishResult> publishBatch(MessagesApi by, String topic, List<PublishRequest> requests) {
+    PublishBatchResponse answer = by.publishBatch(topic, new PublishBatchRequest().messages(requests));
+    if (answer == null || answer.getResults() == null || answer.getResults().size() != requests.size()) {
+      String operation = "POST /topics/" + ApiClient.urlEncode(topic) + "/messages/batch";
+      throw ConnectionException.unreadable(url, operation, new IOException("not one result for each message in the answer"));
+    }
+    return answer.getResults();
   }
 
   /** Of its own, since it is given a key. */
@@ -224,9 +236,8 @@ public final class Client implements AutoCloseable {
           break;
         }
         try {
-          var again = new PublishBatchRequest().messages(open.stream().map(requests::get).toList());
           var once = new MessagesApi(api(Transport.Repeats.NONE, Transport.within(timeout, end)));
-          List<PublishResult> repeated = once.publishBatch(topic, again).getResults();
+          List<PublishResult> repeated = publishBatch(once, topic, open.stream().map(requests::get).toList());
           IntStream.range(0, open.size()).forEach(i -> results.set(open.get(i), repeated.get(i)));
           failure = null;
         } catch (ApiException error) {
@@ -282,7 +293,15 @@ public final class Client implements AutoCloseable {
   }
 
   private PublishedMessage called(ScheduleCallbackRequest request) {
-    return calling.scheduleCallback(request, request.getIdempotencyKey() == null ? randomKey() : null);
+    return published(calling.scheduleCallback(request, request.getIdempotencyKey() == null ? randomKey() : null), "POST /callbacks");
+  }
+
+  /** What something else answers may be JSON without being a message. */
+  private PublishedMessage published(PublishedMessage message, String operation) {
+    if (message == null || message.getId() == null) {
+      throw ConnectionException.unreadable(url, operation, new IOException("no published message in the answer"));
+    }
+    return message;
   }
 
   /** The message of a topic that has this key: {@code client.key("orders", "order/42").cancel()}. */

@@ -10,7 +10,8 @@ import java.time.Duration;
 import java.util.concurrent.TimeoutException;
 
 /**
- * No answer came: the server could not be reached, or the connection broke. The cause is the {@link IOException}.
+ * No answer came: the server could not be reached, or the connection broke, or what answered is not dueq. The cause is the {@link
+ * IOException}.
  *
  * <p>Unless the connection was refused, nobody knows whether the server did what was asked.
  */

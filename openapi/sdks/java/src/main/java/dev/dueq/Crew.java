@@ -208,6 +208,7 @@ final class Crew {
 
   private void finish(Held held, Throwable error, long now) {
     busy--;
+    engine.changed(now);
     held.thread = null;
     // Interrupts come under the lock and only to `held.thread`, so that none of them reaches the next handler.
     Thread.interrupted();

@@ -50,6 +50,8 @@ final class Engine {
   private int loops;
   private int wantedLoops = 1;
   private int asked;
+  /** The lease request under way is the only one, and was sent when nothing was held or to be settled. */
+  private boolean last;
 
   private boolean stopping;
   private boolean leasesCancelled;
@@ -195,6 +197,10 @@ final class Engine {
 
   /** Sends lease requests as long as there is room for what they ask for. */
   private void pump(long now, Todo todo) {
+    boolean unsettled = acks.flying || nacks.flying || !nacks.isEmpty();
+    if (options.untilEmpty && crew.held() == 0 && unsettled) {
+      return; // What is given back may be due at once.
+    }
     while (!stopping && loops < wantedLoops && backoff.passed(now)) {
       int free = limit - crew.held() - asked;
       // A busy worker does not ask for messages one by one: it waits for half of what is prefetched (the other half waits here
@@ -204,9 +210,11 @@ final class Engine {
         return;
       }
       int count = Math.min(batch, free);
+      List<Held> riding = acks.take();
+      last = crew.held() == 0 && loops == 0 && wantedLoops == 1 && acks.isEmpty();
       loops++;
       asked += count;
-      call(Call.Kind.LEASE, acks.take(), count, now, todo);
+      call(Call.Kind.LEASE, riding, count, now, todo);
     }
   }
 
@@ -217,9 +225,16 @@ final class Engine {
 
   private void call(Call.Kind kind, List<Held> held, int asked, long now, Todo todo) {
     boolean lease = kind == Call.Kind.LEASE;
-    Call call = new Call(kind, held, asked, now, timeout.plusMillis(lease ? options.waitMs : 0));
+    Call call = new Call(kind, held, asked, now, timeout.plusMillis(lease ? options.leaseWaitMs() : 0));
     calls.add(call);
     todo.calls.add(call);
+  }
+
+  /** A message was handled, or settled: there may be more now, which a worker that works until there are none asks for at once. */
+  void changed(long now) {
+    if (options.untilEmpty) {
+      backoff.resume(now);
+    }
   }
 
   /** A handler returned, or is about to begin. */
@@ -240,8 +255,11 @@ final class Engine {
     int count = answer.messages().size();
     todo.lost.addAll(acks.settled(call.held, answer.acks(), now));
     if (count == 0) {
-      wantedLoops = Math.max(1, wantedLoops - 1);
-      if (now - call.sentAt < EARLY_MS * MS) {
+      boolean idle = options.untilEmpty && crew.held() == 0 && acks.isEmpty();
+      wantedLoops = options.untilEmpty ? 1 : Math.max(1, wantedLoops - 1);
+      if (idle && last) {
+        beginStop(now);
+      } else if (!idle && now - call.sentAt < EARLY_MS * MS) {
         backoff.pause(now, EARLY_MS);
       }
       return;
@@ -300,7 +318,10 @@ final class Engine {
     if (error == null) {
       switch (call.kind) {
         case LEASE -> leased(call, answer.leased(), now, todo);
-        case ACK, NACK -> todo.lost.addAll(settling.settled(call.held, answer.results(), now));
+        case ACK, NACK -> {
+          todo.lost.addAll(settling.settled(call.held, answer.results(), now));
+          changed(now);
+        }
         case EXTEND -> leases.extended(call, answer.results(), now, todo);
       }
       todo.back = backoff.succeeded();

@@ -24,7 +24,7 @@ final class Requests {
   Requests(Worker.Builder options) {
     client = options.client;
     http = client.http();
-    wire = new Wire(client, options.topics, options.leaseMs, options.waitMs);
+    wire = new Wire(client, options.topics, options.leaseMs, options.leaseWaitMs());
   }
 
   /** Sends it and waits for what becomes of it. */

@@ -43,8 +43,8 @@ public final class Worker implements AutoCloseable {
   }
 
   /**
-   * Works until {@link #stop()}, {@link #close()}, or an interrupt of this thread, then stops gracefully and returns; at once if
-   * it was closed already. May be called once.
+   * Works until {@link #stop()}, {@link #close()}, or an interrupt of this thread, or {@linkplain Builder#untilEmpty until nothing
+   * is due}, then stops gracefully and returns; at once if it was closed already. May be called once.
    *
    * @throws ProblemException when the server refuses in a way that repeating does not mend, such as a wrong key
    */
@@ -89,6 +89,7 @@ public final class Worker implements AutoCloseable {
     Hooks hooks = new Hooks() {};
     ExecutorService executor;
     boolean stopOnShutdown;
+    boolean untilEmpty;
 
     private Builder(Client client, List<String> topics, Handler handler) {
       this.client = Objects.requireNonNull(client, "a worker needs a client");
@@ -163,6 +164,15 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
+     * Whether it stops by itself when no message is due and no handler runs: for tests, and for jobs that a timer starts; false
+     * unless given. It then waits for no messages, whatever {@link #waitMs} says.
+     */
+    public Builder untilEmpty(boolean stop) {
+      untilEmpty = stop;
+      return this;
+    }
+
+    /**
      * The worker; it does nothing until it is run.
      *
      * @throws IllegalArgumentException from each of the above when a number is out of its range
@@ -171,6 +181,11 @@ public final class Worker implements AutoCloseable {
     public Worker build() {
       client.requireOpen();
       return new Worker(this);
+    }
+
+    /** How long a lease request waits. */
+    long leaseWaitMs() {
+      return untilEmpty ? 0 : waitMs;
     }
 
     /** The handler with the middleware around it. */
