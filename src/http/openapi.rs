@@ -73,7 +73,6 @@ schemas! {
         (name = "callbacks", description = "Have URLs called later"),
         (name = "topics", description = "Configure and inspect topics, and act on all their messages"),
         (name = "schedules", description = "Publish repeatedly, by a cron expression or at a fixed interval"),
-        (name = "session", description = "For dueq's own pages: log in with an API key"),
         (name = "service", description = "Health, metrics and this document"),
     ),
     components(schemas(ProblemBody, ListedState)),

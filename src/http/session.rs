@@ -40,7 +40,7 @@ fn answer_with_cookie(cookie: Option<HeaderValue>) -> Response {
 /// is revoked. The cookie counts only with the header `dueq-ui: 1`, in requests from this server's pages. Programs send
 /// their key with every request instead. If the server has no keys, there is no cookie.
 #[utoipa::path(
-    post, path = "/session", tag = "session", security(()),
+    post, path = "/session", tag = "service", security(()),
     request_body(content = CreateSessionRequest, description = "The API key"),
     responses((status = 204, description = "The session is created",
         headers(("Set-Cookie" = String, description = "The session")))),
@@ -59,7 +59,7 @@ pub async fn create_session(
 ///
 /// Says whose API key or session the request has, and what it may do.
 #[utoipa::path(
-    get, path = "/session", tag = "session",
+    get, path = "/session", tag = "service",
     responses((status = 200, description = "The key's name and scopes", body = Session)),
 )]
 pub async fn get_session(caller: Caller, _: NoQuery) -> Result<Response, Problem> {
@@ -70,7 +70,7 @@ pub async fn get_session(caller: Caller, _: NoQuery) -> Result<Response, Problem
 ///
 /// Takes the session's cookie away from the browser.
 #[utoipa::path(
-    delete, path = "/session", tag = "session",
+    delete, path = "/session", tag = "service",
     responses((status = 204, description = "The session is over",
         headers(("Set-Cookie" = String, description = "An empty session")))),
 )]
