@@ -452,7 +452,8 @@ class Workers(unittest.IsolatedAsyncioTestCase):
         handled: list[int] = []
         async with Fake(answer) as fake, AsyncClient(fake.url, "secret") as awaited:
             with Client(fake.url, "secret") as blocked:
-                for n, client in enumerate((blocked, awaited)):
+                either: tuple[Union[Client, AsyncClient], ...] = (blocked, awaited)
+                for n, client in enumerate(either):
                     self.leases = [[leased(n)]]
                     await self.work(lambda message: handled.append(message.payload), 0.4, fake, client=client)
                 await asyncio.to_thread(blocked.publish, "t", 1)
