@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel: what is generated (twice, for asyncio and for blocking code, sharing the models) and what is written by
-# hand, put together in target/sdks/python, built into target/sdks/dist. Does nothing when nothing changed.
+# Builds the wheel: what is generated, what is written by hand, and the blocking client, which is made of the asyncio one, put
+# together in target/sdks/python, built into target/sdks/dist. Does nothing when nothing changed.
 source openapi/sdks/common.sh
 need python python3
 
@@ -18,34 +18,29 @@ if [[ -f $wheel && "$(cat "$out/stamp" 2> /dev/null)" == "$stamp" ]]; then exit 
 say "building python"
 rm -rf "$out"
 mkdir -p "$out"
-generate python "$out/asyncio"
-generate python/blocking "$out/blocking"
+generate python "$out/generated"
 
 package="$out/package"
 mkdir -p "$package"
 cp -r "$here/pyproject.toml" "$here/README.md" "$here/src" LICENSE "$package/"
+module="$package/src/dueq"
 printf '"""The version of the package and of the server that it was built for."""\n\n__version__ = "%s"\n' "$version" \
-  > "$package/src/dueq/_version.py"
+  > "$module/_version.py"
 
-# Of what is generated, the parts that are used: one set of models, two of APIs.
-take() {
-  local from=$1 to=$2 part
-  shift 2
-  mkdir -p "$to"
-  for part in "$@"; do cp -r "$from/$part" "$to/"; done
-  printf '"""Generated from openapi/openapi.json."""\n' > "$to/__init__.py"
-}
-take "$out/asyncio/dueq/generated" "$package/src/dueq/generated" api models api_client.py api_response.py rest.py
-take "$out/blocking/dueq/blocking/generated" "$package/src/dueq/blocking/generated" api api_client.py api_response.py rest.py
-sed -i 's/dueq\.blocking\.generated\.models/dueq.generated.models/' "$package"/src/dueq/blocking/generated/api/*.py
+# Of what is generated, the parts that are used.
+mkdir "$module/generated"
+printf '"""Generated from openapi/openapi.json."""\n' > "$module/generated/__init__.py"
+cp -r "$out/generated/dueq/generated/models" "$module/generated/"
+cp -r "$out/generated/dueq/generated/api" "$module/_async/"
+sed -E -i 's/\bdueq\.generated\.(api_client|api_response|rest)\b/dueq._async.calls/; s/\bdueq\.generated\.api\b/dueq._async.api/' \
+  "$module"/_async/api/*.py
 # A payload may be anything, not "anything or None", which could not be looked into.
-sed -i 's/\bOptional\[Any\]/Any/' "$package"/src/dueq/generated/models/*.py
-# The blocking client is the asyncio one without its awaits, on another transport.
-for file in client.py _calls.py; do
-  sed -E -e 's/\b(async|await) //g' -e 's/\b(__)a(enter__|exit__)/\1\2/g' -e 's/\bAsyncIterator\b/Iterator/g' \
-    -e 's/\bdueq\.(_calls|_transport|generated\.api)\b/dueq.blocking.\1/g' \
-    "$package/src/dueq/$file" > "$package/src/dueq/blocking/$file"
-done
+sed -i 's/\bOptional\[Any\]/Any/' "$module"/generated/models/*.py
+# The client that blocks is the asyncio one without its awaits, on another transport.
+cp -r "$module"/_async/. "$module/_sync"
+find "$module/_sync" -name '*.py' -exec sed -E -i -e 's/\b(async (def|for|with)|await )/\2/g' -e 's/\b__a(enter|exit)__/__\1__/g' \
+  -e 's/\bAsync(Api|Client|Iterator|Key)\b/\1/g' -e 's/\b_async\b/_sync/g' -e 's/ for asyncio\b//' {} +
+cp "$here/src/dueq/_sync/transport.py" "$module/_sync/"
 find "$package" -name __pycache__ -prune -exec rm -rf {} +
 
 rm -f "$dist"/dueq-*.whl

@@ -21,6 +21,7 @@ import dueq.worker
 import typed
 from dueq import (
     AckRequest,
+    AsyncClient,
     Client,
     ConnectError,
     Dead,
@@ -33,7 +34,6 @@ from dueq import (
     UpdateMessageRequest,
     Worker,
     WorkerMessage,
-    blocking,
 )
 from dueq.testing import TestServer
 
@@ -54,7 +54,7 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
     def work(self, handler: Any, **options: Any) -> None:
         """Has a worker work until nothing is due."""
         options = {"on_failed": lambda message, error: None, **options}
-        Worker("t", handler, server=self.server.url, **options).run_blocking(until_empty=True)
+        Worker(self.server.client(), "t", handler, **options).run_blocking(until_empty=True)
 
     def states(self) -> list[tuple[Any, State, Any]]:
         return [(message.payload, message.state, message.last_error) for message in self.server.messages("t")]
@@ -62,7 +62,7 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
     async def test_the_steps_that_a_real_dueq_takes_are_the_same(self) -> None:
         said: list[dict[str, Any]] = []
         skipped: list[str] = []
-        async with self.server.client() as client:
+        async with self.server.async_client() as client:
             for part in PARTS:
                 try:
                     await part(client, "T", lambda **members: said.append(members))
@@ -81,7 +81,7 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
 
     def test_a_message_is_due_when_the_clock_says_so(self) -> None:
         handled: list[Any] = []
-        with self.server.blocking_client() as client:
+        with self.server.client() as client:
             for n in (2, 1):
                 client.publish("t", n, delay=n * 30 * MINUTE, key=str(n))
             self.server.advance(29 * MINUTE)
@@ -100,9 +100,9 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
         async def handle(message: WorkerMessage) -> None:
             handled.put_nowait(message.payload)
 
-        worker = Worker(["urgent", "t"], handle, server=self.server.url)
-        running = asyncio.create_task(worker.run())
-        async with self.server.client() as client:
+        async with self.server.async_client() as client:
+            worker = Worker(client, ["urgent", "t"], handle)
+            running = asyncio.create_task(worker.run())
             await client.publish("t", 1, delay=3600)
             await asyncio.sleep(0.1)
             await client.publish("urgent", 2)
@@ -119,7 +119,7 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
 
     def test_until_empty_takes_in_what_handlers_publish_and_leaves_nothing_unsaid(self) -> None:
         handled: list[int] = []
-        with self.server.blocking_client() as client:
+        with self.server.client() as client:
 
             def handle(message: WorkerMessage) -> None:
                 handled.append(message.payload)
@@ -164,7 +164,7 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
             if message.payload == "poor":
                 raise ValueError("failed")
 
-        with self.server.blocking_client() as client:
+        with self.server.client() as client:
             client.publish_batch(
                 "t",
                 [
@@ -191,7 +191,7 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
             self.assertEqual([(t.name, t.counts.ready, t.counts.dead) for t in client.topics()], [("t", 1, 1)])
 
     def test_keys_and_idempotency_keys_are_kept(self) -> None:
-        with self.server.blocking_client(retries=False) as client:
+        with self.server.client(retries=False) as client:
 
             def publish(payload: Any, **options: Any) -> Any:
                 try:
@@ -221,7 +221,7 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
                 client.publish_batch("t", [{"payload": 1}, {"payload": 2, "content_type": "image/png"}])
 
     def test_leases_end_and_their_tokens_with_them(self) -> None:
-        with self.server.blocking_client() as client:
+        with self.server.client() as client:
             api = client.api
             id = client.publish("t", b"\x00", key="k", key_until="granted").id
 
@@ -260,7 +260,7 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((message.callback.secret, message.callback.timeout_ms), ("***", 5000))
 
     def test_what_it_does_not_have_it_refuses(self) -> None:
-        with self.server.blocking_client() as client:
+        with self.server.client() as client:
             with self.assertRaisesRegex(ProblemError, "501 not_supported: dueq.testing does not have GET /schedules"):
                 client.api.schedules.list_schedules()
         for body, status, code in ((b'{"payload": 1, "dealy_ms": 5}', 422, "invalid_input"), (b"{", 400, "malformed_json")):
@@ -270,17 +270,17 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
             refused.exception.close()
             self.assertEqual((problem.status, problem.code), (status, code))
         self.server.close()
-        with self.server.blocking_client(retries=False) as client, self.assertRaises(ConnectError):
+        with self.server.client(retries=False) as client, self.assertRaises(ConnectError):
             client.publish("t", 1)
 
     async def test_a_users_program_runs_as_it_is_typed(self) -> None:
-        async with self.server.client() as client:
+        async with self.server.async_client() as client:
             await typed.with_asyncio(client)
 
         def rest() -> None:
-            with self.server.blocking_client() as blocked:
+            with self.server.client() as blocked:
                 typed.without_asyncio(blocked)
-            typed.workers(self.server)
+                typed.workers(blocked, self.server.async_client())
             typed.fake(self.server)
 
         await asyncio.to_thread(rest)
@@ -292,7 +292,7 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
 class Surface(unittest.TestCase):
     def test_every_public_name_is_documented(self) -> None:
         bare = []
-        for module in (dueq, blocking, dueq.testing, dueq.webhooks, dueq.worker):
+        for module in (dueq, dueq.testing, dueq.webhooks, dueq.worker):
             for name in module.__all__:
                 member = getattr(module, name)
                 parts: dict[str, Any] = {name: member} if inspect.isclass(member) or inspect.isfunction(member) else {}
@@ -303,4 +303,4 @@ class Surface(unittest.TestCase):
         self.assertEqual(bare, [])
 
     def test_the_clients_have_the_same_methods(self) -> None:
-        self.assertEqual(set(dir(Client)) ^ set(dir(blocking.Client)), {"__aenter__", "__aexit__", "__enter__", "__exit__"})
+        self.assertEqual(set(dir(AsyncClient)) ^ set(dir(Client)), {"__aenter__", "__aexit__", "__enter__", "__exit__"})

@@ -12,7 +12,7 @@ import time
 import unittest
 from typing import Any
 
-from dueq import AckRequest, Client, LeaseRequest, Worker, WorkerMessage
+from dueq import AckRequest, AsyncClient, LeaseRequest, Worker, WorkerMessage
 
 from steps import steps
 
@@ -37,9 +37,9 @@ async def work(args: argparse.Namespace) -> None:
         say(f"handled {message.id}")
 
     worker = Worker(
+        AsyncClient(args.server),
         args.topic,
         handle,
-        server=args.server,
         concurrency=args.concurrency,
         prefetch=args.prefetch,
         on_failed=lambda message, error: None,
@@ -66,7 +66,7 @@ async def lose(args: argparse.Namespace) -> None:
                 say(f"cancelled {message.id}")
             raise
 
-    worker = Worker(args.topic, handle, server=args.server, lease_ms=1000)
+    worker = Worker(AsyncClient(args.server), args.topic, handle, lease_ms=1000)
     running = asyncio.create_task(worker.run(signals=True))
     await asyncio.sleep(0.05)
     say("ready")
@@ -87,7 +87,7 @@ async def bench_work(args: argparse.Namespace) -> None:
         if handled == args.messages:
             worker.stop()
 
-    worker = Worker(args.topic, handle, server=args.server, concurrency=args.concurrency, prefetch=args.prefetch)
+    worker = Worker(AsyncClient(args.server), args.topic, handle, concurrency=args.concurrency, prefetch=args.prefetch)
     await worker.run()
     say_json(per_s=handled / (time.monotonic() - began))
 
@@ -102,7 +102,7 @@ async def bench_late(args: argparse.Namespace) -> None:
         if len(late) == args.messages:
             worker.stop()
 
-    worker = Worker(args.topic, handle, server=args.server, concurrency=1)
+    worker = Worker(AsyncClient(args.server), args.topic, handle, concurrency=1)
     await worker.run()
     late.sort()
     say_json(p50_ms=late[len(late) // 2], p99_ms=late[min(len(late) - 1, len(late) * 99 // 100)], max_ms=late[-1])
@@ -110,7 +110,7 @@ async def bench_late(args: argparse.Namespace) -> None:
 
 async def echo(args: argparse.Namespace) -> None:
     """Publishes again what the typed client leased: payloads must come through it as they were."""
-    async with Client(args.server) as client:
+    async with AsyncClient(args.server) as client:
         leases = client.api.leases
         while leased := (await leases.lease_messages(args.topic, LeaseRequest(max_messages=100))).messages:
             for message in leased:
@@ -123,19 +123,19 @@ async def publish(args: argparse.Namespace) -> None:
     numbers = iter(range(args.count))
     published = 0
 
-    async def some(client: Client) -> None:
+    async def some(client: AsyncClient) -> None:
         nonlocal published
         for n in numbers:
             await client.publish(args.topic, {"n": n})
             published += 1
 
-    async with Client(args.server, deadline=120) as client:
+    async with AsyncClient(args.server, deadline=120) as client:
         await asyncio.gather(*(some(client) for _ in range(16)))
     say(f"published {published}")
 
 
 async def run_steps(args: argparse.Namespace) -> None:
-    async with Client(args.server) as client:
+    async with AsyncClient(args.server) as client:
         await steps(client, args.topic, say_json)
 
 

@@ -10,9 +10,9 @@ from dueq import (
     AckBatchItem,
     AckBatchRequest,
     AckRequest,
+    AsyncClient,
     BackoffKind,
     BackoffRequest,
-    Client,
     ExtendRequest,
     LeaseAck,
     LeasedMessage,
@@ -43,17 +43,17 @@ async def refused(request: Awaitable[Any]) -> ProblemError:
     raise AssertionError(f"not refused: {answer}")
 
 
-async def steps(client: Client, topic: str, say: Say) -> None:
+async def steps(client: AsyncClient, topic: str, say: Say) -> None:
     for part in PARTS:
         await part(client, topic, say)
 
 
-async def lease_one(client: Client, topic: str) -> LeasedMessage:
+async def lease_one(client: AsyncClient, topic: str) -> LeasedMessage:
     [message] = (await client.api.leases.lease_messages(topic, LeaseRequest(lease_ms=30_000))).messages
     return message
 
 
-async def messages(client: Client, topic: str, say: Say) -> None:
+async def messages(client: AsyncClient, topic: str, say: Say) -> None:
     publish, leases = client.api.messages.publish_message, client.api.leases
     request = PublishRequest(
         payload={"order": 42, "items": [None, False, {"n": 1.5}], "note": "ü"},
@@ -130,7 +130,7 @@ def content(message: LeasedMessage) -> Any:
     return message.payload
 
 
-async def by_key(client: Client, topic: str, say: Say) -> None:
+async def by_key(client: AsyncClient, topic: str, say: Say) -> None:
     await client.api.messages.publish_message(topic, PublishRequest(payload=1, key="cart", delay_ms=3_600_000))
     updated = await client.api.messages.update_message_by_key(
         topic, "cart", UpdateMessageRequest(priority=9, delay_ms=7_200_000)
@@ -154,7 +154,7 @@ async def by_key(client: Client, topic: str, say: Say) -> None:
     say(step="redrive", state=redriven.state)
 
 
-async def topics(client: Client, topic: str, say: Say) -> None:
+async def topics(client: AsyncClient, topic: str, say: Say) -> None:
     name = f"{topic}-config"
     await client.api.topics.put_topic(
         name,
@@ -185,13 +185,13 @@ async def topics(client: Client, topic: str, say: Say) -> None:
     say(step="drop", status=problem.status, code=problem.code)
 
 
-async def contradiction(client: Client, topic: str, say: Say) -> None:
+async def contradiction(client: AsyncClient, topic: str, say: Say) -> None:
     both = PublishRequest(payload=1, delay_ms=1, deliver_at=datetime(2030, 1, 1, tzinfo=timezone.utc))
     problem = await refused(client.api.messages.publish_message(topic, both))
     say(step="refused", status=problem.status, code=problem.code, fields=[error.field for error in problem.errors])
 
 
-async def callbacks(client: Client, topic: str, say: Say) -> None:
+async def callbacks(client: AsyncClient, topic: str, say: Say) -> None:
     scheduled = await client.api.callbacks.schedule_callback(
         ScheduleCallbackRequest(url="https://example.com/hook", payload={"order": 42}, delay_ms=3_600_000, key=topic)
     )
@@ -201,12 +201,12 @@ async def callbacks(client: Client, topic: str, say: Say) -> None:
     say(step="callback", topic=message.topic, state=message.state, url=message.callback.url)
 
 
-async def callback_address(client: Client, topic: str, say: Say) -> None:
+async def callback_address(client: AsyncClient, topic: str, say: Say) -> None:
     problem = await refused(client.api.callbacks.schedule_callback(ScheduleCallbackRequest(url="http://10.0.0.1/")))
     say(step="callback_refused", status=problem.status, code=problem.code)
 
 
-async def schedules(client: Client, topic: str, say: Say) -> None:
+async def schedules(client: AsyncClient, topic: str, say: Say) -> None:
     await client.api.schedules.put_schedule(
         topic,
         PutScheduleRequest(

@@ -11,10 +11,12 @@ from typing import Any, Callable, Optional
 
 import dueq
 from dueq import (
+    AsyncClient,
     BackoffRequest,
     CallNext,
     Client,
     Dead,
+    Key,
     Message,
     MessageOptions,
     Middleware,
@@ -26,7 +28,6 @@ from dueq import (
     TopicItem,
     Worker,
     WorkerMessage,
-    blocking,
     webhooks,
 )
 from dueq.testing import TestServer
@@ -52,7 +53,7 @@ OPTIONS: MessageOptions = {
 }
 
 
-async def with_asyncio(client: Client) -> None:
+async def with_asyncio(client: AsyncClient) -> None:
     assert_type(await client.publish("t", {"order": 1}, **OPTIONS), PublishedMessage)
     await client.publish("t", b"\x00", content_type="image/png", at=TOMORROW, idempotency_key="i")
     batch: list[NewMessage] = [{"payload": 1}, {"payload": None, "delay": timedelta(hours=1)}]
@@ -69,7 +70,7 @@ async def with_asyncio(client: Client) -> None:
     assert_type([message async for message in client.dead("t")], list[Message])
     assert_type([topic async for topic in client.topics("t")], list[TopicItem])
     assert_type(await client.redrive("t", 10, spread=timedelta(minutes=1)), int)
-    assert_type(client.with_options(timeout=5, deadline=10, retries=False), Client)
+    assert_type(client.with_options(timeout=5, deadline=10, retries=False), AsyncClient)
     assert_type(await client.api.messages.get_message(call.id), Message)
     try:
         assert_type(await client.redrive_message(call.id), Message)
@@ -88,18 +89,18 @@ async def with_asyncio(client: Client) -> None:
         raise AssertionError("not refused")
 
 
-def without_asyncio(client: blocking.Client) -> None:
+def without_asyncio(client: Client) -> None:
     assert_type(client.publish("t", {"order": 1}, **OPTIONS), PublishedMessage)
     assert_type(client.publish_batch("t", [{"payload": n, "delay": n} for n in range(2)]), list[PublishResult])
     call = client.callback("https://example.com/")
     key = client.key("t", "k")
-    assert_type(key, blocking.Key)
+    assert_type(key, Key)
     assert_type(key.get(), Optional[Message])
     assert_type((key.reschedule(delay=60), key.cancel()), tuple[bool, bool])
     assert_type([message for message in client.dead("t")], list[Message])
     assert_type([topic for topic in client.topics()], list[TopicItem])
     assert_type(client.redrive("t"), int)
-    assert_type(client.with_options(timeout=5), blocking.Client)
+    assert_type(client.with_options(timeout=5), Client)
     assert_type(client.api.messages.get_message(call.id), Message)
     try:
         assert_type(client.redrive_message(str(call.id)), Message)
@@ -118,7 +119,7 @@ async def timed(message: WorkerMessage, call_next: CallNext) -> Any:
     return await call_next(message)
 
 
-def workers(server: TestServer) -> None:
+def workers(client: Client, later: AsyncClient) -> None:
     async def typed(message: WorkerMessage[Order]) -> None:
         assert_type(message.payload, Order)
         if message.attempts_left == 0 or message.lost:
@@ -131,16 +132,16 @@ def workers(server: TestServer) -> None:
         return "done"
 
     around: list[Middleware] = [timed]
-    Worker("t", typed, payload_type=Order, middleware=around, server=server.url).stop()
-    Worker(["t", "u"], plain, concurrency=2, prefetch=5, lease_ms=5000, wait_ms=100, server=server.url).run_blocking(
-        until_empty=True
-    )
-    Worker("t", plain, on_done=lambda message, ms: print(message.id, ms / 1000), on_failed=lambda message, error: None)
+    Worker(later, "t", typed, payload_type=Order, middleware=around).stop()
+    Worker(client, ["t", "u"], plain, concurrency=2, prefetch=5, lease_ms=5000, wait_ms=100).run_blocking(until_empty=True)
+    Worker(client, "t", plain, on_done=lambda message, ms: print(message.id, ms / 1000), on_failed=lambda message, error: None)
     with suppress(TypeError):
-        Worker("t", 5)  # type: ignore[arg-type]
+        Worker(client, "t", 5)  # type: ignore[arg-type]
+    with suppress(TypeError):
+        Worker("t", plain)  # type: ignore[call-arg, arg-type]
 
 
 def fake(server: TestServer) -> None:
     server.advance(timedelta(days=2))
     assert_type(server.messages("t"), list[Message])
-    assert_type((server.client(timeout=5), server.blocking_client(), server.url), tuple[Client, blocking.Client, str])
+    assert_type((server.client(timeout=5), server.async_client(), server.url), tuple[Client, AsyncClient, str])

@@ -6,19 +6,21 @@ import json
 import pickle
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 import unittest
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 from unittest.mock import patch
 
 import dueq
@@ -26,6 +28,7 @@ from aiohttp import web
 from dueq import (
     AckOutcome,
     AckStatus,
+    AsyncClient,
     CallNext,
     Client,
     ConnectError,
@@ -41,7 +44,6 @@ from dueq import (
     Worker,
     WorkerMessage,
     _json,
-    blocking,
 )
 from dueq._retry import Backoff
 
@@ -151,6 +153,7 @@ class Fake:
         self.asked: list[tuple[str, Any]] = []
         self.lines: list[str] = []
         self.keys: list[Optional[str]] = []
+        self.authorizations: set[Optional[str]] = set()
 
     async def __aenter__(self) -> "Fake":
         app = web.Application()
@@ -172,6 +175,7 @@ class Fake:
         self.asked.append((verb, body))
         self.lines.append(f"{request.method} {request.raw_path}")
         self.keys.append(request.headers.get("Idempotency-Key"))
+        self.authorizations.add(request.headers.get("Authorization"))
         answer = await self.reply(verb, body)
         if answer is None:
             assert request.transport is not None
@@ -223,12 +227,20 @@ class Workers(unittest.IsolatedAsyncioTestCase):
         queue = self.statuses.get(verb)
         return queue.pop(0) if queue else "ok"
 
-    async def work(self, handler: Any, seconds: float, server: Optional[Fake] = None, topic: Any = "t", **options: Any) -> Fake:
-        async with server or Fake(self.reply) as fake:
+    async def work(
+        self,
+        handler: Any,
+        seconds: float,
+        server: Optional[Fake] = None,
+        topic: Any = "t",
+        client: Union[Client, AsyncClient, None] = None,
+        **options: Any,
+    ) -> Fake:
+        async with nullcontext(server) if server and client else server or Fake(self.reply) as fake:
             worker = Worker(
+                client or AsyncClient(fake.url),
                 topic,
                 handler,
-                server=fake.url,
                 on_lost=self.lost.append,
                 **{
                     "wait_ms": 200,
@@ -433,10 +445,57 @@ class Workers(unittest.IsolatedAsyncioTestCase):
         # What asks whether it is back does not wait for messages.
         self.assertEqual(waits[:5], [200, 0, 0, 0, 200])
 
+    async def test_a_worker_takes_either_client_and_does_not_close_it(self) -> None:
+        async def answer(verb: str, body: Any) -> Any:
+            return PUBLISHED if verb == "messages" else await self.reply(verb, body)
+
+        handled: list[int] = []
+        async with Fake(answer) as fake, AsyncClient(fake.url, "secret") as awaited:
+            with Client(fake.url, "secret") as blocked:
+                either: tuple[Union[Client, AsyncClient], ...] = (blocked, awaited)
+                for n, client in enumerate(either):
+                    self.leases = [[leased(n)]]
+                    await self.work(lambda message: handled.append(message.payload), 0.4, fake, client=client)
+                await asyncio.to_thread(blocked.publish, "t", 1)
+                await awaited.publish("t", 1)
+                self.assertEqual((handled, fake.authorizations), ([0, 1], {"Bearer secret"}))
+                left = Worker(blocked, "t", print)
+        for refused in (lambda: Worker(blocked, "t", print), lambda: Worker(awaited, "t", print), left.run_blocking):
+            with self.assertRaisesRegex(RuntimeError, "this client is closed"):
+                await asyncio.to_thread(refused)
+        for wrong in ("http://127.0.0.1:8080", None):
+            with self.assertRaisesRegex(TypeError, "client is a dueq.Client or a dueq.AsyncClient"):
+                Worker(wrong, "t", print)  # type: ignore[arg-type]
+
+    async def test_time_outs_and_retries_of_the_client_count(self) -> None:
+        async def hang(verb: str, body: Any) -> Any:
+            if verb == "lease" and not self.leases:
+                await asyncio.sleep(60)
+            return None if verb == "nack" else await self.reply(verb, body)
+
+        async with Fake(hang) as fake:
+            client = Client(fake.url, timeout=0.3)
+            await self.work(print, 1, fake, client=client, wait_ms=0)
+            self.assertGreaterEqual(len(self.errors), 1)
+            self.assertEqual({type(error) for error in self.errors}, {dueq.TimeoutError})
+            began = time.monotonic()
+            with self.assertRaisesRegex(dueq.TimeoutError, "0.3 s have passed"):
+                await self.work(print, 30, fake, client=client.with_options(retries=False), wait_ms=0)
+            self.leases = [[leased(1)]]
+            fake.asked.clear()
+
+            def fail(message: WorkerMessage) -> None:
+                raise Dead("no")
+
+            with self.assertRaises(dueq.ConnectError):
+                await self.work(fail, 30, fake, client=client.with_options(retries=False, timeout=5), wait_ms=5000)
+            self.assertEqual(len(fake.told("nack")), 1)
+            self.assertLess(time.monotonic() - began, 10)
+
     async def test_a_worker_without_topic_or_handler_is_refused(self) -> None:
         for topic, handler in (("", print), (None, print), ("t", None), ("t", "print")):
             with self.assertRaisesRegex((TypeError, ValueError), "topic is|handler is"):
-                Worker(topic, handler)  # type: ignore[arg-type]
+                Worker(Client(), topic, handler)  # type: ignore[arg-type]
 
     async def test_generators_are_no_handlers(self) -> None:
         async def several(message: WorkerMessage) -> Any:
@@ -451,7 +510,7 @@ class Workers(unittest.IsolatedAsyncioTestCase):
 
         for handler in (several, plain, Object(), partial(plain)):
             with self.assertRaisesRegex(TypeError, "without yield"):
-                Worker("t", handler)
+                Worker(Client(), "t", handler)
 
     async def test_what_is_not_dueq_is_one_outage(self) -> None:
         bad: list[Any] = [(200, "<html>"), [], {"messages": [{}], "acks": []}, {"messages": None}, {}]
@@ -650,13 +709,13 @@ class Workers(unittest.IsolatedAsyncioTestCase):
         async with Fake(lambda verb, body: asyncio.sleep(0, PUBLISHED)) as shop:
 
             async def handle(message: WorkerMessage) -> None:
-                async with Client(shop.url) as client:
+                async with AsyncClient(shop.url) as client:
                     await asyncio.sleep(0.01)
                     own = {"Traceparent": "own"} if message.payload == 3 else {"a": "b"}
                     await client.publish("t", message.payload, headers=own)
 
             def block(message: WorkerMessage) -> None:
-                with blocking.Client(shop.url) as client:
+                with Client(shop.url) as client:
                     client.publish("t", message.payload)
 
             self.leases = traced()
@@ -713,7 +772,7 @@ class Workers(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(nacks, {"token-2": (5000, None), "token-4": (None, True), "token-5": (None, None)})
         for wrong in (5, [5], [None]):
             with self.assertRaises(TypeError):
-                Worker("t", print, middleware=wrong)  # type: ignore[arg-type]
+                Worker(Client(), "t", print, middleware=wrong)  # type: ignore[arg-type]
 
     async def test_hooks_that_raise_stop_nothing(self) -> None:
         self.leases = [[leased(1)], [leased(2)]]
@@ -736,7 +795,7 @@ class Workers(unittest.IsolatedAsyncioTestCase):
             async def handle(message: WorkerMessage) -> None:
                 await asyncio.sleep(60)
 
-            running = asyncio.create_task(Worker("t", handle, server=fake.url, concurrency=1, prefetch=2).run())
+            running = asyncio.create_task(Worker(AsyncClient(fake.url), "t", handle, concurrency=1, prefetch=2).run())
             await asyncio.sleep(0.4)
             running.cancel()
             with self.assertRaises(asyncio.CancelledError):
@@ -752,7 +811,7 @@ class Workers(unittest.IsolatedAsyncioTestCase):
             async def handle(message: WorkerMessage) -> None:
                 await asyncio.sleep(60)
 
-            worker = Worker("t", handle, server=fake.url, wait_ms=100)
+            worker = Worker(AsyncClient(fake.url), "t", handle, wait_ms=100)
             running = asyncio.create_task(worker.run())
             for step in (worker.stop, running.cancel):
                 await asyncio.sleep(0.4)
@@ -796,12 +855,12 @@ class Clients(unittest.IsolatedAsyncioTestCase):
         outcomes: list[tuple[Any, Fake]] = []
 
         def block(url: str) -> Any:
-            with blocking.Client(url, **options) as client:
+            with Client(url, **options) as client:
                 result = call(client)
                 return list(result) if isinstance(result, Iterator) else result
 
         async def wait(url: str) -> Any:
-            async with Client(url, **options) as client:
+            async with AsyncClient(url, **options) as client:
                 result = call(client)
                 return [item async for item in result] if isinstance(result, AsyncIterator) else await result
 
@@ -866,11 +925,11 @@ class Clients(unittest.IsolatedAsyncioTestCase):
                 self.assertEqual(fake.lines, [])
 
     async def test_a_closed_client_says_so(self) -> None:
-        client = Client()
+        client = AsyncClient()
         await client.close()
         with self.assertRaisesRegex(RuntimeError, "closed"):
             await client.publish("t", 1)
-        with blocking.Client() as blocked:
+        with Client() as blocked:
             pass
         with self.assertRaisesRegex(RuntimeError, "closed"):
             blocked.publish("t", 1)
@@ -912,10 +971,10 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             server = await asyncio.start_server(drip, "127.0.0.1", 0)
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             began = time.monotonic()
-            async with Client(url, timeout=0.3, retries=False) as client:
+            async with AsyncClient(url, timeout=0.3, retries=False) as client:
                 with self.assertRaises(dueq.TimeoutError):
                     await client.publish("t", 1)
-            with blocking.Client(url, timeout=0.3, retries=False) as blocked:
+            with Client(url, timeout=0.3, retries=False) as blocked:
                 with self.assertRaises(dueq.TimeoutError):
                     await asyncio.to_thread(blocked.publish, "t", 1)
             self.assertLess(time.monotonic() - began, 3)
@@ -926,7 +985,7 @@ class Clients(unittest.IsolatedAsyncioTestCase):
         with socket.socket() as deaf:
             deaf.bind(("127.0.0.1", 0))
             deaf.listen()
-            with blocking.Client(f"http://127.0.0.1:{deaf.getsockname()[1]}", timeout=0.3, retries=False) as blocked:
+            with Client(f"http://127.0.0.1:{deaf.getsockname()[1]}", timeout=0.3, retries=False) as blocked:
                 with self.assertRaises(dueq.TimeoutError):
                     await asyncio.to_thread(blocked.publish, "t", "x" * 20_000_000)
 
@@ -939,13 +998,13 @@ class Clients(unittest.IsolatedAsyncioTestCase):
 
         async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            with blocking.Client(url, retries=False) as blocked, self.assertRaisesRegex(ProblemError, "413 large"):
+            with Client(url, retries=False) as blocked, self.assertRaisesRegex(ProblemError, "413 large"):
                 await asyncio.to_thread(blocked.publish, "t", "x" * 20_000_000)
 
     async def test_connections_are_kept_and_dead_ones_are_not_used(self) -> None:
         self.answers = [PUBLISHED]
         async with Fake(self.reply) as fake:
-            blocked = blocking.Client(fake.url, retries=False, connections=1)
+            blocked = Client(fake.url, retries=False, connections=1)
             idle = blocked._calls._transport._idle
             await asyncio.gather(*(asyncio.to_thread(blocked.publish, "t", 1) for _ in range(5)))
             [kept] = idle
@@ -970,17 +1029,17 @@ class Clients(unittest.IsolatedAsyncioTestCase):
 
         async with await asyncio.start_server(cut, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            async with Client(url, retries=False) as client:
+            async with AsyncClient(url, retries=False) as client:
                 with self.assertRaises(ConnectError) as raised:
                     await client.publish("t", 1)
             self.assertTrue(raised.exception.sent)
-            with blocking.Client(url, retries=False) as blocked:
+            with Client(url, retries=False) as blocked:
                 with self.assertRaises(ConnectError) as raised:
                     await asyncio.to_thread(blocked.publish, "t", 1)
             self.assertTrue(raised.exception.sent)
 
     def test_a_client_may_be_used_in_one_event_loop_after_another(self) -> None:
-        client = Client("http://127.0.0.1:1")
+        client = AsyncClient("http://127.0.0.1:1")
 
         async def publish() -> Any:
             self.answers = [PUBLISHED]
@@ -995,11 +1054,11 @@ class Clients(unittest.IsolatedAsyncioTestCase):
 
     async def test_nobody_there_is_no_time_out(self) -> None:
         url = "http://127.0.0.1:1"
-        async with Client(url, retries=False) as client:
+        async with AsyncClient(url, retries=False) as client:
             with self.assertRaises(ConnectError) as raised:
                 await client.publish("t", 1)
         self.assertFalse(raised.exception.sent)
-        with blocking.Client(url, retries=False) as blocked:
+        with Client(url, retries=False) as blocked:
             with self.assertRaisesRegex(ConnectError, "refused") as raised:
                 blocked.publish("t", 1)
         self.assertFalse(raised.exception.sent)
@@ -1011,7 +1070,7 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             await asyncio.sleep(0.5)
             return {"messages": [], "acks": []}
 
-        async with Fake(slow) as fake, Client(fake.url, timeout=0.2) as client:
+        async with Fake(slow) as fake, AsyncClient(fake.url, timeout=0.2) as client:
             answer = await client.api.leases.lease_messages("t", LeaseRequest(wait_ms=1000))
             self.assertEqual(answer.messages, [])
             with self.assertRaises(dueq.TimeoutError):
@@ -1079,8 +1138,8 @@ class Clients(unittest.IsolatedAsyncioTestCase):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        async with Client(f"http://127.0.0.1:{port}") as client:
-            with blocking.Client(f"http://127.0.0.1:{port}") as blocked:
+        async with AsyncClient(f"http://127.0.0.1:{port}") as client:
+            with Client(f"http://127.0.0.1:{port}") as blocked:
                 cancels = asyncio.gather(
                     client.key("t", "k").cancel(), asyncio.to_thread(lambda: blocked.key("t", "k").cancel())
                 )
@@ -1128,7 +1187,7 @@ class Clients(unittest.IsolatedAsyncioTestCase):
 class Surface(unittest.TestCase):
     def test_a_server_that_no_url_can_name_is_refused_and_its_password_not_quoted(self) -> None:
         for server in ("localhost:8080", "http://h:99999", "http://h o", "http://user:geheim@h", "ftp://h"):
-            for make in (Client, blocking.Client, lambda server: Worker("t", print, server=server)):
+            for make in (AsyncClient, Client):
                 with self.assertRaises(ValueError) as raised:
                     make(server)
                 self.assertNotIn("geheim", str(raised.exception))
@@ -1137,7 +1196,19 @@ class Surface(unittest.TestCase):
         wrongs: list[tuple[str, Any]] = [("concurrency", "5"), ("prefetch", 2.5), ("wait_ms", -1), ("stop_timeout", "1")]
         for name, value in wrongs:
             with self.assertRaisesRegex((TypeError, ValueError), name):
-                Worker("t", print, **{name: value})
+                Worker(Client(), "t", print, **{name: value})
+
+    def test_a_program_without_asyncio_does_not_pay_for_it(self) -> None:
+        code = "import sys, dueq; dueq.Client(); print(*sorted({'asyncio', 'aiohttp', 'pydantic'} & set(sys.modules)))"
+        loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        self.assertEqual(loaded.stdout, "\n")
+
+    def test_every_name_is_there_when_it_is_asked_for(self) -> None:
+        self.assertLessEqual(set(dueq.__all__), set(dir(dueq)))
+        for name in dueq.__all__:
+            self.assertTrue(hasattr(dueq, name), name)
+        with self.assertRaisesRegex(AttributeError, "has no attribute 'blocking'"):
+            dueq.blocking  # type: ignore[attr-defined]  # noqa: B018
 
     def test_a_star_import_hides_no_builtin(self) -> None:
         self.assertEqual(set(dueq.__all__) & set(dir(builtins)), set())
@@ -1145,7 +1216,7 @@ class Surface(unittest.TestCase):
 
     def test_an_api_key_that_no_header_can_bear_is_refused_and_not_quoted(self) -> None:
         for key in ("geheim\n", "ge heim", "gehéim"):
-            for make in (Client, blocking.Client, lambda api_key: Worker("t", print, api_key=api_key)):
+            for make in (AsyncClient, Client):
                 with self.assertRaisesRegex(ValueError, "API key") as raised:
                     make(api_key=key)
                 self.assertNotIn("heim", str(raised.exception))

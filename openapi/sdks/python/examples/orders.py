@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from aiohttp import web
 from aiohttp.test_utils import RawTestServer
-from dueq import Client, ConnectError, Dead, ProblemError, RetryIn, Worker, WorkerMessage, webhooks
+from dueq import AsyncClient, ConnectError, Dead, ProblemError, RetryIn, Worker, WorkerMessage, webhooks
 
 done: list[int] = []
 
@@ -28,7 +28,7 @@ async def main() -> None:
         called.put_nowait(await request.text())
         return web.Response()
 
-    async with Client() as client, Client("http://127.0.0.1:1", retries=False) as nobody, RawTestServer(hook) as server:
+    async with AsyncClient() as client, AsyncClient("http://127.0.0.1:1", retries=False) as away, RawTestServer(hook) as server:
         order = client.key("orders", "order/1")
         await client.publish("orders", {"order": 1}, delay=timedelta(minutes=30), key=order.key)
         print("published", order.key)
@@ -43,14 +43,14 @@ async def main() -> None:
         print("repeated", "the same message" if len(ids) == 1 else "another message")
         results = await client.publish_batch("work", [{"payload": {"order": n}} for n in (10, 11, 12)])
         print("batch", len([result for result in results if result.status == "ok"]))
-        await Worker("work", handle).run(until_empty=True)
+        await Worker(client, "work", handle).run(until_empty=True)
         print("worked", *sorted(done))
         print("dead", *[dead.payload["order"] async for dead in client.dead("work")])
         print("redriven", await client.redrive("work"))
         await client.callback(str(server.make_url("/hook")), {"order": 10})
         print("callback", await called.get())
         try:
-            await nobody.publish("orders", {"order": 3})
+            await away.publish("orders", {"order": 3})
         except ConnectError as error:
             print("unreachable", error.url)
 

@@ -6,8 +6,8 @@ floats. NaN and infinity, which JSON does not have, raise ValueError when they a
 """
 
 import json
+import os
 import re
-import secrets
 from datetime import date
 from decimal import Decimal
 from enum import Enum
@@ -16,7 +16,7 @@ from typing import Any, Union
 from uuid import UUID
 
 # Stands before a number inside a string until the text is written; nobody can guess it.
-_mark = secrets.token_hex(16)
+_mark = os.urandom(16).hex()
 _marked = re.compile(f'"{_mark}([^"]*)"')
 
 

@@ -4,11 +4,12 @@ The generated client is not used because it turns null into "absent", numbers in
 exception; its APIs and models are.
 """
 
+import os
 import re
-import secrets
+import ssl
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, NamedTuple, Optional
+from typing import Any, Generic, NamedTuple, Optional, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -17,10 +18,9 @@ from dueq._options import Duration, due, seconds
 from dueq._server import base_headers, segment, server_url
 from dueq.errors import ProblemError
 from dueq.generated import models
-from dueq.generated.api_response import ApiResponse
 
 # Stands before an instant in a query until `_word` writes it: its text alone does not tell it from a key.
-_instant = secrets.token_hex(8)
+_instant = os.urandom(8).hex()
 
 
 class Configuration(NamedTuple):
@@ -45,13 +45,27 @@ ONCE = How()
 RequestSerialized = tuple[str, str, dict[str, str], Optional[bytes], How]
 
 
+T = TypeVar("T")
+
+
+class ApiResponse(Generic[T]):
+    """What a method `…_with_http_info` returns: `data` is what the method itself would, `raw_data` the body."""
+
+    def __init__(self, status_code: int, headers: Mapping[str, str], data: T, raw_data: bytes) -> None:
+        self.status_code = status_code
+        self.headers = headers
+        self.data = data
+        self.raw_data = raw_data
+
+
 class Requests:
     """Requests made of the arguments of generated methods, and answers made into models."""
 
-    def __init__(self, server: Optional[str], api_key: Optional[str]) -> None:
+    def __init__(self, server: Optional[str], api_key: Optional[str], ssl_context: Optional[ssl.SSLContext]) -> None:
         self.configuration = Configuration()
         self.server = server_url(server)
         self.headers = base_headers(api_key)
+        self.ssl_context = ssl_context
         self.retries = True
         self.timeout_s = self.deadline_s = 30.0
 
@@ -67,6 +81,11 @@ class Requests:
             self.retries = retries
         if self.deadline_s == 0:
             self.retries = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether the client is closed."""
+        raise NotImplementedError
 
     def select_header_accept(self, accepts: list[str]) -> Optional[str]:
         return ", ".join(accepts) or None

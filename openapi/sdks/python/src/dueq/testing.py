@@ -1,9 +1,9 @@
 """A dueq in memory, for the tests of programs that use it: no Redis, and a clock that the test moves.
 
-    with TestServer() as server, server.blocking_client() as client:
+    with TestServer() as server, server.client() as client:
         client.publish("orders", {"order": 42}, delay=timedelta(minutes=30))
         server.advance(timedelta(minutes=30))
-        Worker("orders", handle, server=server.url).run_blocking(until_empty=True)
+        Worker(client, "orders", handle).run_blocking(until_empty=True)
         assert server.messages("orders") == []
 
 It publishes, leases, settles, finds, changes, deletes, lists and redrives messages as dueq does. Callbacks it does not make:
@@ -30,9 +30,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import ValidationError
 
-from dueq import _json, blocking
+from dueq import _json
+from dueq._async.client import AsyncClient
 from dueq._options import Duration, milliseconds
-from dueq.client import Client
+from dueq._sync.client import Client
 from dueq.generated import models
 
 __all__ = ["TestServer"]
@@ -54,7 +55,7 @@ STATUSES = {
 
 
 class TestServer:
-    """A dueq in memory, at `url`, until `close` or the end of its `with`. Workers get `server=server.url`."""
+    """A dueq in memory, at `url`, until `close` or the end of its `with`."""
 
     __test__ = False  # nothing for pytest to collect
     url: str
@@ -73,12 +74,12 @@ class TestServer:
         threading.Thread(target=self._listener.serve_forever, args=(0.05,), name="dueq.testing", daemon=True).start()
 
     def client(self, **options: Any) -> Client:
-        """A client of it for asyncio, with options as `dueq.Client`'s."""
+        """A client of it, with options as `dueq.Client`'s."""
         return Client(self.url, **options)
 
-    def blocking_client(self, **options: Any) -> blocking.Client:
-        """A client of it for code without asyncio, with options as `dueq.blocking.Client`'s."""
-        return blocking.Client(self.url, **options)
+    def async_client(self, **options: Any) -> AsyncClient:
+        """A client of it for asyncio, with options as `dueq.AsyncClient`'s."""
+        return AsyncClient(self.url, **options)
 
     def advance(self, duration: Duration) -> None:
         """Moves its clock: what falls due in the meantime is due, and leases that end in the meantime are over."""

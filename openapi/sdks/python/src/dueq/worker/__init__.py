@@ -7,14 +7,15 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from dueq._options import Duration, seconds
-from dueq._server import base_headers, server_url
+from dueq._request import Requests
 from dueq.worker.message import P, WorkerMessage
 from dueq.worker.options import CallNext, Hooks, Middleware, Options, called
 
 if TYPE_CHECKING:
     import asyncio
-    import ssl
 
+    from dueq._async.client import AsyncClient
+    from dueq._sync.client import Client
     from dueq.worker.engine import Engine
 
 __all__ = ["CallNext", "Middleware", "Worker", "WorkerMessage"]
@@ -23,6 +24,9 @@ __all__ = ["CallNext", "Middleware", "Worker", "WorkerMessage"]
 class Worker:
     """Calls `handler` with every message of `topic` that falls due, as `WorkerMessage`.
 
+    client: a `Client` or an `AsyncClient`. The worker asks its server with its key and its `ssl_context`, on connections of its
+        own; it never closes the client. `timeout` counts where it is shorter than the worker's own time-outs (10 s), and
+        without `retries` a request that fails ends `run`.
     Of several topics the first that has a message wins.
 
     A handler that returns has its message acknowledged. One that raises has it come again by the backoff of its topic, with the
@@ -39,7 +43,6 @@ class Worker:
     stop_timeout: how long handlers have to end after `stop`; then they are cancelled and their messages given back.
     middleware: async functions around every handler, the first one outermost: `async def timed(message, call_next)`. They
         `await call_next(message)`, and see what it returns and raises; what they raise counts as the handler's.
-    server, api_key, ssl_context: as `Client`'s.
 
     on_lease(count), on_start(message), on_done(message, ms), on_failed(message, error), on_lost(message), on_error(error):
     called in the event loop, so they must not block; what they raise is logged. Failures are logged (logger `dueq.worker`)
@@ -48,6 +51,7 @@ class Worker:
 
     def __init__(
         self,
+        client: "Union[Client, AsyncClient]",
         topic: Union[str, Sequence[str]],
         handler: "Callable[[WorkerMessage[P]], Union[Awaitable[Any], Any]]",
         *,
@@ -58,9 +62,6 @@ class Worker:
         wait_ms: int = 20_000,
         stop_timeout: Duration = 30.0,
         middleware: Sequence[Middleware] = (),
-        server: Optional[str] = None,
-        api_key: Optional[str] = None,
-        ssl_context: "Optional[ssl.SSLContext]" = None,
         on_lease: Optional[Callable[[int], Any]] = None,
         on_start: Optional[Callable[[WorkerMessage], Any]] = None,
         on_done: Optional[Callable[[WorkerMessage, float], Any]] = None,
@@ -68,6 +69,11 @@ class Worker:
         on_lost: Optional[Callable[[WorkerMessage], Any]] = None,
         on_error: Optional[Callable[[BaseException], Any]] = None,
     ) -> None:
+        calls = getattr(client, "_calls", None)
+        if not isinstance(calls, Requests):
+            raise TypeError(f"client is a dueq.Client or a dueq.AsyncClient, not {client!r}")
+        self._calls = calls
+        self._check_open()
         topics = (topic,) if isinstance(topic, str) else tuple(topic or ())
         self._options = Options(
             topics,
@@ -81,9 +87,6 @@ class Worker:
             tuple(middleware),
         )
         self._hooks = Hooks(on_lease, on_start, on_done, on_failed, on_lost, on_error)
-        self._server = server_url(server)
-        self._headers = base_headers(api_key)
-        self._ssl_context = ssl_context
         self._lock = threading.Lock()
         self._engine: Optional[Engine] = None
         self._loop: Optional[asyncio.AbstractEventLoop] = None
@@ -95,7 +98,7 @@ class Worker:
         until_empty: stops by itself when no message is due and no handler runs: for tests, and for jobs that a timer starts.
         signals: SIGINT and SIGTERM stop it too, for the main thread. Being cancelled stops it without waiting for handlers.
         Raises ProblemError when dueq refuses what it asks and would again: a wrong key, a topic that is pushed, bad options.
-        Whatever passes (no connection, 5xx, 429) is waited for.
+        Whatever passes (no connection, 5xx, 429) is waited for, unless the client has no retries.
         """
         # Imported with the first run: asyncio and aiohttp take their time.
         import asyncio
@@ -103,15 +106,14 @@ class Worker:
         from dueq.worker.engine import Engine
         from dueq.worker.wire import Wire
 
+        self._check_open()
         options = self._options
         wire = Wire(
-            self._server,
-            self._headers,
+            self._calls,
             options.topics,
             connections=options.most_loops + 4,
             lease_ms=options.lease_ms,
             wait_ms=options.wait_ms,
-            ssl_context=self._ssl_context,
         )
         try:
             threaded = not any(map(inspect.iscoroutinefunction, called(options.handler)))
@@ -149,6 +151,10 @@ class Worker:
             self._stopped = True
             if self._engine is not None and self._loop is not None:
                 self._loop.call_soon_threadsafe(self._engine.stop)
+
+    def _check_open(self) -> None:
+        if self._calls.closed:
+            raise RuntimeError("this client is closed")
 
     @staticmethod
     def _catch_signals(engine: "Engine") -> list[int]:

@@ -19,7 +19,7 @@ from dueq.worker.message import Held, WorkerMessage, reader
 from dueq.worker.options import CallNext, Hooks, Middleware, Options, log
 from dueq.worker.outbox import Outbox
 from dueq.worker.threads import Threads
-from dueq.worker.wire import RETRY_AFTER_S, Wire, hopeless
+from dueq.worker.wire import RETRY_AFTER_S, Wire
 
 # A lease request under way at the stop has so long to be answered: what it brings is given back, and dueq takes back what it
 # grants to a client that is gone.
@@ -330,11 +330,11 @@ class Engine:
     def _trouble(self, error: BaseException) -> None:
         if self.hooks.on_error is not None:
             self.hooks.call(self.hooks.on_error, error)
-        elif hopeless(error):
+        elif self.wire.hopeless(error):
             log.error("the worker of %s stops: %s", ", ".join(self.options.topics), error)
         else:
             self._away.failed(error)
-        if hopeless(error) and self.failure is None:
+        if self.wire.hopeless(error) and self.failure is None:
             self.failure = error
             self.stop()
 

@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional
 from dueq._retry import Backoff
 from dueq.worker.message import Held
 from dueq.worker.outbox import AGAIN, MOST
-from dueq.worker.wire import PATIENCE_S, Wire
+from dueq.worker.wire import Wire
 
 # How often the leases are looked at; the shortest lease is 1 s, a third of it three times this.
 TICK_S = 0.1
@@ -68,7 +68,7 @@ class Keeper:
         patience = min(held.deadline for held in batch) - sent
         try:
             items = [{"id": held.id, "lease_token": held.token, "lease_ms": self._lease_ms or held.lease_ms} for held in batch]
-            outcomes = await self._wire.tell("extend", items, timeout=min(PATIENCE_S, max(0.25, patience / 2)))
+            outcomes = await self._wire.tell("extend", items, timeout=max(0.25, patience / 2))
         except Exception as error:
             again = monotonic() + min(SOON_S, self._backoff.next_s(error))
             for held in batch:

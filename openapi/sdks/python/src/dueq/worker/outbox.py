@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 
 from dueq._retry import Backoff
 from dueq.worker.message import Held
-from dueq.worker.wire import RETRY_AFTER_S, Wire, hopeless
+from dueq.worker.wire import RETRY_AFTER_S, Wire
 
 LINGER_S = 0.005
 MOST = 1000
@@ -30,7 +30,6 @@ class Outbox:
         self._pending: dict[str, deque[Held]] = {"ack": deque(), "nack": deque()}
         self._senders: dict[str, asyncio.Task[None]] = {}
         self._timer: Optional[asyncio.TimerHandle] = None
-        self._refused = False
 
     def ack(self, held: Held) -> None:
         """Its handler returned."""
@@ -89,7 +88,7 @@ class Outbox:
         while not self.empty():
             self._send()
             left = end - monotonic()
-            if left <= 0 or self._refused:
+            if left <= 0:
                 break
             await asyncio.wait(list(self._senders.values()), timeout=left)
 
@@ -139,14 +138,14 @@ class Outbox:
                 try:
                     outcomes = await self._wire.tell(verb, [held.report for held in batch])
                 except BaseException as error:
-                    self.unanswered(verb, batch, sent)
+                    hopeless = self._wire.hopeless(error)
+                    if not hopeless:
+                        self.unanswered(verb, batch, sent)
                     if not isinstance(error, Exception):
                         raise
                     self._on_error(error)
-                    if hopeless(error):
-                        self._refused = True
-                        return
-                    await asyncio.sleep(backoff.next_s(error))
+                    if not hopeless:
+                        await asyncio.sleep(backoff.next_s(error))
                 else:
                     if self.answered(verb, batch, outcomes):
                         backoff.reset()

@@ -1,8 +1,8 @@
 """The worker's requests. They go to aiohttp directly: one a message under load, they are where the time goes."""
 
 import asyncio
-import ssl
 import sys
+from math import inf
 from time import monotonic
 from typing import Any, Callable, Optional, TypeVar
 
@@ -11,6 +11,7 @@ from yarl import URL
 
 from dueq import _json
 from dueq._http import no_answer, open_session
+from dueq._request import Requests
 from dueq._server import segment
 from dueq.errors import ConnectError, ProblemError
 from dueq.worker.message import Held
@@ -24,30 +25,22 @@ CONNECT_S = 5.0
 RETRY_AFTER_S = 60.0
 
 
-def hopeless(error: BaseException) -> bool:
-    """Whether trying again cannot help: dueq refused the request for what it is, not for the moment."""
-    if not isinstance(error, ProblemError):
-        return False
-    return not (error.status in (408, 429) or error.status >= 500)
-
-
 class Wire:
     """One session with connections for every handler's lease request and for ack, nack, extend beside them."""
 
     def __init__(
         self,
-        server: str,
-        headers: dict[str, str],
+        client: Requests,
         topics: tuple[str, ...],
         *,
         connections: int,
         lease_ms: Optional[int],
         wait_ms: int,
-        ssl_context: Optional[ssl.SSLContext],
     ) -> None:
-        headers = {**headers, "Content-Type": "application/json"}
-        self._session = open_session(connections, ssl_context, headers)
-        self.server = server
+        headers = {**client.headers, "Content-Type": "application/json"}
+        self._session = open_session(connections, client.ssl_context, headers)
+        self.server = server = client.server
+        self._retries = client.retries
         path = f"/topics/{segment(topics[0])}/lease" if len(topics) == 1 else "/lease"
         self._lease_url = URL(server + path, encoded=True)
         self._urls = {verb: URL(f"{server}/messages/{verb}", encoded=True) for verb in ("ack", "nack", "extend")}
@@ -56,12 +49,19 @@ class Wire:
             self._want["topics"] = topics
         if lease_ms is not None:
             self._want["lease_ms"] = lease_ms
-        self._lease_patience = wait_ms / 1000 + PATIENCE_S
+        self._patience = min(PATIENCE_S, client.timeout_s)
+        self._lease_patience = wait_ms / 1000 + self._patience
         # A time-out of aiohttp's for each request would take a sixth of a lease's time; `look` ends those that hang.
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_S, self._patience))
         self._ends: dict[asyncio.Task[Any], float] = {}
         self.on_answer: Callable[[], None] = lambda: None
         self._hung: set[asyncio.Task[Any]] = set()
+
+    def hopeless(self, error: BaseException) -> bool:
+        """Whether not to try again: dueq refused the request for what it is, not for the moment, or the client does not retry."""
+        if not self._retries or not isinstance(error, ProblemError):
+            return not self._retries
+        return not (error.status in (408, 429) or error.status >= 500)
 
     def look(self) -> None:
         """Ends requests whose time is over; to be called every now and then."""
@@ -86,10 +86,11 @@ class Wire:
 
         return await self._post(self._lease_url, body, self._lease_patience, read)
 
-    async def tell(self, verb: str, items: list[dict[str, Any]], timeout: float = PATIENCE_S) -> list[dict[str, Any]]:
+    async def tell(self, verb: str, items: list[dict[str, Any]], timeout: float = inf) -> list[dict[str, Any]]:
         """ack, nack or extend: the outcome of each item, in order."""
         body = _json.dumps({"messages": items})
-        return await self._post(self._urls[verb], body, timeout, lambda answer: _outcomes(answer["results"], len(items)))
+        patience = min(timeout, self._patience)
+        return await self._post(self._urls[verb], body, patience, lambda answer: _outcomes(answer["results"], len(items)))
 
     async def _post(self, url: URL, body: bytes, patience: float, read: Callable[[Any], T]) -> T:
         task = asyncio.current_task()
@@ -101,7 +102,7 @@ class Wire:
                 if response.status != 200:
                     raise ProblemError.from_answer(response.status, response.headers, content)
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
-            raise no_answer(error, self.server, f"POST {url.raw_path}", CONNECT_S) from error
+            raise no_answer(error, self.server, f"POST {url.raw_path}", min(CONNECT_S, self._patience)) from error
         except asyncio.CancelledError:
             if task not in self._hung:
                 raise

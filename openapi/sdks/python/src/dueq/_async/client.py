@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from dueq._calls import ApiClient
-    from dueq.generated.api import CallbacksApi, LeasesApi, MessagesApi, SchedulesApi, ServiceApi, TopicsApi
+    from dueq._async.api import CallbacksApi, LeasesApi, MessagesApi, SchedulesApi, ServiceApi, TopicsApi
+    from dueq._async.calls import ApiClient
     from dueq.generated.models import Message, PublishedMessage, PublishResult, TopicItem
 
-__all__ = ["Api", "Client", "Key"]
+__all__ = ["AsyncApi", "AsyncClient", "AsyncKey"]
 
 
-class Client:
-    """dueq's client. It may be shared by everything in a program that publishes.
+class AsyncClient:
+    """dueq's client for asyncio. It may be shared by everything in a program that publishes.
 
     Use it in `async with`, or `await client.close()`. Raises `dueq.ProblemError` where dueq refuses a request,
     `dueq.ConnectError` and `dueq.TimeoutError` where there is no answer, `ValueError` for an argument that cannot be right
@@ -41,7 +41,7 @@ class Client:
     ssl_context: for https, what to trust, in place of the system's certificates.
     """
 
-    api: "Api"
+    api: "AsyncApi"
     """A method for every operation of dueq's OpenAPI document."""
 
     def __init__(
@@ -56,19 +56,19 @@ class Client:
         ssl_context: "Optional[ssl.SSLContext]" = None,
     ) -> None:
         # Imported with the first client: the HTTP library takes its time.
-        from dueq._calls import ApiClient
+        from dueq._async.calls import ApiClient
 
         self._calls = ApiClient(server, api_key, connections=connections, ssl_context=ssl_context)
         self._calls.set(timeout, deadline, retries)
-        self.api = Api(self._calls)
+        self.api = AsyncApi(self._calls)
 
     def with_options(
         self, *, timeout: Optional[Duration] = None, deadline: Optional[Duration] = None, retries: Optional[bool] = None
-    ) -> "Client":
+    ) -> "AsyncClient":
         """This client with other settings, on the same connections: `client.with_options(timeout=5).publish(…)`."""
         other = copy(self)
         other._calls = self._calls.with_options(timeout, deadline, retries)
-        other.api = Api(other._calls)
+        other.api = AsyncApi(other._calls)
         return other
 
     async def publish(self, topic: str, payload: Any, **options: "Unpack[PublishOptions]") -> "PublishedMessage":
@@ -139,9 +139,9 @@ class Client:
         body = {**options} if payload is ABSENT else {**options, "payload": payload}
         return await self.api.callbacks.schedule_callback(ScheduleCallbackRequest(url=url, **fields(body, CallbackOptions)))
 
-    def key(self, topic: str, key: str) -> "Key":
+    def key(self, topic: str, key: str) -> "AsyncKey":
         """The live message of this key in the topic, to look at, cancel or reschedule it."""
-        return Key(self.api, named("topic", topic), named("key", key))
+        return AsyncKey(self.api, named("topic", topic), named("key", key))
 
     async def dead(self, topic: str) -> "AsyncIterator[Message]":
         """Every dead message of the topic, with its payload, longest dead first."""
@@ -190,17 +190,17 @@ class Client:
         """Closes the connections; the client cannot be used any more."""
         await self._calls.close()
 
-    async def __aenter__(self) -> "Client":
+    async def __aenter__(self) -> "AsyncClient":
         return self
 
     async def __aexit__(self, *_raised: object) -> None:
         await self.close()
 
 
-class Key:
+class AsyncKey:
     """The live message (delayed, ready or leased) of a key; made by `client.key`."""
 
-    def __init__(self, api: "Api", topic: str, key: str) -> None:
+    def __init__(self, api: "AsyncApi", topic: str, key: str) -> None:
         self._api = api
         self.topic = topic
         self.key = key
@@ -244,7 +244,7 @@ def _missing(problem: ProblemError) -> bool:
 
 
 # Each API is imported when it is first used: pydantic takes its time with their arguments.
-class Api:
+class AsyncApi:
     """The generated APIs: a method for every operation of dueq's OpenAPI document."""
 
     def __init__(self, calls: "ApiClient") -> None:
@@ -253,41 +253,41 @@ class Api:
     @cached_property
     def messages(self) -> "MessagesApi":
         """Publishing, looking at, changing and deleting messages."""
-        from dueq.generated.api.messages_api import MessagesApi
+        from dueq._async.api.messages_api import MessagesApi
 
         return MessagesApi(self._calls)
 
     @cached_property
     def leases(self) -> "LeasesApi":
         """Leasing, acknowledging, giving back, extending."""
-        from dueq.generated.api.leases_api import LeasesApi
+        from dueq._async.api.leases_api import LeasesApi
 
         return LeasesApi(self._calls)
 
     @cached_property
     def topics(self) -> "TopicsApi":
         """Topics and their configuration."""
-        from dueq.generated.api.topics_api import TopicsApi
+        from dueq._async.api.topics_api import TopicsApi
 
         return TopicsApi(self._calls)
 
     @cached_property
     def callbacks(self) -> "CallbacksApi":
         """Having a URL called."""
-        from dueq.generated.api.callbacks_api import CallbacksApi
+        from dueq._async.api.callbacks_api import CallbacksApi
 
         return CallbacksApi(self._calls)
 
     @cached_property
     def schedules(self) -> "SchedulesApi":
         """Publishing by the clock."""
-        from dueq.generated.api.schedules_api import SchedulesApi
+        from dueq._async.api.schedules_api import SchedulesApi
 
         return SchedulesApi(self._calls)
 
     @cached_property
     def service(self) -> "ServiceApi":
         """Health, metrics, the OpenAPI document."""
-        from dueq.generated.api.service_api import ServiceApi
+        from dueq._async.api.service_api import ServiceApi
 
         return ServiceApi(self._calls)

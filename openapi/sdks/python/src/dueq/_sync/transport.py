@@ -10,30 +10,12 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from math import inf
-from typing import Any, NamedTuple, Optional, Union, cast
+from typing import Any, Optional, cast
 from urllib.parse import SplitResult, urlsplit
 
 from dueq._server import reason
+from dueq._sync.answer import Answer, Timeout
 from dueq.errors import ConnectError, TimeoutError
-
-Timeout = Union[float, tuple[float, float]]
-
-
-class Answer(NamedTuple):
-    """What came back, read to its end."""
-
-    status: int
-    headers: Mapping[str, str]
-    data: bytes
-
-    @property
-    def response(self) -> "Answer":
-        """For the generated code."""
-        return self
-
-    def read(self) -> bytes:
-        """For the generated code."""
-        return self.data
 
 
 class Transport:
@@ -43,13 +25,13 @@ class Transport:
         self._most = connections
         self._ssl_context = ssl_context
         self._idle: list[_Connection] = []
-        self._closed = False
+        self.closed = False
 
     def send(
         self, method: str, server: str, url: str, headers: dict[str, str], body: Optional[bytes], timeout: Timeout
     ) -> Answer:
         """The answer, whatever it is; raises ConnectError and TimeoutError where there is none."""
-        if self._closed:
+        if self.closed:
             raise RuntimeError("this client is closed")
         operation = f"{method} {url[len(server) :]}"
         connection = self._take(urlsplit(server))
@@ -72,7 +54,7 @@ class Transport:
         except (http.client.HTTPException, OSError) as error:
             raise ConnectError(server, operation, reason(error), sent=sent) from error
         finally:
-            if kept and len(self._idle) < self._most and not self._closed:
+            if kept and len(self._idle) < self._most and not self.closed:
                 self._idle.append(connection)
             else:
                 connection.close()
@@ -97,7 +79,7 @@ class Transport:
 
     def close(self) -> None:
         """Closes the idle connections, for good."""
-        self._closed = True
+        self.closed = True
         while self._idle:
             self._idle.pop().close()
 

@@ -2,28 +2,13 @@
 
 import asyncio
 import ssl
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Optional, Union
+from typing import Optional
 
 import aiohttp
 from yarl import URL
 
+from dueq._async.answer import Answer, Timeout
 from dueq._http import no_answer, open_session
-
-Timeout = Union[float, tuple[float, float]]
-
-
-class Answer(NamedTuple):
-    """What came back, read to its end."""
-
-    status: int
-    headers: Mapping[str, str]
-    data: bytes
-    response: Any = None
-
-    async def read(self) -> bytes:
-        """For the generated code."""
-        return self.data
 
 
 class Transport:
@@ -33,13 +18,13 @@ class Transport:
         self._connections = connections
         self._ssl_context = ssl_context
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
-        self._closed = False
+        self.closed = False
 
     async def send(
         self, method: str, server: str, url: str, headers: dict[str, str], body: Optional[bytes], timeout: Timeout
     ) -> Answer:
         """The answer, whatever it is; raises ConnectError and TimeoutError where there is none."""
-        if self._closed:
+        if self.closed:
             raise RuntimeError("this client is closed")
         session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
         if isinstance(timeout, tuple):
@@ -57,7 +42,7 @@ class Transport:
                 # Else a POST without a body claims to be bytes, which dueq refuses.
                 skip_auto_headers=("Content-Type",),
             ) as response:
-                return Answer(response.status, response.headers, await response.read(), response)
+                return Answer(response.status, response.headers, await response.read())
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
             raise no_answer(error, server, f"{method} {url[len(server) :]}", timeout) from error
 
@@ -74,7 +59,7 @@ class Transport:
 
     async def close(self) -> None:
         """Closes the connections, for good."""
-        self._closed = True
+        self.closed = True
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
             await session.close()

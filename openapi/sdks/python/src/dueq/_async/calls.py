@@ -6,13 +6,15 @@ from copy import copy
 from time import monotonic
 from typing import Optional, Union
 
+from dueq._async.answer import Answer, RESTResponseType, Timeout
+from dueq._async.transport import Transport
 from dueq._options import Duration
-from dueq._request import ONCE, How, Requests, RequestSerialized
+from dueq._request import ONCE, ApiResponse, How, Requests, RequestSerialized
 from dueq._retry import Away, Backoff, gone, passing
-from dueq._transport import Answer, Timeout, Transport
 from dueq.errors import ConnectError, ProblemError, TimeoutError
 
-__all__ = ["ApiClient", "RequestSerialized"]
+# For the generated APIs.
+__all__ = ["ApiClient", "ApiResponse", "RESTResponseType", "RequestSerialized"]
 
 log = logging.getLogger("dueq")
 
@@ -28,7 +30,7 @@ class ApiClient(Requests):
         connections: int = 100,
         ssl_context: Optional[ssl.SSLContext] = None,
     ) -> None:
-        super().__init__(server, api_key)
+        super().__init__(server, api_key, ssl_context)
         self._transport = Transport(connections, ssl_context)
         self._away = Away(log, self.server)
 
@@ -42,6 +44,11 @@ class ApiClient(Requests):
         other = copy(self)
         other.set(timeout, deadline, retries)
         return other
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed for good."""
+        return self._transport.closed
 
     async def call_api(
         self,
