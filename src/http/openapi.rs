@@ -73,7 +73,7 @@ schemas! {
         (name = "callbacks", description = "Have URLs called later"),
         (name = "topics", description = "Configure and inspect topics, and act on all their messages"),
         (name = "schedules", description = "Publish repeatedly, by a cron expression or at a fixed interval"),
-        (name = "service", description = "Health, metrics and this document"),
+        (name = "service", description = "Health, metrics, this document, and sessions of dueq's own pages"),
     ),
     components(schemas(ProblemBody, ListedState)),
     security((), ("bearer" = [])),
