@@ -137,7 +137,7 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
     async def test_until_empty_works_what_a_handler_waits_for_and_ends_at_once_where_nothing_is(self) -> None:
         handled: list[str] = []
         answered = asyncio.Event()
-        async with self.server.client() as client:
+        async with self.server.async_client() as client:
 
             async def handle(message: WorkerMessage) -> None:
                 if message.payload == "question":
@@ -147,9 +147,9 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
                 handled.append(message.payload)
                 answered.set()
 
-            await asyncio.wait_for(Worker("none", handle, server=self.server.url).run(until_empty=True), 1)
+            await asyncio.wait_for(Worker(client, "none", handle).run(until_empty=True), 1)
             await client.publish("t", "question")
-            await asyncio.wait_for(Worker("t", handle, server=self.server.url).run(until_empty=True), 8)
+            await asyncio.wait_for(Worker(client, "t", handle).run(until_empty=True), 8)
         self.assertEqual(handled, ["answer", "question"])
 
     def test_handlers_fail_as_they_do_with_dueq(self) -> None:

@@ -597,7 +597,7 @@ class Workers(unittest.IsolatedAsyncioTestCase):
             await running[-1]
 
         async with Fake(reply) as fake:
-            worker = Worker("t", handler, server=fake.url, concurrency=concurrency, prefetch=prefetch, wait_ms=2000)
+            worker = Worker(AsyncClient(fake.url), "t", handler, concurrency=concurrency, prefetch=prefetch, wait_ms=2000)
             run = asyncio.create_task(worker.run(until_empty=until_empty))
             for last in (False, True):
                 left = total
@@ -630,7 +630,7 @@ class Workers(unittest.IsolatedAsyncioTestCase):
             await running[-1]
 
         async with Fake(self.reply) as fake:
-            worker = Worker("t", handler, server=fake.url, concurrency=40)
+            worker = Worker(AsyncClient(fake.url), "t", handler, concurrency=40)
             run = asyncio.create_task(worker.run())
             await self.until("all busy", lambda: len(running) == 40)
             for end in running[:7]:
@@ -664,7 +664,7 @@ class Workers(unittest.IsolatedAsyncioTestCase):
                 raise RetryIn(0, "busy")
 
         async with Fake(reply) as fake:
-            worker = Worker("t", handler, server=fake.url, concurrency=2, on_failed=lambda message, error: None)
+            worker = Worker(AsyncClient(fake.url), "t", handler, concurrency=2, on_failed=lambda message, error: None)
             await asyncio.wait_for(worker.run(until_empty=True), 8)
         self.assertEqual(tries, [1, 1])
 
