@@ -36,8 +36,8 @@ func WithTopics(topics ...string) Option {
 	return func(s *settings) { s.others = append(s.others, topics...) }
 }
 
-// WithPrefetch sets how many messages one request leases at most, up to 1000; 1 unless given. With more than one, up to so many
-// messages wait here for a handler, their leases kept.
+// WithPrefetch sets how many messages may wait here for a handler, up to 1000, their leases kept. 1, which holds unless given, means
+// none: a request leases for free handlers only.
 func WithPrefetch(messages int) Option {
 	return func(s *settings) { s.prefetch = messages }
 }

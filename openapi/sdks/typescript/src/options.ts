@@ -50,7 +50,7 @@ export interface WorkerOptions<Payload = any> extends Hooks<Payload> {
   middleware?: readonly Middleware<Payload>[] | undefined;
   /** Handlers at once; 10. */
   concurrency?: number | undefined;
-  /** Messages a lease request at most, 1…1000; 1. More of them wait in this process, and cost fewer requests. */
+  /** Messages that may wait here for a handler, 1…1000; 1, which means none. More make short handlers faster. */
   prefetch?: number | undefined;
   /** How long a lease lasts before it is extended, 1000…43200000 ms; the topic's. A killed worker's messages wait so long. */
   leaseMs?: number | undefined;

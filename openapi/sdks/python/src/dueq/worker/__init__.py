@@ -37,7 +37,7 @@ class Worker:
     payload_type: what pydantic makes of `message.payload`: a model, a dataclass, a TypedDict … One that does not fit fails as
         if the handler had raised ValueError.
     concurrency: handlers at once.
-    prefetch: messages that a request leases at most, 1…1000. More than 1 holds up to that many ready beyond `concurrency`.
+    prefetch: messages that may wait here beyond those that are handled, 1…1000; 1 means none. More makes short handlers faster.
     lease_ms: how long a lease lasts unless it is extended, 1000…43200000; the topic's unless given.
     wait_ms: how long a request waits for messages, 0…60000. Keep it 5 s below every time-out on the way.
     stop_timeout: how long handlers have to end after `stop`; then they are cancelled and their messages given back.

@@ -107,8 +107,8 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
-     * How many messages a lease request asks for, 1 to 1000; 1 unless given. More is faster, and lets up to as many messages wait
-     * in this worker while another might be idle.
+     * How many messages may wait here for a handler, 1 to 1000. 1, which holds unless given, means none: a request leases for free
+     * handlers only. More makes short handlers faster.
      */
     public Builder prefetch(int messages) {
       prefetch = within("prefetch", messages, 1, 1000);
