@@ -175,7 +175,7 @@ impl Access {
         }
     }
 
-    /// Who sends this request, which needs this; `None` where nobody asks. Errors: why it is not let in.
+    /// Who sends this request, which needs this; `None` where nobody asks, or is still to log in. Errors: why it is not let in.
     pub(super) fn admit(
         &self,
         state: &AppState,
@@ -187,29 +187,38 @@ impl Access {
         }
         let key = match &self.door {
             Door::Keys(_) if need == Need::Login => return Ok(None),
-            Door::Keys(keys) => self
-                .key_of(keys, &state.store, request.headers())
-                .map_err(|reason| self.turn_away(&state.metrics, reason, peer_of(request)))?,
+            Door::Keys(keys) => self.key_of(keys, state, request)?,
             Door::Hosts(hosts, anonymous) => match hosts.refuse(request) {
                 None => anonymous.clone(),
                 Some(detail) => return Err(Problem::new(Code::HostNotAllowed, detail)),
             },
         };
-        Ok(Some(Caller::new(key, need, self.audit.records(need))))
+        let is_stranger = need == Need::Login;
+        Ok((!is_stranger).then(|| Caller::new(key, need, self.audit.records(need))))
     }
 
     /// The key that the headers say, or that of their session.
-    fn key_of(&self, keys: &Keys, store: &Store, headers: &HeaderMap) -> Result<Arc<Key>, NoKey> {
+    ///
+    /// Errors: 401 `unauthorized`, 429 `too_many_attempts`; for a session, 503 `redis_unavailable` before Redis was met.
+    fn key_of(
+        &self,
+        keys: &Keys,
+        state: &AppState,
+        request: &Request,
+    ) -> Result<Arc<Key>, Problem> {
+        let headers = request.headers();
+        let turn_away = |reason| self.turn_away(&state.metrics, reason, peer_of(request));
         let session = self.place.session_in(headers);
         let Some(session) = session.filter(|_| !headers.contains_key(header::AUTHORIZATION)) else {
-            return keys.of(headers);
+            return keys.of(headers).map_err(turn_away);
         };
         if !self.place.is_home_of(headers) {
-            return Err(NoKey::Foreign);
+            return Err(turn_away(NoKey::Foreign));
         }
-        let opened = seal_of(store).and_then(|seal| seal.open(session, store.now()));
-        let (digest, has_ended) = opened.ok_or(NoKey::Forged)?;
-        keys.find(&digest).filter(|_| !has_ended).ok_or(NoKey::Ended)
+        let seal = seal_of(&state.store).ok_or(Error::RedisUnavailable)?;
+        let opened = seal.open(session, state.store.now());
+        let (digest, has_ended) = opened.ok_or_else(|| turn_away(NoKey::Forged))?;
+        keys.find(&digest).filter(|_| !has_ended).ok_or_else(|| turn_away(NoKey::Ended))
     }
 
     /// The cookie for a page that has this key, at this address; `None` where there are no keys.

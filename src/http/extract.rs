@@ -3,6 +3,7 @@
 
 use super::{
     AppState,
+    access::Caller,
     budget::{self, Hold},
     connections::Activity,
     describe::{parameters, string},
@@ -19,6 +20,10 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// How long a client may take to send a body, or a good piece of it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
+/// The most bytes of a body whose sender has shown no key: one to log in with…
+const STRANGERS_BODY: usize = 4 * 1024;
+/// …and how long it may take as a whole.
+const STRANGERS_TIMEOUT: Duration = Duration::from_secs(5);
 /// A body of so many bytes takes milliseconds to read.
 const LARGE_BODY: usize = 64 * 1024;
 
@@ -99,17 +104,24 @@ impl FromRequest<AppState> for Payload {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let limit = state.max_body_bytes;
+        let caller = parts.extensions.get::<Caller>();
+        let (limit, timeout) = match caller {
+            Some(_) => (state.max_body_bytes, BODY_TIMEOUT),
+            None => (STRANGERS_BODY.min(state.max_body_bytes), STRANGERS_TIMEOUT),
+        };
         let length = parts.headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
         let mut hold = state.budget.hold();
         let activity = parts.extensions.get::<Arc<Activity>>();
         activity.inspect(|activity| activity.mark_idle());
-        let read = match length {
-            Some(length) if length > limit => Err(budget::too_large(limit)),
-            _ => budget::read(body, limit, length, BODY_TIMEOUT, &mut hold).await,
+        if length.is_some_and(|length| length > limit) {
+            return Err(budget::too_large(limit));
+        }
+        let read = budget::read(body, limit, length, timeout, &mut hold);
+        let bytes = match caller {
+            Some(caller) => caller.while_let_in(read).await?,
+            None => read.await?,
         };
-        let bytes = read?;
         activity.inspect(|activity| activity.body_read());
         let activity = activity.cloned();
         Ok(Self { headers: parts.headers, bytes, activity, _hold: hold })

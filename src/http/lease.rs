@@ -174,7 +174,7 @@ pub async fn serve(
     LeaseRequest { max_messages, max_bytes, lease_ms, wait_ms, acks }: LeaseRequest,
     payload: Payload,
 ) -> Result<Response<Body>, Problem> {
-    let acks: Vec<_> = acks.into_iter().flat_map(|acks| acks.0).map(LeaseAck::into_pair).collect();
+    let acks: Vec<_> = acks.into_iter().flat_map(|a| a.0).map(LeaseAck::into_pair).collect();
     // A long poll would hold the body's memory for a minute.
     let activity = { payload }.activity;
     let options = LeaseOptions {
@@ -192,6 +192,7 @@ pub async fn serve(
     if topics.len() > 1 && acks.is_empty() {
         state.store.check_pulled(topics).await?;
     }
+    caller.check_let_in()?;
     // Polled first, so they are sent first where this instance knows their topics.
     let ids: Vec<_> = acks.iter().map(|(id, _)| *id).collect();
     let ack = async |acks: Vec<_>| state.store.ack_batch(&acks).await;
@@ -199,10 +200,8 @@ pub async fn serve(
     let mut is_cut = false;
     let cut = async {
         let evicted = async {
-            match &activity {
-                Some(activity) => activity.poll_until_evicted().await,
-                None => pending().await,
-            }
+            let Some(activity) = &activity else { return pending().await };
+            activity.poll_until_evicted().await;
         };
         tokio::select! {
             () = evicted => {}

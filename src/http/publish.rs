@@ -2,7 +2,7 @@
 
 use super::{callbacks::CallbackRequest, prelude::*};
 use crate::model::{Callback, MessageId, OCTETS, State as MessageState, TopicName};
-use crate::store::{NewMessage, Published};
+use crate::store::{NewMessage, OnDuplicate, Published};
 use axum::{extract::RawQuery, http::header};
 use bytes::Bytes;
 
@@ -153,6 +153,17 @@ pub async fn publish_raw(
     publish(&state, &caller, topic, params.into_message(payload.bytes, media_type)).await
 }
 
+/// May the caller publish these to the topic? What may replace another's message changes it. Errors: `NotAllowed`.
+pub fn check_replace<'a>(
+    caller: &Caller,
+    topic: &TopicName,
+    messages: impl IntoIterator<Item = &'a NewMessage>,
+) -> Result<(), Error> {
+    let mut keys = messages.into_iter().filter_map(|message| message.options.key.as_ref());
+    let replaces = keys.any(|key| key.on_duplicate == OnDuplicate::Replace);
+    if replaces { caller.check_verb(Verb::Operate, topic) } else { Ok(()) }
+}
+
 /// Publishes a message, and answers with what became of it.
 pub async fn publish(
     state: &AppState,
@@ -160,6 +171,7 @@ pub async fn publish(
     topic: TopicName,
     message: NewMessage,
 ) -> Result<Response, Problem> {
+    check_replace(caller, &topic, [&message])?;
     caller.spend(1)?;
     let published = state.store.publish(&topic, message).await?;
     let status = if published.duplicate { StatusCode::OK } else { StatusCode::CREATED };
@@ -221,6 +233,7 @@ pub async fn publish_batch(
     for (i, message) in messages.iter().enumerate() {
         state.check_new_callback(&message.body, || format!("messages[{i}].callback"))?;
     }
+    check_replace(&caller, &topic, &messages)?;
     caller.spend(messages.len())?;
     let outcomes = state.store.publish_batch(&topic, messages).await?;
     let result = |outcome| PublishResult {

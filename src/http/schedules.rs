@@ -6,6 +6,7 @@ use super::{
     cursor::SchedulesCursor,
     message::RenderedContent,
     prelude::*,
+    publish::check_replace,
     schedule_fields::{PutScheduleRequest, check_spec, with_kept_secrets},
 };
 use crate::{
@@ -147,6 +148,11 @@ request! {
     }
 }
 
+/// What a refusal calls the topic of the path's schedule.
+const ITS_TOPIC: &str = "the topic of this schedule";
+/// Schedules that are read at once, at least, for a key that may not read them all.
+const CHUNK: usize = 100;
+
 /// Answers with the schedule as it stands after a change.
 async fn answer_with_schedule(state: &AppState, name: &ScheduleName) -> Result<Response, Problem> {
     let schedule = state.store.get_schedule(name).await.map_err(Error::after_change)?;
@@ -163,7 +169,7 @@ async fn check_schedule(
     if !caller.must_know_topic() {
         return Ok(());
     }
-    caller.check_topic(&state.store.get_schedule(name).await?.spec.topic)
+    caller.check_topic_of(ITS_TOPIC, &state.store.get_schedule(name).await?.spec.topic)
 }
 
 /// Create or replace a schedule.
@@ -187,10 +193,11 @@ pub async fn put_schedule(
 ) -> Result<Response, Problem> {
     let spec = request.into_spec(state.store.now())?;
     caller.check_topic(&spec.topic)?;
+    check_replace(&caller, &spec.topic, [&spec.message])?;
     check_spec(&state, &spec)?;
     let pushed = state.store.push_of(&spec.topic).await?;
     let change = |present: Option<&store::Schedule>| {
-        present.map_or(Ok(()), |present| caller.check_topic(&present.spec.topic))?;
+        present.map_or(Ok(()), |present| caller.check_topic_of(ITS_TOPIC, &present.spec.topic))?;
         with_kept_secrets(spec.clone(), present, pushed.as_ref())
     };
     let created = state.store.put_schedule(&name, change).await?;
@@ -215,7 +222,7 @@ pub async fn get_schedule(
     _: NoQuery,
 ) -> Result<Response, Problem> {
     let schedule = state.store.get_schedule(&name).await?;
-    caller.check_topic(&schedule.spec.topic)?;
+    caller.check_topic_of(ITS_TOPIC, &schedule.spec.topic)?;
     Ok(json(&Schedule::of(&schedule)?))
 }
 
@@ -250,12 +257,33 @@ pub async fn list_schedules(
     Query(ListSchedulesParams { limit, cursor }): Query<ListSchedulesParams>,
 ) -> Result<Response, Problem> {
     let after = open_cursor(cursor, |cursor| SchedulesCursor.open(cursor))?;
-    let page = state.store.list_schedules(after.as_ref(), limit.get() as usize).await?;
-    let last = page.next_after.as_ref();
-    let next_cursor = last.map(|last| SchedulesCursor.seal(last));
-    let items = page.items.iter().filter(|schedule| caller.may(&schedule.spec.topic));
-    let items = items.map(Schedule::of).collect::<Result<_, _>>()?;
+    let (shown, has_more) = shown_schedules(&state, &caller, after, limit.get() as usize).await?;
+    let last = shown.last().filter(|_| has_more);
+    let next_cursor = last.map(|last| SchedulesCursor.seal(&last.name));
+    let items = shown.iter().map(Schedule::of).collect::<Result<_, _>>()?;
     Ok(json(&ScheduleList { items, next_cursor }))
+}
+
+/// The next schedules that the caller may read, and whether others may follow. Reads on until there is one, so that the page
+/// ends at a name that is shown.
+async fn shown_schedules(
+    state: &AppState,
+    caller: &Caller,
+    mut after: Option<ScheduleName>,
+    limit: usize,
+) -> Result<(Vec<store::Schedule>, bool), Error> {
+    let chunk = if caller.may_to_all() { limit } else { limit.max(CHUNK) };
+    loop {
+        let page = state.store.list_schedules(after.as_ref(), chunk).await?;
+        let mut shown = page.items;
+        shown.retain(|schedule| caller.may(&schedule.spec.topic));
+        let has_more = page.next_after.is_some() || shown.len() > limit;
+        shown.truncate(limit);
+        if !shown.is_empty() || !has_more {
+            return Ok((shown, has_more));
+        }
+        after = page.next_after;
+    }
 }
 
 /// Pause a schedule.
@@ -311,6 +339,7 @@ pub async fn trigger_schedule(
     _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
     check_schedule(&state, &caller, &name).await?;
+    caller.spend(1)?;
     state.store.trigger_schedule(&name).await?;
     answer_with_schedule(&state, &name).await
 }

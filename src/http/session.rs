@@ -68,10 +68,10 @@ pub async fn get_session(caller: Caller, _: NoQuery) -> Result<Response, Problem
 
 /// Log out.
 ///
-/// Takes the session's cookie away from the browser.
+/// Takes the session's cookie away from the browser. The session itself lasts until its time is over or its key is revoked.
 #[utoipa::path(
     delete, path = "/session", tag = "service",
-    responses((status = 204, description = "The session is over",
+    responses((status = 204, description = "The cookie is taken away",
         headers(("Set-Cookie" = String, description = "An empty session")))),
 )]
 pub async fn delete_session(

@@ -15,7 +15,8 @@ use axum::{
     extract::FromRequestParts,
     http::{HeaderName, HeaderValue, request::Parts},
 };
-use std::{future::Future, sync::Arc};
+use futures_util::future::join_all;
+use std::{collections::HashMap, future::Future, sync::Arc};
 
 /// Whoever sent the request, and what it needs.
 #[derive(Clone, Debug)]
@@ -62,6 +63,30 @@ impl Caller {
         self.key.revoked.cancelled().await;
     }
 
+    /// Waits for what they send, for as long as the key is let in.
+    ///
+    /// Errors: those of `sent`, and of [`Caller::check_let_in`].
+    pub async fn while_let_in<T>(
+        &self,
+        sent: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        let sent = tokio::select! {
+            // Mostly all of it is there.
+            biased;
+            sent = sent => sent,
+            () = self.revoked() => Err(revoked()),
+        };
+        self.check_let_in()?;
+        sent
+    }
+
+    /// Is the key still let in, as it was when the request began?
+    ///
+    /// Errors: 401 `unauthorized`.
+    pub fn check_let_in(&self) -> Result<(), Problem> {
+        if self.key.revoked.is_cancelled() { Err(revoked()) } else { Ok(()) }
+    }
+
     /// Takes so many messages from what the key may publish now.
     ///
     /// Errors: 429 `rate_limited`.
@@ -103,12 +128,12 @@ impl Caller {
 
     /// May they do to this topic what the operation does?
     pub fn may(&self, topic: &TopicName) -> bool {
-        self.need.verb().is_none_or(|verb| self.key.entry.scopes.may(verb, topic))
+        self.need.verbs().all(|verb| self.key.entry.scopes.may(verb, topic))
     }
 
     /// May they do to every topic what the operation does?
     pub fn may_to_all(&self) -> bool {
-        self.need.verb().is_none_or(|verb| self.key.entry.scopes.may_to_all(verb))
+        self.need.verbs().all(|verb| self.key.entry.scopes.may_to_all(verb))
     }
 
     /// May they do to this topic what the operation does?
@@ -116,7 +141,20 @@ impl Caller {
     /// Errors: `NotAllowed`.
     pub fn check_topic(&self, topic: &TopicName) -> Result<(), Error> {
         self.facts().inspect(|facts| facts.is_about(topic));
-        self.need.verb().map_or(Ok(()), |verb| self.check_verb(verb, topic))
+        self.need.verbs().try_for_each(|verb| self.check_verb(verb, topic))
+    }
+
+    /// As [`Caller::check_topic`], for a topic that the request does not name, but what belongs to it. Whoever may do nothing to
+    /// the topic does not learn its name, only what it is `called`.
+    ///
+    /// Errors: `NotAllowed`.
+    pub fn check_topic_of(&self, called: &str, topic: &TopicName) -> Result<(), Error> {
+        let scopes = &self.key.entry.scopes;
+        self.check_topic(topic).map_err(|error| {
+            let lacked =
+                self.need.verb().filter(|_| !Verb::ALL.iter().any(|v| scopes.may(*v, topic)));
+            lacked.map_or(error, |verb| self.lacks(&format!("{} on {called}", verb.word())))
+        })
     }
 
     /// May they do this to this topic, beside what the operation needs anyway?
@@ -137,7 +175,7 @@ impl Caller {
             return Ok(());
         }
         match store.topic_of(*id).await {
-            Ok(topic) => self.check_topic(&topic.name),
+            Ok(topic) => self.check_topic_of("the message's topic", &topic.name),
             // Who may do it to all is told in the order of all errors.
             Err(_) if self.may_to_all() => Ok(()),
             Err(error) => Err(error),
@@ -164,15 +202,17 @@ impl Caller {
         if self.may_to_all() {
             return work(items).await;
         }
+        // What is not in the registry's cache costs a look into Redis: once for all messages of a topic, and for all topics
+        // at once.
+        let topics: HashMap<_, _> = items.iter().map(&id).map(|id| (id.route(), id)).collect();
+        let looks = topics
+            .into_iter()
+            .map(async |(route, id)| (route, self.check_message(store, &id).await));
+        let checked: HashMap<_, _> = join_all(looks).await.into_iter().collect();
         let (mut permitted, mut refused) = (Vec::new(), Vec::with_capacity(items.len()));
         for item in items {
-            match self.check_message(store, &id(&item)).await {
-                Ok(()) => {
-                    permitted.push(item);
-                    refused.push(None);
-                }
-                Err(error) => refused.push(Some(error)),
-            }
+            let outcome = checked.get(&id(&item).route()).cloned().unwrap_or(Err(Error::Internal));
+            refused.push(outcome.map(|()| permitted.push(item)).err());
         }
         let mut done = work(permitted).await.into_iter();
         let outcome = |refused: Option<Error>| match refused {
@@ -192,6 +232,11 @@ impl Caller {
     fn lacks(&self, scope: &str) -> Error {
         Error::NotAllowed(format!("the key {} lacks {scope}", self.name()))
     }
+}
+
+fn revoked() -> Problem {
+    let detail = "the API key was revoked or changed before the request was carried out";
+    Problem::new(Code::Unauthorized, detail)
 }
 
 impl FromRequestParts<AppState> for Caller {

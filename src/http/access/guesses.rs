@@ -1,4 +1,7 @@
-//! Wrong keys are counted by the address they come from, so that nobody can try many. A right key is let in all the same.
+//! Wrong keys are counted by the address they come from. Beyond ten a second, an address is told to stop, and the metric
+//! tells of it. That keeps nobody from finding a key that can be guessed: a right key is let in at any speed, since others
+//! may share the address. What keeps keys from being found is their length.
+//!
 //! Addresses share a fixed number of counters: there is no memory to use up, and who meets whom in a counter is secret.
 
 use std::{

@@ -30,6 +30,8 @@ pub enum Need {
     Ids(Verb),
     /// The verb on the topic that the schedule publishes to.
     Schedule(Verb),
+    /// `configure` and `publish` on that topic.
+    Publisher,
 }
 
 /// By operationId.
@@ -58,10 +60,9 @@ const RULES: &[(Need, &[&str])] = &[
         ],
     ),
     (Need::Topic(Configure), &["putTopic", "updateTopic", "deleteTopic"]),
-    (
-        Need::Schedule(Configure),
-        &["putSchedule", "deleteSchedule", "pauseSchedule", "resumeSchedule", "triggerSchedule"],
-    ),
+    (Need::Schedule(Configure), &["deleteSchedule", "pauseSchedule", "resumeSchedule"]),
+    // Who has dueq publish, publishes.
+    (Need::Publisher, &["putSchedule", "triggerSchedule"]),
     (Need::Key, &["getSession", "deleteSession", "getOpenapi", "getOpenapi30"]),
     (Need::Login, &["createSession"]),
     (Need::Nothing, &["getHealth", "getReadiness"]),
@@ -74,7 +75,7 @@ impl Need {
         listed.map_or(Self::Admin, |(need, _)| *need)
     }
 
-    /// The verb, if it is about topics.
+    /// The verb, if it is about topics; the first of several.
     pub fn verb(self) -> Option<Verb> {
         match self {
             Self::Nothing | Self::Login | Self::Key | Self::Admin => None,
@@ -86,10 +87,16 @@ impl Need {
             | Self::Body(verb)
             | Self::Ids(verb)
             | Self::Schedule(verb) => Some(verb),
+            Self::Publisher => Some(Configure),
         }
     }
 
-    /// As the document has it for programs: `verb:` and where the topic is. `None` where no scope is needed.
+    /// The verbs, if it is about topics.
+    pub fn verbs(self) -> impl Iterator<Item = Verb> {
+        self.verb().into_iter().chain((self == Self::Publisher).then_some(Publish))
+    }
+
+    /// As the document has it for programs: `verb:` and where the topic is, for each verb. `None` where no scope is needed.
     pub fn scope(self) -> Option<String> {
         let place = match self {
             Self::Nothing | Self::Login | Self::Key => return None,
@@ -101,9 +108,14 @@ impl Need {
             Self::Callbacks(_) => "_callbacks",
             Self::Body(_) => "{body}",
             Self::Ids(_) => "{ids}",
-            Self::Schedule(_) => "{schedule}",
+            Self::Schedule(_) | Self::Publisher => "{schedule}",
         };
-        self.verb().map(|verb| format!("{}:{place}", verb.word()))
+        Some(
+            self.verbs()
+                .map(|verb| format!("{}:{place}", verb.word()))
+                .collect::<Vec<_>>()
+                .join(" "),
+        )
     }
 
     /// As the document has it for people.
@@ -118,9 +130,13 @@ impl Need {
             Self::Callbacks(_) => "`_callbacks`",
             Self::Body(_) => "all topics that it names",
             Self::Ids(_) => "the topic of each message; otherwise its `status` is `not_allowed`",
-            Self::Schedule(_) => "the schedule's topic (`_callbacks` for a callback)",
+            Self::Schedule(_) | Self::Publisher => {
+                "the schedule's topic (`_callbacks` for a callback)"
+            }
         };
-        self.verb().map(|verb| format!("Needs the scope `{}` on {place}.", verb.word()))
+        let verbs: Vec<_> = self.verbs().map(|verb| format!("`{}`", verb.word())).collect();
+        let scopes = if verbs.len() == 1 { "scope" } else { "scopes" };
+        Some(format!("Needs the {scopes} {} on {place}.", verbs.join(" and ")))
     }
 }
 

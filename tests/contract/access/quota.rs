@@ -11,7 +11,13 @@ async fn a_key_with_a_rate_publishes_so_many_messages_a_second_and_others_are_fr
     let mut file = KeyFile::new();
     file.add(
         "slow",
-        &[&format!("publish:{mine}"), "publish:_callbacks", "consume:*", "rate:publish=5/s"],
+        &[
+            &format!("publish:{mine}"),
+            "publish:_callbacks",
+            "configure:*",
+            "consume:*",
+            "rate:publish=5/s",
+        ],
     );
     file.add("free", &["publish:*"]);
     let dueq = file.start().await;
@@ -24,12 +30,16 @@ async fn a_key_with_a_rate_publishes_so_many_messages_a_second_and_others_are_fr
         assert_eq!(answer.header("ratelimit"), format!("\"publish\";r=0;t={seconds}"));
         seconds
     };
+    let schedule = format!("/schedules/{mine}");
+    let daily = json!({"cron": "0 0 1 1 *", "topic": mine, "message": {"payload": 1}});
+    slow.send_json("PUT", &schedule, &daily).await.expect(201);
     // More than a second's worth passes at once, and is waited for afterwards.
     let messages: Vec<_> = (0..300).map(|number| json!({"payload": number})).collect();
     slow.publish_batch(&mine, &messages).await.expect(200);
     assert!(full(slow.publish(&mine, json!({"payload": 1})).await) > 30);
     full(slow.publish_raw(&mine, "", None, b"x").await);
     full(slow.publish_batch(&mine, &messages).await);
+    full(slow.send("POST", &format!("{schedule}/trigger"), &[], None).await);
     full(
         slow.post("/callbacks", &json!({"url": "http://example.com/", "delay_ms": 3_600_000}))
             .await,

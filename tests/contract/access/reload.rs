@@ -70,6 +70,37 @@ async fn a_revoked_key_is_refused_everywhere_and_others_see_no_failed_request() 
 }
 
 #[tokio::test]
+async fn a_key_revoked_while_a_body_is_sent_does_nothing_more() {
+    let mine = topic("reload");
+    let mut file = KeyFile::new();
+    file.add("stays", &[&format!("publish:{mine}"), "read:*"]);
+    file.add("goes", &["publish:*", "consume:*"]);
+    let dueq = file.start().await;
+    let (key, stays) = (file.key("goes").to_owned(), file.client(&dueq, "stays"));
+    stays.published(&mine, json!({"payload": 1})).await;
+    let mut halves = Vec::new();
+    for path in ["messages", "messages/raw", "messages/batch", "lease"] {
+        let mut wire = Wire::connect(dueq.addr()).await;
+        let head = format!(
+            "POST /topics/{mine}/{path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
+             content-type: application/json\r\ncontent-length: 100"
+        );
+        assert!(wire.request(&head, b"{").await);
+        halves.push((path, wire));
+    }
+    file.remove("goes");
+    file.write();
+    until(&dueq, &key, 401).await;
+    for (path, mut wire) in halves {
+        // The rest need not come.
+        let answer = wire.answer(path, Duration::from_secs(3)).await.expect("an answer");
+        answer.check().problem(401, "unauthorized");
+    }
+    let counts = stays.get_path(&format!("/topics/{mine}")).await.expect(200).json();
+    assert_eq!((&counts["counts"]["ready"], &counts["counts"]["leased"]), (&json!(1), &json!(0)));
+}
+
+#[tokio::test]
 async fn a_key_that_comes_is_let_in_and_one_that_may_do_more_may() {
     let mut file = KeyFile::new();
     file.add("first", &["publish:*"]);

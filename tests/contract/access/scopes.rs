@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
@@ -118,7 +119,8 @@ async fn an_id_is_judged_by_its_topic_and_one_of_no_topic_is_not_found() {
         open.published(&other, json!({"payload": 1})).await,
     );
     client.get(&id).await.expect(200);
-    client.get(&foreign).await.problem(403, "not_allowed");
+    let refused = client.get(&foreign).await.problem(403, "not_allowed");
+    assert_eq!(refused.text("detail"), "the key mine lacks read on the message's topic");
     client.delete(&foreign).await.problem(403, "not_allowed");
     client.ack(&id, "x").await.problem(403, "not_allowed");
     client.get(&unknown_id()).await.problem(404, "message_not_found");
@@ -199,23 +201,29 @@ async fn lists_show_what_may_be_read() {
         items.iter().map(|item| text(item, "name").trim_start_matches(&prefix).to_owned()).collect()
     };
     let wanted = [".a", ".b.1", ".b.2", ".b.3", ".d"];
-    for limit in [1, 2, 3, 5, 1000] {
+    for (path, limit) in ["topics", "schedules"]
+        .iter()
+        .flat_map(|path| [1, 2, 3, 5, 1000].map(|limit| (path, limit)))
+    {
         let (mut listed, mut cursor) = (Vec::new(), String::new());
         loop {
-            let page = client.get_path(&format!("/topics?limit={limit}{cursor}")).await.expect(200);
+            let page = client.get_path(&format!("/{path}?limit={limit}{cursor}")).await.expect(200);
             assert!(names(&page).len() <= limit);
             listed.extend(names(&page));
             match page.json()["next_cursor"].as_str() {
-                Some(next) => cursor = format!("&cursor={next}"),
+                Some(next) => {
+                    let place = URL_SAFE_NO_PAD.decode(next).unwrap();
+                    let last = format!("{prefix}{}", listed.last().unwrap());
+                    assert!(String::from_utf8_lossy(&place).contains(&last), "no other name");
+                    cursor = format!("&cursor={next}");
+                }
                 None => break,
             }
         }
-        assert_eq!(listed, wanted, "{limit} a page");
+        assert_eq!(listed, wanted, "{limit} a page of {path}");
     }
     let below = client.get_path(&format!("/topics?prefix={prefix}.b")).await.expect(200);
     assert_eq!(names(&below), [".b.1", ".b.2", ".b.3"]);
-    let schedules = client.get_path("/schedules?limit=1000").await.expect(200);
-    assert_eq!(names(&schedules), wanted);
     for path in ["/topics", "/schedules"] {
         file.client(&dueq, "none").get_path(path).await.problem(403, "not_allowed");
     }
@@ -225,8 +233,10 @@ async fn lists_show_what_may_be_read() {
 async fn what_a_body_names_is_judged_too() {
     let (mine, other) = (topic("scopes"), topic("others"));
     let mut file = KeyFile::new();
-    file.add("mine", &[&format!("configure:{mine}")]);
-    file.add("both", &[&format!("configure:{mine}"), &format!("configure:{other}")]);
+    file.add("mine", &[&format!("configure:{mine}"), &format!("publish:{mine}")]);
+    let both =
+        [&mine, &other].map(|topic| [format!("configure:{topic}"), format!("publish:{topic}")]);
+    file.add("both", &both.as_flattened().iter().map(String::as_str).collect::<Vec<_>>());
     let dueq = file.start().await;
     let (client, both) = (file.client(&dueq, "mine"), file.client(&dueq, "both"));
     let lacks = |answer: Answer| {
@@ -246,6 +256,13 @@ async fn what_a_body_names_is_judged_too() {
     let to = |topic: &str| json!({"cron": "0 0 1 1 *", "topic": topic, "message": {"payload": 1}});
     lacks(client.send_json("PUT", &schedule, &to(&other)).await);
     both.send_json("PUT", &schedule, &to(&other)).await.expect(201);
+    // A topic that the client neither named nor has to do with is not named to it.
+    let lacks = |answer: Answer| {
+        assert_eq!(
+            answer.problem(403, "not_allowed").text("detail"),
+            "the key mine lacks configure on the topic of this schedule"
+        );
+    };
     lacks(client.send_json("PUT", &schedule, &to(&mine)).await);
     for verb in ["pause", "resume", "trigger"] {
         lacks(client.send("POST", &format!("{schedule}/{verb}"), &[], None).await);
@@ -255,6 +272,49 @@ async fn what_a_body_names_is_judged_too() {
     both.send_json("PUT", &schedule, &call).await.problem(403, "not_allowed");
     both.send_json("PUT", &schedule, &to(&mine)).await.expect(200);
     client.send("DELETE", &schedule, &[], None).await.expect(204);
+}
+
+#[tokio::test]
+async fn replacing_a_message_is_operating_its_topic_too() {
+    let mine = topic("scopes");
+    let mut file = KeyFile::new();
+    let publish = format!("publish:{mine}");
+    file.add("gentle", &[&publish, &format!("configure:{mine}")]);
+    file.add("rough", &[&publish, &format!("operate:{mine}")]);
+    let dueq = file.start().await;
+    let (gentle, rough) = (file.client(&dueq, "gentle"), file.client(&dueq, "rough"));
+    let id = rough.published(&mine, json!({"payload": 1, "key": "k"})).await;
+    let replace = json!({"payload": 2, "key": "k", "on_duplicate": "replace"});
+    let lacks = |answer: Answer| {
+        let detail = format!("the key gentle lacks operate:{mine}");
+        assert_eq!(answer.problem(403, "not_allowed").text("detail"), detail);
+    };
+    lacks(gentle.publish(&mine, replace.clone()).await);
+    lacks(gentle.publish_batch(&mine, &[json!({"payload": 1}), replace.clone()]).await);
+    lacks(gentle.publish_raw(&mine, "?key=k&on_duplicate=replace", None, b"2").await);
+    let daily = json!({"cron": "0 0 1 1 *", "topic": mine, "message": replace});
+    lacks(gentle.send_json("PUT", &format!("/schedules/{mine}"), &daily).await);
+    let answer = rough.publish(&mine, replace).await;
+    assert_eq!(answer.text("id"), id, "{answer}");
+}
+
+#[tokio::test]
+async fn a_batch_of_unknown_topics_is_answered_at_once() {
+    let mut file = KeyFile::new();
+    file.add("mine", &["consume:mine"]);
+    let dueq = file.start().await;
+    // Of version 8, an id names a topic; each of these another one.
+    let item = |_| {
+        let mut id = unknown_id();
+        id.replace_range(14..15, "8");
+        json!({"id": id, "lease_token": "x"})
+    };
+    let messages: Vec<_> = (0..1000).map(item).collect();
+    let begun = std::time::Instant::now();
+    let (client, body) = (file.client(&dueq, "mine"), json!({"messages": messages}));
+    let results = client.post("/messages/ack", &body).await.expect(200).json()["results"].clone();
+    assert!(results.as_array().unwrap().iter().all(|one| one["status"] == "message_not_found"));
+    assert!(begun.elapsed().as_millis() < 1000, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Sessions of dueq's own pages: what they are for, and everything with which they are none.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::scopes::KeyFile;
@@ -133,6 +135,50 @@ async fn logging_in_takes_a_right_key_from_this_origin() {
         slowed |= answer.status == 429;
     }
     assert!(slowed, "wrong keys are slowed down here, too");
+}
+
+/// The head of a request to log in that declares so many bytes.
+fn head(length: usize) -> String {
+    format!(
+        "POST /session HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}"
+    )
+}
+
+#[tokio::test]
+async fn strangers_send_little_and_soon() {
+    let mut file = KeyFile::new();
+    file.add("reader", &["read:*"]);
+    let (keys, open) = (file.start().await, Dueq::on(&shared().await.redis).start().await);
+    for dueq in [&keys, &open] {
+        let mut declared = Wire::connect(dueq.addr()).await;
+        assert!(declared.request(&head(4097), b"").await);
+        let answer = declared.answer("4097", Duration::from_secs(3)).await.expect("an answer");
+        answer.check().problem(413, "body_too_large");
+        let mut sent = Wire::connect(dueq.addr()).await;
+        let chunked = head(0).replace("content-length: 0", "transfer-encoding: chunked");
+        let body = format!("1400\r\n{}", "x".repeat(5120));
+        assert!(sent.request(&chunked, body.as_bytes()).await);
+        let answer = sent.answer("5120", Duration::from_secs(3)).await.expect("an answer");
+        answer.check().problem(413, "body_too_large");
+        let mut trickle = Wire::connect(dueq.addr()).await;
+        assert!(trickle.request(&head(4096), b"{").await);
+        let answer = trickle.answer("trickle", Duration::from_secs(9)).await.expect("an answer");
+        answer.check().problem(408, "request_timeout");
+    }
+}
+
+#[tokio::test]
+async fn before_redis_was_met_no_session_is_called_forged() {
+    let mut file = KeyFile::new();
+    file.add("reader", &["read:*"]);
+    let dueq = file.start().await;
+    let cookie = log_in(&file, &dueq, "reader").await;
+    let nowhere = format!("redis://127.0.0.1:{}", free_port());
+    let early =
+        Dueq::at(&nowhere).args(["--api-key-file"]).args([&file.path]).start_unready().await;
+    for _ in 0..20 {
+        get(&early, "/session", &cookie, &[]).await.problem(503, "redis_unavailable");
+    }
 }
 
 #[tokio::test]
