@@ -95,7 +95,8 @@ pub async fn run(
     threads: &[Handle],
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    let access = Access::new(&config)?;
+    let metrics = Arc::new(Metrics::new());
+    let access = Access::new(&config, &metrics)?;
     let signing_file = config.signing_secret_file.clone();
     let signing_file = Watched::new("signing secrets", signing_file.into_iter().collect());
     let (signing, secrets) = watch::channel(signing_secrets(&config)?);
@@ -143,7 +144,8 @@ pub async fn run(
         let read = move || listener_tls(&config);
         reloads.spawn(tls_files.follow(read, move |tls| drop(certificates.send(tls))));
     }
-    let start = Start { config: &config, access, secrets, redis, redis_files, listener, tls };
+    let start =
+        Start { config: &config, metrics, access, secrets, redis, redis_files, listener, tls };
     let served = serve(start, threads, &mut reloads, shutdown).await;
     match embedded {
         Some(_) if lost => return Err(RunError::Lost),
@@ -156,6 +158,7 @@ pub async fn run(
 /// What is ready before Redis is connected.
 struct Start<'a> {
     config: &'a Config,
+    metrics: Arc<Metrics>,
     access: Access,
     secrets: watch::Receiver<Arc<[SigningSecret]>>,
     redis: RedisArgs,
@@ -170,8 +173,7 @@ async fn serve(
     reloads: &mut JoinSet<()>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    let Start { config, access, secrets, redis, redis_files, listener, tls } = start;
-    let metrics = Arc::new(Metrics::new());
+    let Start { config, metrics, access, secrets, redis, redis_files, listener, tls } = start;
     let options = StoreOptions {
         redis,
         key_prefix: config.key_prefix.clone(),
@@ -194,7 +196,7 @@ async fn serve(
     let drain = Duration::from_millis(config.drain_timeout_ms);
     let (stopping, is_stopping) = watch::channel(false);
     access.warn(config.listen);
-    let follow_files = access.follow_files();
+    let (follow_files, close_audit) = (access.follow_files(), access.close_audit());
     let addresses = Arc::new(AddressGuard {
         allowed: config.callback_allow.clone(),
         only: config.callback_only.clone(),
@@ -276,6 +278,7 @@ async fn serve(
         let _ = callbacks.await;
     }
     housekeeping.abort();
+    close_audit.await;
     store.stop().await;
     tracing::info!("stopped");
     Ok(())

@@ -65,6 +65,8 @@ pub struct Metrics {
     pub redis_seconds: Histogram,
     redis_errors: Family<Label, Counter>,
     auth_failures: Family<Label, Counter>,
+    /// Records that the audit log does not have.
+    pub audit_lost: Counter,
     /// Connections to Redis that were opened.
     pub redis_connects: Counter,
 }
@@ -100,6 +102,8 @@ impl Metrics {
         for reason in AUTH_FAILURES {
             let _ = auth_failures.get_or_create(&[("reason", reason)]);
         }
+        let help = "Records of the audit log that could not be written";
+        let audit_lost = registered(&mut registry, "audit_lost", help);
         let help = "Connections opened to Redis";
         let redis_connects = registered(&mut registry, "redis_connects", help);
         let topics = Arc::new(Topics::new(Calls::new(&mut registry)));
@@ -116,6 +120,7 @@ impl Metrics {
             redis_seconds,
             redis_errors,
             auth_failures,
+            audit_lost,
             redis_connects,
         }
     }

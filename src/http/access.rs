@@ -120,7 +120,7 @@ impl Access {
     /// The access that `config` tells.
     ///
     /// Errors: [`AccessError`] for keys and hosts that are none, and where anyone would be let in.
-    pub fn new(config: &Config) -> Result<Self, AccessError> {
+    pub fn new(config: &Config, metrics: &Metrics) -> Result<Self, AccessError> {
         let hosts = Hosts::new(&config.allow_hosts)?;
         let door = match Keys::read(&config.api_keys, config.api_key_file.as_deref())? {
             Some(keys) => Door::Keys(Arc::new(keys)),
@@ -130,7 +130,8 @@ impl Access {
             None => return Err(AccessError::Exposed(config.listen)),
         };
         let (path, has_keys) = (config.audit_log.as_deref(), matches!(door, Door::Keys(_)));
-        let audit = AuditLog::open(path, has_keys).map_err(|source| {
+        let lost = metrics.audit_lost.clone();
+        let audit = AuditLog::open(path, has_keys, lost).map_err(|source| {
             let path = config.audit_log.clone().unwrap_or_default();
             AccessError::Audit { path, source }
         })?;
@@ -173,6 +174,12 @@ impl Access {
             };
             async { tokio::join!(keys, audit.follow_hangups()).0 }.boxed()
         }
+    }
+
+    /// Writes the end of the audit log; to be awaited once dueq has served.
+    pub fn close_audit(&self) -> impl Future<Output = ()> + use<> {
+        let audit = self.audit.clone();
+        async move { audit.close().await }
     }
 
     /// Who sends this request, which needs this; `None` where nobody asks, or is still to log in. Errors: why it is not let in.

@@ -97,4 +97,11 @@ async fn an_audit_log_that_cannot_be_written_is_refused() {
     let url = shared().await.redis.url();
     let finished = Launch::command(["serve", "--redis-url", &url, "--audit-log", "/nowhere/audit"]);
     one_line(&finished.finish().await, &["cannot write the audit log /nowhere/audit"]);
+    // A pipe that nobody reads would hold up the start.
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    let pipe = pipe.to_str().unwrap();
+    let finished = Launch::command(["serve", "--redis-url", &url, "--audit-log", pipe]);
+    one_line(&finished.finish().await, &[pipe, "it is not a regular file"]);
 }

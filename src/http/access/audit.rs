@@ -1,6 +1,9 @@
 //! The audit log: who changed what, and who was turned away. A record is one line of JSON in a file of its own, or a line of
 //! the log with the target `audit`. It says nothing secret: no keys, no payloads.
 
+mod strangers;
+mod writer;
+
 use super::{Need, Verb, caller::Caller};
 use crate::{
     http::{problem::ProblemBody, proxies::peer_of},
@@ -10,104 +13,137 @@ use axum::{
     extract::Request,
     http::{HeaderValue, StatusCode, Uri},
 };
+use prometheus_client::metrics::counter::Counter;
 use serde::Serialize;
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write},
+    io,
     net::IpAddr,
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicI64, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicI64, Ordering},
+        mpsc::{SyncSender, sync_channel},
     },
-    time::SystemTime,
+    thread::{self, JoinHandle},
+    time::{Duration, SystemTime},
 };
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::{sleep, timeout},
+};
+use writer::{Output, Shared, Writer, append};
 
-/// Where records go.
+/// Records that wait to be written.
+const MAX_QUEUE: usize = 8192;
+/// What is queued when dueq stops has so long to be written.
+const CLOSE_TIME: Duration = Duration::from_secs(2);
+/// Characters of a path or a detail, which strangers can make long.
+const MAX_CHARS: usize = 256;
+
+/// Takes records for the thread that writes them.
 #[derive(Debug)]
 pub struct AuditLog {
-    path: Option<PathBuf>,
-    file: Mutex<Option<File>>,
+    queue: SyncSender<Option<String>>,
+    shared: Arc<Shared>,
     /// Only records of the log, which without keys would tell of nobody, can be off.
-    is_on: bool,
-    failed: AtomicBool,
+    writer: Option<JoinHandle<()>>,
 }
 
 impl AuditLog {
-    /// One in this file, or else in the log, if there are keys. Errors: the file cannot be opened.
-    pub fn open(path: Option<&Path>, has_keys: bool) -> io::Result<Self> {
-        let file = path.map(append).transpose()?;
-        let is_on = file.is_some() || has_keys;
-        let path = path.map(Path::to_owned);
-        Ok(Self { path, file: Mutex::new(file), is_on, failed: AtomicBool::new(false) })
+    /// One in this file, or else in the log, if there are keys. Records that are `lost` are counted.
+    ///
+    /// Errors: the file cannot be opened.
+    pub fn open(path: Option<&Path>, has_keys: bool, lost: Counter) -> io::Result<Self> {
+        let output = match path {
+            Some(path) => Some(Output::File(path.to_owned(), append(path)?)),
+            None => has_keys.then_some(Output::Log),
+        };
+        Self::with(output, lost)
+    }
+
+    fn with(output: Option<Output>, lost: Counter) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(lost));
+        let (queue, queued) = sync_channel(MAX_QUEUE);
+        let start = |output| {
+            let writer = Writer::new(output, shared.clone());
+            thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(&queued))
+        };
+        let writer = output.map(start).transpose()?;
+        Ok(Self { queue, shared, writer })
+    }
+
+    fn is_on(&self) -> bool {
+        self.writer.is_some()
     }
 
     /// Is an operation that needs this kept whatever comes of it?
     pub fn records(&self, need: Need) -> bool {
-        self.is_on && is_change(need)
+        self.is_on() && is_change(need)
     }
 
-    /// Opens the file anew on every SIGHUP, as who moves it away expects. Does not end.
+    /// Has the file opened anew on every SIGHUP, as who moves it away expects. Does not end.
     pub async fn follow_hangups(self: Arc<Self>) {
-        let (Some(path), Ok(mut hangups)) = (&self.path, signal(SignalKind::hangup())) else {
+        let Ok(mut hangups) = signal(SignalKind::hangup()) else {
             return std::future::pending().await;
         };
         while hangups.recv().await.is_some() {
-            match append(path) {
-                Ok(file) => *self.lock() = Some(file),
-                Err(error) => {
-                    tracing::error!(%error, "{} cannot be opened again; the old file is written on", path.display());
-                }
+            self.shared.reopens.store(true, Ordering::Relaxed);
+            self.wake();
+        }
+    }
+
+    /// Has everything written that is queued, as far as that takes no longer than 2 s. Later records are lost.
+    pub async fn close(&self) {
+        let Some(writer) = &self.writer else { return };
+        self.shared.ends.store(true, Ordering::Relaxed);
+        self.wake();
+        let ended = async {
+            while !writer.is_finished() {
+                sleep(Duration::from_millis(5)).await;
             }
+        };
+        if timeout(CLOSE_TIME, ended).await.is_err() {
+            tracing::error!("the audit log hangs: what was queued is lost");
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<File>> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    /// With a full queue, it is awake.
+    fn wake(&self) {
+        let _ = self.queue.try_send(None);
     }
 
+    /// Queues a record. Never waits: it is lost if the queue is full.
     fn write(&self, record: &Record<'_>) {
-        let Ok(mut line) = serde_json::to_string(record) else { return };
-        if self.path.is_none() {
-            tracing::info!(target: "audit", "{line}");
-            return;
-        }
-        line.push('\n');
-        // One write, so that lines of several processes do not mix.
-        let written = self.lock().as_mut().map_or(Ok(()), |file| file.write_all(line.as_bytes()));
-        let had_failed = self.failed.swap(written.is_err(), Ordering::Relaxed);
-        if let Err(error) = written
-            && !had_failed
-        {
-            tracing::error!(%error, "the audit log cannot be written");
+        let Ok(line) = serde_json::to_string(record) else { return };
+        if self.queue.try_send(Some(line)).is_err() {
+            self.shared.lose();
         }
     }
-}
-
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
 /// What is known of a request's effect by whoever handles it.
 #[derive(Debug)]
 pub struct Facts {
     topic: OnceLock<TopicName>,
+    /// Where a schedule published before.
+    from_topic: OnceLock<TopicName>,
     /// -1: not counted.
     count: AtomicI64,
 }
 
 impl Default for Facts {
     fn default() -> Self {
-        Self { topic: OnceLock::new(), count: AtomicI64::new(-1) }
+        let (topic, from_topic) = (OnceLock::new(), OnceLock::new());
+        Self { topic, from_topic, count: AtomicI64::new(-1) }
     }
 }
 
 impl Facts {
-    /// The topic is this one.
+    /// The topic is this one. If another was named before, it is the one that a schedule leaves.
     pub fn is_about(&self, topic: &TopicName) {
-        let _ = self.topic.set(topic.clone());
+        if self.topic.get_or_init(|| topic.clone()) != topic {
+            let _ = self.from_topic.set(topic.clone());
+        }
     }
 
     /// So many messages were changed.
@@ -126,6 +162,8 @@ struct Record<'a> {
     path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<&'a TopicName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_topic: Option<&'a TopicName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<i64>,
     /// `ok`, the `code` of the refusal, or `unanswered`, where the client left first.
@@ -157,7 +195,7 @@ impl Entry {
         request: &Request,
         request_id: &HeaderValue,
     ) -> Option<Self> {
-        log.is_on.then(|| Self {
+        log.is_on().then(|| Self {
             log: log.clone(),
             need,
             peer: peer_of(request),
@@ -186,7 +224,11 @@ impl Drop for Entry {
             .answer
             .as_ref()
             .map_or((None, None), |(status, problem)| (Some(*status), problem.as_ref()));
-        let is_refused = matches!(status, Some(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN));
+        let is_refused = match status {
+            Some(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => true,
+            // Not that of a key that publishes too much.
+            _ => problem.is_some_and(|problem| problem.code == "too_many_attempts"),
+        };
         if !is_refused && !is_change(self.need) {
             return;
         }
@@ -195,18 +237,25 @@ impl Drop for Entry {
             (_, Some(problem)) => &problem.code,
             _ => "ok",
         };
+        let at = now();
+        if let (true, None, Some(status)) = (is_refused, &self.caller, status)
+            && !self.log.shared.strangers.is_first(self.peer, status, outcome, at)
+        {
+            return;
+        }
         let facts = self.caller.as_ref().and_then(Caller::facts);
         let count = facts.map(|facts| facts.count.load(Ordering::Relaxed));
         self.log.write(&Record {
-            at: Instant(now()),
+            at,
             key: self.caller.as_ref().map(Caller::name),
             peer: self.peer,
             operation: self.operation,
-            path: self.uri.path(),
+            path: cut(self.uri.path()),
             topic: facts.and_then(|facts| facts.topic.get()),
+            from_topic: facts.and_then(|facts| facts.from_topic.get()),
             count: count.filter(|count| *count >= 0 && outcome == "ok"),
             outcome,
-            detail: problem.filter(|_| is_refused).map(|problem| &*problem.detail),
+            detail: problem.filter(|_| is_refused).map(|problem| cut(&problem.detail)),
             request_id: self.request_id.to_str().unwrap_or_default(),
         });
     }
@@ -216,8 +265,62 @@ fn is_change(need: Need) -> bool {
     matches!(need.verb(), Some(Verb::Operate | Verb::Configure))
 }
 
-/// ms since 1970 on this machine's clock: a record may be about what has not come to Redis.
-fn now() -> i64 {
+/// The beginning of a text.
+fn cut(text: &str) -> &str {
+    text.char_indices().nth(MAX_CHARS).map_or(text, |(end, _)| &text[..end])
+}
+
+/// On this machine's clock: a record may be about what has not come to Redis.
+fn now() -> Instant {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or_default()
+    Instant(i64::try_from(now.as_millis()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs::File, io::BufRead, os::fd::OwnedFd, path::PathBuf, time};
+
+    #[tokio::test]
+    async fn a_log_that_hangs_holds_up_nobody_and_no_record_is_lost_untold() {
+        let (reader, pipe) = io::pipe().unwrap();
+        let file = File::from(OwnedFd::from(pipe));
+        let lost = Counter::default();
+        let log = AuditLog::with(Some(Output::File(PathBuf::new(), file)), lost.clone()).unwrap();
+        let path = "/x".repeat(40_000);
+        let record = Record {
+            at: now(),
+            key: None,
+            peer: [192, 0, 2, 1].into(),
+            operation: "getTopic",
+            path: cut(&path),
+            topic: None,
+            from_topic: None,
+            count: None,
+            outcome: "ok",
+            detail: None,
+            request_id: "id",
+        };
+        let begun = time::Instant::now();
+        for _ in 0..20_000 {
+            log.write(&record);
+        }
+        assert!(lost.get() > 10_000, "nobody reads it: {}", lost.get());
+        log.close().await;
+        let took = begun.elapsed();
+        assert!(took > CLOSE_TIME && took < CLOSE_TIME * 3, "{took:?}");
+        // It goes on.
+        let (mut kept, mut told) = (0, 0);
+        for line in io::BufReader::new(reader).lines() {
+            let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+            match line["lost"].as_u64() {
+                Some(lost) => told += lost,
+                None => {
+                    assert_eq!(line["path"].as_str().unwrap().len(), MAX_CHARS);
+                    kept += 1;
+                }
+            }
+        }
+        assert_eq!((told, kept + told), (lost.get(), 20_000));
+    }
 }

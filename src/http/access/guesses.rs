@@ -50,7 +50,7 @@ impl Guesses {
 }
 
 /// The address, or the network of 64 bits that one client has for itself in IPv6.
-fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
         v4 => v4,

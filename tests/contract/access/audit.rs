@@ -12,10 +12,19 @@ fn records(path: &Path) -> Vec<Value> {
     text_of(path).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The last record of this operation.
-fn last(path: &Path, operation: &str) -> Value {
-    let found = records(path).into_iter().rfind(|record| record["operation"] == operation);
-    found.unwrap_or_else(|| panic!("no {operation} in {}", text_of(path)))
+/// The last record of this operation, once there is one: records are written after the answer.
+async fn last(path: &Path, operation: &str) -> Value {
+    let find =
+        || async { records(path).into_iter().rfind(|record| record["operation"] == operation) };
+    eventually(operation, find).await
+}
+
+/// Waits for so many records.
+async fn have(path: &Path, count: usize) -> Vec<Value> {
+    let find = || async { Some(records(path)).filter(|records| records.len() >= count) };
+    let records = eventually("as many records", find).await;
+    assert_eq!(records.len(), count, "{records:?}");
+    records
 }
 
 #[tokio::test]
@@ -32,13 +41,7 @@ async fn changes_and_refusals_are_kept_with_who_what_and_how_many() {
     let id = boss.published(&mine, json!({"payload": "sesame", "key": "k"})).await;
     boss.get(&id).await.expect(200);
     boss.lease("audit-nothing", json!({})).await.expect(200);
-    assert_eq!(
-        records(&log).len(),
-        1,
-        "reading, publishing and consuming are not kept: {}",
-        text_of(&log)
-    );
-    let put = last(&log, "putTopic");
+    let put = last(&log, "putTopic").await;
     for (field, value) in [
         ("key", json!("ops")),
         ("peer", json!("127.0.0.1")),
@@ -54,7 +57,9 @@ async fn changes_and_refusals_are_kept_with_who_what_and_how_many() {
     );
     // By its id, and whoever does it: the topic is kept.
     boss.update(&id, json!({"priority": 1})).await.expect(200);
-    let update = last(&log, "updateMessage");
+    let update = last(&log, "updateMessage").await;
+    // Reading, publishing and consuming are not.
+    have(&log, 2).await;
     assert_eq!(
         (&update["key"], &update["topic"], &update["count"]),
         (&json!("boss"), &json!(mine), &json!(1))
@@ -63,27 +68,28 @@ async fn changes_and_refusals_are_kept_with_who_what_and_how_many() {
         boss.published(&mine, json!({"payload": number})).await;
     }
     ops.purge(&mine, &["ready"]).await.expect(200);
-    assert_eq!(last(&log, "purgeTopic")["count"], 5);
+    assert_eq!(last(&log, "purgeTopic").await["count"], 5);
     ops.delete(&id).await.problem(404, "message_not_found");
-    let delete = last(&log, "deleteMessage");
+    let delete = last(&log, "deleteMessage").await;
     assert_eq!(
         (&delete["outcome"], delete.get("count")),
         (&json!("message_not_found"), None),
         "{delete}"
     );
     ops.publish(&mine, json!({"payload": "sesame"})).await.problem(403, "not_allowed");
-    let publish = last(&log, "publishMessage");
+    let publish = last(&log, "publishMessage").await;
     assert_eq!(publish["detail"], format!("the key ops lacks publish:{mine}"));
     let wrong = bearer("sesame-open-sesame");
     let headers = [("authorization", wrong.as_str()), ("x-request-id", "the-wrong-one")];
     dueq.client().send("GET", "/topics?prefix=sesame", &headers, None).await.expect(401);
-    let list = last(&log, "listTopics");
+    let list = last(&log, "listTopics").await;
     assert_eq!((&list["outcome"], list.get("key")), (&json!("unauthorized"), None), "{list}");
     assert_eq!((&list["path"], &list["request_id"]), (&json!("/topics"), &json!("the-wrong-one")));
     let daily = json!({"cron": "0 0 1 1 *", "topic": mine, "message": {"payload": "sesame"}});
     boss.send_json("PUT", &format!("/schedules/{mine}"), &daily).await.expect(201);
     boss.send("DELETE", &format!("/schedules/{mine}"), &[], None).await.expect(204);
-    assert_eq!(last(&log, "deleteSchedule")["topic"], json!(mine));
+    assert_eq!(last(&log, "deleteSchedule").await["topic"], json!(mine));
+    assert!(last(&log, "putSchedule").await.get("from_topic").is_none(), "it is new");
     assert!(
         !text_of(&log).contains("sesame") && !text_of(&log).contains("dq_"),
         "{}",
@@ -102,11 +108,13 @@ async fn sighup_opens_the_file_anew() {
     boss.put_topic(&mine, json!({})).await.expect(201);
     std::fs::rename(&log, &old).unwrap();
     boss.pause_topic(&mine).await.expect(200);
-    assert_eq!(records(&old).len(), 2, "the file is written on wherever it is");
+    // The file is written on wherever it is.
+    have(&old, 2).await;
     dueq.process.signal(Signal::HUP);
     eventually("a new file", || async { log.exists().then_some(()) }).await;
     boss.resume_topic(&mine).await.expect(200);
-    assert_eq!((records(&old).len(), records(&log).len()), (2, 1));
+    have(&log, 1).await;
+    have(&old, 2).await;
 }
 
 #[tokio::test]
@@ -119,11 +127,63 @@ async fn without_a_file_records_go_to_the_log_where_there_are_keys() {
     for dueq in [&kept, &off] {
         file.client(dueq, "boss").put_topic(&mine, json!({})).await;
     }
-    let line = kept.log().lines().find(|line| line.contains(" audit: ")).map(str::to_owned);
-    assert!(line.is_some_and(|line| line.contains("\"operation\":\"putTopic\"")), "{}", kept.log());
+    let find =
+        || async { kept.log().lines().find(|line| line.contains(" audit: ")).map(str::to_owned) };
+    let line = eventually("a record in the log", find).await;
+    assert!(line.contains("\"operation\":\"putTopic\""), "{line}");
     assert!(!off.log().contains("putTopic"), "{}", off.log());
     let open = instance().await;
     open.client().pause_topic(&mine).await.expect(200);
     open.client().resume_topic(&mine).await.expect(200);
     assert!(!open.log().contains("audit"), "{}", open.log());
+}
+
+#[tokio::test]
+async fn strangers_are_summed_up_and_cannot_fill_the_disk() {
+    let mut file = KeyFile::new();
+    file.add("boss", &["admin"]);
+    let log = file.path.with_extension("audit");
+    let dueq = file.launch().await.args(["--audit-log"]).args([&log]).start().await;
+    let long = format!("/{}", "x".repeat(20_000));
+    let stranger = dueq.client();
+    for number in 0..100 {
+        stranger.get_path(&long).await.expect(401);
+        let wrong = bearer(&format!("wrong-{number}"));
+        stranger.send("GET", "/topics", &[("authorization", &wrong)], None).await;
+    }
+    let find = || async {
+        let records = records(&log);
+        let count = |record: &Value| record["count"].as_i64().unwrap_or(1);
+        let of = |outcome: &str| -> i64 {
+            records.iter().filter(|record| record["outcome"] == outcome).map(count).sum()
+        };
+        let (refused, slowed) = (of("unauthorized"), of("too_many_attempts"));
+        (slowed > 0 && refused + slowed == 200).then_some(records.clone())
+    };
+    let records = eventually("all are summed up", find).await;
+    assert!(records.len() < 50, "{}", records.len());
+    let longest = text_of(&log).lines().map(str::len).max();
+    assert!(longest.is_some_and(|longest| longest < 600), "{longest:?}");
+}
+
+#[tokio::test]
+async fn a_schedule_that_moves_names_both_topics_and_a_stop_loses_no_record() {
+    let (one, other) = (topic("audit"), topic("audit"));
+    let mut file = KeyFile::new();
+    file.add("boss", &["admin"]);
+    let log = file.path.with_extension("audit");
+    let mut dueq = file.launch().await.args(["--audit-log"]).args([&log]).start().await;
+    let boss = file.client(&dueq, "boss");
+    for (topic, status) in [(&one, 201), (&other, 200)] {
+        let daily = json!({"cron": "0 0 1 1 *", "topic": topic, "message": {"payload": 1}});
+        boss.send_json("PUT", &format!("/schedules/{one}"), &daily).await.expect(status);
+    }
+    for _ in 0..50 {
+        boss.pause_topic(&one).await;
+    }
+    dueq.process.signal(Signal::TERM);
+    assert_eq!(dueq.exit().await, 0);
+    let records = records(&log);
+    assert_eq!(records.len(), 52);
+    assert_eq!((&records[1]["topic"], &records[1]["from_topic"]), (&json!(other), &json!(one)));
 }
