@@ -1,15 +1,21 @@
-//! Files that hold secrets: read with a bound, and warned about where other users may read them, too.
+//! Files that hold secrets: read with a bound in size and time, since a pipe may be
+//! behind the path, and warned about where other users may read them, too.
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 use std::{
-    fs::File,
-    io::{self, Read as _},
-    os::unix::fs::PermissionsExt as _,
+    fs::{self, File, Metadata, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 /// The most that is read of a file.
-const MAX_BYTES: u64 = 1024 * 1024;
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
+/// How long a pipe may take to bring what it holds, and how often it is asked.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+const ASK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A file that cannot be used. The message is one line and quotes nothing of the content.
 #[derive(Debug, thiserror::Error)]
@@ -22,9 +28,12 @@ pub enum FileError {
         /// The system's error.
         source: io::Error,
     },
-    /// It is larger than 1 MiB.
-    #[error("{0} is larger than 1 MiB")]
+    /// It is larger than 16 MiB.
+    #[error("{0} is larger than 16 MiB")]
     TooLarge(PathBuf),
+    /// It was to be read again, and is a pipe or the like.
+    #[error("{0} is not a regular file")]
+    NotRegular(PathBuf),
     /// It is not UTF-8.
     #[error("{0} is not text in UTF-8")]
     NotText(PathBuf),
@@ -36,29 +45,101 @@ pub enum FileError {
     Lines(PathBuf),
 }
 
+/// Tells one content of a regular file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// When it was written, s and ns.
+    written: (i64, i64),
+    /// When it or its mode was changed, s and ns.
+    changed: (i64, i64),
+}
+
+impl Look {
+    /// That of the file at this path, if there is a regular one.
+    pub fn at(path: &Path) -> Option<Self> {
+        Self::of(&fs::metadata(path).ok()?)
+    }
+
+    fn of(file: &Metadata) -> Option<Self> {
+        file.is_file().then(|| Self {
+            device: file.dev(),
+            inode: file.ino(),
+            size: file.size(),
+            written: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        })
+    }
+
+    /// When the file was changed, in seconds since 1970.
+    pub fn changed_at(&self) -> u64 {
+        self.changed.0.max(0) as u64
+    }
+}
+
+/// What a file held when it was read.
+#[derive(Debug)]
+pub struct Content {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    /// Tells it from what the file holds at other times. `None`: it is no regular file, and can be read only once.
+    pub look: Option<Look>,
+}
+
+impl Content {
+    /// Reads a file that others should not read, and logs a warning if they may.
+    ///
+    /// Errors: it cannot be read or is too large.
+    pub fn read_private(path: &Path) -> Result<Self, FileError> {
+        let (file, metadata) = open(path)?;
+        let content = Self::of(file, &metadata, path)?;
+        if Mode::from_raw_mode(metadata.mode()).intersects(Mode::RWXO) {
+            tracing::warn!("every user of this machine may read {}: chmod o= it", path.display());
+        }
+        Ok(content)
+    }
+
+    /// Reads a file again. Errors: those of [`read_private`](Self::read_private), and no regular file.
+    pub fn read_again(path: &Path) -> Result<Self, FileError> {
+        match open(path)? {
+            (file, metadata) if metadata.is_file() => Self::of(file, &metadata, path),
+            _ => Err(FileError::NotRegular(path.to_owned())),
+        }
+    }
+
+    fn of(file: File, metadata: &Metadata, path: &Path) -> Result<Self, FileError> {
+        let bytes = read_bounded(Patient { file, end: Instant::now() + MAX_WAIT }, path)?;
+        Ok(Self { bytes, look: Look::of(metadata) })
+    }
+}
+
 /// Reads a file that others should not read, and logs a warning if they may.
 ///
 /// Errors: it cannot be read or is too large.
 pub fn read_private(path: &Path) -> Result<Vec<u8>, FileError> {
-    let failed = |source| FileError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode();
-    let bytes = read_bounded(file, path)?;
-    if Mode::from_raw_mode(mode).intersects(Mode::RWXO) {
-        tracing::warn!("every user of this machine may read {}: chmod o= it", path.display());
-    }
-    Ok(bytes)
+    Content::read_private(path).map(|content| content.bytes)
 }
 
 /// Reads a file.
 ///
 /// Errors: it cannot be read or is too large.
 pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
-    let failed = |source| FileError::Read { path: path.to_owned(), source };
-    read_bounded(File::open(path).map_err(failed)?, path)
+    let (file, metadata) = open(path)?;
+    Content::of(file, &metadata, path).map(|content| content.bytes)
 }
 
-fn read_bounded(file: File, path: &Path) -> Result<Vec<u8>, FileError> {
+/// Does not wait for whoever writes into a pipe.
+fn open(path: &Path) -> Result<(File, Metadata), FileError> {
+    let failed = |source| FileError::Read { path: path.to_owned(), source };
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    Ok((file, metadata))
+}
+
+fn read_bounded(file: impl Read, path: &Path) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)
@@ -67,6 +148,24 @@ fn read_bounded(file: File, path: &Path) -> Result<Vec<u8>, FileError> {
         return Err(FileError::TooLarge(path.to_owned()));
     }
     Ok(bytes)
+}
+
+/// A file that does not block, read until a certain time.
+struct Patient {
+    file: File,
+    end: Instant,
+}
+
+impl Read for Patient {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while Instant::now() < self.end {
+            match self.file.read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(ASK_INTERVAL),
+                read => return read,
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
 }
 
 /// Reads a file of lines that others should not read.
@@ -122,7 +221,7 @@ mod tests {
             (b"sesame\n\n", "more than one line"),
             (b"open\nsesame\n", "more than one line"),
             (b"sesame\xff", "not text"),
-            (&[b'x'; 1024 * 1024 + 1], "larger than"),
+            (&vec![b'x'; MAX_BYTES as usize + 1], "larger than"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains("secret"), "{error}");
@@ -130,5 +229,32 @@ mod tests {
         }
         assert!(secret(dir.path()).unwrap_err().to_string().starts_with("cannot read"));
         assert!(secret(&dir.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_pipe_is_read_to_its_end_and_not_waited_for_in_vain() {
+        use std::io::Write as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let (reader, _) = open(&path).unwrap();
+        let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+        let mut patient = Patient { file: reader, end: Instant::now() + ASK_INTERVAL * 5 };
+        let mut bytes = Vec::new();
+        writer.write_all(b"sesame").unwrap();
+        let error = patient.read_to_end(&mut bytes).unwrap_err();
+        assert_eq!((error.kind(), &bytes[..]), (io::ErrorKind::TimedOut, &b"sesame"[..]));
+        let read = std::thread::spawn({
+            let path = path.clone();
+            move || Content::read_private(&path)
+        });
+        sleep(ASK_INTERVAL * 5);
+        writer.write_all(b"open").unwrap();
+        drop((writer, patient));
+        let content = read.join().unwrap().unwrap();
+        assert_eq!((&content.bytes[..], content.look), (&b"open"[..], None));
+        assert!(matches!(Content::read_again(&path), Err(FileError::NotRegular(_))));
+        assert!(matches!(read_private(Path::new("/dev/zero")), Err(FileError::TooLarge(_))));
     }
 }

@@ -1,14 +1,8 @@
 //! Files that are read again while dueq serves: when they change, and on SIGHUP. What has become bad keeps what is in
-//! force, and is said once.
+//! force, and is said once. A pipe never looks changed, since it can be read only once.
 
-use std::{
-    fmt::Display,
-    fs,
-    os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use crate::files::Look;
+use std::{fmt::Display, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::spawn_blocking,
@@ -18,14 +12,11 @@ use tokio::{
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Tells one content of a file from another: device, inode, size, and the times of the last changes.
-type Look = Option<(u64, u64, u64, i64, i64, i64, i64)>;
-
 /// Files, as they were when they were last read.
 pub struct Watched {
     what: &'static str,
     files: Vec<PathBuf>,
-    seen: Vec<Look>,
+    seen: Vec<Option<Look>>,
 }
 
 impl Watched {
@@ -82,18 +73,14 @@ impl Watched {
     }
 }
 
-fn look(files: &[PathBuf]) -> Vec<Look> {
-    let of = |path: &PathBuf| {
-        let file = fs::metadata(Path::new(path)).ok()?;
-        let (mtime, ctime) = ((file.mtime(), file.mtime_nsec()), (file.ctime(), file.ctime_nsec()));
-        Some((file.dev(), file.ino(), file.size(), mtime.0, mtime.1, ctime.0, ctime.1))
-    };
-    files.iter().map(of).collect()
+fn look(files: &[PathBuf]) -> Vec<Option<Look>> {
+    files.iter().map(|path| Look::at(path)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},

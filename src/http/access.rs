@@ -32,7 +32,7 @@ use super::{
     problem::{Code, Problem},
     proxies::{Peer, peer_of},
 };
-use crate::{config::Config, error::Error, metrics::Metrics, store::Store};
+use crate::{config::Config, error::Error, files::FileError, metrics::Metrics, store::Store};
 use audit::AuditLog;
 use axum::{
     extract::Request,
@@ -61,13 +61,8 @@ pub enum AccessError {
     )]
     Key(usize),
     /// The file of keys cannot be read.
-    #[error("cannot read the API keys in {path}: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error("API keys: {0}")]
+    File(FileError),
     /// Lines of the file of keys are wrong.
     #[error("{path}: {lines}")]
     Lines {

@@ -15,7 +15,7 @@ async fn serve(args: &[&str]) -> Finished {
 
 fn file(text: &str) -> PathBuf {
     let path = temp_dir("keys").join("keys");
-    std::fs::write(&path, text).unwrap();
+    replace(&path, text);
     path
 }
 

@@ -4,6 +4,8 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use ring::digest::{SHA256, digest};
+
 use crate::harness::*;
 use crate::refusals::one_line;
 
@@ -15,7 +17,7 @@ async fn new(args: &[&str]) -> Finished {
 
 fn file(text: &str) -> PathBuf {
     let path = temp_dir("keys").join("keys");
-    std::fs::write(&path, text).unwrap();
+    replace(&path, text);
     path
 }
 
@@ -72,7 +74,45 @@ async fn every_wrong_line_of_a_file_is_named_at_the_start() {
     let url = shared().await.redis.url();
     let finished =
         Launch::command(["serve", "--redis-url", &url, "--api-key-file", path]).finish().await;
-    one_line(&finished, &[path, "line 2: sha256:", "line 4: \"see\" is no verb"]);
+    one_line(&finished, &[path, "line 2: sha256:", "line 4: word 3 is no verb"]);
+}
+
+#[tokio::test]
+async fn a_line_that_may_do_more_than_it_says_is_refused_and_shows_no_secret() {
+    let url = shared().await.redis.url();
+    let given = "the-flag's-own-sesame";
+    let hash = hex::encode(digest(&SHA256, given.as_bytes()));
+    let named = format!("good sha256:{HASH} read:*\n");
+    for (text, reason) in [
+        (format!("{named}sesame\n"), "line 2: beside named keys"),
+        (
+            format!("{named}other sha256:{hash} read:*\n"),
+            "line 2: its key is also one of --api-key",
+        ),
+        (format!("{named}{given}\n"), "line 2: its key is also one of --api-key"),
+        (format!("good sha256:{HASH} read:* sesame\n"), "line 1: word 4 is no verb"),
+        (format!("good sha256:{HASH} read:*\rsesame\r"), "line 1: it has a carriage return"),
+    ] {
+        let path = file(&text);
+        let path = path.to_str().unwrap();
+        let launch = Launch::command(["serve", "--redis-url", &url, "--api-key-file", path]);
+        let finished = launch.args(["--api-key", given]).finish().await;
+        one_line(&finished, &[path, reason]);
+        assert!(!finished.stderr.contains("sesame"), "{finished:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_file_that_has_no_beginning_or_no_end_is_refused_soon() {
+    let url = shared().await.redis.url();
+    let pipe = temp_dir("keys").join("pipe");
+    fifo(&pipe);
+    for (path, reason) in
+        [(pipe.to_str().unwrap(), "no API key in"), ("/dev/zero", "larger than 16 MiB")]
+    {
+        let launch = Launch::command(["serve", "--redis-url", &url, "--api-key-file", path]);
+        one_line(&launch.finish().await, &[path, reason]);
+    }
 }
 
 #[tokio::test]

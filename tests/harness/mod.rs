@@ -29,7 +29,7 @@ pub use self::call::{Call, Ending, Reply};
 pub use self::certs::{Authority, Identity, replace};
 pub use self::client::{Client, by_key, number, text};
 pub use self::dueq::{Dueq, Finished, Launch, SEEDED, Seeded, binary};
-pub use self::process::{Process, children, cpu_hundredths, lives, temp_dir, text_of};
+pub use self::process::{Process, children, cpu_hundredths, fifo, lives, temp_dir, text_of};
 pub use self::receiver::Receiver;
 pub use self::redis::{Redis, RedisOptions, free_port, is_redis_6, server};
 pub use self::topics::etag;

@@ -72,6 +72,12 @@ pub fn temp_dir(name: &str) -> PathBuf {
     dir
 }
 
+/// A named pipe at this path.
+pub fn fifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a named pipe");
+}
+
 /// A child process in a process group of its own, killed on drop.
 pub struct Process {
     child: Child,

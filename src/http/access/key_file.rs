@@ -39,8 +39,6 @@ pub struct KeyFile {
     pub bare: usize,
     /// How many of those are so short that they may be guessed.
     pub short: usize,
-    /// Every user of the machine may read it.
-    pub is_shared: bool,
 }
 
 /// The lines that are wrong, from 1, each with the reason.
@@ -60,24 +58,31 @@ impl std::fmt::Display for WrongLines {
 }
 
 impl KeyFile {
-    /// Reads the text. Errors: all lines that are wrong.
-    pub fn parse(text: &str) -> Result<Self, WrongLines> {
-        let mut file = Self::default();
+    /// Reads the text. Errors: all lines that are wrong, also those whose key is one of the `given`.
+    pub fn parse(text: &[u8], given: &[Digest]) -> Result<Self, WrongLines> {
+        let (mut file, mut short) = (Self::default(), Vec::new());
         let (mut names, mut digests, mut wrong) = (HashMap::new(), HashMap::new(), Vec::new());
-        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let entry = if line.contains(char::is_whitespace) {
-                named(line)
-            } else {
-                file.bare += 1;
-                file.short += usize::from(line.len() < SHORT);
-                bare(line, format!("(line {number})"))
+        let mut has_named = false;
+        for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+            let entry = match words(line) {
+                Ok("") => continue,
+                Ok(line) if line.contains(char::is_whitespace) => {
+                    has_named = true;
+                    named(line)
+                }
+                Ok(line) => {
+                    file.bare += 1;
+                    short.extend((line.len() < SHORT).then_some(number));
+                    bare(line, format!("(line {number})"))
+                }
+                Err(reason) => Err(reason),
             };
             let unique = entry.and_then(|entry| {
                 if let Some(first) = names.insert(entry.name.clone(), number) {
                     return Err(format!("its name is that of line {first}"));
+                }
+                if given.contains(&entry.digest) {
+                    return Err("its key is also one of --api-key (or DUEQ_API_KEYS)".to_owned());
                 }
                 match digests.insert(entry.digest, number) {
                     Some(first) => Err(format!("its key is that of line {first}")),
@@ -89,8 +94,27 @@ impl KeyFile {
                 Err(reason) => wrong.push((number, reason)),
             }
         }
+        file.short = short.len();
+        if has_named {
+            // It may be what is left of a longer line, and would do everything.
+            let reason =
+                format!("beside named keys, one without a name has {SHORT} or more characters");
+            wrong.extend(short.into_iter().map(|line| (line, reason.clone())));
+            wrong.sort();
+            wrong.dedup_by_key(|(line, _)| *line);
+        }
         if wrong.is_empty() { Ok(file) } else { Err(WrongLines(wrong)) }
     }
+}
+
+/// What a line says, which is nothing if it is a comment. Errors: why it is no line.
+fn words(line: &[u8]) -> Result<&str, String> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.contains(&b'\r') {
+        return Err("it has a carriage return within: lines end in LF or CR LF".to_owned());
+    }
+    let line = str::from_utf8(line).map_err(|_| "it is not text in UTF-8")?.trim();
+    Ok(if line.starts_with('#') { "" } else { line })
 }
 
 /// A key that may do everything. Errors: why it is none.
@@ -114,7 +138,7 @@ fn named(line: &str) -> Result<Entry, String> {
         format!("{HASH} is followed by {} characters, not by 64 hexadecimal digits", hash.len())
     })?;
     let mut entry = Entry { name: name.to_owned(), digest, scopes: Scopes::default(), rate: None };
-    words.try_for_each(|word| entry.allow(word))?;
+    (3..).zip(words).try_for_each(|(at, word)| entry.allow(word, &format!("word {at}")))?;
     entry.require_scope()?;
     Ok(entry)
 }
@@ -132,8 +156,8 @@ fn check_name(name: &str) -> Result<(), String> {
 
 impl Entry {
     /// Adds a word behind the hash.
-    fn allow(&mut self, word: &str) -> Result<(), String> {
-        let Some(rate) = word.strip_prefix(RATE) else { return self.scopes.add(word) };
+    fn allow(&mut self, word: &str, place: &str) -> Result<(), String> {
+        let Some(rate) = word.strip_prefix(RATE) else { return self.scopes.add(word, place) };
         match self.rate.replace(quota::parse(rate)?) {
             None => Ok(()),
             Some(_) => Err("it has more than one rate".to_owned()),
@@ -170,7 +194,7 @@ pub fn new_key(name: &str, words: &[String]) -> Result<(String, String), String>
         scopes: Scopes::default(),
         rate: None,
     };
-    words.iter().try_for_each(|word| entry.allow(word))?;
+    (1..).zip(words).try_for_each(|(at, word)| entry.allow(word, &format!("scope {at}")))?;
     entry.require_scope()?;
     Ok((key, entry.line()))
 }
@@ -182,15 +206,19 @@ mod tests {
     const ONE: &str = "0123456789abcdef0123456789abcdef0123456789ABCDEF0123456789abcdef";
     const TWO: &str = "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
+    fn parse(text: &str) -> Result<KeyFile, WrongLines> {
+        KeyFile::parse(text.as_bytes(), &[])
+    }
+
     #[test]
     fn lines_are_named_keys_bare_keys_comments_and_nothing() {
         let text = format!(
-            "# ours\r\n\n  billing\tsha256:{ONE}  publish:orders.* read:*\r\nbare-key-of-this-test\nx\n ops sha256:{TWO} admin"
+            "# ours\r\n\n  billing\tsha256:{ONE}  publish:orders.* read:*\r\nbare-key-of-this-test\nanother-bare-key\n ops sha256:{TWO} admin"
         );
-        let file = KeyFile::parse(&text).unwrap();
+        let file = parse(&text).unwrap();
         let names: Vec<_> = file.entries.iter().map(|entry| entry.name.as_str()).collect();
         assert_eq!(names, ["billing", "(line 4)", "(line 5)", "ops"]);
-        assert_eq!((file.bare, file.short), (2, 1));
+        assert_eq!((file.bare, file.short), (2, 0));
         assert_eq!(file.entries[0].scopes.words(), ["publish:orders.*", "read:*"]);
         assert!(file.entries[1].scopes.is_admin() && file.entries[3].scopes.is_admin());
         assert_eq!(file.entries[1].digest, digest(b"bare-key-of-this-test"));
@@ -211,7 +239,10 @@ mod tests {
             (&format!("a sha256:{}g read:*", &ONE[1..]), "64 hexadecimal"),
             (&format!("a sha256:{ONE}"), "allows nothing"),
             (&format!("a sha256:{ONE} read"), "needs a pattern"),
-            (&format!("a sha256:{ONE} see:*"), "\"see\" is no verb"),
+            (&format!("a sha256:{ONE} see:*"), "word 3 is no verb"),
+            (&format!("a sha256:{ONE} read:* sesame"), "word 4 is no verb"),
+            (&format!("a sha256:{ONE} read:*\rsesame-open-sesame"), "carriage return"),
+            ("# ours\rsesame-open-sesame", "carriage return"),
             (&format!("a sha256:{ONE} rate:publish=5/s"), "allows nothing"),
             (&format!("a sha256:{ONE} read:* rate:consume=5/s"), "a rate is"),
             (
@@ -219,7 +250,7 @@ mod tests {
                 "more than one rate",
             ),
         ] {
-            let error = KeyFile::parse(&format!("# first\n{line}\n")).unwrap_err().to_string();
+            let error = parse(&format!("# first\n{line}\n")).unwrap_err().to_string();
             assert!(error.starts_with("line 2: ") && error.contains(reason), "{line}: {error}");
             assert!(!error.contains("sesame"), "{error}");
         }
@@ -228,9 +259,9 @@ mod tests {
     #[test]
     fn a_name_or_a_key_stands_once() {
         let text = format!("a sha256:{ONE} read:*\na sha256:{TWO} read:*\nb sha256:{ONE} read:*\n");
-        let error = KeyFile::parse(&text).unwrap_err().to_string();
+        let error = parse(&text).unwrap_err().to_string();
         assert_eq!(error, "line 2: its name is that of line 1; line 3: its key is that of line 1");
-        let many = KeyFile::parse(&"a b\n".repeat(30)).unwrap_err().to_string();
+        let many = parse(&"a b\n".repeat(30)).unwrap_err().to_string();
         assert!(
             many.contains("line 10: ")
                 && !many.contains("line 11")
@@ -240,11 +271,30 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_may_be_torn_is_no_key_beside_named_ones() {
+        let error =
+            parse(&format!("billing\na sha256:{ONE} read:*\nb c\n")).unwrap_err().to_string();
+        assert!(
+            error.starts_with("line 1: beside named keys") && error.contains("; line 3: is"),
+            "{error}"
+        );
+        assert!(!error.contains("billing"), "{error}");
+        let file = parse("billing\nx\nsesame-open-sesame").unwrap();
+        assert_eq!((file.bare, file.short), (3, 2));
+    }
+
+    #[test]
+    fn a_line_that_is_no_text_is_named() {
+        let error = KeyFile::parse(b"first-bare-key-of-tests\nsesame\xff\n", &[]).unwrap_err();
+        assert_eq!(error.to_string(), "line 2: it is not text in UTF-8");
+    }
+
+    #[test]
     fn a_new_key_is_known_by_its_line() {
         let words = ["publish:orders.*", "rate:publish=5/s", "read:*"].map(str::to_owned);
         let (key, line) = new_key("billing", &words).unwrap();
         assert!(key.starts_with("dq_") && key.len() == 46, "{key}");
-        let entry = &KeyFile::parse(&line).unwrap().entries[0];
+        let entry = &parse(&line).unwrap().entries[0];
         assert_eq!((entry.name.as_str(), entry.digest), ("billing", digest(key.as_bytes())));
         assert_eq!(entry.rate, Some(5));
         assert_ne!(new_key("billing", &words).unwrap().0, key);

@@ -8,21 +8,18 @@ use super::{
     quota::Quota,
     scopes::Scopes,
 };
-use crate::config::Secret;
+use crate::{
+    config::Secret,
+    files::{Content, Look},
+};
 use axum::http::{HeaderMap, header};
 use ring::digest::SHA256;
 use std::{
     collections::HashMap,
-    fs::File,
-    io::Read,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
 };
 use tokio_util::sync::CancellationToken;
-
-/// The bits of a file's mode that let in whoever is not its owner nor of its group.
-const OTHERS: u32 = 0o007;
 
 /// SHA-256 of a key.
 pub fn digest(key: &[u8]) -> Digest {
@@ -63,9 +60,10 @@ pub struct Keys {
     given: Vec<Arc<Key>>,
     /// Where the others come from.
     pub file: Option<PathBuf>,
+    /// That file and its text as they were at the start. `None`: it can be read only once.
+    pub seen: Option<(Look, Digest)>,
     short: usize,
     bare: usize,
-    is_shared: bool,
 }
 
 /// Why a request has no key.
@@ -130,16 +128,28 @@ impl Keys {
             known: RwLock::default(),
             given,
             file: file.map(Path::to_owned),
+            seen: None,
             short,
             bare: 0,
-            is_shared: false,
         };
-        let read = file.map(read_file).transpose()?.unwrap_or_default();
-        if let Some(path) = file.filter(|_| read.entries.is_empty()) {
-            return Err(AccessError::NoKey(path.to_owned()));
+        let mut read = KeyFile::default();
+        if let Some(path) = file {
+            let content = Content::read_private(path).map_err(AccessError::File)?;
+            read = keys.parse(path, &content.bytes)?;
+            if read.entries.is_empty() {
+                return Err(AccessError::NoKey(path.to_owned()));
+            }
+            keys.seen = content.look.map(|look| (look, digest(&content.bytes)));
         }
-        (keys.short, keys.bare, keys.is_shared) = (short + read.short, read.bare, read.is_shared);
+        (keys.short, keys.bare) = (short + read.short, read.bare);
         Ok(keys.take(read).then_some(keys))
+    }
+
+    /// What the text of the file at this path says. Errors: its wrong lines.
+    pub fn parse(&self, path: &Path, text: &[u8]) -> Result<KeyFile, AccessError> {
+        let given: Vec<_> = self.given.iter().map(|key| key.entry.digest).collect();
+        KeyFile::parse(text, &given)
+            .map_err(|lines| AccessError::Lines { path: path.to_owned(), lines })
     }
 
     /// Lets these keys in beside those of the flag, and no others. Returns whether that changes anything. Keys that stay as
@@ -167,9 +177,6 @@ impl Keys {
         if self.short > 0 {
             tracing::warn!("API keys of fewer than {SHORT} characters: {}", self.short);
         }
-        if let Some(path) = self.file.as_ref().filter(|_| self.is_shared) {
-            tracing::warn!("every user of this machine may read {}: chmod o= it", path.display());
-        }
         if self.bare > 0 {
             tracing::warn!(
                 "API keys without a name in the key file: {}; each may do everything (`dueq keys new` makes named ones)",
@@ -193,20 +200,6 @@ impl Keys {
     pub fn find(&self, digest: &Digest) -> Option<Arc<Key>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).get(digest).cloned()
     }
-}
-
-/// Reads the file.
-///
-/// Errors: it cannot be read, or has wrong lines.
-pub fn read_file(path: &Path) -> Result<KeyFile, AccessError> {
-    let failed = |source| AccessError::File { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(failed)?;
-    let is_shared = file.metadata().map_err(failed)?.mode() & OTHERS != 0;
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(failed)?;
-    let parsed = KeyFile::parse(&text);
-    let wrong = |lines| AccessError::Lines { path: path.to_owned(), lines };
-    Ok(KeyFile { is_shared, ..parsed.map_err(wrong)? })
 }
 
 /// The key of `Bearer <key>` (RFC 6750; the scheme in any case, one or more blanks).

@@ -1,16 +1,17 @@
 //! The key file while dueq serves: it is looked at every second, and read again when it has changed and on SIGHUP. What is
-//! wrong with it is said once, and the keys stay as they were. Everything happens on a thread that serves no requests.
+//! wrong with it is said once, and the keys stay as they were. What may be half written counts if it is the same a second
+//! later. Everything happens on a thread that serves no requests.
 
 use super::{
-    AccessError,
-    key_file::KeyFile,
-    keys::{Keys, read_file},
+    key_file::Digest,
+    keys::{Keys, digest},
 };
+use crate::files::{Content, FileError, Look};
 use std::{
-    fs,
-    os::unix::fs::MetadataExt,
+    fmt::Display,
+    future::pending,
     panic::resume_unwind,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -27,26 +28,30 @@ const SETTLE_TRIES: usize = 10;
 /// A file that has changed this recently may change again within one tick of its file system's clock.
 const YOUNG: Duration = Duration::from_secs(2);
 
-/// Tells one content of a file from another: device, inode, size, and when it changed, s and ns. `None`: no such file.
-type Look = Option<(u64, u64, u64, i64, i64)>;
-
 /// A key file, as it was seen last.
 struct Follower {
     path: PathBuf,
-    seen: Look,
+    /// `None`: it could not be read, and is tried at every look.
+    seen: Option<Look>,
     /// What was read may not be all that the last look stands for.
     is_young: bool,
-    /// The last look found a file without keys.
-    was_empty: bool,
+    /// The text that is in force.
+    taken: Digest,
+    /// A text that may be half written, and when it was read.
+    doubted: Option<(Digest, Instant)>,
     /// What was said to be wrong.
     said: Option<String>,
 }
 
-/// Keeps the keys as their file says, if they have one. Does not end.
+/// Keeps the keys as their file says, if it can be read more than once. Does not end.
 pub(super) async fn follow(keys: Arc<Keys>, path: PathBuf) {
+    let Some((seen, taken)) = keys.seen else {
+        tracing::info!("{} is not a regular file: it is not read again", path.display());
+        return pending().await;
+    };
     let mut hangups = signal(SignalKind::hangup()).ok();
-    let (seen, is_young) = (None, true);
-    let mut follower = Follower { path, seen, is_young, was_empty: false, said: None };
+    let (seen, is_young) = (Some(seen), true);
+    let mut follower = Follower { path, seen, is_young, taken, doubted: None, said: None };
     loop {
         let hangup = async { hangups.as_mut()?.recv().await };
         let is_asked = tokio::select! {
@@ -70,33 +75,34 @@ pub(super) async fn follow(keys: Arc<Keys>, path: PathBuf) {
 
 impl Follower {
     fn step(&mut self, keys: &Keys, is_asked: bool) {
-        let look = look(&self.path);
-        if look == self.seen && !is_asked && !self.is_young && !self.was_empty {
+        let look = Look::at(&self.path);
+        let is_known = look.is_some() && look == self.seen;
+        if is_known && !is_asked && !self.is_young && self.doubted.is_none() {
             return;
         }
         let begun = Instant::now();
-        let (seen, file) = self.read_settled();
-        let is_changed = seen != self.seen;
-        (self.seen, self.is_young) = (seen, is_young(seen));
-        let file = match file {
-            Ok(file) => file,
+        let content = match self.read_settled() {
+            Ok(content) => content,
             Err(error) => {
-                let reason = error.to_string();
-                if is_asked || self.said.as_ref() != Some(&reason) {
-                    tracing::error!(reason, "the API keys stay as they were");
-                }
-                (self.said, self.was_empty) = (Some(reason), false);
-                return;
+                (self.seen, self.doubted) = (None, None);
+                return self.say(&error, is_asked);
             }
         };
-        self.said = None;
-        // A file may be seen when it was cut off to be written anew.
-        let is_empty = file.entries.is_empty();
-        if is_empty && !self.was_empty {
-            self.was_empty = true;
+        (self.seen, self.is_young) = (content.look, content.look.is_some_and(is_young));
+        let text = digest(&content.bytes);
+        let parsed = keys.parse(&self.path, &content.bytes);
+        // A file may be seen when it was cut off to be written anew, and a line while it is written.
+        let is_empty = parsed.as_ref().is_ok_and(|file| file.entries.is_empty());
+        let is_doubtful = is_empty || !content.bytes.ends_with(b"\n");
+        if is_doubtful && text != self.taken && !self.is_seen_again(text) {
             return;
         }
-        self.was_empty = false;
+        self.doubted = None;
+        let file = match parsed {
+            Ok(file) => file,
+            Err(error) => return self.say(&error, is_asked),
+        };
+        (self.said, self.taken) = (None, text);
         let count = file.entries.len();
         if keys.take(file) {
             let ms = begun.elapsed().saturating_sub(SETTLE_TIME).as_millis() as u64;
@@ -104,34 +110,94 @@ impl Follower {
             if is_empty {
                 tracing::error!("no API key in {}: every request is refused", self.path.display());
             }
-        } else if is_asked && !is_changed {
+        } else if is_asked {
             tracing::info!(count, "the API keys in {} have not changed", self.path.display());
         }
     }
 
+    /// Says what is wrong, once unless it is asked for.
+    fn say(&mut self, error: &dyn Display, is_asked: bool) {
+        let reason = error.to_string();
+        if is_asked || self.said.as_ref() != Some(&reason) {
+            tracing::error!(reason, "the API keys stay as they were");
+        }
+        self.said = Some(reason);
+    }
+
+    /// Was this text there a look ago, too?
+    fn is_seen_again(&mut self, text: Digest) -> bool {
+        match self.doubted {
+            Some((known, at)) if known == text => at.elapsed() >= LOOK_INTERVAL,
+            _ => {
+                self.doubted = Some((text, Instant::now()));
+                false
+            }
+        }
+    }
+
     /// Reads the file once nobody writes it any more, as far as can be told.
-    fn read_settled(&self) -> (Look, Result<KeyFile, AccessError>) {
-        let mut before = look(&self.path);
-        let mut file = read_file(&self.path);
+    fn read_settled(&self) -> Result<Content, FileError> {
+        let mut content = Content::read_again(&self.path)?;
         for _ in 0..SETTLE_TRIES {
             std::thread::sleep(SETTLE_TIME);
-            let after = look(&self.path);
-            if after == before {
+            if Look::at(&self.path) == content.look {
                 break;
             }
-            (before, file) = (after, read_file(&self.path));
+            content = Content::read_again(&self.path)?;
         }
-        (before, file)
+        Ok(content)
     }
 }
 
-fn look(path: &Path) -> Look {
-    let file = fs::metadata(path).ok()?;
-    Some((file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
+fn is_young(look: Look) -> bool {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    now.as_secs().saturating_sub(look.changed_at()) < YOUNG.as_secs()
 }
 
-fn is_young(look: Look) -> bool {
-    let Some((.., seconds, _)) = look else { return false };
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    now.as_secs().saturating_sub(seconds.max(0) as u64) < YOUNG.as_secs()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const HASH: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn a_line_is_a_key_once_it_ends_or_has_stayed_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keys");
+        let whole = format!("first sha256:{HASH} read:*\n");
+        fs::write(&path, &whole).unwrap();
+        let keys = Keys::read(&[], Some(&path)).unwrap().unwrap();
+        let (seen, taken) = keys.seen.unwrap();
+        let mut follower = Follower {
+            path: path.clone(),
+            seen: Some(seen),
+            is_young: true,
+            taken,
+            doubted: None,
+            said: None,
+        };
+        let has = |key: &str| keys.find(&digest(key.as_bytes())).is_some();
+        // What is left of a line with this name looks like a key that may do everything.
+        let torn = "the-billing-of-orders";
+        fs::write(&path, format!("{whole}{torn}")).unwrap();
+        for is_asked in [false, true] {
+            follower.step(&keys, is_asked);
+            assert!(!has(torn) && follower.doubted.is_some());
+        }
+        fs::write(&path, format!("{whole}{torn} sha256:{} read:*\n", HASH.replace('0', "1")))
+            .unwrap();
+        follower.step(&keys, false);
+        assert!(!has(torn) && follower.doubted.is_none());
+        // With time, it is a key.
+        fs::write(&path, format!("{whole}{torn}")).unwrap();
+        follower.step(&keys, false);
+        let (_, at) = follower.doubted.as_mut().unwrap();
+        *at -= LOOK_INTERVAL;
+        follower.step(&keys, false);
+        assert!(has(torn));
+        fs::remove_file(&path).unwrap();
+        follower.step(&keys, false);
+        assert!(has(torn) && follower.seen.is_none() && follower.said.is_some());
+    }
 }

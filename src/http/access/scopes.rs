@@ -77,8 +77,9 @@ impl Scopes {
         Self { is_admin: true, patterns: Vec::new() }
     }
 
-    /// Adds `admin` or `verb:pattern`. Errors: what is wrong with it.
-    pub fn add(&mut self, word: &str) -> Result<(), String> {
+    /// Adds `admin` or `verb:pattern`. Errors: what is wrong with it, without the word, which may be a secret: it is named
+    /// by its `place`.
+    pub fn add(&mut self, word: &str, place: &str) -> Result<(), String> {
         let (verb, pattern) = match word.split_once(':') {
             Some((verb, pattern)) => (verb, Some(pattern)),
             None => (word, None),
@@ -92,11 +93,8 @@ impl Scopes {
         }
         let known = Verb::ALL.into_iter().find(|known| known.word() == verb);
         let verb = known.ok_or_else(|| {
-            let verb: String = verb.chars().take(32).collect();
-            format!(
-                "{verb:?} is no verb: there are {}, {ADMIN}",
-                Verb::ALL.map(Verb::word).join(", ")
-            )
+            let words = Verb::ALL.map(Verb::word).join(", ");
+            format!("{place} is no verb: there are {words}, {ADMIN}")
         })?;
         let pattern = pattern
             .filter(|pattern| !pattern.is_empty())
@@ -182,7 +180,7 @@ mod tests {
 
     fn of(words: &[&str]) -> Result<Scopes, String> {
         let mut scopes = Scopes::default();
-        words.iter().try_for_each(|word| scopes.add(word))?;
+        words.iter().try_for_each(|word| scopes.add(word, "word 3"))?;
         Ok(scopes)
     }
 
@@ -237,7 +235,7 @@ mod tests {
     fn what_is_no_scope_is_refused_with_its_reason() {
         for (word, reason) in [
             ("", "no verb"),
-            ("write:orders", "\"write\" is no verb"),
+            ("write:orders", "word 3 is no verb"),
             ("Read:orders", "no verb"),
             ("publish", "needs a pattern"),
             ("publish:", "needs a pattern"),

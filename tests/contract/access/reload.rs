@@ -1,5 +1,7 @@
 //! The key file while dueq serves: what changes in it holds within two seconds, on every instance, and nobody else notices.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -153,6 +155,81 @@ async fn an_empty_file_refuses_everybody_once_it_has_been_seen_twice() {
         until(&dueq, file.key("mine"), 200).await;
     }
     assert!(dueq.log().contains("every request is refused"), "{}", dueq.log());
+}
+
+#[tokio::test]
+async fn keys_from_a_pipe_are_read_once_and_stay() {
+    let mut file = KeyFile::new();
+    file.add("mine", &["read:*"]);
+    file.write();
+    let pipe = file.path.with_extension("pipe");
+    fifo(&pipe);
+    let (text, to) = (std::fs::read(&file.path).unwrap(), pipe.clone());
+    let writer = std::thread::spawn(move || std::fs::write(to, text).unwrap());
+    let redis = &shared().await.redis;
+    let mut dueq = Dueq::on(redis).args(["--api-key-file"]).args([&pipe]).start().await;
+    writer.join().unwrap();
+    dueq.process.signal(Signal::HUP);
+    tokio::time::sleep(Duration::from_millis(3500)).await;
+    assert_eq!(status(&dueq, file.key("mine")).await, 200);
+    let log = dueq.log();
+    assert!(log.contains("it is not read again") && !log.contains("ERROR"), "{log}");
+}
+
+#[tokio::test]
+async fn a_pipe_in_the_place_of_the_file_is_not_waited_for() {
+    let mut file = KeyFile::new();
+    file.add("mine", &["read:*"]);
+    let dueq = file.start().await;
+    let pipe = file.path.with_extension("pipe");
+    fifo(&pipe);
+    std::fs::rename(&pipe, &file.path).unwrap();
+    eventually("the log says so", || async {
+        dueq.log().contains("is not a regular file").then_some(())
+    })
+    .await;
+    assert_eq!(status(&dueq, file.key("mine")).await, 200);
+    file.add("other", &["read:*"]);
+    file.write();
+    until(&dueq, file.key("other"), 200).await;
+}
+
+#[tokio::test]
+async fn a_file_that_could_not_be_read_is_read_once_it_can_be() {
+    let mut file = KeyFile::new();
+    file.add("mine", &["read:*"]);
+    // Root may read everything, unless it has no capabilities.
+    let words = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
+    let launch = file.launch().await;
+    let dueq = match rustix::process::geteuid().is_root() {
+        true => launch.within(words).start().await,
+        false => launch.start().await,
+    };
+    let mode = |mode| std::fs::set_permissions(&file.path, Permissions::from_mode(mode)).unwrap();
+    let mut other = file.anew();
+    other.add("other", &["read:*"]);
+    other.write();
+    mode(0o000);
+    eventually("the log says so", || async { dueq.log().contains("cannot read").then_some(()) })
+        .await;
+    mode(0o600);
+    until(&dueq, other.key("other"), 200).await;
+    until(&dueq, file.key("mine"), 401).await;
+}
+
+#[tokio::test]
+async fn a_key_of_the_flag_in_the_file_keeps_the_keys_as_they_were() {
+    let mut file = KeyFile::new();
+    file.add("mine", &["read:*"]);
+    let mut more = file.anew();
+    more.add("flag", &["read:*"]);
+    let dueq = file.launch().await.args(["--api-key", more.key("flag")]).start().await;
+    more.write();
+    eventually("the log says so", || async {
+        dueq.log().contains("line 1: its key is also one of --api-key").then_some(())
+    })
+    .await;
+    assert_eq!(status(&dueq, file.key("mine")).await, 200);
 }
 
 #[tokio::test]
