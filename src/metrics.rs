@@ -161,7 +161,7 @@ impl Metrics {
         self.redis_errors.get_or_create(&[("kind", kind)]).inc();
     }
 
-    /// Counts a request that was turned away for one of [`AUTH_FAILURES`]; other reasons do not count.
+    /// Counts a request that was turned away for one of the known reasons; other reasons do not count.
     pub fn count_auth_failure(&self, reason: &str) {
         if let Some(reason) = AUTH_FAILURES.into_iter().find(|known| *known == reason) {
             self.auth_failures.get_or_create(&[("reason", reason)]).inc();
