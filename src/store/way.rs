@@ -44,6 +44,7 @@ impl Way {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error)
                 if error.is_connection_dropped()
+                    && !error.is_connection_refusal()
                     && matches!(self.info().addr(), ConnectionAddr::Tcp(..)) =>
             {
                 ConnectError::Unreachable(format!("{error}: if it speaks TLS, use rediss://"))

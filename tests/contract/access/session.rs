@@ -168,20 +168,6 @@ async fn strangers_send_little_and_soon() {
 }
 
 #[tokio::test]
-async fn before_redis_was_met_no_session_is_called_forged() {
-    let mut file = KeyFile::new();
-    file.add("reader", &["read:*"]);
-    let dueq = file.start().await;
-    let cookie = log_in(&file, &dueq, "reader").await;
-    let nowhere = format!("redis://127.0.0.1:{}", free_port());
-    let early =
-        Dueq::at(&nowhere).args(["--api-key-file"]).args([&file.path]).start_unready().await;
-    for _ in 0..20 {
-        get(&early, "/session", &cookie, &[]).await.problem(503, "redis_unavailable");
-    }
-}
-
-#[tokio::test]
 async fn without_keys_everybody_is_anonymous_and_may_do_everything() {
     let client = client().await;
     let answer = client.post("/session", &json!({"api_key": "any"})).await.expect(204);
