@@ -39,7 +39,7 @@ const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
     'sha256-RL3ie0nH+Lzz2YNqQN83mnU0J1ot4QL7b99vMdIX99w='; img-src 'self' data:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /// The label of requests that match no route.
-const NO_OPERATION: &str = "none";
+pub(super) const NO_OPERATION: &str = "none";
 
 /// Operations by path and method.
 pub(super) type Operations = HashMap<String, HashMap<Method, Operation>>;
