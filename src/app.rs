@@ -103,7 +103,7 @@ pub async fn run(
     let tls_files = [&config.tls_cert, &config.tls_key, &config.tls_client_ca];
     let tls_files = tls_files.into_iter().flatten().cloned().collect();
     let tls_files = Watched::new("certificates of the listener", tls_files);
-    let (certificates, tls) = watch::channel(listener_tls(&config)?);
+    let (certificates, tls) = watch::channel(listener_tls(&config, &metrics.certificates)?);
     let redis_files = Watched::new("password and certificates for Redis", config.redis.files());
     let listener =
         server::listen(config.listen).map_err(|error| RunError::Listen(config.listen, error))?;
@@ -140,8 +140,8 @@ pub async fn run(
         reloads.spawn(signing_file.follow(read, move |secrets| drop(signing.send(secrets))));
     }
     {
-        let config = config.clone();
-        let read = move || listener_tls(&config);
+        let (config, known) = (config.clone(), metrics.certificates.clone());
+        let read = move || listener_tls(&config, &known);
         reloads.spawn(tls_files.follow(read, move |tls| drop(certificates.send(tls))));
     }
     let start =
@@ -186,6 +186,7 @@ async fn serve(
         let store = store.clone();
         reloads.spawn(redis_files.follow(move || store.reload_redis(), drop));
     }
+    reloads.spawn(metrics.certificates.clone().watch());
     if let Err(reason) = store.health().await {
         tracing::error!(%reason, "not ready");
     }

@@ -2,9 +2,11 @@
 //! user can multiply are topic names, and those are bounded.
 
 mod calls;
+mod certificates;
 mod topics;
 
 pub use calls::CallMetrics;
+pub use certificates::Certificates;
 pub use topics::{Counters, TopicCounters};
 
 use crate::{background::Background, model::TopicName};
@@ -55,6 +57,8 @@ pub struct Metrics {
     topics: Arc<Topics>,
     /// What runs by itself, and whether it does.
     pub background: Background,
+    /// The certificates in use, and when they end.
+    pub certificates: Certificates,
     requests: Family<RequestLabels, Counter>,
     request_seconds: Histograms,
     lateness_seconds: Histogram,
@@ -106,12 +110,14 @@ impl Metrics {
         let audit_lost = registered(&mut registry, "audit_lost", help);
         let help = "Connections opened to Redis";
         let redis_connects = registered(&mut registry, "redis_connects", help);
+        let certificates = Certificates::new(&mut registry);
         let topics = Arc::new(Topics::new(Calls::new(&mut registry)));
         registry.register_collector(Box::new(TopicCollector(topics.clone())));
         Self {
             registry,
             topics,
             background: Background::default(),
+            certificates,
             requests,
             request_seconds,
             lateness_seconds,

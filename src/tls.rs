@@ -1,15 +1,17 @@
 //! Certificates and keys from files, for the listener, for Redis and for the client commands, and in words why a TLS
 //! connection failed. rustls with ring: TLS 1.2 and 1.3.
 
+mod expiry;
+
+pub use expiry::{Expiry, instant};
+
 use crate::files::{self, FileError};
-use chrono::{DateTime, SecondsFormat};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ConfigBuilder, InvalidMessage, RootCertStore,
     ServerConfig, WantsVerifier,
-    client::verify_server_cert_signed_by_trust_anchor,
     crypto::{CryptoProvider, ring},
     pki_types::{
-        CertificateDer, PrivateKeyDer, UnixTime,
+        CertificateDer, PrivateKeyDer,
         pem::{self, PemObject as _},
     },
     server::{ParsedCertificate, WebPkiClientVerifier},
@@ -70,6 +72,18 @@ pub enum TlsError {
     Setup(#[from] rustls::Error),
 }
 
+/// A certificate with its key, as they were read.
+pub struct Certified {
+    /// The certificate, followed by those of intermediate authorities.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// Its private key.
+    pub key: PrivateKeyDer<'static>,
+    /// Until when the certificate is valid.
+    pub expiry: Expiry,
+    /// The files of the certificate and of the key, as PEM.
+    pub pem: [Vec<u8>; 2],
+}
+
 /// A certificate with its key, in files.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -80,14 +94,15 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads both files.
+    /// Reads both files. `what` the certificate is to dueq, as words in a sentence.
     ///
     /// Errors: [`TlsError`], also if the certificate has expired, is not yet valid, or has another key.
-    pub fn read(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
-        let chain = certificates(&self.cert)?;
-        check_validity(&chain[0], &self.cert)?;
-        let text = files::read_private(&self.key)?;
-        let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
+    pub fn read(&self, what: &'static str) -> Result<Certified, TlsError> {
+        let cert_pem = files::read(&self.cert)?;
+        let chain = certificates(&self.cert, &cert_pem)?;
+        let not_after = expiry::not_after(&chain[0], &self.cert)?;
+        let key_pem = files::read_private(&self.key)?;
+        let key = PrivateKeyDer::from_pem_slice(&key_pem).map_err(|error| match error {
             pem::Error::NoItemsFound => TlsError::NoKey(self.key.clone()),
             error => TlsError::Bad { path: self.key.clone(), reason: error.to_string() },
         })?;
@@ -97,7 +112,10 @@ impl Identity {
             &ring::default_provider(),
         );
         match certified {
-            Ok(_) => Ok((chain, key)),
+            Ok(_) => {
+                let expiry = Expiry { what, path: self.cert.clone(), not_after };
+                Ok(Certified { chain, key, expiry, pem: [cert_pem, key_pem] })
+            }
             Err(rustls::Error::InconsistentKeys(_)) => {
                 Err(TlsError::Mismatch { cert: self.cert.clone(), key: self.key.clone() })
             }
@@ -106,11 +124,10 @@ impl Identity {
     }
 }
 
-/// The certificates in a file, at least one.
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+/// The certificates in the file at this path, at least one. `pem` is what it holds.
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let bad = |reason: String| TlsError::Bad { path: path.to_owned(), reason };
-    let text = files::read(path)?;
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let chain = read.map_err(|error| bad(error.to_string()))?;
     for certificate in &chain {
         ParsedCertificate::try_from(certificate).map_err(|error| bad(error.to_string()))?;
@@ -118,49 +135,18 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     if chain.is_empty() { Err(TlsError::NoCertificate(path.to_owned())) } else { Ok(chain) }
 }
 
-/// The certificate authorities in a file.
+/// The certificate authorities in a file, and what it holds, as PEM.
 ///
 /// Errors: [`TlsError`] if there are none, or they cannot be read.
-pub fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
+pub fn authorities(path: &Path) -> Result<(RootCertStore, Vec<u8>), TlsError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
+    let pem = files::read(path)?;
+    for certificate in certificates(path, &pem)? {
         roots
             .add(certificate)
             .map_err(|error| TlsError::Bad { path: path.to_owned(), reason: error.to_string() })?;
     }
-    Ok(roots)
-}
-
-/// A verification against no authority looks at the times first.
-fn check_validity(certificate: &CertificateDer<'_>, path: &Path) -> Result<(), TlsError> {
-    let parsed = ParsedCertificate::try_from(certificate)?;
-    let algorithms = ring::default_provider().signature_verification_algorithms.all;
-    let roots = RootCertStore::empty();
-    let verified = verify_server_cert_signed_by_trust_anchor(
-        &parsed,
-        &roots,
-        &[],
-        UnixTime::now(),
-        algorithms,
-    );
-    let path = path.to_owned();
-    match verified {
-        Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
-            not_after,
-            ..
-        })) => Err(TlsError::Expired { path, at: instant(not_after) }),
-        Err(rustls::Error::InvalidCertificate(CertificateError::NotValidYetContext {
-            not_before,
-            ..
-        })) => Err(TlsError::NotYetValid { path, at: instant(not_before) }),
-        _ => Ok(()),
-    }
-}
-
-fn instant(time: UnixTime) -> String {
-    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    let instant = DateTime::from_timestamp(seconds, 0);
-    instant.map_or_else(String::new, |at| at.to_rfc3339_opts(SecondsFormat::Secs, true))
+    Ok((roots, pem))
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -175,17 +161,20 @@ pub fn client() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, rustls::Er
 }
 
 /// The configuration of a listener: HTTP/1.1 under this certificate. With authorities in `client_ca`, every client must
-/// have a certificate of one of them.
+/// have a certificate of one of them. Also returns when the certificate ends.
 ///
 /// Errors: [`TlsError`].
-pub fn listener(identity: &Identity, client_ca: Option<&Path>) -> Result<ServerConfig, TlsError> {
-    let (chain, key) = identity.read()?;
+pub fn listener(
+    identity: &Identity,
+    client_ca: Option<&Path>,
+) -> Result<(ServerConfig, Expiry), TlsError> {
+    let Certified { chain, key, expiry, .. } = identity.read("the server's certificate")?;
     let builder =
         ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let builder = match client_ca {
         None => builder.with_no_client_auth(),
         Some(path) => {
-            let roots = Arc::new(authorities(path)?);
+            let roots = Arc::new(authorities(path)?.0);
             let verifier =
                 WebPkiClientVerifier::builder_with_provider(roots, provider()).build().map_err(
                     |error| TlsError::Bad { path: path.to_owned(), reason: error.to_string() },
@@ -197,7 +186,7 @@ pub fn listener(identity: &Identity, client_ca: Option<&Path>) -> Result<ServerC
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // Clients that come back spare both sides a full handshake, and the server keeps nothing for them.
     config.ticketer = ring::Ticketer::new()?;
-    Ok(config)
+    Ok((config, expiry))
 }
 
 /// Why a TLS connection to a server failed, as far as there is advice.
@@ -316,8 +305,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let of = |name, from, to| identity(dir.path(), name, from, to);
         let good = of("good", 2020, 4000);
-        assert_eq!(good.read().unwrap().0.len(), 1);
-        let told = |identity: &Identity| identity.read().unwrap_err().to_string();
+        let read = good.read("it").unwrap();
+        assert_eq!(
+            (read.chain.len(), instant(read.expiry.not_after)),
+            (1, "4000-01-01T00:00:00Z".to_owned())
+        );
+        let told = |identity: &Identity| identity.read("it").map(|_| ()).unwrap_err().to_string();
         assert!(told(&of("old", 2020, 2021)).ends_with("old.pem expired at 2021-01-01T00:00:00Z"));
         let new = told(&of("new", 3000, 3001));
         assert!(new.ends_with("new.pem is not valid before 3000-01-01T00:00:00Z"), "{new}");

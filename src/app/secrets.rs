@@ -4,6 +4,7 @@ use super::RunError;
 use crate::{
     config::{Config, Secret},
     files::{self, FileError},
+    metrics::Certificates,
     model::{MAX_SECRETS, SigningSecret},
     tls::{self, TlsError},
 };
@@ -35,9 +36,13 @@ pub fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError
     parse(&path.display().to_string(), &mut lines)
 }
 
-/// The TLS configuration of the listener, if it has a certificate.
-pub fn listener_tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, TlsError> {
-    let identity = config.identity();
-    let tls = identity.map(|identity| tls::listener(&identity, config.tls_client_ca.as_deref()));
-    Ok(tls.transpose()?.map(Arc::new))
+/// The TLS configuration of the listener, if it has a certificate, which is noted as in use.
+pub fn listener_tls(
+    config: &Config,
+    certificates: &Certificates,
+) -> Result<Option<Arc<ServerConfig>>, TlsError> {
+    let Some(identity) = config.identity() else { return Ok(None) };
+    let (tls, expiry) = tls::listener(&identity, config.tls_client_ca.as_deref())?;
+    certificates.uses(Some(expiry));
+    Ok(Some(Arc::new(tls)))
 }

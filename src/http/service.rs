@@ -37,13 +37,14 @@ answer! {
         /// Always `ok`.
         #[example = "ok"]
         status: &'static str,
-        /// What dueq cannot guarantee on this Redis, in words. Absent if there is nothing to warn about.
-        warnings: Option<Vec<&'static str>>,
+        /// In words: what dueq cannot guarantee on this Redis, and which certificate expires within 7 days. Absent if
+        /// there is nothing to warn about.
+        warnings: Option<Vec<String>>,
     }
 }
 
 impl Health {
-    fn answer(warnings: Vec<&'static str>) -> Response {
+    fn answer(warnings: Vec<String>) -> Response {
         let warnings = Some(warnings).filter(|warnings| !warnings.is_empty());
         json(&Self { status: "ok", warnings })
     }
@@ -63,8 +64,8 @@ pub async fn get_health(_: NoQuery) -> Result<Response, Problem> {
 /// Check that the server is ready.
 ///
 /// Ready means that Redis answers, is not loading, can be written to and never evicts, that every part of dueq runs,
-/// and that dueq is not stopping. The state of Redis is at most a second old. `warnings` say what Redis hides. Needs no
-/// key.
+/// and that dueq is not stopping. The state of Redis is at most a second old. `warnings` say what Redis hides, and which
+/// certificate expires within 7 days. Needs no key.
 #[utoipa::path(
     get, path = "/readyz", tag = "service", security(()),
     responses(
@@ -80,7 +81,10 @@ pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<
     if let Some(part) = state.metrics.background.broken() {
         return Err(not_ready(format!("a part of dueq failed and is restarting: {part}")));
     }
-    Ok(Health::answer(state.redis_health.health(&state.store).await.map_err(not_ready)?))
+    let of_redis = state.redis_health.health(&state.store).await.map_err(not_ready)?;
+    let mut warnings: Vec<_> = of_redis.into_iter().map(str::to_owned).collect();
+    warnings.extend(state.metrics.certificates.warnings());
+    Ok(Health::answer(warnings))
 }
 
 /// Metrics for Prometheus.

@@ -117,8 +117,10 @@ pub(crate) struct Backend {
 impl Backend {
     /// A backend for the options' Redis; nothing is connected yet.
     pub fn new(options: &StoreOptions, metrics: Arc<Metrics>) -> Result<Self, ConnectError> {
+        let way = Way::new(options)?;
+        metrics.certificates.uses(way.expiry.clone());
         Ok(Self {
-            way: RwLock::new(Arc::new(Way::new(options)?)),
+            way: RwLock::new(Arc::new(way)),
             options: options.clone(),
             keys: GlobalKeys::new(&options.key_prefix),
             clock: Clock::new(),
@@ -151,6 +153,7 @@ impl Backend {
         if !way.leads_where(&self.way()) {
             return Err(ConnectError::Moved);
         }
+        self.metrics.certificates.uses(way.expiry.clone());
         *self.way.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(way);
         Ok(())
     }

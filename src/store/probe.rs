@@ -12,7 +12,7 @@ impl RedisProbe {
     /// # Errors
     /// When the arguments cannot be used, or it does not answer.
     pub async fn connect(redis: &RedisArgs) -> Result<Self, ConnectError> {
-        let connected = redis.client()?.get_multiplexed_async_connection().await;
+        let connected = redis.client()?.0.get_multiplexed_async_connection().await;
         connected.map(Self).map_err(|error| unreachable(&error))
     }
 

@@ -5,7 +5,7 @@ use super::backend::ConnectError;
 use crate::{
     config::Secret,
     files,
-    tls::{self, Identity},
+    tls::{self, Certified, Expiry, Identity},
 };
 use clap::Args;
 use deadpool_redis::redis::{
@@ -66,10 +66,10 @@ impl RedisArgs {
         all.into_iter().flatten().cloned().collect()
     }
 
-    /// Reads the files, and returns a client, which is not connected.
+    /// Reads the files. Returns a client, which is not connected, and when its certificate ends, if it has one.
     ///
     /// Errors: [`ConnectError`] for an invalid URL, files that cannot be used, and flags that contradict each other.
-    pub(super) fn client(&self) -> Result<Client, ConnectError> {
+    pub(super) fn client(&self) -> Result<(Client, Option<Expiry>), ConnectError> {
         let mut info = self.info()?;
         if let Some(path) = &self.redis_password_file {
             if info.redis_settings().password().is_some() {
@@ -82,12 +82,14 @@ impl RedisArgs {
             if self.redis_ca.is_some() || self.redis_cert.is_some() {
                 return Err(ConnectError::NotTls);
             }
-            return Client::open(info).map_err(ConnectError::Url);
+            return Ok((Client::open(info).map_err(ConnectError::Url)?, None));
         };
         if *insecure && !self.insecure {
             return Err(ConnectError::Insecure);
         }
-        Client::build_with_tls(info, self.certificates()?).map_err(ConnectError::Url)
+        let (certificates, expiry) = self.certificates()?;
+        let client = Client::build_with_tls(info, certificates).map_err(ConnectError::Url)?;
+        Ok((client, expiry))
     }
 
     fn info(&self) -> Result<ConnectionInfo, ConnectError> {
@@ -99,24 +101,17 @@ impl RedisArgs {
         url.parse().map_err(ConnectError::Url)
     }
 
-    fn certificates(&self) -> Result<TlsCertificates, ConnectError> {
-        let root_cert = match &self.redis_ca {
-            Some(path) => {
-                tls::authorities(path)?;
-                Some(files::read(path)?)
-            }
-            None => None,
+    /// What TLS needs of the files, and when the client certificate ends, if there is one.
+    fn certificates(&self) -> Result<(TlsCertificates, Option<Expiry>), ConnectError> {
+        let root_cert = self.redis_ca.as_deref().map(tls::authorities).transpose()?;
+        let root_cert = root_cert.map(|(_, pem)| pem);
+        let (Some(cert), Some(key)) = (self.redis_cert.clone(), self.redis_key.clone()) else {
+            return Ok((TlsCertificates { client_tls: None, root_cert }, None));
         };
-        let client_tls = match (&self.redis_cert, &self.redis_key) {
-            (Some(cert), Some(key)) => {
-                let identity = Identity { cert: cert.clone(), key: key.clone() };
-                identity.read()?;
-                let (client_cert, client_key) = (files::read(cert)?, files::read(key)?);
-                Some(ClientTlsConfig { client_cert, client_key })
-            }
-            _ => None,
-        };
-        Ok(TlsCertificates { client_tls, root_cert })
+        let Certified { expiry, pem: [client_cert, client_key], .. } =
+            Identity { cert, key }.read("the client certificate for Redis")?;
+        let client_tls = Some(ClientTlsConfig { client_cert, client_key });
+        Ok((TlsCertificates { client_tls, root_cert }, Some(expiry)))
     }
 }
 
@@ -148,11 +143,14 @@ mod tests {
         let both = RedisArgs { redis_password_file: file.clone(), ..args("redis://u:p@localhost") };
         assert!(refused(&both).contains("--redis-password-file"));
         let one = RedisArgs { redis_password_file: file, ..args("redis://u@localhost") };
-        let client = one.client().unwrap();
+        let (client, _) = one.client().unwrap();
         let settings = client.get_connection_info().redis_settings().clone();
         assert_eq!((settings.username(), settings.password()), (Some("u"), Some("sesame")));
         std::fs::write(&path, "redis://localhost:1/2\n").unwrap();
         let file = RedisArgs { redis_url_file: Some(path), ..RedisArgs::default() };
-        assert_eq!(file.client().unwrap().get_connection_info().addr().to_string(), "localhost:1");
+        assert_eq!(
+            file.client().unwrap().0.get_connection_info().addr().to_string(),
+            "localhost:1"
+        );
     }
 }

@@ -2,7 +2,7 @@
 //! connections, and the client of the others.
 
 use super::{StoreOptions, backend::ConnectError};
-use crate::tls::Trouble;
+use crate::tls::{Expiry, Trouble};
 use deadpool_redis::{
     Connection, Manager, Pool, PoolConfig, PoolError, Timeouts,
     redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo},
@@ -14,12 +14,14 @@ pub(super) struct Way {
     pool: Pool,
     /// For connections that are no part of the pool: the subscription.
     pub client: Client,
+    /// When the client certificate ends, if there is one.
+    pub expiry: Option<Expiry>,
 }
 
 impl Way {
     /// Reads the files; nothing is connected yet.
     pub fn new(options: &StoreOptions) -> Result<Self, ConnectError> {
-        let client = options.redis.client()?;
+        let (client, expiry) = options.redis.client()?;
         let timeout = options.timeout;
         // The lanes time their calls themselves: they must know what was sent when they give up.
         let config = AsyncConnectionConfig::new()
@@ -36,7 +38,7 @@ impl Way {
             .runtime(deadpool_redis::Runtime::Tokio1)
             .build()
             .map_err(|error| ConnectError::Unreachable(error.to_string()))?;
-        Ok(Self { pool, client })
+        Ok(Self { pool, client, expiry })
     }
 
     /// Takes a connection from the pool.

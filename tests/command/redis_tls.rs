@@ -235,3 +235,24 @@ async fn passwords_and_certificates_are_read_again() {
     let _: i64 = server.redis.command(&["CLIENT", "KILL", "USER", "dueq"]).await;
     works_again(&dueq.client()).await;
 }
+
+#[tokio::test]
+async fn a_client_certificate_is_warned_of_before_its_end_until_it_is_renewed() {
+    let authority = Authority::new();
+    let identity = authority.sign("redis", &["localhost"]);
+    let server = TlsRedis::start(&authority, &identity, "yes").await;
+    let day = std::time::Duration::from_secs(24 * 3600);
+    let ours = authority.sign_for("dueq", &["dueq"], day * 6);
+    let (url, ca) = (server.url("dueq:sesame@"), authority.ca());
+    let dueq = Launch::command(["serve", "--redis-url", &url, "--redis-ca", text(&ca)])
+        .args(["--redis-cert", text(&ours.cert), "--redis-key", text(&ours.key)])
+        .start()
+        .await;
+    let client = dueq.client();
+    let warnings = async || client.get_path("/readyz").await.expect(200).json()["warnings"].clone();
+    let said = warnings().await[0].as_str().unwrap().to_owned();
+    assert!(said.starts_with("the client certificate for Redis expires at 20"), "{said}");
+    eventually("a warning", || async { dueq.log().contains(&said).then_some(()) }).await;
+    authority.sign_for("dueq", &["dueq"], day * 8);
+    eventually("no warning", || async { warnings().await.is_null().then_some(()) }).await;
+}

@@ -78,6 +78,7 @@ mod service;
 mod states;
 mod storm;
 mod tls;
+mod tls_expiry;
 mod tls_limits;
 mod tokens;
 mod topic_config;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
@@ -56,10 +57,22 @@ impl Authority {
 
     /// The same with other years.
     pub fn sign_for_years(&self, file: &str, names: &[&str], from: i32, to: i32) -> Identity {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut params = CertificateParams::new(names).unwrap();
+        let mut params = of_names(names);
         (params.not_before, params.not_after) =
             (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
+        self.sign_as(file, params)
+    }
+
+    /// The same, valid for this long from now on.
+    pub fn sign_for(&self, file: &str, names: &[&str], time: Duration) -> Identity {
+        let mut params = of_names(names);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(1970, 1, 1) + now + time;
+        self.sign_as(file, params)
+    }
+
+    fn sign_as(&self, file: &str, params: CertificateParams) -> Identity {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let cert = self.dir.join(format!("{file}.pem"));
@@ -87,6 +100,11 @@ impl Authority {
                 .unwrap(),
         })
     }
+}
+
+fn of_names(names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    CertificateParams::new(names).unwrap()
 }
 
 /// Writes a file as tools do that replace it at once, for its owner alone.

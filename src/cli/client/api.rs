@@ -2,7 +2,7 @@
 //! certificate authorities or others.
 
 use super::{super::server_url, failure::Failure, object::Object};
-use crate::tls::{self, Identity, Trouble, causes};
+use crate::tls::{self, Certified, Identity, Trouble, causes};
 use bytes::Bytes;
 use clap::Args as ClapArgs;
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
@@ -218,7 +218,7 @@ fn tls(base: &str, server: &Server) -> Result<ClientConfig, Failure> {
     }
     let config = match &server.ca {
         Some(path) => config.with_root_certificates(
-            tls::authorities(path).map_err(|error| Failure::Usage(format!("--ca: {error}")))?,
+            tls::authorities(path).map_err(|error| Failure::Usage(format!("--ca: {error}")))?.0,
         ),
         None => config.with_native_roots().map_err(|error| broken(&error))?,
     };
@@ -231,8 +231,9 @@ fn tls(base: &str, server: &Server) -> Result<ClientConfig, Failure> {
         }
     };
     let identity = Identity { cert, key };
-    let (chain, key) =
-        identity.read().map_err(|error| Failure::Usage(format!("--client-cert: {error}")))?;
+    let read = identity.read("the client certificate");
+    let Certified { chain, key, .. } =
+        read.map_err(|error| Failure::Usage(format!("--client-cert: {error}")))?;
     config.with_client_auth_cert(chain, key).map_err(|error| broken(&error))
 }
 

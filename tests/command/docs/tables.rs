@@ -128,5 +128,6 @@ async fn the_metrics_are_those_of_a_server() {
     });
     let mut names: Names = names.collect();
     names.insert("dueq_redis_errors_total".to_owned()); // only after an error
+    names.insert("dueq_tls_certificate_not_after_seconds".to_owned()); // only with TLS
     assert_eq!(column(&page("metrics", None), 0), names);
 }
