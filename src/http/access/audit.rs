@@ -13,9 +13,11 @@ use axum::{
     extract::Request,
     http::{HeaderValue, StatusCode, Uri},
 };
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use prometheus_client::metrics::counter::Counter;
 use serde::Serialize;
 use std::{
+    borrow::Cow,
     io,
     net::IpAddr,
     path::Path,
@@ -250,7 +252,7 @@ impl Drop for Entry {
             key: self.caller.as_ref().map(Caller::name),
             peer: self.peer,
             operation: self.operation,
-            path: cut(self.uri.path()),
+            path: cut(&plain(self.uri.path())),
             topic: facts.and_then(|facts| facts.topic.get()),
             from_topic: facts.and_then(|facts| facts.from_topic.get()),
             count: count.filter(|count| *count >= 0 && outcome == "ok"),
@@ -263,6 +265,11 @@ impl Drop for Entry {
 
 fn is_change(need: Need) -> bool {
     matches!(need.verb(), Some(Verb::Operate | Verb::Configure))
+}
+
+/// A path in which every character shows as itself on any terminal.
+fn plain(path: &str) -> Cow<'_, str> {
+    utf8_percent_encode(path, CONTROLS).into()
 }
 
 /// The beginning of a text.
@@ -280,6 +287,11 @@ fn now() -> Instant {
 mod tests {
     use super::*;
     use std::{fs::File, io::BufRead, os::fd::OwnedFd, path::PathBuf, time};
+
+    #[test]
+    fn a_path_shows_as_it_is_on_any_terminal() {
+        assert_eq!(plain("/a/b%20c\u{202e}\u{9b}\n"), "/a/b%20c%E2%80%AE%C2%9B%0A");
+    }
 
     #[tokio::test]
     async fn a_log_that_hangs_holds_up_nobody_and_no_record_is_lost_untold() {
