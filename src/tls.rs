@@ -5,7 +5,7 @@ mod expiry;
 
 pub use expiry::{Expiry, instant};
 
-use crate::files::{self, FileError};
+use crate::files::{self, Content, FileError};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ConfigBuilder, InvalidMessage, RootCertStore,
     ServerConfig, WantsVerifier,
@@ -101,8 +101,8 @@ impl Identity {
         let cert_pem = files::read(&self.cert)?;
         let chain = certificates(&self.cert, &cert_pem)?;
         let not_after = expiry::not_after(&chain[0], &self.cert)?;
-        let key_pem = files::read_private(&self.key)?;
-        let key = PrivateKeyDer::from_pem_slice(&key_pem).map_err(|error| match error {
+        let content = Content::read(&self.key)?;
+        let key = PrivateKeyDer::from_pem_slice(&content.bytes).map_err(|error| match error {
             pem::Error::NoItemsFound => TlsError::NoKey(self.key.clone()),
             error => TlsError::Bad { path: self.key.clone(), reason: error.to_string() },
         })?;
@@ -113,8 +113,9 @@ impl Identity {
         );
         match certified {
             Ok(_) => {
+                content.warn_if_public(&self.key);
                 let expiry = Expiry { what, path: self.cert.clone(), not_after };
-                Ok(Certified { chain, key, expiry, pem: [cert_pem, key_pem] })
+                Ok(Certified { chain, key, expiry, pem: [cert_pem, content.bytes] })
             }
             Err(rustls::Error::InconsistentKeys(_)) => {
                 Err(TlsError::Mismatch { cert: self.cert.clone(), key: self.key.clone() })

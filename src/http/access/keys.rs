@@ -134,11 +134,12 @@ impl Keys {
         };
         let mut read = KeyFile::default();
         if let Some(path) = file {
-            let content = Content::read_private(path).map_err(AccessError::File)?;
+            let content = Content::read(path).map_err(AccessError::File)?;
             read = keys.parse(path, &content.bytes)?;
             if read.entries.is_empty() {
                 return Err(AccessError::NoKey(path.to_owned()));
             }
+            content.warn_if_public(path);
             keys.seen = content.look.map(|look| (look, digest(&content.bytes)));
         }
         (keys.short, keys.bare) = (short + read.short, read.bare);
