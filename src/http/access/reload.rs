@@ -189,13 +189,16 @@ mod tests {
             .unwrap();
         follower.step(&keys, false);
         assert!(!has(torn) && follower.doubted.is_none());
-        // With time, it is a key.
-        fs::write(&path, format!("{whole}{torn}")).unwrap();
-        follower.step(&keys, false);
-        let (_, at) = follower.doubted.as_mut().unwrap();
-        *at -= LOOK_INTERVAL;
-        follower.step(&keys, false);
-        assert!(has(torn));
+        // Without its break it never is one; beside keys without names it is, with time.
+        for (text, is_key) in [(format!("{whole}{torn}"), false), (torn.to_owned(), true)] {
+            fs::write(&path, text).unwrap();
+            follower.step(&keys, false);
+            assert!(!has(torn));
+            let (_, at) = follower.doubted.as_mut().unwrap();
+            *at -= LOOK_INTERVAL;
+            follower.step(&keys, false);
+            assert_eq!((has(torn), follower.said.is_some()), (is_key, !is_key));
+        }
         fs::remove_file(&path).unwrap();
         follower.step(&keys, false);
         assert!(has(torn) && follower.seen.is_none() && follower.said.is_some());
