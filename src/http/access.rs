@@ -196,7 +196,7 @@ impl Access {
             },
         };
         let is_stranger = need == Need::Login;
-        Ok((!is_stranger).then(|| Caller::new(key, need, self.audit.records(need))))
+        Ok((!is_stranger).then(|| Caller::new(key, need, self.audit.facts(need))))
     }
 
     /// The key that the headers say, or that of their session.

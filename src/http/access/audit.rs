@@ -21,7 +21,7 @@ use std::{
     path::Path,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
         mpsc::{SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -76,9 +76,11 @@ impl AuditLog {
         self.writer.is_some()
     }
 
-    /// Is an operation that needs this kept whatever comes of it?
-    pub fn records(&self, need: Need) -> bool {
-        self.is_on() && is_change(need)
+    /// Where to note the effect of an operation that needs this, if it is kept whatever comes of it, or may be.
+    pub fn facts(&self, need: Need) -> Option<Arc<Facts>> {
+        let is_change = is_change(need);
+        let may_be = self.is_on() && (is_change || need.verb() == Some(Verb::Publish));
+        may_be.then(|| Arc::new(Facts { is_change: is_change.into(), ..Facts::default() }))
     }
 
     /// Has the file opened anew on every SIGHUP, as who moves it away expects. Does not end.
@@ -129,12 +131,14 @@ pub struct Facts {
     from_topic: OnceLock<TopicName>,
     /// -1: not counted.
     count: AtomicI64,
+    /// Others than this are kept only if they are refused.
+    is_change: AtomicBool,
 }
 
 impl Default for Facts {
     fn default() -> Self {
         let (topic, from_topic) = (OnceLock::new(), OnceLock::new());
-        Self { topic, from_topic, count: AtomicI64::new(-1) }
+        Self { topic, from_topic, count: AtomicI64::new(-1), is_change: AtomicBool::new(false) }
     }
 }
 
@@ -144,6 +148,11 @@ impl Facts {
         if self.topic.get_or_init(|| topic.clone()) != topic {
             let _ = self.from_topic.set(topic.clone());
         }
+    }
+
+    /// It changes messages, though its operation need not.
+    pub fn is_change(&self) {
+        self.is_change.store(true, Ordering::Relaxed);
     }
 
     /// So many messages were changed.
@@ -229,7 +238,10 @@ impl Drop for Entry {
             // Not that of a key that publishes too much.
             _ => problem.is_some_and(|problem| problem.code == "too_many_attempts"),
         };
-        if !is_refused && !is_change(self.need) {
+        let facts = self.caller.as_ref().and_then(Caller::facts);
+        let is_change = is_change(self.need)
+            || facts.is_some_and(|facts| facts.is_change.load(Ordering::Relaxed));
+        if !is_refused && !is_change {
             return;
         }
         let outcome = match (status, problem) {
@@ -243,7 +255,6 @@ impl Drop for Entry {
         {
             return;
         }
-        let facts = self.caller.as_ref().and_then(Caller::facts);
         let count = facts.map(|facts| facts.count.load(Ordering::Relaxed));
         self.log.write(&Record {
             at,

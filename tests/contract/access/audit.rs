@@ -85,11 +85,23 @@ async fn changes_and_refusals_are_kept_with_who_what_and_how_many() {
     let list = last(&log, "listTopics").await;
     assert_eq!((&list["outcome"], list.get("key")), (&json!("unauthorized"), None), "{list}");
     assert_eq!((&list["path"], &list["request_id"]), (&json!("/topics"), &json!("the-wrong-one")));
+    // Who may replace a message may change it.
+    let replace = json!({"payload": "sesame", "key": "one", "on_duplicate": "replace"});
+    for (status, count) in [(201, 0), (200, 1)] {
+        boss.publish(&mine, replace.clone()).await.expect(status);
+        let find = |record: &Value| record["key"] == "boss" && record["count"] == count;
+        let find = || async { records(&log).into_iter().rfind(find) };
+        let publish = eventually("a record", find).await;
+        assert_eq!(publish["operation"], "publishMessage", "{publish}");
+        assert_eq!(publish["topic"], json!(mine), "{publish}");
+    }
     let daily = json!({"cron": "0 0 1 1 *", "topic": mine, "message": {"payload": "sesame"}});
     boss.send_json("PUT", &format!("/schedules/{mine}"), &daily).await.expect(201);
     boss.send("DELETE", &format!("/schedules/{mine}"), &[], None).await.expect(204);
     assert_eq!(last(&log, "deleteSchedule").await["topic"], json!(mine));
     assert!(last(&log, "putSchedule").await.get("from_topic").is_none(), "it is new");
+    boss.delete_topic(&mine, "?force=true").await.expect(204);
+    assert_eq!(last(&log, "deleteTopic").await["count"], 1);
     assert!(
         !text_of(&log).contains("sesame") && !text_of(&log).contains("dq_"),
         "{}",
