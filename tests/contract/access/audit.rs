@@ -1,7 +1,10 @@
 //! The audit log: every change by whom, every request that was turned away, and no secrets.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use futures_util::future::join_all;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -198,4 +201,65 @@ async fn a_schedule_that_moves_names_both_topics_and_a_stop_loses_no_record() {
     let records = records(&log);
     assert_eq!(records.len(), 52);
     assert_eq!((&records[1]["topic"], &records[1]["from_topic"]), (&json!(other), &json!(one)));
+}
+
+#[tokio::test]
+async fn a_pipe_that_takes_the_place_of_the_file_is_not_written_to() {
+    let mut file = KeyFile::new();
+    file.add("boss", &["admin"]);
+    let (log, pipe) = (file.path.with_extension("audit"), file.path.with_extension("pipe"));
+    fifo(&pipe);
+    let mut dueq = file.launch().await.args(["--audit-log"]).args([&log]).start().await;
+    let old = file.path.with_extension("old");
+    std::fs::rename(&log, &old).unwrap();
+    std::fs::rename(&pipe, &log).unwrap();
+    dueq.process.signal(Signal::HUP);
+    let said = || async { dueq.log().contains("the old file is written on").then_some(()) };
+    eventually("the log says so", said).await;
+    file.client(&dueq, "boss").put_topic(&topic("audit"), json!({})).await.expect(201);
+    have(&old, 1).await;
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_holds_up_no_request_and_tells_what_it_lost() {
+    let mine = topic("audit");
+    let mut file = KeyFile::new();
+    file.add("boss", &["admin"]);
+    file.add("other", &["read:other"]);
+    let launch = file.launch().await.within(["sh", "-c", "exec \"$@\" 2> pipe", "sh"]);
+    let pipe = launch.dir().join("pipe");
+    fifo(&pipe);
+    // Opened for both, so that neither side waits for the other.
+    let reader = File::options().read(true).write(true).open(&pipe).unwrap();
+    let mut dueq = launch.start().await;
+    let boss = file.client(&dueq, "boss");
+    let lost = async || {
+        let metrics = boss.get_path("/metrics").await.expect(200);
+        let metrics = String::from_utf8(metrics.body).unwrap();
+        let line = metrics.lines().find_map(|line| line.strip_prefix("dueq_audit_lost_total "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    // A pipe takes 64 KiB, and 8,192 records are queued.
+    let flood = (0..16).map(async |_| {
+        let other = file.client(&dueq, "other");
+        for _ in 0..600 {
+            other.get_path(&format!("/topics/{mine}")).await.expect(403);
+        }
+    });
+    join_all(flood).await;
+    assert!(lost().await > 0);
+    dueq.client().get_path("/healthz").await.expect(200);
+    boss.published(&mine, json!({"payload": 1})).await;
+    boss.ack_leased(&boss.lease_one(&mine).await).await.expect(204);
+    let lost = lost().await;
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(reader).lines().map_while(Result::ok) {
+            let number =
+                line.split("\"lost\":").nth(1).map(|rest| rest.trim_end_matches('}').parse());
+            number.map(|number: Result<u64, _>| tell.send(number.unwrap()));
+        }
+    });
+    assert_eq!(eventually("it is told", || async { told.try_recv().ok() }).await, lost);
+    assert_eq!(dueq.term().await, 0);
 }
