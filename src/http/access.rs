@@ -3,9 +3,9 @@
 //! under its own name (the `Origin`), or under one that it had its DNS point here (the `Host`; DNS rebinding); so both
 //! must be names that no stranger can have.
 //!
-//! `key_file` reads the keys, `reload` reads them again, and `scopes` what each may do; `rules` says what each operation needs, and `caller` compares. `guesses`
-//! slows down whoever tries keys, `quota` who publishes too much, and `audit` keeps who changed what. `session` lets dueq's own
-//! pages use a key that they do not keep.
+//! `key_file` reads the keys, `reload` reads them again, and `scopes` says what each may do; `rules` says what each
+//! operation needs, and `caller` compares. `guesses` slows down whoever tries keys, `quota` who publishes too much, and
+//! `audit` keeps who changed what. `session` lets dueq's own pages use a key that they do not keep.
 
 mod audit;
 mod caller;

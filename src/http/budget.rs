@@ -3,7 +3,10 @@
 //! little of it does not keep others out. A reserve is kept for small bodies, so that acks pass while large bodies fill
 //! the rest.
 
-use super::problem::{Code, Problem};
+use super::{
+    guard::NO_OPERATION,
+    problem::{Code, Problem},
+};
 use crate::seeded;
 use axum::{
     body::Body,
@@ -33,7 +36,7 @@ const CHUNK: usize = 64 * 1024;
 const TINY: usize = 1024;
 /// Operations whose responses are never refused. Operators need them most when memory is short, and their size does not
 /// depend on the client.
-const NEVER_REFUSED: [&str; 4] = ["none", "getMetrics", "getOpenapi", "getOpenapi30"];
+const NEVER_REFUSED: [&str; 3] = ["getMetrics", "getOpenapi", "getOpenapi30"];
 
 /// The bytes that all requests may hold together.
 pub(super) struct Budget {
@@ -165,7 +168,8 @@ pub(super) fn count(
     response: &mut Response<Body>,
 ) -> Result<(), Problem> {
     let bytes = http_body::Body::size_hint(response.body()).lower() as usize;
-    if bytes <= TINY {
+    // Pages and their assets are in memory once, whoever reads them: a stranger who does not must not take room from a key.
+    if bytes <= TINY || operation == NO_OPERATION {
         return Ok(());
     }
     let held = response.extensions_mut().remove::<Arc<Hold>>();

@@ -39,7 +39,7 @@ const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
     'sha256-RL3ie0nH+Lzz2YNqQN83mnU0J1ot4QL7b99vMdIX99w='; img-src 'self' data:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /// The label of requests that match no route.
-const NO_OPERATION: &str = "none";
+pub(super) const NO_OPERATION: &str = "none";
 
 /// Operations by path and method.
 pub(super) type Operations = HashMap<String, HashMap<Method, Operation>>;
@@ -214,26 +214,18 @@ fn write_problem(response: &mut Response<Body>, asked: &Asked<'_>) -> ProblemBod
     let problem = problem.body(id.to_str().unwrap_or_default());
     let (code, detail) = (problem.code.as_str(), problem.detail.as_str());
     // The lanes log once that Redis is unavailable; the thousands of requests that fail for it do not.
-    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
-        tracing::warn!(
-            ?id,
-            peer,
-            operation,
-            status = status.as_u16(),
-            code,
-            detail,
-            "a request failed"
-        );
+    let is_failure = status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE;
+    let (status, text) =
+        (status.as_u16(), if is_failure { "a request failed" } else { "a request was refused" });
+    macro_rules! log {
+        ($level:ident) => {
+            tracing::$level!(?id, peer, operation, status, code, detail, "{text}")
+        };
+    }
+    if is_failure {
+        log!(warn)
     } else {
-        tracing::debug!(
-            ?id,
-            peer,
-            operation,
-            status = status.as_u16(),
-            code,
-            detail,
-            "a request was refused"
-        );
+        log!(debug)
     }
     let body = json_line(&problem).unwrap_or_default();
     let headers = response.headers_mut();

@@ -9,13 +9,19 @@ use axum::{
     response::{Html, IntoResponse, Redirect, Response},
     routing::get,
 };
+use bytes::Bytes;
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
-use std::fmt::Write;
+use std::{
+    fmt::Write,
+    sync::{LazyLock, OnceLock},
+};
 
 /// A page: the name of its file, and its text, which begins with `# Title`.
 struct Page {
     name: &'static str,
     markdown: &'static str,
+    /// As it is served. Anybody may ask for it as often as they like, so it is made once.
+    html: OnceLock<Bytes>,
 }
 
 impl Page {
@@ -26,19 +32,25 @@ impl Page {
 
 macro_rules! pages {
     ($($section:literal: $($name:literal)*;)*) => {
-        &[$(($section, &[
-            $(Page { name: $name, markdown: include_str!(concat!("../guide/", $name, ".md")) }),*
+        [$(($section, vec![
+            $(Page {
+                name: $name,
+                markdown: include_str!(concat!("../guide/", $name, ".md")),
+                html: OnceLock::new(),
+            }),*
         ])),*]
     };
 }
 
 /// Every page, by section, in reading order.
-const SECTIONS: &[(&str, &[Page])] = pages! {
-    "Start": "tutorial";
-    "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "security" "tls" "proxy" "redis" "redis-tls" "upgrade";
-    "Reference": "api" "messages" "topics" "errors" "flags" "cli" "metrics" "limits";
-    "Background": "guarantees" "proof" "numbers" "compare" "contribute";
-};
+static SECTIONS: LazyLock<[(&str, Vec<Page>); 4]> = LazyLock::new(|| {
+    pages! {
+        "Start": "tutorial";
+        "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "security" "tls" "proxy" "redis" "redis-tls" "upgrade";
+        "Reference": "api" "messages" "topics" "errors" "flags" "cli" "metrics" "limits";
+        "Background": "guarantees" "proof" "numbers" "compare" "contribute";
+    }
+});
 
 const STYLE: &str = include_str!("../guide/style.css");
 
@@ -77,24 +89,31 @@ fn is_plain(host: &str) -> bool {
     host.bytes().all(plain) && host.parse::<Authority>().is_ok()
 }
 
-async fn index(State(state): State<AppState>) -> Html<String> {
-    let base = state.public_url.base();
-    let body = format!("<h1>The dueq guide</h1>{}", list(base, ""));
-    Html(document(base, "The guide", "", &body))
+async fn index(State(state): State<AppState>) -> Html<Bytes> {
+    static HTML: OnceLock<Bytes> = OnceLock::new();
+    let html = HTML.get_or_init(|| {
+        let base = state.public_url.base();
+        let body = format!("<h1>The dueq guide</h1>{}", list(base, ""));
+        document(base, "The guide", "", &body)
+    });
+    Html(html.clone())
 }
 
 async fn page(
     State(state): State<AppState>,
     Path(name): Path<String>,
-) -> Result<Html<String>, StatusCode> {
-    let base = state.public_url.base();
+) -> Result<Html<Bytes>, StatusCode> {
     let mut pages = SECTIONS.iter().flat_map(|(_, pages)| pages.iter());
     let page = pages.find(|page| page.name == name).ok_or(StatusCode::NOT_FOUND)?;
-    let nav = format!(
-        "<nav aria-label=\"Guide\"><a href=\"{base}/guide\">dueq guide</a>{}</nav>",
-        list(base, page.name)
-    );
-    Ok(Html(document(base, page.title(), &nav, &rendered(base, page.markdown))))
+    let html = page.html.get_or_init(|| {
+        let base = state.public_url.base();
+        let nav = format!(
+            "<nav aria-label=\"Guide\"><a href=\"{base}/guide\">dueq guide</a>{}</nav>",
+            list(base, page.name)
+        );
+        document(base, page.title(), &nav, &rendered(base, page.markdown))
+    });
+    Ok(Html(html.clone()))
 }
 
 async fn style() -> impl IntoResponse {
@@ -102,21 +121,22 @@ async fn style() -> impl IntoResponse {
 }
 
 /// A whole HTML document; `base` is the path before all routes.
-fn document(base: &str, title: &str, nav: &str, body: &str) -> String {
-    format!(
+fn document(base: &str, title: &str, nav: &str, body: &str) -> Bytes {
+    let text = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
         <title>{title} · dueq</title><link rel=\"stylesheet\" href=\"{base}/guide/style.css\"></head>\n\
         <body>{nav}<main>{body}</main></body></html>\n"
-    )
+    );
+    text.into()
 }
 
 /// Links to all pages by section; the one named `current` is marked.
 fn list(base: &str, current: &str) -> String {
     let mut text = String::new();
-    for (section, pages) in SECTIONS {
+    for (section, pages) in &*SECTIONS {
         let _ = write!(text, "<h2>{section}</h2><ul>");
-        for page in *pages {
+        for page in pages {
             let mark = if page.name == current { " aria-current=\"page\"" } else { "" };
             let (name, title) = (page.name, page.title());
             let _ = write!(text, "<li><a href=\"{base}/guide/{name}\"{mark}>{title}</a></li>");

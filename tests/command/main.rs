@@ -20,6 +20,7 @@ mod descriptors;
 mod docs;
 mod embedded;
 mod keys;
+mod operator;
 mod private;
 mod redis_tls;
 mod refusals;

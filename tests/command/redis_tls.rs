@@ -17,14 +17,14 @@ fn rights() -> Vec<String> {
 }
 
 /// A Redis that listens by TLS under this certificate.
-struct TlsRedis {
+pub struct TlsRedis {
     redis: Redis,
     port: u16,
 }
 
 impl TlsRedis {
     /// `auth` is of `--tls-auth-clients`.
-    async fn start(authority: &Authority, identity: &Identity, auth: &str) -> TlsRedis {
+    pub async fn start(authority: &Authority, identity: &Identity, auth: &str) -> TlsRedis {
         let port = free_port();
         let file = |path: &Path| path.to_str().unwrap().to_owned();
         let redis = Redis::options().socket().args([
@@ -54,7 +54,7 @@ impl TlsRedis {
         let _: () = self.redis.command(&words).await;
     }
 
-    fn url(&self, user: &str) -> String {
+    pub fn url(&self, user: &str) -> String {
         format!("rediss://{user}localhost:{}/", self.port)
     }
 }

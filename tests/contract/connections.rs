@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::harness::*;
@@ -12,15 +12,14 @@ use crate::harness::*;
 const SOON: Duration = Duration::from_secs(10);
 
 /// A connection whose system takes hardly anything in before its program reads.
-async fn narrow(addr: &str) -> TcpStream {
+pub async fn narrow(addr: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(addr.parse().unwrap()).await.unwrap()
 }
 
 /// Asks for this until nothing more goes out, and reads no answer.
-async fn ask_and_never_read(addr: &str, path: &str) -> TcpStream {
-    let mut stream = narrow(addr).await;
+pub async fn ask_and_never_read<S: AsyncWrite + Unpin>(mut stream: S, path: &str) -> S {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").repeat(100);
     let stuck = Duration::from_millis(500);
     while let Ok(sent) = tokio::time::timeout(stuck, stream.write_all(request.as_bytes())).await {
@@ -35,7 +34,7 @@ async fn an_answer_that_nobody_reads_is_given_up_after_30_s() {
     let given_up = ["/healthz", "/openapi.json"].map(|path| {
         let addr = client.addr();
         async move {
-            let mut stream = ask_and_never_read(&addr, path).await;
+            let mut stream = ask_and_never_read(narrow(&addr).await, path).await;
             let start = Instant::now();
             loop {
                 // Room for this is there, however full the connection is, or the connection is gone.

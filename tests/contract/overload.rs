@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::connections::{ask_and_never_read, narrow as slow_reader};
 use crate::harness::*;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -52,6 +53,20 @@ async fn bodies_beyond_the_budget_are_refused_and_small_ones_pass() {
         (answer.status == 413).then(|| answer.problem(413, "payload_too_large"))
     })
     .await;
+}
+
+#[tokio::test]
+async fn strangers_who_do_not_read_pages_take_no_room() {
+    let dueq = narrow().await;
+    let (client, topic) = (dueq.client(), topic("overload"));
+    let bundle = "/docs/swagger-ui-bundle.js";
+    assert!(client.get_path(bundle).await.body.len() > 1_000_000);
+    let unread = async || ask_and_never_read(slow_reader(dueq.addr()).await, bundle).await;
+    let strangers = futures_util::future::join_all((0..10).map(|_| unread())).await;
+    let message = json!({"payload": "x".repeat(100_000)});
+    client.published(&topic, message).await;
+    client.lease_one(&topic).await;
+    drop(strangers);
 }
 
 #[tokio::test]

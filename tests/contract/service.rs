@@ -53,7 +53,7 @@ async fn readyz_is_503_while_redis_may_not_be_written() {
     answer.problem(503, "redis_unavailable");
     let _: () = redis.command(&[&set[..], &["0"]].concat()).await;
     readyz_becomes(&client, 200).await;
-    client.published(&topic("service"), json!({"payload": 1})).await;
+    client.published_again(&topic("service"), json!({"payload": 1})).await;
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn readyz_is_503_while_redis_is_a_replica() {
     readyz_becomes(&client, 503).await.refused(503);
     let _: () = redis.command(&["REPLICAOF", "NO", "ONE"]).await;
     readyz_becomes(&client, 200).await;
-    client.published(&topic, json!({"payload": 1})).await;
+    client.published_again(&topic, json!({"payload": 1})).await;
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn without_redis_every_route_that_needs_it_is_503_and_comes_back_with_it()
     }
     redis.restart().await;
     readyz_becomes(&client, 200).await;
-    client.published(&topic, json!({"payload": 1})).await;
+    client.published_again(&topic, json!({"payload": 1})).await;
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn while_redis_hangs_requests_are_answered_503_in_time_and_never_done_late
     }
     redis.resume();
     readyz_becomes(&client, 200).await;
-    client.published(&topic, json!({"payload": 1})).await;
+    client.published_again(&topic, json!({"payload": 1})).await;
     let stored = client.total(&topic, "published").await;
     assert!((2..=2 + unknown).contains(&stored), "{stored} stored, {unknown} of unknown outcome");
 }

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use rustls::ClientConfig;
 use serde_json::json;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::connections::{ask_and_never_read, narrow};
 use crate::harness::*;
 use crate::tls::started;
 
@@ -60,24 +61,11 @@ async fn handshakes_that_stand_still_make_room_for_whoever_comes() {
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-/// Asks for this until nothing more goes out, and reads no answer.
-async fn ask_and_never_read(
-    addr: &str,
-    config: Arc<ClientConfig>,
-    path: &str,
-) -> impl AsyncWrite + Unpin + use<> {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
-    let stream = socket.connect(addr.parse().unwrap()).await.unwrap();
+/// A TLS connection that is only written, whose system takes hardly anything in.
+async fn unread(addr: &str, config: Arc<ClientConfig>) -> impl AsyncWrite + Unpin + use<> {
     let name = "localhost".try_into().unwrap();
-    let stream = TlsConnector::from(config).connect(name, stream).await.unwrap();
-    let mut stream = tokio::io::split(stream).1;
-    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").repeat(100);
-    let stuck = Duration::from_millis(500);
-    while let Ok(sent) = tokio::time::timeout(stuck, stream.write_all(request.as_bytes())).await {
-        sent.expect("an open connection");
-    }
-    stream
+    let stream = TlsConnector::from(config).connect(name, narrow(addr).await).await.unwrap();
+    tokio::io::split(stream).1
 }
 
 #[tokio::test]
@@ -86,7 +74,7 @@ async fn an_answer_that_nobody_reads_is_given_up_after_30_s() {
     let given_up = ["/healthz", "/openapi.json"].map(|path| {
         let (addr, config) = (dueq.addr().to_owned(), config.clone());
         async move {
-            let mut stream = ask_and_never_read(&addr, config, path).await;
+            let mut stream = ask_and_never_read(unread(&addr, config).await, path).await;
             let start = Instant::now();
             loop {
                 let more = stream.write_all(&[b'x'; 4096]);

@@ -1,5 +1,6 @@
 //! Certificates for tests: authorities, and what they sign, in files of a directory of their own.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +11,8 @@ use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
 
 use super::process::temp_dir;
 
@@ -111,4 +114,22 @@ pub fn replace(path: &Path, text: &str) {
     std::fs::write(&new, text).unwrap();
     std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::rename(&new, path).unwrap();
+}
+
+/// The address of a listener on loopback whose connections are continued by TLS to the one for localhost at `addr`.
+pub async fn tunnel(config: Arc<ClientConfig>, addr: String) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let here = listener.local_addr().unwrap();
+    let connector = TlsConnector::from(config);
+    tokio::spawn(async move {
+        while let Ok((mut plain, _)) = listener.accept().await {
+            let (connector, addr) = (connector.clone(), addr.clone());
+            tokio::spawn(async move {
+                let stream = TcpStream::connect(addr).await?;
+                let mut tls = connector.connect("localhost".try_into().unwrap(), stream).await?;
+                tokio::io::copy_bidirectional(&mut plain, &mut tls).await
+            });
+        }
+    });
+    here
 }

@@ -7,7 +7,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use reqwest::{Method, Url};
 use serde_json::{Value, json};
 
-use super::answer::Answer;
+use super::{answer::Answer, eventually};
 
 /// A client of one instance.
 #[derive(Clone)]
@@ -119,6 +119,19 @@ impl Client {
     /// publishMessage that must succeed: the new message's id.
     pub async fn published(&self, topic: &str, message: Value) -> String {
         self.publish(topic, message).await.expect(201).text("id")
+    }
+
+    /// publishMessage until Redis, which was away, can be reached again.
+    pub async fn published_again(&self, topic: &str, message: Value) {
+        eventually("a publish", || async {
+            let answer = self.publish(topic, message.clone()).await;
+            if answer.status != 201 {
+                answer.problem(503, "redis_unavailable");
+                return None;
+            }
+            Some(())
+        })
+        .await;
     }
 
     /// publishRaw, with its query (`?delay_ms=5` or empty).

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use rustls::ClientConfig;
 
+use super::certs::tunnel;
 use super::client::Client;
 use super::process::{Process, code, temp_dir, text_of};
 use super::ready::is_ok;
@@ -257,6 +258,12 @@ impl Dueq {
     /// A new client, which belongs to the runtime of the caller.
     pub fn client(&self) -> Client {
         Client::new(&self.url())
+    }
+
+    /// A new client whose connections are brought to the instance by TLS.
+    pub async fn https_client(&self) -> Client {
+        let tls = self.tls.clone().expect("an instance with TLS");
+        Client::new(&format!("http://{}", tunnel(tls, self.addr.clone()).await))
     }
 
     /// What it has printed so far, stdout and stderr.

@@ -168,7 +168,11 @@ impl Keys {
         };
         let gone: Vec<_> = old.values().filter(|key| !stays(key)).cloned().collect();
         let is_changed = !gone.is_empty() || new.len() != old.len();
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = new;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        // What was known is dropped without the lock, for which requests wait.
+        let replaced = std::mem::replace(&mut *known, new);
+        drop(known);
+        drop(replaced);
         gone.iter().for_each(|key| key.revoked.cancel());
         is_changed
     }

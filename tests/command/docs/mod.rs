@@ -1,30 +1,40 @@
 //! What there is to read: the README, the guide, and the page at `/docs`. The page is shown by a real browser that is cut
 //! off from every other machine: all of it is there, and nothing of it comes from elsewhere.
 
+pub mod browser;
 mod pages;
 mod tables;
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
+use browser::Browser;
+
 use crate::harness::*;
 
 /// A name as a server has in a real network: on loopback addresses some pages fetch less.
-const HOST: &str = "dueq.test";
+pub const HOST: &str = "dueq.test";
 
-/// Chromium under any of its names.
-fn chromium() -> &'static str {
+/// Chromium under any of its names, without a window, for this directory. It finds no other machine.
+fn chromium(dir: &Path) -> Command {
     let names = ["chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"];
     let there = |name: &&str| {
         let asked = Command::new(name).arg("--version").stderr(Stdio::null()).output();
         asked.is_ok_and(|output| output.status.success())
     };
-    names
-        .into_iter()
-        .find(there)
-        .expect("no chromium: `tests/setup.sh` installs what the tests need")
+    let name = names.into_iter().find(there);
+    let mut command =
+        Command::new(name.expect("no chromium: `tests/setup.sh` installs what the tests need"));
+    command
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        .args(["--no-first-run", "--disable-extensions", "--disable-background-networking"])
+        .args(["--disable-component-update", "--disable-sync", "--disable-default-apps"])
+        .arg(format!("--host-resolver-rules=MAP {HOST} 127.0.0.1, MAP * ~NOTFOUND"))
+        .arg(format!("--user-data-dir={}", dir.join("profile").display()));
+    command
 }
 
 /// The page's elements once its scripts have run, and the log of the browser's network.
@@ -33,12 +43,7 @@ async fn rendered(url: &str) -> (String, String) {
     let net_log = dir.join("net.json");
     let dom = dir.join("dom.html");
     let mut browser = Process::start(
-        Command::new(chromium())
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-            .args(["--no-first-run", "--disable-extensions", "--disable-background-networking"])
-            .args(["--disable-component-update", "--disable-sync", "--disable-default-apps"])
-            .arg(format!("--host-resolver-rules=MAP {HOST} 127.0.0.1, MAP * ~NOTFOUND"))
-            .arg(format!("--user-data-dir={}", dir.join("profile").display()))
+        chromium(&dir)
             .arg(format!("--log-net-log={}", net_log.display()))
             .args(["--virtual-time-budget=20000", "--dump-dom", url])
             .env("HOME", &dir)
@@ -98,6 +103,29 @@ async fn the_docs_show_every_operation_in_order_of_use_and_fetch_nothing_from_el
     assert!(foreign.is_empty(), "the page asked for {foreign:?}");
 }
 
+/// Fills in the form of the page and sends it.
+pub async fn log_in(browser: &mut Browser, key: &str) {
+    browser.until("document.querySelector('#log-in')").await;
+    let key = serde_json::to_string(key).unwrap();
+    let form = "document.querySelector('#log-in')";
+    browser
+        .eval(&format!("{form}.querySelector('input').value = {key}; {form}.requestSubmit()"))
+        .await;
+}
+
+/// Sends the request of an operation without parameters from the page, and sees its 200.
+pub async fn tries_out(browser: &mut Browser, operation: &str) {
+    let block = format!("document.querySelector('#operations-{operation}')");
+    for button in [".opblock-summary-control", ".try-out__btn", ".execute"] {
+        let button = format!("{block}?.querySelector('{button}')");
+        browser.until(&button).await;
+        browser.eval(&format!("{button}.click()")).await;
+    }
+    let status =
+        format!("{block}?.querySelector('.live-responses-table tbody .response-col_status')");
+    browser.until(&format!("{status}?.textContent.includes('200')")).await;
+}
+
 #[tokio::test]
 async fn where_there_are_keys_the_docs_ask_for_one() {
     let dueq =
@@ -106,4 +134,24 @@ async fn where_there_are_keys_the_docs_ask_for_one() {
     let (page, _) = rendered(&format!("http://{HOST}:{port}/docs/")).await;
     assert!(page.contains("<form id=\"log-in\">") && page.contains("type=\"password\""), "{page}");
     assert!(!page.contains("publishMessage"), "{page}");
+}
+
+#[tokio::test]
+async fn who_logs_in_tries_requests_out_and_the_page_keeps_no_key() {
+    const KEY: &str = "the-key-of-the-docs";
+    let dueq = Dueq::on(&shared().await.redis).args(["--api-key", KEY]).start().await;
+    let port = dueq.addr().rsplit(':').next().unwrap();
+    let mut browser = Browser::at(&format!("http://{HOST}:{port}/docs/")).await;
+    log_in(&mut browser, "another-key-than-that").await;
+    let alert = "document.querySelector('#log-in [role=alert]').textContent";
+    browser.until(&format!("{alert}.includes('not valid')")).await;
+    log_in(&mut browser, KEY).await;
+    tries_out(&mut browser, "topics-listTopics").await;
+    let kept = "JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])";
+    let kept = browser.eval(kept).await;
+    let kept = kept.as_str().unwrap();
+    assert!(kept.starts_with(r#"[{},{},"","http://"#) && !kept.contains(KEY), "{kept}");
+    browser.eval("document.querySelector('#logged-in button').click()").await;
+    browser.until("document.querySelector('#log-in')").await;
+    assert!(!dueq.log().contains(KEY));
 }
