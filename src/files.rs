@@ -5,7 +5,7 @@ use rustix::fs::{Mode, OFlags};
 use std::{
     fs::{self, File, Metadata, OpenOptions},
     io::{self, Read},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     thread::sleep,
     time::{Duration, Instant},
@@ -135,6 +135,18 @@ fn open(path: &Path) -> Result<(File, Metadata), FileError> {
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     Ok((file, metadata))
+}
+
+/// Whether the file at this path ends in a line break, as one does that is written to its end. One that cannot be read is
+/// told otherwise.
+pub fn ends_in_line_break(path: &Path) -> bool {
+    let last = || {
+        let (file, metadata) = open(path).ok().filter(|(_, metadata)| metadata.is_file())?;
+        let mut last = [0];
+        file.read_exact_at(&mut last, metadata.len().checked_sub(1)?).ok()?;
+        Some(last)
+    };
+    last() == Some([b'\n'])
 }
 
 fn read_bounded(file: impl Read, path: &Path) -> Result<Vec<u8>, FileError> {

@@ -48,7 +48,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 /// Why the service does not start with the access that it was told; each is one line, and none shows a key.
@@ -149,6 +149,14 @@ impl Access {
             }
             Door::Hosts(..) => {}
         }
+    }
+
+    /// What `/readyz` is to warn of.
+    pub(super) fn warning(&self) -> Option<String> {
+        let Door::Keys(keys) = &self.door else { return None };
+        keys.is_behind.load(Ordering::Relaxed).then(|| {
+            "the API key file cannot be used: the keys in force are those of before".to_owned()
+        })
     }
 
     /// Keeps the keys as their file says, if there is one, and opens the audit log anew on SIGHUP; to be run while dueq

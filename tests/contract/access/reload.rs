@@ -141,6 +141,9 @@ async fn a_file_that_is_wrong_or_gone_keeps_the_keys_and_says_so_once() {
         dueq.log().lines().filter(|line| line.contains("ERROR") && line.contains(words)).count()
     };
     eventually("the log says so", || async { (said("line 1: ") > 0).then_some(()) }).await;
+    let warnings = async || dueq.client().get_path("/readyz").await.expect(200).json();
+    let warning = warnings().await["warnings"][0].as_str().unwrap().to_owned();
+    assert!(warning.contains("the API key file cannot be used"), "{warning}");
     std::fs::remove_file(&file.path).unwrap();
     eventually("the log says so", || async { (said("cannot read") > 0).then_some(()) }).await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
@@ -152,6 +155,7 @@ async fn a_file_that_is_wrong_or_gone_keeps_the_keys_and_says_so_once() {
     other.write();
     until(&dueq, file.key("mine"), 401).await;
     assert_eq!(status(&dueq, other.key("other")).await, 200);
+    assert!(warnings().await["warnings"].is_null());
 }
 
 #[tokio::test]
