@@ -1,12 +1,15 @@
 //! The audit log: who changed what, and who was turned away. A record is one line of JSON in a file of its own, or a line of
 //! the log with the target `audit`. It says nothing secret: no keys, no payloads.
 
-mod strangers;
+mod refusals;
 mod writer;
 
 use super::{Need, Verb, caller::Caller};
 use crate::{
-    http::{problem::ProblemBody, proxies::peer_of},
+    http::{
+        problem::ProblemBody,
+        proxies::{Claims, peer_of},
+    },
     model::{Instant, TopicName},
 };
 use axum::{
@@ -14,6 +17,7 @@ use axum::{
     http::{HeaderValue, StatusCode, Uri},
 };
 use prometheus_client::metrics::counter::Counter;
+use refusals::Who;
 use serde::Serialize;
 use std::{
     io,
@@ -167,6 +171,8 @@ struct Record<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
     peer: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claims: Option<Claims>,
     operation: &'a str,
     path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,6 +194,7 @@ pub struct Entry {
     log: Arc<AuditLog>,
     need: Need,
     peer: IpAddr,
+    claims: Option<Claims>,
     operation: &'static str,
     uri: Uri,
     request_id: HeaderValue,
@@ -208,6 +215,7 @@ impl Entry {
             log: log.clone(),
             need,
             peer: peer_of(request),
+            claims: request.extensions().get().copied(),
             operation,
             uri: request.uri().clone(),
             request_id: request_id.clone(),
@@ -250,8 +258,10 @@ impl Drop for Entry {
             _ => "ok",
         };
         let at = now();
-        if let (true, None, Some(status)) = (is_refused, &self.caller, status)
-            && !self.log.shared.strangers.is_first(self.peer, status, outcome, at)
+        let key = || self.caller.as_ref().map(|caller| Who::Key(caller.name().to_owned()));
+        if let Some(status) = status.filter(|_| is_refused)
+            && let who = key().unwrap_or(Who::Peer(self.peer))
+            && !self.log.shared.refusals.has_own(who, status, outcome, at)
         {
             return;
         }
@@ -260,6 +270,7 @@ impl Drop for Entry {
             at,
             key: self.caller.as_ref().map(Caller::name),
             peer: self.peer,
+            claims: self.claims,
             operation: self.operation,
             path: cut(self.uri.path()),
             topic: facts.and_then(|facts| facts.topic.get()),
@@ -303,6 +314,7 @@ mod tests {
             at: now(),
             key: None,
             peer: [192, 0, 2, 1].into(),
+            claims: None,
             operation: "getTopic",
             path: cut(&path),
             topic: None,
