@@ -187,8 +187,9 @@ async fn serve(
     };
     let (store, woken) = Store::connect(&options, metrics.clone()).await?;
     {
-        let store = store.clone();
-        reloads.spawn(redis_files.follow(move || store.reload_redis(), drop));
+        let (store, runtime) = (store.clone(), Handle::current());
+        let read = move || runtime.block_on(store.reload_redis());
+        reloads.spawn(redis_files.follow(read, drop));
     }
     reloads.spawn(metrics.certificates.clone().watch());
     if let Err(reason) = store.health().await {

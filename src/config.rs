@@ -224,12 +224,19 @@ pub enum LogFormat {
     Json,
 }
 
-/// A network, or an address as one of its own.
+/// A network, or an address as one of its own. IPv4 that is written as IPv6 becomes IPv4, as the addresses of peers do.
 fn network(text: &str) -> Result<IpNet, String> {
     let address = || text.parse::<IpAddr>().map(IpNet::from);
-    text.parse()
-        .or_else(|_| address())
-        .map_err(|_| "expected a network such as 10.1.0.0/16, or an address".to_owned())
+    let network = text.parse().or_else(|_| address());
+    let network =
+        network.map_err(|_| "expected a network such as 10.1.0.0/16, or an address".to_owned())?;
+    let bits = network.prefix_len().checked_sub(96).filter(|_| network.addr().is_ipv6());
+    match (network.addr().to_canonical(), bits) {
+        (address @ IpAddr::V4(_), Some(bits)) => {
+            IpNet::new(address, bits).map_err(|error| error.to_string())
+        }
+        _ => Ok(network),
+    }
 }
 
 fn key_prefix(text: &str) -> Result<String, String> {
@@ -275,6 +282,21 @@ mod tests {
         for text in ["", "mb", "-1", "+1", "1.5gb", "1 gb", "1tb", "99999999999gb"] {
             assert!(memory_size(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_network_of_mapped_addresses_is_one_of_ipv4() {
+        for (text, is) in [
+            ("::ffff:127.0.0.1", "127.0.0.1/32"),
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("10.0.0.7", "10.0.0.7/32"),
+            ("fd00::/8", "fd00::/8"),
+            ("::/0", "::/0"),
+        ] {
+            assert_eq!(network(text).unwrap().to_string(), is, "{text}");
+        }
+        assert!(network("10.0.0.0/33").is_err() && network("").is_err());
     }
 
     #[test]

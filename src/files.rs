@@ -5,7 +5,7 @@ use rustix::fs::{Mode, OFlags};
 use std::{
     fs::{self, File, Metadata, OpenOptions},
     io::{self, Read},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     thread::sleep,
     time::{Duration, Instant},
@@ -86,22 +86,27 @@ pub struct Content {
     pub bytes: Vec<u8>,
     /// Tells it from what the file holds at other times. `None`: it is no regular file, and can be read only once.
     pub look: Option<Look>,
+    is_public: bool,
 }
 
 impl Content {
-    /// Reads a file that others should not read, and logs a warning if they may.
+    /// Reads a file.
     ///
     /// Errors: it cannot be read or is too large.
-    pub fn read_private(path: &Path) -> Result<Self, FileError> {
+    pub fn read(path: &Path) -> Result<Self, FileError> {
         let (file, metadata) = open(path)?;
-        let content = Self::of(file, &metadata, path)?;
-        if Mode::from_raw_mode(metadata.mode()).intersects(Mode::RWXO) {
-            tracing::warn!("every user of this machine may read {}: chmod o= it", path.display());
-        }
-        Ok(content)
+        Self::of(file, &metadata, path)
     }
 
-    /// Reads a file again. Errors: those of [`read_private`](Self::read_private), and no regular file.
+    /// Logs a warning if every user of the machine may read the file at this path, from which it came. To be called once the
+    /// content is found good: a file that is refused has its own message.
+    pub fn warn_if_public(&self, path: &Path) {
+        if self.is_public {
+            tracing::warn!("every user of this machine may read {}: chmod o= it", path.display());
+        }
+    }
+
+    /// Reads a file again. Errors: those of [`read`](Self::read), and no regular file.
     pub fn read_again(path: &Path) -> Result<Self, FileError> {
         match open(path)? {
             (file, metadata) if metadata.is_file() => Self::of(file, &metadata, path),
@@ -111,23 +116,16 @@ impl Content {
 
     fn of(file: File, metadata: &Metadata, path: &Path) -> Result<Self, FileError> {
         let bytes = read_bounded(Patient { file, end: Instant::now() + MAX_WAIT }, path)?;
-        Ok(Self { bytes, look: Look::of(metadata) })
+        let is_public = Mode::from_raw_mode(metadata.mode()).intersects(Mode::RWXO);
+        Ok(Self { bytes, look: Look::of(metadata), is_public })
     }
-}
-
-/// Reads a file that others should not read, and logs a warning if they may.
-///
-/// Errors: it cannot be read or is too large.
-pub fn read_private(path: &Path) -> Result<Vec<u8>, FileError> {
-    Content::read_private(path).map(|content| content.bytes)
 }
 
 /// Reads a file.
 ///
 /// Errors: it cannot be read or is too large.
 pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
-    let (file, metadata) = open(path)?;
-    Content::of(file, &metadata, path).map(|content| content.bytes)
+    Content::read(path).map(|content| content.bytes)
 }
 
 /// Does not wait for whoever writes into a pipe.
@@ -137,6 +135,18 @@ fn open(path: &Path) -> Result<(File, Metadata), FileError> {
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     Ok((file, metadata))
+}
+
+/// Whether the file at this path ends in a line break, as one does that is written to its end. One that cannot be read is
+/// told otherwise.
+pub fn ends_in_line_break(path: &Path) -> bool {
+    let last = || {
+        let (file, metadata) = open(path).ok().filter(|(_, metadata)| metadata.is_file())?;
+        let mut last = [0];
+        file.read_exact_at(&mut last, metadata.len().checked_sub(1)?).ok()?;
+        Some(last)
+    };
+    last() == Some([b'\n'])
 }
 
 fn read_bounded(file: impl Read, path: &Path) -> Result<Vec<u8>, FileError> {
@@ -168,30 +178,34 @@ impl Read for Patient {
     }
 }
 
-/// Reads a file of lines that others should not read.
+/// Reads a file of text that others should not read, has `parse` make something of it, and logs a warning if others may
+/// read what is good.
 ///
-/// Errors: those of [`read_private`], and no text.
-pub fn secret_text(path: &Path) -> Result<String, FileError> {
-    String::from_utf8(read_private(path)?).map_err(|_| FileError::NotText(path.to_owned()))
+/// Errors: it cannot be read, is too large or no text; those of `parse`.
+pub fn secret_text<T, E: From<FileError>>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, E> {
+    let content = Content::read(path)?;
+    let text = str::from_utf8(&content.bytes).map_err(|_| FileError::NotText(path.to_owned()))?;
+    let parsed = parse(text)?;
+    content.warn_if_public(path);
+    Ok(parsed)
 }
 
 /// Reads a file whose content is one secret. A line break at its end does not belong to the secret.
 ///
 /// Errors: those of [`secret_text`], an empty file, and one with several lines.
 pub fn secret(path: &Path) -> Result<String, FileError> {
-    let mut text = secret_text(path)?;
-    for end in ['\n', '\r'] {
-        if text.ends_with(end) {
-            text.pop();
+    secret_text(path, |text| {
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        let text = text.strip_suffix('\r').unwrap_or(text);
+        match text {
+            "" => Err(FileError::Empty(path.to_owned())),
+            text if text.contains(['\n', '\r']) => Err(FileError::Lines(path.to_owned())),
+            text => Ok(text.to_owned()),
         }
-    }
-    if text.is_empty() {
-        return Err(FileError::Empty(path.to_owned()));
-    }
-    if text.contains(['\n', '\r']) {
-        return Err(FileError::Lines(path.to_owned()));
-    }
-    Ok(text)
+    })
 }
 
 #[cfg(test)]
@@ -247,7 +261,7 @@ mod tests {
         assert_eq!((error.kind(), &bytes[..]), (io::ErrorKind::TimedOut, &b"sesame"[..]));
         let read = std::thread::spawn({
             let path = path.clone();
-            move || Content::read_private(&path)
+            move || Content::read(&path)
         });
         sleep(ASK_INTERVAL * 5);
         writer.write_all(b"open").unwrap();
@@ -255,6 +269,6 @@ mod tests {
         let content = read.join().unwrap().unwrap();
         assert_eq!((&content.bytes[..], content.look), (&b"open"[..], None));
         assert!(matches!(Content::read_again(&path), Err(FileError::NotRegular(_))));
-        assert!(matches!(read_private(Path::new("/dev/zero")), Err(FileError::TooLarge(_))));
+        assert!(matches!(super::read(Path::new("/dev/zero")), Err(FileError::TooLarge(_))));
     }
 }

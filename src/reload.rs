@@ -1,8 +1,8 @@
 //! Files that are read again while dueq serves: when they change, and on SIGHUP. What has become bad keeps what is in
 //! force, and is said once. A pipe never looks changed, since it can be read only once.
 
-use crate::files::Look;
-use std::{fmt::Display, path::PathBuf, sync::Arc, time::Duration};
+use crate::files::{Look, ends_in_line_break};
+use std::{fmt::Display, panic::resume_unwind, path::PathBuf, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::spawn_blocking,
@@ -10,64 +10,99 @@ use tokio::{
 };
 
 /// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_INTERVAL: Duration = Duration::from_millis(400);
+/// Files are read once they look the same as at the look before. One without a line break at its end may be half written,
+/// and has to look the same this often, which takes longer than a second.
+const LOOKS_OF_OPEN: u32 = 3;
+/// What could not be used is tried again after so many looks, 5 s: Redis may take a password later than its file has it.
+const LOOKS_TO_RETRY: u32 = 12;
 
-/// Files, as they were when they were last read.
+/// Calls `step` every so often with `false`, and on SIGHUP with `true`, on a thread that serves no requests. Does not end;
+/// panics if `step` does.
+pub async fn tick(interval: Duration, mut step: impl FnMut(bool) + Send + 'static) {
+    let mut hangups = signal(SignalKind::hangup()).ok();
+    loop {
+        let hangup = async { hangups.as_mut()?.recv().await };
+        let is_asked = tokio::select! {
+            () = sleep(interval) => false,
+            Some(()) = hangup => true,
+        };
+        let stepped = spawn_blocking(move || {
+            step(is_asked);
+            step
+        });
+        match stepped.await {
+            Ok(after) => step = after,
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            // The runtime ends.
+            Err(_) => return,
+        }
+    }
+}
+
+/// Files, as they were at the last look.
 pub struct Watched {
     what: &'static str,
     files: Vec<PathBuf>,
     seen: Vec<Option<Look>>,
+    /// They have changed since they were last read well.
+    is_changed: bool,
+    /// How often they have looked the same since.
+    same: u32,
+    /// What was said to be wrong.
+    said: Option<String>,
 }
 
 impl Watched {
     /// Looks at the files, before they are read for the first time. `what` they hold is named in the log.
     pub fn new(what: &'static str, files: Vec<PathBuf>) -> Self {
         let seen = look(&files);
-        Self { what, files, seen }
+        Self { what, files, seen, is_changed: false, same: 0, said: None }
     }
 
     /// Calls `read` whenever one of the files has changed (a link may lead elsewhere, too) and on SIGHUP, and passes on
     /// what was read. Returns only if there are no files.
-    ///
-    /// Files may be half written, and a certificate comes before its key: a failure counts if the next look, half a second
-    /// later, fails as well.
-    pub async fn follow<T: Send + 'static, E: Display + Send + 'static>(
+    pub async fn follow<T, E: Display>(
         mut self,
-        read: impl Fn() -> Result<T, E> + Send + Sync + 'static,
-        mut take: impl FnMut(T),
+        read: impl Fn() -> Result<T, E> + Send + 'static,
+        mut take: impl FnMut(T) + Send + 'static,
     ) {
-        if self.files.is_empty() {
+        if !self.files.is_empty() {
+            tick(LOOK_INTERVAL, move |is_asked| self.step(is_asked, &read, &mut take)).await;
+        }
+    }
+
+    fn step<T, E: Display>(
+        &mut self,
+        is_asked: bool,
+        read: impl Fn() -> Result<T, E>,
+        take: &mut impl FnMut(T),
+    ) {
+        let seen = look(&self.files);
+        self.same = if seen == self.seen { self.same.saturating_add(1) } else { 0 };
+        self.is_changed |= self.same == 0;
+        self.seen = seen;
+        let is_due = match self.same {
+            0 => false,
+            1 => self.files.iter().all(|path| ends_in_line_break(path)),
+            same => same == LOOKS_OF_OPEN || same % LOOKS_TO_RETRY == 0,
+        };
+        let is_due = is_asked || (self.is_changed && is_due);
+        if !is_due {
             return;
         }
-        let read = Arc::new(read);
-        let mut hangup = signal(SignalKind::hangup()).ok();
-        let (mut failed, mut said) = (false, None);
-        loop {
-            let asked = tokio::select! {
-                () = sleep(LOOK_EVERY) => false,
-                Some(()) = async { hangup.as_mut()?.recv().await } => true,
-            };
-            let seen = look(&self.files);
-            if !asked && !failed && seen == self.seen {
-                continue;
+        match read() {
+            Ok(value) => {
+                take(value);
+                tracing::info!("{}: read again", self.what);
+                (self.is_changed, self.said) = (false, None);
             }
-            self.seen = seen;
-            let read = read.clone();
-            let Ok(outcome) = spawn_blocking(move || read()).await else { continue };
-            match outcome {
-                Ok(value) => {
-                    take(value);
-                    tracing::info!("{}: read again", self.what);
-                    (failed, said) = (false, None);
+            Err(error) => {
+                let reason = error.to_string();
+                if is_asked || self.said.as_ref() != Some(&reason) {
+                    tracing::error!(reason, "{}: the old stays in force", self.what);
                 }
-                Err(_) if !asked && !failed => failed = true,
-                Err(error) => {
-                    let reason = error.to_string();
-                    if asked || said.as_ref() != Some(&reason) {
-                        tracing::error!(reason, "{}: the old stays in force", self.what);
-                    }
-                    (failed, said) = (false, Some(reason));
-                }
+                (self.is_changed, self.said) = (true, Some(reason));
             }
         }
     }
@@ -80,52 +115,73 @@ fn look(files: &[PathBuf]) -> Vec<Option<Look>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    };
+    use std::{cell::Cell, fs, time::Instant};
 
-    async fn until(condition: impl Fn() -> bool) {
-        for _ in 0..500 {
-            if condition() {
-                return;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-        panic!("5 s passed");
+    #[test]
+    fn a_change_is_read_once_it_is_whole_and_a_bad_one_keeps_the_old() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("number");
+        fs::write(&path, "1\n").unwrap();
+        let mut watched = Watched::new("a number", vec![path.clone()]);
+        let (reads, mut number) = (Cell::new(0), 1);
+        let read = || {
+            reads.set(reads.get() + 1);
+            fs::read_to_string(&path).unwrap_or_default().trim().parse::<u32>()
+        };
+        // How many looks it takes until it is read, and what is then in force.
+        let mut looks = |most: usize| {
+            let before = reads.get();
+            let step = |_: &usize| {
+                watched.step(false, read, &mut |value| number = value);
+                reads.get() > before
+            };
+            let looks = (1..=most).find(step);
+            (looks, number)
+        };
+        assert_eq!(looks(30), (None, 1), "nothing changed");
+        fs::write(&path, "22\n").unwrap();
+        assert_eq!(looks(30), (Some(2), 22));
+        assert_eq!(looks(30), (None, 22));
+        // Without its end it may be half written.
+        fs::write(&path, "3").unwrap();
+        assert_eq!(looks(3), (None, 22));
+        fs::write(&path, "333\n").unwrap();
+        assert_eq!(looks(30), (Some(2), 333));
+        fs::write(&path, "4").unwrap();
+        assert_eq!(looks(30), (Some(4), 4));
+        // What is bad is tried again, now and then.
+        fs::write(&path, "none\n").unwrap();
+        assert_eq!([looks(30), looks(30), looks(30)], [(Some(2), 4), (Some(2), 4), (Some(9), 4)]);
+        assert_eq!(looks(11), (None, 4));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(looks(30), (Some(4), 4));
+        // Another file takes its place, as tools that write safely do it.
+        fs::write(dir.path().join("next"), "5\n").unwrap();
+        fs::rename(dir.path().join("next"), &path).unwrap();
+        assert_eq!(looks(30), (Some(2), 5));
+        assert_eq!(looks(30), (None, 5));
+        watched.step(true, read, &mut |value| number = value + 1);
+        assert_eq!(number, 6, "as SIGHUP asks for it");
     }
 
     #[tokio::test]
-    async fn a_change_is_read_and_a_bad_one_keeps_the_old() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("number");
-        fs::write(&path, "1").unwrap();
-        let number = Arc::new(Mutex::new(1));
-        let reads = Arc::new(AtomicUsize::new(0));
-        let watched = Watched::new("a number", vec![path.clone()]);
-        let following = {
-            let (number, reads, path) = (number.clone(), reads.clone(), path.clone());
-            let read = move || {
-                reads.fetch_add(1, Ordering::Relaxed);
-                fs::read_to_string(&path).unwrap_or_default().parse::<u32>()
-            };
-            tokio::spawn(watched.follow(read, move |value| *number.lock().unwrap() = value))
+    async fn a_tick_comes_again_and_again() {
+        let (sender, mut ticks) = tokio::sync::mpsc::unbounded_channel();
+        let begun = Instant::now();
+        let interval = Duration::from_millis(20);
+        let step = move |is_asked| {
+            let _ = sender.send(is_asked);
         };
-        sleep(LOOK_EVERY * 2).await;
-        assert_eq!(reads.load(Ordering::Relaxed), 0, "nothing changed");
-        fs::write(&path, "2").unwrap();
-        until(|| *number.lock().unwrap() == 2).await;
-        let before = reads.load(Ordering::Relaxed);
-        fs::write(&path, "none").unwrap();
-        until(|| reads.load(Ordering::Relaxed) == before + 2).await;
-        sleep(LOOK_EVERY * 3).await;
-        assert_eq!(reads.load(Ordering::Relaxed), before + 2, "twice, and then it is said");
-        assert_eq!(*number.lock().unwrap(), 2);
-        // Another file takes its place, as tools that write safely do it.
-        fs::write(dir.path().join("new"), "3").unwrap();
-        fs::rename(dir.path().join("new"), &path).unwrap();
-        until(|| *number.lock().unwrap() == 3).await;
-        following.abort();
+        let ticking = tokio::spawn(tick(interval, step));
+        for _ in 0..3 {
+            assert_eq!(ticks.recv().await, Some(false));
+        }
+        assert!(begun.elapsed() >= interval * 3);
+        ticking.abort();
+    }
+
+    #[tokio::test]
+    async fn without_files_there_is_nothing_to_follow() {
+        Watched::new("nothing", Vec::new()).follow(|| "1".parse::<u32>(), drop).await;
     }
 }

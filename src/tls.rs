@@ -2,18 +2,16 @@
 //! connection failed. rustls with ring: TLS 1.2 and 1.3.
 
 mod expiry;
+mod key;
 
 pub use expiry::{Expiry, instant};
 
-use crate::files::{self, FileError};
+use crate::files::{self, Content, FileError};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ConfigBuilder, InvalidMessage, RootCertStore,
     ServerConfig, WantsVerifier,
     crypto::{CryptoProvider, ring},
-    pki_types::{
-        CertificateDer, PrivateKeyDer,
-        pem::{self, PemObject as _},
-    },
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier},
 };
 use std::{
@@ -101,11 +99,8 @@ impl Identity {
         let cert_pem = files::read(&self.cert)?;
         let chain = certificates(&self.cert, &cert_pem)?;
         let not_after = expiry::not_after(&chain[0], &self.cert)?;
-        let key_pem = files::read_private(&self.key)?;
-        let key = PrivateKeyDer::from_pem_slice(&key_pem).map_err(|error| match error {
-            pem::Error::NoItemsFound => TlsError::NoKey(self.key.clone()),
-            error => TlsError::Bad { path: self.key.clone(), reason: error.to_string() },
-        })?;
+        let content = Content::read(&self.key)?;
+        let key = key::parse(&content.bytes, &self.key)?;
         let certified = rustls::sign::CertifiedKey::from_der(
             chain.clone(),
             key.clone_key(),
@@ -113,13 +108,11 @@ impl Identity {
         );
         match certified {
             Ok(_) => {
+                content.warn_if_public(&self.key);
                 let expiry = Expiry { what, path: self.cert.clone(), not_after };
-                Ok(Certified { chain, key, expiry, pem: [cert_pem, key_pem] })
+                Ok(Certified { chain, key, expiry, pem: [cert_pem, content.bytes] })
             }
-            Err(rustls::Error::InconsistentKeys(_)) => {
-                Err(TlsError::Mismatch { cert: self.cert.clone(), key: self.key.clone() })
-            }
-            Err(error) => Err(TlsError::Bad { path: self.key.clone(), reason: error.to_string() }),
+            Err(error) => Err(key::refusal(&error, self)),
         }
     }
 }

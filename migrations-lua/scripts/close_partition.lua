@@ -7,20 +7,21 @@
 -- ARGV[2] number: the topic's
 -- ARGV[3] force: 1 to delete it with its messages
 -- ARGV[4] how long the mark stays, ms
--- returns: 'OK', 'NOT_EMPTY', 'MORE' if the sweep left something, 'UNTOLD' if all that is left are deaths to be published
---   to the dead topic, or 'STALE'
+-- returns: how many messages went, or 'NOT_EMPTY', 'MORE' if the sweep left something, 'UNTOLD' if all that is left are
+--   deaths to be published to the dead topic, or 'STALE'
 -- cost: HMGET, 6 ZCARD, EXISTS, UNLINK, HSET, PEXPIRE
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
-if ARGV[3] ~= '1' then
+local force, more, messages = ARGV[3] == '1', false, 0
+if not force then
   redis.call('ZREM', k.unack, '')
-  local now = now_ms()
-  local more = sweep(k, now, 128, parse_rules(meta[2]))
-  local messages = 0
-  for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.unack, k.last, k.dead }) do
-    messages = messages + redis.call('ZCARD', key)
-  end
+  more = sweep(k, now_ms(), 128, parse_rules(meta[2]))
+end
+for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.unack, k.last, k.dead }) do
+  messages = messages + redis.call('ZCARD', key)
+end
+if not force then
   if messages > 0 then return more and 'MORE' or 'NOT_EMPTY' end
   if redis.call('EXISTS', k.dead_out) == 1 then return 'UNTOLD' end
 end
@@ -30,4 +31,4 @@ for _, key in ipairs({
 }) do redis.call('UNLINK', key) end
 redis.call('HSET', k.meta, 'topic', table.concat({ '-', ARGV[2] }))
 redis.call('PEXPIRE', k.meta, ARGV[4])
-return 'OK'
+return messages

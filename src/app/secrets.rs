@@ -27,13 +27,14 @@ pub fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError
     let Some(path) = &config.signing_secret_file else {
         return parse("--signing-secret", &mut config.signing_secrets.iter().map(Secret::reveal));
     };
-    let text = files::secret_text(path)?;
-    let lines = text.lines().map(str::trim);
-    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
-    if lines.peek().is_none() {
-        return Err(FileError::Empty(path.clone()).into());
-    }
-    parse(&path.display().to_string(), &mut lines)
+    files::secret_text(path, |text| {
+        let lines = text.lines().map(str::trim);
+        let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
+        match lines.peek() {
+            None => Err(FileError::Empty(path.clone()).into()),
+            Some(_) => parse(&path.display().to_string(), &mut lines),
+        }
+    })
 }
 
 /// The TLS configuration of the listener, if it has a certificate, which is noted as in use.

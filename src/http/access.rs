@@ -48,7 +48,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 /// Why the service does not start with the access that it was told; each is one line, and none shows a key.
@@ -151,6 +151,14 @@ impl Access {
         }
     }
 
+    /// What `/readyz` is to warn of.
+    pub(super) fn warning(&self) -> Option<String> {
+        let Door::Keys(keys) = &self.door else { return None };
+        keys.is_behind.load(Ordering::Relaxed).then(|| {
+            "the API key file cannot be used: the keys in force are those of before".to_owned()
+        })
+    }
+
     /// Keeps the keys as their file says, if there is one, and opens the audit log anew on SIGHUP; to be run while dueq
     /// serves.
     pub fn follow_files(&self) -> impl Fn() -> BoxFuture<'static, ()> + Send + 'static {
@@ -196,7 +204,7 @@ impl Access {
             },
         };
         let is_stranger = need == Need::Login;
-        Ok((!is_stranger).then(|| Caller::new(key, need, self.audit.records(need))))
+        Ok((!is_stranger).then(|| Caller::new(key, need, self.audit.facts(need))))
     }
 
     /// The key that the headers say, or that of their session.

@@ -5,6 +5,7 @@ use axum::{
     http::{Extensions, HeaderMap, HeaderName, header, request::Parts},
 };
 use ipnet::IpNet;
+use serde::Serialize;
 use std::{
     convert::Infallible,
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -35,6 +36,10 @@ pub(super) fn peer_of(request: &Request) -> IpAddr {
     Peer::of(request.extensions()).0
 }
 
+/// The clients that the two headers of a request name where they disagree: what proxies say of it, and what the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Claims([IpAddr; 2]);
+
 /// The networks of proxies that are trusted.
 pub struct TrustedProxies(Vec<IpNet>);
 
@@ -44,41 +49,47 @@ impl TrustedProxies {
         Self(networks)
     }
 
-    /// Replaces the address of a request's connection by that of its client.
+    /// Replaces the address of a request's connection by that of its client, and notes what was not believed.
     pub(super) fn resolve(&self, request: &mut Request) -> Option<IpAddr> {
         let Peer(peer) = *request.extensions().get()?;
-        let client = self.client(peer, request.headers());
-        if client != peer {
-            request.extensions_mut().insert(Peer(client));
+        match self.client(peer, request.headers()) {
+            Ok(client) => {
+                if client != peer {
+                    request.extensions_mut().insert(Peer(client));
+                }
+                Some(client)
+            }
+            Err(claims) => {
+                request.extensions_mut().insert(claims);
+                Some(peer)
+            }
         }
-        Some(client)
     }
 
     /// The address of the client that a request is from, which came over a connection from `peer`.
     ///
     /// Each proxy appends the address that it got the request from, so the list is read from its end, for as long as the
     /// one who said so is trusted. A proxy that sets one of the two headers passes on whatever a client has put into the
-    /// other: where they disagree, neither is believed.
-    fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    /// other: where they disagree, neither is believed, which is the error.
+    fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Result<IpAddr, Claims> {
         let peer = peer.to_canonical();
         if !self.trust(peer) {
-            return peer;
+            return Ok(peer);
         }
         let values = |name| headers.get_all(name).iter().rev().map(|value| value.to_str().ok());
         let listed = values(X_FORWARDED_FOR)
             .flat_map(|value| value.unwrap_or("?").rsplit(',').map(|entry| address(entry.trim())));
         let forwarded = values(header::FORWARDED).flat_map(|value| {
-            let mut elements = split(value.unwrap_or("?"), ',');
-            elements.reverse();
-            elements.into_iter().map(forwarded_for)
+            let elements = value.and_then(|value| split(value, ',')).unwrap_or(vec!["?"]);
+            elements.into_iter().rev().map(forwarded_for)
         });
         let has = |name| headers.contains_key(name);
         let listed = has(X_FORWARDED_FOR).then(|| self.walk(peer, listed));
         let forwarded = has(header::FORWARDED).then(|| self.walk(peer, forwarded));
         match (listed, forwarded) {
-            (Some(one), Some(other)) if one != other => peer,
-            (Some(client), _) | (None, Some(client)) => client,
-            (None, None) => peer,
+            (Some(one), Some(other)) if one != other => Err(Claims([one, other])),
+            (Some(client), _) | (None, Some(client)) => Ok(client),
+            (None, None) => Ok(peer),
         }
     }
 
@@ -107,20 +118,27 @@ fn address(text: &str) -> Option<IpAddr> {
 
 /// The `for` of an element of `Forwarded` (RFC 7239).
 fn forwarded_for(element: &str) -> Option<IpAddr> {
-    let pairs = split(element, ';').into_iter().filter_map(|pair| pair.trim().split_once('='));
+    let pairs = split(element, ';')?.into_iter().filter_map(|pair| pair.trim().split_once('='));
     let mut nodes = pairs.filter(|(name, _)| name.eq_ignore_ascii_case("for"));
     let (_, node) = nodes.next()?;
     address(node.trim_matches('"'))
 }
 
-/// The parts of a value between separators that are not inside of quotes.
-fn split(value: &str, separator: char) -> Vec<&str> {
-    let mut quoted = false;
+/// The parts of a value between separators that are not inside of quotes, where a backslash takes the meaning from what
+/// follows. `None` if the quotes do not end: what a proxy has appended would seem to be inside of them.
+fn split(value: &str, separator: char) -> Option<Vec<&str>> {
+    let (mut quoted, mut escaped) = (false, false);
     let parts = value.split(|c: char| {
-        quoted ^= c == '"';
+        match c {
+            _ if std::mem::take(&mut escaped) => {}
+            '"' => quoted = !quoted,
+            '\\' => escaped = quoted,
+            _ => {}
+        }
         c == separator && !quoted
     });
-    parts.collect()
+    let parts = parts.collect();
+    (!quoted).then_some(parts)
 }
 
 #[cfg(test)]
@@ -133,7 +151,8 @@ mod tests {
         for (name, value) in headers {
             map.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
-        TrustedProxies::new(networks.into()).client(peer.parse().unwrap(), &map).to_string()
+        let client = TrustedProxies::new(networks.into()).client(peer.parse().unwrap(), &map);
+        client.map_or_else(|Claims(both)| format!("{both:?}"), |client| client.to_string())
     }
 
     #[test]
@@ -172,6 +191,10 @@ mod tests {
             ("for=198.51.100.7, for=_hidden", "10.0.0.1"),
             ("for=198.51.100.7, proto=https", "10.0.0.1"),
             ("for=unknown", "10.0.0.1"),
+            // Quotes of a client that do not end hide nothing that a proxy appends.
+            ("for=6.6.6.6;by=\", for=198.51.100.7", "10.0.0.1"),
+            ("for=6.6.6.6;by=\"\\\", for=198.51.100.7", "10.0.0.1"),
+            ("for=6.6.6.6;by=\"a\\\", b\", for=198.51.100.7", "198.51.100.7"),
             ("nonsense", "10.0.0.1"),
         ] {
             assert_eq!(client("10.0.0.1", &[("forwarded", value)]), is, "{value}");
@@ -183,7 +206,7 @@ mod tests {
         let both =
             |list, value| client("10.0.0.1", &[("x-forwarded-for", list), ("forwarded", value)]);
         assert_eq!(both("198.51.100.7", "for=198.51.100.7"), "198.51.100.7");
-        assert_eq!(both("198.51.100.7", "for=1.1.1.1"), "10.0.0.1");
-        assert_eq!(both("1.1.1.1", "for=198.51.100.7"), "10.0.0.1");
+        assert_eq!(both("198.51.100.7", "for=1.1.1.1"), "[198.51.100.7, 1.1.1.1]");
+        assert_eq!(both("1.1.1.1", "for=198.51.100.7"), "[1.1.1.1, 198.51.100.7]");
     }
 }

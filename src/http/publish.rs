@@ -82,7 +82,7 @@ answer! {
 impl<'a> PublishedMessage<'a> {
     /// What the store says, as the client sees it.
     pub fn of(topic: &'a TopicName, published: &Published) -> Self {
-        let Published { id, state, due_at, duplicate } = *published;
+        let Published { id, state, due_at, duplicate, .. } = *published;
         let (due_at, published_at) = (due_at.map(Instant), Instant(id.published()));
         Self { id, topic, state, due_at, published_at, duplicate }
     }
@@ -153,7 +153,9 @@ pub async fn publish_raw(
     publish(&state, &caller, topic, params.into_message(payload.bytes, media_type)).await
 }
 
-/// May the caller publish these to the topic? What may replace another's message changes it. Errors: `NotAllowed`.
+/// May the caller publish these to the topic? What may replace another's message changes it, and is kept in the audit log.
+///
+/// Errors: `NotAllowed`.
 pub fn check_replace<'a>(
     caller: &Caller,
     topic: &TopicName,
@@ -161,7 +163,7 @@ pub fn check_replace<'a>(
 ) -> Result<(), Error> {
     let mut keys = messages.into_iter().filter_map(|message| message.options.key.as_ref());
     let replaces = keys.any(|key| key.on_duplicate == OnDuplicate::Replace);
-    if replaces { caller.check_verb(Verb::Operate, topic) } else { Ok(()) }
+    if replaces { caller.check_change(topic) } else { Ok(()) }
 }
 
 /// Publishes a message, and answers with what became of it.
@@ -174,6 +176,7 @@ pub async fn publish(
     check_replace(caller, &topic, [&message])?;
     caller.spend(1)?;
     let published = state.store.publish(&topic, message).await?;
+    caller.changed(published.replaced.into());
     let status = if published.duplicate { StatusCode::OK } else { StatusCode::CREATED };
     let location = [(header::LOCATION, format!("/messages/{}", published.id))];
     let answer = json(&PublishedMessage::of(&topic, &published));
@@ -236,6 +239,7 @@ pub async fn publish_batch(
     check_replace(&caller, &topic, &messages)?;
     caller.spend(messages.len())?;
     let outcomes = state.store.publish_batch(&topic, messages).await?;
+    caller.changed(outcomes.iter().flatten().filter(|published| published.replaced).count() as i64);
     let result = |outcome| PublishResult {
         status: outcome_of(outcome),
         message: outcome.as_ref().ok().map(|published| PublishedMessage::of(&topic, published)),

@@ -38,8 +38,8 @@ answer! {
         /// Always `ok`.
         #[example = "ok"]
         status: &'static str,
-        /// In words: what dueq cannot guarantee on this Redis, and which certificate expires within 7 days. Absent if
-        /// there is nothing to warn about.
+        /// In words: what dueq cannot guarantee on this Redis, which certificate expires within 7 days, and whether the
+        /// key file cannot be used. Absent if there is nothing to warn about.
         warnings: Option<Vec<String>>,
     }
 }
@@ -65,8 +65,8 @@ pub async fn get_health(_: NoQuery) -> Result<Response, Problem> {
 /// Check that the server is ready.
 ///
 /// Ready means that Redis answers, is not loading, can be written to and never evicts, that every part of dueq runs,
-/// and that dueq is not stopping. The state of Redis is at most a second old. `warnings` say what Redis hides, and which
-/// certificate expires within 7 days. Needs no key.
+/// and that dueq is not stopping. The state of Redis is at most a second old. `warnings` say what Redis hides, which
+/// certificate expires within 7 days, and whether the key file cannot be used. Needs no key.
 #[utoipa::path(
     get, path = "/readyz", tag = "service", security(()),
     responses(
@@ -85,6 +85,7 @@ pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<
     let of_redis = state.redis_health.health(&state.store).await.map_err(not_ready)?;
     let mut warnings: Vec<_> = of_redis.into_iter().map(str::to_owned).collect();
     warnings.extend(state.metrics.certificates.warnings());
+    warnings.extend(state.access.warning());
     Ok(Health::answer(warnings))
 }
 

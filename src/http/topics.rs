@@ -198,7 +198,8 @@ pub async fn delete_topic(
     if force {
         caller.check_verb(Verb::Operate, &name)?;
     }
-    state.store.delete_topic(&name, force).await?;
+    let messages = state.store.delete_topic(&name, force).await?;
+    caller.changed(messages);
     Ok(StatusCode::NO_CONTENT)
 }
 

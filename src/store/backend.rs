@@ -147,12 +147,13 @@ impl Backend {
         self.epochs.subscribe()
     }
 
-    /// Reads the files with passwords and certificates again, for the connections to come.
-    pub fn reload(&self) -> Result<(), ConnectError> {
+    /// Reads the files with passwords and certificates again, for the connections to come. They must open one first.
+    pub async fn reload(&self) -> Result<(), ConnectError> {
         let way = Way::new(&self.options)?;
         if !way.leads_where(&self.way()) {
             return Err(ConnectError::Moved);
         }
+        drop(way.connect().await?);
         self.metrics.certificates.uses(way.expiry.clone());
         *self.way.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(way);
         Ok(())

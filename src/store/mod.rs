@@ -134,8 +134,8 @@ impl Store {
     /// ones are made with what was read.
     ///
     /// Errors: [`ConnectError`] if a file cannot be used, or names another Redis. What was read before stays in force.
-    pub fn reload_redis(&self) -> Result<(), ConnectError> {
-        self.lanes.backend.reload()
+    pub async fn reload_redis(&self) -> Result<(), ConnectError> {
+        self.lanes.backend.reload().await
     }
 
     /// Serves what waits and ends the connections; requests are refused from now on.

@@ -263,7 +263,8 @@ impl Op for Publish {
         let stored = |publish: &Self| {
             let due_at = due_at(publish);
             let state = if due_at > now { State::Delayed } else { State::Ready };
-            Published { id: publish.id, state, due_at: Some(due_at), duplicate: false }
+            let due_at = Some(due_at);
+            Published { id: publish.id, state, due_at, duplicate: false, replaced: false }
         };
         Ok(group.iter().map(|publish| Ok(Ok(stored(publish)))).collect())
     }

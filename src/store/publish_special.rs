@@ -125,7 +125,7 @@ impl Op for PublishSpecial {
                         topic.sweep_by(now, Some(now.saturating_add(window)));
                     }
                     let due_at = (state != State::Leased).then_some(at);
-                    Ok(Published { id, state, due_at, duplicate: code != 0 })
+                    Ok(Published { id, state, due_at, duplicate: code != 0, replaced: code == 2 })
                 }
                 3 => Err(Error::DuplicateKey),
                 4 => Err(Error::MessageLeased),

@@ -164,6 +164,8 @@ pub struct Published {
     pub due_at: Option<Millis>,
     /// An existing message answers.
     pub duplicate: bool,
+    /// That message was replaced.
+    pub replaced: bool,
 }
 
 /// Which message is meant.

@@ -42,6 +42,42 @@ async fn a_running_server_is_measured_and_left_as_it_was() {
 }
 
 #[tokio::test]
+async fn a_server_is_measured_by_tls() {
+    let authority = Authority::new();
+    let (served, client) = (authority.sign("dueq", &["localhost"]), authority.sign("c", &["c"]));
+    let dueq = Dueq::on(&shared().await.redis)
+        .args(["--tls-cert"])
+        .args([&served.cert])
+        .args(["--tls-key"])
+        .args([&served.key])
+        .args(["--tls-client-ca"])
+        .args([authority.ca()])
+        .tls(authority.client(Some(&client)))
+        .start()
+        .await;
+    let url = dueq.url().replace("http://127.0.0.1", "https://localhost");
+    let path = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    let (ca, cert, key) = (path(&authority.ca()), path(&client.cert), path(&client.key));
+    let words = ["--server", &url, "--ca", &ca, "--client-cert", &cert, "--client-key", &key];
+    let only = ["--only", "publish,loop", "--connections", "4"];
+    let rows = rows(&[&words[..], &only].concat()).await;
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0) && row["failed"] == 0));
+    let by_address = url.replace("localhost", "127.0.0.1");
+    for (words, why) in [
+        (&["--server", &url, "--ca", &path(&Authority::new().ca())][..], "--ca"),
+        (&["--server", &url, "--ca", &ca], "--client-cert"),
+        (&[&["--server", &by_address], &words[2..]].concat(), "--server-name"),
+        (&["--server", &url, "--ca", "/nowhere/ca"], "cannot read /nowhere/ca"),
+        (&["--server", &url, "--client-cert", &cert], "--client-key"),
+    ] {
+        let finished = Launch::command([&["bench"], words].concat()).finish().await;
+        assert_eq!(finished.code, 1, "{finished:?}");
+        assert!(finished.stderr.contains(why), "{finished:?}");
+    }
+}
+
+#[tokio::test]
 async fn lateness_counts_every_message() {
     let rows = rows(&["--only", "lateness", "--connections", "1"]).await;
     // Under load a debug build leases some too late to be seen.
@@ -52,9 +88,13 @@ async fn lateness_counts_every_message() {
 
 #[tokio::test]
 async fn it_says_why_it_cannot_measure() {
-    for (server, why) in
-        [("https://a", "must be http://host:port"), ("http://127.0.0.1:1", "refused")]
-    {
+    let plain = format!("https://{}", shared().await.dueq.addr());
+    for (server, why) in [
+        ("http://a/path", "must be http://host:port"),
+        ("ftp://a", "--server"),
+        ("http://127.0.0.1:1", "refused"),
+        (&plain, "speaks plain HTTP: use http://"),
+    ] {
         let finished = Launch::command(["bench", "--server", server]).finish().await;
         assert_eq!(finished.code, 1, "{finished:?}");
         assert!(finished.stderr.contains(why), "{finished:?}");

@@ -232,6 +232,18 @@ async fn passwords_and_certificates_are_read_again() {
     std::fs::rename(&renewed.cert, &ours.cert).unwrap();
     replace(&password, "mesase");
     eventually("it was read", || async { (times("read again") >= 1).then_some(()) }).await;
+    // One that Redis refuses is not taken, until it does not refuse it any more.
+    replace(&password, "third");
+    eventually("a refusal", || async {
+        (dueq.log().lines().filter(|l| l.contains("ERROR") && l.contains("cannot reach")).count()
+            > 0)
+        .then_some(())
+    })
+    .await;
+    let read = times("read again");
+    server.user("third").await;
+    eventually("it was read", || async { (times("read again") > read).then_some(()) }).await;
+    let _: () = server.redis.command(&["ACL", "SETUSER", "dueq", "<mesase"]).await;
     let _: i64 = server.redis.command(&["CLIENT", "KILL", "USER", "dueq"]).await;
     works_again(&dueq.client()).await;
 }

@@ -188,12 +188,25 @@ async fn what_cannot_be_served_with_is_refused_at_the_start() {
         launch.finish()
     };
     let nowhere = std::path::Path::new("/nowhere/file");
+    let (secret, small) = (temp_dir("keys").join("secret.pem"), temp_dir("keys").join("small.pem"));
+    let text = std::fs::read_to_string(&good.key).unwrap();
+    let head = "-----BEGIN EC PRIVATE KEY-----
+Proc-Type: 4,ENCRYPTED
+DEK-Info: AES-128-CBC,00
+";
+    replace(&secret, &text.replace("-----BEGIN PRIVATE KEY-----", head).replace("END ", "END EC "));
+    let mut rsa = std::process::Command::new("openssl");
+    assert!(
+        rsa.args(["genrsa", "-out"]).arg(&small).arg("1024").output().unwrap().status.success()
+    );
     for (args, words) in [
         (vec![&*old.cert, &*old.key], &["old.pem", "expired at 2021-01-01T00:00:00Z"][..]),
         (vec![&*new.cert, &*new.key], &["new.pem", "not valid before 3000-01-01T00:00:00Z"]),
         (vec![&*good.cert, &*old.key], &["old-key.pem", "good.pem"]),
         (vec![&*good.key, &*good.key], &["no certificate in", "good-key.pem"]),
         (vec![&*good.cert, &*good.cert], &["no private key in", "good.pem"]),
+        (vec![&*good.cert, &*secret], &["secret.pem cannot be used: it is encrypted"]),
+        (vec![&*good.cert, &*small], &["small.pem", "an RSA key needs 2048 bits"]),
         (vec![&*good.cert, nowhere], &["cannot read /nowhere/file"]),
         (vec![&*good.cert, &*good.key, nowhere], &["cannot read /nowhere/file"]),
         (vec![&*good.cert, &*good.key, &*good.key], &["no certificate in"]),

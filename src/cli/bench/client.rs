@@ -1,20 +1,88 @@
-//! A minimal HTTP/1.1 client that suffices for dueq.
+//! A minimal HTTP/1.1 client that suffices for dueq, by TLS or not.
 //!
 //! The load shares the cores with the server that it measures, so its own CPU time lowers the figures. Requests are bytes
 //! built in advance, a response is a status and a slice of the connection's buffer, and only what dueq sends is
 //! understood: keep-alive and `content-length`.
 
+use super::{
+    super::{
+        client::{TlsArgs, unreachable},
+        server_url,
+    },
+    Fallible,
+};
+use http::uri::Authority;
 use memchr::memmem;
-use std::io;
+use rustls::{ClientConfig, pki_types::ServerName};
+use std::{io, sync::Arc};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_util::either::Either;
+
+/// Where a server is, and how it is spoken to.
+#[derive(Clone)]
+pub struct Address {
+    /// Scheme, host and port.
+    url: String,
+    /// `host:port`.
+    pub host: String,
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+impl Address {
+    /// That of the server at `url`.
+    ///
+    /// # Errors
+    /// If the URL is not of the form `[http[s]://]host[:port]`, or the arguments are wrong.
+    pub fn of(url: &str, tls: &TlsArgs) -> Fallible<Self> {
+        let wrong = "--server must be http://host:port, https://host:port or host:port";
+        let url = server_url::checked(url)?;
+        let (scheme, rest) = url.split_once("://").ok_or(wrong)?;
+        let authority: Authority = rest.parse().map_err(|_| wrong)?;
+        let (is_https, name) = (scheme == "https", authority.host());
+        let port = authority.port_u16().unwrap_or(if is_https { 443 } else { 80 });
+        let config = tls.config(&url).map_err(|failure| failure.message())?;
+        let given = tls.name().map_err(|failure| failure.message())?;
+        let bare = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let tls = match (is_https, given) {
+            (false, _) => None,
+            (true, Some(given)) => Some((Arc::new(config), given)),
+            (true, None) => Some((Arc::new(config), ServerName::try_from(bare)?)),
+        };
+        Ok(Self { host: format!("{name}:{port}"), tls, url })
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// If it cannot be opened; the message names the server.
+    pub async fn connect(&self) -> Fallible<Connection> {
+        let stream = TcpStream::connect(&self.host).await;
+        let stream = stream.map_err(|error| format!("{}: {error}", self.host))?;
+        stream.set_nodelay(true)?;
+        let stream = match &self.tls {
+            None => Either::Left(stream),
+            Some((config, name)) => {
+                let connector = TlsConnector::from(config.clone());
+                let stream = connector.connect(name.clone(), stream).await;
+                Either::Right(Box::new(stream.map_err(|error| self.told(&error))?))
+            }
+        };
+        Ok(Connection { stream, buffer: Vec::with_capacity(4096), answered: 0 })
+    }
+
+    /// Why a connection failed, and what to do where that is known.
+    pub fn told(&self, error: &io::Error) -> String {
+        unreachable(&self.url, error)
+    }
+}
 
 /// One keep-alive connection that carries one request at a time.
-#[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    stream: Either<TcpStream, Box<TlsStream<TcpStream>>>,
     buffer: Vec<u8>,
     /// The end of the response that the last `send` returned.
     answered: usize,
@@ -29,19 +97,13 @@ struct Head {
 }
 
 impl Connection {
-    /// Wraps this stream, and registers it with the caller's runtime.
-    pub fn over(stream: std::net::TcpStream) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
-        let stream = TcpStream::from_std(stream)?;
-        Ok(Self { stream, buffer: Vec::with_capacity(4096), answered: 0 })
-    }
-
     /// Sends a request and returns the response's status and body. The connection cannot be used after an error.
     pub async fn send(&mut self, request: &[u8]) -> io::Result<(u16, &[u8])> {
         self.buffer.drain(..self.answered);
         self.answered = 0;
         self.stream.write_all(request).await?;
+        // TLS may hold back the end of it.
+        self.stream.flush().await?;
         let head = loop {
             if let Some(head) = parse(&self.buffer)? {
                 break head;
@@ -98,5 +160,24 @@ mod tests {
         let head = parse(answer).unwrap().unwrap();
         assert_eq!((head.status, &answer[head.body_start..head.body_end]), (201, &b"hello"[..]));
         assert!(parse(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn a_server_url_becomes_an_address() {
+        #[derive(clap::Parser)]
+        struct Args {
+            #[command(flatten)]
+            tls: TlsArgs,
+        }
+        let Args { tls } = clap::Parser::parse_from(["bench", "--server-name", "dueq"]);
+        let of =
+            |url: &str| Address::of(url, &tls).map(|address| (address.host, address.tls.is_some()));
+        assert_eq!(of("http://127.0.0.1:8080/").unwrap(), ("127.0.0.1:8080".to_owned(), false));
+        for url in ["http://queue", "queue:80", "queue"] {
+            assert_eq!(of(url).unwrap(), ("queue:80".to_owned(), false));
+        }
+        for url in ["http://queue/path", "ftp://queue", "http://", "", "queue:99999"] {
+            assert!(of(url).is_err(), "{url}");
+        }
     }
 }

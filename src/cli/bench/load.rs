@@ -3,9 +3,11 @@
 //! The connections are divided among threads with a runtime each, because a connection that never changes its thread
 //! costs least. There are half as many threads as cores, because the server needs cores too.
 
-use super::{Fallible, client::Connection};
+use super::{
+    Fallible,
+    client::{Address, Connection},
+};
 use std::{
-    net::TcpStream,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -85,28 +87,27 @@ impl Drop for Stop {
     }
 }
 
-/// Runs the works concurrently against `address`, until each has finished or `limit` is over. All connections are open
-/// before the clock starts. Returns the works with the results that they gathered.
+/// Runs the works concurrently against `address`, until each has finished or `limit` is over. A thread's clock starts once
+/// all its connections are open. Returns the works with the results that they gathered.
 ///
 /// # Errors
 /// If a connection cannot be opened, or every request failed.
 pub async fn drive<W: Work>(
-    address: &str,
+    address: &Address,
     works: Vec<W>,
     limit: Duration,
 ) -> Fallible<(Measured, Vec<W>)> {
     let threads = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
-    let mut shares: Vec<Vec<(W, TcpStream)>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut shares: Vec<Vec<W>> = (0..threads).map(|_| Vec::new()).collect();
     for (index, work) in works.into_iter().enumerate() {
-        let stream = TcpStream::connect(address).map_err(|error| format!("{address}: {error}"))?;
-        shares[index % threads].push((work, stream));
+        shares[index % threads].push(work);
     }
     let stop = Stop(Arc::default());
     let mut running = Vec::new();
     for share in shares {
         let (result, finished) = oneshot::channel();
-        let stop = Arc::clone(&stop.0);
-        thread::spawn(move || result.send(run_share(share, limit, stop)));
+        let (address, stop) = (address.clone(), Arc::clone(&stop.0));
+        thread::spawn(move || result.send(run_share(&address, share, limit, stop)));
         running.push(finished);
     }
     let (mut total, mut works) = (Measured::default(), Vec::new());
@@ -124,15 +125,19 @@ pub async fn drive<W: Work>(
 
 /// Runs one thread's share of the connections.
 fn run_share<W: Work>(
-    share: Vec<(W, TcpStream)>,
+    address: &Address,
+    share: Vec<W>,
     limit: Duration,
     stop: Arc<AtomicBool>,
 ) -> Fallible<Vec<(Measured, W)>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        let mut opened = Vec::new();
+        for work in share {
+            opened.push((address.connect().await?, work));
+        }
         let mut tasks = JoinSet::new();
-        for (work, stream) in share {
-            let connection = Connection::over(stream)?;
+        for (connection, work) in opened {
             tasks.spawn(one_connection(connection, work, limit, Arc::clone(&stop)));
         }
         Ok(tasks.join_all().await)

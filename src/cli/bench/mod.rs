@@ -10,9 +10,10 @@ mod report;
 mod server;
 mod work;
 
-use super::serve::raise_file_limit;
+use super::{client::TlsArgs, serve::raise_file_limit};
 use crate::store::RedisArgs;
 use clap::Arg;
+use client::Address;
 use report::{Report, Row};
 use server::Server;
 use std::{process::ExitCode, time::Duration};
@@ -39,13 +40,15 @@ const MAX_FILL: usize = 300_000;
 #[derive(Debug, Clone, clap::Args)]
 #[command(mut_args(of_server))]
 pub struct Args {
-    /// Measure the server at this URL (http://host:port) instead of one started for the purpose. The bench creates topics
+    /// Measure the server at this URL (http://host:port or https://host:port) instead of one started for the purpose. The bench creates topics
     /// named bench-… there, and deletes them.
     #[arg(long, value_name = "URL")]
     server: Option<String>,
     /// API key of --server.
     #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true)]
     api_key: Option<crate::config::Secret>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Redis of --server, to show its CPU time per message.
     #[command(flatten)]
     redis: RedisArgs,
@@ -140,9 +143,10 @@ async fn measure(args: Args) -> Fallible<Report> {
     let server = match &args.server {
         Some(url) => {
             let redis = RedisArgs { insecure: args.insecure, ..args.redis.clone() };
-            Server::connect(url, key, redis.are_given().then_some(&redis)).await?
+            let address = Address::of(url, &args.tls)?;
+            Server::connect(address, key, redis.are_given().then_some(&redis)).await?
         }
-        None => Server::start().await?,
+        None => Server::start(&args.tls).await?,
     };
     let mut bench = Bench { args, server, report: Report::default() };
     for connections in bench.args.connections.clone() {

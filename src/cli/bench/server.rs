@@ -2,17 +2,17 @@
 //! directory.
 
 use super::{
-    super::server_url,
     Fallible,
-    client::Connection,
+    client::Address,
     work::{Lease, Target},
 };
-use crate::store::{RedisArgs, RedisProbe};
-use http::uri::Authority;
+use crate::{
+    cli::client::TlsArgs,
+    store::{RedisArgs, RedisProbe},
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
-    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU64, Ordering},
@@ -37,31 +37,32 @@ const OWN: [&str; 9] = [
 
 /// A server under test.
 pub struct Server {
-    address: String,
+    address: Address,
     target: Target,
     redis: Option<RedisProbe>,
     child: Option<Dueq>,
 }
 
 impl Server {
-    /// Connects to the server at `url`.
+    /// Connects to the server at this address.
     ///
     /// # Errors
-    /// If the URL is not of the form `[http://]host[:port]`, or the server or its Redis does not answer.
+    /// If the server or its Redis does not answer.
     pub async fn connect(
-        url: &str,
+        address: Address,
         key: Option<&str>,
         redis: Option<&RedisArgs>,
     ) -> Fallible<Self> {
-        let address = address_of(url).ok_or("--server must be http://host:port or host:port")?;
         let redis = match redis {
             Some(redis) => Some(RedisProbe::connect(redis).await?),
             None => None,
         };
-        let this = Self { target: Target::new(&address, key), address, redis, child: None };
+        let this = Self { target: Target::new(&address.host, key), address, redis, child: None };
         match this.send("GET", "/readyz").await? {
             (200, _) => Ok(this),
-            (status, body) => Err(format!("{url} is not ready ({status}): {body}").into()),
+            (status, body) => {
+                Err(format!("{} is not ready ({status}): {body}", this.address.host).into())
+            }
         }
     }
 
@@ -69,7 +70,7 @@ impl Server {
     ///
     /// # Errors
     /// If it ends or takes too long; the message quotes the end of its log.
-    pub async fn start() -> Fallible<Self> {
+    pub async fn start(tls: &TlsArgs) -> Fallible<Self> {
         let mut child = Dueq::spawn()?;
         let begun = Instant::now();
         loop {
@@ -78,10 +79,12 @@ impl Server {
                 return Err(format!("dueq serve ended ({status}): {}", child.log()).into());
             }
             let url = fs::read_to_string(child.directory.join("address")).unwrap_or_default();
-            let url = format!("http://{}", url.trim());
+            let address = Address::of(url.trim(), tls);
             let redis = child.directory.join("data/redis.sock");
             let redis = RedisArgs::at(format!("redis+unix://{}", redis.display()));
-            if let Ok(this) = Self::connect(&url, None, Some(&redis)).await {
+            if let Ok(address) = address
+                && let Ok(this) = Self::connect(address, None, Some(&redis)).await
+            {
                 return Ok(Self { child: Some(child), ..this });
             }
             if begun.elapsed() > START_STOP_TIMEOUT {
@@ -90,8 +93,8 @@ impl Server {
         }
     }
 
-    /// `host:port`.
-    pub fn address(&self) -> &str {
+    /// Where it is.
+    pub fn address(&self) -> &Address {
         &self.address
     }
 
@@ -143,19 +146,13 @@ impl Server {
 
     /// Sends one request over a connection of its own. Returns status and body.
     async fn send(&self, method: &str, path: &str) -> Fallible<(u16, String)> {
-        let stream = TcpStream::connect(&self.address)
-            .map_err(|error| format!("{}: {error}", self.address))?;
-        let mut connection = Connection::over(stream)?;
-        let (status, body) = connection.send(&self.target.request(method, path)).await?;
+        let mut connection = self.address.connect().await?;
+        let request = self.target.request(method, path);
+        // A server by TLS refuses a client's certificate only now.
+        let sent = connection.send(&request).await;
+        let (status, body) = sent.map_err(|error| self.address.told(&error))?;
         Ok((status, String::from_utf8_lossy(body).into_owned()))
     }
-}
-
-/// `host:port` of a server's URL.
-fn address_of(url: &str) -> Option<String> {
-    let url = server_url::checked(url).ok()?;
-    let authority: Authority = url.strip_prefix("http://")?.parse().ok()?;
-    Some(format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80)))
 }
 
 /// A child process. It is stopped, and its directory removed, when dropped.
@@ -223,21 +220,5 @@ impl Drop for Dueq {
             std::thread::sleep(Duration::from_millis(5));
         }
         let _ = fs::remove_dir_all(&self.directory);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_url_becomes_an_address() {
-        assert_eq!(address_of("http://127.0.0.1:8080/").unwrap(), "127.0.0.1:8080");
-        for url in ["http://queue", "queue:80", "queue"] {
-            assert_eq!(address_of(url).unwrap(), "queue:80");
-        }
-        for url in ["https://queue", "http://queue/path", "http://", "", "queue:99999"] {
-            assert_eq!(address_of(url), None, "{url}");
-        }
     }
 }

@@ -1,23 +1,24 @@
 //! The HTTP client: sends a request and returns the answer unchanged. It supports plain HTTP, and TLS with the system's
 //! certificate authorities or others.
 
-use super::{super::server_url, failure::Failure, object::Object};
-use crate::tls::{self, Certified, Identity, Trouble, causes};
+use super::{
+    super::server_url,
+    failure::Failure,
+    object::Object,
+    tls::{TlsArgs, unreachable},
+};
 use bytes::Bytes;
 use clap::Args as ClapArgs;
-use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
-use hyper_rustls::{
-    ConfigBuilderExt as _, FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder,
-};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
     rt::TokioExecutor,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use serde::Serialize;
-use std::{error::Error, fmt::Write as _, io, path::PathBuf, time::Duration};
+use std::{error::Error, fmt::Write as _, time::Duration};
 use tokio::time::timeout;
 
 /// Time-out of a connect.
@@ -44,18 +45,8 @@ pub struct Server {
     /// API key, if the server requires one.
     #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true, global = true)]
     api_key: Option<String>,
-    /// File (PEM) with the certificate authorities to trust for https://, instead of the system's.
-    #[arg(long, env = "DUEQ_CA", value_name = "PATH", global = true)]
-    ca: Option<PathBuf>,
-    /// File (PEM) with the client certificate for https://, if the server requires one.
-    #[arg(long, env = "DUEQ_CLIENT_CERT", value_name = "PATH", global = true)]
-    client_cert: Option<PathBuf>,
-    /// File (PEM) with the private key of --client-cert.
-    #[arg(long, env = "DUEQ_CLIENT_KEY", value_name = "PATH", global = true)]
-    client_key: Option<PathBuf>,
-    /// Name that the certificate must have, if it is not the host in --server, such as for https://127.0.0.1:8080.
-    #[arg(long, env = "DUEQ_SERVER_NAME", value_name = "NAME", global = true)]
-    server_name: Option<String>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Print the API's answer as is; of a list, one item per line.
     #[arg(long, global = true)]
     pub json: bool,
@@ -108,11 +99,9 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let mut tls =
-            HttpsConnectorBuilder::new().with_tls_config(tls(&base, server)?).https_or_http();
-        if let Some(name) = &server.server_name {
-            let wrong = |_| Failure::Usage(format!("--server-name {name:?} is not a name"));
-            let name = ServerName::try_from(name.clone()).map_err(wrong)?;
+        let config = server.tls.config(&base)?;
+        let mut tls = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http();
+        if let Some(name) = server.tls.name()? {
             tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
         }
         let connector = tls.enable_http1().wrap_connector(connector);
@@ -207,80 +196,6 @@ impl Client {
 fn json(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec(body)
         .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))
-}
-
-/// Reads certificates only for an https server, so that plain HTTP works on a system without any.
-fn tls(base: &str, server: &Server) -> Result<ClientConfig, Failure> {
-    let broken = |reason: &dyn std::fmt::Display| Failure::Unreachable(format!("no TLS: {reason}"));
-    let config = tls::client().map_err(|error| broken(&error))?;
-    if !is_https(base) {
-        return Ok(config.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
-    }
-    let config = match &server.ca {
-        Some(path) => config.with_root_certificates(
-            tls::authorities(path).map_err(|error| Failure::Usage(format!("--ca: {error}")))?.0,
-        ),
-        None => config.with_native_roots().map_err(|error| broken(&error))?,
-    };
-    let (cert, key) = match (server.client_cert.clone(), server.client_key.clone()) {
-        (None, None) => return Ok(config.with_no_client_auth()),
-        (Some(cert), Some(key)) => (cert, key),
-        _ => {
-            let reason = "--client-cert and --client-key belong together";
-            return Err(Failure::Usage(reason.to_owned()));
-        }
-    };
-    let identity = Identity { cert, key };
-    let read = identity.read("the client certificate");
-    let Certified { chain, key, .. } =
-        read.map_err(|error| Failure::Usage(format!("--client-cert: {error}")))?;
-    config.with_client_auth_cert(chain, key).map_err(|error| broken(&error))
-}
-
-fn is_https(server: &str) -> bool {
-    server.parse().is_ok_and(|uri: Uri| uri.scheme_str() == Some("https"))
-}
-
-/// Says why the server at `base` did not answer, and what to do where that is known.
-fn unreachable(base: &str, error: &(dyn Error + 'static)) -> String {
-    match Trouble::of(error) {
-        None => {}
-        Some(Trouble::NoTls) => {
-            return format!("{base} speaks plain HTTP: use {}", base.replacen("https", "http", 1));
-        }
-        Some(trouble @ Trouble::UnknownAuthority) => {
-            return format!("{base}: {trouble}: name the authority with --ca");
-        }
-        Some(trouble @ Trouble::WantsCertificate) => {
-            return format!("{base}: {trouble}: pass --client-cert and --client-key");
-        }
-        Some(trouble @ Trouble::WrongName(..)) => {
-            return format!("{base}: {trouble}: if that is the server, pass --server-name");
-        }
-        Some(trouble) => return format!("{base}: {trouble}"),
-    }
-    let mut reason = String::new();
-    for cause in causes(error) {
-        let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-        if cause.downcast_ref().is_some_and(refused) {
-            return format!(
-                "nothing listens on {base}: start a server with `dueq serve`, or set DUEQ_SERVER"
-            );
-        }
-        let tls = base.replacen("http", "https", 1);
-        match cause.downcast_ref::<hyper::Error>() {
-            Some(error) if error.is_parse() && !is_https(base) => {
-                return format!("{base} does not speak plain HTTP: if it speaks TLS, use {tls}");
-            }
-            Some(error) if error.is_incomplete_message() && !is_https(base) => {
-                return format!("{base} closed the connection: if it speaks TLS, use {tls}");
-            }
-            _ => {}
-        }
-        reason = cause.to_string();
-    }
-    // The innermost cause is the informative one.
-    format!("{base}: {reason}")
 }
 
 /// Joins percent-encoded segments to a path such as `/topics/orders/messages`.

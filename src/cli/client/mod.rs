@@ -19,6 +19,7 @@ mod table;
 mod tail;
 #[cfg(test)]
 mod testing;
+mod tls;
 mod topic;
 mod update;
 mod view;
@@ -33,6 +34,7 @@ use std::{
     io::{self, Write},
     process::ExitCode,
 };
+pub(super) use tls::{TlsArgs, unreachable};
 
 /// Items of a page, at most.
 const PAGE: usize = 1_000;

@@ -1,12 +1,15 @@
 //! The audit log: who changed what, and who was turned away. A record is one line of JSON in a file of its own, or a line of
 //! the log with the target `audit`. It says nothing secret: no keys, no payloads.
 
-mod strangers;
+mod refusals;
 mod writer;
 
 use super::{Need, Verb, caller::Caller};
 use crate::{
-    http::{problem::ProblemBody, proxies::peer_of},
+    http::{
+        problem::ProblemBody,
+        proxies::{Claims, peer_of},
+    },
     model::{Instant, TopicName},
 };
 use axum::{
@@ -15,6 +18,7 @@ use axum::{
 };
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use prometheus_client::metrics::counter::Counter;
+use refusals::Who;
 use serde::Serialize;
 use std::{
     borrow::Cow,
@@ -23,7 +27,7 @@ use std::{
     path::Path,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
         mpsc::{SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -78,9 +82,11 @@ impl AuditLog {
         self.writer.is_some()
     }
 
-    /// Is an operation that needs this kept whatever comes of it?
-    pub fn records(&self, need: Need) -> bool {
-        self.is_on() && is_change(need)
+    /// Where to note the effect of an operation that needs this, if it is kept whatever comes of it, or may be.
+    pub fn facts(&self, need: Need) -> Option<Arc<Facts>> {
+        let is_change = is_change(need);
+        let may_be = self.is_on() && (is_change || need.verb() == Some(Verb::Publish));
+        may_be.then(|| Arc::new(Facts { is_change: is_change.into(), ..Facts::default() }))
     }
 
     /// Has the file opened anew on every SIGHUP, as who moves it away expects. Does not end.
@@ -131,12 +137,14 @@ pub struct Facts {
     from_topic: OnceLock<TopicName>,
     /// -1: not counted.
     count: AtomicI64,
+    /// Others than this are kept only if they are refused.
+    is_change: AtomicBool,
 }
 
 impl Default for Facts {
     fn default() -> Self {
         let (topic, from_topic) = (OnceLock::new(), OnceLock::new());
-        Self { topic, from_topic, count: AtomicI64::new(-1) }
+        Self { topic, from_topic, count: AtomicI64::new(-1), is_change: AtomicBool::new(false) }
     }
 }
 
@@ -146,6 +154,11 @@ impl Facts {
         if self.topic.get_or_init(|| topic.clone()) != topic {
             let _ = self.from_topic.set(topic.clone());
         }
+    }
+
+    /// It changes messages, though its operation need not.
+    pub fn is_change(&self) {
+        self.is_change.store(true, Ordering::Relaxed);
     }
 
     /// So many messages were changed.
@@ -160,6 +173,8 @@ struct Record<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
     peer: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claims: Option<Claims>,
     operation: &'a str,
     path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,6 +196,7 @@ pub struct Entry {
     log: Arc<AuditLog>,
     need: Need,
     peer: IpAddr,
+    claims: Option<Claims>,
     operation: &'static str,
     uri: Uri,
     request_id: HeaderValue,
@@ -201,6 +217,7 @@ impl Entry {
             log: log.clone(),
             need,
             peer: peer_of(request),
+            claims: request.extensions().get().copied(),
             operation,
             uri: request.uri().clone(),
             request_id: request_id.clone(),
@@ -231,7 +248,10 @@ impl Drop for Entry {
             // Not that of a key that publishes too much.
             _ => problem.is_some_and(|problem| problem.code == "too_many_attempts"),
         };
-        if !is_refused && !is_change(self.need) {
+        let facts = self.caller.as_ref().and_then(Caller::facts);
+        let is_change = is_change(self.need)
+            || facts.is_some_and(|facts| facts.is_change.load(Ordering::Relaxed));
+        if !is_refused && !is_change {
             return;
         }
         let outcome = match (status, problem) {
@@ -240,17 +260,19 @@ impl Drop for Entry {
             _ => "ok",
         };
         let at = now();
-        if let (true, None, Some(status)) = (is_refused, &self.caller, status)
-            && !self.log.shared.strangers.is_first(self.peer, status, outcome, at)
+        let key = || self.caller.as_ref().map(|caller| Who::Key(caller.name().to_owned()));
+        if let Some(status) = status.filter(|_| is_refused)
+            && let who = key().unwrap_or(Who::Peer(self.peer))
+            && !self.log.shared.refusals.has_own(who, status, outcome, at)
         {
             return;
         }
-        let facts = self.caller.as_ref().and_then(Caller::facts);
         let count = facts.map(|facts| facts.count.load(Ordering::Relaxed));
         self.log.write(&Record {
             at,
             key: self.caller.as_ref().map(Caller::name),
             peer: self.peer,
+            claims: self.claims,
             operation: self.operation,
             path: cut(&plain(self.uri.path())),
             topic: facts.and_then(|facts| facts.topic.get()),
@@ -304,6 +326,7 @@ mod tests {
             at: now(),
             key: None,
             peer: [192, 0, 2, 1].into(),
+            claims: None,
             operation: "getTopic",
             path: cut(&path),
             topic: None,

@@ -23,14 +23,14 @@ use std::{collections::HashMap, future::Future, sync::Arc};
 pub struct Caller {
     key: Arc<Key>,
     need: Need,
-    /// For the audit log, if it keeps the request.
+    /// For the audit log, if it may keep the request.
     facts: Option<Arc<Facts>>,
 }
 
 impl Caller {
-    /// The owner of this key, whose request needs this, and is kept in the audit log or not.
-    pub fn new(key: Arc<Key>, need: Need, is_recorded: bool) -> Self {
-        Self { key, need, facts: is_recorded.then(Arc::default) }
+    /// The owner of this key, whose request needs this, and may be kept in the audit log or not.
+    pub fn new(key: Arc<Key>, need: Need, facts: Option<Arc<Facts>>) -> Self {
+        Self { key, need, facts }
     }
 
     /// The name of their key.
@@ -43,7 +43,7 @@ impl Caller {
         self.key.entry.scopes.words()
     }
 
-    /// What is known of the request's effect, if it is kept.
+    /// What is known of the request's effect, if it may be kept.
     pub fn facts(&self) -> Option<&Facts> {
         self.facts.as_deref()
     }
@@ -165,6 +165,15 @@ impl Caller {
             return Ok(());
         }
         Err(self.lacks(&format!("{}:{topic}", verb.word())))
+    }
+
+    /// May they change messages of this topic, which the operation need not do? If so, the audit log keeps that they may have.
+    ///
+    /// Errors: `NotAllowed`.
+    pub fn check_change(&self, topic: &TopicName) -> Result<(), Error> {
+        self.check_verb(Verb::Operate, topic)?;
+        self.facts().inspect(|facts| facts.is_change());
+        Ok(())
     }
 
     /// May they do to this message's topic what the operation does? Looks at the registry unless they may do it to all.

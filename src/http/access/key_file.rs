@@ -60,7 +60,9 @@ impl std::fmt::Display for WrongLines {
 impl KeyFile {
     /// Reads the text. Errors: all lines that are wrong, also those whose key is one of the `given`.
     pub fn parse(text: &[u8], given: &[Digest]) -> Result<Self, WrongLines> {
-        let (mut file, mut short) = (Self::default(), Vec::new());
+        let (mut file, mut doubtful) = (Self::default(), Vec::new());
+        // The number of the line that does not end.
+        let open = (!text.ends_with(b"\n")).then(|| text.split(|byte| *byte == b'\n').count());
         let (mut names, mut digests, mut wrong) = (HashMap::new(), HashMap::new(), Vec::new());
         let mut has_named = false;
         for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
@@ -72,7 +74,9 @@ impl KeyFile {
                 }
                 Ok(line) => {
                     file.bare += 1;
-                    short.extend((line.len() < SHORT).then_some(number));
+                    let is_short = line.len() < SHORT;
+                    file.short += usize::from(is_short);
+                    doubtful.extend((is_short || open == Some(number)).then_some(number));
                     bare(line, format!("(line {number})"))
                 }
                 Err(reason) => Err(reason),
@@ -94,12 +98,12 @@ impl KeyFile {
                 Err(reason) => wrong.push((number, reason)),
             }
         }
-        file.short = short.len();
         if has_named {
             // It may be what is left of a longer line, and would do everything.
-            let reason =
-                format!("beside named keys, one without a name has {SHORT} or more characters");
-            wrong.extend(short.into_iter().map(|line| (line, reason.clone())));
+            let reason = format!(
+                "beside named keys, one without a name has {SHORT} or more characters and a line break at its end"
+            );
+            wrong.extend(doubtful.into_iter().map(|line| (line, reason.clone())));
             wrong.sort();
             wrong.dedup_by_key(|(line, _)| *line);
         }
@@ -279,6 +283,12 @@ mod tests {
             "{error}"
         );
         assert!(!error.contains("billing"), "{error}");
+        let whole = format!("a sha256:{ONE} read:*\nthe-billing-of-orders");
+        let error = parse(&whole).unwrap_err().to_string();
+        assert!(error.starts_with("line 2: beside named keys"), "{error}");
+        for end in ["\n", "\r\n", "\n\n# ours"] {
+            assert_eq!(parse(&format!("{whole}{end}")).unwrap().bare, 1, "{end:?}");
+        }
         let file = parse("billing\nx\nsesame-open-sesame").unwrap();
         assert_eq!((file.bare, file.short), (3, 2));
     }

@@ -17,7 +17,7 @@ use ring::digest::SHA256;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, atomic::AtomicBool},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +62,8 @@ pub struct Keys {
     pub file: Option<PathBuf>,
     /// That file and its text as they were at the start. `None`: it can be read only once.
     pub seen: Option<(Look, Digest)>,
+    /// The file has become one that cannot be used.
+    pub is_behind: AtomicBool,
     short: usize,
     bare: usize,
 }
@@ -129,16 +131,18 @@ impl Keys {
             given,
             file: file.map(Path::to_owned),
             seen: None,
+            is_behind: AtomicBool::new(false),
             short,
             bare: 0,
         };
         let mut read = KeyFile::default();
         if let Some(path) = file {
-            let content = Content::read_private(path).map_err(AccessError::File)?;
+            let content = Content::read(path).map_err(AccessError::File)?;
             read = keys.parse(path, &content.bytes)?;
             if read.entries.is_empty() {
                 return Err(AccessError::NoKey(path.to_owned()));
             }
+            content.warn_if_public(path);
             keys.seen = content.look.map(|look| (look, digest(&content.bytes)));
         }
         (keys.short, keys.bare) = (short + read.short, read.bare);

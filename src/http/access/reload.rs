@@ -6,25 +6,24 @@ use super::{
     key_file::Digest,
     keys::{Keys, digest},
 };
-use crate::files::{Content, FileError, Look};
+use crate::{
+    files::{Content, FileError, Look},
+    reload::tick,
+};
 use std::{
     fmt::Display,
     future::pending,
-    panic::resume_unwind,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant, SystemTime},
-};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    task::spawn_blocking,
-    time::sleep,
 };
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A file counts as written once it has stayed the same for this long; it is looked at so often at most.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
 const SETTLE_TRIES: usize = 10;
+/// For so long a file may be half written before that is said.
+const MAX_DOUBT: Duration = Duration::from_secs(5);
 /// A file that has changed this recently may change again within one tick of its file system's clock.
 const YOUNG: Duration = Duration::from_secs(2);
 
@@ -39,6 +38,8 @@ struct Follower {
     taken: Digest,
     /// A text that may be half written, and when it was read.
     doubted: Option<(Digest, Instant)>,
+    /// Since when there was none but such texts.
+    doubtful: Option<Instant>,
     /// What was said to be wrong.
     said: Option<String>,
 }
@@ -49,32 +50,19 @@ pub(super) async fn follow(keys: Arc<Keys>, path: PathBuf) {
         tracing::info!("{} is not a regular file: it is not read again", path.display());
         return pending().await;
     };
-    let mut hangups = signal(SignalKind::hangup()).ok();
     let (seen, is_young) = (Some(seen), true);
-    let mut follower = Follower { path, seen, is_young, taken, doubted: None, said: None };
-    loop {
-        let hangup = async { hangups.as_mut()?.recv().await };
-        let is_asked = tokio::select! {
-            () = sleep(LOOK_INTERVAL) => false,
-            Some(()) = hangup => true,
-        };
-        let keys = keys.clone();
-        let step = spawn_blocking(move || {
-            follower.step(&keys, is_asked);
-            follower
-        });
-        match step.await {
-            Ok(after) => follower = after,
-            // Whoever runs this logs it, and starts it again.
-            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime ends.
-            Err(_) => return,
-        }
-    }
+    let mut follower =
+        Follower { path, seen, is_young, taken, doubted: None, doubtful: None, said: None };
+    tick(LOOK_INTERVAL, move |is_asked| follower.step(&keys, is_asked)).await;
 }
 
 impl Follower {
     fn step(&mut self, keys: &Keys, is_asked: bool) {
+        self.look(keys, is_asked);
+        keys.is_behind.store(self.said.is_some(), Ordering::Relaxed);
+    }
+
+    fn look(&mut self, keys: &Keys, is_asked: bool) {
         let look = Look::at(&self.path);
         let is_known = look.is_some() && look == self.seen;
         if is_known && !is_asked && !self.is_young && self.doubted.is_none() {
@@ -95,9 +83,13 @@ impl Follower {
         let is_empty = parsed.as_ref().is_ok_and(|file| file.entries.is_empty());
         let is_doubtful = is_empty || !content.bytes.ends_with(b"\n");
         if is_doubtful && text != self.taken && !self.is_seen_again(text) {
+            if is_asked || self.doubtful.get_or_insert_with(Instant::now).elapsed() > MAX_DOUBT {
+                let reason = format!("{} is still being written", self.path.display());
+                self.say(&reason, is_asked);
+            }
             return;
         }
-        self.doubted = None;
+        (self.doubted, self.doubtful) = (None, None);
         let file = match parsed {
             Ok(file) => file,
             Err(error) => return self.say(&error, is_asked),
@@ -175,6 +167,7 @@ mod tests {
             is_young: true,
             taken,
             doubted: None,
+            doubtful: None,
             said: None,
         };
         let has = |key: &str| keys.find(&digest(key.as_bytes())).is_some();
@@ -189,13 +182,26 @@ mod tests {
             .unwrap();
         follower.step(&keys, false);
         assert!(!has(torn) && follower.doubted.is_none());
-        // With time, it is a key.
-        fs::write(&path, format!("{whole}{torn}")).unwrap();
-        follower.step(&keys, false);
-        let (_, at) = follower.doubted.as_mut().unwrap();
-        *at -= LOOK_INTERVAL;
-        follower.step(&keys, false);
-        assert!(has(torn));
+        // Without its break it never is one; beside keys without names it is, with time.
+        for (text, is_key) in [(format!("{whole}{torn}"), false), (torn.to_owned(), true)] {
+            fs::write(&path, text).unwrap();
+            follower.step(&keys, false);
+            assert!(!has(torn));
+            let (_, at) = follower.doubted.as_mut().unwrap();
+            *at -= LOOK_INTERVAL;
+            follower.step(&keys, false);
+            assert_eq!((has(torn), follower.said.is_some()), (is_key, !is_key));
+            assert_eq!(keys.is_behind.load(Ordering::Relaxed), !is_key);
+        }
+        // Whoever writes on and on is told of in the end.
+        for (number, is_said) in [(0, false), (1, true), (2, true)] {
+            fs::write(&path, format!("{torn}\n# {number}")).unwrap();
+            follower.step(&keys, false);
+            assert_eq!(follower.said.is_some(), is_said, "{number}");
+            let since = follower.doubtful.as_mut().unwrap();
+            *since -= MAX_DOUBT;
+        }
+        assert!(follower.said.as_ref().unwrap().contains("is still being written"));
         fs::remove_file(&path).unwrap();
         follower.step(&keys, false);
         assert!(has(torn) && follower.seen.is_none() && follower.said.is_some());

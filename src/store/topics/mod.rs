@@ -15,7 +15,7 @@ use super::{
     Store,
     batch::Command,
     registry::Topic,
-    reply::{CallError, Reply, malformed, word},
+    reply::{CallError, Reply, int, word},
     scripts,
 };
 use crate::{
@@ -127,10 +127,10 @@ impl Store {
     }
 
     /// Deletes a topic; with `force` together with what is in it, else once deaths in it have been told of elsewhere. Its
-    /// partition is closed first, then the registry forgets it.
+    /// partition is closed first, then the registry forgets it. Returns how many messages went.
     ///
     /// Errors: `TopicNotFound`, `TopicNotEmpty`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn delete_topic(&self, name: &TopicName, force: bool) -> Result<(), Error> {
+    pub async fn delete_topic(&self, name: &TopicName, force: bool) -> Result<i64, Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let close = |topic: &Arc<Topic>| {
@@ -140,9 +140,10 @@ impl Store {
             };
             let (topic, closed) = self.on(name, close).await?;
             match closed {
-                Closed::Done => {
+                Closed::Done(messages) => {
                     let removed = self.registry.remove(&topic).await;
-                    return removed.map_err(|error| Error::from(error).after_change());
+                    removed.map_err(|error| Error::from(error).after_change())?;
+                    return Ok(messages);
                 }
                 Closed::NotEmpty => break,
                 Closed::NotYet => {}
@@ -159,7 +160,8 @@ impl Store {
 /// What came of closing a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
-    Done,
+    /// So many messages went.
+    Done(i64),
     /// There are messages.
     NotEmpty,
     /// There are messages, but some of them are over: ask again.
@@ -170,10 +172,9 @@ pub(crate) enum Closed {
 
 pub(super) fn read_closed(reply: &mut Reply<'_>) -> Result<Closed, CallError> {
     match reply.word() {
-        Some("OK") => Ok(Closed::Done),
         Some("NOT_EMPTY") => Ok(Closed::NotEmpty),
         Some("MORE") => Ok(Closed::NotYet),
         Some("UNTOLD") => Ok(Closed::Untold),
-        _ => Err(malformed(&reply.whole)),
+        _ => int(std::mem::replace(&mut reply.whole, Value::Nil)).map(Closed::Done),
     }
 }

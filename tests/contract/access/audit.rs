@@ -1,7 +1,10 @@
 //! The audit log: every change by whom, every request that was turned away, and no secrets.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use futures_util::future::join_all;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -85,11 +88,23 @@ async fn changes_and_refusals_are_kept_with_who_what_and_how_many() {
     let list = last(&log, "listTopics").await;
     assert_eq!((&list["outcome"], list.get("key")), (&json!("unauthorized"), None), "{list}");
     assert_eq!((&list["path"], &list["request_id"]), (&json!("/topics"), &json!("the-wrong-one")));
+    // Who may replace a message may change it.
+    let replace = json!({"payload": "sesame", "key": "one", "on_duplicate": "replace"});
+    for (status, count) in [(201, 0), (200, 1)] {
+        boss.publish(&mine, replace.clone()).await.expect(status);
+        let find = |record: &Value| record["key"] == "boss" && record["count"] == count;
+        let find = || async { records(&log).into_iter().rfind(find) };
+        let publish = eventually("a record", find).await;
+        assert_eq!(publish["operation"], "publishMessage", "{publish}");
+        assert_eq!(publish["topic"], json!(mine), "{publish}");
+    }
     let daily = json!({"cron": "0 0 1 1 *", "topic": mine, "message": {"payload": "sesame"}});
     boss.send_json("PUT", &format!("/schedules/{mine}"), &daily).await.expect(201);
     boss.send("DELETE", &format!("/schedules/{mine}"), &[], None).await.expect(204);
     assert_eq!(last(&log, "deleteSchedule").await["topic"], json!(mine));
     assert!(last(&log, "putSchedule").await.get("from_topic").is_none(), "it is new");
+    boss.delete_topic(&mine, "?force=true").await.expect(204);
+    assert_eq!(last(&log, "deleteTopic").await["count"], 1);
     assert!(
         !text_of(&log).contains("sesame") && !text_of(&log).contains("dq_"),
         "{}",
@@ -186,4 +201,65 @@ async fn a_schedule_that_moves_names_both_topics_and_a_stop_loses_no_record() {
     let records = records(&log);
     assert_eq!(records.len(), 52);
     assert_eq!((&records[1]["topic"], &records[1]["from_topic"]), (&json!(other), &json!(one)));
+}
+
+#[tokio::test]
+async fn a_pipe_that_takes_the_place_of_the_file_is_not_written_to() {
+    let mut file = KeyFile::new();
+    file.add("boss", &["admin"]);
+    let (log, pipe) = (file.path.with_extension("audit"), file.path.with_extension("pipe"));
+    fifo(&pipe);
+    let mut dueq = file.launch().await.args(["--audit-log"]).args([&log]).start().await;
+    let old = file.path.with_extension("old");
+    std::fs::rename(&log, &old).unwrap();
+    std::fs::rename(&pipe, &log).unwrap();
+    dueq.process.signal(Signal::HUP);
+    let said = || async { dueq.log().contains("the old file is written on").then_some(()) };
+    eventually("the log says so", said).await;
+    file.client(&dueq, "boss").put_topic(&topic("audit"), json!({})).await.expect(201);
+    have(&old, 1).await;
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_holds_up_no_request_and_tells_what_it_lost() {
+    let mine = topic("audit");
+    let mut file = KeyFile::new();
+    file.add("boss", &["admin"]);
+    let launch = file.launch().await.within(["sh", "-c", "exec \"$@\" 2> pipe", "sh"]);
+    let pipe = launch.dir().join("pipe");
+    fifo(&pipe);
+    // Opened for both, so that neither side waits for the other.
+    let reader = File::options().read(true).write(true).open(&pipe).unwrap();
+    let mut dueq = launch.start().await;
+    let boss = file.client(&dueq, "boss");
+    let lost = async || {
+        let metrics = boss.get_path("/metrics").await.expect(200);
+        let metrics = String::from_utf8(metrics.body).unwrap();
+        let line = metrics.lines().find_map(|line| line.strip_prefix("dueq_audit_lost_total "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    boss.put_topic(&mine, json!({})).await.expect(201);
+    // A pipe takes 64 KiB, and 8,192 records are queued.
+    let flood = (0..16).map(async |_| {
+        let boss = file.client(&dueq, "boss");
+        for _ in 0..600 {
+            boss.resume_topic(&mine).await.expect(200);
+        }
+    });
+    join_all(flood).await;
+    assert!(lost().await > 0);
+    dueq.client().get_path("/healthz").await.expect(200);
+    boss.published(&mine, json!({"payload": 1})).await;
+    boss.ack_leased(&boss.lease_one(&mine).await).await.expect(204);
+    let lost = lost().await;
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(reader).lines().map_while(Result::ok) {
+            let number =
+                line.split("\"lost\":").nth(1).map(|rest| rest.trim_end_matches('}').parse());
+            number.map(|number: Result<u64, _>| tell.send(number.unwrap()));
+        }
+    });
+    assert_eq!(eventually("it is told", || async { told.try_recv().ok() }).await, lost);
+    assert_eq!(dueq.term().await, 0);
 }

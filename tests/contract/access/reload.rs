@@ -40,17 +40,17 @@ async fn a_revoked_key_is_refused_everywhere_and_others_see_no_failed_request() 
         while !over.load(Ordering::Relaxed) {
             client.publish(&mine, json!({"payload": 1})).await.expect(201);
             count += 1;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         count
     };
     // Two long polls on a topic without messages.
     let empty = topic("reload");
     let poll = async |dueq: &Dueq| {
-        let begun = Instant::now();
         let answer =
             file.client(dueq, "goes").lease(&empty, json!({"wait_ms": 50_000})).await.expect(200);
         assert_eq!(answer.json()["messages"], json!([]));
-        begun.elapsed()
+        Instant::now()
     };
     let revoke = async {
         tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -58,17 +58,30 @@ async fn a_revoked_key_is_refused_everywhere_and_others_see_no_failed_request() 
         let mut without = file.clone();
         without.remove("goes");
         without.write();
-        let (one, other) = tokio::join!(until(&one, &key, 401), until(&other, &key, 401));
+        let written = Instant::now();
+        // How long after that a request was still let in: what a busy machine adds to the answer does not count.
+        let let_in = async |dueq: &Dueq| {
+            let mut last = Duration::ZERO;
+            loop {
+                let sent = written.elapsed();
+                if status(dueq, &key).await == 401 {
+                    return last;
+                }
+                last = sent;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let (one, other) = tokio::join!(let_in(&one), let_in(&other));
         tokio::time::sleep(Duration::from_millis(500)).await;
         over.store(true, Ordering::Relaxed);
-        one.max(other)
+        (written, one.max(other))
     };
-    let (took, of_one, of_other, polled, polled_too) =
+    let ((written, let_in), of_one, of_other, polled, polled_too) =
         tokio::join!(revoke, load(&one), load(&other), poll(&one), poll(&other));
     assert!(of_one > 10 && of_other > 10, "{of_one} {of_other}");
-    // A busy machine is slow; on a quiet one it is one second and a little.
-    assert!(took < Duration::from_secs(4), "{took:?}");
-    assert!(polled.max(polled_too) < Duration::from_secs(8), "{polled:?} {polled_too:?}");
+    assert!(let_in < Duration::from_secs(2), "{let_in:?}");
+    let (polled, end) = (polled.max(polled_too), written + Duration::from_secs(8));
+    assert!(polled > written && polled < end, "{:?}", polled - written);
 }
 
 #[tokio::test]
@@ -128,6 +141,9 @@ async fn a_file_that_is_wrong_or_gone_keeps_the_keys_and_says_so_once() {
         dueq.log().lines().filter(|line| line.contains("ERROR") && line.contains(words)).count()
     };
     eventually("the log says so", || async { (said("line 1: ") > 0).then_some(()) }).await;
+    let warnings = async || dueq.client().get_path("/readyz").await.expect(200).json();
+    let warning = warnings().await["warnings"][0].as_str().unwrap().to_owned();
+    assert!(warning.contains("the API key file cannot be used"), "{warning}");
     std::fs::remove_file(&file.path).unwrap();
     eventually("the log says so", || async { (said("cannot read") > 0).then_some(()) }).await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
@@ -139,6 +155,7 @@ async fn a_file_that_is_wrong_or_gone_keeps_the_keys_and_says_so_once() {
     other.write();
     until(&dueq, file.key("mine"), 401).await;
     assert_eq!(status(&dueq, other.key("other")).await, 200);
+    assert!(warnings().await["warnings"].is_null());
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Writes the audit log, on a thread of its own: nobody but this thread waits for a disk that hangs. Records that find the
 //! queue full, or cannot be written, are counted, and the log says how many once it goes on.
 
-use super::{now, strangers::Strangers};
+use super::{now, refusals::Refusals};
 use crate::model::Instant;
 use prometheus_client::metrics::counter::Counter;
 use rustix::fs::OFlags;
@@ -24,7 +24,7 @@ const SUM_INTERVAL: time::Duration = time::Duration::from_secs(1);
 /// What the writer shares with those who have records.
 #[derive(Debug, Default)]
 pub struct Shared {
-    pub strangers: Strangers,
+    pub refusals: Refusals,
     /// The file is to be opened anew.
     pub reopens: AtomicBool,
     /// The thread is to write what is queued, and to end.
@@ -93,7 +93,7 @@ impl Writer {
             let is_over = line == Err(RecvTimeoutError::Disconnected) || (ends && line.is_err());
             if is_over || time::Instant::now() >= next_sums {
                 next_sums = time::Instant::now() + SUM_INTERVAL;
-                for sum in self.shared.strangers.take() {
+                for sum in self.shared.refusals.take() {
                     self.put(&serde_json::to_string(&sum).unwrap_or_default());
                 }
                 self.tell_lost();
