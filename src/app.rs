@@ -7,7 +7,7 @@ use crate::{
     embedded::{EmbeddedRedis, Options, StartError},
     files::FileError,
     http::{
-        self, TlsConfig, TrustedProxies,
+        self, Handshakes, TrustedProxies,
         access::{Access, AccessError},
         server::{self, Service},
     },
@@ -87,7 +87,8 @@ pub enum RunError {
 /// Serves until `shutdown`, then stops in order: long polls are answered, requests in flight finish, loops end, lanes
 /// drain, the embedded Redis stops.
 ///
-/// The `threads` serve connections; everything else runs on the caller's thread.
+/// The `threads` serve connections; everything else runs on the caller's thread. With TLS, the last one has the handshakes
+/// instead: they cost a hundred times what a request costs, and strangers may ask for as many as they like.
 ///
 /// Errors: [`RunError`] if the service could not start.
 pub async fn run(
@@ -104,6 +105,8 @@ pub async fn run(
     let tls_files = tls_files.into_iter().flatten().cloned().collect();
     let tls_files = Watched::new("certificates of the listener", tls_files);
     let (certificates, tls) = watch::channel(listener_tls(&config, &metrics.certificates)?);
+    let (threads, handshakes) =
+        threads.split_at(threads.len() - usize::from(tls.borrow().is_some()));
     let redis_files = Watched::new("password and certificates for Redis", config.redis.files());
     let listener =
         server::listen(config.listen).map_err(|error| RunError::Listen(config.listen, error))?;
@@ -144,6 +147,7 @@ pub async fn run(
         let read = move || listener_tls(&config, &known);
         reloads.spawn(tls_files.follow(read, move |tls| drop(certificates.send(tls))));
     }
+    let tls = handshakes.first().map(|thread| Handshakes::new(thread.clone(), tls));
     let start =
         Start { config: &config, metrics, access, secrets, redis, redis_files, listener, tls };
     let served = serve(start, threads, &mut reloads, shutdown).await;
@@ -164,7 +168,7 @@ struct Start<'a> {
     redis: RedisArgs,
     redis_files: Watched,
     listener: TcpListener,
-    tls: TlsConfig,
+    tls: Option<Handshakes>,
 }
 
 async fn serve(

@@ -12,7 +12,7 @@ use rustls::{
     ServerConfig, WantsVerifier,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-    server::{ParsedCertificate, WebPkiClientVerifier},
+    server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier},
 };
 use std::{
     error::Error,
@@ -177,8 +177,14 @@ pub fn listener(
     };
     let mut config = builder.with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // Clients that come back spare both sides a full handshake, and the server keeps nothing for them.
-    config.ticketer = ring::Ticketer::new()?;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    if client_ca.is_some() {
+        // A session that is resumed asks for no certificate, which may have expired meanwhile.
+        config.send_tls13_tickets = 0;
+    } else {
+        // Clients that come back spare both sides a full handshake, and the server keeps nothing for them.
+        config.ticketer = ring::Ticketer::new()?;
+    }
     Ok((config, expiry))
 }
 

@@ -63,7 +63,7 @@ pub fn main() -> ExitCode {
         return fail(&exec_child::run(args));
     }
     let threads = match &cli.command {
-        Command::Serve(config) => config.threads(),
+        Command::Serve(config) => config.threads() + usize::from(config.identity().is_some()),
         _ => 1,
     };
     // Each runtime has one thread: a runtime with several wakes another thread for most of its work.

@@ -34,9 +34,11 @@ const RESERVE_DIVISOR: usize = 8;
 const CHUNK: usize = 64 * 1024;
 /// Responses up to this size are not counted: the limit on connections bounds them too.
 const TINY: usize = 1024;
-/// Operations whose responses are never refused. Operators need them most when memory is short, and their size does not
-/// depend on the client.
-const NEVER_REFUSED: [&str; 3] = ["getMetrics", "getOpenapi", "getOpenapi30"];
+/// What is in memory once, whoever reads it, and so not counted: pages, their assets, the documents. A stranger who does not
+/// read must not take room from a key.
+const SHARED: [&str; 3] = [NO_OPERATION, "getOpenapi", "getOpenapi30"];
+/// Never refused: operators need it most when memory is short, and its size does not depend on the client.
+const NEVER_REFUSED: &str = "getMetrics";
 
 /// The bytes that all requests may hold together.
 pub(super) struct Budget {
@@ -168,8 +170,7 @@ pub(super) fn count(
     response: &mut Response<Body>,
 ) -> Result<(), Problem> {
     let bytes = http_body::Body::size_hint(response.body()).lower() as usize;
-    // Pages and their assets are in memory once, whoever reads them: a stranger who does not must not take room from a key.
-    if bytes <= TINY || operation == NO_OPERATION {
+    if bytes <= TINY || SHARED.contains(&operation) {
         return Ok(());
     }
     let held = response.extensions_mut().remove::<Arc<Hold>>();
@@ -177,7 +178,7 @@ pub(super) fn count(
         Some(hold) => hold,
         None => {
             let mut hold = budget.hold();
-            if *method == Method::GET && !NEVER_REFUSED.contains(&operation) {
+            if *method == Method::GET && operation != NEVER_REFUSED {
                 hold.grow_to(bytes)?;
             } else {
                 hold.force_to(bytes);

@@ -2,23 +2,21 @@
 //! Idle clients must not keep others out. So at the limit, the connections that have kept dueq waiting longest are closed
 //! to make room for new ones.
 
+use super::activity::Activity;
 use std::{
     cmp::Reverse,
     collections::HashMap,
     future::Future,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle, time::timeout};
 
 /// A client that connected or was answered this recently is not closed: it may still send its next request.
 const MIN_IDLE_MS: u64 = 1_000;
-/// A connection with a request in progress is closed after those without one. Once it has made no progress for this long,
-/// it counts as one without.
-const STALLED_AFTER_MS: u64 = 5_000;
 /// At most one in this many connections is closed at once. Closing several spares a flood of new ones a search for each.
 const EVICTION_DIVISOR: usize = 64;
 /// The interval of new attempts to evict while all clients wait for dueq.
@@ -33,123 +31,8 @@ pub fn max_connections(wanted: usize, files: Option<u64>) -> usize {
     wanted.min(usize::try_from(left).unwrap_or(wanted))
 }
 
-/// The phase of a connection: no request is in progress…
-const IDLE: u8 = 0;
-/// …the head of one has arrived…
-const REQUESTED: u8 = 1;
-/// …or its response is being written.
-const RESPONDING: u8 = 2;
-
-/// Tracks whether a connection waits for its client, and since when.
-pub(super) struct Activity {
-    opened: Instant,
-    /// When the connection began to wait for its client, ms since `opened` plus one; 0 while the client waits for dueq.
-    idle_since: AtomicU64,
-    /// When the long poll began, in the same form; 0 if there is none.
-    polling_since: AtomicU64,
-    /// Ends the long poll.
-    evict_poll: Notify,
-    phase: AtomicU8,
-    /// The request has a body that was not read to its end.
-    body_unread: AtomicBool,
-}
-
-impl Activity {
-    fn new() -> Self {
-        Self {
-            opened: Instant::now(),
-            idle_since: AtomicU64::new(1),
-            polling_since: AtomicU64::new(0),
-            evict_poll: Notify::new(),
-            phase: AtomicU8::new(IDLE),
-            body_unread: AtomicBool::new(false),
-        }
-    }
-
-    /// Records that a request's head has arrived.
-    pub fn request_started(&self, has_body: bool) {
-        self.phase.store(REQUESTED, Ordering::Relaxed);
-        self.body_unread.store(has_body, Ordering::Relaxed);
-        self.mark_busy();
-    }
-
-    /// Records that a response is ready for the client to read.
-    pub fn response_ready(&self) {
-        self.phase.store(RESPONDING, Ordering::Relaxed);
-        self.mark_idle();
-    }
-
-    /// Records that all output was written. After a response, the client may send its next request.
-    pub fn flushed(&self) {
-        let (relaxed, phase) = (Ordering::Relaxed, &self.phase);
-        let _ = phase.compare_exchange(RESPONDING, IDLE, relaxed, relaxed);
-    }
-
-    /// Records that dueq waits for the client from now on: to send something, or to read its response.
-    pub fn mark_idle(&self) {
-        self.idle_since.store(self.now(), Ordering::Relaxed);
-    }
-
-    /// Records that the client has sent or read a chunk. This restarts the idle time, if dueq waits for the client.
-    pub fn made_progress(&self) {
-        if self.idle_ms().is_some() {
-            self.mark_idle();
-        }
-    }
-
-    /// Records that dueq works for the client.
-    fn mark_busy(&self) {
-        self.idle_since.store(0, Ordering::Relaxed);
-    }
-
-    /// Records that the request's body was read to its end.
-    pub fn body_read(&self) {
-        self.body_unread.store(false, Ordering::Relaxed);
-        self.mark_busy();
-    }
-
-    /// Returns whether the request was answered, no longer ago than `within`, before its body was read. The client may
-    /// still be sending it.
-    pub fn body_unread(&self, within: Duration) -> bool {
-        let recent = self.idle_ms().is_none_or(|ms| u128::from(ms) <= within.as_millis());
-        recent && self.body_unread.load(Ordering::Relaxed)
-    }
-
-    /// Begins a long poll. Completes when the poll has to end to make room for other connections.
-    pub async fn poll_until_evicted(&self) {
-        let evicted = self.evict_poll.notified();
-        self.polling_since.store(self.now(), Ordering::Relaxed);
-        let _poll = PollGuard(&self.polling_since);
-        evicted.await;
-    }
-
-    /// How long the connection has waited for its client, ms.
-    fn idle_ms(&self) -> Option<u64> {
-        self.elapsed_ms(&self.idle_since)
-    }
-
-    fn polling_ms(&self) -> Option<u64> {
-        self.elapsed_ms(&self.polling_since)
-    }
-
-    fn elapsed_ms(&self, since: &AtomicU64) -> Option<u64> {
-        let since = since.load(Ordering::Relaxed);
-        (since > 0).then(|| self.now().saturating_sub(since))
-    }
-
-    fn now(&self) -> u64 {
-        self.opened.elapsed().as_millis() as u64 + 1
-    }
-}
-
-/// Records the end of a long poll when dropped.
-struct PollGuard<'a>(&'a AtomicU64);
-
-impl Drop for PollGuard<'_> {
-    fn drop(&mut self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-}
+/// Handshakes under way. The buffers of one can be made to hold 64 KiB.
+const MAX_HANDSHAKES: usize = 1024;
 
 /// All open connections.
 pub(super) struct Connections {
@@ -157,6 +40,8 @@ pub(super) struct Connections {
     max: usize,
     open: Mutex<Open>,
     closed: Notify,
+    /// How many begin.
+    beginning: Arc<AtomicUsize>,
 }
 
 struct Open {
@@ -171,7 +56,8 @@ impl Connections {
     pub fn new(threads: &[Handle], max: usize) -> Arc<Self> {
         let of_thread = vec![0; threads.len()];
         let open = Mutex::new(Open { next: 0, of_thread, connections: HashMap::new() });
-        Arc::new(Self { threads: threads.to_vec(), max, open, closed: Notify::new() })
+        let (closed, beginning) = (Notify::new(), Arc::default());
+        Arc::new(Self { threads: threads.to_vec(), max, open, closed, beginning })
     }
 
     /// Serves a connection as a task of its own, on the thread with the fewest connections.
@@ -179,7 +65,7 @@ impl Connections {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::new(self.beginning.clone()));
         let served = serve(activity.clone());
         // The lock is held until the task is registered, so that the task cannot end before.
         let mut open = self.lock();
@@ -198,9 +84,13 @@ impl Connections {
         open.connections.insert(number, (activity, task.abort_handle()));
     }
 
-    /// Returns whether the limit is reached.
+    /// Returns whether a limit is reached.
     pub fn are_full(&self) -> bool {
-        self.lock().connections.len() >= self.max
+        self.too_many_begin() || self.lock().connections.len() >= self.max
+    }
+
+    fn too_many_begin(&self) -> bool {
+        self.beginning.load(Ordering::Relaxed) >= MAX_HANDSHAKES
     }
 
     /// Waits until there is room for another connection, and evicts others if necessary.
@@ -213,10 +103,14 @@ impl Connections {
     }
 
     /// Closes some of the connections that have waited longest for their clients. If none waits for its client, ends the
-    /// oldest long poll.
+    /// oldest long poll. If too many begin, only those are closed.
     pub fn evict(&self) {
+        let too_many_begin = self.too_many_begin();
         let open = self.lock();
-        let connections = || open.connections.values();
+        let connections = || {
+            let all = open.connections.values();
+            all.filter(|(activity, _)| !too_many_begin || activity.begins())
+        };
         let mut idle: Vec<_> = connections()
             .filter_map(|(activity, task)| Some((activity.idle_ms()?, activity, task)))
             .collect();
@@ -224,17 +118,17 @@ impl Connections {
             let polls =
                 connections().filter_map(|(activity, _)| Some((activity.polling_ms()?, activity)));
             if let Some((_, activity)) = polls.max_by_key(|(ms, _)| *ms) {
-                activity.polling_since.store(0, Ordering::Relaxed);
-                activity.evict_poll.notify_waiters();
+                activity.end_poll();
             }
         }
-        let in_progress = |ms: u64, activity: &Activity| {
-            ms < STALLED_AFTER_MS && activity.phase.load(Ordering::Relaxed) != IDLE
-        };
-        // Requests in progress are spared while there are other connections, even if those are too recent to close.
-        let others = idle.iter().any(|(ms, activity, _)| !in_progress(*ms, activity));
+        // Clients that were let in are spared while there are strangers…
+        if idle.iter().any(|(ms, activity, _)| !activity.is_of_good_client(*ms)) {
+            idle.retain(|(ms, activity, _)| !activity.is_of_good_client(*ms));
+        }
+        // …and requests in progress while there are other connections, even if those are too recent to close.
+        let others = idle.iter().any(|(ms, activity, _)| !activity.is_in_progress(*ms));
         idle.retain(|(ms, activity, _)| {
-            *ms >= MIN_IDLE_MS && !(others && in_progress(*ms, activity))
+            *ms >= MIN_IDLE_MS && !(others && activity.is_in_progress(*ms))
         });
         let count = (self.max / EVICTION_DIVISOR).max(1);
         if idle.len() > count {
@@ -311,6 +205,38 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn clients_that_were_let_in_stay_while_there_are_strangers() {
+        let connections = Connections::new(&[Handle::current()], 2);
+        let activities = fill(&connections);
+        activities[0].let_in();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        activities[1].mark_idle();
+        connections.wait_for_slot().await;
+        let open: Vec<_> = connections.lock().connections.keys().copied().collect();
+        assert_eq!(open, [0], "though it waits longer");
+    }
+
+    #[tokio::test]
+    async fn too_many_handshakes_make_room_by_themselves() {
+        let connections = Connections::new(&[Handle::current()], MAX_HANDSHAKES * 2);
+        let mut activities = Vec::new();
+        for _ in 0..=MAX_HANDSHAKES {
+            connections.spawn(|activity| {
+                activities.push(activity);
+                pending()
+            });
+        }
+        activities[0].accepted();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        activities[1..].iter().for_each(|activity| activity.mark_idle());
+        drop(activities);
+        connections.wait_for_slot().await;
+        let open = connections.lock();
+        assert!(open.connections.contains_key(&0), "no handshake, though it waits longest");
+        assert!(open.connections.len() < MAX_HANDSHAKES + 1);
+    }
+
+    #[tokio::test]
     async fn a_connection_without_a_request_is_evicted_before_one_with_a_request_in_progress() {
         let connections = Connections::new(&[Handle::current()], 2);
         let activities = fill(&connections);
@@ -322,18 +248,5 @@ mod tests {
         connections.wait_for_slot().await;
         let open: Vec<_> = connections.lock().connections.keys().copied().collect();
         assert_eq!(open, [0], "its request is not answered");
-    }
-
-    #[tokio::test]
-    async fn progress_restarts_the_idle_time_only_while_dueq_waits_for_the_client() {
-        let activity = Activity::new();
-        activity.request_started(true);
-        activity.made_progress();
-        assert_eq!(activity.idle_ms(), None, "dueq works");
-        activity.mark_idle();
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(activity.idle_ms() >= Some(50));
-        activity.made_progress();
-        assert!(activity.idle_ms() < Some(50), "{:?}", activity.idle_ms());
     }
 }

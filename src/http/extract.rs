@@ -4,8 +4,8 @@
 use super::{
     AppState,
     access::Caller,
+    activity::Activity,
     budget::{self, Hold},
-    connections::Activity,
     describe::{parameters, string},
     input::{self, Fields, request},
     problem::{Code, Problem},

@@ -4,6 +4,7 @@
 use super::{
     AppState,
     access::{Entry, Need},
+    activity::Activity,
     budget, json_line,
     problem::{Code, Problem, ProblemBody},
 };
@@ -157,6 +158,7 @@ fn refuse(
     }
     check_head(request)?;
     if let Some(caller) = caller {
+        request.extensions().get::<Arc<Activity>>().inspect(|activity| activity.let_in());
         caller.check()?;
         request.extensions_mut().insert(caller);
     }

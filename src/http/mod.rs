@@ -1,6 +1,7 @@
 //! The HTTP API. This layer knows the contract and nothing of the queue's inside. Every route is listed once, here.
 
 pub mod access;
+mod activity;
 mod answer;
 mod backoff;
 mod budget;
@@ -44,7 +45,7 @@ mod topics;
 
 use crate::{longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::Store};
 pub use connections::max_connections;
-pub use handshake::TlsConfig;
+pub use handshake::Handshakes;
 pub use message::dead_letter;
 pub use proxies::TrustedProxies;
 pub use public_url::PublicUrl;
@@ -57,6 +58,7 @@ use axum::{
     middleware,
 };
 use budget::Budget;
+use bytes::Bytes;
 use guard::{Operation, Operations, RequestIds};
 use serde::Serialize;
 use service::HealthCheck;
@@ -102,8 +104,8 @@ pub struct Settings {
 
 /// The serialized OpenAPI document in each version.
 struct Documents {
-    v3_0: String,
-    v3_1: String,
+    v3_0: Bytes,
+    v3_1: Bytes,
 }
 
 impl Deref for AppState {
@@ -209,8 +211,8 @@ pub fn router(
         request_ids: RequestIds::new(),
         operations: operations(&document),
         documents: Documents {
-            v3_0: openapi::to_text(&document, openapi::Version::V3_0)?,
-            v3_1: openapi::to_text(&document, openapi::Version::V3_1)?,
+            v3_0: openapi::to_text(&document, openapi::Version::V3_0)?.into(),
+            v3_1: openapi::to_text(&document, openapi::Version::V3_1)?.into(),
         },
         public_url,
         proxies,

@@ -43,11 +43,16 @@ impl FromStr for PublicUrl {
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return Err(wrong());
         };
-        let (host, port) = (authority.host(), authority.port_u16());
+        // As browsers say it in `Origin`.
+        let host = authority.host().to_ascii_lowercase();
+        let port = authority.port_u16();
         // `Uri` takes a port above 65535 for none, and drops what follows a `#`.
-        let plain = port.is_some() || authority.as_str() == host;
+        let plain = port.is_some() || authority.as_str().eq_ignore_ascii_case(&host);
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
         if !["http", "https"].contains(&scheme)
             || host.is_empty()
+            || !host.bytes().all(is_name)
+            || authority.as_str().contains('@')
             || !plain
             || uri.query().is_some()
             || text.contains('#')
@@ -68,7 +73,9 @@ impl FromStr for PublicUrl {
                 "its path must not begin with /{first}, which is a route of dueq's own"
             ));
         }
-        Ok(Self { origin: format!("{scheme}://{authority}"), base: base.to_owned() })
+        let is_usual = matches!((scheme, port), ("http", Some(80)) | ("https", Some(443)));
+        let port = port.filter(|_| !is_usual).map(|port| format!(":{port}")).unwrap_or_default();
+        Ok(Self { origin: format!("{scheme}://{host}{port}"), base: base.to_owned() })
     }
 }
 
@@ -130,6 +137,9 @@ mod tests {
             ("https://q.example/", "https://q.example", ""),
             ("http://q.example:8080/dueq/", "http://q.example:8080/dueq", "/dueq"),
             ("https://[::1]/a/b-c.d_~1", "https://[::1]/a/b-c.d_~1", "/a/b-c.d_~1"),
+            ("https://Q.Example:443/a", "https://q.example/a", "/a"),
+            ("http://q.example:80", "http://q.example", ""),
+            ("http://q.example:443", "http://q.example:443", ""),
         ] {
             let public: PublicUrl = text.parse().unwrap();
             assert_eq!((public.url().as_str(), public.base()), (url, base));
@@ -142,6 +152,9 @@ mod tests {
             "ftp://q.example",
             "https://",
             "https://u:p@q.example",
+            "https://u@q.example:1",
+            "https://*/a",
+            "https://q'x;$(id).example",
             "https://q.example:99999",
             "https://q.example/?a",
             "https://q.example/#a",

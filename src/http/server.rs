@@ -1,8 +1,9 @@
 //! Accepts connections, with limits and a bounded graceful stop that axum's own loop does not have.
 
 use super::{
-    connections::{Activity, Connections},
-    handshake::{self, Accepted, TlsConfig},
+    activity::Activity,
+    connections::Connections,
+    handshake::{Accepted, Handshakes},
     problem::{Code, Problem},
     proxies::Peer,
     public_url::PublicUrl,
@@ -32,12 +33,12 @@ use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     runtime::Handle,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{either::Either, sync::CancellationToken};
 
 /// The connection is closed if a request's head has not arrived this long after the connection became ready for it.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(25);
-/// hyper's buffer for a head. It exceeds the limits of the guard, which answers with a problem.
-const HEAD_BUFFER: usize = 128 * 1024;
+/// hyper's buffer for a head. It exceeds the limits of the guard, which answers with a problem; but strangers can fill it.
+const HEAD_BUFFER: usize = 32 * 1024;
 const MAX_HEAD_FIELDS: usize = 512;
 /// The pause after a failed accept, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -65,8 +66,8 @@ pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
 pub struct Service {
     /// The routes.
     pub router: Router,
-    /// The TLS configuration, or plain HTTP.
-    pub tls: TlsConfig,
+    /// Makes connections speak TLS, or else they are plain HTTP.
+    pub tls: Option<Handshakes>,
     /// The URL whose path is taken off requests.
     pub public_url: PublicUrl,
     /// The limit on open connections.
@@ -158,16 +159,22 @@ struct Front {
 
 async fn accept(
     stream: std::net::TcpStream,
-    tls: TlsConfig,
+    tls: Option<Handshakes>,
     activity: &Activity,
 ) -> io::Result<Accepted> {
-    let accepted = handshake::accept(TcpStream::from_std(stream)?, tls).await?;
-    activity.mark_idle();
+    let accepted = match tls {
+        Some(tls) => tls.accept(stream).await?,
+        None => {
+            let transport = Either::Left(TcpStream::from_std(stream)?);
+            Accepted { transport, lacks_tls: false, certificates: None }
+        }
+    };
+    activity.accepted();
     Ok(accepted)
 }
 
 async fn connection(
-    Accepted { transport, lacks_tls }: Accepted,
+    Accepted { transport, lacks_tls, certificates }: Accepted,
     Front { router, public_url, peer }: Front,
     activity: Arc<Activity>,
     watcher: Watcher,
@@ -185,12 +192,21 @@ async fn connection(
         request.extensions_mut().insert(peer);
         public_url.strip(request.uri_mut());
         let response = (!lacks_tls).then(|| hyper::service::Service::call(&router, request));
-        let activity = activity.clone();
+        let (activity, certificates) = (activity.clone(), certificates.clone());
         async move {
-            let response = match response {
+            let mut response = match response {
                 Some(response) => response.await,
                 None => Ok(no_tls()),
             };
+            // Whose certificate was withdrawn does not stay for long.
+            if certificates
+                .is_some_and(|certificates| certificates.has_changed().is_ok_and(|is| is))
+                && let Ok(response) = &mut response
+            {
+                response
+                    .headers_mut()
+                    .insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             activity.response_ready();
             response
         }

@@ -3,6 +3,7 @@
 use super::{openapi::OpenapiDocument, prelude::*};
 use crate::store::Store;
 use axum::http::header;
+use bytes::Bytes;
 use std::time::{self, Duration};
 use tokio::sync::Mutex;
 
@@ -129,6 +130,6 @@ pub async fn get_openapi_3_0(
     Ok(document(&state.documents.v3_0))
 }
 
-fn document(text: &str) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], text.to_owned()).into_response()
+fn document(text: &Bytes) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text.clone()).into_response()
 }

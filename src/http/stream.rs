@@ -2,7 +2,7 @@
 //! does not read its response is closed, and reads are short, so that the connection's buffer stays small.
 
 use super::{
-    connections::Activity,
+    activity::Activity,
     departure::Departure,
     handshake::{Transport, tcp, tcp_mut},
 };

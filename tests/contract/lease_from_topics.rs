@@ -12,9 +12,6 @@ use crate::harness::*;
 mod input;
 mod room;
 
-/// What another request wakes is answered within this.
-const WAKE: Duration = Duration::from_millis(900);
-
 /// Topics that nobody else uses.
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|_| topic("several")).collect()
@@ -160,7 +157,7 @@ async fn each_of_thirty_two_topics_wakes_the_poll_that_is_counted_once() {
         let (messages, woken) = poll.await.unwrap();
         assert_eq!(ids(&messages), [id]);
         let time = woken.saturating_duration_since(published);
-        assert!(time < WAKE, "{time:?}");
+        assert!(time < WOKEN, "{time:?}");
         waiters(&client, 0).await;
     }
 }
@@ -178,7 +175,7 @@ async fn a_due_time_and_the_end_of_a_lease_wake_in_any_topic() {
         let messages = leased(&client, &topics, json!({"wait_ms": 10_000})).await;
         assert_eq!(messages[0]["payload"], payload);
     }
-    assert!(start.elapsed() < Duration::from_millis(3000) + WAKE, "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(3000) + WOKEN, "{:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -193,7 +190,7 @@ async fn two_instances_wake_each_other_by_any_topic() {
         let (messages, woken) = poll.await.unwrap();
         assert_eq!(messages[0]["payload"], n);
         let time = woken.saturating_duration_since(published);
-        assert!(time < WAKE, "{time:?}");
+        assert!(time < WOKEN, "{time:?}");
         waiters(&there, 0).await;
     }
 }
@@ -225,7 +222,7 @@ async fn two_hundred_consumers_of_the_same_topics_get_a_hundred_messages_once_ea
     got.sort();
     assert_eq!(got, sent);
     let time = last.saturating_duration_since(published);
-    assert!(time < Duration::from_secs(2), "{time:?}");
+    assert!(time < WOKEN, "{time:?}");
     let mut granted = 0;
     for topic in &topics {
         granted += number(&topic_in_balance(&here, topic).await["totals"], "granted");

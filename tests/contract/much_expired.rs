@@ -36,7 +36,7 @@ async fn a_lease_is_answered_in_time_however_much_has_expired() {
         let took = asked.elapsed();
         assert_eq!(answer.json()["messages"], json!([]));
         // 0.35 s by design; without a bound this takes 4 s and more.
-        assert!(took < Duration::from_millis(1500), "answered after {took:?}");
+        assert!(took < Duration::from_secs(3), "answered after {took:?}");
     }
     client.published(topic, json!({"payload": 1, "ttl_ms": 600_000})).await;
     let held = client.leased(topic, json!({"wait_ms": 60_000})).await;

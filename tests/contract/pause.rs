@@ -106,7 +106,7 @@ async fn a_poll_waits_out_a_pause_and_ends_empty_in_time() {
     assert!(client.leased(&topic, json!({"wait_ms": 500})).await.is_empty());
     let waited = start.elapsed();
     assert!(waited >= Duration::from_millis(500), "{waited:?}");
-    assert!(waited < Duration::from_secs(2), "{waited:?}");
+    assert!(waited < WOKEN, "{waited:?}");
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn a_poll_that_waits_is_not_served_while_paused_and_at_once_on_resume() {
         times.push(woken.saturating_duration_since(resumed));
     }
     times.sort();
-    assert!(times[5] < Duration::from_secs(1), "{times:?}");
+    assert!(times[5] < WOKEN, "{times:?}");
     assert!(times[2] <= Duration::from_millis(200), "{times:?}");
 }
 

@@ -116,7 +116,7 @@ async fn while_redis_hangs_requests_are_answered_503_in_time_and_never_done_late
     let start = Instant::now();
     let asks = (0..20).map(|n| client.publish(&topic, json!({"payload": n})));
     let answers = futures_util::future::join_all(asks).await;
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     let mut unknown = 0;
     for answer in answers {
         let answer = answer.refused(503);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, SupportedProtocolVersion, crypto::ring};
+use rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion, crypto::ring};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -274,7 +274,43 @@ async fn certificates_are_exchanged_while_requests_go_on() {
     assert!(!asking.is_finished(), "no request failed");
     asking.abort();
     kept.request("GET /healthz HTTP/1.1\r\nhost: localhost", b"").await;
-    kept.answer("a kept connection", SOON).await.unwrap().expect(200);
+    let answer = kept.answer("a kept connection", SOON).await.unwrap().expect(200);
+    assert_eq!(answer.header("connection"), "close", "the next one shows the new certificate");
+}
+
+/// How the second of two connections shakes hands.
+async fn comes_back(dueq: &Dueq, config: &Arc<ClientConfig>) -> HandshakeKind {
+    let mut kind = None;
+    for _ in 0..2 {
+        let stream = TcpStream::connect(dueq.addr()).await.unwrap();
+        let name = "localhost".try_into().unwrap();
+        let mut stream = TlsConnector::from(config.clone()).connect(name, stream).await.unwrap();
+        // Tickets come with what is read.
+        stream
+            .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            .await
+            .unwrap();
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+        kind = stream.get_ref().1.handshake_kind();
+    }
+    kind.unwrap()
+}
+
+#[tokio::test]
+async fn a_session_is_resumed_only_where_no_client_certificate_could_expire_meanwhile() {
+    let authority = Authority::new();
+    let identity = authority.sign("dueq", &["localhost"]);
+    let redis = &shared().await.redis;
+    let (free, ca) = (serving(redis, &authority, &identity).start().await, authority.ca());
+    for version in [&TLS12, &TLS13] {
+        let config = offering(&authority, &[version], &[]);
+        assert_eq!(comes_back(&free, &config).await, HandshakeKind::Resumed);
+    }
+    let worker = authority.sign("worker", &["worker"]);
+    let config = authority.client(Some(&worker));
+    let strict = serving(redis, &authority, &identity).args(["--tls-client-ca"]).args([&ca]);
+    let strict = strict.tls(config.clone()).start().await;
+    assert_eq!(comes_back(&strict, &config).await, HandshakeKind::Full);
 }
 
 #[tokio::test]

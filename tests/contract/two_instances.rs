@@ -42,7 +42,7 @@ async fn a_publish_through_one_wakes_who_waits_on_the_other() {
         };
         let (message, time) = wake(&there, &topic, publish).await;
         assert_eq!(message["payload"], n);
-        assert!(time < Duration::from_secs(1), "{time:?}");
+        assert!(time < WOKEN, "{time:?}");
         times.push(time);
     }
     let median = median(times);
@@ -60,7 +60,7 @@ async fn a_nack_through_one_wakes_who_waits_on_the_other() {
     };
     let (message, time) = wake(&there, &topic, nack).await;
     assert_eq!(message["attempt"], 2);
-    assert!(time < Duration::from_secs(1), "{time:?}");
+    assert!(time < WOKEN, "{time:?}");
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_message_due_earlier_than_what_the_other_sleeps_for_wakes_it() {
     };
     let (message, time) = wake(&there, &topic, publish).await;
     assert_eq!(message["payload"], "soon");
-    assert!(time < Duration::from_millis(1300), "{time:?}");
+    assert!(time < WOKEN, "{time:?}");
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn a_lease_that_expires_wakes_who_waits_on_the_other() {
     let held = here.lease_one_with(&topic, json!({"lease_ms": 1000})).await;
     let (message, time) = wake(&there, &topic, async {}).await;
     assert_eq!(message["due_at"], held["lease_expires_at"]);
-    assert!(time < Duration::from_secs(2), "{time:?}");
+    assert!(time < WOKEN, "{time:?}");
 }
 
 #[tokio::test]

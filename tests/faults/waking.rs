@@ -1,17 +1,11 @@
 //! Whoever waits is woken, whatever becomes of the instance that published, of the answer of Redis, and of the subscription
 //! over which wake-ups come.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::harness::{Client, Dueq, Redis, eventually, topic, waiters};
+use crate::harness::{Client, Dueq, Redis, WOKEN, eventually, topic, waiters};
 use crate::proof::proxy::{Mode, Proxy};
-
-/// A consumer that is woken is granted its message within a second; a machine that is busy with other tests is given more. What
-/// relies on the slow fallback takes up to thirty.
-const WOKEN: Duration = Duration::from_secs(6);
 
 /// A long poll under way.
 fn poll(client: &Client, topic: &str) -> JoinHandle<Vec<Value>> {

@@ -109,6 +109,10 @@ pub fn unknown_id() -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
+/// Who is woken is granted a message within a second; a machine that is busy with other tests is given more. What relies on
+/// the slow fallback takes up to thirty.
+pub const WOKEN: Duration = Duration::from_secs(6);
+
 /// Polls until `probe` gives something, every 10 ms, for at most 30 s.
 ///
 /// # Panics

@@ -86,7 +86,7 @@ async fn messages_for_another_host_pass_those_that_wait() {
     let start = Instant::now();
     client.fill(&topic, &messages(20, &healthy.url("/"))).await;
     healthy.wait_for(20).await;
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(start.elapsed() < 2 * WOKEN, "{:?}", start.elapsed());
     assert_eq!(stuck.count(), 2);
     client.delete_topic(&topic, "?force=true").await.expect(204);
 }

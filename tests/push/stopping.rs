@@ -200,5 +200,5 @@ async fn a_stop_without_calls_is_quick() {
     scheduled(&client, &receiver.url("/"), json!({"delay_ms": 600_000})).await;
     let start = Instant::now();
     assert_eq!(dueq.term().await, 0, "{}", dueq.log());
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(start.elapsed() < WOKEN, "{:?}", start.elapsed());
 }

@@ -16,10 +16,12 @@ use axum::{
     extract::Request,
     http::{HeaderValue, StatusCode, Uri},
 };
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use prometheus_client::metrics::counter::Counter;
 use refusals::Who;
 use serde::Serialize;
 use std::{
+    borrow::Cow,
     io,
     net::IpAddr,
     path::Path,
@@ -272,7 +274,7 @@ impl Drop for Entry {
             peer: self.peer,
             claims: self.claims,
             operation: self.operation,
-            path: cut(self.uri.path()),
+            path: cut(&plain(self.uri.path())),
             topic: facts.and_then(|facts| facts.topic.get()),
             from_topic: facts.and_then(|facts| facts.from_topic.get()),
             count: count.filter(|count| *count >= 0 && outcome == "ok"),
@@ -285,6 +287,11 @@ impl Drop for Entry {
 
 fn is_change(need: Need) -> bool {
     matches!(need.verb(), Some(Verb::Operate | Verb::Configure))
+}
+
+/// A path in which every character shows as itself on any terminal.
+fn plain(path: &str) -> Cow<'_, str> {
+    utf8_percent_encode(path, CONTROLS).into()
 }
 
 /// The beginning of a text.
@@ -302,6 +309,11 @@ fn now() -> Instant {
 mod tests {
     use super::*;
     use std::{fs::File, io::BufRead, os::fd::OwnedFd, path::PathBuf, time};
+
+    #[test]
+    fn a_path_shows_as_it_is_on_any_terminal() {
+        assert_eq!(plain("/a/b%20c\u{202e}\u{9b}\n"), "/a/b%20c%E2%80%AE%C2%9B%0A");
+    }
 
     #[tokio::test]
     async fn a_log_that_hangs_holds_up_nobody_and_no_record_is_lost_untold() {

@@ -60,9 +60,10 @@ impl Place {
         if headers.get(&UI).is_none_or(|value| value != "1") {
             return None;
         }
-        let cookies =
-            headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let pairs = cookies.flat_map(|cookies| cookies.split(';')).map(str::trim);
+        // Other programs of the host may set whatever they like.
+        let cookies = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes);
+        let pairs = cookies.flat_map(|cookies| cookies.split(|byte| *byte == b';'));
+        let pairs = pairs.filter_map(|pair| str::from_utf8(pair.trim_ascii()).ok());
         let name = self.cookie_name();
         let mut values = pairs.filter_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
         values.next().filter(|_| values.next().is_none())
@@ -201,6 +202,10 @@ mod tests {
             of(&[("dueq-ui", "1"), ("cookie", "a=b; dueq_session=x;c=d")]),
             Some("x".to_owned())
         );
+        let mut foreign = headers(&[("dueq-ui", "1")]);
+        let cookies = HeaderValue::from_bytes(b"a=\xff\xfe; dueq_session=x").unwrap();
+        foreign.insert(header::COOKIE, cookies);
+        assert_eq!(place.session_in(&foreign), Some("x"), "beside what is no text");
         for none in [
             &[("cookie", "dueq_session=x")][..],
             &[("dueq-ui", "0"), ("cookie", "dueq_session=x")],
