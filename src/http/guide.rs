@@ -35,7 +35,7 @@ macro_rules! pages {
 /// Every page, by section, in reading order.
 const SECTIONS: &[(&str, &[Page])] = pages! {
     "Start": "tutorial";
-    "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "security" "tls" "proxy" "redis" "redis-tls" "upgrade";
+    "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "security" "tls" "proxy" "redis" "redis-tls" "sentinel" "upgrade";
     "Reference": "api" "messages" "topics" "errors" "flags" "cli" "metrics" "limits";
     "Background": "guarantees" "proof" "numbers" "compare" "contribute";
 };
