@@ -30,6 +30,11 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
+    /// What INFO says. Valkey has another name for it.
+    pub(super) fn of_info(info: &str) -> Self {
+        Self::of(line(info, "redis_mode").or_else(|| line(info, "server_mode")))
+    }
+
     fn of(word: Option<&str>) -> Self {
         match word {
             Some("sentinel") => Self::Sentinel,
@@ -78,7 +83,7 @@ impl ServerInfo {
             epoch: if epoch.is_known() { epoch } else { run },
             warnings,
             refused: false,
-            mode: Mode::of(line(info, "redis_mode")),
+            mode: Mode::of_info(info),
         }
     }
 
@@ -148,7 +153,7 @@ pub(super) fn is_unguarded(info: &str, sentinels: bool) -> bool {
 }
 
 /// What INFO says by this name.
-pub(super) fn line<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+fn line<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
@@ -198,6 +203,19 @@ mod tests {
             assert_eq!(info.mode, Mode::Cluster);
         }
         assert_eq!(ServerInfo::of_hello(&Value::Nil).version, "");
+    }
+
+    #[test]
+    fn a_server_says_what_it_is() {
+        for (info, mode) in [
+            ("redis_mode:standalone\r\n", Mode::Standalone),
+            ("redis_mode:sentinel\r\n", Mode::Sentinel),
+            ("server_mode:sentinel\r\n", Mode::Sentinel),
+            ("server_mode:cluster\r\n", Mode::Cluster),
+            ("", Mode::Standalone),
+        ] {
+            assert_eq!(Mode::of_info(info), mode, "{info}");
+        }
     }
 
     #[test]

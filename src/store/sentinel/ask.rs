@@ -1,7 +1,12 @@
 //! What one Sentinel says.
 
 use super::{
-    super::{connect_error::ConnectError, reply::word, server_info::line, way::reason},
+    super::{
+        connect_error::ConnectError,
+        reply::word,
+        server_info::{Mode, is_of_replica},
+        way::reason,
+    },
     Address, address_of,
 };
 use deadpool_redis::redis::{
@@ -62,7 +67,7 @@ pub(in super::super) async fn is_one(seed: &Client, limit: Duration) -> bool {
     let asked = timeout(limit.min(super::ASK_TIMEOUT), async {
         let mut connection = connect(seed, limit).await.ok()?;
         let info = connection.req_packed_command(&cmd("INFO")).await.ok()?;
-        Some(line(word(&info)?, "redis_mode") == Some("sentinel"))
+        Some(Mode::of_info(word(&info)?) == Mode::Sentinel)
     });
     asked.await.ok().flatten().unwrap_or(false)
 }
@@ -131,11 +136,11 @@ async fn names(
 
 /// What it is by its INFO, if it is no Sentinel.
 fn what_else(info: &str) -> Option<&'static str> {
-    match (line(info, "redis_mode")?, line(info, "role")) {
-        ("sentinel", _) => None,
-        ("cluster", _) => Some("a Redis in cluster mode"),
-        (_, Some("slave")) => Some("a replica"),
-        _ => Some("a Redis"),
+    match Mode::of_info(info) {
+        Mode::Sentinel => None,
+        Mode::Cluster => Some("a Redis in cluster mode"),
+        Mode::Standalone if is_of_replica(info) => Some("a replica"),
+        Mode::Standalone => Some("a Redis"),
     }
 }
 

@@ -26,9 +26,11 @@ const RESUBSCRIBE_INTERVAL: Duration = Duration::from_millis(500);
 /// How often, and for how long, a replica that is to be the primary is asked whether it is.
 const PROMOTION_INTERVAL: Duration = Duration::from_millis(20);
 const PROMOTION_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often, and for how long, an instance tries to connect after the primary has moved. Lanes try for ever.
+/// How often an instance tries to connect after the primary has moved, at first and then. The new one may wait for a
+/// replica before it takes writes.
 const MEET_INTERVAL: Duration = Duration::from_millis(20);
-const MEET_TIMEOUT: Duration = Duration::from_secs(5);
+const MEET_LATER_INTERVAL: Duration = Duration::from_millis(200);
+const MEET_SOON: Duration = Duration::from_secs(1);
 
 impl Store {
     /// Follows the primary wherever the Sentinels say that it is. Ends at once where there are none.
@@ -65,13 +67,11 @@ impl Store {
     async fn meet_moved(&self) {
         let mut moves = self.lanes.backend.moves();
         while moves.changed().await.is_ok() {
-            let end = Instant::now() + MEET_TIMEOUT;
+            let soon = Instant::now() + MEET_SOON;
             while let Err(error) = self.lanes.backend.connect().await {
                 tracing::debug!(%error, "the new primary is not met yet");
-                if Instant::now() >= end {
-                    break;
-                }
-                sleep(MEET_INTERVAL).await;
+                let pressing = Instant::now() < soon;
+                sleep(if pressing { MEET_INTERVAL } else { MEET_LATER_INTERVAL }).await;
             }
             // Lanes need not wait for the end of their pause.
             self.lanes.set_down(None);
