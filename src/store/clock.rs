@@ -25,8 +25,7 @@ pub(crate) struct Clock {
     base: Instant,
     /// Redis's time minus the time since `base`, µs. In whole ms it would be up to one ahead.
     offset: AtomicI64,
-    /// When the estimate was last raised; nothing if the next reply counts whatever it says.
-    raised: Mutex<Option<Instant>>,
+    raised: Mutex<Instant>,
     steps: watch::Sender<()>,
 }
 
@@ -37,7 +36,7 @@ impl Clock {
             base: now,
             // Before the first reply nothing is known; any reply is a step from here.
             offset: AtomicI64::new(0),
-            raised: Mutex::new(Some(now)),
+            raised: Mutex::new(now),
             steps: watch::Sender::new(()),
         }
     }
@@ -68,12 +67,11 @@ impl Clock {
         let most = least.saturating_add(way_us);
         let Ok(mut raised) = self.raised.lock() else { return };
         // The reply that travelled fastest comes nearest to the truth: keep the greatest, for a while.
-        let renewed = raised.is_none_or(|raised| raised.elapsed() > ESTIMATE_LIFETIME)
-            && way_us < MAX_PROMPT_US;
+        let renewed = raised.elapsed() > ESTIMATE_LIFETIME && way_us < MAX_PROMPT_US;
         let offset = if renewed { least } else { known.clamp(least, most) };
         if renewed || offset != known {
             self.offset.store(offset, Ordering::Relaxed);
-            *raised = Some(Instant::now());
+            *raised = Instant::now();
         }
         if offset.abs_diff(known) > STEP_MS * 1000 {
             self.steps.send_replace(());
@@ -86,14 +84,6 @@ impl Clock {
         if let (Some(seconds), Some(micros)) = (number(0), number(1)) {
             self.observe(seconds.saturating_mul(1000).saturating_add(micros / 1000), sent);
         }
-    }
-
-    /// Forgets the estimate: another server took over, whose clock may be behind. Counts as a step.
-    pub fn restart(&self) {
-        if let Ok(mut raised) = self.raised.lock() {
-            *raised = None;
-        }
-        self.steps.send_replace(());
     }
 
     /// Changes whenever Redis's clock was set; whoever sleeps by it looks again.
@@ -131,17 +121,6 @@ mod tests {
         assert!((Duration::from_millis(1_500)..=Duration::from_millis(2_000)).contains(&left));
         assert_eq!(clock.until(999_000), Duration::ZERO);
         assert!(steps.has_changed().unwrap());
-    }
-
-    #[test]
-    fn a_server_that_takes_over_may_be_behind() {
-        let clock = Clock::new();
-        clock.observe(1_000_000, Instant::now());
-        clock.observe(999_700, Instant::now());
-        assert!(clock.now() >= 1_000_000, "of one server, the greatest counts");
-        clock.restart();
-        clock.observe(999_700, Instant::now());
-        assert!(clock.now() < 1_000_000);
     }
 
     #[test]

@@ -80,9 +80,6 @@ impl Backend {
         // Ids carry Redis's time, so it must be known before the first message.
         let sent = Instant::now();
         if let Value::Array(time) = ask(connection, &cmd("TIME")).await? {
-            if self.service().is_some_and(|service| service.server.epoch != server.epoch) {
-                self.clock.restart();
-            }
             self.clock.observe_time(&time, sent);
         }
         let _meeting = self.meeting.lock().await;
