@@ -242,6 +242,10 @@ async fn serve(
         let task = move || tick_schedules(store.clone());
         tokio::spawn(async move { background.keep("schedules", task).await })
     };
+    let primary = {
+        let (background, store) = (background.clone(), store.clone());
+        tokio::spawn(async move { background.keep("Sentinels", || store.follow_primary()).await })
+    };
     let files = {
         let background = background.clone();
         tokio::spawn(async move { background.keep("files", follow_files).await })
@@ -285,6 +289,7 @@ async fn serve(
     }
     housekeeping.abort();
     close_audit.await;
+    primary.abort();
     store.stop().await;
     tracing::info!("stopped");
     Ok(())

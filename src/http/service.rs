@@ -65,8 +65,8 @@ pub async fn get_health(_: NoQuery) -> Result<Response, Problem> {
 /// Check that the server is ready.
 ///
 /// Ready means that Redis answers, is not loading, can be written to and never evicts, that every part of dueq runs,
-/// and that dueq is not stopping. The state of Redis is at most a second old. `warnings` say what Redis hides, which
-/// certificate expires within 7 days, and whether the key file cannot be used. Needs no key.
+/// and that dueq is not stopping. The state of Redis is at most a second old. `warnings` say what Redis hides and what it
+/// may lose, which certificate expires within 7 days, and whether the key file cannot be used. Needs no key.
 #[utoipa::path(
     get, path = "/readyz", tag = "service", security(()),
     responses(

@@ -1,7 +1,15 @@
 //! A look at Redis's own counters, for `dueq bench`. It stands here because only the store may name Redis.
 
-use super::{RedisArgs, backend::ConnectError, way::unreachable};
+use super::{
+    RedisArgs, StoreOptions,
+    connect_error::ConnectError,
+    way::{Way, unreachable},
+};
 use deadpool_redis::redis::{RedisError, aio::MultiplexedConnection, cmd};
+use std::time::Duration;
+
+/// How long Redis, or a Sentinel, may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A connection of its own to a Redis.
 pub struct RedisProbe(MultiplexedConnection);
@@ -12,8 +20,13 @@ impl RedisProbe {
     /// # Errors
     /// When the arguments cannot be used, or it does not answer.
     pub async fn connect(redis: &RedisArgs) -> Result<Self, ConnectError> {
-        let connected = redis.client()?.0.get_multiplexed_async_connection().await;
-        connected.map(Self).map_err(|error| unreachable(&error))
+        let (redis, key_prefix) = (redis.clone(), String::new());
+        let options =
+            StoreOptions { redis, key_prefix, lanes: 1, timeout: TIMEOUT, upgrade: false };
+        let way = Way::find(&options).await?;
+        let door = way.door().await?;
+        let connected = door.client.get_multiplexed_async_connection().await;
+        connected.map(Self).map_err(|error| way.failed(&door, unreachable(&error)))
     }
 
     /// CPU time that the main thread of Redis has used, µs; that of the whole process where Redis does not tell its

@@ -1,24 +1,29 @@
 //! Which Redis to use and how to get in: the flags that every command shares that connects to one. All connections are
-//! made by the client that is built here.
+//! made by the clients that are built here.
 
-use super::backend::ConnectError;
+use super::connect_error::ConnectError;
 use crate::{
     config::Secret,
     files,
     tls::{self, Certified, Expiry, Identity},
 };
-use clap::Args;
+use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use deadpool_redis::redis::{
-    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, TlsCertificates,
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
+    RedisConnectionInfo, TlsCertificates,
 };
 use std::path::PathBuf;
+
+/// How URLs of Redis begin: where one ends and the next begins in a list.
+const SCHEMES: [&str; 6] =
+    ["redis://", "rediss://", "redis+unix://", "unix://", "valkey://", "valkeys://"];
 
 /// Which Redis to use, and how to get in.
 #[derive(Args, Clone, Debug, Default)]
 #[group(skip)]
 pub struct RedisArgs {
     /// Redis to use instead of a private one, such as redis://127.0.0.1:6379/, rediss://user@redis.example:6379/ (TLS) or
-    /// redis+unix:///run/redis.sock.
+    /// redis+unix:///run/redis.sock. Repeatable for Sentinels: redis://sentinel-1:26379/, with their own credentials.
     #[arg(
         long,
         env = "DUEQ_REDIS_URL",
@@ -26,17 +31,32 @@ pub struct RedisArgs {
         hide_env_values = true,
         group = "redis"
     )]
-    pub redis_url: Option<Secret>,
-    /// File with the URL of the Redis to use.
+    pub redis_url: Vec<Secret>,
+    /// File with the URL of the Redis to use, or with those of Sentinels, separated by commas or spaces.
     #[arg(long, env = "DUEQ_REDIS_URL_FILE", value_name = "PATH", group = "redis")]
     pub redis_url_file: Option<PathBuf>,
-    /// File with the password for Redis, for a URL without one.
+    /// What the URLs lead to. Several URLs, and the flags that only Sentinels have, ask for sentinel; otherwise it is auto.
+    #[arg(long, env = "DUEQ_REDIS_MODE", value_enum, value_name = "MODE", requires = "redis")]
+    pub redis_mode: Option<RedisMode>,
+    /// Name by which the Sentinels know the primary, where they know several.
+    #[arg(long, env = "DUEQ_SENTINEL_MASTER", value_name = "NAME", requires = "redis")]
+    pub sentinel_master: Option<String>,
+    /// User for the primary that the Sentinels name.
+    #[arg(long, env = "DUEQ_REDIS_USER", value_name = "NAME", requires = "redis")]
+    pub redis_user: Option<String>,
+    /// File with the password for Redis, for a URL without one; with Sentinels, for the primary.
     #[arg(long, env = "DUEQ_REDIS_PASSWORD_FILE", value_name = "PATH", requires = "redis")]
     pub redis_password_file: Option<PathBuf>,
-    /// File (PEM) with the certificate authorities to trust for rediss://, instead of the system's.
+    /// Database of the primary that the Sentinels name.
+    #[arg(long, env = "DUEQ_REDIS_DB", value_name = "N", requires = "redis")]
+    pub redis_db: Option<u16>,
+    /// Connect by TLS to the primary that the Sentinels name.
+    #[arg(long, env = "DUEQ_REDIS_TLS", requires = "redis", value_parser = BoolishValueParser::new())]
+    pub redis_tls: bool,
+    /// File (PEM) with the certificate authorities to trust for TLS, instead of the system's.
     #[arg(long, env = "DUEQ_REDIS_CA", value_name = "PATH", requires = "redis")]
     pub redis_ca: Option<PathBuf>,
-    /// File (PEM) with the client certificate for rediss://.
+    /// File (PEM) with the client certificate for TLS.
     #[arg(long, env = "DUEQ_REDIS_CERT", value_name = "PATH", requires_all = ["redis", "redis_key"])]
     pub redis_cert: Option<PathBuf>,
     /// File (PEM) with the private key of --redis-cert.
@@ -47,15 +67,69 @@ pub struct RedisArgs {
     pub insecure: bool,
 }
 
+/// What the URLs lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RedisMode {
+    /// What the server says that it is.
+    Auto,
+    /// One Redis.
+    Standalone,
+    /// Sentinels, which know where the primary is.
+    Sentinel,
+}
+
+/// What the arguments name. Nothing of it is connected yet.
+pub(super) enum Target {
+    Redis(Client),
+    Sentinels(SentinelTarget),
+}
+
+/// Sentinels, and how to get into the primary that they name.
+pub(super) struct SentinelTarget {
+    /// The Sentinels, in the order of the URLs.
+    pub seeds: Vec<Client>,
+    /// The primary's name, if it was given.
+    pub master: Option<String>,
+    pub primary: Primary,
+}
+
+/// How to get into a primary, wherever it is.
+#[derive(Clone)]
+pub(super) struct Primary {
+    pub settings: RedisConnectionInfo,
+    /// By TLS, if this is there.
+    pub tls: Option<TlsCertificates>,
+}
+
+impl Primary {
+    /// The client of the primary at this address.
+    pub fn at(&self, host: &str, port: u16) -> Result<Client, ConnectError> {
+        let info = |addr: ConnectionAddr| -> Result<ConnectionInfo, ConnectError> {
+            let info = addr.into_connection_info().map_err(ConnectError::Url)?;
+            Ok(info.set_redis_settings(self.settings.clone()))
+        };
+        let host = host.to_owned();
+        let client = match &self.tls {
+            None => Client::open(info(ConnectionAddr::Tcp(host, port))?),
+            Some(certificates) => {
+                let (insecure, tls_params) = (false, None);
+                let addr = ConnectionAddr::TcpTls { host, port, insecure, tls_params };
+                Client::build_with_tls(info(addr)?, certificates.clone())
+            }
+        };
+        client.map_err(ConnectError::Url)
+    }
+}
+
 impl RedisArgs {
     /// The Redis at this URL.
     pub fn at(url: String) -> Self {
-        Self { redis_url: Some(url.into()), ..Self::default() }
+        Self { redis_url: vec![url.into()], ..Self::default() }
     }
 
     /// Whether a Redis is named at all.
     pub fn are_given(&self) -> bool {
-        self.redis_url.is_some() || self.redis_url_file.is_some()
+        !self.redis_url.is_empty() || self.redis_url_file.is_some()
     }
 
     /// The files that have to be read again when they change.
@@ -66,39 +140,94 @@ impl RedisArgs {
         all.into_iter().flatten().cloned().collect()
     }
 
-    /// Reads the files. Returns a client, which is not connected, and when its certificate ends, if it has one.
-    ///
-    /// Errors: [`ConnectError`] for an invalid URL, files that cannot be used, and flags that contradict each other.
-    pub(super) fn client(&self) -> Result<(Client, Option<Expiry>), ConnectError> {
-        let mut info = self.info()?;
-        if let Some(path) = &self.redis_password_file {
-            if info.redis_settings().password().is_some() {
-                return Err(ConnectError::TwoPasswords);
-            }
-            let settings = info.redis_settings().clone().set_password(files::secret(path)?);
-            info = info.set_redis_settings(settings);
-        }
-        let ConnectionAddr::TcpTls { insecure, .. } = info.addr() else {
-            if self.redis_ca.is_some() || self.redis_cert.is_some() {
-                return Err(ConnectError::NotTls);
-            }
-            return Ok((Client::open(info).map_err(ConnectError::Url)?, None));
-        };
-        if *insecure && !self.insecure {
-            return Err(ConnectError::Insecure);
-        }
-        let (certificates, expiry) = self.certificates()?;
-        let client = Client::build_with_tls(info, certificates).map_err(ConnectError::Url)?;
-        Ok((client, expiry))
+    /// Whether a single URL may turn out to be that of a Sentinel.
+    pub(super) fn are_open(&self) -> bool {
+        !matches!(self.redis_mode, Some(RedisMode::Standalone | RedisMode::Sentinel))
     }
 
-    fn info(&self) -> Result<ConnectionInfo, ConnectError> {
-        let url = match (&self.redis_url, &self.redis_url_file) {
-            (Some(url), _) => url.reveal().to_owned(),
-            (None, Some(path)) => files::secret(path)?,
-            (None, None) => String::new(),
+    /// Reads the files, and returns what the arguments name: with `sentinel`, Sentinels even if they do not say so. Also
+    /// when the client certificate ends, if there is one.
+    ///
+    /// Errors: [`ConnectError`] for an invalid URL, files that cannot be used, and flags that contradict each other.
+    pub(super) fn target(&self, sentinel: bool) -> Result<(Target, Option<Expiry>), ConnectError> {
+        let mut infos = self.infos()?;
+        let of_sentinel = infos.len() > 1
+            || self.sentinel_master.is_some()
+            || self.redis_user.is_some()
+            || self.redis_db.is_some()
+            || self.redis_tls;
+        if of_sentinel && self.redis_mode == Some(RedisMode::Standalone) {
+            return Err(ConnectError::OnlySentinel);
+        }
+        let sentinel = sentinel || of_sentinel || self.redis_mode == Some(RedisMode::Sentinel);
+        let by_tls = |info: &ConnectionInfo| matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        let (certificates, expiry) = if self.redis_tls || infos.iter().any(by_tls) {
+            let (certificates, expiry) = self.certificates()?;
+            (Some(certificates), expiry)
+        } else if self.redis_ca.is_some() || self.redis_cert.is_some() {
+            return Err(ConnectError::NotTls);
+        } else {
+            (None, None)
         };
-        url.parse().map_err(ConnectError::Url)
+        if !sentinel && let Some(info) = infos.pop() {
+            let settings = self.with_password(info.redis_settings().clone())?;
+            let info = info.set_redis_settings(settings);
+            return Ok((Target::Redis(self.client(info, certificates.as_ref())?), expiry));
+        }
+        let mut seeds = Vec::new();
+        for info in infos {
+            if info.redis_settings().db() != 0 {
+                return Err(ConnectError::SentinelDatabase(info.addr().to_string()));
+            }
+            seeds.push(self.client(info, certificates.as_ref())?);
+        }
+        let mut settings = RedisConnectionInfo::default().set_db(self.redis_db.unwrap_or(0).into());
+        if let Some(user) = &self.redis_user {
+            settings = settings.set_username(user);
+        }
+        let settings = self.with_password(settings)?;
+        let primary = Primary { settings, tls: certificates.filter(|_| self.redis_tls) };
+        let master = self.sentinel_master.clone();
+        Ok((Target::Sentinels(SentinelTarget { seeds, master, primary }), expiry))
+    }
+
+    fn client(
+        &self,
+        info: ConnectionInfo,
+        certificates: Option<&TlsCertificates>,
+    ) -> Result<Client, ConnectError> {
+        let client = match (info.addr(), certificates) {
+            (ConnectionAddr::TcpTls { insecure: true, .. }, _) if !self.insecure => {
+                return Err(ConnectError::Insecure);
+            }
+            (ConnectionAddr::TcpTls { .. }, Some(certificates)) => {
+                Client::build_with_tls(info, certificates.clone())
+            }
+            _ => Client::open(info),
+        };
+        client.map_err(ConnectError::Url)
+    }
+
+    fn with_password(
+        &self,
+        settings: RedisConnectionInfo,
+    ) -> Result<RedisConnectionInfo, ConnectError> {
+        match &self.redis_password_file {
+            None => Ok(settings),
+            Some(_) if settings.password().is_some() => Err(ConnectError::TwoPasswords),
+            Some(path) => Ok(settings.set_password(files::secret(path)?)),
+        }
+    }
+
+    /// What the URLs say, at least one.
+    fn infos(&self) -> Result<Vec<ConnectionInfo>, ConnectError> {
+        let texts = match &self.redis_url_file {
+            Some(path) if self.redis_url.is_empty() => vec![files::secret(path)?],
+            _ => self.redis_url.iter().map(|url| url.reveal().to_owned()).collect(),
+        };
+        let urls: Vec<&str> = texts.iter().flat_map(|text| split(text)).collect();
+        let urls = if urls.is_empty() { vec![""] } else { urls };
+        urls.into_iter().map(|url| url.parse().map_err(ConnectError::Url)).collect()
     }
 
     /// What TLS needs of the files, and when the client certificate ends, if there is one.
@@ -115,42 +244,23 @@ impl RedisArgs {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused(args: &RedisArgs) -> String {
-        args.client().map(|_| ()).unwrap_err().to_string()
+/// The URLs of a list, separated by commas or white space. What does not begin a URL is part of the one before: a password
+/// may hold a comma.
+fn split(list: &str) -> Vec<&str> {
+    let separates = |c: char| c == ',' || c.is_whitespace();
+    let mut urls = Vec::new();
+    let mut rest = list.trim_matches(separates);
+    while !rest.is_empty() {
+        let end = rest.char_indices().find_map(|(at, c)| {
+            let next = rest[at..].trim_start_matches(separates);
+            (separates(c) && SCHEMES.iter().any(|scheme| next.starts_with(scheme))).then_some(at)
+        });
+        let (url, others) = rest.split_at(end.unwrap_or(rest.len()));
+        urls.push(url);
+        rest = others.trim_start_matches(separates);
     }
-
-    #[test]
-    fn what_contradicts_itself_is_refused() {
-        let args = |url: &str| RedisArgs::at(url.to_owned());
-        assert!(args("rediss://user:sesame@localhost").client().is_ok());
-        assert!(refused(&args("rediss://localhost/#insecure")).contains("--insecure"));
-        let insecure = RedisArgs { insecure: true, ..args("rediss://localhost/#insecure") };
-        assert!(insecure.client().is_ok());
-        assert!(refused(&args("rediss://localhost/#other")).contains("#insecure"));
-        let ca = Some(PathBuf::from("/nowhere/ca.pem"));
-        let plain = RedisArgs { redis_ca: ca.clone(), ..args("redis://localhost") };
-        assert!(refused(&plain).contains("rediss://"));
-        let missing = RedisArgs { redis_ca: ca, ..args("rediss://localhost") };
-        assert!(refused(&missing).contains("/nowhere/ca.pem"));
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("password");
-        std::fs::write(&path, "sesame\n").unwrap();
-        let file = Some(path.clone());
-        let both = RedisArgs { redis_password_file: file.clone(), ..args("redis://u:p@localhost") };
-        assert!(refused(&both).contains("--redis-password-file"));
-        let one = RedisArgs { redis_password_file: file, ..args("redis://u@localhost") };
-        let (client, _) = one.client().unwrap();
-        let settings = client.get_connection_info().redis_settings().clone();
-        assert_eq!((settings.username(), settings.password()), (Some("u"), Some("sesame")));
-        std::fs::write(&path, "redis://localhost:1/2\n").unwrap();
-        let file = RedisArgs { redis_url_file: Some(path), ..RedisArgs::default() };
-        assert_eq!(
-            file.client().unwrap().0.get_connection_info().addr().to_string(),
-            "localhost:1"
-        );
-    }
+    urls
 }
+
+#[cfg(test)]
+mod tests;

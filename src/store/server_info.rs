@@ -1,7 +1,7 @@
 //! What Redis tells of itself when it is met, and what it hides: a managed service or an ACL may refuse INFO, or leave
 //! parts of it out. dueq works all the same, and says what it can then not promise.
 
-use super::{Store, backend::ConnectError, batch::Command, reply::word};
+use super::{Store, batch::Command, connect_error::ConnectError, reply::word};
 use crate::model::Epoch;
 use deadpool_redis::{
     Connection,
@@ -18,11 +18,35 @@ pub(crate) struct ServerInfo {
     pub warnings: Vec<&'static str>,
     /// INFO is refused.
     pub refused: bool,
+    pub mode: Mode,
+}
+
+/// What kind of server it says that it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Standalone,
+    Sentinel,
+    Cluster,
+}
+
+impl Mode {
+    /// What INFO says. Valkey has another name for it.
+    pub(super) fn of_info(info: &str) -> Self {
+        Self::of(line(info, "redis_mode").or_else(|| line(info, "server_mode")))
+    }
+
+    fn of(word: Option<&str>) -> Self {
+        match word {
+            Some("sentinel") => Self::Sentinel,
+            Some("cluster") => Self::Cluster,
+            _ => Self::Standalone,
+        }
+    }
 }
 
 impl ServerInfo {
-    /// Asks the server behind `connection`.
-    pub async fn ask(connection: &mut Connection) -> Result<Self, ConnectError> {
+    /// Asks the server behind `connection`. Also returns its INFO, empty where that is refused.
+    pub async fn ask(connection: &mut Connection) -> Result<(Self, String), ConnectError> {
         let unreachable = |error: &dyn std::fmt::Display| {
             ConnectError::Unreachable(format!("it does not answer INFO: {error}"))
         };
@@ -31,10 +55,15 @@ impl ServerInfo {
             Value::ServerError(error) if refuses(&error) => {
                 let hello = connection.req_packed_command(&cmd("HELLO")).await;
                 let hello = hello.and_then(Value::extract_error);
-                Ok(Self::of_hello(&hello.map_err(|error| unreachable(&error))?))
+                Ok((Self::of_hello(&hello.map_err(|error| unreachable(&error))?), String::new()))
             }
-            Value::ServerError(error) => Err(unreachable(&error)),
-            info => Ok(Self::of_info(word(&info).unwrap_or_default())),
+            Value::ServerError(error) => {
+                Err(ConnectError::Refused(format!("it does not answer INFO: {error}")))
+            }
+            info => {
+                let info = word(&info).unwrap_or_default();
+                Ok((Self::of_info(info), info.to_owned()))
+            }
         }
     }
 
@@ -54,6 +83,7 @@ impl ServerInfo {
             epoch: if epoch.is_known() { epoch } else { run },
             warnings,
             refused: false,
+            mode: Mode::of_info(info),
         }
     }
 
@@ -64,9 +94,13 @@ impl ServerInfo {
             Value::Map(pairs) => pairs.iter().map(|(name, value)| (name, value)).collect(),
             _ => vec![],
         };
-        let version = pairs.iter().find(|(name, _)| word(name) == Some("version"));
+        let told = |wanted: &str| {
+            let (_, value) = pairs.iter().find(|(name, _)| word(name) == Some(wanted))?;
+            word(value)
+        };
         let mut this = Self::of_info("");
-        this.version = version.and_then(|(_, value)| word(value)).unwrap_or_default().to_owned();
+        this.version = told("version").unwrap_or_default().to_owned();
+        this.mode = Mode::of(told("mode"));
         this.warnings.push("Redis refuses INFO: its maxmemory-policy cannot be checked");
         this.refused = true;
         this
@@ -82,7 +116,9 @@ impl Store {
         self.lanes.command(write).await.map_err(|_| "Redis cannot be written to".to_owned())?;
         let service = self.lanes.backend.service();
         let server = service.map(|service| service.server.clone());
-        let warnings = server.as_ref().map(|server| server.warnings.clone()).unwrap_or_default();
+        let mut warnings =
+            server.as_ref().map(|server| server.warnings.clone()).unwrap_or_default();
+        warnings.extend(self.lanes.backend.warning());
         if server.is_some_and(|server| server.refused) {
             return Ok(warnings);
         }
@@ -109,6 +145,14 @@ pub(super) fn is_of_replica(info: &str) -> bool {
     line(info, "role") == Some("slave")
 }
 
+/// Does this primary take writes while it has no replica, although there are some, or Sentinels that would promote one?
+/// INFO counts good replicas only where `min-replicas-to-write` asks for some.
+pub(super) fn is_unguarded(info: &str, sentinels: bool) -> bool {
+    let replicas = line(info, "connected_slaves").is_some_and(|number| number != "0");
+    (replicas || sentinels) && line(info, "min_slaves_good_slaves").is_none()
+}
+
+/// What INFO says by this name.
 fn line<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
@@ -150,13 +194,38 @@ mod tests {
     #[test]
     fn a_redis_that_refuses_info_tells_its_version_by_hello() {
         let text = |text: &str| Value::BulkString(text.into());
-        let pairs = [text("server"), text("redis"), text("version"), text("7.0.15")];
+        let pairs = ["server", "redis", "version", "7.0.15", "mode", "cluster"].map(text);
         let map = pairs.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
         for hello in [Value::Array(pairs.to_vec()), Value::Map(map)] {
             let info = ServerInfo::of_hello(&hello);
             assert_eq!((info.version.as_str(), info.refused), ("7.0.15", true));
             assert!(!info.epoch.is_known() && info.warnings.len() == 2, "{info:?}");
+            assert_eq!(info.mode, Mode::Cluster);
         }
         assert_eq!(ServerInfo::of_hello(&Value::Nil).version, "");
+    }
+
+    #[test]
+    fn a_server_says_what_it_is() {
+        for (info, mode) in [
+            ("redis_mode:standalone\r\n", Mode::Standalone),
+            ("redis_mode:sentinel\r\n", Mode::Sentinel),
+            ("server_mode:sentinel\r\n", Mode::Sentinel),
+            ("server_mode:cluster\r\n", Mode::Cluster),
+            ("", Mode::Standalone),
+        ] {
+            assert_eq!(Mode::of_info(info), mode, "{info}");
+        }
+    }
+
+    #[test]
+    fn a_primary_that_waits_for_no_replica_is_unguarded_if_there_are_some() {
+        let alone = "role:master\r\nconnected_slaves:0\r\n";
+        let one = "role:master\r\nconnected_slaves:1\r\nslave0:ip=10.0.0.2\r\n";
+        let guard = "min_slaves_good_slaves:1\r\n";
+        assert!(!is_unguarded(alone, false) && is_unguarded(alone, true));
+        assert!(is_unguarded(one, false) && is_unguarded(one, true));
+        assert!(!is_unguarded(&format!("{one}{guard}"), true));
+        assert!(!is_unguarded(&format!("{alone}{guard}"), true));
     }
 }

@@ -2,7 +2,7 @@
 //! misses none, its own included, whatever becomes of answers and of other instances. This keeps one subscription alive.
 //! Whenever it was lost, all waiters look at once, and again when it is back; in between they look often.
 
-use super::{Store, Wake, backend::ConnectError, way::unreachable};
+use super::{Store, Wake, connect_error::ConnectError, way::unreachable};
 use crate::{model::TopicName, seeded};
 use deadpool_redis::redis::{
     RedisError,
@@ -49,7 +49,10 @@ impl Store {
                         tracing::info!("subscribed to wake-ups again");
                     }
                     wakes(Wake::All);
-                    let error = self.pass_on(subscription, &wakes).await;
+                    let error = tokio::select! {
+                        error = self.pass_on(subscription, &wakes) => error,
+                        error = self.changed() => error,
+                    };
                     if seeded::bug("wake-ups not restored") {
                         return std::future::pending().await;
                     }
@@ -68,12 +71,27 @@ impl Store {
 
     async fn subscribe(&self) -> Result<(PubSubSink, PubSubStream), ConnectError> {
         let backend = &self.lanes.backend;
-        within(self.lanes.timeout, async {
-            let (mut sink, stream) = backend.client().get_async_pubsub().await?.split();
+        let unknown = || ConnectError::Unreachable("no primary is known".into());
+        let client = backend.client().ok_or_else(unknown)?;
+        let subscription = within(self.lanes.timeout, async {
+            let (mut sink, stream) = client.get_async_pubsub().await?.split();
             sink.subscribe(&backend.keys.wake_channel).await?;
             Ok((sink, stream))
-        })
-        .await
+        });
+        tokio::select! {
+            subscription = subscription => subscription,
+            error = self.changed() => Err(error),
+        }
+    }
+
+    /// Ends when Redis was met in another epoch. The scripts run at another server then, which a subscription from before
+    /// may not hear.
+    async fn changed(&self) -> ConnectError {
+        let backend = &self.lanes.backend;
+        let epoch = || backend.service().map(|service| service.server.epoch);
+        let (known, mut epochs) = (epoch(), backend.new_epochs());
+        while epoch() == known && epochs.changed().await.is_ok() {}
+        ConnectError::Unreachable("Redis has changed".into())
     }
 
     /// Passes on what comes over a subscription, and says why it ended.
@@ -82,8 +100,6 @@ impl Store {
         (mut sink, mut stream): (PubSubSink, PubSubStream),
         wakes: &impl Fn(Wake),
     ) -> ConnectError {
-        let epoch = || self.lanes.backend.service().map(|service| service.server.epoch);
-        let subscribed_in = epoch();
         loop {
             match tokio::time::timeout(PING_INTERVAL, stream.next()).await {
                 Ok(Some(message)) => {
@@ -99,10 +115,6 @@ impl Store {
                 Err(_) => {
                     if let Err(error) = within(PONG_TIMEOUT, sink.ping::<()>()).await {
                         return error;
-                    }
-                    // The scripts run at another server now, which this subscription may not hear.
-                    if epoch() != subscribed_in {
-                        return ConnectError::Unreachable("Redis has changed".into());
                     }
                 }
             }

@@ -1,28 +1,143 @@
-//! The way to Redis, as the files with the password and the certificates were last read: the pool of the lanes'
-//! connections, and the client of the others.
+//! The way to Redis, as the files with the password and the certificates were last read. It is a [`Door`]: the pool of the
+//! lanes' connections, and the client of the others. Behind Sentinels the door is looked up for every connection, since the
+//! primary may have moved.
 
-use super::{StoreOptions, backend::ConnectError};
+use super::{
+    StoreOptions,
+    connect_error::ConnectError,
+    redis_args::Target,
+    sentinel::{self, Sentinels},
+};
 use crate::tls::{Expiry, Trouble};
 use deadpool_redis::{
     Connection, Manager, Pool, PoolConfig, PoolError, Timeouts,
     redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo},
 };
-use std::error::Error;
+use std::{error::Error, sync::Arc, time::Duration};
+use tokio::sync::watch;
 
-/// The way to one Redis.
-pub(super) struct Way {
+/// The way to the Redis that takes the writes.
+pub(super) enum Way {
+    /// It has one address.
+    Direct(Arc<Door>),
+    /// The Sentinels know where it is.
+    Sentinels(Box<Sentinels>),
+}
+
+/// One address of Redis.
+pub(super) struct Door {
     pool: Pool,
     /// For connections that are no part of the pool: the subscription.
     pub client: Client,
-    /// When the client certificate ends, if there is one.
-    pub expiry: Option<Expiry>,
+    /// How often the primary had moved before it was here.
+    pub number: u64,
+}
+
+/// How often the primary has moved; shared by all ways of an instance.
+pub(super) type Moves = Arc<watch::Sender<u64>>;
+
+/// What the pool of a door needs to know.
+#[derive(Clone, Copy)]
+pub(super) struct PoolSize {
+    pub timeout: Duration,
+    pub lanes: usize,
 }
 
 impl Way {
-    /// Reads the files; nothing is connected yet.
-    pub fn new(options: &StoreOptions) -> Result<Self, ConnectError> {
-        let (client, expiry) = options.redis.client()?;
-        let timeout = options.timeout;
+    /// Reads the files; nothing is connected yet. With `sentinel`, the URLs are those of Sentinels even if nothing says so.
+    /// Also returns when the client certificate ends, if there is one.
+    pub fn new(
+        options: &StoreOptions,
+        sentinel: bool,
+        moves: &Moves,
+    ) -> Result<(Self, Option<Expiry>), ConnectError> {
+        let size = PoolSize { timeout: options.timeout, lanes: options.lanes };
+        let (target, expiry) = options.redis.target(sentinel)?;
+        let way = match target {
+            Target::Redis(client) => Self::Direct(Arc::new(Door::new(client, size, 0)?)),
+            Target::Sentinels(target) => {
+                Self::Sentinels(Box::new(Sentinels::new(target, size, moves.clone())))
+            }
+        };
+        Ok((way, expiry))
+    }
+
+    /// The way that these options mean: a single URL may be that of a Sentinel, which is asked.
+    pub async fn find(options: &StoreOptions) -> Result<Self, ConnectError> {
+        let moves = Moves::default();
+        let (way, _) = Self::new(options, false, &moves)?;
+        match way.is_of_sentinel(options).await {
+            true => Ok(Self::new(options, true, &moves)?.0),
+            false => Ok(way),
+        }
+    }
+
+    /// Whether the options leave it open what is at the URL, and a Sentinel is.
+    pub async fn is_of_sentinel(&self, options: &StoreOptions) -> bool {
+        if !(matches!(self, Self::Direct(_)) && options.redis.are_open()) {
+            return false;
+        }
+        // Its own credentials and no database: a Sentinel refuses what is meant for the primary.
+        match options.redis.target(true) {
+            Ok((Target::Sentinels(target), _)) => {
+                sentinel::is_one(&target.seeds[0], options.timeout).await
+            }
+            Err(ConnectError::SentinelDatabase(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Where the primary is.
+    pub async fn door(&self) -> Result<Arc<Door>, ConnectError> {
+        match self {
+            Self::Direct(door) => Ok(door.clone()),
+            Self::Sentinels(sentinels) => sentinels.door().await,
+        }
+    }
+
+    /// Where it was when it was last looked up.
+    pub fn known_door(&self) -> Option<Arc<Door>> {
+        match self {
+            Self::Direct(door) => Some(door.clone()),
+            Self::Sentinels(sentinels) => sentinels.known_door(),
+        }
+    }
+
+    /// The Sentinels, if any.
+    pub fn sentinels(&self) -> Option<&Sentinels> {
+        if let Self::Sentinels(sentinels) = self { Some(sentinels) } else { None }
+    }
+
+    /// What is to be said of a door behind which no primary was found.
+    pub fn failed(&self, door: &Door, error: ConnectError) -> ConnectError {
+        match self {
+            Self::Direct(_) => error,
+            Self::Sentinels(sentinels) => sentinels.failed(door, error),
+        }
+    }
+
+    /// Whether both lead to the same data: the same servers and database, as the same user.
+    pub fn leads_where(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Direct(one), Self::Direct(other)) => one.place() == other.place(),
+            (Self::Sentinels(one), Self::Sentinels(other)) => one.leads_where(other),
+            _ => false,
+        }
+    }
+
+    /// Goes on where `old` was, which led to the same data.
+    pub fn after(&self, old: &Self) -> Result<(), ConnectError> {
+        match (self, old) {
+            (Self::Sentinels(new), Self::Sentinels(old)) => new.after(old),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Door {
+    /// The door that this client goes through.
+    pub fn new(client: Client, size: PoolSize, number: u64) -> Result<Self, ConnectError> {
+        let timeout = size.timeout;
         // The lanes time their calls themselves: they must know what was sent when they give up.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeout))
@@ -30,7 +145,7 @@ impl Way {
         let info = client.get_connection_info().clone();
         let manager = Manager::new_with_config(info, config).map_err(ConnectError::Url)?;
         // The express lane's, and one to spare.
-        let mut pool_config = PoolConfig::new(options.lanes + 2);
+        let mut pool_config = PoolConfig::new(size.lanes + 2);
         pool_config.timeouts =
             Timeouts { wait: Some(timeout), create: Some(timeout), recycle: Some(timeout) };
         let pool = Pool::builder(manager)
@@ -38,7 +153,7 @@ impl Way {
             .runtime(deadpool_redis::Runtime::Tokio1)
             .build()
             .map_err(|error| ConnectError::Unreachable(error.to_string()))?;
-        Ok(Self { pool, client, expiry })
+        Ok(Self { pool, client, number })
     }
 
     /// Takes a connection from the pool.
@@ -65,13 +180,10 @@ impl Way {
         ConnectError::Unreachable(format!("it does not answer in time{advice}"))
     }
 
-    /// Whether both lead to the same data: the same server and database, as the same user.
-    pub fn leads_where(&self, other: &Self) -> bool {
-        let of = |way: &Self| {
-            let (addr, settings) = (way.info().addr(), way.info().redis_settings());
-            (addr.clone(), settings.db(), settings.username().map(str::to_owned))
-        };
-        of(self) == of(other)
+    /// The server, the database and the user.
+    fn place(&self) -> (ConnectionAddr, i64, Option<String>) {
+        let (addr, settings) = (self.info().addr(), self.info().redis_settings());
+        (addr.clone(), settings.db(), settings.username().map(str::to_owned))
     }
 
     fn info(&self) -> &ConnectionInfo {
@@ -81,7 +193,12 @@ impl Way {
 
 /// Why Redis cannot be reached, and what to do where that is known.
 pub(super) fn unreachable(error: &(dyn Error + 'static)) -> ConnectError {
-    let reason = match Trouble::of(error) {
+    ConnectError::Unreachable(reason(error))
+}
+
+/// The same without a server's name.
+pub(super) fn reason(error: &(dyn Error + 'static)) -> String {
+    match Trouble::of(error) {
         None => error.to_string(),
         Some(trouble @ Trouble::UnknownAuthority) => {
             format!("{trouble}: name the authority with --redis-ca")
@@ -91,27 +208,44 @@ pub(super) fn unreachable(error: &(dyn Error + 'static)) -> ConnectError {
             format!("{trouble}: pass --redis-cert and --redis-key")
         }
         Some(trouble) => trouble.to_string(),
-    };
-    ConnectError::Unreachable(reason)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::RedisArgs, *};
-    use std::time::Duration;
+
+    fn way(redis: RedisArgs) -> Way {
+        let (key_prefix, timeout) = (String::new(), Duration::from_secs(1));
+        let options = StoreOptions { redis, key_prefix, lanes: 1, timeout, upgrade: true };
+        Way::new(&options, false, &Moves::default()).unwrap().0
+    }
 
     #[test]
     fn a_way_leads_where_another_does_by_server_database_and_user() {
-        let way = |url: &str| {
-            let redis = RedisArgs::at(url.to_owned());
-            let (key_prefix, timeout) = (String::new(), Duration::from_secs(1));
-            Way::new(&StoreOptions { redis, key_prefix, lanes: 1, timeout, upgrade: true }).unwrap()
-        };
-        let here = way("redis://u:old@localhost:1/2");
-        assert!(here.leads_where(&way("redis://u:new@localhost:1/2")));
+        let at = |url: &str| way(RedisArgs::at(url.to_owned()));
+        let here = at("redis://u:old@localhost:1/2");
+        assert!(here.leads_where(&at("redis://u:new@localhost:1/2")));
         for other in ["redis://u@localhost:2/2", "redis://u@localhost:1/1", "redis://localhost:1/2"]
         {
-            assert!(!here.leads_where(&way(other)), "{other}");
+            assert!(!here.leads_where(&at(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn sentinels_lead_where_others_do_by_their_addresses_the_name_and_the_place() {
+        let at = |urls: &str| RedisArgs::at(urls.to_owned());
+        let here = way(at("redis://:old@s1:1,redis://s2:2"));
+        assert!(here.leads_where(&way(at("redis://s2:2,redis://:new@s1:1"))));
+        let same = || at("redis://s1:1,redis://s2:2");
+        for other in [
+            at("redis://s1:1"),
+            at("redis://s1:1,redis://s3:2"),
+            RedisArgs { sentinel_master: Some("m".to_owned()), ..same() },
+            RedisArgs { redis_db: Some(1), ..same() },
+            RedisArgs { redis_user: Some("u".to_owned()), ..same() },
+        ] {
+            assert!(!here.leads_where(&way(other.clone())), "{other:?}");
         }
     }
 }

@@ -25,6 +25,7 @@ mod private;
 mod redis_tls;
 mod refusals;
 mod secret_files;
+mod sentinel;
 mod settings;
 mod stopping;
 mod subcommands;

@@ -268,3 +268,35 @@ async fn a_client_certificate_is_warned_of_before_its_end_until_it_is_renewed() 
     authority.sign_for("dueq", &["dueq"], day * 8);
     eventually("no warning", || async { warnings().await.is_null().then_some(()) }).await;
 }
+
+#[tokio::test]
+async fn sentinels_and_the_primary_are_reached_by_tls() {
+    let authority = Authority::new();
+    let identity = authority.sign("redis", &["127.0.0.1"]);
+    let path = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    let (ca, cert, key) = (path(&authority.ca()), path(&identity.cert), path(&identity.key));
+    let files = ["tls-cert-file", &cert, "tls-key-file", &key, "tls-ca-cert-file", &ca];
+    let own = [&files[..], &["tls-replication", "yes", "tls-auth-clients", "no"]].concat();
+    let port = free_port();
+    let args = own.iter().enumerate().map(|(at, word)| match at % 2 {
+        0 => format!("--{word}"),
+        _ => (*word).to_owned(),
+    });
+    let args = args.chain(["--tls-port".to_owned(), port.to_string()]);
+    let redis = Redis::options().socket().args(args).start().await;
+    let of_sentinel = free_port();
+    let mut lines = format!("tls-port {of_sentinel}\n");
+    own.chunks(2).for_each(|pair| lines += &format!("{} {}\n", pair[0], pair[1]));
+    let group = Group { port, ..Group::of("orders", &redis) };
+    let _sentinel = Sentinels::start(1, &[group], &lines).await;
+    let url = format!("rediss://127.0.0.1:{of_sentinel}/");
+    let args = ["--redis-url", &url, "--redis-tls", "--redis-ca", &ca];
+    let dueq = Launch::command(["serve"]).args(args).start().await;
+    dueq.client().published(&topic("sentinel"), json!({"payload": 1})).await;
+    let list: String = redis.command(&["CLIENT", "LIST", "TYPE", "pubsub"]).await;
+    assert!(list.contains("sub=1"), "its subscription goes there, too: {list}");
+    one_line(&refused(&args[..3]).await, &["authority", "--redis-ca"]);
+    let address = format!("127.0.0.1:{port}");
+    let plain = ["--redis-url", &url, "--redis-ca", &ca];
+    one_line(&refused(&plain).await, &[&address, "orders", "cannot reach Redis"]);
+}

@@ -1,4 +1,5 @@
-//! A primary and its replica behind one address, whose roles change, and a Redis that goes back to a snapshot.
+//! A primary and its replica behind one address, whose roles change, failovers that
+//! Sentinels lead, and a Redis that goes back to a snapshot.
 
 use crate::harness::{Dueq, Redis};
 use crate::proof::scenarios::run;
@@ -17,6 +18,16 @@ async fn snapshot_restored() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failover_idle() {
     run("failover_idle", Setting::short(Memory, 1)).await.expect_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_killed() {
+    run("sentinel_killed", Setting::short(Memory, 1)).await.expect_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_frozen() {
+    run("sentinel_frozen", Setting::short(Memory, 1)).await.expect_clean();
 }
 
 #[tokio::test]

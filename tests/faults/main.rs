@@ -26,6 +26,7 @@ mod proof;
 mod redis_side;
 mod schedules;
 mod seeded;
+mod sentinel;
 mod slots;
 mod steps;
 mod upgrade;

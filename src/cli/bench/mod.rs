@@ -96,7 +96,7 @@ fn of_server(arg: Arg) -> Arg {
             let help = "Redis of --server, to show its CPU time per message";
             arg.env(None).requires("server").help(help)
         }
-        id if id.starts_with("redis_") => arg.env(None),
+        id if id.starts_with("redis_") || id == "sentinel_master" => arg.env(None),
         _ => arg,
     }
 }

@@ -23,12 +23,17 @@ use std::{
 const START_STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How the names of settings begin that choose keys, certificates or another Redis.
-const OWN: [&str; 9] = [
+const OWN: [&str; 14] = [
     "DUEQ_API_KEY",
     "DUEQ_REDIS_URL",
+    "DUEQ_REDIS_MODE",
+    "DUEQ_REDIS_USER",
+    "DUEQ_REDIS_DB",
+    "DUEQ_REDIS_TLS",
     "DUEQ_REDIS_C",
     "DUEQ_REDIS_KEY",
     "DUEQ_REDIS_PASSWORD",
+    "DUEQ_SENTINEL",
     "DUEQ_SIGNING",
     "DUEQ_TLS",
     "DUEQ_PUBLIC_URL",

@@ -92,11 +92,19 @@ impl Lane {
     /// once more with the scripts' text. Returns whether the connection must not be used again.
     async fn exchange(&self, link: &mut Link, calls: Vec<Box<dyn Call>>, limit: Duration) -> bool {
         let lanes = &self.lanes;
-        let (mut calls, mut demoted) = (calls, false);
+        let (mut calls, mut demoted, link_at) = (calls, false, link.door);
         for by_text in [false, true] {
             let sent = std::time::Instant::now();
             let mut exchange = Exchange { lanes, sent, again: Vec::new() };
-            let Some(replies) = send(link, &calls, by_text, limit).await else {
+            let replies = tokio::select! {
+                biased;
+                replies = send(link, &calls, by_text, limit) => replies,
+                () = lanes.backend.moved_from(link_at) => {
+                    tracing::warn!(calls = calls.len(), "the primary has moved before it answered");
+                    None
+                }
+            };
+            let Some(replies) = replies else {
                 let bug = seeded::bug("unavailable after it was sent");
                 let error = if bug { CallError::Unavailable } else { CallError::Unknown };
                 for call in calls {
@@ -139,22 +147,26 @@ impl Lane {
     /// Is there a connection? Tries to open one, unless that failed a moment ago.
     async fn connected(&mut self) -> bool {
         if let Some(link) = self.link.take() {
-            let present = self.lanes.backend.service();
-            if present.is_none_or(|service| service.server.epoch == link.epoch) {
+            if self.lanes.backend.is_present(&link) {
                 self.link = Some(link);
                 return true;
             }
-            // Another lane has met Redis anew: a connection from before leads nowhere, and a request must not find that out.
+            // Another lane has met Redis anew, or it has moved: a connection from before leads nowhere, and a request must
+            // not find that out.
             discard(link.connection);
         }
         let down = self.lanes.down();
         if down.is_some_and(|(until, _)| Instant::now() < until) {
             return false;
         }
-        let connected = tokio::select! {
-            connected = self.lanes.backend.connect() => connected,
-            // A stop does not wait for a Redis that hangs.
-            () = self.lanes.stopped_for(STOP_CONNECT_TIMEOUT) => return false,
+        let connected = loop {
+            tokio::select! {
+                connected = self.lanes.backend.connect() => break connected,
+                // A primary that hangs is left as soon as there is another.
+                () = self.lanes.backend.moved_from(self.lanes.backend.moves_so_far()) => {}
+                // A stop does not wait for a Redis that hangs.
+                () = self.lanes.stopped_for(STOP_CONNECT_TIMEOUT) => return false,
+            }
         };
         match connected {
             Ok(link) => {
@@ -177,7 +189,12 @@ impl Lane {
             return;
         }
         let Some(mut link) = self.link.take() else { return };
-        if self.lanes.backend.probe(&mut link).await {
+        let (backend, door) = (&self.lanes.backend, link.door);
+        let lives = tokio::select! {
+            lives = backend.probe(&mut link) => lives,
+            () = backend.moved_from(door) => false,
+        };
+        if lives {
             self.link = Some(link);
         } else {
             discard(link.connection);

@@ -2,7 +2,8 @@
 
 use super::{
     super::{
-        backend::{Backend, ConnectError, Link},
+        backend::{Backend, Link},
+        connect_error::ConnectError,
         registry::Topic,
         reply::CallError,
     },
@@ -60,7 +61,7 @@ impl Lanes {
         timeout: Duration,
         wakes: mpsc::UnboundedSender<Wake>,
     ) -> Result<Arc<Self>, ConnectError> {
-        let mut first = Some(backend.connect().await?);
+        let mut first = Some(backend.begin().await?);
         let this = Arc::new(Self {
             backend,
             inbox: Inbox::new(lanes),
@@ -176,7 +177,7 @@ impl Lanes {
     }
 
     /// Notes what came of a lane's try to connect, for all of them.
-    pub(super) fn set_down(&self, down: Option<(Instant, Duration)>) {
+    pub(in crate::store) fn set_down(&self, down: Option<(Instant, Duration)>) {
         *self.down.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = down;
     }
 

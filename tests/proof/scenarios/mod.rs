@@ -35,6 +35,7 @@ pub mod million_delayed;
 pub mod order;
 pub mod poison;
 pub mod power;
+pub mod sentinel;
 pub mod slices;
 pub mod snapshot;
 pub mod stale_tokens;
@@ -68,7 +69,7 @@ scenarios! {
     failover::failover failover::failover_idle herd::herd instance_killed::instance_killed
     instance_paused::instance_paused liveness::liveness lost_wakes::lost_wakes memory::memory_full
     memory_stays::memory_stays million_delayed::million_delayed order::order poison::poison power::power_lost
-    power::redis_killed snapshot::snapshot_restored stale_tokens::stale_tokens stall::redis_busy stall::redis_paused
+    power::redis_killed sentinel::sentinel_frozen sentinel::sentinel_killed snapshot::snapshot_restored stale_tokens::stale_tokens stall::redis_busy stall::redis_paused
     storm::storm ticks_killed::ticks_killed unread::unread
 }
 
@@ -82,7 +83,7 @@ pub async fn run(name: &str, setting: Setting) -> Report {
 }
 
 /// The faults of the table, with what the table calls them.
-pub const FAULTS: [(&str, &str); 26] = [
+pub const FAULTS: [(&str, &str); 28] = [
     ("instance_killed", "an instance killed (−9) mid-request"),
     ("lost_wakes", "an instance killed (−9) between a script and its wake-up; wake-ups cut off"),
     ("instance_paused", "an instance stopped for twice a lease"),
@@ -98,6 +99,8 @@ pub const FAULTS: [(&str, &str); 26] = [
     ("memory_full", "Redis at maxmemory"),
     ("memory_stays", "memory that stays at the bound"),
     ("failover", "a replica promoted, and the old primary again"),
+    ("sentinel_killed", "a primary killed (−9), Sentinel"),
+    ("sentinel_frozen", "a primary stopped for 4 s, Sentinel, `min-replicas-to-write 1`"),
     ("snapshot_restored", "Redis restarted from an older snapshot"),
     ("descriptors_used_up", "file descriptors used up"),
     ("disk_full", "the disk full under the log"),

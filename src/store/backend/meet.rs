@@ -1,0 +1,202 @@
+//! What is learnt when a connection meets a server, and looked at again while it lives.
+
+use super::{
+    super::{
+        connect_error::ConnectError,
+        reply::{self, Fields},
+        scripts,
+        server_info::{Mode, ServerInfo, epoch_of, is_of_replica, is_unguarded},
+        upgrade::upgrade_service,
+    },
+    Backend, Link, SCHEMA_VERSION, Service, UNGUARDED,
+};
+use crate::{
+    model::{Epoch, TokenKey},
+    seeded,
+};
+use deadpool_redis::{
+    Connection,
+    redis::{Cmd, Pipeline, Value, aio::ConnectionLike, cmd},
+};
+use std::{
+    cmp::Ordering,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
+
+impl Backend {
+    /// Is the Redis behind `link` there, and a primary? It may be in another epoch by now, without the connection having
+    /// broken: then it is met anew.
+    pub async fn probe(&self, link: &mut Link) -> bool {
+        let mut look = Pipeline::with_capacity(2);
+        look.cmd("TIME");
+        match self.service() {
+            Some(service) if service.server.refused => look.cmd("ROLE"),
+            _ => look.cmd("INFO").arg("replication"),
+        };
+        let sent = Instant::now();
+        let asked = link.connection.req_packed_commands(&look, 0, 2);
+        let Ok(Ok(answers)) = tokio::time::timeout(self.options.timeout, asked).await else {
+            return false;
+        };
+        if let Some(Value::Array(time)) = answers.first() {
+            self.clock.observe_time(time, sent);
+        }
+        // An error reply is an answer too: Redis may be busy or loading.
+        let info = answers.get(1).and_then(reply::word).unwrap_or_default();
+        let replica = answers.get(1).is_some_and(reply::is_replica) || is_of_replica(info);
+        if replica {
+            return seeded::bug("lanes stay at a replica");
+        }
+        self.look_at_guard(info);
+        let epoch = epoch_of(info, "master_replid");
+        if !epoch.is_known() || epoch == link.epoch {
+            return true;
+        }
+        let met = tokio::time::timeout(self.options.timeout, self.meet(&mut link.connection)).await;
+        let Ok(Ok(epoch)) = met else { return false };
+        link.epoch = epoch;
+        true
+    }
+
+    /// Learns what must be known of the server behind `connection`.
+    pub(super) async fn meet(&self, connection: &mut Connection) -> Result<Epoch, ConnectError> {
+        let (server, info) = ServerInfo::ask(connection).await?;
+        match server.mode {
+            Mode::Sentinel => return Err(ConnectError::Sentinel),
+            Mode::Cluster if !has_all_slots(connection).await => {
+                return Err(ConnectError::Cluster);
+            }
+            Mode::Cluster | Mode::Standalone => {}
+        }
+        if !new_enough(&server.version) {
+            return Err(ConnectError::TooOld(server.version));
+        }
+        let role = connection.req_packed_command(&cmd("ROLE")).await;
+        if role.as_ref().is_ok_and(reply::is_replica) {
+            return Err(ConnectError::Replica);
+        }
+        self.look_at_guard(&info);
+        // Ids carry Redis's time, so it must be known before the first message.
+        let sent = Instant::now();
+        if let Value::Array(time) = ask(connection, &cmd("TIME")).await? {
+            self.clock.observe_time(&time, sent);
+        }
+        let _meeting = self.meeting.lock().await;
+        let epoch = server.epoch;
+        // If Redis hides its epoch, any connection may lead to a new one.
+        if let Some(service) = self.service()
+            && service.server.epoch == epoch
+            && epoch.is_known()
+        {
+            return Ok(epoch);
+        }
+        let service = self.open_service(connection, server).await?;
+        tracing::info!(version = service.server.version, %epoch, "met Redis");
+        for warning in &service.server.warnings {
+            tracing::warn!("{warning}");
+        }
+        if let Ok(mut known) = self.service.write() {
+            *known = Some(Arc::new(service));
+        }
+        self.epochs.send_modify(|epochs| *epochs += 1);
+        Ok(epoch)
+    }
+
+    /// Notes whether the primary takes writes without a replica, by what INFO tells of replication, if anything.
+    fn look_at_guard(&self, info: &str) {
+        if info.is_empty() {
+            return;
+        }
+        let unguarded = is_unguarded(info, self.way().sentinels().is_some());
+        self.unguarded.store(unguarded, Relaxed);
+        if unguarded && !self.unguarded_logged.swap(true, Relaxed) {
+            tracing::warn!("{UNGUARDED}");
+        }
+    }
+
+    async fn open_service(
+        &self,
+        connection: &mut Connection,
+        server: ServerInfo,
+    ) -> Result<Service, ConnectError> {
+        let load = scripts::loading();
+        let loaded = connection.req_packed_commands(&load, 0, load.len()).await;
+        loaded.map_err(|error| ConnectError::Unreachable(error.to_string()))?;
+
+        let secret = match self.service() {
+            // A Redis that forgot the newest seconds gets the secret back that is in use.
+            Some(service) => service.secret.clone(),
+            None => {
+                let mut bytes = [0; 16];
+                getrandom::fill(&mut bytes).map_err(|error| {
+                    ConnectError::Unreachable(format!("no randomness: {error}"))
+                })?;
+                hex::encode(bytes)
+            }
+        };
+        let mut open = cmd("EVALSHA");
+        open.arg(scripts::OPEN_SERVICE.sha()).arg(3);
+        open.arg(&self.keys.instances).arg(&self.keys.secret).arg(&self.keys.schema);
+        open.arg(secret).arg(SCHEMA_VERSION);
+        let broken = |_| ConnectError::Unreachable("its state of dueq cannot be read".to_owned());
+        let mut fields = Fields::of(ask(connection, &open).await?).map_err(broken)?;
+        let mut schema = fields.int().map_err(broken)?;
+        if schema < SCHEMA_VERSION && self.options.upgrade {
+            ask(connection, &upgrade_service(&self.keys)).await?;
+            fields = Fields::of(ask(connection, &open).await?).map_err(broken)?;
+            schema = fields.int().map_err(broken)?;
+        }
+        match schema.cmp(&SCHEMA_VERSION) {
+            Ordering::Less => return Err(ConnectError::OlderSchema(schema)),
+            Ordering::Greater => return Err(ConnectError::NewerSchema(schema)),
+            Ordering::Equal => {}
+        }
+        self.ids.set_instance(fields.int().map_err(broken)? as u64);
+        let secret = fields.text().map_err(broken)?;
+        let mut key = [0; 16];
+        hex::decode_to_slice(&secret, &mut key)
+            .map_err(|_| ConnectError::Unreachable("its secret of dueq is damaged".to_owned()))?;
+        Ok(Service { token_key: TokenKey::new(key), secret, server })
+    }
+}
+
+async fn ask(connection: &mut Connection, command: &Cmd) -> Result<Value, ConnectError> {
+    let answer = connection.req_packed_command(command).await;
+    match answer {
+        Ok(Value::ServerError(error)) => Err(ConnectError::Refused(error.to_string())),
+        Ok(value) => Ok(value),
+        Err(error) => Err(ConnectError::Unreachable(error.to_string())),
+    }
+}
+
+/// Is this the only node of its cluster? Then it serves every key.
+async fn has_all_slots(connection: &mut Connection) -> bool {
+    let info = connection.req_packed_command(cmd("CLUSTER").arg("INFO")).await;
+    let has = |info: &str, line: &str| info.lines().any(|known| known.trim() == line);
+    info.is_ok_and(|info| {
+        reply::word(&info).is_some_and(|info| {
+            has(info, "cluster_size:1") && has(info, "cluster_slots_assigned:16384")
+        })
+    })
+}
+
+fn new_enough(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    (major, minor) >= (6, 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redis_from_6_2_on_will_do() {
+        for (version, good) in
+            [("6.2.0", true), ("7.0.15", true), ("10.1", true), ("6.0.16", false), ("", false)]
+        {
+            assert_eq!(new_enough(version), good, "{version}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Why dueq cannot work on a Redis. Each message is one line, for the start and for the log.
+
+use super::backend::SCHEMA_VERSION;
+use crate::{files::FileError, tls::TlsError};
+use deadpool_redis::redis::RedisError;
+
+/// Why dueq cannot work on this Redis.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The URL is invalid.
+    #[error("invalid Redis URL in --redis-url: {0}")]
+    Url(RedisError),
+    /// The file with the URL or the password cannot be used.
+    #[error("a secret for Redis: {0}")]
+    File(#[from] FileError),
+    /// Both the URL and a file have a password.
+    #[error("the Redis URL has a password, so --redis-password-file must not be given")]
+    TwoPasswords,
+    /// There are certificates, but nothing wants TLS.
+    #[error(
+        "--redis-ca and --redis-cert are for a Redis URL that begins with rediss://, or for --redis-tls"
+    )]
+    NotTls,
+    /// The URL turns off what TLS is for.
+    #[error(
+        "the Redis URL ends in #insecure, so any certificate would be accepted: name the authority with --redis-ca, \
+            or pass --insecure as well"
+    )]
+    Insecure,
+    /// A certificate or key cannot be used.
+    #[error("TLS to Redis: {0}")]
+    Tls(#[from] TlsError),
+    /// A file names another Redis than before.
+    #[error("the URL names another Redis, database or user: restart dueq to use it")]
+    Moved,
+    /// It cannot be reached or does not answer.
+    #[error("cannot reach Redis: {0}")]
+    Unreachable(String),
+    /// It answers, and refuses what dueq needs: without the right, or for now.
+    #[error("Redis refuses dueq: {0}")]
+    Refused(String),
+    /// It is a replica.
+    #[error("this Redis is a read-only replica: dueq needs its primary")]
+    Replica,
+    /// It is one of several nodes, each with a part of the slots.
+    #[error(
+        "this Redis is in cluster mode, which dueq does not support: use one with cluster-enabled no"
+    )]
+    Cluster,
+    /// Its version is below 6.2.
+    #[error("Redis {0} is too old: dueq needs 6.2 or later")]
+    TooOld(String),
+    /// The data were written by a newer dueq.
+    #[error(
+        "the data in this Redis have schema version {0}, and this dueq knows {SCHEMA_VERSION}: use a newer dueq"
+    )]
+    NewerSchema(i64),
+    /// The data were written by an older dueq, and this command does not change them.
+    #[error(
+        "the data in this Redis have schema version {0}, and this dueq needs {SCHEMA_VERSION}: run `dueq migrate` \
+            first"
+    )]
+    OlderSchema(i64),
+    /// They were written by an older dueq and could not be brought up to date; what is done stays done.
+    #[error("the data in this Redis could not be migrated to schema version {SCHEMA_VERSION}: {0}")]
+    Upgrade(&'static str),
+    /// Flags of Sentinel beside `--redis-mode standalone`.
+    #[error(
+        "--redis-mode standalone takes one --redis-url, with user, database and TLS in it: several URLs, \
+            --sentinel-master, --redis-user, --redis-db and --redis-tls are for Sentinel"
+    )]
+    OnlySentinel,
+    /// A Sentinel where a Redis should be.
+    #[error("this is a Sentinel and no Redis: pass --redis-mode sentinel")]
+    Sentinel,
+    /// A Redis where a Sentinel should be.
+    #[error(
+        "{seed} is no Sentinel but {what}: --redis-url names the Sentinels only, and one Redis takes one URL and \
+            none of their flags"
+    )]
+    NoSentinel {
+        /// Its address.
+        seed: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The URL of a Sentinel has a database.
+    #[error(
+        "{0} is a Sentinel, which has no databases: name the primary's with --redis-db, and none in the URL"
+    )]
+    SentinelDatabase(String),
+    /// A Sentinel refuses commands: mostly for want of a password.
+    #[error(
+        "the Sentinel at {seed} refuses dueq: {reason}: its user and password belong in its URL"
+    )]
+    SentinelRefuses {
+        /// Its address.
+        seed: String,
+        /// Its words.
+        reason: String,
+    },
+    /// No Sentinel answers.
+    #[error("no Sentinel answers: {0}")]
+    NoSentinels(String),
+    /// A Sentinel does not watch a primary of this name.
+    #[error("the Sentinel at {seed} knows no primary {name}: it knows {known}")]
+    UnknownMaster {
+        /// Its address.
+        seed: String,
+        /// The name that was asked for.
+        name: String,
+        /// Those that it knows.
+        known: String,
+    },
+    /// A Sentinel watches nothing.
+    #[error("the Sentinel at {0} watches no primary")]
+    NoMaster(String),
+    /// Which of several primaries is not said.
+    #[error("the Sentinels know several primaries, {0}: choose one with --sentinel-master")]
+    SeveralMasters(String),
+    /// The Sentinels belong to different groups.
+    #[error("the Sentinels know different primaries as {name}: {one}, and {other}")]
+    Differ {
+        /// The name that they share.
+        name: String,
+        /// Where the primary is by one of them.
+        one: String,
+        /// Where it is by another.
+        other: String,
+    },
+    /// The primary that the Sentinels name cannot be used.
+    #[error("the Sentinels name {address} as the primary {name}: {error}")]
+    Named {
+        /// The address that they announce.
+        address: String,
+        /// The primary's name.
+        name: String,
+        /// Why not.
+        error: Box<ConnectError>,
+    },
+}
