@@ -105,7 +105,10 @@ pub async fn serve(
                 Ok((stream, peer)) => {
                     if connections.are_full() {
                         if may_warn() {
-                            tracing::warn!(max_connections, "the limit of connections, or of handshakes, is reached");
+                            tracing::warn!(
+                                max_connections,
+                                "the limit of connections, or of handshakes, is reached"
+                            );
                         }
                         connections.wait_for_slot().await;
                     }
