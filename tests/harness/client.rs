@@ -1,5 +1,4 @@
-//! The HTTP client of the tests: one short method per route, nothing hidden. Every answer is checked
-//! for what holds of all of them (see [`Answer::check`]).
+//! The HTTP client of the tests: a short method per route. Every answer passes the checks of all ([`Answer::check`]).
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! The real `dueq` binary: `dueq serve` as a child that is known to be ready, and any other call of
-//! the command with what it printed and how it ended.
+//! The real `dueq` binary: `dueq serve` as a child that is ready, and any other call with what it printed and how it ended.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -323,9 +322,7 @@ impl Dueq {
     /// Waits for the address file, then for a 200 of this path.
     pub async fn await_ok(&mut self, path: &str, end: Instant) {
         loop {
-            if self.addr.is_empty() {
-                self.addr = text_of(&self.addr_file).trim().to_owned();
-            }
+            self.addr = text_of(&self.addr_file).trim().to_owned();
             if !self.addr.is_empty() && is_ok(&self.addr, self.tls.as_ref(), path).await {
                 return;
             }
