@@ -8,7 +8,7 @@ use deadpool_redis::redis::RedisError;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The URL is invalid.
-    #[error("invalid Redis URL in --redis-url: {0}")]
+    #[error("invalid Redis URL: {0}")]
     Url(RedisError),
     /// The file with the URL or the password cannot be used.
     #[error("a secret for Redis: {0}")]
@@ -27,6 +27,11 @@ pub enum ConnectError {
             or pass --insecure as well"
     )]
     Insecure,
+    /// The URL turns off what the authority is for.
+    #[error(
+        "the Redis URL ends in #insecure, so --redis-ca would count for nothing: leave one of them out"
+    )]
+    AuthorityUnused,
     /// A certificate or key cannot be used.
     #[error("TLS to Redis: {0}")]
     Tls(#[from] TlsError),

@@ -161,6 +161,12 @@ impl RedisArgs {
         }
         let sentinel = sentinel || of_sentinel || self.redis_mode == Some(RedisMode::Sentinel);
         let by_tls = |info: &ConnectionInfo| matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        let trusts_all = |info: &ConnectionInfo| {
+            matches!(info.addr(), ConnectionAddr::TcpTls { insecure: true, .. })
+        };
+        if self.insecure && self.redis_ca.is_some() && infos.iter().any(trusts_all) {
+            return Err(ConnectError::AuthorityUnused);
+        }
         let (certificates, expiry) = if self.redis_tls || infos.iter().any(by_tls) {
             let (certificates, expiry) = self.certificates()?;
             (Some(certificates), expiry)

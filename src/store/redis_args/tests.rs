@@ -37,6 +37,8 @@ fn what_contradicts_itself_is_refused() {
     let ca = Some(PathBuf::from("/nowhere/ca.pem"));
     let plain = RedisArgs { redis_ca: ca.clone(), ..args("redis://localhost") };
     assert!(refused(&plain).contains("rediss://"));
+    let unused = RedisArgs { redis_ca: ca.clone(), ..insecure };
+    assert!(refused(&unused).contains("leave one of them out"));
     let missing = RedisArgs { redis_ca: ca, ..args("rediss://localhost") };
     assert!(refused(&missing).contains("/nowhere/ca.pem"));
     let dir = tempfile::tempdir().unwrap();
