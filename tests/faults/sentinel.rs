@@ -53,8 +53,8 @@ struct Publisher {
 
 #[derive(Debug, Default)]
 struct Published {
-    /// The ids answered 2xx.
-    taken: Vec<String>,
+    /// The ids answered 2xx, and when.
+    taken: Vec<(Instant, String)>,
     /// Codes of the other answers, and how often.
     refused: BTreeMap<String, usize>,
     /// When the last 2xx came that followed another answer.
@@ -70,7 +70,7 @@ impl Publisher {
             while !stopped.load(Ordering::Relaxed) {
                 let answer = client.publish(&name, json!({"payload": 1})).await;
                 if answer.status == 201 {
-                    done.taken.push(text(&answer.json(), "id").to_owned());
+                    done.taken.push((Instant::now(), text(&answer.json(), "id").to_owned()));
                     if std::mem::take(&mut refused) {
                         done.again = Some(Instant::now());
                     }
@@ -121,13 +121,17 @@ fn first_write(server: &Redis) -> JoinHandle<Instant> {
     })
 }
 
-/// How many of these are there no more.
-async fn missing(client: &Client, ids: &[String]) -> usize {
-    let mut missing = 0;
-    for id in ids {
-        missing += usize::from(client.get(id).await.status == 404);
+/// Demands that of what was answered 2xx before the switch a prefix is left, whatever the replica was behind, and all of
+/// what was answered after it.
+async fn a_prefix_is_left(client: &Client, done: &Published, switched: Instant) {
+    let mut lost = 0;
+    for (at, id) in &done.taken {
+        let gone = client.get(id).await.status == 404;
+        assert!(!gone || *at < switched, "{id} was answered after the switch");
+        assert!(gone || lost == 0 || *at >= switched, "no prefix: {id} is there");
+        lost += usize::from(gone);
     }
-    missing
+    println!("{lost} of {} are lost; other answers: {:?}", done.taken.len(), done.refused);
 }
 
 /// No connection of an instance is left there, that of a subscription included.
@@ -173,11 +177,10 @@ async fn a_primary_that_is_killed_is_replaced_for_busy_and_for_idle_instances() 
     assert_eq!(woken.json()["messages"][0]["payload"], "woken");
     let done = publisher.finish().await;
     let again = done.again.expect("it is down for a while").saturating_duration_since(writable);
-    println!("first 2xx after {again:?}: {:?}, taken {}", done.refused, done.taken.len());
-    assert!(again < Duration::from_secs(3), "first 2xx after {again:?}");
-    let lost = missing(&busy.client(), &done.taken).await;
-    // One at a time was under way to the replica.
-    assert!(lost <= 1, "{lost} of {} are lost", done.taken.len());
+    println!("first 2xx after {again:?}");
+    // A tenth of a second, on a machine that has time; the guide has the figures.
+    assert!(again < Duration::from_secs(10), "first 2xx after {again:?}");
+    a_prefix_is_left(&busy.client(), &done, writable).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,6 +203,7 @@ async fn a_primary_that_is_frozen_takes_nothing_when_it_is_back() {
         dueq.log().contains("the primary has moved").then_some(())
     })
     .await;
+    let switched = Instant::now();
     ground.servers[0].resume();
     // It takes itself for the primary until a Sentinel tells it otherwise, and has no replica. So has the other one.
     let old: deadpool_redis::redis::RedisResult<()> = deadpool_redis::redis::cmd("SET")
@@ -213,11 +217,7 @@ async fn a_primary_that_is_frozen_takes_nothing_when_it_is_back() {
     works_again(&dueq.client()).await;
     is_left(&ground.servers[0]).await;
     let done = publisher.finish().await;
-    println!("{:?}, taken {}", done.refused, done.taken.len());
-    let lost = missing(&dueq.client(), &done.taken).await;
-    assert!(lost <= 1, "{lost} of {} are lost", done.taken.len());
-    let counts = dueq.client().get_path(&format!("/topics/{name}")).await.expect(200).json();
-    assert!(counts["counts"]["ready"].as_u64().unwrap() as usize >= done.taken.len() - lost);
+    a_prefix_is_left(&dueq.client(), &done, switched).await;
 }
 
 /// The replica gets nothing more of what the primary does.
