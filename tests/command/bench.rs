@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 async fn rows(words: &[&str]) -> Vec<Value> {
     let words = ["bench", "--json", "--seconds", "0.2"].iter().chain(words);
-    let finished = Launch::command(words).limit(std::time::Duration::from_secs(120)).finish().await;
+    let finished = Launch::command(words).limit(std::time::Duration::from_secs(300)).finish().await;
     assert_eq!(finished.code, 0, "{finished:?}");
     let mut report: Value = serde_json::from_str(&finished.stdout).unwrap();
     report["rows"].as_array_mut().unwrap().drain(..).collect()
