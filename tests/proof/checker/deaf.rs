@@ -1,7 +1,8 @@
 //! I12, no lost wake-ups: who waits is granted what was published, however dead or cut off the one is that published it.
 //!
 //! A message that is ready, that nothing has taken away and that nobody is granted, while somebody waits from before until
-//! long after: then nobody told the one who waits. A fault is no excuse for what was published after it.
+//! long after: then nobody told the one who waits. A fault is no excuse for what was published after it; a machine that answers
+//! nobody in time is.
 
 use super::found::Found;
 use super::life::Life;
@@ -34,6 +35,7 @@ pub(super) fn check(run: &Run, found: &mut Found) {
         let excused = taken <= until
             || paused.touch(sent, until)
             || run.faults.during(sent, until)
+            || run.faults.held_up.touch(sent, until)
             || unseen.touch(sent, until);
         if !excused && waiting.latest_end(ready).is_some_and(|end| end >= until) {
             let what =

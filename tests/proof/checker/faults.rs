@@ -25,6 +25,8 @@ pub(super) struct Faults {
     pub losses: Vec<Loss>,
     /// When answers may have been lost without any request that shows it.
     pub disturbed: Windows,
+    /// When the machine was too busy to answer anybody in time.
+    pub held_up: Windows,
     /// When something was out of order that concerns everybody: an instance's end concerns only those who wait there.
     shared: Windows,
 }
@@ -44,6 +46,9 @@ impl Faults {
         };
         let mut disturbed: Vec<_> =
             spans.iter().map(|(from, until)| (*from, until + GRACE)).collect();
+        let late = |op: &&Op| op.was_answered() && op.took() > HELD_UP;
+        let held_up = ops.iter().filter(late).map(|op| (op.sent, op.answered));
+        let held_up = Windows::new(held_up.collect());
         let unsure = ops.iter().filter(|op| !op.was_answered() || op.took() > HELD_UP);
         disturbed.extend(unsure.map(|op| (op.sent, op.answered)));
         let own =
@@ -54,6 +59,7 @@ impl Faults {
             spans,
             losses: faults.iter().filter_map(loss).collect(),
             disturbed: Windows::new(disturbed),
+            held_up,
         }
     }
 

@@ -81,6 +81,18 @@ fn a_fault_excuses_what_it_meets_and_not_what_comes_after_it() {
 }
 
 #[test]
+fn a_machine_that_answers_nobody_in_time_excuses_while_it_does() {
+    for (sent, is_excused) in [(1_200, true), (3_500, false)] {
+        let mut run = untold(3_200);
+        let mut late = op(sent, What::Pause { paused: false, outcome: Outcome::Ok(()) });
+        late.answered = sent + 1_500;
+        run.ops.push(late);
+        let is_deaf = run.found().iter().any(|what| what.starts_with("I12"));
+        assert_eq!(!is_deaf, is_excused, "{sent}");
+    }
+}
+
+#[test]
 fn what_may_have_been_taken_was_not_kept_from_anybody() {
     let deaf = |op: Op| {
         let mut run = untold(3_200);
