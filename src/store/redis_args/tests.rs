@@ -63,7 +63,7 @@ fn urls_come_in_lists_whatever_a_password_holds() {
     assert_eq!(split("nonsense, and more"), ["nonsense, and more"]);
     for none in ["", " ", ",, "] {
         assert!(split(none).is_empty());
-        assert!(refused(&RedisArgs::at(none.to_owned())).contains("--redis-url"));
+        assert!(refused(&RedisArgs::at(none.to_owned())).contains("invalid Redis URL"));
     }
 }
 
