@@ -32,7 +32,7 @@ impl TopicNumber {
 
 /// Index of a partition within its topic. Each topic has one, number 0, for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Partition(pub u8);
+pub struct PartitionNumber(pub u8);
 
 /// Where an id's message lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ pub struct Route {
     /// Number of the topic.
     pub topic: TopicNumber,
     /// Partition within it.
-    pub partition: Partition,
+    pub partition: PartitionNumber,
 }
 
 /// Id of a message.
@@ -93,7 +93,7 @@ impl MessageId {
             | u32::from(b[7]) << 14
             | u32::from(b[8] & 0x3f) << 8
             | u32::from(b[9]);
-        Some(Route { topic: TopicNumber(topic), partition: Partition(b[10]) })
+        Some(Route { topic: TopicNumber(topic), partition: PartitionNumber(b[10]) })
     }
 
     /// What Redis keeps of the id.
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn an_id_gives_back_what_it_was_made_of() {
         let route =
-            Route { topic: TopicNumber(TopicNumber::MOST - 12345), partition: Partition(7) };
+            Route { topic: TopicNumber(TopicNumber::MOST - 12345), partition: PartitionNumber(7) };
         let id = MessageId::new(1_763_700_000_123, route, 0xab_cdef_0123);
         assert_eq!(id.route(), Some(route));
         assert_eq!(id.published(), 1_763_700_000_123);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_member_is_the_first_12_and_the_last_10_hex_digits() {
-        let route = Route { topic: TopicNumber(3), partition: Partition(0) };
+        let route = Route { topic: TopicNumber(3), partition: PartitionNumber(0) };
         let id = MessageId::new(1_763_700_000_123, route, 0xab_cdef_0123);
         let digits = id.to_string().replace('-', "");
         assert_eq!(hex::encode(id.member()), format!("{}{}", &digits[..12], &digits[22..]));

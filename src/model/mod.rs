@@ -22,7 +22,9 @@ pub use backoff::Backoff;
 pub use body::{Body, BrokenBody, Content, OCTETS};
 pub use call_url::*;
 pub use event::{CallReport, Event, EventKind, MAX_EVENTS, last_error};
-pub use id::{InvalidMessageId, MEMBER_BYTES, Member, MessageId, Partition, Route, TopicNumber};
+pub use id::{
+    InvalidMessageId, MEMBER_BYTES, Member, MessageId, PartitionNumber, Route, TopicNumber,
+};
 pub use instant::{Instant, InvalidInstant, LAST, Millis, format_instant, parse_instant};
 pub use masking::{
     CREDENTIALS, MASK, MAX_HEADERS, MAX_HEADERS_BYTES, OnceSecret, SecretHeaders, Unkept,

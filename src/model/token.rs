@@ -139,10 +139,10 @@ impl std::fmt::Debug for TokenKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Partition, Route, TopicNumber};
+    use crate::model::{PartitionNumber, Route, TopicNumber};
 
     fn id(tail: u64) -> MessageId {
-        let route = Route { topic: TopicNumber(1), partition: Partition(0) };
+        let route = Route { topic: TopicNumber(1), partition: PartitionNumber(0) };
         MessageId::new(1_763_700_000_123, route, tail)
     }
 

@@ -5,7 +5,7 @@ use super::{
     batch::{Answers, Op},
     grants::Granted,
     holder::{refused, write_claims},
-    registry::Topic,
+    partition::Partition,
     reply::{CallError, Reply, malformed},
     scripts::{self, Script},
     types::Call,
@@ -66,14 +66,14 @@ impl Op for Ack {
         [Some(self.id.hash()), None]
     }
 
-    fn write(group: &[Self], topic: &Topic, _: Epoch, command: &mut Cmd) {
-        let keys = &topic.keys;
+    fn write(group: &[Self], partition: &Partition, _: Epoch, command: &mut Cmd) {
+        let keys = &partition.keys;
         command.arg(11).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);
         command.arg(&keys.meta).arg(&keys.keys).arg(&keys.expires).arg(&keys.first_due);
         command.arg(&keys.events).arg(&keys.acked).arg(&keys.dead_out);
-        command.arg(&topic.word).arg(group.len());
+        command.arg(&partition.topic.word).arg(group.len());
         write_claims(group.iter().map(|ack| (&ack.id, &ack.claims)), command);
-        let retained = topic.settings.retention.acked_ms > 0;
+        let retained = partition.topic.settings.retention.acked_ms > 0;
         if retained && group.iter().any(|ack| ack.call.is_some()) {
             for ack in group {
                 Call::write(ack.call.as_ref(), command);
@@ -82,11 +82,11 @@ impl Op for Ack {
     }
 
     fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Self::Output> {
-        let (size, topic) = (group.len(), reply.topic);
+        let (size, topic) = (group.len(), reply.topic());
         let acked_ms = topic.settings.retention.acked_ms;
         if acked_ms > 0 {
             let now = reply.backend.clock.now();
-            topic.sweep_by(now, Some(now.saturating_add(acked_ms)));
+            reply.partition.sweep_by(now, Some(now.saturating_add(acked_ms)));
         }
         if let Value::Int(good) = reply.whole {
             if good as usize != size {

@@ -8,6 +8,7 @@ use super::{
     Store,
     batch::Command,
     message::read_snapshot,
+    partition::Partition,
     publish_special::PublishSpecial,
     registry::Topic,
     reply::{CallError, Fields, Reply, malformed},
@@ -56,11 +57,12 @@ impl Store {
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn take_dead(&self, name: &TopicName) -> Result<(Arc<Topic>, Vec<Death>), Error> {
-        let take = |topic: &Arc<Topic>| {
-            let take = Command::on(&scripts::TAKE_DEAD, topic);
-            take.arg((CALL_DEATHS, CALL_BYTES)).read(topic, read_deaths)
+        let take = |partition: &Partition| {
+            let take = Command::on(&scripts::TAKE_DEAD, partition);
+            take.arg((CALL_DEATHS, CALL_BYTES)).read(partition, read_deaths)
         };
-        self.on(name, take).await
+        let (Partition { topic, .. }, deaths) = self.on(name, take).await?;
+        Ok((topic, deaths))
     }
 
     /// Publishes what tells of deaths, whatever the size and the bound of this topic, which comes into being if need be.
@@ -79,7 +81,8 @@ impl Store {
                 return Err(CallError::Stale.into());
             }
             let topic = self.registry.find_or_create(name).await?;
-            let publish = |letter: &DeadLetter| (topic.clone(), self.copy(&topic, letter));
+            let partition = Partition::of(topic.clone());
+            let publish = |letter: &DeadLetter| (partition.clone(), self.copy(&partition, letter));
             let answers = self.lanes.submit_many(left.iter().map(publish)).await;
             let mut stale = Vec::new();
             for (letter, answer) in left.into_iter().zip(answers) {
@@ -97,7 +100,7 @@ impl Store {
         Ok(())
     }
 
-    fn copy(&self, topic: &Topic, letter: &DeadLetter) -> PublishSpecial {
+    fn copy(&self, partition: &Partition, letter: &DeadLetter) -> PublishSpecial {
         let DeadLetter { id, died_at, payload } = letter;
         let body = Body {
             dead_letter: true,
@@ -108,7 +111,7 @@ impl Store {
             idempotency: Some(Idempotency::of_dueq(&occasion, IDEMPOTENCY_WINDOW_MS)),
             ..MessageOptions::default()
         };
-        let (id, body, due) = (self.next_id(topic), body.encode(), Due::After(0));
+        let (id, body, due) = (self.next_id(partition), body.encode(), Due::After(0));
         PublishSpecial { id, body, due, options, copy: true, bounded: false }
     }
 
@@ -120,12 +123,12 @@ impl Store {
         name: &TopicName,
         told: &[(MessageId, Millis)],
     ) -> Result<(), Error> {
-        let finish = |topic: &Arc<Topic>| {
-            let mut finish = Command::on(&scripts::FINISH_DEAD, topic);
+        let finish = |partition: &Partition| {
+            let mut finish = Command::on(&scripts::FINISH_DEAD, partition);
             for (id, died_at) in told {
                 finish = finish.arg((&id.member()[..], died_at));
             }
-            finish.read(topic, |reply| match reply.whole {
+            finish.read(partition, |reply| match reply.whole {
                 Value::Int(_) => Ok(()),
                 _ => Err(malformed(&reply.whole)),
             })
@@ -136,15 +139,15 @@ impl Store {
 
 pub(super) fn read_deaths(reply: &mut Reply<'_>) -> Result<Vec<Death>, CallError> {
     reply.now()?;
-    let topic = reply.topic;
+    let partition = reply.partition;
     let mut deaths = Vec::with_capacity(reply.len() / 3);
     while !reply.is_empty() {
-        let id = MessageId::from_member(&reply.member()?, topic.route);
+        let id = MessageId::from_member(&reply.member()?, partition.route);
         let died_at = reply.int()?;
         // One that cannot be read is logged, and must not hold up the others.
         let message = match reply.value()? {
             snapshot @ Value::Array(_) => {
-                read_snapshot(topic, &mut Fields::of(snapshot)?, None).ok()
+                read_snapshot(partition, &mut Fields::of(snapshot)?, None).ok()
             }
             _ => None,
         };

@@ -4,7 +4,7 @@ use super::{
     Store,
     batch::{Answers, Op},
     holder::{refused, write_claims},
-    registry::Topic,
+    partition::Partition,
     reply::Reply,
     scripts::{self, Script},
     types::Extended,
@@ -69,11 +69,11 @@ impl Op for Extend {
         [Some(self.id.hash()), None]
     }
 
-    fn write(group: &[Self], topic: &Topic, _: Epoch, command: &mut Cmd) {
-        let keys = &topic.keys;
+    fn write(group: &[Self], partition: &Partition, _: Epoch, command: &mut Cmd) {
+        let keys = &partition.keys;
         command.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
         command.arg(&keys.extra).arg(&keys.meta);
-        command.arg(&topic.word).arg(group.len());
+        command.arg(&partition.topic.word).arg(group.len());
         write_claims(group.iter().map(|extend| (&extend.id, &extend.claims)), command);
         for extend in group {
             command.arg(extend.lease_ms);

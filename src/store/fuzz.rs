@@ -8,6 +8,7 @@ use super::{
     RedisArgs, StoreOptions,
     backend::Backend,
     keys::PartitionKeys,
+    partition::{Partition, PartitionState},
     registry::{Topic, parse_entry},
     reply::{CallError, Fields, Reply, bytes, int, word},
 };
@@ -15,7 +16,7 @@ use crate::{
     metrics::Metrics,
     model::fuzz::{body, cases, number, piece, spoilt, spoilt_text, text},
     model::{
-        Backoff, MEMBER_BYTES, Partition, Push, Retention, Route, TopicName, TopicNumber,
+        Backoff, MEMBER_BYTES, PartitionNumber, Push, Retention, TopicName, TopicNumber,
         TopicSettings,
     },
     store::{MessageKey, MessageOptions, OnDuplicate, extra::Extra, types::KeyUntil},
@@ -23,10 +24,7 @@ use crate::{
 use deadpool_redis::redis::Value;
 use proptest::{collection::vec, prelude::*, sample::Index, sample::select};
 use std::{
-    sync::{
-        Arc, LazyLock,
-        atomic::{AtomicBool, AtomicI64},
-    },
+    sync::{Arc, LazyLock, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 use tokio::sync::mpsc;
@@ -49,27 +47,26 @@ pub(crate) fn answer<T>(
     settings: TopicSettings,
     value: Value,
 ) -> Option<T> {
-    let topic = topic(settings);
-    read(&mut Reply::new(&topic, &BACKEND, Instant::now(), value).ok()?).ok()
+    let partition = partition(settings);
+    read(&mut Reply::new(&partition, &BACKEND, Instant::now(), value).ok()?).ok()
 }
 
-/// A topic of these settings, whose hints go nowhere.
-pub(crate) fn topic(settings: TopicSettings) -> Arc<Topic> {
+/// The partition of a topic of these settings, whose hints go nowhere.
+pub(crate) fn partition(settings: TopicSettings) -> Partition {
     let name = TopicName::parse("orders").unwrap();
-    let route = Route { topic: TopicNumber(5), partition: Partition(0) };
-    Arc::new(Topic {
-        keys: PartitionKeys::new("dueq:", &name, route.partition),
+    let (number, first) = (TopicNumber(5), PartitionNumber(0));
+    let keys = PartitionKeys::new("dueq:", &name, first);
+    Partition::of(Arc::new(Topic {
         counters: BACKEND.metrics.topic(&name),
         name,
         revision: 1,
         settings,
         word: "5 1 2".to_owned(),
-        route,
-        sweep_at: AtomicI64::new(0),
-        plenty: Default::default(),
+        number,
+        partitions: [PartitionState::new(keys, number, first)].into(),
         used: AtomicBool::new(true),
         hints: mpsc::unbounded_channel().0,
-    })
+    }))
 }
 
 /// Settings as a hand in Redis may have left them.

@@ -3,6 +3,7 @@
 use super::{
     batch::Answered,
     nack::{How, Nack},
+    partition::Partition,
     registry::{Registry, Topic},
     reply::CallError,
     stale::StaleRetry,
@@ -103,8 +104,9 @@ impl Drop for Grants {
 type Sent = Vec<Answered<Result<Nacked, Error>>>;
 
 fn send_back(registry: &Registry, topic: &Arc<Topic>, messages: &[Granted]) -> Sent {
+    let partition = Partition::of(topic.clone());
     let nack = |Granted { id, claims, due_at, .. }: &Granted| {
-        (topic.clone(), Nack { id: *id, claims: *claims, how: How::Return(*due_at) })
+        (partition.clone(), Nack { id: *id, claims: *claims, how: How::Return(*due_at) })
     };
     registry.lanes.send_many(messages.iter().map(nack))
 }
@@ -128,7 +130,7 @@ async fn see_to(
             return;
         }
         match registry.find(&topic.name).await {
-            Ok(Some(same)) if same.route == topic.route => topic = same,
+            Ok(Some(same)) if same.number == topic.number => topic = same,
             _ => return,
         }
         messages = stale;

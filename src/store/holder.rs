@@ -87,10 +87,10 @@ impl Store {
             let (mut sent, mut requests) = (Vec::new(), Vec::new());
             for at in wave {
                 let (id, token) = held[at];
-                match (self.open(&id, token), self.topic_of(id).await) {
-                    (Some(claims), Ok(topic)) => {
+                match (self.open(&id, token), self.partition_of(id).await) {
+                    (Some(claims), Ok(partition)) => {
                         sent.push(at);
-                        requests.push((topic, op(at, claims)));
+                        requests.push((partition, op(at, claims)));
                     }
                     (_, Err(error)) => outcomes[at] = Some(Err(error)),
                     (None, Ok(_)) => outcomes[at] = Some(one(at).await),

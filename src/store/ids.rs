@@ -53,13 +53,13 @@ impl IdMaker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Partition, TopicNumber};
+    use crate::model::{PartitionNumber, TopicNumber};
 
     #[test]
     fn ids_grow_strictly_even_past_the_counter_and_a_small_step_back() {
         let maker = IdMaker::default();
         maker.set_instance(0xabcde);
-        let route = Route { topic: TopicNumber(1), partition: Partition(0) };
+        let route = Route { topic: TopicNumber(1), partition: PartitionNumber(0) };
         let mut before = maker.next(1_000_000, route).member();
         for i in 0..200_000 {
             let id = maker.next(1_000_000 - (i % 500), route).member();
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_clock_set_back_never_makes_an_id_twice() {
         let maker = IdMaker::default();
-        let route = Route { topic: TopicNumber(1), partition: Partition(0) };
+        let route = Route { topic: TopicNumber(1), partition: PartitionNumber(0) };
         let mut seen = std::collections::HashSet::new();
         for now in [10_000_000, 5_000_000, 10_000_000, 5_000_000] {
             for _ in 0..100 {

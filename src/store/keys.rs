@@ -1,7 +1,7 @@
 //! Every Redis key, in one place. All keys of a partition carry its hash tag, so that they live in one cluster slot;
 //! no script touches keys of two tags.
 
-use crate::model::{Partition, TopicName};
+use crate::model::{PartitionNumber, TopicName};
 use deadpool_redis::redis::Cmd;
 
 /// Names of the keys that belong to no topic.
@@ -68,7 +68,7 @@ macro_rules! partition_keys {
         }
 
         impl PartitionKeys {
-            pub fn new(prefix: &str, topic: &TopicName, partition: Partition) -> Self {
+            pub fn new(prefix: &str, topic: &TopicName, partition: PartitionNumber) -> Self {
                 let key = |what| format!("{prefix}{{{topic}:{}}}:{what}", partition.0);
                 Self { $($name: key(stringify!($name)),)* }
             }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_partitions_keys_share_one_hash_tag() {
         let topic = TopicName::parse("orders").unwrap();
-        let keys = PartitionKeys::new("dueq:", &topic, Partition(0));
+        let keys = PartitionKeys::new("dueq:", &topic, PartitionNumber(0));
         assert_eq!(keys.delayed, "dueq:{orders:0}:delayed");
         assert_eq!(keys.meta, "dueq:{orders:0}:meta");
         assert!(keys.all().iter().all(|key| key.starts_with("dueq:{orders:0}:")));
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn scripts_name_the_keys_in_the_order_in_which_they_get_them() {
-        let keys = PartitionKeys::new("", &TopicName::parse("t").unwrap(), Partition(0));
+        let keys = PartitionKeys::new("", &TopicName::parse("t").unwrap(), PartitionNumber(0));
         let include = include_str!("../../migrations-lua/includes/partition.lua");
         for (at, key) in keys.all().iter().enumerate() {
             let name = key.rsplit(':').next().unwrap();

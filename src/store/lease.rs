@@ -5,6 +5,7 @@ use super::{
     batch::{Answers, Command, GROUP_MESSAGES, Op, Request},
     grants::{Granted, Grants, LeaseOptions},
     message::decode,
+    partition::Partition,
     registry::{Registry, Topic},
     reply::{CallError, Fields, Reply, bytes, int},
     scripts::{self, Script},
@@ -68,10 +69,12 @@ impl Store {
             }
             let registry = Arc::downgrade(&self.registry);
             let lease = Lease { options: left, begun, waits, registry };
-            let got = match self.lanes.submit(Request::new(&topic, lease, Instant::now())).await {
+            let partition = Partition::of(topic);
+            let got = match self.lanes.submit(Request::new(&partition, lease, Instant::now())).await
+            {
                 Ok(got) => got,
                 Err(CallError::Stale) if retry.next().await => {
-                    self.registry.refresh(&topic).await?;
+                    self.registry.refresh(&partition.topic).await?;
                     continue;
                 }
                 Err(_) if begun => return Ok(outcome),
@@ -107,9 +110,10 @@ impl Store {
             let Some(topic) = self.registry.find(name).await? else {
                 return Ok(all.iter().map(|_| Ok(LeaseOutcome::default())).collect());
             };
+            let partition = Partition::of(topic.clone());
             let lease = |options: &LeaseOptions| {
                 let (options, registry) = (*options, Arc::downgrade(&self.registry));
-                (topic.clone(), Lease { options, begun: false, waits: true, registry })
+                (partition.clone(), Lease { options, begun: false, waits: true, registry })
             };
             // The topic may have become pushed, or no longer be so, while they waited: then there is nothing for them.
             let fits = |options: &&LeaseOptions| topic.refuses(options).is_none();
@@ -135,7 +139,7 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn has_news(&self, name: &TopicName, next: Option<Millis>) -> Result<bool, Error> {
         let Some(topic) = self.registry.find(name).await? else { return Ok(false) };
-        let mark = Command::new("HGET").arg((&topic.keys.meta, "sleep"));
+        let mark = Command::new("HGET").arg((&Partition::of(topic).keys.meta, "sleep"));
         let mark = match self.lanes.command(mark).await? {
             // The topic came into being after they were asked for.
             Value::Nil => 0,
@@ -165,14 +169,14 @@ impl Op for Lease {
 
     /// A batch consumer asks for many more than it mostly gets, and must not keep others out of its call for that. Where
     /// it gets them all, those who came after it are better left for the next call.
-    fn share(&self, topic: &Topic) -> usize {
-        let plenty = topic.plenty.load(Ordering::Relaxed);
+    fn share(&self, partition: &Partition) -> usize {
+        let plenty = partition.plenty.load(Ordering::Relaxed);
         if plenty { (self.options.max_messages as usize).min(GROUP_MESSAGES) } else { 1 }
     }
 
-    fn write(group: &[Self], topic: &Topic, epoch: Epoch, command: &mut Cmd) {
+    fn write(group: &[Self], partition: &Partition, epoch: Epoch, command: &mut Cmd) {
         // All but those of the idempotency keys, which a lease never needs.
-        let keys = &topic.keys.all()[..15];
+        let (keys, topic) = (&partition.keys.all()[..15], &partition.topic);
         command.arg(keys.len()).arg(keys);
         let waits = group.iter().any(|lease| lease.waits);
         let sized = is_sized(group);
@@ -194,11 +198,11 @@ impl Op for Lease {
     }
 
     fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<LeaseOutcome> {
-        let topic = reply.topic;
+        let (partition, topic) = (reply.partition, reply.topic());
         let (now, up, next_at) = (reply.now()?, reply.int()?, reply.instant()?);
         let more = reply.int()? == 1;
         topic.counters.lease_expired.inc_by(reply.int()? as u64);
-        topic.saw_deaths(reply.int()?, now);
+        partition.saw_deaths(reply.int()?, now);
         let expired = reply.int()? as u64;
         topic.counters.expired.inc_by(expired);
         let mut found = Found::read(now, up, reply)?;
@@ -217,21 +221,21 @@ impl Op for Lease {
             plenty &= more || count as u64 == options.max_messages;
             let mut messages = Vec::with_capacity(count.min(found.places.len()));
             for _ in 0..count {
-                messages.extend(found.next(topic, lease_ends)?);
+                messages.extend(found.next(partition, lease_ends)?);
             }
             if !messages.is_empty() {
                 first_end = first_end.into_iter().chain([lease_ends]).min();
             }
             if seeded::bug("pop before record") {
-                record_late(&messages, registry, topic);
+                record_late(&messages, registry, partition);
             }
             granted += messages.len() as u64;
             let origin = (!messages.is_empty()).then(|| (registry.clone(), topic.clone()));
             let grants = Grants { messages, origin };
             answers.push(Ok(LeaseOutcome { grants, next_at, more, cleared: expired > 0 }));
         }
-        topic.plenty.store(plenty, Ordering::Relaxed);
-        topic.sweep_by(now, first_end);
+        partition.plenty.store(plenty, Ordering::Relaxed);
+        partition.sweep_by(now, first_end);
         reply.backend.metrics.observe_lateness(&found.lateness);
         topic.counters.granted.inc_by(granted);
         Ok(answers)
@@ -275,7 +279,11 @@ impl Found {
     }
 
     /// The next message. `None` for a place without a body, which `dueq audit` finds.
-    fn next(&mut self, topic: &Topic, lease_ends: Millis) -> Result<Option<Granted>, CallError> {
+    fn next(
+        &mut self,
+        partition: &Partition,
+        lease_ends: Millis,
+    ) -> Result<Option<Granted>, CallError> {
         let member = self.places.member()?;
         let due_at = self.places.int()?;
         let (attempt, attempts_left, priority, key) = match self.special {
@@ -288,10 +296,10 @@ impl Found {
         if attempt == 1 {
             self.lateness.push(self.now.saturating_sub(due_at));
         }
-        let id = MessageId::from_member(&member, topic.route);
+        let id = MessageId::from_member(&member, partition.route);
         let (attempt, last) = (attempt as u32, attempts_left == 0);
         let claims = LeaseClaims { attempt, epoch: self.epoch, granted_at: self.up, last };
-        let body = bytes(self.bodies.value()?).and_then(|body| decode(body, &id, topic));
+        let body = bytes(self.bodies.value()?).and_then(|body| decode(body, &id, &partition.topic));
         Ok(body.ok().map(|body| Granted {
             id,
             due_at,
@@ -307,12 +315,12 @@ impl Found {
 }
 
 /// A seeded bug: what the script took is noted as leased by a command of its own.
-fn record_late(messages: &[Granted], registry: &Weak<Registry>, topic: &Topic) {
+fn record_late(messages: &[Granted], registry: &Weak<Registry>, partition: &Partition) {
     let (Some(registry), Some(first)) = (registry.upgrade(), messages.first()) else { return };
     let script = "local number = redis.call('HGET', KEYS[2], ARGV[1]) % 2048
         for i = 2, #ARGV, 2 do redis.call('ZADD', KEYS[1], ARGV[i] * 2048 + number, ARGV[i + 1]) end";
     let epoch = format!("epoch:{}", first.claims.epoch);
-    let add = Command::new("EVAL").arg((script, 2, &topic.keys.unack, &topic.keys.meta));
+    let add = Command::new("EVAL").arg((script, 2, &partition.keys.unack, &partition.keys.meta));
     let mut add = add.arg(epoch);
     for message in messages {
         add = add.arg((message.lease_expires_at, &message.id.member()[..]));

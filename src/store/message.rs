@@ -4,6 +4,7 @@ use super::{
     Store,
     batch::Command,
     extra::Extra,
+    partition::Partition,
     registry::Topic,
     reply::{CallError, Fields, Reply, malformed},
     scripts,
@@ -22,10 +23,11 @@ impl Store {
     ///
     /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn get(&self, message: &MessageRef) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
-        let get = |topic: &Arc<Topic>| {
-            Command::on(&scripts::GET, topic).arg(message.arguments()).read(topic, read_found)
+        let get = |partition: &Partition| {
+            let get = Command::on(&scripts::GET, partition).arg(message.arguments());
+            get.read(partition, read_found)
         };
-        let (topic, found) = self.on(message, get).await?;
+        let (Partition { topic, .. }, found) = self.on(message, get).await?;
         Ok((topic, found.ok_or(Error::MessageNotFound)?))
     }
 
@@ -33,10 +35,11 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub(super) async fn exists(&self, id: MessageId) -> Result<bool, Error> {
-        let exists = |topic: &Arc<Topic>| {
-            let keys = [topic.keys.messages.as_str(), &topic.keys.meta];
+        let exists = |partition: &Partition| {
+            let keys = [partition.keys.messages.as_str(), &partition.keys.meta];
             let exists = Command::script(&scripts::EXISTS, &keys);
-            exists.arg((&topic.word, &id.member()[..])).read(topic, read_exists)
+            let exists = exists.arg((&partition.topic.word, &id.member()[..]));
+            exists.read(partition, read_exists)
         };
         match self.on(id, exists).await {
             Ok((_, found)) => Ok(found),
@@ -49,9 +52,9 @@ impl Store {
     ///
     /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `MessageLeased`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn delete(&self, message: &MessageRef, force: bool) -> Result<(), Error> {
-        let delete = |topic: &Arc<Topic>| {
-            let delete = Command::on(&scripts::DELETE, topic).arg(message.arguments());
-            delete.arg(u8::from(force)).read(topic, read_deleted)
+        let delete = |partition: &Partition| {
+            let delete = Command::on(&scripts::DELETE, partition).arg(message.arguments());
+            delete.arg(u8::from(force)).read(partition, read_deleted)
         };
         self.on(message, delete).await?.1
     }
@@ -63,11 +66,11 @@ impl Store {
         &self,
         id: MessageId,
     ) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
-        let redrive = |topic: &Arc<Topic>| {
-            let redrive = Command::on(&scripts::REDRIVE_MESSAGE, topic);
-            redrive.arg(&id.member()[..]).read(topic, read_redriven)
+        let redrive = |partition: &Partition| {
+            let redrive = Command::on(&scripts::REDRIVE_MESSAGE, partition);
+            redrive.arg(&id.member()[..]).read(partition, read_redriven)
         };
-        let (topic, snapshot) = self.on(id, redrive).await?;
+        let (Partition { topic, .. }, snapshot) = self.on(id, redrive).await?;
         Ok((topic, snapshot?))
     }
 }
@@ -87,7 +90,7 @@ pub(super) fn read_found(reply: &mut Reply<'_>) -> Result<Option<MessageSnapshot
         return Ok(None);
     }
     reply.now()?;
-    read_snapshot(reply.topic, &mut reply.fields()?, None).map(Some)
+    read_snapshot(reply.partition, &mut reply.fields()?, None).map(Some)
 }
 
 pub(super) fn read_exists(reply: &mut Reply<'_>) -> Result<bool, CallError> {
@@ -97,7 +100,7 @@ pub(super) fn read_exists(reply: &mut Reply<'_>) -> Result<bool, CallError> {
 pub(super) fn read_deleted(reply: &mut Reply<'_>) -> Result<Result<(), Error>, CallError> {
     match reply.word() {
         Some("OK") => {
-            reply.topic.counters.deleted.inc();
+            reply.topic().counters.deleted.inc();
             Ok(Ok(()))
         }
         Some("LEASED") => Ok(Err(Error::MessageLeased)),
@@ -115,7 +118,7 @@ pub(super) fn read_redriven(
         Some("DUPLICATE") => Err(Error::DuplicateKey),
         _ => {
             let (snapshot, _) = read_changed(reply, None)?;
-            reply.topic.counters.redriven.inc();
+            reply.topic().counters.redriven.inc();
             Ok(snapshot)
         }
     })
@@ -127,18 +130,19 @@ pub(super) fn read_changed(
     body: Option<&Bytes>,
 ) -> Result<(MessageSnapshot, Millis), CallError> {
     let now = reply.now_and_wake()?;
-    let snapshot = read_snapshot(reply.topic, &mut reply.fields()?, body)?;
-    reply.topic.sweep_by(now, snapshot.expires_at);
+    let snapshot = read_snapshot(reply.partition, &mut reply.fields()?, body)?;
+    reply.partition.sweep_by(now, snapshot.expires_at);
     Ok((snapshot, now))
 }
 
 /// Reads what the scripts' `snapshot` wrote. `body` is the message's where that left it out.
 pub(super) fn read_snapshot(
-    topic: &Topic,
+    partition: &Partition,
     fields: &mut Fields,
     body: Option<&Bytes>,
 ) -> Result<MessageSnapshot, CallError> {
-    let id = MessageId::from_member(&fields.member()?, topic.route);
+    let id = MessageId::from_member(&fields.member()?, partition.route);
+    let topic = &partition.topic;
     let state = State::from_word(&fields.text()?).ok_or(CallError::Internal)?;
     let (at, attempts, attempts_left) = (fields.int()?, fields.int()?, fields.int()?);
     let extra = Extra::parse(&fields.text()?);

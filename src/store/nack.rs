@@ -5,7 +5,7 @@ use super::{
     batch::{Answers, Op},
     grants::Granted,
     holder::{refused, write_claims},
-    registry::Topic,
+    partition::Partition,
     reply::{CallError, Reply},
     scripts::{self, Script},
     types::{Call, NackKind, NackRequest, Nacked, json_bytes},
@@ -105,9 +105,9 @@ impl Op for Nack {
         [Some(self.id.hash()), None]
     }
 
-    fn write(group: &[Self], topic: &Topic, _: Epoch, command: &mut Cmd) {
-        topic.keys.write_all(command);
-        command.arg(&topic.word).arg(group.len());
+    fn write(group: &[Self], partition: &Partition, _: Epoch, command: &mut Cmd) {
+        partition.keys.write_all(command);
+        command.arg(&partition.topic.word).arg(group.len());
         write_claims(group.iter().map(|nack| (&nack.id, &nack.claims)), command);
         for Self { claims, how, .. } in group {
             match how {
@@ -136,7 +136,8 @@ impl Op for Nack {
     }
 
     fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Self::Output> {
-        let (topic, now) = (reply.topic, reply.now_and_wake()?);
+        let (partition, now) = (reply.partition, reply.now_and_wake()?);
+        let topic = &partition.topic;
         let mut died = 0;
         let mut answers = Vec::with_capacity(group.len());
         for Self { claims, how, .. } in group {
@@ -167,7 +168,7 @@ impl Op for Nack {
                 State::Dead => {
                     died += 1;
                     let soon = topic.settings.retention.dead_ms.min(DEAD_SWEEP_DELAY_MS);
-                    topic.sweep_by(now, Some(at.saturating_add(soon)));
+                    partition.sweep_by(now, Some(at.saturating_add(soon)));
                 }
                 State::Expired => {
                     topic.counters.expired.inc();
@@ -177,7 +178,7 @@ impl Op for Nack {
             let due_at = matches!(state, State::Delayed | State::Ready).then_some(at);
             answers.push(Ok(Ok(Nacked { state, due_at, attempt: claims.attempt })));
         }
-        topic.saw_deaths(died, now);
+        partition.saw_deaths(died, now);
         Ok(answers)
     }
 }

@@ -4,6 +4,7 @@
 use super::{
     Store,
     batch::{Answers, GROUP_MESSAGES, Op, Request},
+    partition::Partition,
     publish_special::PublishSpecial,
     registry::Topic,
     reply::{CallError, Reply},
@@ -48,15 +49,15 @@ impl Store {
                 continue;
             }
             let body = topic.encode(&message.body);
+            let partition = Partition::of(topic);
             let since = Instant::now();
-            let request = match message.options.is_plain() && topic.settings.max_messages.is_none()
-            {
-                true => Request::new(&topic, self.plain(&topic, &message, body), since),
-                false => Request::new(&topic, self.special(&topic, &message, body), since),
+            let request = match partition.topic.takes_plain(&message.options) {
+                true => Request::new(&partition, self.plain(&partition, &message, body), since),
+                false => Request::new(&partition, self.special(&partition, &message, body), since),
             };
             match self.lanes.submit(request).await {
                 Ok(outcome) => return outcome,
-                Err(CallError::Stale) => self.registry.refresh(&topic).await?,
+                Err(CallError::Stale) => self.registry.refresh(&partition.topic).await?,
                 Err(CallError::Unknown) if seeded::bug("blind repeat") => {}
                 Err(error) => return Err(error.into()),
             }
@@ -136,14 +137,15 @@ impl Store {
                 Some(_) => topic.encode(&messages[at].body),
                 None => bodies[at].clone(),
             };
+            let partition = Partition::of(topic.clone());
             // One message with options sends all of them through publish_special, so that they stay in order.
             let is_plain = |at: &usize| messages[*at].options.is_plain();
             let answers = if topic.settings.max_messages.is_none() && left.iter().all(is_plain) {
-                let plain = |at: &usize| self.plain(&topic, &messages[*at], body(*at));
-                self.lanes.submit_many(left.iter().map(|at| (topic.clone(), plain(at)))).await
+                let plain = |at: &usize| self.plain(&partition, &messages[*at], body(*at));
+                self.lanes.submit_many(left.iter().map(|at| (partition.clone(), plain(at)))).await
             } else {
-                let special = |at: &usize| self.special(&topic, &messages[*at], body(*at));
-                self.lanes.submit_many(left.iter().map(|at| (topic.clone(), special(at)))).await
+                let special = |at: &usize| self.special(&partition, &messages[*at], body(*at));
+                self.lanes.submit_many(left.iter().map(|at| (partition.clone(), special(at)))).await
             };
             let mut stale = Vec::new();
             for (at, answer) in left.into_iter().zip(answers) {
@@ -161,19 +163,19 @@ impl Store {
         outcomes
     }
 
-    fn plain(&self, topic: &Topic, message: &NewMessage, body: Bytes) -> Publish {
-        Publish { id: self.next_id(topic), body, due: message.due }
+    fn plain(&self, partition: &Partition, message: &NewMessage, body: Bytes) -> Publish {
+        Publish { id: self.next_id(partition), body, due: message.due }
     }
 
-    fn special(&self, topic: &Topic, message: &NewMessage, body: Bytes) -> PublishSpecial {
+    fn special(&self, partition: &Partition, message: &NewMessage, body: Bytes) -> PublishSpecial {
         let (due, options) = (message.due, message.options.clone());
-        let bounded = topic.settings.max_messages.is_some();
-        PublishSpecial { id: self.next_id(topic), body, due, options, copy: false, bounded }
+        let bounded = partition.topic.settings.max_messages.is_some();
+        PublishSpecial { id: self.next_id(partition), body, due, options, copy: false, bounded }
     }
 
-    pub(super) fn next_id(&self, topic: &Topic) -> MessageId {
+    pub(super) fn next_id(&self, partition: &Partition) -> MessageId {
         let backend = &self.lanes.backend;
-        backend.ids.next(backend.clock.now(), topic.route)
+        backend.ids.next(backend.clock.now(), partition.route)
     }
 
     /// The topic for a payload of `size` bytes.
@@ -231,11 +233,11 @@ impl Op for Publish {
         self.body.len()
     }
 
-    fn write(group: &[Self], topic: &Topic, _: Epoch, command: &mut Cmd) {
-        let keys = &topic.keys;
+    fn write(group: &[Self], partition: &Partition, _: Epoch, command: &mut Cmd) {
+        let keys = &partition.keys;
         command.arg(3).arg(&keys.messages).arg(&keys.delayed).arg(&keys.meta);
         let large = group.iter().any(|publish| publish.body.len() > LARGE_BODY_BYTES);
-        command.arg(&topic.word).arg(group.len()).arg(u8::from(large));
+        command.arg(&partition.topic.word).arg(group.len()).arg(u8::from(large));
         for Self { id, due, .. } in group {
             match *due {
                 Due::After(delay) if seeded::bug("local clock") => {
@@ -252,13 +254,13 @@ impl Op for Publish {
     }
 
     fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Outcome> {
-        let (topic, now) = (reply.topic, reply.now_and_wake()?);
-        let up = reply.int()?;
+        let (partition, now) = (reply.partition, reply.now_and_wake()?);
+        let (topic, up) = (&partition.topic, reply.int()?);
         topic.counters.published.inc_by(group.len() as u64);
         let due_at = |publish: &Self| publish.due.from(now, up);
         if let Some(ttl) = topic.settings.ttl_ms {
             let first = group.iter().map(due_at).min();
-            topic.sweep_by(now, first.map(|due_at| due_at.saturating_add(ttl)));
+            partition.sweep_by(now, first.map(|due_at| due_at.saturating_add(ttl)));
         }
         let stored = |publish: &Self| {
             let due_at = due_at(publish);

@@ -2,8 +2,8 @@
 
 use super::{
     batch::{Answers, Op},
+    partition::Partition,
     publish::{LARGE_BODY_BYTES, Outcome},
-    registry::Topic,
     reply::{CallError, Reply},
     scripts::{self, Script},
     types::{Due, MessageOptions, OnDuplicate, Published},
@@ -70,10 +70,10 @@ impl Op for PublishSpecial {
         ]
     }
 
-    fn write(group: &[Self], topic: &Topic, _: Epoch, command: &mut Cmd) {
-        topic.keys.write_all(command);
+    fn write(group: &[Self], partition: &Partition, _: Epoch, command: &mut Cmd) {
+        partition.keys.write_all(command);
         let large = group.iter().any(|publish| publish.body.len() > LARGE_BODY_BYTES);
-        command.arg(&topic.word).arg(group.len()).arg(u8::from(large));
+        command.arg(&partition.topic.word).arg(group.len()).arg(u8::from(large));
         for Self { id, body, due, options, copy, .. } in group {
             command.arg(&id.member()[..]).arg(due.to_script()).arg(&body[..]).arg(options.priority);
             match options.ttl_ms {
@@ -93,14 +93,15 @@ impl Op for PublishSpecial {
                 Some(idempotency) => command
                     .arg(&idempotency.key[..])
                     .arg(format!("{:016x}", idempotency.fingerprint))
-                    .arg(idempotency.window_in(&topic.settings)),
+                    .arg(idempotency.window_in(&partition.topic.settings)),
                 None => command.arg("").arg("").arg(""),
             };
         }
     }
 
     fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Outcome> {
-        let (topic, now) = (reply.topic, reply.now_and_wake()?);
+        let (partition, now) = (reply.partition, reply.now_and_wake()?);
+        let topic = &partition.topic;
         topic.counters.expired.inc_by(reply.int()? as u64);
         let mut outcomes = Vec::with_capacity(group.len());
         for Self { options, .. } in group {
@@ -109,7 +110,7 @@ impl Op for PublishSpecial {
             outcomes.push(Ok(match code {
                 0..=2 => {
                     let member = member[..].try_into().map_err(|_| CallError::Internal)?;
-                    let id = MessageId::from_member(&member, topic.route);
+                    let id = MessageId::from_member(&member, partition.route);
                     let state = State::from_word(&state).ok_or(CallError::Internal)?;
                     match code {
                         0 => topic.counters.published.inc(),
@@ -118,11 +119,11 @@ impl Op for PublishSpecial {
                     };
                     if code != 1 {
                         let ttl = options.ttl_ms.or(topic.settings.ttl_ms);
-                        topic.sweep_by(now, ttl.map(|ttl| at.saturating_add(ttl)));
+                        partition.sweep_by(now, ttl.map(|ttl| at.saturating_add(ttl)));
                     }
                     if let Some(idempotency) = &options.idempotency {
                         let window = idempotency.window_in(&topic.settings);
-                        topic.sweep_by(now, Some(now.saturating_add(window)));
+                        partition.sweep_by(now, Some(now.saturating_add(window)));
                     }
                     let due_at = (state != State::Leased).then_some(at);
                     Ok(Published { id, state, due_at, duplicate: code != 0, replaced: code == 2 })

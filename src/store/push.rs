@@ -5,9 +5,11 @@ use super::{
     Store,
     batch::Command,
     grants::LeaseOptions,
+    partition::Partition,
     registry::{Topic, parse_entry},
     reply::{CallError, Fields, word},
     scripts,
+    types::MessageOptions,
 };
 use crate::{
     error::Error,
@@ -41,6 +43,11 @@ pub struct InForce {
 }
 
 impl Topic {
+    /// Do messages with these options go by the script that does no more than plain ones need?
+    pub(super) fn takes_plain(&self, options: &MessageOptions) -> bool {
+        options.is_plain() && self.settings.max_messages.is_none()
+    }
+
     /// May a message with this body be published here? Errors: `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`,
     /// `NothingMasked` for a secret that was not read back.
     pub(super) fn takes(&self, body: &Body) -> Result<(), Error> {
@@ -206,11 +213,12 @@ impl Store {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let Some(topic) = self.registry.find(name).await? else { break };
-            let take = Command::eval(&scripts::TAKE_CALLS, &[&topic.keys.meta]);
-            let take = take.arg((&topic.word, most, (1e6 / rate_per_s).round()));
+            let partition = Partition::of(topic);
+            let take = Command::eval(&scripts::TAKE_CALLS, &[&partition.keys.meta]);
+            let take = take.arg((&partition.topic.word, most, (1e6 / rate_per_s).round()));
             let answer = self.lanes.command(take).await?;
             if word(&answer) == Some("STALE") {
-                self.registry.refresh(&topic).await?;
+                self.registry.refresh(&partition.topic).await?;
                 continue;
             }
             let mut fields = Fields::of(answer)?;
@@ -226,14 +234,15 @@ impl Store {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
-            let look = Command::new("HMGET").arg((&topic.keys.meta, "topic", "rules"));
+            let partition = Partition::of(topic);
+            let look = Command::new("HMGET").arg((&partition.keys.meta, "topic", "rules"));
             let mut found = Fields::of(self.lanes.command(look).await?)?;
             let (owner, rules) = (found.value()?, found.value()?);
-            if word(&owner) == Some(topic.word.as_str()) {
+            if word(&owner) == Some(partition.topic.word.as_str()) {
                 let paused = word(&rules).is_some_and(|rules| rules.starts_with('1'));
-                return Ok(InForce { topic, paused });
+                return Ok(InForce { topic: partition.topic, paused });
             }
-            self.registry.refresh(&topic).await?;
+            self.registry.refresh(&partition.topic).await?;
         }
         Err(CallError::Stale.into())
     }
@@ -242,9 +251,9 @@ impl Store {
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn start_call(&self, name: &TopicName, id: MessageId) -> Result<(), Error> {
-        let start = |topic: &Arc<Topic>| {
-            let start = Command::on(&scripts::START_CALL, topic).arg(&id.member()[..]);
-            start.read(topic, |reply| reply.expect("OK"))
+        let start = |partition: &Partition| {
+            let start = Command::on(&scripts::START_CALL, partition).arg(&id.member()[..]);
+            start.read(partition, |reply| reply.expect("OK"))
         };
         self.on(name, start).await.map(|_| ())
     }
@@ -259,12 +268,12 @@ impl Store {
         parked: &[(MessageId, Millis, Millis)],
     ) -> Result<(), Error> {
         for some in parked.chunks(CALL_MESSAGES) {
-            let fetch = |topic: &Arc<Topic>| {
-                let mut fetch = Command::on(&scripts::FETCH_PARKED, topic);
+            let fetch = |partition: &Partition| {
+                let mut fetch = Command::on(&scripts::FETCH_PARKED, partition);
                 for (id, until, due_at) in some {
                     fetch = fetch.arg((&id.member()[..], until, due_at));
                 }
-                fetch.read(topic, |reply| reply.now_and_wake().map(|_| ()))
+                fetch.read(partition, |reply| reply.now_and_wake().map(|_| ()))
             };
             self.on(name, fetch).await?;
         }

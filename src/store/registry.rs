@@ -7,6 +7,7 @@ use super::{
     backend::SCHEMA_VERSION,
     batch::{Command, Lanes},
     keys::PartitionKeys,
+    partition::PartitionState,
     reply::{CallError, Fields, word},
     scripts::{self, Script},
     sweeps::Hint,
@@ -14,19 +15,19 @@ use super::{
 use crate::{
     error::Error,
     metrics::Counters,
-    model::{Partition, Push, Route, TopicName, TopicNumber, TopicSettings},
+    model::{PartitionNumber, Push, TopicName, TopicNumber, TopicSettings},
 };
 use deadpool_redis::redis::Value;
 use std::{
     collections::HashMap,
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicI64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 use tokio::sync::mpsc;
 
-/// A topic, and the one partition that it has for now.
+/// A topic.
 #[derive(Debug)]
 pub struct Topic {
     /// Its name.
@@ -38,13 +39,10 @@ pub struct Topic {
     /// Number, revision and version of the schema, as scripts compare them with what the partition knows: whoever works
     /// from a configuration that is not in force any more, or is older than the data, is told so.
     pub(crate) word: String,
-    pub(crate) route: Route,
-    pub(crate) keys: PartitionKeys,
+    pub(crate) number: TopicNumber,
     pub(crate) counters: Counters,
-    /// The earliest moment (ms) for which a sweep was asked and which has not passed; 0: none.
-    pub(crate) sweep_at: AtomicI64,
-    /// The last lease found all that it wanted: the next one may as well.
-    pub(crate) plenty: AtomicBool,
+    /// The one partition that it has for now.
+    pub(super) partitions: Box<[PartitionState]>,
     /// Somebody has looked for it since the cache was last tidied.
     pub(crate) used: AtomicBool,
     /// Where sweeps are asked for.
@@ -131,7 +129,7 @@ impl Registry {
         };
         // Asks Redis: the cached topic of this name may be another one, deleted since.
         let topic = self.look_up(&name).await?;
-        Ok(topic.filter(|topic| topic.route.topic == number))
+        Ok(topic.filter(|topic| topic.number == number))
     }
 
     /// The topic of this name; it comes into being if there is none.
@@ -174,17 +172,17 @@ impl Registry {
         if name.is_callbacks() {
             settings.push.get_or_insert_with(Push::of_callbacks);
         }
-        let route = Route { topic: TopicNumber(number), partition: Partition(0) };
+        let number = TopicNumber(number);
+        let first = PartitionNumber(0);
+        let keys = PartitionKeys::new(&self.prefix, name, first);
         let topic = Arc::new(Topic {
             name: name.clone(),
             revision,
             settings,
-            word: format!("{number} {revision} {SCHEMA_VERSION}"),
-            route,
-            keys: PartitionKeys::new(&self.prefix, name, route.partition),
+            word: format!("{} {revision} {SCHEMA_VERSION}", number.0),
+            number,
             counters: self.lanes.backend.metrics.topic(name),
-            sweep_at: AtomicI64::new(0),
-            plenty: AtomicBool::new(false),
+            partitions: [PartitionState::new(keys, number, first)].into(),
             used: AtomicBool::new(true),
             hints: self.hints.clone(),
         });
@@ -197,14 +195,14 @@ impl Registry {
             *known = Known { epochs, ..Known::default() };
         }
         // Two requests may have read it at once: one entry, so that their messages share groups.
-        if let Some(other) = known.by_number.get(&route.topic)
+        if let Some(other) = known.by_number.get(&number)
             && other.revision >= revision
             && other.name == *name
         {
             return Ok(other.clone());
         }
         known.by_name.insert(name.clone(), topic.clone());
-        known.by_number.insert(route.topic, topic.clone());
+        known.by_number.insert(number, topic.clone());
         Ok(topic)
     }
 
@@ -212,8 +210,8 @@ impl Registry {
     pub(super) fn forget(&self, topic: &Topic) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let same = |other: &Arc<Topic>| other.word == topic.word;
-        if known.by_number.get(&topic.route.topic).is_some_and(same) {
-            known.by_number.remove(&topic.route.topic);
+        if known.by_number.get(&topic.number).is_some_and(same) {
+            known.by_number.remove(&topic.number);
         }
         if known.by_name.get(&topic.name).is_some_and(same) {
             known.by_name.remove(&topic.name);
@@ -249,13 +247,13 @@ pub(crate) fn parse_entry(entry: &str) -> Option<(u32, i64, Option<TopicSettings
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::TopicSettings, store::fuzz::topic};
+    use crate::{model::TopicSettings, store::fuzz::partition};
 
     #[test]
     fn a_topic_is_forgotten_once_nobody_has_looked_for_it_for_a_round() {
-        let (mut known, topic) = (Known::default(), topic(TopicSettings::default()));
+        let (mut known, topic) = (Known::default(), partition(TopicSettings::default()).topic);
         known.by_name.insert(topic.name.clone(), topic.clone());
-        known.by_number.insert(topic.route.topic, topic.clone());
+        known.by_number.insert(topic.number, topic.clone());
         known.forget_unused();
         topic.used();
         known.forget_unused();

@@ -1,7 +1,7 @@
 //! Replies of scripts, decoded in one place. A script answers in words and numbers; anything else is a defect, logged
 //! here and answered as an internal error.
 
-use super::{backend::Backend, registry::Topic};
+use super::{backend::Backend, partition::Partition, registry::Topic};
 use crate::{
     error::Error,
     model::{Member, Millis},
@@ -220,9 +220,9 @@ impl Fields {
     }
 }
 
-/// What a script answered to a call for a topic, and what its reader needs beside.
+/// What a script answered to a call for a partition, and what its reader needs beside.
 pub(crate) struct Reply<'a> {
-    pub topic: &'a Arc<Topic>,
+    pub partition: &'a Partition,
     pub backend: &'a Backend,
     /// Consumers who wait for the topic must be woken.
     pub wake: bool,
@@ -236,7 +236,7 @@ pub(crate) struct Reply<'a> {
 impl<'a> Reply<'a> {
     /// Errors: `Stale` where the script said so.
     pub fn new(
-        topic: &'a Arc<Topic>,
+        partition: &'a Partition,
         backend: &'a Backend,
         sent: Instant,
         value: Value,
@@ -246,7 +246,7 @@ impl<'a> Reply<'a> {
             whole if word(&whole) == Some("STALE") => return Err(CallError::Stale),
             whole => (whole, Fields::none()),
         };
-        Ok(Self { topic, backend, wake: false, sent, whole, fields })
+        Ok(Self { partition, backend, wake: false, sent, whole, fields })
     }
 
     /// The reply of a script that answers in one word; `None` for an array.
@@ -257,6 +257,11 @@ impl<'a> Reply<'a> {
     /// Accepts this word alone.
     pub fn expect(&self, expected: &str) -> Result<(), CallError> {
         if self.word() == Some(expected) { Ok(()) } else { Err(malformed(&self.whole)) }
+    }
+
+    /// The partition's topic.
+    pub fn topic(&self) -> &'a Arc<Topic> {
+        &self.partition.topic
     }
 
     /// Reads what nearly every script begins its reply with: Redis's time.

@@ -5,7 +5,7 @@
 use super::{
     Store,
     batch::{Op, Request},
-    registry::Topic,
+    partition::Partition,
     reply::CallError,
     types::MessageRef,
 };
@@ -13,10 +13,7 @@ use crate::{
     error::Error,
     model::{MessageId, TopicName},
 };
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// Tries that follow each other at once; later ones leave a moment to whoever changes the topic.
 const IMMEDIATE_TRIES: u32 = 3;
@@ -84,20 +81,20 @@ impl Store {
     pub(crate) async fn on<T: Send + 'static>(
         &self,
         target: impl Into<Target<'_>>,
-        request: impl Fn(&Arc<Topic>) -> Request<T>,
-    ) -> Result<(Arc<Topic>, T), Error> {
+        request: impl Fn(&Partition) -> Request<T>,
+    ) -> Result<(Partition, T), Error> {
         let target = target.into();
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let topic = match target {
+            let partition = match target {
                 Target::Topic(name) => {
-                    self.registry.find(name).await?.ok_or(Error::TopicNotFound)?
+                    Partition::of(self.registry.find(name).await?.ok_or(Error::TopicNotFound)?)
                 }
-                Target::Message(id) => self.topic_of(id).await?,
+                Target::Message(id) => self.partition_of(id).await?,
             };
-            match self.lanes.submit(request(&topic)).await {
-                Ok(output) => return Ok((topic, output)),
-                Err(CallError::Stale) => self.registry.refresh(&topic).await?,
+            match self.lanes.submit(request(&partition)).await {
+                Ok(output) => return Ok((partition, output)),
+                Err(CallError::Stale) => self.registry.refresh(&partition.topic).await?,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -109,16 +106,17 @@ impl Store {
         &self,
         target: impl Into<Target<'_>>,
         op: impl Fn() -> O,
-    ) -> Result<(Arc<Topic>, O::Output), Error> {
-        self.on(target, |topic| Request::new(topic, op(), Instant::now())).await
+    ) -> Result<(Partition, O::Output), Error> {
+        self.on(target, |partition| Request::new(partition, op(), Instant::now())).await
     }
 
-    /// The topic that an id names.
+    /// The partition that an id names.
     ///
     /// Errors: `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn topic_of(&self, id: MessageId) -> Result<Arc<Topic>, Error> {
+    pub async fn partition_of(&self, id: MessageId) -> Result<Partition, Error> {
         let route = id.route().ok_or(Error::MessageNotFound)?;
         let topic = self.registry.find_by_number(route.topic).await?;
-        topic.filter(|topic| topic.route.partition == route.partition).ok_or(Error::MessageNotFound)
+        let partition = topic.map(Partition::of).filter(|it| it.route == route);
+        partition.ok_or(Error::MessageNotFound)
     }
 }

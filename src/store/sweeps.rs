@@ -8,6 +8,7 @@
 use super::{
     Store,
     batch::Command,
+    partition::Partition,
     registry::Topic,
     reply::{CallError, Fields, Reply},
     scripts::{self, Script},
@@ -16,11 +17,7 @@ use crate::{
     error::Error,
     model::{Millis, TopicName},
 };
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, atomic::Ordering},
-    time::Instant,
-};
+use std::{collections::BTreeSet, sync::atomic::Ordering, time::Instant};
 
 /// Sweeps come this much (ms) after their moment, so that what ends in one second takes one sweep.
 const SWEEP_DELAY_MS: Millis = 500;
@@ -55,7 +52,7 @@ pub struct Claim {
     held: Millis,
 }
 
-impl Topic {
+impl Partition {
     /// Something ends at `at`: sees to it that the topic is swept then. `now`: Redis's time.
     pub(crate) fn sweep_by(&self, now: Millis, at: Option<Millis>) {
         let Some(at) = at else { return };
@@ -65,15 +62,16 @@ impl Topic {
         if known == 0 || at < known || known <= now {
             self.sweep_at.store(at, Ordering::Relaxed);
             // Nobody listens while the instance stops.
-            let _ = self.hints.send(Hint { name: self.name.clone(), at, deaths: false });
+            let Topic { hints, name, .. } = &*self.topic;
+            let _ = hints.send(Hint { name: name.clone(), at, deaths: false });
         }
     }
 
     /// So many messages died here by `now`: counts them, and sees to it that their deaths are told of without delay
     /// where that is wished.
     pub(crate) fn saw_deaths(&self, died: i64, now: Millis) {
-        self.counters.dead.inc_by(died as u64);
-        if died > 0 && self.settings.dead_topic.is_some() {
+        self.topic.counters.dead.inc_by(died as u64);
+        if died > 0 && self.topic.settings.dead_topic.is_some() {
             // Each time: whoever tells of deaths now may have looked already.
             self.tell_deaths(now);
         }
@@ -82,7 +80,8 @@ impl Topic {
     /// Sees to it that deaths here are told of elsewhere without delay.
     pub(crate) fn tell_deaths(&self, now: Millis) {
         let at = now.saturating_add(SWEEP_DELAY_MS);
-        let _ = self.hints.send(Hint { name: self.name.clone(), at, deaths: true });
+        let Topic { hints, name, .. } = &*self.topic;
+        let _ = hints.send(Hint { name: name.clone(), at, deaths: true });
     }
 }
 
@@ -156,7 +155,7 @@ impl Store {
             let Ok(name) = TopicName::parse(&name) else { continue };
             if let Some(Swept { next_at: Some(at), .. }) = self.sweep(&name).await? {
                 let topic = self.registry.find(&name).await?;
-                topic.iter().for_each(|topic| topic.sweep_by(self.now(), Some(at)));
+                topic.map(Partition::of).iter().for_each(|it| it.sweep_by(self.now(), Some(at)));
             }
         }
         Ok(())
@@ -171,10 +170,11 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn sweep(&self, name: &TopicName) -> Result<Option<Swept>, Error> {
-        let sweep = |topic: &Arc<Topic>| {
+        let sweep = |partition: &Partition| {
             // What was hinted at is seen now; of what ends later the next hint must tell.
-            topic.sweep_at.store(0, Ordering::Relaxed);
-            Command::on(&scripts::SWEEP, topic).arg(CALL_MESSAGES).read(topic, read_swept)
+            partition.sweep_at.store(0, Ordering::Relaxed);
+            let sweep = Command::on(&scripts::SWEEP, partition).arg(CALL_MESSAGES);
+            sweep.read(partition, read_swept)
         };
         match self.on(name, sweep).await {
             Ok((_, swept)) => Ok(Some(swept)),
@@ -205,7 +205,7 @@ pub(super) fn read_swept(reply: &mut Reply<'_>) -> Result<Swept, CallError> {
     let ended = [reply.int()?, reply.int()?, reply.int()?].map(|ended| ended.max(0) as u64);
     // What is only looked at takes no label.
     if ended != [0; 3] {
-        let counters = &reply.topic.counters;
+        let counters = &reply.topic().counters;
         let of = [&counters.expired, &counters.dead, &counters.lease_expired];
         for (counter, ended) in of.into_iter().zip(ended) {
             counter.inc_by(ended);

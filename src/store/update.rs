@@ -4,6 +4,7 @@ use super::{
     Store,
     batch::{Command, Request},
     message::read_changed,
+    partition::Partition,
     registry::Topic,
     reply::{CallError, Reply, malformed},
     scripts,
@@ -38,9 +39,9 @@ impl Store {
                 (None, None, None) => None,
                 _ => Some(self.new_body(message, &update).await?),
             };
-            let change = |topic: &Arc<Topic>| change(topic, message, &update, body.clone());
+            let change = |partition: &Partition| change(partition, message, &update, body.clone());
             match self.on(message, change).await? {
-                (topic, Updated::Done(snapshot)) => return Ok((topic, *snapshot)),
+                (it, Updated::Done(snapshot)) => return Ok((it.topic, *snapshot)),
                 (_, Updated::Refused(error)) => return Err(error),
                 (_, Updated::Changed) => {}
             }
@@ -75,7 +76,7 @@ impl Store {
 
 /// `body`: the new one, encoded, and what was written of the message's events when it was made.
 fn change(
-    topic: &Arc<Topic>,
+    partition: &Partition,
     message: &MessageRef,
     update: &MessageUpdate,
     body: Option<(String, Bytes)>,
@@ -85,10 +86,11 @@ fn change(
     let priority = priority.map(|priority| priority.to_string()).unwrap_or_default();
     let backoff = backoff.as_ref().map(|own| own.as_ref().map(|policy| policy.to_script()));
     let (events, body) = body.unzip();
-    let change = Command::on(&scripts::UPDATE, topic).arg(message.arguments()).arg((due, priority));
+    let change =
+        Command::on(&scripts::UPDATE, partition).arg(message.arguments()).arg((due, priority));
     let change = change.arg((setting(ttl_ms), setting(max_attempts), setting(&backoff)));
     let change = change.arg((body.as_deref().unwrap_or_default(), events.unwrap_or_default()));
-    change.read(topic, move |reply| read_updated(reply, body.as_ref()))
+    change.read(partition, move |reply| read_updated(reply, body.as_ref()))
 }
 
 pub(super) fn read_updated(
@@ -105,7 +107,7 @@ pub(super) fn read_updated(
         None => {
             let (snapshot, now) = read_changed(reply, body)?;
             let died = reply.int()?;
-            reply.topic.saw_deaths(died, now);
+            reply.partition.saw_deaths(died, now);
             Updated::Done(Box::new(snapshot))
         }
     })

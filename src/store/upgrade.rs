@@ -6,7 +6,7 @@ use super::{
     Store,
     batch::{Command, Lanes},
     keys::{GlobalKeys, PartitionKeys},
-    registry::Topic,
+    partition::Partition,
     reply::{CallError, Fields},
 };
 use crate::model::{Epoch, TopicName};
@@ -25,8 +25,11 @@ pub(super) fn upgrade_service(keys: &GlobalKeys) -> Cmd {
 }
 
 /// Brings a partition to version 2.
-pub(super) async fn upgrade_partition(lanes: &Lanes, topic: &Topic) -> Result<(), CallError> {
-    let PartitionKeys { meta, unack, last, acked, .. } = &topic.keys;
+pub(super) async fn upgrade_partition(
+    lanes: &Lanes,
+    partition: &Partition,
+) -> Result<(), CallError> {
+    let PartitionKeys { meta, unack, last, acked, .. } = &partition.keys;
     let mut call = Command::new("EVAL").arg((PARTITION, 4, meta, unack, last, acked));
     let all = Command::new("HGETALL").arg(&lanes.backend.keys.runs);
     let mut runs = Fields::of(lanes.command(all).await?)?;

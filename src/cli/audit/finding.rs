@@ -119,11 +119,11 @@ pub fn escaped(member: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Partition, TopicNumber};
+    use crate::model::{PartitionNumber, TopicNumber};
 
     #[test]
     fn a_member_is_told_with_its_id() {
-        let route = Route { topic: TopicNumber(3), partition: Partition(0) };
+        let route = Route { topic: TopicNumber(3), partition: PartitionNumber(0) };
         let id = MessageId::new(1_763_700_000_123, route, 0xab_cdef_0123);
         let member = id.member();
         let subject = Subject::message(&member, route);

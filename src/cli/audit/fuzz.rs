@@ -5,7 +5,9 @@ use super::{
     scripts::{read_counted, read_mended, read_page},
 };
 use crate::model::fuzz::{cases, text};
-use crate::store::fuzz::{answer, array, bulk, member, num, reply, settings, stored_body, topic};
+use crate::store::fuzz::{
+    answer, array, bulk, member, num, partition, reply, settings, stored_body,
+};
 use deadpool_redis::redis::Value;
 use proptest::{collection::vec, prelude::*};
 
@@ -29,7 +31,7 @@ proptest! {
 
     #[test]
     fn walks(settings in settings(), reply in reply(page())) {
-        let route = topic(settings.clone()).route;
+        let route = partition(settings.clone()).route;
         if let Some(page) = answer(read_page, settings, reply) {
             for (member, defect, _) in page.found {
                 prop_assert!(!known(&defect).is_empty());

@@ -121,7 +121,7 @@ fn summary(topics: u64, messages: i64, found: u64, mended: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{MessageId, Partition, Route, TopicNumber};
+    use crate::model::{MessageId, PartitionNumber, Route, TopicNumber};
 
     fn finding(subject: Subject) -> Finding {
         let (defect, detail) = ("no_place", String::new());
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_line_says_which_message_and_how_redis_has_it() {
-        let route = Route { topic: TopicNumber(3), partition: Partition(0) };
+        let route = Route { topic: TopicNumber(3), partition: PartitionNumber(0) };
         let id = MessageId::new(1_763_700_000_123, route, 7);
         let subject = Subject::Message { member: id.member().to_vec(), id: Some(id) };
         let mut finding = finding(subject);

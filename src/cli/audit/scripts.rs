@@ -1,14 +1,13 @@
 //! The scripts of an audit that work on a partition: a bounded look at a time, so that the queue goes on meanwhile.
 
 use crate::store::{
-    TOTALS, Topic,
+    Partition, TOTALS,
     batch::{Command, Request},
     keys::PartitionKeys,
     reply::{CallError, Reply},
     scripts,
 };
 use bytes::Bytes;
-use std::sync::Arc;
 
 /// A key of a partition whose members are messages.
 pub struct Walked {
@@ -80,34 +79,39 @@ pub struct Step {
 }
 
 /// A look at some messages.
-pub fn look_at_messages(topic: &Arc<Topic>, walked: &Walked, step: &Step) -> Request<Page> {
-    let mut keys = topic.keys.all().to_vec();
-    keys.push((walked.key)(&topic.keys));
+pub fn look_at_messages(partition: &Partition, walked: &Walked, step: &Step) -> Request<Page> {
+    let mut keys = partition.keys.all().to_vec();
+    keys.push((walked.key)(&partition.keys));
     let look = Command::script(&scripts::AUDIT_MESSAGES, &keys);
     let kind = if walked.hash { "h" } else { "z" };
     let look = look.arg((&step.owner, walked.name, kind, &step.cursor, step.count));
-    look.read(topic, read_page)
+    look.read(partition, read_page)
 }
 
 /// A look at some keys.
-pub fn look_at_keys(topic: &Arc<Topic>, walked: &str, step: &Step, repair: bool) -> Request<Page> {
-    let look = Command::script(&scripts::AUDIT_KEYS, &topic.keys.all());
+pub fn look_at_keys(
+    partition: &Partition,
+    walked: &str,
+    step: &Step,
+    repair: bool,
+) -> Request<Page> {
+    let look = Command::script(&scripts::AUDIT_KEYS, &partition.keys.all());
     let look = look.arg((&step.owner, walked, &step.cursor, step.count, repair));
-    look.read(topic, read_page)
+    look.read(partition, read_page)
 }
 
 /// Some messages to bring into order: members, with them how the body begins that cannot be read. Answers what became of
 /// each.
 pub fn mend(
-    topic: &Arc<Topic>,
+    partition: &Partition,
     owner: &str,
     members: &[(Bytes, Option<Bytes>)],
 ) -> Request<Vec<String>> {
-    let mut mend = Command::script(&scripts::AUDIT_MEND, &topic.keys.all()).arg(owner);
+    let mut mend = Command::script(&scripts::AUDIT_MEND, &partition.keys.all()).arg(owner);
     for (member, begin) in members {
         mend = mend.arg((&member[..], begin.is_some(), begin.as_deref().unwrap_or_default()));
     }
-    mend.read(topic, read_mended)
+    mend.read(partition, read_mended)
 }
 
 pub fn read_mended(reply: &mut Reply<'_>) -> Result<Vec<String>, CallError> {
@@ -128,9 +132,9 @@ pub struct Counted {
 }
 
 /// A look at what is counted.
-pub fn count(topic: &Arc<Topic>, owner: &str, repair: bool) -> Request<Counted> {
-    let count = Command::script(&scripts::AUDIT_TOTALS, &topic.keys.all());
-    count.arg((owner, repair)).arg(&TOTALS).read(topic, read_counted)
+pub fn count(partition: &Partition, owner: &str, repair: bool) -> Request<Counted> {
+    let count = Command::script(&scripts::AUDIT_TOTALS, &partition.keys.all());
+    count.arg((owner, repair)).arg(&TOTALS).read(partition, read_counted)
 }
 
 pub fn read_counted(reply: &mut Reply<'_>) -> Result<Counted, CallError> {

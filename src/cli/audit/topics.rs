@@ -7,14 +7,14 @@ use crate::{
     error::Error,
     model::{TopicName, TopicSettings},
     store::{
-        Store, Topic,
+        Partition, Store, Topic,
         batch::Command,
         registry::parse_entry,
         reply::{CallError, Fields, int},
         scripts,
     },
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 /// Topics of one look.
 const TOPICS: i64 = 64;
@@ -150,34 +150,35 @@ async fn audit_sweeps(store: &Store, repair: bool, tell: Tell<'_>) -> Result<(),
     }
 }
 
-/// Does the partition of this topic know it? Returns the topic, and the number that the partition goes by; nothing
-/// where there is no such topic any more.
+/// Does the partition of this topic know it? Returns the partition, and the number that it goes by; nothing where there
+/// is no such topic any more.
 pub(super) async fn audit_partition(
     store: &Store,
     name: &TopicName,
     repair: bool,
     tell: Tell<'_>,
-) -> Result<Option<(Arc<Topic>, String)>, Error> {
+) -> Result<Option<(Partition, String)>, Error> {
     let mut looks = 0_u32;
     loop {
         looks += 1;
         let topic = store.registry.look_up(name).await?;
-        let Some(topic) = topic else { return Ok(None) };
-        let fields = (&topic.keys.meta, "topic", "max_attempts", "backoff", "lease_ms");
+        let Some(partition) = topic.map(Partition::of) else { return Ok(None) };
+        let (topic, meta_key) = (&*partition.topic, &partition.keys.meta);
+        let fields = (meta_key, "topic", "max_attempts", "backoff", "lease_ms");
         let meta = Fields::of(store.lanes.command(Command::new("HMGET").arg(fields)).await?)?;
         let meta = meta.words();
         let texts: Vec<_> = meta.iter().map(|word| word.as_ref().ok()?.as_deref()).collect();
         let said = texts.first().copied().flatten();
-        let knows = match knows(said, topic.route.topic.0.into(), topic.revision) {
+        let knows = match knows(said, topic.number.0.into(), topic.revision) {
             _ if meta.first().is_some_and(Result::is_err) => Knows::Nonsense,
-            Knows::Enough if said == Some(&topic.word) && !same(&topic, &texts) => Knows::Nonsense,
+            Knows::Enough if said == Some(&topic.word) && !same(topic, &texts) => Knows::Nonsense,
             knows => knows,
         };
         let wrong = match knows {
             Knows::Enough => false,
             Knows::Nonsense => true,
             // Nothing is left in it.
-            Knows::Deleted if !holds_messages(store, &topic).await? => return Ok(None),
+            Knows::Deleted if !holds_messages(store, &partition).await? => return Ok(None),
             // Read again: whoever changed it wrote to the registry first, or made the topic anew since.
             Knows::More | Knows::Deleted if looks < 3 => continue,
             Knows::More | Knows::Deleted => true,
@@ -187,21 +188,22 @@ pub(super) async fn audit_partition(
                 format!("it has {}, the registry {}", said.unwrap_or("nothing"), topic.word);
             let mut finding = Finding::of_topic(name.as_str(), "partition", detail);
             if repair && looks < MAX_MENDS {
-                let forget = Command::new("HDEL").arg((&topic.keys.meta, "topic"));
+                let forget = Command::new("HDEL").arg((meta_key, "topic"));
                 store.lanes.command(forget).await?;
-                store.registry.refresh(&topic).await?;
+                store.registry.refresh(topic).await?;
                 finding.mended = Some("it has what the registry has");
                 tell(finding);
                 continue;
             }
             tell(finding);
         }
-        return Ok(Some((topic.clone(), owner(said).to_owned())));
+        let owner = owner(said).to_owned();
+        return Ok(Some((partition, owner)));
     }
 }
 
-async fn holds_messages(store: &Store, topic: &Topic) -> Result<bool, Error> {
-    let bodies = store.lanes.command(Command::new("HLEN").arg(&topic.keys.messages)).await?;
+async fn holds_messages(store: &Store, partition: &Partition) -> Result<bool, Error> {
+    let bodies = store.lanes.command(Command::new("HLEN").arg(&partition.keys.messages)).await?;
     Ok(int(bodies)? > 0)
 }
 

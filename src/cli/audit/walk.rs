@@ -14,13 +14,10 @@ use super::{
 use crate::{
     error::Error,
     model::Body,
-    store::{Store, Topic, reply::CallError},
+    store::{Partition, Store, reply::CallError},
 };
 use bytes::Bytes;
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::collections::{HashMap, HashSet};
 
 /// Members of one look at most, and how many bytes a look may read before the next is smaller.
 const MAX_MEMBERS: i64 = 64;
@@ -51,8 +48,8 @@ pub(super) async fn audit(store: &Store, repair: bool, tell: Tell<'_>) -> Result
     for name in names {
         for attempt in 1..=MAX_TRIES {
             let found = audit_partition(store, &name, repair, tell).await?;
-            let Some((topic, owner)) = found else { break };
-            let audit = TopicAudit { store, topic, owner, repair, told: HashSet::new() };
+            let Some((partition, owner)) = found else { break };
+            let audit = PartitionAudit { store, partition, owner, repair, told: HashSet::new() };
             match audit.run(tell).await {
                 Ok(messages) => {
                     audited.topics += 1;
@@ -67,10 +64,10 @@ pub(super) async fn audit(store: &Store, repair: bool, tell: Tell<'_>) -> Result
     Ok(audited)
 }
 
-/// The audit of one topic.
-struct TopicAudit<'a> {
+/// The audit of one partition.
+struct PartitionAudit<'a> {
     store: &'a Store,
-    topic: Arc<Topic>,
+    partition: Partition,
     /// Number of the topic that the partition says it belongs to.
     owner: String,
     repair: bool,
@@ -78,7 +75,7 @@ struct TopicAudit<'a> {
     told: HashSet<(Subject, &'static str)>,
 }
 
-impl TopicAudit<'_> {
+impl PartitionAudit<'_> {
     /// Returns how many messages there are.
     async fn run(mut self, tell: Tell<'_>) -> Result<i64, CallError> {
         for walked in &WALKS {
@@ -97,7 +94,7 @@ impl TopicAudit<'_> {
     ) -> Result<(), CallError> {
         let mut step = self.first_step();
         loop {
-            let look = scripts::look_at_messages(&self.topic, walked, &step);
+            let look = scripts::look_at_messages(&self.partition, walked, &step);
             let page = self.store.lanes.submit(look).await?;
             let done = advance(&mut step, &page);
             self.messages_found(page, tell).await?;
@@ -110,7 +107,7 @@ impl TopicAudit<'_> {
     async fn walk_keys(&mut self, walked: &'static str, tell: Tell<'_>) -> Result<(), CallError> {
         let mut step = self.first_step();
         loop {
-            let look = scripts::look_at_keys(&self.topic, walked, &step, self.repair);
+            let look = scripts::look_at_keys(&self.partition, walked, &step, self.repair);
             let page = self.store.lanes.submit(look).await?;
             let done = advance(&mut step, &page);
             for (key, defect, detail) in page.found {
@@ -142,7 +139,7 @@ impl TopicAudit<'_> {
             for members in members.chunks(MEND_MESSAGES) {
                 let members: Vec<_> =
                     members.iter().map(|m| (m.clone(), broken.get(m).cloned())).collect();
-                let mend = scripts::mend(&self.topic, &self.owner, &members);
+                let mend = scripts::mend(&self.partition, &self.owner, &members);
                 let words = self.store.lanes.submit(mend).await?;
                 for ((member, _), word) in members.into_iter().zip(words) {
                     // What was mended by now is right at a second look.
@@ -151,14 +148,14 @@ impl TopicAudit<'_> {
             }
         }
         for (member, defect, detail) in found {
-            let subject = Subject::message(&member, self.topic.route);
+            let subject = Subject::message(&member, self.partition.route);
             self.tell(subject, &defect, detail, mended.get(&member).copied(), tell);
         }
         Ok(())
     }
 
     async fn count(&mut self, tell: Tell<'_>) -> Result<i64, CallError> {
-        let count = scripts::count(&self.topic, &self.owner, self.repair);
+        let count = scripts::count(&self.partition, &self.owner, self.repair);
         let counted = self.store.lanes.submit(count).await?;
         if counted.bodies != counted.places {
             let detail = format!("{} bodies, {} places", counted.bodies, counted.places);
@@ -166,7 +163,8 @@ impl TopicAudit<'_> {
         }
         for (total, is, should_be) in counted.wrong {
             let detail = format!("{total} is {is}, not {should_be}");
-            let mut finding = Finding::of_topic(self.topic.name.as_str(), "totals", detail);
+            let mut finding =
+                Finding::of_topic(self.partition.topic.name.as_str(), "totals", detail);
             finding.mended = self.repair.then_some("it is now");
             tell(finding);
         }
@@ -181,7 +179,7 @@ impl TopicAudit<'_> {
         mended: Option<&'static str>,
         tell: Tell<'_>,
     ) {
-        let (topic, defect) = (self.topic.name.to_string(), known(defect));
+        let (topic, defect) = (self.partition.topic.name.to_string(), known(defect));
         if self.told.insert((subject.clone(), defect)) {
             tell(Finding { topic, subject, defect, detail, mended });
         }

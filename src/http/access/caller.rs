@@ -183,8 +183,8 @@ impl Caller {
         if !self.must_know_topic() {
             return Ok(());
         }
-        match store.topic_of(*id).await {
-            Ok(topic) => self.check_topic_of("the message's topic", &topic.name),
+        match store.partition_of(*id).await {
+            Ok(found) => self.check_topic_of("the message's topic", &found.topic.name),
             // Who may do it to all is told in the order of all errors.
             Err(_) if self.may_to_all() => Ok(()),
             Err(error) => Err(error),

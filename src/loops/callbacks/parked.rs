@@ -92,10 +92,10 @@ impl ParkedMessages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Partition, Route, TopicNumber};
+    use crate::model::{PartitionNumber, Route, TopicNumber};
 
     fn parked(n: u64, until: Millis) -> Parked {
-        let route = Route { topic: TopicNumber(1), partition: Partition(0) };
+        let route = Route { topic: TopicNumber(1), partition: PartitionNumber(0) };
         Parked { id: MessageId::new(n as Millis, route, n), until, due_at: 0 }
     }
 

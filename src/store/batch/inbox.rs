@@ -1,13 +1,13 @@
 //! Where requests wait while the calls before them are under way. Whichever lane is free takes all that waits, and so
 //! a group is as large as the load asks for: alone when the service is idle, hundreds when it is busy.
 //!
-//! One more lane, the express lane, is for what must not wait behind a busy topic. While all others are at work, it takes
-//! requests of topics that none of them is busy with. Scans wait in a queue of their own: half of the lanes take some of
+//! One more lane, the express lane, is for what must not wait behind a busy partition. While all others are at work, it takes
+//! requests of partitions that none of them is busy with. Scans wait in a queue of their own: half of the lanes take some of
 //! them when there is nothing else to do, or once they have waited for a while.
 
 use super::{
     Phase,
-    request::{Job, TopicId},
+    request::{Job, PartitionId},
 };
 use crate::seeded;
 use std::{
@@ -17,9 +17,9 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Messages of one topic that a lane takes at once, at most: a topic with much to do lets others in between. As many again
+/// Messages of one partition that a lane takes at once, at most: one with much to do lets others in between. As many again
 /// may be granted.
-const MAX_OF_TOPIC: usize = 128;
+const MAX_OF_PARTITION: usize = 128;
 /// Messages that a lane takes at once, about.
 const MAX_MESSAGES: usize = 1024;
 /// Bytes of bodies that a lane takes at once, about.
@@ -38,8 +38,8 @@ struct Queue {
     closed: bool,
     /// How many lanes, the express lane apart, wait for something to do.
     idle: usize,
-    /// Topics that lanes are busy with, and how many lanes.
-    busy: HashMap<TopicId, usize>,
+    /// Partitions that lanes are busy with, and how many lanes.
+    busy: HashMap<PartitionId, usize>,
 }
 
 /// The inbox that all lanes share.
@@ -51,22 +51,22 @@ pub(super) struct Inbox {
     express: Notify,
 }
 
-/// What a lane took. Its topics count as busy until this is dropped.
+/// What a lane took. Its partitions count as busy until this is dropped.
 pub(super) struct Taken<'a> {
     pub jobs: Vec<Job>,
     inbox: &'a Inbox,
-    topics: Vec<TopicId>,
+    partitions: Vec<PartitionId>,
     scans: bool,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let mut queue = self.inbox.lock();
-        for topic in &self.topics {
-            if let Some(lanes) = queue.busy.get_mut(topic) {
+        for partition in &self.partitions {
+            if let Some(lanes) = queue.busy.get_mut(partition) {
                 *lanes -= 1;
                 if *lanes == 0 {
-                    queue.busy.remove(topic);
+                    queue.busy.remove(partition);
                 }
             }
         }
@@ -89,13 +89,13 @@ impl Drop for Idle<'_> {
 }
 
 impl Queue {
-    /// May this request pass those of busy topics?
+    /// May this request pass those of busy partitions?
     fn is_express(&self, job: &Job) -> bool {
-        job.topic.is_none_or(|topic| !self.busy.contains_key(&topic))
+        job.partition.is_none_or(|partition| !self.busy.contains_key(&partition))
     }
 }
 
-/// Messages that a lane takes of one topic.
+/// Messages that a lane takes of one partition.
 #[derive(Clone, Copy, Default)]
 struct Share {
     granted: usize,
@@ -103,10 +103,10 @@ struct Share {
 }
 
 impl Share {
-    /// Is there room? Nothing is granted while anything else of the topic is left: an ack or a publish never waits behind
+    /// Is there room? Nothing is granted while anything else of the partition is left: an ack or a publish never waits behind
     /// leases, and a request that acks and leases acks first.
     fn has_room(self, phase: Phase) -> bool {
-        self.other < MAX_OF_TOPIC && (phase != Phase::Grant || self.granted < MAX_OF_TOPIC)
+        self.other < MAX_OF_PARTITION && (phase != Phase::Grant || self.granted < MAX_OF_PARTITION)
     }
 }
 
@@ -136,7 +136,7 @@ impl Inbox {
                 _ => queue.jobs.push_back(job),
             }
         }
-        // What came together is mostly of one topic.
+        // What came together is mostly of one partition.
         let pressing =
             queue.idle == 0 && queue.jobs.get(before).is_some_and(|job| queue.is_express(job));
         drop(queue);
@@ -186,14 +186,14 @@ impl Inbox {
         }
     }
 
-    /// Takes what waits, oldest first, within the bounds: of each topic and of all. What was put in together is taken
-    /// together, and what is left of a topic stays in its order. The express lane takes nothing of a busy topic. What
+    /// Takes what waits, oldest first, within the bounds: of each partition and of all. What was put in together is taken
+    /// together, and what is left of a partition stays in its order. The express lane takes nothing of a busy partition. What
     /// nobody waits for any more is dropped.
     pub fn take(&self, express: bool) -> Taken<'_> {
         let mut queue = self.lock();
         let mut jobs = Vec::with_capacity(queue.jobs.len().min(MAX_MESSAGES));
         let mut left = VecDeque::new();
-        let mut shares: HashMap<TopicId, Share> = HashMap::new();
+        let mut shares: HashMap<PartitionId, Share> = HashMap::new();
         let (mut messages, mut bytes) = (0, 0);
         // When the job before came, and whether it was taken.
         let mut before: Option<(Instant, bool)> = None;
@@ -206,7 +206,7 @@ impl Inbox {
                 left.push_back(job);
                 break;
             }
-            let share = job.topic.and_then(|topic| shares.get(&topic).copied());
+            let share = job.partition.and_then(|partition| shares.get(&partition).copied());
             let mut share = share.unwrap_or_default();
             let fits = share.has_room(job.phase) && (!express || queue.is_express(&job));
             let take = together.map_or(fits, |(_, taken)| taken);
@@ -220,8 +220,8 @@ impl Inbox {
                 Phase::Grant => share.granted += number,
                 _ => share.other += number,
             }
-            if let Some(topic) = job.topic {
-                shares.insert(topic, share);
+            if let Some(partition) = job.partition {
+                shares.insert(partition, share);
             }
             messages += number;
             bytes += size;
@@ -230,14 +230,14 @@ impl Inbox {
         left.append(&mut queue.jobs);
         queue.jobs = left;
         let scans = !express && self.take_scans(&mut queue, &mut jobs);
-        let topics: Vec<_> = shares.into_keys().collect();
-        for topic in &topics {
-            *queue.busy.entry(*topic).or_default() += 1;
+        let partitions: Vec<_> = shares.into_keys().collect();
+        for partition in &partitions {
+            *queue.busy.entry(*partition).or_default() += 1;
         }
         if !queue.jobs.is_empty() || !queue.scans.is_empty() {
             self.filled.notify_one();
         }
-        Taken { jobs, inbox: self, topics, scans }
+        Taken { jobs, inbox: self, partitions, scans }
     }
 
     /// Takes some scans, where it is their turn.

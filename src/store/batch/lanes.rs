@@ -4,7 +4,7 @@ use super::{
     super::{
         backend::{Backend, Link},
         connect_error::ConnectError,
-        registry::Topic,
+        partition::Partition,
         reply::CallError,
     },
     Answered, Command, Op, Request,
@@ -127,7 +127,7 @@ impl Lanes {
     /// Sends requests that go to Redis in this order, and waits for all answers.
     pub async fn submit_many<O: Op>(
         &self,
-        requests: impl Iterator<Item = (Arc<Topic>, O)>,
+        requests: impl Iterator<Item = (Partition, O)>,
     ) -> Vec<Result<O::Output, CallError>> {
         let mut answers = Vec::new();
         for answered in self.send_many(requests) {
@@ -139,11 +139,11 @@ impl Lanes {
     /// Sends requests that go to Redis in this order; where their answers arrive.
     pub fn send_many<O: Op>(
         &self,
-        requests: impl Iterator<Item = (Arc<Topic>, O)>,
+        requests: impl Iterator<Item = (Partition, O)>,
     ) -> Vec<Answered<O::Output>> {
         let since = std::time::Instant::now();
         let (jobs, answers): (Vec<_>, Vec<_>) = requests
-            .map(|(topic, op)| Request::new(&topic, op, since))
+            .map(|(partition, op)| Request::new(&partition, op, since))
             .map(|request| (request.job, request.answered))
             .unzip();
         if !jobs.is_empty() {

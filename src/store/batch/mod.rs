@@ -1,5 +1,5 @@
 //! Group commit. Requests wait in an inbox while the calls before them are under way. A lane takes what waits, puts the
-//! requests of one kind for one topic into one script call, and sends all calls as one pipeline. So the busier dueq is,
+//! requests of one kind for one partition into one script call, and sends all calls as one pipeline. So the busier dueq is,
 //! the less a message costs; a lone request waits for nobody.
 //!
 //! Nothing in here knows what a request does. One that comes by the thousand is an [`Op`]: how a group of requests becomes
@@ -18,13 +18,12 @@ pub(super) use request::Answered;
 pub(crate) use request::Request;
 
 use super::{
-    registry::Topic,
+    partition::Partition,
     reply::{CallError, Reply},
     scripts::Script,
 };
 use crate::model::Epoch;
 use deadpool_redis::redis::{Cmd, ToRedisArgs, cmd};
-use std::sync::Arc;
 
 /// Messages in one script call, at most: bounds what a call costs Redis, and `unpack` in Lua.
 pub(crate) const GROUP_MESSAGES: usize = 128;
@@ -46,7 +45,7 @@ pub(crate) enum Phase {
 /// [`CallError::Again`] goes into a later call.
 pub(crate) type Answers<T> = Result<Vec<Result<T, CallError>>, CallError>;
 
-/// A kind of request that one script serves, for one topic and many requests at a time.
+/// A kind of request that one script serves, for one partition and many requests at a time.
 pub(crate) trait Op: Sized + Send + Sync + 'static {
     /// What one request gets.
     type Output: Send + 'static;
@@ -61,8 +60,8 @@ pub(crate) trait Op: Sized + Send + Sync + 'static {
     fn messages(&self) -> usize {
         1
     }
-    /// Messages that it counts for in what a lane takes of its topic.
-    fn share(&self, _topic: &Topic) -> usize {
+    /// Messages that it counts for in what a lane takes of its partition.
+    fn share(&self, _partition: &Partition) -> usize {
         self.messages()
     }
     /// Hashes of the message or the keys that two requests of one call must not both concern. The second goes in the next
@@ -72,7 +71,7 @@ pub(crate) trait Op: Sized + Send + Sync + 'static {
     }
     /// Writes keys (with their number first) and arguments of one call for `group`. `epoch` is what grants go by where
     /// Redis shows scripts no replication ID.
-    fn write(group: &[Self], topic: &Topic, epoch: Epoch, command: &mut Cmd);
+    fn write(group: &[Self], partition: &Partition, epoch: Epoch, command: &mut Cmd);
     /// Takes the reply apart.
     fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Self::Output>;
 }
@@ -102,9 +101,9 @@ impl Command {
         Self { script: Some(script), cmd: Cmd::new() }.arg(keys.len()).arg(keys)
     }
 
-    /// A call of a script that gets all keys of a topic's partition, and the word that it knows the topic by.
-    pub fn on(script: &'static Script, topic: &Topic) -> Self {
-        Self::script(script, &topic.keys.all()).arg(&topic.word)
+    /// A call of a script that gets all keys of a partition, and the word that it knows the topic by.
+    pub fn on(script: &'static Script, partition: &Partition) -> Self {
+        Self::script(script, &partition.keys.all()).arg(&partition.topic.word)
     }
 
     /// Adds an argument, or several.
@@ -113,13 +112,13 @@ impl Command {
         self
     }
 
-    /// Makes the command a request for `topic`, whose reply a lane reads like this. The word `STALE` never gets there.
+    /// Makes the command a request for `partition`, whose reply a lane reads like this. The word `STALE` never gets there.
     pub fn read<T: Send + 'static>(
         self,
-        topic: &Arc<Topic>,
+        partition: &Partition,
         read: impl FnOnce(&mut Reply<'_>) -> Result<T, CallError> + Send + Sync + 'static,
     ) -> Request<T> {
-        let topic = topic.clone();
-        Request::single(self, move |value, exchange| exchange.read(&topic, value, read))
+        let partition = partition.clone();
+        Request::single(self, move |value, exchange| exchange.read(&partition, value, read))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        registry::Topic,
+        partition::Partition,
         reply::{CallError, Reply},
         scripts::Script,
     },
@@ -13,7 +13,6 @@ use deadpool_redis::redis::{Arg, Cmd, Value};
 use std::{
     any::{Any, TypeId},
     collections::{HashMap, HashSet},
-    sync::Arc,
     time::Instant,
 };
 use tokio::sync::oneshot;
@@ -21,8 +20,8 @@ use tokio::sync::oneshot;
 /// Where the answer to a request arrives.
 pub(in crate::store) type Answered<T> = oneshot::Receiver<Result<T, CallError>>;
 
-/// Tells topics from each other, and holds nothing of them.
-pub(super) type TopicId = usize;
+/// Tells partitions from each other, and holds nothing of them.
+pub(super) type PartitionId = usize;
 
 /// A request, and where its answer arrives.
 pub(crate) struct Request<T> {
@@ -31,11 +30,11 @@ pub(crate) struct Request<T> {
 }
 
 impl<T: Send + 'static> Request<T> {
-    /// One for `topic` that came at `since`.
-    pub fn new<O: Op<Output = T>>(topic: &Arc<Topic>, op: O, since: Instant) -> Self {
+    /// One for `partition` that came at `since`.
+    pub fn new<O: Op<Output = T>>(partition: &Partition, op: O, since: Instant) -> Self {
         let (answer, answered) = oneshot::channel();
         let caller = Caller { since, answer: Some(answer) };
-        Self { job: Job::of(OpRequest { op, topic: topic.clone(), caller }), answered }
+        Self { job: Job::of(OpRequest { op, partition: partition.clone(), caller }), answered }
     }
 
     /// One that has a call to itself.
@@ -47,7 +46,7 @@ impl<T: Send + 'static> Request<T> {
         let phase = command.script.map_or(Phase::Write, |script| script.phase);
         let (since, kind) = (Instant::now(), TypeId::of::<Single<T>>());
         let request = Box::new(Single { command, read: Box::new(read), answer });
-        Self { job: Job { since, phase, topic: None, kind, request }, answered }
+        Self { job: Job { since, phase, partition: None, kind, request }, answered }
     }
 }
 
@@ -56,8 +55,8 @@ pub(super) struct Job {
     /// When it came: what waits too long is refused and not sent.
     pub since: Instant,
     pub phase: Phase,
-    /// The topic that it works on, if it is one of those that share calls.
-    pub topic: Option<TopicId>,
+    /// The partition that it works on, if it is one of those that share calls.
+    pub partition: Option<PartitionId>,
     kind: TypeId,
     request: Box<dyn AnyRequest>,
 }
@@ -67,7 +66,7 @@ impl Job {
         Self {
             since: request.caller.since,
             phase: O::script().phase,
-            topic: Some(Arc::as_ptr(&request.topic).addr()),
+            partition: Some(request.partition.address()),
             kind: TypeId::of::<O>(),
             request: Box::new(request),
         }
@@ -97,12 +96,12 @@ impl Job {
 /// Puts jobs together into calls, in the order in which they are to be sent.
 pub(super) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
     let mut calls: Vec<(Phase, Box<dyn Call>)> = Vec::new();
-    // Where the call is that requests of one kind for one topic still join.
-    let mut open: HashMap<(TypeId, TopicId), usize> = HashMap::new();
-    // The same for the job before, which is mostly of the same kind and topic.
+    // Where the call is that requests of one kind for one partition still join.
+    let mut open: HashMap<(TypeId, PartitionId), usize> = HashMap::new();
+    // The same for the job before, which is mostly of the same kind and partition.
     let mut last = None;
-    for Job { phase, topic, kind, mut request, .. } in jobs {
-        let Some(key) = topic.map(|topic| (kind, topic)) else {
+    for Job { phase, partition, kind, mut request, .. } in jobs {
+        let Some(key) = partition.map(|partition| (kind, partition)) else {
             calls.push((phase, request.into_call()));
             continue;
         };
@@ -134,17 +133,17 @@ pub(in crate::store) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Has a reply read that came for `topic`, and wakes consumers where it says so.
+    /// Has a reply read that came for `partition`, and wakes consumers where it says so.
     pub fn read<T>(
         &self,
-        topic: &Arc<Topic>,
+        partition: &Partition,
         value: Value,
         read: impl FnOnce(&mut Reply<'_>) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        let mut reply = Reply::new(topic, &self.lanes.backend, self.sent, value)?;
+        let mut reply = Reply::new(partition, &self.lanes.backend, self.sent, value)?;
         let read = read(&mut reply);
         if reply.wake {
-            self.lanes.wake(&topic.name);
+            self.lanes.wake(&partition.topic.name);
         }
         read
     }
@@ -192,13 +191,13 @@ impl<T> Caller<T> {
 /// One request of an [`Op`].
 struct OpRequest<O: Op> {
     op: O,
-    topic: Arc<Topic>,
+    partition: Partition,
     caller: Caller<O::Output>,
 }
 
 impl<O: Op> AnyRequest for OpRequest<O> {
     fn load(&self) -> (usize, usize) {
-        (self.op.bytes(), self.op.share(&self.topic))
+        (self.op.bytes(), self.op.share(&self.partition))
     }
 
     fn is_abandoned(&self) -> bool {
@@ -215,17 +214,17 @@ impl<O: Op> AnyRequest for OpRequest<O> {
 
     fn into_call(self: Box<Self>) -> Box<dyn Call> {
         let conflicts = self.op.conflicts();
-        let (topic, ops, callers) = (self.topic.clone(), Vec::new(), Vec::new());
+        let (partition, ops, callers) = (self.partition.clone(), Vec::new(), Vec::new());
         let mut group =
-            Group { topic, ops, callers, bytes: 0, messages: 0, conflicts: HashSet::new() };
+            Group { partition, ops, callers, bytes: 0, messages: 0, conflicts: HashSet::new() };
         group.push(*self, conflicts);
         Box::new(group)
     }
 }
 
-/// Requests of one kind for one topic that go to Redis in one call.
+/// Requests of one kind for one partition that go to Redis in one call.
 struct Group<O: Op> {
-    topic: Arc<Topic>,
+    partition: Partition,
     ops: Vec<O>,
     /// Who made them, in the same order.
     callers: Vec<Caller<O::Output>>,
@@ -269,16 +268,16 @@ impl<O: Op> Call for Group<O> {
 
     fn command(&self, epoch: Epoch, call: &mut dyn FnMut(&'static Script) -> Cmd) -> Cmd {
         let mut command = call(O::script());
-        O::write(&self.ops, &self.topic, epoch, &mut command);
+        O::write(&self.ops, &self.partition, epoch, &mut command);
         command
     }
 
     fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>) {
-        let Self { ops, topic, callers, .. } = *self;
+        let Self { ops, partition, callers, .. } = *self;
         let size = ops.len();
         exchange.lanes.backend.metrics.observe_group(O::script().name, size);
         let read = |reply: &mut Reply<'_>| O::read(&ops, reply);
-        let outcome = result.and_then(|value| exchange.read(&topic, value, read));
+        let outcome = result.and_then(|value| exchange.read(&partition, value, read));
         let mut answers: Vec<_> = match outcome {
             Ok(answers) if answers.len() == size => answers,
             Ok(_) => (0..size).map(|_| Err(CallError::Internal)).collect(),
@@ -290,8 +289,8 @@ impl<O: Op> Call for Group<O> {
         for ((op, caller), answer) in ops.into_iter().zip(callers).zip(answers) {
             match answer {
                 Err(CallError::Again) => {
-                    let topic = topic.clone();
-                    exchange.again.push(Job::of(OpRequest { op, topic, caller }));
+                    let partition = partition.clone();
+                    exchange.again.push(Job::of(OpRequest { op, partition, caller }));
                 }
                 answer => caller.answer(answer),
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    model::{Body, Content, Epoch, LeaseClaims, MAX_DELAY_MS, MessageId},
+    model::{Body, Content, Epoch, LeaseClaims, MAX_DELAY_MS, MessageId, Route},
     store::{
         NackKind, NackRequest,
         ack::Ack,
@@ -18,7 +18,7 @@ use crate::{
 };
 use std::sync::Weak;
 
-const ROUTE: Route = Route { topic: TopicNumber(5), partition: Partition(0) };
+const ROUTE: Route = Route { topic: TopicNumber(5), partition: PartitionNumber(0) };
 
 fn ids(count: usize) -> impl Iterator<Item = MessageId> {
     (0..count as u64).map(|n| MessageId::new(1_800_000_000_000, ROUTE, n))

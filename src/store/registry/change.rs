@@ -3,6 +3,7 @@
 use super::{
     super::{
         batch::Command,
+        partition::Partition,
         reply::{CallError, Fields, word},
         scripts::{self, Script},
         upgrade::upgrade_partition,
@@ -13,6 +14,7 @@ use crate::{
     error::Error,
     model::{OnFull, Retention, TopicName, TopicNumber, TopicSettings},
 };
+use std::sync::Arc;
 
 impl Registry {
     /// Puts a topic's configuration into the registry and into its partition. Returns whether the topic was created by it;
@@ -63,7 +65,7 @@ impl Registry {
         if !created {
             // A new TTL or retention may concern what is there.
             let now = self.lanes.backend.clock.now();
-            topic.sweep_by(now, Some(now));
+            Partition::of(topic).sweep_by(now, Some(now));
         }
         Ok(Some(created))
     }
@@ -71,7 +73,7 @@ impl Registry {
     /// Takes a deleted topic out of the registry.
     pub async fn remove(&self, topic: &Topic) -> Result<(), CallError> {
         let remove = self.changing_call(&scripts::REMOVE_TOPIC);
-        self.lanes.command(remove.arg(topic.name.as_str()).arg(topic.route.topic.0)).await?;
+        self.lanes.command(remove.arg(topic.name.as_str()).arg(topic.number.0)).await?;
         self.forget(topic);
         self.lanes.backend.metrics.forget_topic(&topic.name);
         Ok(())
@@ -93,19 +95,20 @@ impl Registry {
     }
 
     /// Tells a partition what the registry says of its topic; false where the topic was deleted.
-    pub(super) async fn open_partition(&self, topic: &Topic) -> Result<bool, CallError> {
+    pub(super) async fn open_partition(&self, topic: &Arc<Topic>) -> Result<bool, CallError> {
         let TopicSettings { max_attempts, backoff, lease_ms, dead_topic, .. } = &topic.settings;
         let most = topic.settings.retention.acked_max;
         let most =
             if most == Retention::default().acked_max { String::new() } else { most.to_string() };
-        let keys = [topic.keys.meta.as_str(), &topic.keys.first_due];
+        let partition = Partition::of(topic.clone());
+        let keys = [partition.keys.meta.as_str(), &partition.keys.first_due];
         let open = Command::eval(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
         let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
         let open = open.arg(rules(&topic.settings));
         let open = open.arg(dead_topic.as_ref().map_or("", TopicName::as_str)).arg(most);
         let mut answer = self.lanes.command(open.clone()).await?;
         if word(&answer) == Some("OLDER") {
-            upgrade_partition(&self.lanes, topic).await?;
+            upgrade_partition(&self.lanes, &partition).await?;
             answer = self.lanes.command(open).await?;
         }
         match word(&answer) {

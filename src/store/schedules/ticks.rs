@@ -5,11 +5,11 @@ use crate::{
     error::Error,
     model::{CatchUp, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MessageId, Millis},
     store::{
-        Idempotency, NewMessage, Store, batch::Command, keys::PartitionKeys, registry::Topic,
+        Idempotency, NewMessage, Store, batch::Command, keys::PartitionKeys, partition::Partition,
         reply::Fields, scripts,
     },
 };
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 /// Schedules that are claimed at once.
 const MAX_CLAIMS: usize = 32;
@@ -154,13 +154,13 @@ impl Store {
         let keys: Vec<_> = ticks.into_iter().map(key).collect();
         let window_ms = claimed.window();
         for keys in keys.chunks(CALL_KEYS) {
-            let release = |topic: &Arc<Topic>| {
-                let PartitionKeys { idem, idem_due, meta, .. } = &topic.keys;
+            let release = |partition: &Partition| {
+                let PartitionKeys { idem, idem_due, meta, .. } = &partition.keys;
                 let release = Command::script(&scripts::RELEASE_TICKS, &[idem, idem_due, meta]);
-                let release = release.arg((&topic.word, window_ms)).arg(keys);
-                release.read(topic, move |reply| {
+                let release = release.arg((&partition.topic.word, window_ms)).arg(keys);
+                release.read(partition, move |reply| {
                     let now = reply.backend.clock.now();
-                    reply.topic.sweep_by(now, Some(now + window_ms));
+                    reply.partition.sweep_by(now, Some(now + window_ms));
                     Ok(())
                 })
             };

@@ -6,15 +6,12 @@ use crate::{
     store::{
         Store,
         batch::Command,
-        registry::Topic,
+        partition::Partition,
         reply::{CallError, Reply},
         scripts,
     },
 };
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// A request that works through many messages ends after this long, and says what remains.
 const MAX_OPERATION_TIME: Duration = Duration::from_secs(20);
@@ -49,9 +46,9 @@ impl Store {
         let (mut purged, mut most) = (0, None);
         let named =
             [State::Delayed, State::Ready, State::Dead].map(|state| states.contains(&state));
-        let purge = |topic: &Arc<Topic>| {
-            let purge = Command::on(&scripts::PURGE_TOPIC, topic);
-            purge.arg(PURGED_MESSAGES).arg(&named).read(topic, read_purged)
+        let purge = |partition: &Partition| {
+            let purge = Command::on(&scripts::PURGE_TOPIC, partition);
+            purge.arg(PURGED_MESSAGES).arg(&named).read(partition, read_purged)
         };
         loop {
             let some = match self.on(name, purge).await {
@@ -83,10 +80,10 @@ impl Store {
         let (mut base, mut of) = (None, None);
         loop {
             let known = |number: Option<i64>| number.map(|n| n.to_string()).unwrap_or_default();
-            let redrive = |topic: &Arc<Topic>| {
-                let redrive = Command::on(&scripts::REDRIVE_TOPIC, topic);
+            let redrive = |partition: &Partition| {
+                let redrive = Command::on(&scripts::REDRIVE_TOPIC, partition);
                 let redrive = redrive.arg((REDRIVEN_MESSAGES, skip, known(base), redriven));
-                redrive.arg((known(of), spread_ms, most)).read(topic, read_redriven)
+                redrive.arg((known(of), spread_ms, most)).read(partition, read_redriven)
             };
             let some = match self.on(name, redrive).await {
                 Ok((_, some)) => some,
@@ -109,7 +106,7 @@ impl Store {
 pub(in crate::store) fn read_purged(reply: &mut Reply<'_>) -> Result<Purged, CallError> {
     reply.now()?;
     let (purged, remaining) = (reply.int()?, reply.int()?);
-    reply.topic.counters.purged.inc_by(purged as u64);
+    reply.topic().counters.purged.inc_by(purged as u64);
     Ok(Purged { purged, remaining })
 }
 
@@ -126,7 +123,7 @@ pub(in crate::store) struct RedrivenSome {
 pub(in crate::store) fn read_redriven(reply: &mut Reply<'_>) -> Result<RedrivenSome, CallError> {
     reply.now_and_wake()?;
     let (redriven, skipped) = (reply.int()?, reply.int()?);
-    reply.topic.counters.redriven.inc_by(redriven as u64);
+    reply.topic().counters.redriven.inc_by(redriven as u64);
     let (left, of, base) = (reply.int()?, reply.int()?, reply.int()?);
     Ok(RedrivenSome { base, redriven, skipped, left, of })
 }

@@ -9,6 +9,7 @@ use crate::{
         batch::{Command, Request},
         extra::Extra,
         message::decode,
+        partition::Partition,
         registry::Topic,
         reply::{CallError, Reply},
         scripts,
@@ -77,11 +78,11 @@ impl Store {
     pub async fn topic(&self, name: &TopicName) -> Result<(Arc<Topic>, TopicSnapshot), Error> {
         let mut looks = 0;
         loop {
-            let (topic, snapshot) = self.on(name, count).await?;
+            let (partition, snapshot) = self.on(name, count).await?;
             looks += 1;
             if !snapshot.more || looks == MAX_LOOKS {
-                topic.sweep_by(self.now(), snapshot.more.then(|| self.now()));
-                return Ok((topic, snapshot));
+                partition.sweep_by(self.now(), snapshot.more.then(|| self.now()));
+                return Ok((partition.topic, snapshot));
             }
         }
     }
@@ -101,10 +102,10 @@ impl Store {
             let done = counts.len() as u64;
             let begin = from.map(|from: Millis| (from + bucket_ms * done as Millis).to_string());
             let begin = begin.unwrap_or_default();
-            let forecast = |topic: &Arc<Topic>| {
-                let forecast = Command::on(&scripts::FORECAST_TOPIC, topic);
+            let forecast = |partition: &Partition| {
+                let forecast = Command::on(&scripts::FORECAST_TOPIC, partition);
                 let buckets = CALL_BUCKETS.min(buckets - done);
-                forecast.arg((&begin, bucket_ms, buckets)).read(topic, read_forecast)
+                forecast.arg((&begin, bucket_ms, buckets)).read(partition, read_forecast)
             };
             let (_, (begun, some)) = self.on(name, forecast).await?;
             let from = *from.get_or_insert(begun);
@@ -146,7 +147,7 @@ impl Store {
                 after: last.clone(),
                 body_bytes: bodies.then(|| CALL_BYTES.min(most_bytes - bytes)),
             };
-            let (topic, some) = self.on(name, |topic| list.request(topic)).await?;
+            let (Partition { topic, .. }, some) = self.on(name, |it| list.request(it)).await?;
             let (mut more, before) = (some.more, items.len());
             for Listed { message, cursor, bytes: size } in some.items {
                 if !items.is_empty() && bytes + size > most_bytes {
@@ -176,8 +177,8 @@ pub(crate) struct ListSome {
 }
 
 impl ListSome {
-    fn request(&self, topic: &Arc<Topic>) -> Request<ListedSome> {
-        let list = Command::on(&scripts::LIST_MESSAGES, topic);
+    fn request(&self, partition: &Partition) -> Request<ListedSome> {
+        let list = Command::on(&scripts::LIST_MESSAGES, partition);
         let list = list.arg((state_word(self.state), self.limit));
         let list = match &self.after {
             Some(ListCursor { part, score, member }) => list.arg((part, score, &member[..])),
@@ -185,7 +186,7 @@ impl ListSome {
         };
         let list = list.arg(self.body_bytes.unwrap_or(0));
         let (state, bodies) = (self.state, self.body_bytes.is_some());
-        list.read(topic, move |reply| read_listed(reply, state, bodies))
+        list.read(partition, move |reply| read_listed(reply, state, bodies))
     }
 }
 
@@ -202,8 +203,8 @@ pub(crate) struct Listed {
     pub bytes: usize,
 }
 
-pub(in crate::store) fn count(topic: &Arc<Topic>) -> Request<TopicSnapshot> {
-    Command::on(&scripts::COUNT_TOPIC, topic).arg(&TOTALS).read(topic, read_totals)
+pub(in crate::store) fn count(partition: &Partition) -> Request<TopicSnapshot> {
+    Command::on(&scripts::COUNT_TOPIC, partition).arg(&TOTALS).read(partition, read_totals)
 }
 
 pub(in crate::store) fn read_totals(reply: &mut Reply<'_>) -> Result<TopicSnapshot, CallError> {
@@ -257,7 +258,7 @@ pub(in crate::store) fn read_listed(
     while !places.is_empty() {
         let (part, score) = (places.int()? as u8, places.int()?);
         let member = places.member()?;
-        let id = MessageId::from_member(&member, reply.topic.route);
+        let id = MessageId::from_member(&member, reply.partition.route);
         let extra = Extra::parse(&extras.text()?);
         // There are none at all where no message of the topic has any.
         let written = if events.is_empty() { Bytes::new() } else { events.bytes()? };
@@ -270,7 +271,7 @@ pub(in crate::store) fn read_listed(
                 let stored = bodies.bytes()?;
                 bytes += stored.len();
                 // A place without a body is `dueq audit`'s to find; it is no message.
-                match decode(stored, &id, reply.topic) {
+                match decode(stored, &id, reply.topic()) {
                     Ok(body) => Some(body),
                     Err(_) => continue,
                 }

@@ -14,7 +14,7 @@ pub(super) use {
 use super::{
     Store,
     batch::Command,
-    registry::Topic,
+    partition::Partition,
     reply::{CallError, Reply, int, word},
     scripts,
 };
@@ -23,7 +23,7 @@ use crate::{
     model::{Millis, TopicName, TopicSettings},
 };
 use deadpool_redis::redis::Value;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// How long nobody takes up a deleted topic again who does not know yet that it is: 1 h in ms.
 const DELETED_MARK_MS: Millis = 3_600_000;
@@ -116,9 +116,9 @@ impl Store {
     }
 
     async fn set_paused(&self, name: &TopicName, paused: bool) -> Result<(), Error> {
-        let pause = |topic: &Arc<Topic>| {
-            let pause = Command::script(&scripts::PAUSE_TOPIC, &[&topic.keys.meta]);
-            pause.arg((&topic.word, paused)).read(topic, move |reply| {
+        let pause = |partition: &Partition| {
+            let pause = Command::script(&scripts::PAUSE_TOPIC, &[&partition.keys.meta]);
+            pause.arg((&partition.topic.word, paused)).read(partition, move |reply| {
                 reply.wake = !paused;
                 reply.expect("OK")
             })
@@ -133,22 +133,22 @@ impl Store {
     pub async fn delete_topic(&self, name: &TopicName, force: bool) -> Result<i64, Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let close = |topic: &Arc<Topic>| {
-                let close = Command::on(&scripts::CLOSE_PARTITION, topic);
-                let number = topic.route.topic.0;
-                close.arg((number, force, DELETED_MARK_MS)).read(topic, read_closed)
+            let close = |partition: &Partition| {
+                let close = Command::on(&scripts::CLOSE_PARTITION, partition);
+                let number = partition.topic.number.0;
+                close.arg((number, force, DELETED_MARK_MS)).read(partition, read_closed)
             };
-            let (topic, closed) = self.on(name, close).await?;
+            let (partition, closed) = self.on(name, close).await?;
             match closed {
                 Closed::Done(messages) => {
-                    let removed = self.registry.remove(&topic).await;
+                    let removed = self.registry.remove(&partition.topic).await;
                     removed.map_err(|error| Error::from(error).after_change())?;
                     return Ok(messages);
                 }
                 Closed::NotEmpty => break,
                 Closed::NotYet => {}
                 Closed::Untold => {
-                    topic.tell_deaths(self.now());
+                    partition.tell_deaths(self.now());
                     tokio::time::sleep(DEATHS_POLL_INTERVAL).await;
                 }
             }

@@ -1,7 +1,7 @@
 //! Contents and signatures of requests.
 
 use super::*;
-use crate::model::{Callback, Partition, Route, TopicNumber};
+use crate::model::{Callback, PartitionNumber, Route, TopicNumber};
 use standardwebhooks::Webhook;
 
 const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -38,7 +38,7 @@ fn now() -> Millis {
 }
 
 fn of(body: &Body, push: &Push, instance: &[SigningSecret], now: Millis) -> CallRequest {
-    let route = Route { topic: TopicNumber(3), partition: Partition(0) };
+    let route = Route { topic: TopicNumber(3), partition: PartitionNumber(0) };
     let id = MessageId::new(1_763_700_000_123, route, 7);
     build(&id, &TopicName::parse("orders").unwrap(), 3, body, push, instance, now).unwrap()
 }
