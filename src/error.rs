@@ -63,6 +63,9 @@ pub enum Error {
         "are too many, together with those that stay secret: {MAX_HEADERS} are allowed, and {MAX_ONCE_SECRET} ever"
     )]
     TooManySecretHeaders(String),
+    /// The topic cannot have this setting: its name, and why.
+    #[error("{1}")]
+    BadSetting(&'static str, &'static str),
     /// The error of one message of a batch; its index counts from 0.
     #[error("{1}")]
     OfMessage(usize, Box<Error>),

@@ -9,7 +9,7 @@
 //!    `http/budget.rs` reads within bounds. `http/message_fields.rs` declares the fields with `request!`
 //!    (`http/input/mod.rs`); `http/input/fields.rs` reads them and lists what is wrong.
 //! 3. `store/publish.rs`, `Store::publish`: finds or creates the topic (`store/registry.rs`, a cache of Redis's registry),
-//!    gives the message its id (`store/ids.rs`) and submits it. A script that answers `STALE` did nothing: the registry is
+//!    chooses its partition (`store/partition.rs`), gives it its id (`store/ids.rs`) and submits it. A script that answers `STALE` did nothing: the registry is
 //!    read again and the publish repeated (`store/stale.rs`). A message with more than a due time, and any message of a
 //!    topic with `max_messages`, goes by `store/publish_special.rs`.
 //! 4. `store/batch/mod.rs` explains group commit. `batch/lanes.rs` puts the request into `batch/inbox.rs`. `batch/lane.rs`
@@ -32,7 +32,8 @@
 //!    the next publish sends a wake-up.
 //! 5. `store/wakes.rs` receives the wake-ups that scripts publish, on every instance, for the task of the topic.
 //! 6. `store/lease.rs`: `Store::lease` is the first ask, `Store::lease_waiting` the task's, with one `Op` for both
-//!    (`migrations-lua/scripts/lease.lua`). They go through the same lanes. `store/grants.rs` holds what was leased.
+//!    (`store/lease/op.rs`, `migrations-lua/scripts/lease.lua`). In a topic of several partitions, `store/lease/split.rs` says
+//!    which of them to ask. They go through the same lanes. `store/grants.rs` holds what was leased.
 //! 7. `http/lease.rs` writes the messages with their tokens (`model/token.rs`). If the client is gone (`http/stream.rs`,
 //!    `http/departure.rs`), `store/grants.rs` gives the messages back by a nack (`store/nack.rs`).
 //!

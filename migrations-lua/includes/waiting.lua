@@ -72,12 +72,14 @@ local function next_event(unack, last, delayed, delayed_prio)
   return earliest
 end
 
--- Wakes the consumers of every instance that wait for this topic. The script itself publishes the wake-up, so neither a
+-- Wakes the consumers of every instance that wait for this topic, and names the partition of the key, unless it is the
+-- first. The script itself publishes the wake-up, so neither a
 -- lost answer nor the death of an instance can come between a change and its wake-up. If Redis forbids the channel,
 -- instances cannot subscribe to it either, and consumers poll twice a second instead.
 local function announce(key, topic)
-  local prefix = string.match(key, '^[^{]*')
-  redis.pcall('PUBLISH', table.concat({ prefix, 'wake' }), table.concat({ '- ', topic or string.match(key, '{([^:}]*)') }))
+  local prefix, name, number = string.match(key, '^([^{]*){([^:}]*):?(%d*)')
+  if not topic then topic = (number == '' or number == '0') and name or table.concat({ name, ' ', number }) end
+  redis.pcall('PUBLISH', table.concat({ prefix, 'wake' }), table.concat({ '- ', topic }))
 end
 
 -- Wakes sleeping consumers if a message is due before they wake by themselves. `sleep` is until when they sleep. It

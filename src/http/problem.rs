@@ -172,6 +172,7 @@ fn code_of(error: &Error) -> Code {
         Error::NothingMasked(_)
         | Error::HeaderReserved(_)
         | Error::HeadersTooLarge(_)
+        | Error::BadSetting(..)
         | Error::TooManySecretHeaders(_) => Code::InvalidInput,
         Error::SecretRequired(_) => Code::SecretRequired,
         Error::OfMessage(_, error) => code_of(error),
@@ -213,6 +214,7 @@ impl From<Error> for Problem {
             | Error::HeaderReserved(field)
             | Error::HeadersTooLarge(field)
             | Error::TooManySecretHeaders(field) => Some(field.as_str()),
+            Error::BadSetting(field, _) => Some(*field),
             Error::CallbackUrlMissing | Error::TopicNotPushed => Some("callback"),
             _ => None,
         };

@@ -53,6 +53,8 @@ answer! {
         ttl_ms: Option<i64>,
         /// The largest payload accepted, bytes.
         max_payload_bytes: i64,
+        /// Into how many partitions the topic is split.
+        partitions: i64,
         /// Bound on delayed, ready and leased messages together. Absent: none.
         max_messages: Option<i64>,
         /// What to do at that bound.
@@ -77,6 +79,7 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
             backoff: &settings.backoff,
             ttl_ms: settings.ttl_ms,
             max_payload_bytes: settings.max_payload_bytes,
+            partitions: settings.partitions,
             max_messages: settings.max_messages,
             on_full: settings.on_full,
             idempotency_window_ms: settings.idempotency_window_ms,

@@ -3,8 +3,8 @@
 
 use super::{prelude::*, push_settings::PushRequest};
 use crate::model::{
-    Backoff, CallUrl, MAX_IDEMPOTENCY_WINDOW_MS, MAX_PAYLOAD_BYTES, MAX_TOPIC_MESSAGES, OnFull,
-    Retention, TopicName, TopicSettings,
+    Backoff, CallUrl, MAX_IDEMPOTENCY_WINDOW_MS, MAX_PARTITIONS, MAX_PAYLOAD_BYTES,
+    MAX_TOPIC_MESSAGES, MIN_PARTITION_MESSAGES, OnFull, Retention, TopicName, TopicSettings,
 };
 
 request! {
@@ -20,6 +20,9 @@ request! {
         pub ttl_ms: Resettable<DurationMs>,
         /// The largest payload accepted, bytes. Default: 262144.
         pub max_payload_bytes: Resettable<Bounded<1, MAX_PAYLOAD_BYTES>>,
+        /// Into how many partitions the topic is split: 1, 2, 4 … 256. It cannot be changed later; absent, it stays. Order
+        /// holds within a partition; `key`, or else `idempotency_key`, chooses it. Default: 1.
+        pub partitions: Resettable<Bounded<1, { MAX_PARTITIONS as u64 }>>,
         /// Bound on delayed, ready and leased messages together. Default: none.
         pub max_messages: Resettable<Bounded<1, MAX_TOPIC_MESSAGES>>,
         /// What to do at that bound. Default: `reject`.
@@ -40,10 +43,16 @@ request! {
         {
             fields.refuse(DEAD_TOPIC, "must not be a topic of dueq's own");
         }
+        if let Some(Resettable(Some(Some(partitions)))) = &partitions
+            && !partitions.get().is_power_of_two()
+        {
+            fields.refuse(PARTITIONS, "must be a power of two");
+        }
     }
 }
 
 const DEAD_TOPIC: &str = "dead_topic";
+const PARTITIONS: &str = "partitions";
 
 request! {
     /// How long acknowledged and dead messages are kept. Absent fields take their defaults.
@@ -56,6 +65,21 @@ request! {
         pub dead_ms: Option<DelayMs>,
         /// How many dead messages are kept. Default: 100000.
         pub dead_max: Option<Bounded<0, MAX_TOPIC_MESSAGES>>,
+    }
+}
+
+impl TopicSettings {
+    /// Errors: `BadSetting` if a topic that has settings `stored`, if any, cannot have as many partitions.
+    fn check_partitions(&self, stored: Option<&Self>) -> Result<(), Error> {
+        if stored.is_some_and(|stored| stored.partitions != self.partitions) {
+            return Err(Error::BadSetting(PARTITIONS, "of an existing topic cannot be changed"));
+        }
+        let least = MIN_PARTITION_MESSAGES * self.partitions;
+        if self.partitions > 1 && self.max_messages.is_some_and(|most| most < least) {
+            let reason = "must be at least 16 times the number of partitions";
+            return Err(Error::BadSetting("max_messages", reason));
+        }
+        Ok(())
     }
 }
 
@@ -85,6 +109,7 @@ impl TopicFields {
             ("lease_ms", self.lease_ms.0.is_some()),
             ("ttl_ms", self.ttl_ms.0.is_some()),
             ("max_payload_bytes", self.max_payload_bytes.0.is_some()),
+            (PARTITIONS, self.partitions.0.is_some()),
             ("max_messages", self.max_messages.0.is_some()),
             ("on_full", self.on_full.0.is_some()),
             ("idempotency_window_ms", self.idempotency_window_ms.0.is_some()),
@@ -106,7 +131,7 @@ impl TopicFields {
     /// The configuration that `settings` become: the defaults, or what is stored. What is stored, if anything is, has the
     /// secrets that are kept; `default` is what null sets back to.
     ///
-    /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`.
+    /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`, `BadSetting`.
     pub fn onto(
         &self,
         settings: &TopicSettings,
@@ -145,12 +170,16 @@ impl TopicFields {
                 changed(&self.$field, $read, &settings.$field, &default.$field)
             };
         }
-        Ok(TopicSettings {
+        let changed = TopicSettings {
             lease_ms: changed!(lease_ms, LeaseMs::millis),
             max_attempts: changed!(max_attempts, MaxAttempts::count),
             backoff: changed!(backoff, Backoff::from),
             ttl_ms: changed!(ttl_ms, |ttl| Some(ttl.millis())),
             max_payload_bytes: changed!(max_payload_bytes, Bounded::count),
+            partitions: match &self.partitions.0 {
+                None => stored.unwrap_or(default).partitions,
+                Some(change) => change.map_or(default.partitions, Bounded::count),
+            },
             max_messages: changed!(max_messages, |most| Some(most.count())),
             on_full: changed!(on_full, |on_full| on_full),
             idempotency_window_ms: changed!(idempotency_window_ms, Bounded::millis),
@@ -159,8 +188,11 @@ impl TopicFields {
             }),
             push,
             dead_topic: changed!(dead_topic, Some),
+            closing: false,
             once_secret: settings.once_secret.clone(),
-        })
+        };
+        changed.check_partitions(stored)?;
+        Ok(changed)
     }
 }
 

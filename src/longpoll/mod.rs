@@ -175,11 +175,12 @@ impl LongPolls {
     }
 
     fn wake(&self, wake: &Wake) {
+        self.inner.store.note_wake(wake);
         match wake {
-            Wake::Topic(topic) if *topic == TopicName::pushed() => {
+            Wake::Topic(topic, _) if *topic == TopicName::pushed() => {
                 self.inner.pushed.send_replace(());
             }
-            Wake::Topic(topic) => self.lock().notify(topic),
+            Wake::Topic(topic, _) => self.lock().notify(topic),
             Wake::All => {
                 self.inner.pushed.send_replace(());
                 self.lock().notify_all();

@@ -3,30 +3,30 @@
 
 use crate::{
     error::Error,
-    model::{Millis, TopicName},
-    store::{DeadLetter, Death, MessageSnapshot, Store, Topic},
+    model::Millis,
+    store::{DeadLetter, Death, MessageSnapshot, PartitionName, Store, Topic},
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Writes the payload that tells of a death. Errors: where the message cannot be shown.
 pub type WriteDeadLetter = fn(&Topic, &MessageSnapshot, Millis) -> Result<Vec<u8>, Error>;
 
-/// Calls in a row for one topic; what is left then is its sweep's.
+/// Calls in a row for one partition; what is left then is its sweep's.
 const CALLS: usize = 16;
 
 /// Tells of deaths that this instance saw, as they come. What it cannot tell of, or nobody saw, a sweep does.
 pub(super) async fn tell_at_once(
     store: &Store,
-    mut seen: UnboundedReceiver<TopicName>,
+    mut seen: UnboundedReceiver<PartitionName>,
     write: WriteDeadLetter,
 ) {
-    let mut topics = Vec::new();
-    while seen.recv_many(&mut topics, usize::MAX).await > 0 {
-        topics.sort_unstable();
-        topics.dedup();
-        for topic in topics.drain(..) {
+    let mut names = Vec::new();
+    while seen.recv_many(&mut names, usize::MAX).await > 0 {
+        names.sort_unstable();
+        names.dedup();
+        for name in names.drain(..) {
             for _ in 0..CALLS {
-                if !matches!(tell_of_deaths(store, &topic, write).await, Ok(true)) {
+                if !matches!(tell_of_deaths(store, &name, write).await, Ok(true)) {
                     break;
                 }
             }
@@ -34,12 +34,12 @@ pub(super) async fn tell_at_once(
     }
 }
 
-/// Tells of some deaths of a topic. Returns whether there were any.
+/// Tells of some deaths in a partition. Returns whether there were any.
 ///
 /// Errors: `TopicNotFound`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`; then they are told of once more.
 pub(super) async fn tell_of_deaths(
     store: &Store,
-    name: &TopicName,
+    name: &PartitionName,
     write: WriteDeadLetter,
 ) -> Result<bool, Error> {
     let (topic, deaths) = store.take_dead(name).await?;

@@ -4,9 +4,9 @@
 use super::dead_letters::{WriteDeadLetter, tell_at_once, tell_of_deaths};
 use crate::{
     error::Error,
-    model::{Millis, TopicName},
+    model::Millis,
     seeded,
-    store::{Claim, Store},
+    store::{Claim, PartitionName, Store},
 };
 use std::{convert::Infallible, time::Duration};
 use tokio::{
@@ -37,11 +37,11 @@ pub async fn run_housekeeping(store: Store, write: WriteDeadLetter) -> Infallibl
     never
 }
 
-async fn pass_on(store: &Store, deaths: &UnboundedSender<TopicName>) -> Infallible {
+async fn pass_on(store: &Store, deaths: &UnboundedSender<PartitionName>) -> Infallible {
     loop {
-        for topic in store.pass_on_hints().await {
+        for partition in store.pass_on_hints().await {
             // Both ends are here.
-            let _ = deaths.send(topic);
+            let _ = deaths.send(partition);
         }
         // What comes within a moment goes in one command.
         sleep(MIN_PAUSE).await;
@@ -80,7 +80,7 @@ async fn sweep_one(store: &Store, claim: &Claim, write: WriteDeadLetter) {
             // What was told of may leave now, and more may be left to tell of; what was not is tried again a little later.
             (swept.more, swept.next_at) = (told.is_ok(), Some(store.now()));
             if let Err(error @ (Error::TopicsExhausted | Error::Internal)) = told {
-                tracing::warn!(topic = %claim.name, %error, "deaths could not be told of yet");
+                tracing::warn!(partition = %claim.name, %error, "deaths could not be told of yet");
             }
         }
         store.finish_sweep(claim, swept).await
@@ -89,7 +89,7 @@ async fn sweep_one(store: &Store, claim: &Claim, write: WriteDeadLetter) {
         Ok(()) => {}
         // The claim ends by itself, and the topic is anybody's again.
         Err(Error::RedisUnavailable | Error::OutcomeUnknown) => sleep(RETRY).await,
-        Err(error) => tracing::warn!(?claim, %error, "a topic could not be swept"),
+        Err(error) => tracing::warn!(?claim, %error, "a partition could not be swept"),
     }
 }
 

@@ -30,8 +30,8 @@ impl TopicNumber {
     pub const MOST: u32 = (1 << 26) - 1;
 }
 
-/// Index of a partition within its topic. Each topic has one, number 0, for now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Index of a partition within its topic. Most topics have one, number 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PartitionNumber(pub u8);
 
 /// Where an id's message lives.

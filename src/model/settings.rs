@@ -36,6 +36,10 @@ pub const MAX_KEY_CHARS: usize = 255;
 pub const MAX_REASON_CHARS: usize = 1_024;
 /// Delays in a backoff schedule, at most.
 pub const MAX_SCHEDULE: usize = 100;
+/// Partitions of a topic, at most: a power of two.
+pub const MAX_PARTITIONS: i64 = 256;
+/// Messages that a bound must leave for each of several partitions, at least.
+pub const MIN_PARTITION_MESSAGES: i64 = 16;
 /// The longest window in which an idempotency key answers: a week in ms.
 pub const MAX_IDEMPOTENCY_WINDOW_MS: u64 = 604_800_000;
 /// The largest bound on a topic's messages, or on its dead ones.
@@ -104,6 +108,9 @@ pub struct TopicSettings {
     pub ttl_ms: Option<Millis>,
     /// The largest payload accepted, bytes.
     pub max_payload_bytes: i64,
+    /// Partitions: 1, 2, 4 … 256. Their number never changes.
+    #[serde(skip_serializing_if = "is_one")]
+    pub partitions: i64,
     /// How many messages it holds at most, delayed, ready and leased together; `None`: any number.
     pub max_messages: Option<i64>,
     /// What to do at that bound.
@@ -118,9 +125,16 @@ pub struct TopicSettings {
     /// Where what dies here is published too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_topic: Option<TopicName>,
+    /// Somebody is about to delete it: nothing is published until that is done or given up.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub closing: bool,
     /// Headers that were secrets by a push that is another by now, in lower case. Only the topic's end takes one away.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub once_secret: BTreeMap<String, OnceSecret>,
+}
+
+fn is_one(number: &i64) -> bool {
+    *number == 1
 }
 
 impl Default for TopicSettings {
@@ -131,12 +145,14 @@ impl Default for TopicSettings {
             backoff: Backoff::default(),
             ttl_ms: None,
             max_payload_bytes: DEFAULT_PAYLOAD_BYTES as i64,
+            partitions: 1,
             max_messages: None,
             on_full: OnFull::Reject,
             idempotency_window_ms: 600_000,
             retention: Retention::default(),
             push: None,
             dead_topic: None,
+            closing: false,
             once_secret: BTreeMap::new(),
         }
     }

@@ -8,7 +8,7 @@ use super::{
     Store,
     batch::Command,
     message::read_snapshot,
-    partition::Partition,
+    partition::{Partition, PartitionName},
     publish_special::PublishSpecial,
     registry::Topic,
     reply::{CallError, Fields, Reply, malformed},
@@ -52,11 +52,19 @@ pub struct DeadLetter {
     pub payload: Bytes,
 }
 
+impl DeadLetter {
+    /// What finds it again.
+    fn idempotency(&self) -> Idempotency {
+        let occasion = format!("dead {} {}", self.id, self.died_at);
+        Idempotency::of_dueq(&occasion, IDEMPOTENCY_WINDOW_MS)
+    }
+}
+
 impl Store {
-    /// Some deaths of a topic that are to be told of, longest dead first.
+    /// Some deaths in a partition that are to be told of, longest dead first.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn take_dead(&self, name: &TopicName) -> Result<(Arc<Topic>, Vec<Death>), Error> {
+    pub async fn take_dead(&self, name: &PartitionName) -> Result<(Arc<Topic>, Vec<Death>), Error> {
         let take = |partition: &Partition| {
             let take = Command::on(&scripts::TAKE_DEAD, partition);
             take.arg((CALL_DEATHS, CALL_BYTES)).read(partition, read_deaths)
@@ -81,36 +89,40 @@ impl Store {
                 return Err(CallError::Stale.into());
             }
             let topic = self.registry.find_or_create(name).await?;
-            let partition = Partition::of(topic.clone());
-            let publish = |letter: &DeadLetter| (partition.clone(), self.copy(&partition, letter));
-            let answers = self.lanes.submit_many(left.iter().map(publish)).await;
-            let mut stale = Vec::new();
-            for (letter, answer) in left.into_iter().zip(answers) {
+            if topic.settings.closing {
+                self.await_deletion(&topic, &retry).await?;
+                continue;
+            }
+            let home =
+                |letter: &DeadLetter| Partition::home(topic.clone(), &letter.idempotency().key);
+            let homes: Vec<_> = left.iter().map(home).collect();
+            let copies =
+                left.iter().zip(&homes).map(|(letter, it)| (it.clone(), self.copy(it, letter)));
+            let answers = self.lanes.submit_many(copies).await;
+            let (mut again, mut stale) = (Vec::new(), Vec::new());
+            for ((letter, partition), answer) in left.into_iter().zip(homes).zip(answers) {
                 match answer {
                     Ok(outcome) => drop(outcome?),
-                    Err(CallError::Stale) => stale.push(letter),
+                    Err(CallError::Stale) => {
+                        again.push(letter);
+                        stale.push(partition);
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }
-            left = stale;
-            if !left.is_empty() {
-                self.registry.refresh(&topic).await?;
-            }
+            left = again;
+            self.registry.refresh_all(stale).await?;
         }
         Ok(())
     }
 
     fn copy(&self, partition: &Partition, letter: &DeadLetter) -> PublishSpecial {
-        let DeadLetter { id, died_at, payload } = letter;
         let body = Body {
             dead_letter: true,
-            ..Body::new(Content::Json(payload.clone()), BTreeMap::new())
+            ..Body::new(Content::Json(letter.payload.clone()), BTreeMap::new())
         };
-        let occasion = format!("dead {id} {died_at}");
-        let options = MessageOptions {
-            idempotency: Some(Idempotency::of_dueq(&occasion, IDEMPOTENCY_WINDOW_MS)),
-            ..MessageOptions::default()
-        };
+        let options =
+            MessageOptions { idempotency: Some(letter.idempotency()), ..MessageOptions::default() };
         let (id, body, due) = (self.next_id(partition), body.encode(), Due::After(0));
         PublishSpecial { id, body, due, options, copy: true, bounded: false }
     }
@@ -120,7 +132,7 @@ impl Store {
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn finish_dead(
         &self,
-        name: &TopicName,
+        name: &PartitionName,
         told: &[(MessageId, Millis)],
     ) -> Result<(), Error> {
         let finish = |partition: &Partition| {

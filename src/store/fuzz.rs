@@ -7,8 +7,7 @@ mod single;
 use super::{
     RedisArgs, StoreOptions,
     backend::Backend,
-    keys::PartitionKeys,
-    partition::{Partition, PartitionState},
+    partition::{Partition, PartitionState, first_place},
     registry::{Topic, parse_entry},
     reply::{CallError, Fields, Reply, bytes, int, word},
 };
@@ -54,16 +53,17 @@ pub(crate) fn answer<T>(
 /// The partition of a topic of these settings, whose hints go nowhere.
 pub(crate) fn partition(settings: TopicSettings) -> Partition {
     let name = TopicName::parse("orders").unwrap();
-    let (number, first) = (TopicNumber(5), PartitionNumber(0));
-    let keys = PartitionKeys::new("dueq:", &name, first);
-    Partition::of(Arc::new(Topic {
+    let number = TopicNumber(5);
+    let partitions = PartitionState::all_of("dueq:", &name, number, &settings);
+    Partition::first(Arc::new(Topic {
         counters: BACKEND.metrics.topic(&name),
         name,
         revision: 1,
         settings,
         word: "5 1 2".to_owned(),
         number,
-        partitions: [PartitionState::new(keys, number, first)].into(),
+        partitions,
+        placed: first_place(),
         used: AtomicBool::new(true),
         hints: mpsc::unbounded_channel().0,
     }))

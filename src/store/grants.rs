@@ -55,7 +55,7 @@ pub struct Granted {
 #[derive(Default)]
 pub struct Grants {
     pub(super) messages: Vec<Granted>,
-    /// Where they go back to.
+    /// The topic that they go back to.
     pub(super) origin: Option<(Weak<Registry>, Arc<Topic>)>,
 }
 
@@ -104,9 +104,11 @@ impl Drop for Grants {
 type Sent = Vec<Answered<Result<Nacked, Error>>>;
 
 fn send_back(registry: &Registry, topic: &Arc<Topic>, messages: &[Granted]) -> Sent {
-    let partition = Partition::of(topic.clone());
     let nack = |Granted { id, claims, due_at, .. }: &Granted| {
-        (partition.clone(), Nack { id: *id, claims: *claims, how: How::Return(*due_at) })
+        (
+            Partition::holding(topic, *id),
+            Nack { id: *id, claims: *claims, how: How::Return(*due_at) },
+        )
     };
     registry.lanes.send_many(messages.iter().map(nack))
 }
@@ -126,7 +128,9 @@ async fn see_to(
                 stale.push(message);
             }
         }
-        if stale.is_empty() || registry.refresh(&topic).await.is_err() {
+        let home = |message: &Granted| Partition::holding(&topic, message.id);
+        let partitions = stale.iter().map(home).collect();
+        if stale.is_empty() || registry.refresh_all(partitions).await.is_err() {
             return;
         }
         match registry.find(&topic.name).await {

@@ -1,6 +1,7 @@
 //! Every Redis key, in one place. All keys of a partition carry its hash tag, so that they live in one cluster slot;
 //! no script touches keys of two tags.
 
+use super::layout::tag;
 use crate::model::{PartitionNumber, TopicName};
 use deadpool_redis::redis::Cmd;
 
@@ -33,7 +34,7 @@ pub(crate) struct GlobalKeys {
     pub secret: String,
     /// string: version of this schema
     pub schema: String,
-    /// channel: `- <topic>` for each wake-up
+    /// channel: `- <topic>` for each wake-up of partition 0, `- <topic> <partition>` for one of another
     pub wake_channel: String,
 }
 
@@ -69,7 +70,8 @@ macro_rules! partition_keys {
 
         impl PartitionKeys {
             pub fn new(prefix: &str, topic: &TopicName, partition: PartitionNumber) -> Self {
-                let key = |what| format!("{prefix}{{{topic}:{}}}:{what}", partition.0);
+                let tag = tag(topic, partition);
+                let key = |what| format!("{prefix}{{{tag}}}:{what}");
                 Self { $($name: key(stringify!($name)),)* }
             }
 

@@ -1,28 +1,24 @@
 //! lease: grants messages, for one consumer or for all who wait for a topic.
 
+mod op;
+mod split;
+
+pub(crate) use op::Lease;
+
 use super::{
     Store,
-    batch::{Answers, Command, GROUP_MESSAGES, Op, Request},
-    grants::{Granted, Grants, LeaseOptions},
-    message::decode,
+    batch::{Command, Request},
+    grants::{Grants, LeaseOptions},
     partition::Partition,
-    registry::{Registry, Topic},
-    reply::{CallError, Fields, Reply, bytes, int},
-    scripts::{self, Script},
+    reply::{CallError, int},
 };
 use crate::{
     error::Error,
-    model::{Epoch, LeaseClaims, MessageId, Millis, TopicName},
-    seeded,
+    model::{Millis, TopicName},
 };
-use deadpool_redis::redis::{Cmd, Value};
-use std::{
-    sync::{Arc, Weak, atomic::Ordering},
-    time::Instant,
-};
+use deadpool_redis::redis::Value;
+use std::{sync::Arc, time::Instant};
 
-/// Below this, the max_bytes of a lease makes the script look at every size; above, the bound of a reply is smaller anyway.
-const SIZED_BELOW: u64 = 256 * 1024;
 /// What `lease.lua` writes when consumers sleep for whatever comes.
 const FOREVER: Millis = 1 << 53;
 
@@ -53,28 +49,55 @@ impl Store {
         waits: bool,
         until: Instant,
     ) -> Result<LeaseOutcome, Error> {
+        let Some(topic) = self.registry.find(name).await? else {
+            return Ok(LeaseOutcome::default());
+        };
+        if topic.is_split() {
+            return self.lease_split(topic, options, until).await;
+        }
+        self.lease_from(Partition::first(topic), options, false, waits, until).await
+    }
+
+    /// The same from one partition. `begun`: the consumer has messages from another.
+    pub(super) async fn lease_from(
+        &self,
+        partition: Partition,
+        options: LeaseOptions,
+        begun_elsewhere: bool,
+        waits: bool,
+        until: Instant,
+    ) -> Result<LeaseOutcome, Error> {
         let mut outcome = LeaseOutcome::default();
         let mut left = options;
         let mut retry = self.stale_retry();
+        let mut partition = partition;
         loop {
-            let Some(topic) = self.registry.find(name).await? else { return Ok(outcome) };
+            let topic = &partition.topic;
             // What was granted before a refusal or a failure is the consumer's all the same.
-            let begun = !outcome.grants.messages().is_empty();
+            let begun = begun_elsewhere || !outcome.grants.messages().is_empty();
             if let Some(refusal) = topic.refuses(&options) {
                 if begun {
                     return Ok(outcome);
                 }
-                self.confirm(&topic, refusal).await?;
+                self.confirm(topic, refusal).await?;
+                match self.again(&partition).await? {
+                    Some(again) => partition = again,
+                    None => return Ok(outcome),
+                }
                 continue;
             }
             let registry = Arc::downgrade(&self.registry);
-            let lease = Lease { options: left, begun, waits, registry };
-            let partition = Partition::of(topic);
+            let wakes = partition.wakes();
+            let lease = Lease { options: left, begun, waits, wakes, registry };
             let got = match self.lanes.submit(Request::new(&partition, lease, Instant::now())).await
             {
                 Ok(got) => got,
                 Err(CallError::Stale) if retry.next().await => {
-                    self.registry.refresh(&partition.topic).await?;
+                    self.registry.refresh(&partition).await?;
+                    match self.again(&partition).await? {
+                        Some(again) => partition = again,
+                        None => return Ok(outcome),
+                    }
                     continue;
                 }
                 Err(_) if begun => return Ok(outcome),
@@ -97,6 +120,12 @@ impl Store {
         }
     }
 
+    /// The same partition as it is known now, if it is there still.
+    async fn again(&self, partition: &Partition) -> Result<Option<Partition>, CallError> {
+        let topic = self.registry.find(&partition.topic.name).await?;
+        Ok(topic.and_then(|topic| topic.partition(partition.route.partition)))
+    }
+
     /// Asks for consumers who wait, oldest first: one outcome for each of `all`. Each gets what one call grants.
     ///
     /// Errors: as for [`Store::lease`]; what some were granted is delivered even where others' answers were lost.
@@ -105,22 +134,38 @@ impl Store {
         name: &TopicName,
         all: &[LeaseOptions],
     ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
+        match self.registry.find(name).await? {
+            Some(topic) if topic.is_split() => self.lease_waiting_split(&topic, all).await,
+            Some(topic) => self.lease_waiting_from(Partition::first(topic), all).await,
+            None => Ok(all.iter().map(|_| Ok(LeaseOutcome::default())).collect()),
+        }
+    }
+
+    /// The same from one partition.
+    pub(super) async fn lease_waiting_from(
+        &self,
+        partition: Partition,
+        all: &[LeaseOptions],
+    ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
         let mut retry = self.stale_retry();
+        let mut partition = partition;
         while retry.next().await {
-            let Some(topic) = self.registry.find(name).await? else {
-                return Ok(all.iter().map(|_| Ok(LeaseOutcome::default())).collect());
-            };
-            let partition = Partition::of(topic.clone());
+            let topic = &partition.topic;
+            let wakes = partition.wakes();
             let lease = |options: &LeaseOptions| {
                 let (options, registry) = (*options, Arc::downgrade(&self.registry));
-                (partition.clone(), Lease { options, begun: false, waits: true, registry })
+                (partition.clone(), Lease { options, begun: false, waits: true, wakes, registry })
             };
             // The topic may have become pushed, or no longer be so, while they waited: then there is nothing for them.
             let fits = |options: &&LeaseOptions| topic.refuses(options).is_none();
             let fitting = all.iter().filter(fits).map(lease);
             let answers = self.lanes.submit_many(fitting).await;
             if answers.iter().any(|answer| matches!(answer, Err(CallError::Stale))) {
-                self.registry.refresh(&topic).await?;
+                self.registry.refresh(&partition).await?;
+                match self.again(&partition).await? {
+                    Some(again) => partition = again,
+                    None => return Ok(all.iter().map(|_| Ok(LeaseOutcome::default())).collect()),
+                }
                 continue;
             }
             let mut answers = answers.into_iter();
@@ -139,198 +184,22 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn has_news(&self, name: &TopicName, next: Option<Millis>) -> Result<bool, Error> {
         let Some(topic) = self.registry.find(name).await? else { return Ok(false) };
-        let mark = Command::new("HGET").arg((&Partition::of(topic).keys.meta, "sleep"));
-        let mark = match self.lanes.command(mark).await? {
-            // The topic came into being after they were asked for.
-            Value::Nil => 0,
-            mark => int(mark)?,
-        };
+        if topic.is_split() {
+            return self.has_news_split(&topic).await;
+        }
+        let mark = self.mark(&Partition::first(topic)).await?;
         Ok(mark < next.unwrap_or(Millis::MAX).min(FOREVER))
     }
 }
 
-/// A request for messages.
-pub(crate) struct Lease {
-    pub options: LeaseOptions,
-    /// The consumer has messages for it from an earlier call.
-    pub begun: bool,
-    /// The consumer will sleep for them.
-    pub waits: bool,
-    /// Where grants go back to whose consumer is gone.
-    pub registry: Weak<Registry>,
-}
-
-impl Op for Lease {
-    type Output = LeaseOutcome;
-
-    fn script() -> &'static Script {
-        &scripts::LEASE
-    }
-
-    /// A batch consumer asks for many more than it mostly gets, and must not keep others out of its call for that. Where
-    /// it gets them all, those who came after it are better left for the next call.
-    fn share(&self, partition: &Partition) -> usize {
-        let plenty = partition.plenty.load(Ordering::Relaxed);
-        if plenty { (self.options.max_messages as usize).min(GROUP_MESSAGES) } else { 1 }
-    }
-
-    fn write(group: &[Self], partition: &Partition, epoch: Epoch, command: &mut Cmd) {
-        // All but those of the idempotency keys, which a lease never needs.
-        let (keys, topic) = (&partition.keys.all()[..15], &partition.topic);
-        command.arg(keys.len()).arg(keys);
-        let waits = group.iter().any(|lease| lease.waits);
-        let sized = is_sized(group);
-        command.arg(&topic.word).arg(epoch.to_string());
-        let push = topic.settings.push.is_some();
-        command.arg(u8::from(waits) + 2 * u8::from(push)).arg(u8::from(sized));
-        if sized {
-            for Lease { options, begun, .. } in group {
-                command.arg(options.max_messages).arg(topic.lease_ms(options));
-                command.arg(options.max_bytes).arg(u8::from(*begun));
-            }
-        } else {
-            let lease_ms = |lease: &Self| topic.lease_ms(&lease.options);
-            for leases in group.chunk_by(|a, b| lease_ms(a) == lease_ms(b)) {
-                let messages: u64 = leases.iter().map(|lease| lease.options.max_messages).sum();
-                command.arg(messages).arg(lease_ms(&leases[0]));
-            }
+impl Store {
+    /// Until when consumers sleep, as the partition has it.
+    pub(super) async fn mark(&self, partition: &Partition) -> Result<Millis, CallError> {
+        let mark = Command::new("HGET").arg((&partition.keys.meta, "sleep"));
+        match self.lanes.command(mark).await? {
+            // The topic came into being after they were asked for.
+            Value::Nil => Ok(0),
+            mark => int(mark),
         }
-    }
-
-    fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<LeaseOutcome> {
-        let (partition, topic) = (reply.partition, reply.topic());
-        let (now, up, next_at) = (reply.now()?, reply.int()?, reply.instant()?);
-        let more = reply.int()? == 1;
-        topic.counters.lease_expired.inc_by(reply.int()? as u64);
-        partition.saw_deaths(reply.int()?, now);
-        let expired = reply.int()? as u64;
-        topic.counters.expired.inc_by(expired);
-        let mut found = Found::read(now, up, reply)?;
-        // Without counts what was found belongs to the requests in order, each as much as it asked for.
-        let sized = is_sized(group) && !found.counts.is_empty();
-        let mut left = found.places.len() / 2;
-        let mut answers = Vec::with_capacity(group.len());
-        let (mut first_end, mut plenty, mut granted) = (None, true, 0);
-        for Lease { options, registry, .. } in group {
-            let lease_ends = up.saturating_add(topic.lease_ms(options));
-            let count = match sized {
-                true => found.counts.int()? as usize,
-                false => left.min(options.max_messages as usize),
-            };
-            left -= count.min(left);
-            plenty &= more || count as u64 == options.max_messages;
-            let mut messages = Vec::with_capacity(count.min(found.places.len()));
-            for _ in 0..count {
-                messages.extend(found.next(partition, lease_ends)?);
-            }
-            if !messages.is_empty() {
-                first_end = first_end.into_iter().chain([lease_ends]).min();
-            }
-            if seeded::bug("pop before record") {
-                record_late(&messages, registry, partition);
-            }
-            granted += messages.len() as u64;
-            let origin = (!messages.is_empty()).then(|| (registry.clone(), topic.clone()));
-            let grants = Grants { messages, origin };
-            answers.push(Ok(LeaseOutcome { grants, next_at, more, cleared: expired > 0 }));
-        }
-        partition.plenty.store(plenty, Ordering::Relaxed);
-        partition.sweep_by(now, first_end);
-        reply.backend.metrics.observe_lateness(&found.lateness);
-        topic.counters.granted.inc_by(granted);
-        Ok(answers)
-    }
-}
-
-fn is_sized(group: &[Lease]) -> bool {
-    group.iter().any(|lease| lease.options.max_bytes < SIZED_BELOW)
-}
-
-/// The messages of a reply.
-struct Found {
-    now: Millis,
-    /// `now`, rounded up to the ms.
-    up: Millis,
-    /// Counted grants that a message of the topic has.
-    max_attempts: i64,
-    epoch: Epoch,
-    /// Member and due time of each.
-    places: Fields,
-    bodies: Fields,
-    /// Not all of them are plain: there are `facts`.
-    special: bool,
-    /// Attempt, counted grants left, priority and key of each.
-    facts: Fields,
-    /// How many are whose; may be empty.
-    counts: Fields,
-    /// How late (ms) those are that were never granted before.
-    lateness: Vec<Millis>,
-}
-
-impl Found {
-    fn read(now: Millis, up: Millis, reply: &mut Reply<'_>) -> Result<Self, CallError> {
-        let max_attempts = reply.int()?;
-        let epoch = Epoch::parse(&reply.text()?).unwrap_or_default();
-        let (places, bodies) = (reply.fields()?, reply.fields()?);
-        let mut rest = || if reply.is_empty() { Ok(Fields::none()) } else { reply.fields() };
-        let (facts, counts) = (rest()?, rest()?);
-        let (special, lateness) = (!facts.is_empty(), Vec::new());
-        Ok(Self { now, up, max_attempts, epoch, places, bodies, special, facts, counts, lateness })
-    }
-
-    /// The next message. `None` for a place without a body, which `dueq audit` finds.
-    fn next(
-        &mut self,
-        partition: &Partition,
-        lease_ends: Millis,
-    ) -> Result<Option<Granted>, CallError> {
-        let member = self.places.member()?;
-        let due_at = self.places.int()?;
-        let (attempt, attempts_left, priority, key) = match self.special {
-            true => {
-                let facts = &mut self.facts;
-                (facts.int()?, facts.int()?, facts.int()?, facts.text()?)
-            }
-            false => (1, self.max_attempts.saturating_sub(1).max(0), 0, String::new()),
-        };
-        if attempt == 1 {
-            self.lateness.push(self.now.saturating_sub(due_at));
-        }
-        let id = MessageId::from_member(&member, partition.route);
-        let (attempt, last) = (attempt as u32, attempts_left == 0);
-        let claims = LeaseClaims { attempt, epoch: self.epoch, granted_at: self.up, last };
-        let body = bytes(self.bodies.value()?).and_then(|body| decode(body, &id, &partition.topic));
-        Ok(body.ok().map(|body| Granted {
-            id,
-            due_at,
-            claims,
-            attempts_left,
-            payload_bytes: body.content.payload().len() as u64,
-            body,
-            priority: priority as u8,
-            key: (!key.is_empty()).then_some(key),
-            lease_expires_at: lease_ends,
-        }))
-    }
-}
-
-/// A seeded bug: what the script took is noted as leased by a command of its own.
-fn record_late(messages: &[Granted], registry: &Weak<Registry>, partition: &Partition) {
-    let (Some(registry), Some(first)) = (registry.upgrade(), messages.first()) else { return };
-    let script = "local number = redis.call('HGET', KEYS[2], ARGV[1]) % 2048
-        for i = 2, #ARGV, 2 do redis.call('ZADD', KEYS[1], ARGV[i] * 2048 + number, ARGV[i + 1]) end";
-    let epoch = format!("epoch:{}", first.claims.epoch);
-    let add = Command::new("EVAL").arg((script, 2, &partition.keys.unack, &partition.keys.meta));
-    let mut add = add.arg(epoch);
-    for message in messages {
-        add = add.arg((message.lease_expires_at, &message.id.member()[..]));
-    }
-    tokio::spawn(async move { registry.lanes.command(add).await });
-}
-
-impl Topic {
-    /// How long a lease lasts that is asked for so, ms.
-    fn lease_ms(&self, options: &LeaseOptions) -> Millis {
-        options.lease_ms.map_or(self.settings.lease_ms, |lease_ms| lease_ms as Millis)
     }
 }

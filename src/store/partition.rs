@@ -1,15 +1,34 @@
 //! A partition: the part of a topic that lives in one slot of Redis. Lanes group requests by it, scripts get its keys, and
-//! ids name it.
+//! ids name it. Order holds within a partition.
+//!
+//! A message with a name (its key, or else its idempotency key) lies in the partition that the name hashes to, where a
+//! repetition finds it. Others go wherever there is room: many in a row into one partition, since scripts work on groups
+//! and a group has one partition, and then as many into the next.
 
-use super::{keys::PartitionKeys, registry::Topic};
-use crate::model::{PartitionNumber, Route, TopicNumber};
+use super::{
+    keys::PartitionKeys,
+    registry::Topic,
+    types::{Idempotency, MessageKey, MessageOptions},
+};
+use crate::model::{
+    MAX_PARTITIONS, MessageId, Millis, PartitionNumber, Route, TopicName, TopicNumber,
+    TopicSettings,
+};
+use siphasher::sip::SipHasher24;
 use std::{
+    fmt,
+    hash::Hasher,
     ops::Deref,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicI64},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
     },
 };
+
+/// Messages without a name that go into one partition in a row.
+const IN_A_ROW: usize = super::batch::GROUP_MESSAGES;
+/// The key of the hash that places names. It never changes: names must be found again.
+const HASH_KEY: (u64, u64) = (0x6475_6571_2070_6172, 0x7469_7469_6f6e_7321);
 
 /// A partition and its topic. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -28,13 +47,92 @@ pub struct PartitionState {
     pub(crate) sweep_at: AtomicI64,
     /// The last lease found all that it wanted: the next one may as well.
     pub(crate) plenty: AtomicBool,
+    /// Kept where there are several partitions.
+    outlook: Mutex<Outlook>,
+}
+
+/// Which partition of which topic. As text `orders` for the first of a topic and `orders/3` for another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PartitionName {
+    /// The topic.
+    pub topic: TopicName,
+    /// The partition.
+    pub number: PartitionNumber,
+}
+
+impl PartitionName {
+    /// The one that this text names.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (topic, number) = match text.split_once('/') {
+            None => (text, 0),
+            Some((topic, number)) => (topic, number.parse().ok().filter(|number| *number > 0)?),
+        };
+        Some(Self { topic: TopicName::parse(topic).ok()?, number: PartitionNumber(number) })
+    }
+}
+
+impl fmt::Display for PartitionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number.0 {
+            0 => write!(f, "{}", self.topic),
+            number => write!(f, "{}/{number}", self.topic),
+        }
+    }
+}
+
+/// What is known of when a partition has something to grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outlook {
+    /// Nothing is granted there before this instant (ms), unless a wake-up says so: 0 if nobody knows.
+    pub head: Millis,
+    /// Counts wake-ups: what was learnt by a call that a wake-up came after is not believed.
+    pub wakes: u64,
 }
 
 impl PartitionState {
-    /// That of a partition of the topic `topic`.
-    pub(super) fn new(keys: PartitionKeys, topic: TopicNumber, partition: PartitionNumber) -> Self {
-        let route = Route { topic, partition };
-        Self { route, keys, sweep_at: AtomicI64::new(0), plenty: AtomicBool::new(false) }
+    fn new(prefix: &str, topic: &TopicName, route: Route) -> Self {
+        Self {
+            route,
+            keys: PartitionKeys::new(prefix, topic, route.partition),
+            sweep_at: AtomicI64::new(0),
+            plenty: AtomicBool::new(false),
+            outlook: Mutex::default(),
+        }
+    }
+
+    /// Those of a topic of these settings.
+    pub(super) fn all_of(
+        prefix: &str,
+        topic: &TopicName,
+        number: TopicNumber,
+        settings: &TopicSettings,
+    ) -> Box<[Self]> {
+        // A hand in Redis may have written any number.
+        let most = settings.partitions.clamp(1, MAX_PARTITIONS) as u16;
+        let route = |p| Route { topic: number, partition: PartitionNumber(p as u8) };
+        (0..most).map(|p| Self::new(prefix, topic, route(p))).collect()
+    }
+
+    pub(crate) fn outlook(&self) -> Outlook {
+        *self.lock()
+    }
+
+    /// Something may have come, or nobody knows any more.
+    pub(crate) fn wake(&self) {
+        let mut outlook = self.lock();
+        *outlook = Outlook { head: 0, wakes: outlook.wakes + 1 };
+    }
+
+    /// A call that began after so many wake-ups found when there is something to grant next.
+    pub(super) fn learn(&self, wakes: u64, head: Millis) {
+        let mut outlook = self.lock();
+        if outlook.wakes == wakes {
+            outlook.head = head;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outlook> {
+        self.outlook.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -46,14 +144,173 @@ impl Deref for Partition {
     }
 }
 
+impl Topic {
+    /// Does it have more than one partition?
+    pub(crate) fn is_split(&self) -> bool {
+        self.partitions.len() > 1
+    }
+
+    /// All of its partitions.
+    pub(crate) fn all(self: &Arc<Self>) -> impl Iterator<Item = Partition> + use<> {
+        let topic = self.clone();
+        (0..self.partitions.len()).map(move |at| Partition { topic: topic.clone(), at })
+    }
+
+    /// The partition of this number, if there is one.
+    pub(crate) fn partition(self: &Arc<Self>, number: PartitionNumber) -> Option<Partition> {
+        let at = usize::from(number.0);
+        (at < self.partitions.len()).then(|| Partition { topic: self.clone(), at })
+    }
+}
+
 impl Partition {
-    /// The only one of a topic.
-    pub fn of(topic: Arc<Topic>) -> Self {
+    /// The first of a topic, mostly the only one.
+    pub(crate) fn first(topic: Arc<Topic>) -> Self {
         Self { topic, at: 0 }
+    }
+
+    /// The one where this name is at home.
+    pub(super) fn home(topic: Arc<Topic>, name: &[u8]) -> Self {
+        let at = if topic.is_split() { hash(name) as usize % topic.partitions.len() } else { 0 };
+        Self { topic, at }
+    }
+
+    /// The one that holds this message of the topic.
+    pub(super) fn holding(topic: &Arc<Topic>, id: MessageId) -> Self {
+        let found = id.route().and_then(|route| topic.partition(route.partition));
+        found.unwrap_or_else(|| Self::first(topic.clone()))
+    }
+
+    /// Wake-ups that have come for it, where that is of use.
+    pub(super) fn wakes(&self) -> u64 {
+        if self.topic.is_split() { self.outlook().wakes } else { 0 }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> PartitionName {
+        PartitionName { topic: self.topic.name.clone(), number: self.route.partition }
+    }
+
+    /// The one for a new message with these options.
+    pub(super) fn for_new(topic: Arc<Topic>, options: &MessageOptions) -> Self {
+        match name(options) {
+            _ if !topic.is_split() => Self::first(topic),
+            Some(name) => Self::home(topic, name),
+            None => {
+                let row = topic.placed.fetch_add(1, Ordering::Relaxed) / IN_A_ROW;
+                let at = row % topic.partitions.len();
+                Self { topic, at }
+            }
+        }
+    }
+
+    /// The one so many further, where a message without a name may go if this one is full.
+    pub(super) fn further(self, steps: usize) -> Self {
+        Self { at: (self.at + steps) % self.topic.partitions.len(), ..self }
     }
 
     /// Tells partitions from each other while they are in use, whatever the topic's revision.
     pub(super) fn address(&self) -> usize {
         std::ptr::from_ref::<PartitionState>(self).addr()
+    }
+
+    /// This partition's part of a number that holds for the topic. The parts add up to it.
+    pub(super) fn share(&self, number: i64) -> i64 {
+        let (many, at) = (self.topic.partitions.len() as i64, self.at as i64);
+        number / many + i64::from(at < number % many)
+    }
+
+    /// The same, rounded up: for what no partition can be without.
+    pub(super) fn large_share(&self, number: i64) -> i64 {
+        let many = self.topic.partitions.len() as i64;
+        number / many + i64::from(number % many > 0)
+    }
+}
+
+/// What a message with these options is found by.
+pub(super) fn name(options: &MessageOptions) -> Option<&[u8]> {
+    let key = options.key.as_ref().map(|MessageKey { name, .. }| name.as_bytes());
+    let idempotency = || options.idempotency.as_ref().map(|Idempotency { key, .. }| &key[..]);
+    key.or_else(idempotency)
+}
+
+/// Where a topic that was just read begins to place messages: instances begin in different partitions.
+pub(super) fn first_place() -> AtomicUsize {
+    let place = getrandom::u32().unwrap_or_default() as usize % MAX_PARTITIONS as usize;
+    AtomicUsize::new(place * IN_A_ROW)
+}
+
+fn hash(name: &[u8]) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(HASH_KEY.0, HASH_KEY.1);
+    hasher.write(name);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fuzz::partition;
+
+    fn topic(partitions: i64) -> Arc<Topic> {
+        partition(TopicSettings { partitions, ..TopicSettings::default() }).topic
+    }
+
+    #[test]
+    fn the_home_of_a_name_never_changes() {
+        let homes =
+            ["", "a", "order-17", "\u{ff}"].map(|n| Partition::home(topic(256), n.as_bytes()).at);
+        assert_eq!(homes, [81, 39, 81, 13]);
+    }
+
+    #[test]
+    fn names_spread_evenly_and_the_rest_goes_in_rows() {
+        let topic = topic(16);
+        let mut homes = [0; 16];
+        for n in 0..1600 {
+            homes[Partition::home(topic.clone(), format!("key-{n}").as_bytes()).at] += 1;
+        }
+        assert!(homes.iter().all(|n| (60..140).contains(n)), "{homes:?}");
+        let options = MessageOptions::default();
+        let mut placed = [0; 16];
+        for _ in 0..16 * IN_A_ROW {
+            placed[Partition::for_new(topic.clone(), &options).at] += 1;
+        }
+        assert_eq!(placed, [IN_A_ROW; 16]);
+    }
+
+    #[test]
+    fn a_partition_has_a_name() {
+        for (text, number) in [("orders", 0), ("orders/1", 1), ("orders/255", 255)] {
+            let name = PartitionName::parse(text).unwrap();
+            assert_eq!((name.topic.as_str(), name.number.0), ("orders", number));
+            assert_eq!(name.to_string(), text);
+        }
+        for text in
+            ["", "a b", "orders/", "orders/0", "orders/256", "orders/-1", "orders/1/2", "/1"]
+        {
+            assert_eq!(PartitionName::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_add_up() {
+        for (number, many) in [(64, 4), (67, 4), (0, 2), (7, 1), (16 * 256, 256)] {
+            let shares: Vec<_> = topic(many).all().map(|p| p.share(number)).collect();
+            assert_eq!(shares.iter().sum::<i64>(), number);
+            assert!(shares.iter().all(|share| share - shares[many as usize - 1] <= 1));
+        }
+    }
+
+    #[test]
+    fn a_wake_up_is_not_forgotten_for_what_a_call_before_it_found() {
+        let partition = Partition::first(topic(2));
+        let before = partition.outlook().wakes;
+        partition.learn(before, 500);
+        assert_eq!(partition.outlook().head, 500);
+        partition.wake();
+        partition.learn(before, 900);
+        assert_eq!(partition.outlook().head, 0);
+        partition.learn(before + 1, 900);
+        assert_eq!(partition.outlook().head, 900);
     }
 }

@@ -4,7 +4,7 @@
 use super::{
     Store,
     batch::{Answers, GROUP_MESSAGES, Op, Request},
-    partition::Partition,
+    partition::{Partition, name as name_of},
     publish_special::PublishSpecial,
     registry::Topic,
     reply::{CallError, Reply},
@@ -27,6 +27,9 @@ const WAVE_BYTES: usize = 768 * 1024;
 /// Messages of a batch that go to Redis at once.
 const WAVE_MESSAGES: usize = 4 * GROUP_MESSAGES;
 
+/// Partitions that a message without a name is tried in where its own is full.
+const MORE_PLACES: usize = 2;
+
 /// What one message's publish gave.
 pub(crate) type Outcome = Result<Published, Error>;
 
@@ -41,23 +44,35 @@ impl Store {
         if message.body.callback.is_some() {
             self.check_callable(name).await?;
         }
+        let nameless = name_of(&message.options).is_none();
         let mut retry = self.stale_retry();
+        // Partitions that were full.
+        let mut full = 0;
         while retry.next().await {
             let topic = self.topic_for(name, size).await?;
             if let Err(refusal) = topic.takes(&message.body) {
                 self.confirm(&topic, refusal).await?;
                 continue;
             }
+            if topic.settings.closing {
+                self.await_deletion(&topic, &retry).await?;
+                continue;
+            }
             let body = topic.encode(&message.body);
-            let partition = Partition::of(topic);
+            let partition = Partition::for_new(topic, &message.options).further(full);
             let since = Instant::now();
             let request = match partition.topic.takes_plain(&message.options) {
                 true => Request::new(&partition, self.plain(&partition, &message, body), since),
                 false => Request::new(&partition, self.special(&partition, &message, body), since),
             };
             match self.lanes.submit(request).await {
+                Ok(Err(Error::TopicFull))
+                    if nameless && full < MORE_PLACES && partition.topic.is_split() =>
+                {
+                    full += 1;
+                }
                 Ok(outcome) => return outcome,
-                Err(CallError::Stale) => self.registry.refresh(&partition.topic).await?,
+                Err(CallError::Stale) => self.registry.refresh(&partition).await?,
                 Err(CallError::Unknown) if seeded::bug("blind repeat") => {}
                 Err(error) => return Err(error.into()),
             }
@@ -120,6 +135,8 @@ impl Store {
         // A message whose every try was stale is not stored.
         let mut outcomes = vec![Err(Error::RedisUnavailable); messages.len()];
         let mut left: Vec<usize> = (0..messages.len()).collect();
+        // For each how many partitions were full.
+        let mut full = vec![0; messages.len()];
         let mut retry = self.stale_retry();
         while retry.next().await {
             // Refused only by a configuration that was changed meanwhile: what is stored by then stays.
@@ -137,26 +154,53 @@ impl Store {
                 Some(_) => topic.encode(&messages[at].body),
                 None => bodies[at].clone(),
             };
-            let partition = Partition::of(topic.clone());
+            if topic.settings.closing {
+                match self.await_deletion(&topic, &retry).await {
+                    Ok(()) => continue,
+                    Err(_) => break,
+                }
+            }
+            let places: Vec<_> = left
+                .iter()
+                .map(|at| Partition::for_new(topic.clone(), &messages[*at].options))
+                .zip(left.iter().map(|at| full[*at]))
+                .map(|(partition, full)| partition.further(full))
+                .collect();
+            let placed = || left.iter().zip(&places);
             // One message with options sends all of them through publish_special, so that they stay in order.
             let is_plain = |at: &usize| messages[*at].options.is_plain();
             let answers = if topic.settings.max_messages.is_none() && left.iter().all(is_plain) {
-                let plain = |at: &usize| self.plain(&partition, &messages[*at], body(*at));
-                self.lanes.submit_many(left.iter().map(|at| (partition.clone(), plain(at)))).await
+                let plain = |(at, it): (&usize, &Partition)| {
+                    (it.clone(), self.plain(it, &messages[*at], body(*at)))
+                };
+                self.lanes.submit_many(placed().map(plain)).await
             } else {
-                let special = |at: &usize| self.special(&partition, &messages[*at], body(*at));
-                self.lanes.submit_many(left.iter().map(|at| (partition.clone(), special(at)))).await
+                let special = |(at, it): (&usize, &Partition)| {
+                    (it.clone(), self.special(it, &messages[*at], body(*at)))
+                };
+                self.lanes.submit_many(placed().map(special)).await
             };
-            let mut stale = Vec::new();
-            for (at, answer) in left.into_iter().zip(answers) {
+            let (mut again, mut stale) = (Vec::new(), Vec::new());
+            for ((at, partition), answer) in left.into_iter().zip(places).zip(answers) {
+                let nameless = name_of(&messages[at].options).is_none();
                 match answer {
+                    Ok(Err(Error::TopicFull))
+                        if nameless && full[at] < MORE_PLACES && topic.is_split() =>
+                    {
+                        full[at] += 1;
+                        outcomes[at] = Err(Error::TopicFull);
+                        again.push(at);
+                    }
                     Ok(outcome) => outcomes[at] = outcome,
-                    Err(CallError::Stale) => stale.push(at),
+                    Err(CallError::Stale) => {
+                        again.push(at);
+                        stale.push(partition);
+                    }
                     Err(error) => outcomes[at] = Err(error.into()),
                 }
             }
-            left = stale;
-            if left.is_empty() || self.registry.refresh(&topic).await.is_err() {
+            left = again;
+            if left.is_empty() || self.registry.refresh_all(stale).await.is_err() {
                 break;
             }
         }

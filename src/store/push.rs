@@ -9,6 +9,7 @@ use super::{
     registry::{Topic, parse_entry},
     reply::{CallError, Fields, word},
     scripts,
+    stale::Target,
     types::MessageOptions,
 };
 use crate::{
@@ -213,12 +214,12 @@ impl Store {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let Some(topic) = self.registry.find(name).await? else { break };
-            let partition = Partition::of(topic);
+            let partition = Partition::first(topic);
             let take = Command::eval(&scripts::TAKE_CALLS, &[&partition.keys.meta]);
             let take = take.arg((&partition.topic.word, most, (1e6 / rate_per_s).round()));
             let answer = self.lanes.command(take).await?;
             if word(&answer) == Some("STALE") {
-                self.registry.refresh(&partition.topic).await?;
+                self.registry.refresh(&partition).await?;
                 continue;
             }
             let mut fields = Fields::of(answer)?;
@@ -234,7 +235,7 @@ impl Store {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
-            let partition = Partition::of(topic);
+            let partition = Partition::first(topic);
             let look = Command::new("HMGET").arg((&partition.keys.meta, "topic", "rules"));
             let mut found = Fields::of(self.lanes.command(look).await?)?;
             let (owner, rules) = (found.value()?, found.value()?);
@@ -242,7 +243,7 @@ impl Store {
                 let paused = word(&rules).is_some_and(|rules| rules.starts_with('1'));
                 return Ok(InForce { topic: partition.topic, paused });
             }
-            self.registry.refresh(&partition.topic).await?;
+            self.registry.refresh(&partition).await?;
         }
         Err(CallError::Stale.into())
     }
@@ -255,7 +256,8 @@ impl Store {
             let start = Command::on(&scripts::START_CALL, partition).arg(&id.member()[..]);
             start.read(partition, |reply| reply.expect("OK"))
         };
-        self.on(name, start).await.map(|_| ())
+        let number = id.route().map(|route| route.partition).unwrap_or_default();
+        self.on(Target::Partition(name, number), start).await.map(|_| ())
     }
 
     /// Makes messages due as they were before they were parked: for each until when it was, and when it had been due.
@@ -267,7 +269,12 @@ impl Store {
         name: &TopicName,
         parked: &[(MessageId, Millis, Millis)],
     ) -> Result<(), Error> {
-        for some in parked.chunks(CALL_MESSAGES) {
+        let number = |(id, ..): &(MessageId, Millis, Millis)| id.route().map(|it| it.partition);
+        let mut parked = parked.to_vec();
+        parked.sort_by_key(number);
+        let same = parked.chunk_by(|a, b| number(a) == number(b));
+        for some in same.flat_map(|same| same.chunks(CALL_MESSAGES)) {
+            let partition = some.first().and_then(number).unwrap_or_default();
             let fetch = |partition: &Partition| {
                 let mut fetch = Command::on(&scripts::FETCH_PARKED, partition);
                 for (id, until, due_at) in some {
@@ -275,7 +282,7 @@ impl Store {
                 }
                 fetch.read(partition, |reply| reply.now_and_wake().map(|_| ()))
             };
-            self.on(name, fetch).await?;
+            self.on(Target::Partition(name, partition), fetch).await?;
         }
         Ok(())
     }

@@ -3,11 +3,12 @@
 
 mod change;
 
+pub(super) use change::DELETED_MARK_MS;
+
 use super::{
     backend::SCHEMA_VERSION,
     batch::{Command, Lanes},
-    keys::PartitionKeys,
-    partition::PartitionState,
+    partition::{PartitionState, first_place},
     reply::{CallError, Fields, word},
     scripts::{self, Script},
     sweeps::Hint,
@@ -22,7 +23,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 use tokio::sync::mpsc;
@@ -41,8 +42,10 @@ pub struct Topic {
     pub(crate) word: String,
     pub(crate) number: TopicNumber,
     pub(crate) counters: Counters,
-    /// The one partition that it has for now.
+    /// At least one.
     pub(super) partitions: Box<[PartitionState]>,
+    /// Messages without a name that this instance has placed, about.
+    pub(super) placed: AtomicUsize,
     /// Somebody has looked for it since the cache was last tidied.
     pub(crate) used: AtomicBool,
     /// Where sweeps are asked for.
@@ -147,9 +150,9 @@ impl Registry {
         let created = fields.int()? == 1;
         let topic = self.remember(name, fields.value()?, epochs)?;
         if created {
-            self.open_partition(&topic).await?;
+            self.open_partitions(&topic).await?;
             // Consumers may wait for a topic before it exists.
-            self.lanes.wake(name);
+            self.lanes.wake(name, None);
         }
         Ok(topic)
     }
@@ -173,8 +176,7 @@ impl Registry {
             settings.push.get_or_insert_with(Push::of_callbacks);
         }
         let number = TopicNumber(number);
-        let first = PartitionNumber(0);
-        let keys = PartitionKeys::new(&self.prefix, name, first);
+        let partitions = PartitionState::all_of(&self.prefix, name, number, &settings);
         let topic = Arc::new(Topic {
             name: name.clone(),
             revision,
@@ -182,7 +184,8 @@ impl Registry {
             word: format!("{} {revision} {SCHEMA_VERSION}", number.0),
             number,
             counters: self.lanes.backend.metrics.topic(name),
-            partitions: [PartitionState::new(keys, number, first)].into(),
+            partitions,
+            placed: first_place(),
             used: AtomicBool::new(true),
             hints: self.hints.clone(),
         });
@@ -222,6 +225,22 @@ impl Registry {
     fn known<T>(&self, look: impl Fn(&Known) -> Option<T>) -> Option<T> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         (known.epochs == self.lanes.backend.epochs()).then(|| look(&known)).flatten()
+    }
+
+    /// A wake-up has come for a topic: for one of its partitions, or for all.
+    pub fn woken(&self, name: &TopicName, number: Option<PartitionNumber>) {
+        let topic = self.known(|known| known.by_name.get(name).cloned());
+        let Some(topic) = topic.filter(|topic| topic.is_split()) else { return };
+        match number {
+            Some(number) => topic.partition(number).iter().for_each(|it| it.wake()),
+            None => topic.partitions.iter().for_each(PartitionState::wake),
+        }
+    }
+
+    /// Wake-ups may have been lost.
+    pub fn all_woken(&self) {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.by_name.values().flat_map(|topic| &topic.partitions).for_each(PartitionState::wake);
     }
 
     /// Forgets the topics that nobody has looked for since this was last called: they may be gone, or another instance's.

@@ -5,19 +5,26 @@
 use super::{
     Store,
     batch::{Op, Request},
-    partition::Partition,
+    partition::{Partition, PartitionName},
+    registry::Topic,
     reply::CallError,
     types::MessageRef,
 };
 use crate::{
     error::Error,
-    model::{MessageId, TopicName},
+    model::{MessageId, PartitionNumber, TopicName},
 };
-use std::time::{Duration, Instant};
+use futures_util::future::try_join_all;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Tries that follow each other at once; later ones leave a moment to whoever changes the topic.
 const IMMEDIATE_TRIES: u32 = 3;
 const RETRY_INTERVAL: Duration = Duration::from_millis(3);
+/// After so many tries, a second and more, nobody is deleting a topic any more.
+const ABANDONED_TRIES: u32 = 400;
 
 /// Limits the retries of an operation: at least one try, then until a deadline.
 pub(super) struct StaleRetry {
@@ -41,10 +48,14 @@ impl StaleRetry {
     }
 }
 
-/// What says which topic an operation is for.
+/// What says which partition of which topic an operation is for.
 pub(crate) enum Target<'a> {
-    /// Its name.
+    /// Its name; the first partition is meant.
     Topic(&'a TopicName),
+    /// The name of a key, whose home is meant.
+    Key(&'a TopicName, &'a str),
+    /// A partition.
+    Partition(&'a TopicName, PartitionNumber),
     /// The id of one of its messages.
     Message(MessageId),
 }
@@ -61,11 +72,17 @@ impl From<MessageId> for Target<'_> {
     }
 }
 
+impl<'a> From<&'a PartitionName> for Target<'a> {
+    fn from(name: &'a PartitionName) -> Self {
+        Self::Partition(&name.topic, name.number)
+    }
+}
+
 impl<'a> From<&'a MessageRef> for Target<'a> {
     fn from(message: &'a MessageRef) -> Self {
         match message {
             MessageRef::Id(id) => Self::Message(*id),
-            MessageRef::Key(name, _) => Self::Topic(name),
+            MessageRef::Key(name, key) => Self::Key(name, key),
         }
     }
 }
@@ -87,14 +104,17 @@ impl Store {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let partition = match target {
-                Target::Topic(name) => {
-                    Partition::of(self.registry.find(name).await?.ok_or(Error::TopicNotFound)?)
+                Target::Topic(name) => Partition::first(self.found(name).await?),
+                Target::Key(name, key) => Partition::home(self.found(name).await?, key.as_bytes()),
+                Target::Partition(name, number) => {
+                    let topic = self.found(name).await?;
+                    topic.partition(number).ok_or(Error::TopicNotFound)?
                 }
                 Target::Message(id) => self.partition_of(id).await?,
             };
             match self.lanes.submit(request(&partition)).await {
                 Ok(output) => return Ok((partition, output)),
-                Err(CallError::Stale) => self.registry.refresh(&partition.topic).await?,
+                Err(CallError::Stale) => self.registry.refresh(&partition).await?,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -110,13 +130,57 @@ impl Store {
         self.on(target, |partition| Request::new(partition, op(), Instant::now())).await
     }
 
+    /// As [`Store::on`], on all partitions of a topic at once.
+    pub(crate) async fn on_each<T: Send + 'static>(
+        &self,
+        name: &TopicName,
+        request: impl Fn(&Partition) -> Request<T>,
+    ) -> Result<Vec<(Partition, T)>, Error> {
+        let topic = self.found(name).await?;
+        if !topic.is_split() {
+            return Ok(vec![self.on(name, request).await?]);
+        }
+        let one = |it: Partition| self.on(Target::Partition(name, it.route.partition), &request);
+        try_join_all(topic.all().map(one)).await
+    }
+
+    /// As [`Store::on_each`], where a request changes something: after an error some partitions may have been changed.
+    pub(super) async fn change_each<T: Send + 'static>(
+        &self,
+        name: &TopicName,
+        request: impl Fn(&Partition) -> Request<T>,
+    ) -> Result<Vec<(Partition, T)>, Error> {
+        let is_split = self.found(name).await?.is_split();
+        let told = |error: Error| if is_split { error.after_change() } else { error };
+        self.on_each(name, request).await.map_err(told)
+    }
+
+    /// The topic of this name.
+    async fn found(&self, name: &TopicName) -> Result<Arc<Topic>, Error> {
+        self.registry.find(name).await?.ok_or(Error::TopicNotFound)
+    }
+
+    /// Somebody is about to delete this topic, so nothing is published to it before the next try, which reads the registry
+    /// again. If that takes too long, whoever it was has died, and it is taken back.
+    pub(super) async fn await_deletion(
+        &self,
+        topic: &Topic,
+        retry: &StaleRetry,
+    ) -> Result<(), Error> {
+        self.registry.forget(topic);
+        if retry.tries > ABANDONED_TRIES {
+            self.set_closing(topic, false).await?;
+        }
+        Ok(())
+    }
+
     /// The partition that an id names.
     ///
     /// Errors: `MessageNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn partition_of(&self, id: MessageId) -> Result<Partition, Error> {
         let route = id.route().ok_or(Error::MessageNotFound)?;
         let topic = self.registry.find_by_number(route.topic).await?;
-        let partition = topic.map(Partition::of).filter(|it| it.route == route);
+        let partition = topic.and_then(|topic| topic.partition(route.partition));
         partition.ok_or(Error::MessageNotFound)
     }
 }

@@ -1,15 +1,14 @@
-//! Which topics must be swept, and when: leases, TTLs and retention end by themselves, also where nobody looks.
+//! Which partitions must be swept, and when: leases, TTLs and retention end by themselves, also where nobody looks.
 //!
-//! One sorted set holds topic → moment. An instance writes a hint there when what it did makes a topic's moment earlier
-//! than the one that it remembers; whichever instance comes first claims the topics whose moment has come, sweeps them,
+//! One sorted set holds partition → moment. An instance writes a hint there when what it did makes a partition's moment earlier
+//! than the one that it remembers; whichever instance comes first claims the partitions whose moment has come, sweeps them,
 //! and writes when to come again. So ten thousand idle topics cost nothing, and a busy one costs a hint a lease. Hints
 //! may get lost: a slow walk over all topics finds what was missed.
 
 use super::{
     Store,
-    batch::Command,
-    partition::Partition,
-    registry::Topic,
+    batch::{Command, Request},
+    partition::{Partition, PartitionName},
     reply::{CallError, Fields, Reply},
     scripts::{self, Script},
 };
@@ -34,26 +33,26 @@ const WALK_TOPICS: usize = 16;
 /// …every so many ms, by one instance of all.
 const WALK_INTERVAL_MS: Millis = 10_000;
 
-/// A topic wants to be swept at this moment, ms.
+/// A partition wants to be swept at this moment, ms.
 #[derive(Debug)]
 pub(crate) struct Hint {
-    pub name: TopicName,
+    pub name: PartitionName,
     pub at: Millis,
     /// Messages died there whose deaths are to be told of elsewhere, without waiting for that moment.
     pub deaths: bool,
 }
 
-/// A topic that this instance is to sweep.
+/// A partition that this instance is to sweep.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// Its name.
-    pub name: TopicName,
+    pub name: PartitionName,
     /// What the claim wrote; unless it is still there, somebody has asked for an earlier moment.
     held: Millis,
 }
 
 impl Partition {
-    /// Something ends at `at`: sees to it that the topic is swept then. `now`: Redis's time.
+    /// Something ends at `at`: sees to it that the partition is swept then. `now`: Redis's time.
     pub(crate) fn sweep_by(&self, now: Millis, at: Option<Millis>) {
         let Some(at) = at else { return };
         let at = at.saturating_add(SWEEP_DELAY_MS);
@@ -62,8 +61,7 @@ impl Partition {
         if known == 0 || at < known || known <= now {
             self.sweep_at.store(at, Ordering::Relaxed);
             // Nobody listens while the instance stops.
-            let Topic { hints, name, .. } = &*self.topic;
-            let _ = hints.send(Hint { name: name.clone(), at, deaths: false });
+            let _ = self.topic.hints.send(Hint { name: self.name(), at, deaths: false });
         }
     }
 
@@ -80,22 +78,21 @@ impl Partition {
     /// Sees to it that deaths here are told of elsewhere without delay.
     pub(crate) fn tell_deaths(&self, now: Millis) {
         let at = now.saturating_add(SWEEP_DELAY_MS);
-        let Topic { hints, name, .. } = &*self.topic;
-        let _ = hints.send(Hint { name: name.clone(), at, deaths: true });
+        let _ = self.topic.hints.send(Hint { name: self.name(), at, deaths: true });
     }
 }
 
 impl Store {
     /// Waits for the next hint of this instance and writes it, and others that came with it, where all instances look.
-    /// Returns the topics among them with deaths that are to be told of.
-    pub async fn pass_on_hints(&self) -> BTreeSet<TopicName> {
+    /// Returns the partitions among them with deaths that are to be told of.
+    pub async fn pass_on_hints(&self) -> BTreeSet<PartitionName> {
         let mut hints = self.hints.lock().await;
         let mut with_deaths = BTreeSet::new();
         let Some(first) = hints.recv().await else { return with_deaths };
         let mut note = self.sweeps(&scripts::NOTE_SWEEPS);
         let more = std::iter::from_fn(|| hints.try_recv().ok());
         for Hint { name, at, deaths } in std::iter::once(first).chain(more).take(MAX_HINTS) {
-            note = note.arg((at, name.as_str()));
+            note = note.arg((at, name.to_string()));
             if deaths {
                 with_deaths.insert(name);
             }
@@ -106,7 +103,7 @@ impl Store {
         with_deaths
     }
 
-    /// Claims topics whose moment has come. Also says when to ask again, at the latest.
+    /// Claims partitions whose moment has come. Also says when to ask again, at the latest.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn claim_sweeps(&self) -> Result<(Vec<Claim>, Option<Millis>), Error> {
@@ -118,16 +115,16 @@ impl Store {
         let mut claims = Vec::new();
         while !fields.is_empty() {
             let (name, held) = (fields.text()?, fields.int()?);
-            match TopicName::parse(&name) {
-                Ok(name) => claims.push(Claim { name, held }),
+            match PartitionName::parse(&name) {
+                Some(name) => claims.push(Claim { name, held }),
                 // `dueq audit` removes it; here it must not hold up the others.
-                Err(error) => tracing::warn!(name, %error, "a sweep of no topic"),
+                None => tracing::warn!(name, "a sweep of no topic"),
             }
         }
         Ok((claims, next))
     }
 
-    /// Writes when a claimed topic is to be swept again, by what its sweep came to.
+    /// Writes when a claimed partition is to be swept again, by what its sweep came to.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn finish_sweep(&self, claim: &Claim, swept: Option<Swept>) -> Result<(), Error> {
@@ -138,7 +135,7 @@ impl Store {
         };
         let next = next.map(|at| at.to_string()).unwrap_or_default();
         let finish = self.sweeps(&scripts::FINISH_SWEEP);
-        self.lanes.command(finish.arg((claim.name.as_str(), claim.held, next))).await?;
+        self.lanes.command(finish.arg((claim.name.to_string(), claim.held, next))).await?;
         Ok(())
     }
 
@@ -153,9 +150,8 @@ impl Store {
         while !names.is_empty() {
             let name = names.text()?;
             let Ok(name) = TopicName::parse(&name) else { continue };
-            if let Some(Swept { next_at: Some(at), .. }) = self.sweep(&name).await? {
-                let topic = self.registry.find(&name).await?;
-                topic.map(Partition::of).iter().for_each(|it| it.sweep_by(self.now(), Some(at)));
+            for (partition, swept) in self.sweep_all(&name).await? {
+                partition.sweep_by(self.now(), swept.next_at);
             }
         }
         Ok(())
@@ -166,16 +162,10 @@ impl Store {
         self.registry.forget_unused();
     }
 
-    /// Carries out what time has brought to a topic, as far as one call goes; `None` where there is no such topic.
+    /// Carries out what time has brought to a partition, as far as one call goes; `None` where there is no such topic.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn sweep(&self, name: &TopicName) -> Result<Option<Swept>, Error> {
-        let sweep = |partition: &Partition| {
-            // What was hinted at is seen now; of what ends later the next hint must tell.
-            partition.sweep_at.store(0, Ordering::Relaxed);
-            let sweep = Command::on(&scripts::SWEEP, partition).arg(CALL_MESSAGES);
-            sweep.read(partition, read_swept)
-        };
+    pub async fn sweep(&self, name: &PartitionName) -> Result<Option<Swept>, Error> {
         match self.on(name, sweep).await {
             Ok((_, swept)) => Ok(Some(swept)),
             Err(Error::TopicNotFound) => Ok(None),
@@ -183,9 +173,29 @@ impl Store {
         }
     }
 
+    /// The same for all partitions of a topic; none where there is no such topic.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub(super) async fn sweep_all(
+        &self,
+        name: &TopicName,
+    ) -> Result<Vec<(Partition, Swept)>, Error> {
+        match self.on_each(name, sweep).await {
+            Err(Error::TopicNotFound) => Ok(Vec::new()),
+            swept => swept,
+        }
+    }
+
     fn sweeps(&self, script: &'static Script) -> Command {
         Command::eval(script, &[&self.lanes.backend.keys.sweeps])
     }
+}
+
+fn sweep(partition: &Partition) -> Request<Swept> {
+    // What was hinted at is seen now; of what ends later the next hint must tell.
+    partition.sweep_at.store(0, Ordering::Relaxed);
+    let sweep = Command::on(&scripts::SWEEP, partition).arg(CALL_MESSAGES);
+    sweep.read(partition, read_swept)
 }
 
 /// What a sweep came to.

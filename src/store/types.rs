@@ -330,6 +330,13 @@ pub struct ListCursor {
     pub member: crate::model::Member,
 }
 
+impl ListCursor {
+    /// The order of a list.
+    pub(crate) fn place(&self) -> (u8, i64, crate::model::Member) {
+        (self.part, self.score, self.member)
+    }
+}
+
 /// A page of messages of one state.
 #[derive(Clone, Debug)]
 pub struct MessagePage {

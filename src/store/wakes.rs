@@ -3,7 +3,10 @@
 //! Whenever it was lost, all waiters look at once, and again when it is back; in between they look often.
 
 use super::{Store, Wake, connect_error::ConnectError, way::unreachable};
-use crate::{model::TopicName, seeded};
+use crate::{
+    model::{PartitionNumber, TopicName},
+    seeded,
+};
 use deadpool_redis::redis::{
     RedisError,
     aio::{PubSubSink, PubSubStream},
@@ -34,6 +37,14 @@ impl Store {
     /// Do wake-ups reach this instance?
     pub fn hears_wakes(&self) -> bool {
         self.lanes.listening.load(Ordering::Relaxed)
+    }
+
+    /// Notes what a wake-up says of a topic's partitions.
+    pub fn note_wake(&self, wake: &Wake) {
+        match wake {
+            Wake::Topic(name, partition) => self.registry.woken(name, *partition),
+            Wake::All => self.registry.all_woken(),
+        }
     }
 
     /// Passes on wake-ups until the future is dropped.
@@ -104,11 +115,8 @@ impl Store {
             match tokio::time::timeout(PING_INTERVAL, stream.next()).await {
                 Ok(Some(message)) => {
                     let text: String = message.get_payload().unwrap_or_default();
-                    // An older version names its instance before the topic.
-                    if let Some((_, topic)) = text.split_once(' ')
-                        && let Ok(topic) = TopicName::parse(topic)
-                    {
-                        wakes(Wake::Topic(topic));
+                    if let Some((topic, partition)) = read(&text) {
+                        wakes(Wake::Topic(topic, Some(partition)));
                     }
                 }
                 Ok(None) => return ConnectError::Unreachable("the connection was closed".into()),
@@ -120,6 +128,14 @@ impl Store {
             }
         }
     }
+}
+
+/// The topic and the partition that a wake-up names. An older version names its instance before the topic.
+fn read(text: &str) -> Option<(TopicName, PartitionNumber)> {
+    let mut words = text.split(' ').skip(1);
+    let topic = TopicName::parse(words.next()?).ok()?;
+    let number = words.next().map_or(Ok(0), str::parse).ok()?;
+    Some((topic, PartitionNumber(number)))
 }
 
 /// The answer, if it comes in time.

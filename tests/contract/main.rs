@@ -58,6 +58,7 @@ mod nack;
 mod nack_options;
 mod order;
 mod overload;
+mod partitions;
 mod pause;
 mod proxy;
 mod publish;

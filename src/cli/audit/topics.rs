@@ -7,7 +7,7 @@ use crate::{
     error::Error,
     model::{TopicName, TopicSettings},
     store::{
-        Partition, Store, Topic,
+        Partition, PartitionName, Store, Topic,
         batch::Command,
         registry::parse_entry,
         reply::{CallError, Fields, int},
@@ -134,7 +134,7 @@ async fn audit_sweeps(store: &Store, repair: bool, tell: Tell<'_>) -> Result<(),
         while !list.is_empty() {
             let (name, _moment) = (list.bytes()?, list.value()?);
             let text = String::from_utf8_lossy(&name);
-            if TopicName::parse(&text).is_ok() {
+            if PartitionName::parse(&text).is_some() {
                 continue;
             }
             let mut finding = Finding::of_topic(&text, "bad_name", "in sweeps".to_owned());
@@ -150,19 +150,20 @@ async fn audit_sweeps(store: &Store, repair: bool, tell: Tell<'_>) -> Result<(),
     }
 }
 
-/// Does the partition of this topic know it? Returns the partition, and the number that it goes by; nothing where there
+/// Does this partition know its topic? Returns the partition, and the number that it goes by; nothing where there
 /// is no such topic any more.
 pub(super) async fn audit_partition(
     store: &Store,
-    name: &TopicName,
+    name: &PartitionName,
     repair: bool,
     tell: Tell<'_>,
 ) -> Result<Option<(Partition, String)>, Error> {
     let mut looks = 0_u32;
     loop {
         looks += 1;
-        let topic = store.registry.look_up(name).await?;
-        let Some(partition) = topic.map(Partition::of) else { return Ok(None) };
+        let topic = store.registry.look_up(&name.topic).await?;
+        let partition = topic.and_then(|topic| topic.partition(name.number));
+        let Some(partition) = partition else { return Ok(None) };
         let (topic, meta_key) = (&*partition.topic, &partition.keys.meta);
         let fields = (meta_key, "topic", "max_attempts", "backoff", "lease_ms");
         let meta = Fields::of(store.lanes.command(Command::new("HMGET").arg(fields)).await?)?;
@@ -186,11 +187,11 @@ pub(super) async fn audit_partition(
         if wrong {
             let detail =
                 format!("it has {}, the registry {}", said.unwrap_or("nothing"), topic.word);
-            let mut finding = Finding::of_topic(name.as_str(), "partition", detail);
+            let mut finding = Finding::of_topic(&name.to_string(), "partition", detail);
             if repair && looks < MAX_MENDS {
                 let forget = Command::new("HDEL").arg((meta_key, "topic"));
                 store.lanes.command(forget).await?;
-                store.registry.refresh(topic).await?;
+                store.registry.refresh(&partition).await?;
                 finding.mended = Some("it has what the registry has");
                 tell(finding);
                 continue;

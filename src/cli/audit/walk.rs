@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error::Error,
     model::Body,
-    store::{Partition, Store, reply::CallError},
+    store::{Partition, PartitionName, Store, reply::CallError},
 };
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
@@ -46,22 +46,37 @@ pub(super) async fn audit(store: &Store, repair: bool, tell: Tell<'_>) -> Result
     let names = audit_registry(store, repair, tell).await?;
     let mut audited = Audited::default();
     for name in names {
-        for attempt in 1..=MAX_TRIES {
-            let found = audit_partition(store, &name, repair, tell).await?;
-            let Some((partition, owner)) = found else { break };
-            let audit = PartitionAudit { store, partition, owner, repair, told: HashSet::new() };
-            match audit.run(tell).await {
-                Ok(messages) => {
-                    audited.topics += 1;
-                    audited.messages += messages;
-                    break;
-                }
-                Err(CallError::Stale) if attempt < MAX_TRIES => {}
-                Err(error) => return Err(error.into()),
+        let topic = store.registry.look_up(&name).await?;
+        let mut seen = false;
+        for partition in topic.iter().flat_map(|topic| topic.all()) {
+            if let Some(messages) = audit_one(store, &partition.name(), repair, tell).await? {
+                seen = true;
+                audited.messages += messages;
             }
         }
+        audited.topics += u64::from(seen);
     }
     Ok(audited)
+}
+
+/// Looks at one partition; returns how many messages there are, nothing where there is no such topic.
+async fn audit_one(
+    store: &Store,
+    name: &PartitionName,
+    repair: bool,
+    tell: Tell<'_>,
+) -> Result<Option<i64>, Error> {
+    for attempt in 1..=MAX_TRIES {
+        let found = audit_partition(store, name, repair, tell).await?;
+        let Some((partition, owner)) = found else { return Ok(None) };
+        let audit = PartitionAudit { store, partition, owner, repair, told: HashSet::new() };
+        match audit.run(tell).await {
+            Ok(messages) => return Ok(Some(messages)),
+            Err(CallError::Stale) if attempt < MAX_TRIES => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
 }
 
 /// The audit of one partition.

@@ -11,7 +11,11 @@ use super::{
     inbox::Inbox,
     lane::Lane,
 };
-use crate::{background::Background, model::TopicName, seeded};
+use crate::{
+    background::Background,
+    model::{PartitionNumber, TopicName},
+    seeded,
+};
 use deadpool_redis::redis::Value;
 use std::{
     sync::{
@@ -29,8 +33,8 @@ const TIMEOUT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A topic whose consumers should look again.
 #[derive(Clone, Debug)]
 pub enum Wake {
-    /// Those of one topic.
-    Topic(TopicName),
+    /// Those of one topic, because of one of its partitions or of all.
+    Topic(TopicName, Option<PartitionNumber>),
     /// All of them: wake-ups may have been lost.
     All,
 }
@@ -158,10 +162,10 @@ impl Lanes {
     }
 
     /// Wakes this instance's consumers of `topic` while the wake-up that the script sent does not reach them.
-    pub fn wake(&self, topic: &TopicName) {
+    pub fn wake(&self, topic: &TopicName, partition: Option<PartitionNumber>) {
         if !self.listening.load(Ordering::Relaxed) || seeded::bug("wake-up left to the instance") {
             // Nobody waits while the instance stops.
-            let _ = self.wakes.send(Wake::Topic(topic.clone()));
+            let _ = self.wakes.send(Wake::Topic(topic.clone(), partition));
         }
     }
 

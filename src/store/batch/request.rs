@@ -143,7 +143,7 @@ impl Exchange<'_> {
         let mut reply = Reply::new(partition, &self.lanes.backend, self.sent, value)?;
         let read = read(&mut reply);
         if reply.wake {
-            self.lanes.wake(&partition.topic.name);
+            self.lanes.wake(&partition.topic.name, Some(partition.route.partition));
         }
         read
     }

@@ -155,6 +155,7 @@ proptest! {
             options: LeaseOptions { max_messages, max_bytes, lease_ms, push: false },
             begun: false,
             waits: true,
+            wakes: 0,
             registry: Weak::new(),
         };
         let leased = answers(wants.into_iter().map(want), settings, reply)?;

@@ -4,7 +4,7 @@ use super::{
     super::{
         batch::Command,
         partition::Partition,
-        reply::{CallError, Fields, word},
+        reply::{CallError, Fields, int, word},
         scripts::{self, Script},
         upgrade::upgrade_partition,
     },
@@ -12,8 +12,9 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{OnFull, Retention, TopicName, TopicNumber, TopicSettings},
+    model::{Millis, OnFull, PartitionNumber, Retention, TopicName, TopicNumber, TopicSettings},
 };
+use futures_util::future::try_join_all;
 use std::sync::Arc;
 
 impl Registry {
@@ -53,62 +54,97 @@ impl Registry {
         let created = fields.int()? == 1;
         let topic = self.remember(name, fields.value()?, epochs)?;
         // From here on everybody who works from an older configuration is told so.
-        let opened = self.open_partition(&topic).await.map_err(|_| CallError::Unknown)?;
+        let opened = self.open_partitions(&topic).await.map_err(|_| CallError::Unknown)?;
         if !opened {
             // Whoever deleted it died half way; that is done to its end now, and the topic can be made anew.
             return Ok(None);
         }
         // Consumers may wait for it before it exists, or under another configuration.
-        self.lanes.wake(name);
+        self.lanes.wake(name, None);
         // Those who send what is pushed look at all settings again.
-        self.lanes.wake(&TopicName::pushed());
+        self.lanes.wake(&TopicName::pushed(), None);
         if !created {
             // A new TTL or retention may concern what is there.
             let now = self.lanes.backend.clock.now();
-            Partition::of(topic).sweep_by(now, Some(now));
+            topic.all().for_each(|partition| partition.sweep_by(now, Some(now)));
         }
         Ok(Some(created))
     }
 
-    /// Takes a deleted topic out of the registry.
-    pub async fn remove(&self, topic: &Topic) -> Result<(), CallError> {
+    /// Takes a deleted topic, whose first partition is closed, out of the registry; before that closes the others. Returns
+    /// how many messages went with them.
+    pub async fn remove(&self, topic: &Arc<Topic>) -> Result<i64, CallError> {
+        let close = async |partition: Partition| {
+            let close = Command::on(&scripts::CLOSE_PARTITION, &partition);
+            let close = close.arg((topic.number.0, 2, DELETED_MARK_MS));
+            int(self.lanes.command(close).await?)
+        };
+        let messages = try_join_all(topic.all().skip(1).map(close)).await?.into_iter().sum();
         let remove = self.changing_call(&scripts::REMOVE_TOPIC);
         self.lanes.command(remove.arg(topic.name.as_str()).arg(topic.number.0)).await?;
         self.forget(topic);
         self.lanes.backend.metrics.forget_topic(&topic.name);
-        Ok(())
+        Ok(messages)
     }
 
     /// A script answered STALE: the registry is read again, and the partition told what stands there, in case whoever
     /// changed the topic died in between.
-    pub async fn refresh(&self, stale: &Topic) -> Result<(), CallError> {
-        self.forget(stale);
-        self.open(&stale.name).await
+    pub async fn refresh(&self, stale: &Partition) -> Result<(), CallError> {
+        self.forget(&stale.topic);
+        let Some(topic) = self.look_up(&stale.topic.name).await? else { return Ok(()) };
+        let (first, number) = (Partition::first(topic), stale.route.partition);
+        // The first comes first, since it says whether the topic was deleted.
+        if self.open_partition(&first).await? && number > first.route.partition {
+            let partition = first.topic.partition(number);
+            self.open_partition(&partition.unwrap_or(first)).await?;
+        }
+        Ok(())
     }
 
-    /// Reads the registry, and tells the topic's partition what stands there.
+    /// As [`Registry::refresh`], for several partitions of a topic, each of which may be named more than once.
+    pub async fn refresh_all(&self, mut stale: Vec<Partition>) -> Result<(), CallError> {
+        stale.sort_by_key(|partition| partition.route.partition);
+        stale.dedup_by_key(|partition| partition.route.partition);
+        for partition in &stale {
+            self.refresh(partition).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the registry, and tells the topic's partitions what stands there.
     pub async fn open(&self, name: &TopicName) -> Result<(), CallError> {
         match self.look_up(name).await? {
-            Some(topic) => self.open_partition(&topic).await.map(|_| ()),
+            Some(topic) => self.open_partitions(&topic).await.map(|_| ()),
             None => Ok(()),
         }
     }
 
+    /// Tells all partitions what the registry says of their topic; false where the topic was deleted.
+    pub(super) async fn open_partitions(&self, topic: &Arc<Topic>) -> Result<bool, CallError> {
+        let mut all = topic.all();
+        let first = all.next().unwrap_or_else(|| Partition::first(topic.clone()));
+        if !self.open_partition(&first).await? {
+            return Ok(false);
+        }
+        try_join_all(all.map(async |partition| self.open_partition(&partition).await)).await?;
+        Ok(true)
+    }
+
     /// Tells a partition what the registry says of its topic; false where the topic was deleted.
-    pub(super) async fn open_partition(&self, topic: &Arc<Topic>) -> Result<bool, CallError> {
+    async fn open_partition(&self, partition: &Partition) -> Result<bool, CallError> {
+        let topic = &partition.topic;
         let TopicSettings { max_attempts, backoff, lease_ms, dead_topic, .. } = &topic.settings;
-        let most = topic.settings.retention.acked_max;
+        let most = partition.large_share(topic.settings.retention.acked_max);
         let most =
             if most == Retention::default().acked_max { String::new() } else { most.to_string() };
-        let partition = Partition::of(topic.clone());
         let keys = [partition.keys.meta.as_str(), &partition.keys.first_due];
         let open = Command::eval(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
         let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
-        let open = open.arg(rules(&topic.settings));
+        let open = open.arg(rules(partition));
         let open = open.arg(dead_topic.as_ref().map_or("", TopicName::as_str)).arg(most);
         let mut answer = self.lanes.command(open.clone()).await?;
         if word(&answer) == Some("OLDER") {
-            upgrade_partition(&self.lanes, &partition).await?;
+            upgrade_partition(&self.lanes, partition).await?;
             answer = self.lanes.command(open).await?;
         }
         match word(&answer) {
@@ -116,10 +152,11 @@ impl Registry {
             // A newer dueq has taken over: nothing can be done here any more.
             Some("NEWER") => return Err(CallError::Unavailable),
             // Whoever deleted it died before the registry knew.
-            Some("DELETED") => {
+            Some("DELETED") if partition.route.partition == PartitionNumber::default() => {
                 self.remove(topic).await?;
                 return Ok(false);
             }
+            // In another one, "DELETED": the first is closed by now. Whoever asked finds it stale once more.
             _ => {}
         }
         Ok(true)
@@ -132,8 +169,12 @@ impl Registry {
     }
 }
 
+/// How long nobody takes up a deleted topic again who does not know yet that it is: 1 h in ms.
+pub(in crate::store) const DELETED_MARK_MS: Millis = 3_600_000;
+
 /// What of the configuration scripts mind, as their `parse_rules` reads it in the partition's `meta`, without its first part: empty parts for what is not so.
-fn rules(settings: &TopicSettings) -> String {
+fn rules(partition: &Partition) -> String {
+    let settings = &partition.topic.settings;
     let defaults = Retention::default();
     let Retention { acked_ms, dead_ms, dead_max, .. } = settings.retention;
     let unless = |number: i64, default: i64| {
@@ -149,8 +190,8 @@ fn rules(settings: &TopicSettings) -> String {
         &optional(settings.ttl_ms),
         &unless(acked_ms, 0),
         &unless(dead_ms, defaults.dead_ms),
-        &unless(dead_max, defaults.dead_max),
-        &optional(settings.max_messages),
+        &unless(partition.large_share(dead_max), defaults.dead_max),
+        &optional(settings.max_messages.map(|most| partition.share(most))),
         on_full,
     ]
     .join(",")
@@ -159,10 +200,12 @@ fn rules(settings: &TopicSettings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::fuzz::partition;
 
     #[test]
     fn a_topic_of_defaults_has_no_rules() {
-        assert_eq!(rules(&TopicSettings::default()), ",,,,,");
+        let rules = |settings| rules(&partition(settings));
+        assert_eq!(rules(TopicSettings::default()), ",,,,,");
         let settings = TopicSettings {
             ttl_ms: Some(5),
             max_messages: Some(7),
@@ -170,6 +213,6 @@ mod tests {
             retention: Retention { acked_ms: 1, acked_max: 4, dead_ms: 2, dead_max: 3 },
             ..TopicSettings::default()
         };
-        assert_eq!(rules(&settings), "5,1,2,3,7,drop_oldest");
+        assert_eq!(rules(settings), "5,1,2,3,7,drop_oldest");
     }
 }

@@ -6,10 +6,10 @@ use crate::{
     model::{CatchUp, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MessageId, Millis},
     store::{
         Idempotency, NewMessage, Store, batch::Command, keys::PartitionKeys, partition::Partition,
-        reply::Fields, scripts,
+        reply::Fields, scripts, stale::Target,
     },
 };
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
 /// Schedules that are claimed at once.
 const MAX_CLAIMS: usize = 32;
@@ -153,23 +153,40 @@ impl Store {
         let key = |tick| claimed.idempotency_of(tick).key.to_vec();
         let keys: Vec<_> = ticks.into_iter().map(key).collect();
         let window_ms = claimed.window();
-        for keys in keys.chunks(CALL_KEYS) {
-            let release = |partition: &Partition| {
-                let PartitionKeys { idem, idem_due, meta, .. } = &partition.keys;
-                let release = Command::script(&scripts::RELEASE_TICKS, &[idem, idem_due, meta]);
-                let release = release.arg((&partition.topic.word, window_ms)).arg(keys);
-                release.read(partition, move |reply| {
-                    let now = reply.backend.clock.now();
-                    reply.partition.sweep_by(now, Some(now + window_ms));
-                    Ok(())
-                })
-            };
-            match self.on(&claimed.spec.topic, release).await {
-                // Nothing was published where there is no topic.
-                Ok(_) | Err(Error::TopicNotFound) => {}
-                Err(error) => return Err(error),
+        // Nothing was published where there is no topic.
+        let Some(topic) = self.registry.find(&claimed.spec.topic).await? else { return Ok(()) };
+        let home = |key: &[u8]| Partition::home(topic.clone(), key).route.partition;
+        let mut homes: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for key in keys {
+            homes.entry(home(&key)).or_default().push(key);
+        }
+        for (home, keys) in homes {
+            for keys in keys.chunks(CALL_KEYS) {
+                self.release(Target::Partition(&topic.name, home), keys, window_ms).await?;
             }
         }
         Ok(())
+    }
+
+    async fn release(
+        &self,
+        target: Target<'_>,
+        keys: &[Vec<u8>],
+        window_ms: Millis,
+    ) -> Result<(), Error> {
+        let release = |partition: &Partition| {
+            let PartitionKeys { idem, idem_due, meta, .. } = &partition.keys;
+            let release = Command::script(&scripts::RELEASE_TICKS, &[idem, idem_due, meta]);
+            let release = release.arg((&partition.topic.word, window_ms)).arg(keys);
+            release.read(partition, move |reply| {
+                let now = reply.backend.clock.now();
+                reply.partition.sweep_by(now, Some(now + window_ms));
+                Ok(())
+            })
+        };
+        match self.on(target, release).await {
+            Ok(_) | Err(Error::TopicNotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -7,17 +7,23 @@ use crate::{
         Store,
         batch::Command,
         partition::Partition,
+        registry::Topic,
         reply::{CallError, Reply},
         scripts,
     },
 };
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// A request that works through many messages ends after this long, and says what remains.
 const MAX_OPERATION_TIME: Duration = Duration::from_secs(20);
 /// Messages of one call.
 const PURGED_MESSAGES: u64 = 128;
 const REDRIVEN_MESSAGES: u64 = 64;
+/// Dead messages of all partitions that are looked at together.
+const MAX_LISTED: u64 = 256;
 
 /// The result of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,27 +49,31 @@ impl Store {
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn purge_topic(&self, name: &TopicName, states: &[State]) -> Result<Purged, Error> {
         let started = Instant::now();
-        let (mut purged, mut most) = (0, None);
         let named =
             [State::Delayed, State::Ready, State::Dead].map(|state| states.contains(&state));
         let purge = |partition: &Partition| {
             let purge = Command::on(&scripts::PURGE_TOPIC, partition);
             purge.arg(PURGED_MESSAGES).arg(&named).read(partition, read_purged)
         };
-        loop {
-            let some = match self.on(name, purge).await {
-                Ok((_, some)) => some,
-                Err(error) if purged == 0 => return Err(error),
-                Err(error) => return Err(error.after_change()),
-            };
-            purged += some.purged;
-            // As many as there were: whoever publishes faster than this purges does not hold it up for ever.
-            let most = *most.get_or_insert(some.purged + some.remaining);
-            let late = started.elapsed() > MAX_OPERATION_TIME;
-            if some.remaining == 0 || some.purged == 0 || purged >= most || late {
-                return Ok(Purged { purged, ..some });
+        let mut sum = Purged { purged: 0, remaining: 0 };
+        let mut left: Vec<_> = self.change_each(name, purge).await?;
+        // For each how many were purged, and how many there were: whoever publishes faster than this purges does not hold
+        // it up for ever.
+        let most: Vec<_> = left.iter().map(|(_, some)| some.purged + some.remaining).collect();
+        let mut done: Vec<_> = left.iter().map(|(_, some)| some.purged).collect();
+        for (at, (partition, some)) in left.iter_mut().enumerate() {
+            while some.remaining > 0 && some.purged > 0 && done[at] < most[at] {
+                if started.elapsed() > MAX_OPERATION_TIME {
+                    break;
+                }
+                let more = self.on(&partition.name(), purge).await;
+                *some = more.map_err(Error::after_change)?.1;
+                done[at] += some.purged;
             }
+            sum.purged += done[at];
+            sum.remaining += some.remaining;
         }
+        Ok(sum)
     }
 
     /// Makes dead messages live again, longest dead first, at most `most`; at once or spread over `spread_ms`.
@@ -75,6 +85,10 @@ impl Store {
         most: u64,
         spread_ms: Millis,
     ) -> Result<Redriven, Error> {
+        let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
+        if topic.is_split() {
+            return self.redrive_split(&topic, most, spread_ms).await;
+        }
         let started = Instant::now();
         let (mut redriven, mut skip) = (0, 0);
         let (mut base, mut of) = (None, None);
@@ -101,6 +115,71 @@ impl Store {
         }
     }
 }
+
+impl Store {
+    /// The same in a topic of several partitions. A list of all says which are dead longest; each partition then redrives as
+    /// many of its own as were among them.
+    async fn redrive_split(
+        &self,
+        topic: &Arc<Topic>,
+        most: u64,
+        spread_ms: Millis,
+    ) -> Result<Redriven, Error> {
+        let (name, started) = (&topic.name, Instant::now());
+        let redrive = |partition: &Partition, (limit, skip, base, index, of): Share| {
+            let redrive = Command::on(&scripts::REDRIVE_TOPIC, partition);
+            let redrive = redrive.arg((limit, skip, base, index));
+            redrive.arg((of, spread_ms, most)).read(partition, read_redriven)
+        };
+        let none = (0, 0, String::new(), 0, String::new());
+        let first = self.on_each(name, |it| redrive(it, none.clone())).await?;
+        let base = first.first().map_or(0, |(_, some)| some.base);
+        let of = first.iter().map(|(_, some)| some.left).sum::<i64>().min(most as i64);
+        let mut lefts: Vec<_> = first.iter().map(|(_, some)| some.left).collect();
+        let mut skips = vec![0; lefts.len()];
+        let (mut redriven, mut after) = (0, None);
+        while redriven < of && started.elapsed() <= MAX_OPERATION_TIME {
+            let limit = (MAX_LISTED).min((of - redriven) as u64);
+            let page =
+                self.list_messages(name, State::Dead, after.as_ref(), limit, false, usize::MAX);
+            let (_, page) = page.await?;
+            let mut wanted = vec![0_i64; lefts.len()];
+            for message in &page.items {
+                let at = Partition::holding(topic, message.id).route.partition.0;
+                if let Some(wanted) = wanted.get_mut(usize::from(at)) {
+                    *wanted += 1;
+                }
+            }
+            for partition in topic.all() {
+                let at = usize::from(partition.route.partition.0);
+                while wanted[at] > 0 {
+                    let limit = wanted[at].min(REDRIVEN_MESSAGES as i64);
+                    let share = (limit, skips[at], base.to_string(), redriven, of.to_string());
+                    let some = self.on(&partition.name(), |it| redrive(it, share.clone())).await;
+                    let (_, some) = match some {
+                        Err(error) if redriven > 0 => return Err(error.after_change()),
+                        some => some?,
+                    };
+                    redriven += some.redriven;
+                    skips[at] += some.skipped;
+                    lefts[at] = some.left;
+                    wanted[at] -= some.redriven + some.skipped;
+                    if some.redriven + some.skipped == 0 {
+                        break;
+                    }
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(Redriven { redriven, remaining: lefts.iter().sum() })
+    }
+}
+
+/// What a partition is to redrive: messages, how many to skip, from when on, the index of the first, and of how many.
+type Share = (i64, i64, String, i64, String);
 
 /// What one call purged, and what is left in the states that it was told.
 pub(in crate::store) fn read_purged(reply: &mut Reply<'_>) -> Result<Purged, CallError> {

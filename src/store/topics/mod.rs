@@ -1,32 +1,34 @@
-//! Topics: their configuration here, what they hold in `contents`, and what works through many messages in `bulk`.
+//! Topics: their configuration here, what they hold in `contents` and `list`, and what works through many messages in `bulk`.
 
 mod bulk;
 mod contents;
+mod list;
 
 pub use bulk::{Purged, Redriven};
 pub use contents::{TOTALS, TopicSnapshot};
 #[cfg(test)]
 pub(super) use {
     bulk::{read_purged, read_redriven},
-    contents::{count, read_forecast, read_listed, read_totals},
+    contents::{count, read_forecast, read_totals},
+    list::read_listed,
 };
 
 use super::{
     Store,
-    batch::Command,
+    batch::{Command, Request},
     partition::Partition,
+    registry::{DELETED_MARK_MS, Topic},
     reply::{CallError, Reply, int, word},
     scripts,
 };
 use crate::{
     error::Error,
-    model::{Millis, TopicName, TopicSettings},
+    model::{TopicName, TopicSettings},
 };
 use deadpool_redis::redis::Value;
-use std::time::Duration;
+use futures_util::future::try_join_all;
+use std::{sync::Arc, time::Duration};
 
-/// How long nobody takes up a deleted topic again who does not know yet that it is: 1 h in ms.
-const DELETED_MARK_MS: Millis = 3_600_000;
 /// Between two looks whether deaths have been told of.
 const DEATHS_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The revision of a topic that does not exist.
@@ -123,38 +125,100 @@ impl Store {
                 reply.expect("OK")
             })
         };
-        self.on(name, pause).await.map(|_| ())
+        self.change_each(name, pause).await.map(|_| ())
     }
 
     /// Deletes a topic; with `force` together with what is in it, else once deaths in it have been told of elsewhere. Its
-    /// partition is closed first, then the registry forgets it. Returns how many messages went.
+    /// partitions are closed first, then the registry forgets it. Returns how many messages went.
+    ///
+    /// The first partition decides: once it is closed, the topic is deleted, and whoever meets it so does the rest. So that
+    /// the others are as empty then as they were looked at, nothing is published meanwhile (`TopicSettings::closing`).
     ///
     /// Errors: `TopicNotFound`, `TopicNotEmpty`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn delete_topic(&self, name: &TopicName, force: bool) -> Result<i64, Error> {
         let mut retry = self.stale_retry();
+        let mut late = Error::TopicNotEmpty;
         while retry.next().await {
-            let close = |partition: &Partition| {
-                let close = Command::on(&scripts::CLOSE_PARTITION, partition);
-                let number = partition.topic.number.0;
-                close.arg((number, force, DELETED_MARK_MS)).read(partition, read_closed)
+            let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
+            let first = Partition::first(topic.clone());
+            // Only as it is known here: made anew, a topic may have other partitions.
+            let closed = match force {
+                true => self.lanes.submit(close(&first, FORCE)).await,
+                false if topic.is_split() => self.close_if_empty(&topic).await,
+                false => self.lanes.submit(close(&first, EMPTY)).await,
             };
-            let (partition, closed) = self.on(name, close).await?;
             match closed {
-                Closed::Done(messages) => {
-                    let removed = self.registry.remove(&partition.topic).await;
-                    removed.map_err(|error| Error::from(error).after_change())?;
-                    return Ok(messages);
+                Ok(Closed::Done(messages)) => {
+                    let removed = self.registry.remove(&topic).await;
+                    let more = removed.map_err(|error| Error::from(error).after_change())?;
+                    return Ok(messages + more);
                 }
-                Closed::NotEmpty => break,
-                Closed::NotYet => {}
-                Closed::Untold => {
-                    partition.tell_deaths(self.now());
+                Ok(Closed::NotEmpty) => return Err(Error::TopicNotEmpty),
+                Ok(Closed::NotYet) => {}
+                Ok(Closed::Untold) => {
+                    topic.all().for_each(|it| it.tell_deaths(self.now()));
                     tokio::time::sleep(DEATHS_POLL_INTERVAL).await;
                 }
+                Err(CallError::Stale) => {
+                    // All partitions: whoever changed it may have died half way.
+                    self.registry.forget(&topic);
+                    self.registry.open(name).await?;
+                    late = CallError::Stale.into();
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
             }
+            late = Error::TopicNotEmpty;
         }
-        Err(Error::TopicNotEmpty)
+        Err(late)
     }
+
+    /// Closes the first of several partitions if all are empty; stale once it was tried or somebody else has changed the
+    /// topic, and the registry must be read again.
+    async fn close_if_empty(&self, topic: &Arc<Topic>) -> Result<Closed, CallError> {
+        let closing = topic.settings.closing;
+        // The others first, as long as nothing can come into them.
+        let looks = topic.all().skip(usize::from(closing)).map(|it| close(&it, LOOK));
+        let looks = try_join_all(looks.map(|look| self.lanes.submit(look))).await?;
+        let full = looks.into_iter().find(|closed| !matches!(closed, Closed::Done(_)));
+        let ended = match (closing, full) {
+            // Mostly there is something, and nobody need be held up.
+            (false, Some(full)) => return Ok(full),
+            (false, None) => self.set_closing(topic, true).await.and(Err(CallError::Stale)),
+            (true, Some(full)) => Ok(full),
+            (true, None) => {
+                let first = Partition::first(topic.clone());
+                self.lanes.submit(close(&first, EMPTY)).await
+            }
+        };
+        if let Ok(Closed::NotEmpty | Closed::NotYet | Closed::Untold) = ended {
+            self.set_closing(topic, false).await?;
+        }
+        ended
+    }
+
+    /// Notes that a topic is about to be deleted, or no longer, unless somebody has changed it.
+    pub(super) async fn set_closing(&self, topic: &Topic, closing: bool) -> Result<(), CallError> {
+        let settings = TopicSettings { closing, ..topic.settings.clone() };
+        let put = self.registry.put(&topic.name, &settings, None, Some(topic.revision)).await;
+        match put {
+            Ok(_) => Ok(()),
+            Err(Error::OutcomeUnknown) => Err(CallError::Unknown),
+            Err(Error::RedisUnavailable) => Err(CallError::Unavailable),
+            Err(_) => Err(CallError::Internal),
+        }
+    }
+}
+
+/// How `close_partition` is asked: to close a partition if it is empty, in any case, or only to say whether it is empty.
+const EMPTY: u8 = 0;
+const FORCE: u8 = 1;
+const LOOK: u8 = 3;
+
+fn close(partition: &Partition, how: u8) -> Request<Closed> {
+    let close = Command::on(&scripts::CLOSE_PARTITION, partition);
+    let number = partition.topic.number.0;
+    close.arg((number, how, DELETED_MARK_MS)).read(partition, read_closed)
 }
 
 /// What came of closing a partition.

@@ -34,6 +34,8 @@ const TABLE: &[Row] = &[
     (TOP, "max_payload_bytes", &["0", "1048577"]),
     (TOP, "max_messages", NO_NUMBER),
     (TOP, "max_messages", &["0"]),
+    (TOP, "partitions", NO_NUMBER),
+    (TOP, "partitions", &["0", "3", "6", "255", "257", "512"]),
     (TOP, "on_full", NO_WORD),
     (TOP, "idempotency_window_ms", NO_NUMBER),
     (TOP, "backoff", NO_OBJECT),
