@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod behaviour;
+mod cluster;
 mod dead_topic;
 mod epochs;
 mod failover;

@@ -110,6 +110,12 @@ impl Redis {
         self.port
     }
 
+    /// The port of the cluster's bus.
+    pub fn bus_port(&self) -> u16 {
+        let words = &mut self.options.args.iter().skip_while(|word| *word != "--cluster-port");
+        words.nth(1).map_or_else(|| self.port + 10_000, |port| port.parse().expect("a port"))
+    }
+
     /// Its directory, with `log`, `appendonlydir` and, if it has one, `redis.sock`.
     pub fn dir(&self) -> &Path {
         &self.dir
