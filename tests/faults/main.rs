@@ -24,6 +24,7 @@ mod monitor;
 mod overload;
 #[path = "../proof/mod.rs"]
 mod proof;
+mod publisher;
 mod redis_side;
 mod schedules;
 mod seeded;

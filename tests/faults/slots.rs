@@ -256,6 +256,18 @@ async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_route_works_over_three_primaries() {
+    let cluster = Cluster::start(3, 0).await;
+    let calling = || cluster.launch().args(["--callback-allow", "127.0.0.0/8"]);
+    let (one, other) = (calling().start().await, calling().start().await);
+    visit_everything(&one.client(), &other.client()).await;
+    for redis_says_no in ["CROSSSLOT", "MOVED", "non local key"] {
+        let logs = one.log() + &other.log();
+        assert!(!logs.contains(redis_says_no), "{redis_says_no} in {logs}");
+    }
+}
+
 #[tokio::test]
 async fn slots_are_computed_as_redis_does() {
     // A single node that has all slots.
