@@ -6,7 +6,7 @@ mod single;
 
 use super::{
     RedisArgs, StoreOptions,
-    backend::Backend,
+    backend::{Backend, Shared},
     keys::PartitionKeys,
     registry::{Topic, parse_entry},
     reply::{CallError, Fields, Reply, bytes, int, word},
@@ -40,7 +40,8 @@ static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
         timeout: Duration::from_secs(1),
         upgrade: true,
     };
-    Backend::new(&options, Arc::new(Metrics::new())).unwrap()
+    let wakes = mpsc::unbounded_channel().0;
+    Backend::new(Shared::new(&options, Arc::new(Metrics::new()), wakes)).unwrap()
 });
 
 /// Reads a reply to a call for a topic of these settings.
@@ -59,7 +60,8 @@ pub(crate) fn topic(settings: TopicSettings) -> Arc<Topic> {
     let route = Route { topic: TopicNumber(5), partition: Partition(0) };
     Arc::new(Topic {
         keys: PartitionKeys::new("dueq:", &name, route.partition),
-        counters: BACKEND.metrics.topic(&name),
+        slot: 0,
+        counters: BACKEND.shared.metrics.topic(&name),
         name,
         revision: 1,
         settings,

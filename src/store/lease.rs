@@ -232,7 +232,7 @@ impl Op for Lease {
         }
         topic.plenty.store(plenty, Ordering::Relaxed);
         topic.sweep_by(now, first_end);
-        reply.backend.metrics.observe_lateness(&found.lateness);
+        reply.backend.shared.metrics.observe_lateness(&found.lateness);
         topic.counters.granted.inc_by(granted);
         Ok(answers)
     }

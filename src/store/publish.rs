@@ -172,8 +172,8 @@ impl Store {
     }
 
     pub(super) fn next_id(&self, topic: &Topic) -> MessageId {
-        let backend = &self.lanes.backend;
-        backend.ids.next(backend.clock.now(), topic.route)
+        let node = self.lanes.node_of_slot(topic.slot);
+        node.backend.ids.next(node.backend.clock.now(), topic.route)
     }
 
     /// The topic for a payload of `size` bytes.

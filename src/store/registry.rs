@@ -6,6 +6,7 @@ mod change;
 use super::{
     backend::SCHEMA_VERSION,
     batch::{Command, Lanes},
+    cluster::{Slot, slot_of},
     keys::PartitionKeys,
     reply::{CallError, Fields, word},
     scripts::{self, Script},
@@ -40,6 +41,8 @@ pub struct Topic {
     pub(crate) word: String,
     pub(crate) route: Route,
     pub(crate) keys: PartitionKeys,
+    /// Where its keys are in a Cluster.
+    pub(crate) slot: Slot,
     pub(crate) counters: Counters,
     /// The earliest moment (ms) for which a sweep was asked and which has not passed; 0: none.
     pub(crate) sweep_at: AtomicI64,
@@ -105,11 +108,11 @@ impl Registry {
 
     /// The topic of this name as Redis has it now.
     pub async fn look_up(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, CallError> {
-        let epochs = self.lanes.backend.epochs();
-        let get = Command::new("HGET").arg(&self.lanes.backend.keys.registry);
+        let epochs = self.lanes.shared.epochs();
+        let get = Command::new("HGET").arg(&self.lanes.shared.keys.registry);
         match self.lanes.command(get.arg(name.as_str())).await? {
             Value::Nil => {
-                self.lanes.backend.metrics.forget_topic(name);
+                self.lanes.shared.metrics.forget_topic(name);
                 Ok(None)
             }
             entry => self.remember(name, entry, epochs).map(Some),
@@ -124,7 +127,7 @@ impl Registry {
         if let Some(topic) = self.known(|known| known.by_number.get(&number).map(Topic::used)) {
             return Ok(Some(topic));
         }
-        let get = Command::new("HGET").arg(&self.lanes.backend.keys.names).arg(number.0);
+        let get = Command::new("HGET").arg(&self.lanes.shared.keys.names).arg(number.0);
         let name = self.lanes.command(get).await?;
         let Some(name) = word(&name).and_then(|name| TopicName::parse(name).ok()) else {
             return Ok(None);
@@ -139,7 +142,7 @@ impl Registry {
         if let Some(topic) = self.known(|known| known.by_name.get(name).map(Topic::used)) {
             return Ok(topic);
         }
-        let epochs = self.lanes.backend.epochs();
+        let epochs = self.lanes.shared.epochs();
         let create = self.call(&scripts::CREATE_TOPIC).arg(name.as_str()).arg(TopicNumber::MOST);
         let answer = self.lanes.command(create).await?;
         if word(&answer) == Some("FULL") {
@@ -175,14 +178,16 @@ impl Registry {
             settings.push.get_or_insert_with(Push::of_callbacks);
         }
         let route = Route { topic: TopicNumber(number), partition: Partition(0) };
+        let keys = PartitionKeys::new(&self.prefix, name, route.partition);
         let topic = Arc::new(Topic {
             name: name.clone(),
             revision,
             settings,
             word: format!("{number} {revision} {SCHEMA_VERSION}"),
             route,
-            keys: PartitionKeys::new(&self.prefix, name, route.partition),
-            counters: self.lanes.backend.metrics.topic(name),
+            slot: slot_of(keys.meta.as_bytes()),
+            keys,
+            counters: self.lanes.shared.metrics.topic(name),
             sweep_at: AtomicI64::new(0),
             plenty: AtomicBool::new(false),
             used: AtomicBool::new(true),
@@ -223,7 +228,7 @@ impl Registry {
     /// What is known, unless Redis may have gone back since it was learnt.
     fn known<T>(&self, look: impl Fn(&Known) -> Option<T>) -> Option<T> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        (known.epochs == self.lanes.backend.epochs()).then(|| look(&known)).flatten()
+        (known.epochs == self.lanes.shared.epochs()).then(|| look(&known)).flatten()
     }
 
     /// Forgets the topics that nobody has looked for since this was last called: they may be gone, or another instance's.
@@ -233,7 +238,7 @@ impl Registry {
 
     /// A call of a script that looks at the registry.
     pub fn call(&self, script: &'static Script) -> Command {
-        let keys = &self.lanes.backend.keys;
+        let keys = &self.lanes.shared.keys;
         Command::eval(script, &[&keys.registry, &keys.names, &keys.index])
     }
 }

@@ -2,11 +2,13 @@
 
 use super::{
     super::{
+        cluster::{Slot, slot_of},
         registry::Topic,
         reply::{CallError, Reply},
         scripts::Script,
     },
-    Command, GROUP_BYTES, GROUP_MESSAGES, Lanes, Op, Phase,
+    Command, GROUP_BYTES, GROUP_MESSAGES, Op, Phase,
+    node::Node,
 };
 use crate::{model::Epoch, seeded};
 use deadpool_redis::redis::{Arg, Cmd, Value};
@@ -34,7 +36,7 @@ impl<T: Send + 'static> Request<T> {
     /// One for `topic` that came at `since`.
     pub fn new<O: Op<Output = T>>(topic: &Arc<Topic>, op: O, since: Instant) -> Self {
         let (answer, answered) = oneshot::channel();
-        let caller = Caller { since, answer: Some(answer) };
+        let caller = Caller { came: Came { since, tries: 0 }, answer: Some(answer) };
         Self { job: Job::of(OpRequest { op, topic: topic.clone(), caller }), answered }
     }
 
@@ -44,20 +46,27 @@ impl<T: Send + 'static> Request<T> {
         read: impl FnOnce(Value, &Exchange<'_>) -> Result<T, CallError> + Send + Sync + 'static,
     ) -> Self {
         let (answer, answered) = oneshot::channel();
-        let phase = command.script.map_or(Phase::Write, |script| script.phase);
-        let (since, kind) = (Instant::now(), TypeId::of::<Single<T>>());
-        let request = Box::new(Single { command, read: Box::new(read), answer });
-        Self { job: Job { since, phase, topic: None, kind, request }, answered }
+        let came = Came { since: Instant::now(), tries: 0 };
+        Self { job: Single { command, read: Box::new(read), answer, came }.into_job(), answered }
     }
 }
 
-/// A request in the inbox.
-pub(super) struct Job {
-    /// When it came: what waits too long is refused and not sent.
+/// When a request came, and how often a server of a Cluster has sent it away.
+#[derive(Clone, Copy)]
+pub(crate) struct Came {
     pub since: Instant,
-    pub phase: Phase,
+    pub tries: u8,
+}
+
+/// A request in the inbox.
+pub(crate) struct Job {
+    /// When it came: what waits too long is refused and not sent.
+    pub came: Came,
+    pub(super) phase: Phase,
     /// The topic that it works on, if it is one of those that share calls.
-    pub topic: Option<TopicId>,
+    pub(super) topic: Option<TopicId>,
+    /// The server may have the keys of its slot although another serves the slot: it asks for that.
+    pub asking: bool,
     kind: TypeId,
     request: Box<dyn AnyRequest>,
 }
@@ -65,12 +74,25 @@ pub(super) struct Job {
 impl Job {
     fn of<O: Op>(request: OpRequest<O>) -> Self {
         Self {
-            since: request.caller.since,
+            came: request.caller.came,
             phase: O::script().phase,
             topic: Some(Arc::as_ptr(&request.topic).addr()),
+            asking: false,
             kind: TypeId::of::<O>(),
             request: Box::new(request),
         }
+    }
+
+    /// Notes that a server has sent it away, and returns how often that was so.
+    pub fn sent_away(&mut self) -> u8 {
+        self.came.tries = self.came.tries.saturating_add(1);
+        self.request.set_came(self.came);
+        self.came.tries
+    }
+
+    /// The slot of its keys; nothing where it has none.
+    pub fn slot(&self) -> Option<Slot> {
+        self.request.slot()
     }
 
     /// Bytes and messages that it adds to what a lane takes.
@@ -101,7 +123,11 @@ pub(super) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
     let mut open: HashMap<(TypeId, TopicId), usize> = HashMap::new();
     // The same for the job before, which is mostly of the same kind and topic.
     let mut last = None;
-    for Job { phase, topic, kind, mut request, .. } in jobs {
+    for Job { phase, topic, kind, mut request, asking, .. } in jobs {
+        if asking {
+            calls.push((phase, Box::new(Asking(request.into_call()))));
+            continue;
+        }
         let Some(key) = topic.map(|topic| (kind, topic)) else {
             calls.push((phase, request.into_call()));
             continue;
@@ -126,8 +152,8 @@ pub(super) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
 }
 
 /// A pipeline of calls under way, and what came of it so far.
-pub(in crate::store) struct Exchange<'a> {
-    pub lanes: &'a Lanes,
+pub(crate) struct Exchange<'a> {
+    pub node: &'a Node,
     pub sent: Instant,
     /// Requests that a call had no room for.
     pub again: Vec<Job>,
@@ -141,18 +167,20 @@ impl Exchange<'_> {
         value: Value,
         read: impl FnOnce(&mut Reply<'_>) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        let mut reply = Reply::new(topic, &self.lanes.backend, self.sent, value)?;
+        let mut reply = Reply::new(topic, &self.node.backend, self.sent, value)?;
         let read = read(&mut reply);
         if reply.wake {
-            self.lanes.wake(&topic.name);
+            self.node.backend.shared.wake(&topic.name);
         }
         read
     }
 }
 
 /// A request of any kind.
-pub(super) trait AnyRequest: Any + Send + Sync {
+pub(crate) trait AnyRequest: Any + Send + Sync {
     fn load(&self) -> (usize, usize);
+    fn slot(&self) -> Option<Slot>;
+    fn set_came(&mut self, came: Came);
     fn is_abandoned(&self) -> bool;
     fn refuse_and_keep(&mut self) {}
     /// A call for this request, which others may join.
@@ -160,7 +188,7 @@ pub(super) trait AnyRequest: Any + Send + Sync {
 }
 
 /// A call of any kind, ready to be sent.
-pub(super) trait Call: Send + Sync {
+pub(crate) trait Call: Send + Sync {
     /// Takes a request in if it fits, else gives it back.
     fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>> {
         Err(request)
@@ -171,11 +199,42 @@ pub(super) trait Call: Send + Sync {
     fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>);
     /// Answers all of its requests that nothing was sent.
     fn refuse(self: Box<Self>);
+    /// Its requests, to be sent once more: the server did not run it.
+    fn into_jobs(self: Box<Self>) -> Vec<Job>;
+    /// Is it for a server that may have the keys of a slot that another serves?
+    fn is_asking(&self) -> bool {
+        false
+    }
+}
+
+/// A call for a server that may have the keys of a slot that another serves.
+struct Asking(Box<dyn Call>);
+
+impl Call for Asking {
+    fn command(&self, epoch: Epoch, call: &mut dyn FnMut(&'static Script) -> Cmd) -> Cmd {
+        self.0.command(epoch, call)
+    }
+
+    fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>) {
+        self.0.finish(exchange, result);
+    }
+
+    fn refuse(self: Box<Self>) {
+        self.0.refuse();
+    }
+
+    fn into_jobs(self: Box<Self>) -> Vec<Job> {
+        self.0.into_jobs()
+    }
+
+    fn is_asking(&self) -> bool {
+        true
+    }
 }
 
 /// Who made a request.
 struct Caller<T> {
-    since: Instant,
+    came: Came,
     /// `None` once it was answered by a seeded bug.
     answer: Option<oneshot::Sender<Result<T, CallError>>>,
 }
@@ -199,6 +258,14 @@ struct OpRequest<O: Op> {
 impl<O: Op> AnyRequest for OpRequest<O> {
     fn load(&self) -> (usize, usize) {
         (self.op.bytes(), self.op.share(&self.topic))
+    }
+
+    fn slot(&self) -> Option<Slot> {
+        Some(self.topic.slot)
+    }
+
+    fn set_came(&mut self, came: Came) {
+        self.caller.came = came;
     }
 
     fn is_abandoned(&self) -> bool {
@@ -276,7 +343,7 @@ impl<O: Op> Call for Group<O> {
     fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>) {
         let Self { ops, topic, callers, .. } = *self;
         let size = ops.len();
-        exchange.lanes.backend.metrics.observe_group(O::script().name, size);
+        exchange.node.backend.shared.metrics.observe_group(O::script().name, size);
         let read = |reply: &mut Reply<'_>| O::read(&ops, reply);
         let outcome = result.and_then(|value| exchange.read(&topic, value, read));
         let mut answers: Vec<_> = match outcome {
@@ -301,6 +368,12 @@ impl<O: Op> Call for Group<O> {
     fn refuse(self: Box<Self>) {
         self.callers.into_iter().for_each(|caller| caller.answer(Err(CallError::Unavailable)));
     }
+
+    fn into_jobs(self: Box<Self>) -> Vec<Job> {
+        let Self { ops, topic, callers, .. } = *self;
+        let job = |(op, caller)| Job::of(OpRequest { op, topic: topic.clone(), caller });
+        ops.into_iter().zip(callers).map(job).collect()
+    }
 }
 
 type Read<T> = dyn FnOnce(Value, &Exchange<'_>) -> Result<T, CallError> + Send + Sync;
@@ -310,11 +383,28 @@ struct Single<T> {
     command: Command,
     read: Box<Read<T>>,
     answer: oneshot::Sender<Result<T, CallError>>,
+    came: Came,
+}
+
+impl<T: Send + 'static> Single<T> {
+    fn into_job(self) -> Job {
+        let phase = self.command.script.map_or(Phase::Write, |script| script.phase);
+        let (came, kind) = (self.came, TypeId::of::<Self>());
+        Job { came, phase, topic: None, asking: false, kind, request: Box::new(self) }
+    }
 }
 
 impl<T: Send + 'static> AnyRequest for Single<T> {
     fn load(&self) -> (usize, usize) {
         (0, 1)
+    }
+
+    fn slot(&self) -> Option<Slot> {
+        self.command.key().map(slot_of)
+    }
+
+    fn set_came(&mut self, came: Came) {
+        self.came = came;
     }
 
     fn is_abandoned(&self) -> bool {
@@ -338,13 +428,17 @@ impl<T: Send + 'static> Call for Single<T> {
     }
 
     fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>) {
-        let Self { command, read, answer } = *self;
-        let metrics = &exchange.lanes.backend.metrics;
+        let Self { command, read, answer, .. } = *self;
+        let metrics = &exchange.node.backend.shared.metrics;
         command.script.inspect(|script| metrics.observe_group(script.name, 1));
         let _ = answer.send(result.and_then(|value| read(value, exchange)));
     }
 
     fn refuse(self: Box<Self>) {
         let _ = self.answer.send(Err(CallError::Unavailable));
+    }
+
+    fn into_jobs(self: Box<Self>) -> Vec<Job> {
+        vec![self.into_job()]
     }
 }

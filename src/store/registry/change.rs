@@ -3,6 +3,7 @@
 use super::{
     super::{
         batch::Command,
+        clock::Clock,
         reply::{CallError, Fields, word},
         scripts::{self, Script},
         upgrade::upgrade_partition,
@@ -28,7 +29,7 @@ impl Registry {
         if_match: Option<&[i64]>,
         worked_from: Option<i64>,
     ) -> Result<Option<bool>, Error> {
-        let epochs = self.lanes.backend.epochs();
+        let epochs = self.lanes.shared.epochs();
         let push = settings.push.is_some();
         let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
         let if_match = if_match.map(|revisions| {
@@ -62,7 +63,7 @@ impl Registry {
         self.lanes.wake(&TopicName::pushed());
         if !created {
             // A new TTL or retention may concern what is there.
-            let now = self.lanes.backend.clock.now();
+            let now = self.lanes.by_clock_of(&topic.keys.meta, Clock::now);
             topic.sweep_by(now, Some(now));
         }
         Ok(Some(created))
@@ -73,7 +74,7 @@ impl Registry {
         let remove = self.changing_call(&scripts::REMOVE_TOPIC);
         self.lanes.command(remove.arg(topic.name.as_str()).arg(topic.route.topic.0)).await?;
         self.forget(topic);
-        self.lanes.backend.metrics.forget_topic(&topic.name);
+        self.lanes.shared.metrics.forget_topic(&topic.name);
         Ok(())
     }
 
@@ -124,7 +125,7 @@ impl Registry {
 
     /// A call of a script that changes the registry, and with it which topics are pushed.
     fn changing_call(&self, script: &'static Script) -> Command {
-        let keys = &self.lanes.backend.keys;
+        let keys = &self.lanes.shared.keys;
         Command::eval(script, &[&keys.registry, &keys.names, &keys.index, &keys.pushed])
     }
 }
