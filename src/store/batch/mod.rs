@@ -7,11 +7,13 @@
 //!
 //! The way of a request: [`Lanes::submit`] → [`node`] → [`inbox`] → [`lane`] → [`request::group`] → `Lane::exchange` → its answer.
 
+mod group;
 mod inbox;
 mod lane;
 mod lanes;
 mod node;
 mod request;
+mod single;
 
 pub(crate) use lanes::Lanes;
 pub use lanes::Wake;

@@ -2,19 +2,21 @@
 
 use super::{
     super::{
-        cluster::{Slot, slot_of},
+        cluster::Slot,
         registry::Topic,
         reply::{CallError, Reply},
         scripts::Script,
     },
-    Command, GROUP_BYTES, GROUP_MESSAGES, Op, Phase,
+    Command, Op, Phase,
+    group::OpRequest,
     node::Node,
+    single::Single,
 };
-use crate::{model::Epoch, seeded};
-use deadpool_redis::redis::{Arg, Cmd, Value};
+use crate::model::Epoch;
+use deadpool_redis::redis::{Cmd, Value};
 use std::{
     any::{Any, TypeId},
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::Arc,
     time::Instant,
 };
@@ -67,12 +69,12 @@ pub(crate) struct Job {
     pub(super) topic: Option<TopicId>,
     /// The server may have the keys of its slot although another serves the slot: it asks for that.
     pub asking: bool,
-    kind: TypeId,
-    request: Box<dyn AnyRequest>,
+    pub(super) kind: TypeId,
+    pub(super) request: Box<dyn AnyRequest>,
 }
 
 impl Job {
-    fn of<O: Op>(request: OpRequest<O>) -> Self {
+    pub(super) fn of<O: Op>(request: OpRequest<O>) -> Self {
         Self {
             came: request.caller.came,
             phase: O::script().phase,
@@ -233,212 +235,17 @@ impl Call for Asking {
 }
 
 /// Who made a request.
-struct Caller<T> {
-    came: Came,
+pub(super) struct Caller<T> {
+    pub came: Came,
     /// `None` once it was answered by a seeded bug.
-    answer: Option<oneshot::Sender<Result<T, CallError>>>,
+    pub answer: Option<oneshot::Sender<Result<T, CallError>>>,
 }
 
 impl<T> Caller<T> {
-    fn answer(self, answer: Result<T, CallError>) {
+    pub fn answer(self, answer: Result<T, CallError>) {
         if let Some(caller) = self.answer {
             // A caller that is gone drops the answer, which knows what to do then (see `Grants`).
             let _ = caller.send(answer);
         }
-    }
-}
-
-/// One request of an [`Op`].
-struct OpRequest<O: Op> {
-    op: O,
-    topic: Arc<Topic>,
-    caller: Caller<O::Output>,
-}
-
-impl<O: Op> AnyRequest for OpRequest<O> {
-    fn load(&self) -> (usize, usize) {
-        (self.op.bytes(), self.op.share(&self.topic))
-    }
-
-    fn slot(&self) -> Option<Slot> {
-        Some(self.topic.slot)
-    }
-
-    fn set_came(&mut self, came: Came) {
-        self.caller.came = came;
-    }
-
-    fn is_abandoned(&self) -> bool {
-        self.caller.answer.as_ref().is_some_and(oneshot::Sender::is_closed)
-    }
-
-    fn refuse_and_keep(&mut self) {
-        if O::script().name == "publish"
-            && let Some(answer) = self.caller.answer.take()
-        {
-            let _ = answer.send(Err(CallError::Unavailable));
-        }
-    }
-
-    fn into_call(self: Box<Self>) -> Box<dyn Call> {
-        let conflicts = self.op.conflicts();
-        let (topic, ops, callers) = (self.topic.clone(), Vec::new(), Vec::new());
-        let mut group =
-            Group { topic, ops, callers, bytes: 0, messages: 0, conflicts: HashSet::new() };
-        group.push(*self, conflicts);
-        Box::new(group)
-    }
-}
-
-/// Requests of one kind for one topic that go to Redis in one call.
-struct Group<O: Op> {
-    topic: Arc<Topic>,
-    ops: Vec<O>,
-    /// Who made them, in the same order.
-    callers: Vec<Caller<O::Output>>,
-    bytes: usize,
-    messages: usize,
-    conflicts: HashSet<u64>,
-}
-
-impl<O: Op> Group<O> {
-    fn has_room(&self, op: &O, conflicts: [Option<u64>; 2]) -> bool {
-        self.bytes + op.bytes() <= GROUP_BYTES
-            && self.messages + op.messages() <= GROUP_MESSAGES
-            && !conflicts.iter().flatten().any(|hash| self.conflicts.contains(hash))
-    }
-
-    /// Takes a request in; `conflicts` are its own.
-    fn push(&mut self, request: OpRequest<O>, conflicts: [Option<u64>; 2]) {
-        let OpRequest { op, caller, .. } = request;
-        self.bytes += op.bytes();
-        self.messages += op.messages();
-        self.conflicts.extend(conflicts.into_iter().flatten());
-        self.ops.push(op);
-        self.callers.push(caller);
-    }
-}
-
-impl<O: Op> Call for Group<O> {
-    fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>> {
-        let Some(own) = (&*request as &dyn Any).downcast_ref::<OpRequest<O>>() else {
-            return Err(request);
-        };
-        let conflicts = own.op.conflicts();
-        if !self.has_room(&own.op, conflicts) {
-            return Err(request);
-        }
-        if let Ok(request) = (request as Box<dyn Any>).downcast::<OpRequest<O>>() {
-            self.push(*request, conflicts);
-        }
-        Ok(())
-    }
-
-    fn command(&self, epoch: Epoch, call: &mut dyn FnMut(&'static Script) -> Cmd) -> Cmd {
-        let mut command = call(O::script());
-        O::write(&self.ops, &self.topic, epoch, &mut command);
-        command
-    }
-
-    fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>) {
-        let Self { ops, topic, callers, .. } = *self;
-        let size = ops.len();
-        exchange.node.backend.shared.metrics.observe_group(O::script().name, size);
-        let read = |reply: &mut Reply<'_>| O::read(&ops, reply);
-        let outcome = result.and_then(|value| exchange.read(&topic, value, read));
-        let mut answers: Vec<_> = match outcome {
-            Ok(answers) if answers.len() == size => answers,
-            Ok(_) => (0..size).map(|_| Err(CallError::Internal)).collect(),
-            Err(error) => (0..size).map(|_| Err(error)).collect(),
-        };
-        if seeded::bug("answers swapped") {
-            answers.rotate_left(1);
-        }
-        for ((op, caller), answer) in ops.into_iter().zip(callers).zip(answers) {
-            match answer {
-                Err(CallError::Again) => {
-                    let topic = topic.clone();
-                    exchange.again.push(Job::of(OpRequest { op, topic, caller }));
-                }
-                answer => caller.answer(answer),
-            }
-        }
-    }
-
-    fn refuse(self: Box<Self>) {
-        self.callers.into_iter().for_each(|caller| caller.answer(Err(CallError::Unavailable)));
-    }
-
-    fn into_jobs(self: Box<Self>) -> Vec<Job> {
-        let Self { ops, topic, callers, .. } = *self;
-        let job = |(op, caller)| Job::of(OpRequest { op, topic: topic.clone(), caller });
-        ops.into_iter().zip(callers).map(job).collect()
-    }
-}
-
-type Read<T> = dyn FnOnce(Value, &Exchange<'_>) -> Result<T, CallError> + Send + Sync;
-
-/// A request that has a call to itself, and is that call.
-struct Single<T> {
-    command: Command,
-    read: Box<Read<T>>,
-    answer: oneshot::Sender<Result<T, CallError>>,
-    came: Came,
-}
-
-impl<T: Send + 'static> Single<T> {
-    fn into_job(self) -> Job {
-        let phase = self.command.script.map_or(Phase::Write, |script| script.phase);
-        let (came, kind) = (self.came, TypeId::of::<Self>());
-        Job { came, phase, topic: None, asking: false, kind, request: Box::new(self) }
-    }
-}
-
-impl<T: Send + 'static> AnyRequest for Single<T> {
-    fn load(&self) -> (usize, usize) {
-        (0, 1)
-    }
-
-    fn slot(&self) -> Option<Slot> {
-        self.command.key().map(slot_of)
-    }
-
-    fn set_came(&mut self, came: Came) {
-        self.came = came;
-    }
-
-    fn is_abandoned(&self) -> bool {
-        self.answer.is_closed()
-    }
-
-    fn into_call(self: Box<Self>) -> Box<dyn Call> {
-        self
-    }
-}
-
-impl<T: Send + 'static> Call for Single<T> {
-    fn command(&self, _: Epoch, call: &mut dyn FnMut(&'static Script) -> Cmd) -> Cmd {
-        let Some(script) = self.command.script else { return self.command.cmd.clone() };
-        let mut call = call(script);
-        for argument in self.command.cmd.args_iter() {
-            let Arg::Simple(argument) = argument else { continue };
-            call.arg(argument);
-        }
-        call
-    }
-
-    fn finish(self: Box<Self>, exchange: &mut Exchange<'_>, result: Result<Value, CallError>) {
-        let Self { command, read, answer, .. } = *self;
-        let metrics = &exchange.node.backend.shared.metrics;
-        command.script.inspect(|script| metrics.observe_group(script.name, 1));
-        let _ = answer.send(result.and_then(|value| read(value, exchange)));
-    }
-
-    fn refuse(self: Box<Self>) {
-        let _ = self.answer.send(Err(CallError::Unavailable));
-    }
-
-    fn into_jobs(self: Box<Self>) -> Vec<Job> {
-        vec![self.into_job()]
     }
 }

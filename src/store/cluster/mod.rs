@@ -2,12 +2,13 @@
 //! a server sends away since another serves the slot, or since it cannot serve for now, goes on its way again by itself:
 //! such a call did not run. Calls that may have run are never sent again, nor are their neighbours in a pipeline.
 
+mod ask;
 mod follow;
 mod map;
 mod slots;
 mod view;
 
-pub(super) use follow::primaries;
+pub(super) use ask::primaries;
 pub(super) use slots::{Slot, key_in, slot_of};
 pub(crate) use view::Address;
 
@@ -19,15 +20,11 @@ use super::{
     redis_args::{ClusterTarget, RedisMode, Target},
     reply::{self, CallError},
     server_info::{Mode, Sick, node_health},
-    way::{Door, PoolSize},
+    way::Door,
 };
 use crate::model::Epoch;
-use deadpool_redis::redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, RedisError, Value,
-    aio::{ConnectionLike, MultiplexedConnection},
-    cmd,
-};
-use follow::mode_of;
+use deadpool_redis::redis::{Client, ConnectionAddr, Value};
+use ask::mode_of;
 use futures_util::future::join_all;
 use map::Map;
 use std::{

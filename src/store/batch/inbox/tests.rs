@@ -24,7 +24,7 @@ fn waited_for<T>(request: Request<T>) -> Job {
 
 fn look(topic: &Arc<Topic>, since: Instant) -> Job {
     let mut job = waited_for(count(topic));
-    job.since = since;
+    job.came.since = since;
     job
 }
 
@@ -54,8 +54,8 @@ fn acks_never_wait_behind_leases_and_leases_wait_behind_acks() {
     let (inbox, topic) = (Inbox::new(2), topic(Default::default()));
     for plenty in [false, true] {
         topic.plenty.store(plenty, Ordering::Relaxed);
-        (0..300).for_each(|_| inbox.put([lease(&topic)]));
-        (0..130).for_each(|_| inbox.put([ack(&topic)]));
+        (0..300).for_each(|_| drop(inbox.put([lease(&topic)])));
+        (0..130).for_each(|_| drop(inbox.put([ack(&topic)])));
         let taken = inbox.take(false);
         let granted = leases(&taken);
         assert_eq!(granted, if plenty { 1 } else { MAX_OF_TOPIC });
@@ -66,7 +66,7 @@ fn acks_never_wait_behind_leases_and_leases_wait_behind_acks() {
             let _ = inbox.take(false);
         }
     }
-    (0..130).for_each(|_| inbox.put([ack(&topic)]));
+    (0..130).for_each(|_| drop(inbox.put([ack(&topic)])));
     inbox.put([lease(&topic)]);
     assert_eq!(leases(&inbox.take(false)), 0, "its acks come first");
 }
@@ -75,7 +75,8 @@ fn acks_never_wait_behind_leases_and_leases_wait_behind_acks() {
 fn what_looks_and_operates_comes_after_all_others_a_little_at_a_time() {
     let (inbox, topic) = (Inbox::new(4), topic(Default::default()));
     // However slow the machine is, these have not waited for long.
-    (0..200).for_each(|_| inbox.put([look(&topic, Instant::now() + Duration::from_secs(60))]));
+    (0..200)
+        .for_each(|_| drop(inbox.put([look(&topic, Instant::now() + Duration::from_secs(60))])));
     inbox.put([ack(&topic)]);
     assert_eq!(inbox.take(true).jobs.len(), 1, "never over the express lane");
     inbox.put([ack(&topic)]);
@@ -87,7 +88,7 @@ fn what_looks_and_operates_comes_after_all_others_a_little_at_a_time() {
     assert!(inbox.take(false).jobs.is_empty(), "half of the lanes are free of it");
     drop((first, second));
     let inbox = Inbox::new(4);
-    (0..200).for_each(|_| inbox.put([look(&topic, Instant::now() - SCAN_PATIENCE)]));
+    (0..200).for_each(|_| drop(inbox.put([look(&topic, Instant::now() - SCAN_PATIENCE)])));
     inbox.put([ack(&topic)]);
     assert_eq!(inbox.take(false).jobs.len(), 1 + MAX_SCANS, "but it does not wait for ever");
 }
