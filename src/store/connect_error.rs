@@ -51,8 +51,11 @@ pub enum ConnectError {
     #[error("this Redis is in cluster mode: pass --redis-mode cluster, or auto")]
     Cluster,
     /// A Redis that is no node of a Cluster where one should be.
-    #[error("this Redis is not in cluster mode: pass --redis-mode standalone, or auto")]
-    NoCluster,
+    #[error(
+        "{0} is not in cluster mode: --redis-url names nodes of one Cluster, and a single Redis takes one URL and \
+            --redis-mode standalone, or auto"
+    )]
+    NoCluster(String),
     /// The URL of a node of a Cluster has a database.
     #[error("{0} is a node of a Cluster, which has no database but 0: name none in the URL")]
     ClusterDatabase(String),

@@ -56,11 +56,10 @@ pub use types::*;
 
 use crate::{
     metrics::Metrics,
-    model::{Millis, Partition, TopicName},
+    model::{Millis, TopicName},
 };
 use backend::Shared;
 use batch::Lanes;
-use keys::PartitionKeys;
 use registry::Registry;
 use std::{sync::Arc, time::Duration};
 use sweeps::Hint;
@@ -125,8 +124,7 @@ impl Store {
     /// How long until a message of this topic is due, on the clock of its server; the estimate of it is some ms behind at
     /// most.
     pub fn until(&self, topic: &TopicName, at: Millis) -> Duration {
-        let keys = PartitionKeys::new(&self.lanes.shared.options.key_prefix, topic, Partition(0));
-        self.lanes.by_clock_of(&keys.meta, |clock| clock.until(at))
+        self.lanes.node_of_topic(topic).backend.clock.until(at)
     }
 
     /// How long until then on the clock of the server that has the schedules.

@@ -108,6 +108,15 @@ impl Lanes {
         self.node_of_slot(slot_of(key.as_bytes()))
     }
 
+    /// The node of a topic's partition.
+    pub fn node_of_topic(&self, topic: &TopicName) -> Arc<Node> {
+        match &self.nodes {
+            Nodes::One(node) => node.clone(),
+            // The partition's hash tag.
+            Nodes::Cluster(cluster) => cluster.node_of(slot_of(format!("{topic}:0").as_bytes())),
+        }
+    }
+
     /// The node of a slot.
     pub fn node_of_slot(&self, slot: Slot) -> Arc<Node> {
         match &self.nodes {

@@ -84,7 +84,7 @@ async fn look(seed: &Client, limit: Duration) -> Result<View, ConnectError> {
     let [server, slots, info] = <[Value; 3]>::try_from(answers.map_err(unreachable)?)
         .map_err(|_| ConnectError::Unreachable("it does not answer CLUSTER SLOTS".to_owned()))?;
     if reply::word(&server).is_some_and(|info| Mode::of_info(info) != Mode::Cluster) {
-        return Err(ConnectError::NoCluster);
+        return Err(ConnectError::NoCluster(seed.get_connection_info().addr().to_string()));
     }
     if let Value::ServerError(error) = &slots {
         return Err(ConnectError::Refused(error.to_string()));

@@ -32,7 +32,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, RwLock},
     time::{Duration, Instant},
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
 use view::target;
 
@@ -43,6 +43,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 /// An instance is ready for so long without the registry: it knows the topics that it works on.
 const REGISTRY_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a node may take to say how it is.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 /// From so many nodes on each has one lane beside the express lane.
 const MANY_NODES: usize = 9;
 
@@ -137,7 +139,10 @@ impl Cluster {
         let prefix = &self.shared.options.key_prefix;
         let looked = map.all().iter().filter_map(|(address, node)| {
             let key = key_in(map.first_slot(node)?, prefix);
-            Some(async move { (shown(address), node_health(node, &key).await) })
+            Some(async move {
+                let health = timeout(HEALTH_TIMEOUT, node_health(node, &key)).await;
+                (shown(address), health.unwrap_or(Err(Sick::Silent)))
+            })
         });
         let (mut warnings, mut serving) = (Vec::new(), false);
         for (address, health) in join_all(looked).await {

@@ -3,7 +3,6 @@
 use super::{
     super::{
         batch::Command,
-        clock::Clock,
         reply::{CallError, Fields, word},
         scripts::{self, Script},
         upgrade::upgrade_partition,
@@ -14,6 +13,7 @@ use crate::{
     error::Error,
     model::{OnFull, Retention, TopicName, TopicNumber, TopicSettings},
 };
+use deadpool_redis::redis::Value;
 
 impl Registry {
     /// Puts a topic's configuration into the registry and into its partition. Returns whether the topic was created by it;
@@ -30,18 +30,7 @@ impl Registry {
         worked_from: Option<i64>,
     ) -> Result<Option<bool>, Error> {
         let epochs = self.lanes.shared.epochs();
-        let push = settings.push.is_some();
-        let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
-        let if_match = if_match.map(|revisions| {
-            let revisions: Vec<_> = revisions.iter().map(ToString::to_string).collect();
-            format!(" {} ", revisions.join(" "))
-        });
-        let worked_from = worked_from.map(|revision| revision.to_string());
-        let put = self.changing_call(&scripts::PUT_TOPIC);
-        let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
-        let put = put.arg(if_match.unwrap_or_default()).arg(worked_from.unwrap_or_default());
-        let put = put.arg(u8::from(push));
-        let answer = self.lanes.command(put).await?;
+        let answer = self.write(name, settings, if_match, worked_from).await?;
         match word(&answer) {
             Some("FULL") => return Err(Error::TopicsExhausted),
             Some("MISMATCH") => return Err(Error::RevisionMismatch),
@@ -63,10 +52,47 @@ impl Registry {
         self.lanes.wake(&TopicName::pushed());
         if !created {
             // A new TTL or retention may concern what is there.
-            let now = self.lanes.by_clock_of(&topic.keys.meta, Clock::now);
+            let now = self.lanes.node_of_topic(name).backend.clock.now();
             topic.sweep_by(now, Some(now));
         }
         Ok(Some(created))
+    }
+
+    async fn write(
+        &self,
+        name: &TopicName,
+        settings: &TopicSettings,
+        if_match: Option<&[i64]>,
+        worked_from: Option<i64>,
+    ) -> Result<Value, CallError> {
+        let push = settings.push.is_some();
+        let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
+        let if_match = if_match.map(|revisions| {
+            let revisions: Vec<_> = revisions.iter().map(ToString::to_string).collect();
+            format!(" {} ", revisions.join(" "))
+        });
+        let worked_from = worked_from.map(|revision| revision.to_string());
+        let put = self.changing_call(&scripts::PUT_TOPIC);
+        let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
+        let put = put.arg(if_match.unwrap_or_default()).arg(worked_from.unwrap_or_default());
+        self.lanes.command(put.arg(u8::from(push))).await
+    }
+
+    /// The partition knows of a later change of the topic than the registry, as `topic` was read of it: either that has
+    /// changed meanwhile, or its server has lost its last moment in a failover. Then it catches up: a configuration is
+    /// written as a later revision, and a topic that was deleted and made anew is forgotten, to be made once more.
+    async fn catch_up(&self, topic: &Topic, replaced: bool) -> Result<(), CallError> {
+        let Some(present) = self.look_up(&topic.name).await?.filter(|now| now.word == topic.word)
+        else {
+            return Ok(());
+        };
+        tracing::warn!(topic = %topic.name, "the registry of topics had lost a change; it catches up");
+        if replaced {
+            return self.remove(&present).await;
+        }
+        self.write(&topic.name, &present.settings, None, Some(present.revision)).await?;
+        self.forget(&present);
+        Ok(())
     }
 
     /// Takes a deleted topic out of the registry.
@@ -110,7 +136,11 @@ impl Registry {
             answer = self.lanes.command(open).await?;
         }
         match word(&answer) {
-            Some("STALE") => self.forget(topic),
+            Some(word @ ("STALE" | "REPLACED")) => {
+                let replaced = word == "REPLACED";
+                self.forget(topic);
+                self.catch_up(topic, replaced).await?;
+            }
             // A newer dueq has taken over: nothing can be done here any more.
             Some("NEWER") => return Err(CallError::Unavailable),
             // Whoever deleted it died before the registry knew.
