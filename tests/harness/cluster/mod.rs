@@ -11,7 +11,7 @@ use deadpool_redis::redis::{self, FromRedisValue, RedisResult};
 use futures_util::future::join_all;
 
 pub use self::slots::{Move, moves_atomically, slot, slot_of};
-use super::redis::{Redis, RedisOptions, free_port, is_redis_6};
+use super::redis::{Redis, RedisOptions};
 use super::{Dueq, Launch, eventually, topic};
 
 /// How a [`Cluster`] is to be started.
@@ -61,17 +61,14 @@ impl ClusterOptions {
 
     async fn node(&self) -> Redis {
         let yes_no = |yes: bool| if yes { "yes" } else { "no" };
-        let mut options = self
-            .redis
+        self.redis
             .clone()
-            .args(["--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0"])
+            .cluster()
+            .args(["--repl-diskless-sync-delay", "0"])
             .args(["--cluster-node-timeout", &self.node_timeout.to_string()])
-            .args(["--cluster-require-full-coverage", yes_no(self.full_coverage)]);
-        if !is_redis_6() {
-            // The bus's port is otherwise the other + 10000, which may be none, and then another is tried.
-            options = options.args(["--cluster-port", &free_port().to_string()]);
-        }
-        options.start().await
+            .args(["--cluster-require-full-coverage", yes_no(self.full_coverage)])
+            .start()
+            .await
     }
 }
 
@@ -120,7 +117,7 @@ impl Cluster {
         }
         for (index, node) in self.nodes.iter().enumerate() {
             for other in &self.nodes[..index] {
-                let (port, bus) = (other.port().to_string(), other.bus_port().to_string());
+                let (port, bus) = (other.port().to_string(), bus_port(other).await.to_string());
                 let meet = ["CLUSTER", "MEET", "127.0.0.1", &port, &bus];
                 let _: () = node.command(&meet).await;
             }
@@ -276,6 +273,13 @@ impl Cluster {
         let here = |name: &String| own.slots.iter().any(|range| range.contains(&slot_of(name)));
         names.into_iter().find(here).expect("a name")
     }
+}
+
+/// The port of a node's bus.
+async fn bus_port(node: &Redis) -> u16 {
+    let set: Vec<String> = node.command(&["CONFIG", "GET", "cluster-port"]).await;
+    let set = set.get(1).and_then(|port| port.parse().ok()).filter(|port| *port > 0);
+    set.unwrap_or_else(|| node.port() + 10_000)
 }
 
 /// One command on a new connection; what is frozen answers an error in time.

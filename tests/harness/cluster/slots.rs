@@ -62,23 +62,25 @@ impl Cluster {
         Move { slot, from, to }
     }
 
-    /// Moves some of its keys, at most `most`; whether any was left.
-    pub async fn move_keys(&self, moving: Move, most: &str) -> RedisResult<bool> {
+    /// Moves one key of it, or as many as are moved at once; whether there was any.
+    pub async fn move_keys(&self, moving: Move, key: Option<&str>) -> RedisResult<bool> {
         let number = moving.slot.to_string();
         let (source, port) = (self.node(moving.from), self.node(moving.to).port().to_string());
-        let keys: Vec<String> = ask(source, &["CLUSTER", "GETKEYSINSLOT", &number, most]).await?;
+        let keys: Vec<String> = match key {
+            Some(key) => vec![key.to_owned()],
+            None => ask(source, &["CLUSTER", "GETKEYSINSLOT", &number, KEYS_AT_ONCE]).await?,
+        };
         if keys.is_empty() {
             return Ok(false);
         }
         let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
         words.extend(keys.iter().map(String::as_str));
-        ask::<()>(source, &words).await?;
-        Ok(true)
+        Ok(ask::<String>(source, &words).await? == "OK")
     }
 
     /// Moves what is left of it, and tells everybody.
     pub async fn end_move(&self, moving: Move) {
-        while self.move_keys(moving, KEYS_AT_ONCE).await.expect("MIGRATE") {}
+        while self.move_keys(moving, None).await.expect("MIGRATE") {}
         let (number, target) = (moving.slot.to_string(), self.id(moving.to).await);
         let words = ["CLUSTER", "SETSLOT", &number, "NODE", &target];
         // The target first: should it end meanwhile, the slot still has a primary.
