@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::{self, RedisResult};
 use serde_json::{Value, json};
 
@@ -203,15 +204,28 @@ async fn visit_schedules(one: &Client) {
     one.send("DELETE", path, &[], None).await.expect(204);
 }
 
-/// The keys of a command, as Redis itself finds them.
-async fn keys_of(redis: &Redis, words: &[String]) -> BTreeSet<String> {
-    if KEYLESS.contains(&words[0].to_uppercase().as_str()) {
-        return BTreeSet::new();
+/// The keys of each of these commands, as Redis itself finds them.
+async fn keys_of<'a>(
+    connection: &mut MultiplexedConnection,
+    commands: impl Iterator<Item = &'a Vec<String>>,
+) -> Vec<BTreeSet<String>> {
+    let commands: Vec<&Vec<String>> = commands.collect();
+    let names_keys = |words: &[String]| !KEYLESS.contains(&words[0].to_uppercase().as_str());
+    let mut asked = redis::pipe();
+    for words in commands.iter().filter(|words| names_keys(words)) {
+        asked.cmd("COMMAND").arg("GETKEYS").arg(words);
     }
-    let mut command = redis::cmd("COMMAND");
-    command.arg("GETKEYS").arg(words);
-    let keys: RedisResult<Vec<String>> = command.query_async(&mut redis.connection().await).await;
-    keys.unwrap_or_else(|error| panic!("the keys of {words:?}: {error}")).into_iter().collect()
+    let keys: RedisResult<Vec<Vec<String>>> = match asked.is_empty() {
+        true => Ok(Vec::new()),
+        false => asked.query_async(connection).await,
+    };
+    let keys = keys.unwrap_or_else(|error| panic!("the keys of {commands:?}: {error}"));
+    let mut keys = keys.into_iter();
+    let each = |words: &&Vec<String>| match names_keys(words) {
+        true => keys.next().expect("an answer").into_iter().collect(),
+        false => BTreeSet::new(),
+    };
+    commands.iter().map(each).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -233,16 +247,17 @@ async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
     let calls = monitor.calls().await;
 
     let mut scripts = BTreeSet::new();
+    let mut connection = redis.connection().await;
     for Call { words, inner } in &calls {
-        let keys = keys_of(redis, words).await;
+        let all = keys_of(&mut connection, [words].into_iter().chain(inner)).await;
+        let (keys, touched) = all.split_first().unwrap();
         let slots: BTreeSet<u16> = keys.iter().map(|key| slot(key)).collect();
         assert!(slots.len() <= 1, "{words:?} has keys in slots {slots:?}");
         if words[0].to_uppercase().starts_with("EVAL") {
             scripts.insert(words[1].clone());
         }
-        for command in inner {
-            let touched = keys_of(redis, command).await;
-            let undeclared: Vec<_> = touched.difference(&keys).collect();
+        for (command, touched) in inner.iter().zip(touched) {
+            let undeclared: Vec<_> = touched.difference(keys).collect();
             assert!(undeclared.is_empty(), "{command:?} touches {undeclared:?} within {words:?}");
         }
     }
