@@ -9,7 +9,7 @@ use deadpool_redis::redis::{self, RedisResult};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Answer, Client, Cluster, Dueq, Launch, Receiver, Redis, Reply, eventually, slot, text, topic,
+    Answer, Client, Cluster, Dueq, Launch, Receiver, Reply, eventually, slot, text, topic,
 };
 use crate::monitor::{Call, MARKER, Monitor};
 

@@ -73,7 +73,9 @@ impl Backend {
                     return Err(ConnectError::Cluster);
                 }
             }
-            Mode::Standalone if self.clustered => return Err(ConnectError::NoCluster(self.address())),
+            Mode::Standalone if self.clustered => {
+                return Err(ConnectError::NoCluster(self.address()));
+            }
             Mode::Standalone => {}
         }
         if !new_enough(&server.version) {

@@ -8,7 +8,7 @@ use super::{
         scripts::Script,
     },
     GROUP_BYTES, GROUP_MESSAGES, Op,
-    request::{AnyRequest, Call, Came, Caller, Exchange, Job},
+    request::{AnyRequest, Call, Caller, Came, Exchange, Job},
 };
 use crate::{model::Epoch, seeded};
 use deadpool_redis::redis::{Cmd, Value};

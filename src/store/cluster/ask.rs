@@ -14,7 +14,9 @@ use deadpool_redis::redis::{
 use tokio::time::timeout;
 
 /// What the options name, as the files are now.
-pub(super) fn read(options: &StoreOptions) -> Result<(ClusterTarget, Option<Expiry>), ConnectError> {
+pub(super) fn read(
+    options: &StoreOptions,
+) -> Result<(ClusterTarget, Option<Expiry>), ConnectError> {
     match options.redis.target(Some(RedisMode::Cluster))? {
         (Target::Cluster(target), expiry) => Ok((target, expiry)),
         _ => Err(ConnectError::Cluster),
@@ -37,7 +39,10 @@ pub(super) fn best(views: Vec<View>) -> Option<View> {
 }
 
 /// What the named nodes say at the start, when nothing may be guessed.
-pub(super) async fn first_view(target: &ClusterTarget, limit: Duration) -> Result<View, ConnectError> {
+pub(super) async fn first_view(
+    target: &ClusterTarget,
+    limit: Duration,
+) -> Result<View, ConnectError> {
     let asked = target.seeds.iter().map(|seed| async move { (seed, look(seed, limit).await) });
     let (mut views, mut silent) = (Vec::new(), Vec::new());
     for (seed, answer) in join_all(asked).await {

@@ -23,8 +23,8 @@ use super::{
     way::Door,
 };
 use crate::model::Epoch;
-use deadpool_redis::redis::{Client, ConnectionAddr, Value};
 use ask::mode_of;
+use deadpool_redis::redis::{Client, ConnectionAddr, Value};
 use futures_util::future::join_all;
 use map::Map;
 use std::{
