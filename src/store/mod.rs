@@ -129,12 +129,12 @@ impl Store {
 
     /// How long until then on the clock of the server that has the schedules.
     pub fn until_tick(&self, at: Millis) -> Duration {
-        self.lanes.by_clock_of(&self.lanes.shared.keys.schedules, |clock| clock.until(at))
+        self.lanes.node_of(&self.lanes.shared.keys.schedules).backend.clock.until(at)
     }
 
     /// How long until then on the clock of the server that knows what to sweep.
     pub fn until_sweep(&self, at: Millis) -> Duration {
-        self.lanes.by_clock_of(&self.lanes.shared.keys.sweeps, |clock| clock.until(at))
+        self.lanes.node_of(&self.lanes.shared.keys.sweeps).backend.clock.until(at)
     }
 
     /// Changes whenever the clock of a server was set.

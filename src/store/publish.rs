@@ -3,6 +3,7 @@
 
 use super::{
     Store,
+    backend::Backend,
     batch::{Answers, GROUP_MESSAGES, Op, Request},
     publish_special::PublishSpecial,
     registry::Topic,
@@ -172,8 +173,8 @@ impl Store {
     }
 
     pub(super) fn next_id(&self, topic: &Topic) -> MessageId {
-        let node = self.lanes.node_of_slot(topic.slot);
-        node.backend.ids.next(node.backend.clock.now(), topic.route)
+        let next = |backend: &Backend| backend.ids.next(backend.clock.now(), topic.route);
+        self.lanes.at_slot(topic.slot, next)
     }
 
     /// The topic for a payload of `size` bytes.

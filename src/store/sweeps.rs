@@ -115,7 +115,7 @@ impl Store {
         let asked = Instant::now();
         let mut fields = Fields::of(self.lanes.command(claim).await?)?;
         let now = fields.int()?;
-        self.lanes.by_clock_of(&self.lanes.shared.keys.sweeps, |clock| clock.observe(now, asked));
+        self.lanes.node_of(&self.lanes.shared.keys.sweeps).backend.clock.observe(now, asked);
         let next = fields.instant()?;
         let mut claims = Vec::new();
         while !fields.is_empty() {

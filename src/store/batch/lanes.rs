@@ -4,7 +4,6 @@
 use super::{
     super::{
         backend::{Backend, Shared},
-        clock::Clock,
         cluster::{Cluster, Slot, slot_of},
         connect_error::ConnectError,
         registry::Topic,
@@ -105,29 +104,27 @@ impl Lanes {
 
     /// The node of a key.
     pub fn node_of(&self, key: &str) -> Arc<Node> {
-        self.node_of_slot(slot_of(key.as_bytes()))
+        match &self.nodes {
+            Nodes::One(node) => node.clone(),
+            Nodes::Cluster(cluster) => cluster.node_of(slot_of(key.as_bytes())),
+        }
     }
 
-    /// The node of a topic's partition.
+    /// The node of a topic.
     pub fn node_of_topic(&self, topic: &TopicName) -> Arc<Node> {
         match &self.nodes {
             Nodes::One(node) => node.clone(),
-            // The partition's hash tag.
+            // The hash tag of its partition.
             Nodes::Cluster(cluster) => cluster.node_of(slot_of(format!("{topic}:0").as_bytes())),
         }
     }
 
-    /// The node of a slot.
-    pub fn node_of_slot(&self, slot: Slot) -> Arc<Node> {
+    /// Looks at what is known of the server of a slot.
+    pub fn at_slot<T>(&self, slot: Slot, look: impl FnOnce(&Backend) -> T) -> T {
         match &self.nodes {
-            Nodes::One(node) => node.clone(),
-            Nodes::Cluster(cluster) => cluster.node_of(slot),
+            Nodes::One(node) => look(&node.backend),
+            Nodes::Cluster(cluster) => look(&cluster.node_of(slot).backend),
         }
-    }
-
-    /// Does something by the clock of the node of a key.
-    pub fn by_clock_of<T>(&self, key: &str, look: impl FnOnce(&Clock) -> T) -> T {
-        look(&self.node_of(key).backend.clock)
     }
 
     /// A client for a subscription; that of another node with every call, and `None` while no primary is known.

@@ -11,6 +11,7 @@ use deadpool_redis::redis::{
     aio::{ConnectionLike, MultiplexedConnection},
     cmd,
 };
+use std::cmp::Reverse;
 use tokio::time::timeout;
 
 /// What the options name, as the files are now.
@@ -33,9 +34,11 @@ pub(in crate::store) async fn primaries(
     view.primaries.keys().map(client).collect()
 }
 
-/// The view of the latest epoch, of a node that can serve if there is one.
-pub(super) fn best(views: Vec<View>) -> Option<View> {
-    views.into_iter().max_by_key(|view| (view.ok, view.epoch))
+/// The view of the latest epoch, of a node that can serve if there is one. A node knows the epoch of a failover before it
+/// knows its outcome, so of equals that counts which names the fewest primaries that are `away`.
+pub(super) fn best(views: Vec<View>, away: impl Fn(&Address) -> bool) -> Option<View> {
+    let present = |view: &View| Reverse(view.primaries.keys().filter(|at| away(at)).count());
+    views.into_iter().max_by_key(|view| (view.ok, view.epoch, present(view)))
 }
 
 /// What the named nodes say at the start, when nothing may be guessed.

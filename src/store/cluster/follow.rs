@@ -156,12 +156,14 @@ impl Cluster {
             timeout(VIEW_TIMEOUT, look).await.ok().flatten()
         });
         let views: Vec<_> = join_all(views).await.into_iter().flatten().collect();
-        if let Some(view) = best(views) {
+        let map = self.map();
+        let away = |address: &Address| map.at(address).is_some_and(|node| node.is_down());
+        if let Some(view) = best(views, away) {
             return Some(view);
         }
         let target = self.target();
         let views = target.seeds.iter().map(|seed| ask(seed, VIEW_TIMEOUT));
-        best(join_all(views).await.into_iter().flatten().collect())
+        best(join_all(views).await.into_iter().flatten().collect(), away)
     }
 
     /// Goes by what the nodes say: meets new ones, and leaves those that serve nothing any more.
