@@ -261,6 +261,15 @@ impl RedisArgs {
         Ok((Target::Sentinels(SentinelTarget { seeds, master, primary }), expiry))
     }
 
+    /// The first server that the arguments name, entered without a database.
+    pub(super) fn first(&self) -> Result<Client, ConnectError> {
+        let info = self.infos()?.swap_remove(0);
+        let settings = info.redis_settings().clone().set_db(0);
+        let by_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        let certificates = if by_tls { Some(self.certificates()?.0) } else { None };
+        self.client(info.set_redis_settings(settings), certificates.as_ref())
+    }
+
     fn client(
         &self,
         info: ConnectionInfo,

@@ -80,12 +80,9 @@ impl Way {
             return false;
         }
         // Its own credentials and no database: a Sentinel refuses what is meant for the primary.
-        match options.redis.target(Some(RedisMode::Sentinel)) {
-            Ok((Target::Sentinels(target), _)) => {
-                sentinel::is_one(&target.seeds[0], options.timeout).await
-            }
-            Err(ConnectError::SentinelDatabase(_)) => true,
-            _ => false,
+        match options.redis.first() {
+            Ok(seed) => sentinel::is_one(&seed, options.timeout).await,
+            Err(_) => false,
         }
     }
 

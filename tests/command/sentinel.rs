@@ -164,9 +164,22 @@ async fn what_is_no_sentinel_or_no_redis_is_told() {
         (&of_replica, "no Sentinel but a replica:"),
         (&cluster.url(), "no Sentinel but a Redis in cluster mode:"),
     ] {
-        one_line(&serve(&["--redis-url", seed, "--redis-mode", "sentinel"]).await, &[what]);
-        one_line(&serve(&["--redis-url", seed, "--redis-url", &urls]).await, &[what]);
+        let args = ["--redis-url", seed, "--redis-url", &urls, "--redis-mode", "sentinel"];
+        one_line(&serve(&args).await, &[what]);
+        let alone = ["--redis-url", seed, "--redis-mode", "sentinel"];
+        one_line(&serve(&alone).await, &[what]);
     }
+    one_line(
+        &serve(&["--redis-url", &url, "--redis-url", &urls]).await,
+        &["no Sentinel but a Redis:"],
+    );
+    let mixed = ["--redis-url", &cluster.url(), "--redis-url", &urls];
+    one_line(&serve(&mixed).await, &["not in cluster mode"]);
+    // A Redis with a database that is away, and one that has no such database, are no Sentinels.
+    let away = format!("redis://127.0.0.1:{}/1", free_port());
+    one_line(&serve(&["--redis-url", &away]).await, &["cannot reach Redis"]);
+    let finished = serve(&["--redis-url", &format!("{url}99")]).await;
+    assert!(!finished.stderr.contains("Sentinel"), "{finished:?}");
     // A database, by itself and as one of several.
     for list in [format!("{first}2"), format!("{first}2,redis://{}", sentinels.addresses()[1])] {
         let words = [&sentinels.addresses()[0], "--redis-db"];
