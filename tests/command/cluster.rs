@@ -119,16 +119,21 @@ async fn a_cluster_that_cannot_be_used_is_told() {
     let alone = serve(&["--redis-url", &seed, "--redis-mode", "standalone"]).await;
     one_line(&alone, &["cluster mode", "--redis-mode"]);
     let mixed = ["--redis-url", &seed, "--redis-url", &url];
-    one_line(&serve(&mixed).await, &["not in cluster mode"]);
+    let other = format!("127.0.0.1:{}", redis.port());
+    one_line(&serve(&mixed).await, &[&other, "not in cluster mode"]);
     let sentinel = serve(&["--redis-url", &seed, "--redis-mode", "sentinel"]).await;
     one_line(&sentinel, &["no Sentinel but a Redis in cluster mode"]);
-    one_line(
-        &serve(&["--redis-url", &seed, "--sentinel-master", "x"]).await,
-        &["--sentinel-master"],
-    );
+    for flags in [["--sentinel-master", "x"], ["--redis-db", "1"]] {
+        let args = [&["--redis-url", &seed][..], &flags].concat();
+        one_line(&serve(&args).await, &["no Sentinel but a Redis in cluster mode"]);
+        let args = [&args[..], &["--redis-mode", "cluster"]].concat();
+        one_line(&serve(&args).await, &["--redis-mode cluster takes"]);
+    }
     // A cluster has one database.
-    one_line(&serve(&["--redis-url", &format!("{seed}1")]).await, &["database"]);
-    one_line(&serve(&["--redis-url", &seed, "--redis-db", "1"]).await, &["database"]);
+    let second = format!("{seed}1");
+    one_line(&serve(&["--redis-url", &second]).await, &["cluster mode"]);
+    let finished = serve(&["--redis-url", &second, "--redis-mode", "cluster"]).await;
+    one_line(&finished, &[&address, "no database but 0"]);
     // A node that knows no other, and a cluster without all slots.
     let lonely = Cluster::options(1, 0).with_a_hole().start().await;
     let finished = serve(&["--redis-url", &lonely.node(0).url()]).await;
@@ -142,7 +147,7 @@ async fn a_cluster_that_cannot_be_used_is_told() {
     // A password that the nodes do not take.
     let wrong = seed.replace("redis://", "redis://:somebody@");
     let finished = serve(&["--redis-url", &wrong]).await;
-    one_line(&finished, &[&address]);
+    one_line(&finished, &["authentication failed"]);
     assert!(!finished.stderr.contains("somebody"), "{finished:?}");
 }
 
