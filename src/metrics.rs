@@ -83,7 +83,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Notes whether a primary of the Cluster can be connected to.
+    /// Notes whether a primary can be connected to.
     pub fn redis_node(&self, address: &str, up: bool) {
         self.redis_nodes.get_or_create(&[("node", address.to_owned())]).set(up.into());
     }
@@ -91,6 +91,11 @@ impl Metrics {
     /// Forgets a node that is no primary any more.
     pub fn forget_redis_node(&self, address: &str) {
         self.redis_nodes.remove(&[("node", address.to_owned())]);
+    }
+
+    /// Forgets all primaries.
+    pub fn forget_redis_nodes(&self) {
+        self.redis_nodes.clear();
     }
 
     /// Fresh metrics, all zero.
@@ -121,7 +126,7 @@ impl Metrics {
         let audit_lost = registered(&mut registry, "audit_lost", help);
         let help = "Connections opened to Redis";
         let redis_connects = registered(&mut registry, "redis_connects", help);
-        let help = "1 where a primary of the Cluster can be connected to, else 0";
+        let help = "1 where a primary can be connected to, else 0";
         let redis_nodes = registered(&mut registry, "redis_node_up", help);
         let certificates = Certificates::new(&mut registry);
         let topics = Arc::new(Topics::new(Calls::new(&mut registry)));

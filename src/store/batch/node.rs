@@ -56,6 +56,9 @@ impl Node {
             stopping: CancellationToken::new(),
             down: Mutex::default(),
         });
+        if first.is_some() {
+            this.set_down(None);
+        }
         for _ in 0..lanes {
             this.spawn_lane(first.take(), false);
         }
@@ -139,9 +142,12 @@ impl Node {
 
     /// Notes what came of a lane's try to connect, for all of them.
     pub(in crate::store) fn set_down(&self, down: Option<(Instant, Duration)>) {
-        if self.cluster.is_some() {
-            self.backend.shared.metrics.redis_node(&self.backend.address(), down.is_none());
+        let metrics = &self.backend.shared.metrics;
+        if self.cluster.is_none() {
+            // Its address may have changed.
+            metrics.forget_redis_nodes();
         }
+        metrics.redis_node(&self.backend.address(), down.is_none());
         *self.down.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = down;
     }
 
