@@ -85,7 +85,7 @@ async fn thirty_topics_are_used_side_by_side() {
     let mut path = "/topics?limit=7".to_owned();
     loop {
         let page = one.get_path(&path).await.expect(200).json();
-        let names = page["topics"].as_array().unwrap().iter();
+        let names = page["items"].as_array().unwrap().iter();
         seen.extend(names.map(|topic| text(topic, "name").to_owned()));
         let Some(next) = page["next_cursor"].as_str() else { break };
         path = format!("/topics?limit=7&cursor={next}");
