@@ -75,12 +75,16 @@ lint: need-cargo checkers ## Formatting, clippy, rustdoc, Dockerfile, compose fi
 	$(CARGO) clippy --all-targets --all-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --quiet
 	$(CHECKERS)/hadolint docker/Dockerfile
-	$(CHECKERS)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
+	$(CHECKERS)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml docker/compose.cluster.yaml
 	$(CHECKERS)/python tests/deny.py
 
 .PHONY: bench
 bench: redis need-cargo ## dueq beside wrk, beanstalkd and itself, in a table; ARGS="rates memory"
 	@$(CARGO) bench --locked --bench bench -- $(ARGS)
+
+.PHONY: simulate
+simulate: need-cargo ## What a Cluster of a hundred primaries would do, in tables
+	@$(CARGO) bench --locked --bench simulate
 
 .PHONY: openapi
 openapi: need-cargo ## Writes openapi/openapi.json and openapi-3.0.json from the code

@@ -244,7 +244,7 @@ async fn serve(
     };
     let primary = {
         let (background, store) = (background.clone(), store.clone());
-        tokio::spawn(async move { background.keep("Sentinels", || store.follow_primary()).await })
+        tokio::spawn(async move { background.keep("primaries", || store.follow_primaries()).await })
     };
     let files = {
         let background = background.clone();

@@ -54,8 +54,8 @@
 //!
 //! `app.rs` starts and stops everything in order. `embedded` runs a private Redis where none is given. `loops` holds the
 //! other background work: schedules, dead letters, housekeeping. `store/backend.rs` meets Redis and notes its epoch, one
-//! uninterrupted life of its data; `store/sentinel/mod.rs` finds the primary that Sentinels watch over, and
-//! `store/clock.rs` follows its time. `cli` has the subcommands, and `guide` the pages
+//! uninterrupted life of its data; `store/sentinel/mod.rs` finds the primary that Sentinels watch over,
+//! `store/cluster/mod.rs` the primaries of a Cluster, and `store/clock.rs` follows the time of each. `cli` has the subcommands, and `guide` the pages
 //! that the server shows at `/guide`. The keys in Redis are described in `migrations-lua/README.md`.
 //!
 //! Modules import in one direction:

@@ -73,6 +73,7 @@ pub struct Metrics {
     pub audit_lost: Counter,
     /// Connections to Redis that were opened.
     pub redis_connects: Counter,
+    redis_nodes: Family<[(&'static str, String); 1], Gauge>,
 }
 
 impl Default for Metrics {
@@ -82,6 +83,21 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Notes whether a primary can be connected to.
+    pub fn redis_node(&self, address: &str, up: bool) {
+        self.redis_nodes.get_or_create(&[("node", address.to_owned())]).set(up.into());
+    }
+
+    /// Forgets a node that is no primary any more.
+    pub fn forget_redis_node(&self, address: &str) {
+        self.redis_nodes.remove(&[("node", address.to_owned())]);
+    }
+
+    /// Forgets all primaries.
+    pub fn forget_redis_nodes(&self) {
+        self.redis_nodes.clear();
+    }
+
     /// Fresh metrics, all zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("dueq");
@@ -110,6 +126,8 @@ impl Metrics {
         let audit_lost = registered(&mut registry, "audit_lost", help);
         let help = "Connections opened to Redis";
         let redis_connects = registered(&mut registry, "redis_connects", help);
+        let help = "1 where a primary can be connected to, else 0";
+        let redis_nodes = registered(&mut registry, "redis_node_up", help);
         let certificates = Certificates::new(&mut registry);
         let topics = Arc::new(Topics::new(Calls::new(&mut registry)));
         registry.register_collector(Box::new(TopicCollector(topics.clone())));
@@ -128,6 +146,7 @@ impl Metrics {
             auth_failures,
             audit_lost,
             redis_connects,
+            redis_nodes,
         }
     }
 

@@ -9,8 +9,8 @@
 -- ARGV[5] rules without their first part, as `parse_rules` reads them
 -- ARGV[6] dead topic: where deaths are published, or ''
 -- ARGV[7] acked_max: how many acked messages are retained, or '' for the default
--- returns: 'OK'; 'STALE' if a later topic of this name or a later revision is there; 'DELETED' if the topic was deleted;
---   'OLDER' or 'NEWER' if the partition has another version of the schema
+-- returns: 'OK'; 'STALE' if a later revision is there, 'REPLACED' if a later topic of this name is; 'DELETED' if the topic was
+--   deleted; 'OLDER' or 'NEWER' if the partition has another version of the schema
 -- cost: HMGET, HDEL, HSET, three times HSET or HDEL, PUBLISH, maybe HSET and UNLINK
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts')
 if meta[1] then
@@ -21,7 +21,8 @@ if meta[1] then
   known, changed, its_schema = tonumber(known), tonumber(changed) or 0, tonumber(its_schema) or 1
   if gone == '-' and known >= number then return 'DELETED' end
   if gone == '' and its_schema ~= schema then return its_schema < schema and 'OLDER' or 'NEWER' end
-  if known > number or (known == number and changed > revision) then return 'STALE' end
+  if known > number then return 'REPLACED' end
+  if known == number and changed > revision then return 'STALE' end
   if known == number and changed == revision then return 'OK' end
   if known ~= number then meta[2], meta[3] = false, false end
 end

@@ -15,7 +15,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct HealthCheck(Mutex<Option<(time::Instant, RedisHealth)>>);
 
 /// The warnings about a Redis that can serve, or the reason why it cannot.
-type RedisHealth = Result<Vec<&'static str>, String>;
+type RedisHealth = Result<Vec<String>, String>;
 
 impl HealthCheck {
     /// Returns the health of Redis, at most a second old. Concurrent requests wait for the same check.
@@ -82,8 +82,7 @@ pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<
     if let Some(part) = state.metrics.background.broken() {
         return Err(not_ready(format!("a part of dueq failed and is restarting: {part}")));
     }
-    let of_redis = state.redis_health.health(&state.store).await.map_err(not_ready)?;
-    let mut warnings: Vec<_> = of_redis.into_iter().map(str::to_owned).collect();
+    let mut warnings = state.redis_health.health(&state.store).await.map_err(not_ready)?;
     warnings.extend(state.metrics.certificates.warnings());
     warnings.extend(state.access.warning());
     Ok(Health::answer(warnings))

@@ -110,7 +110,7 @@ impl LongPolls {
             } else {
                 UNSUBSCRIBED_FALLBACK_INTERVAL
             };
-            let until = match next.map(|next| self.inner.store.until(next)) {
+            let until = match next.map(|next| self.inner.store.until(topic, next)) {
                 None => fallback,
                 Some(Duration::ZERO) => EARLY_INTERVAL,
                 Some(until) => until,

@@ -69,7 +69,7 @@ async fn sweep(store: &Store, write: WriteDeadLetter) -> Infallible {
 
 /// Until the next moment, but not so long that another instance's is missed.
 fn pause(store: &Store, next: Option<Millis>) -> Duration {
-    next.map_or(LOOK_EVERY, |at| store.until(at)).clamp(MIN_PAUSE, LOOK_EVERY)
+    next.map_or(LOOK_EVERY, |at| store.until_sweep(at)).clamp(MIN_PAUSE, LOOK_EVERY)
 }
 
 async fn sweep_one(store: &Store, claim: &Claim, write: WriteDeadLetter) {

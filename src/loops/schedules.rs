@@ -42,7 +42,7 @@ pub async fn tick_schedules(store: Store) -> Infallible {
 }
 
 fn until(store: &Store, next: Option<Millis>) -> Duration {
-    next.map_or(POLL_INTERVAL, |at| store.until(at)).clamp(MIN_SLEEP, POLL_INTERVAL)
+    next.map_or(POLL_INTERVAL, |at| store.until_tick(at)).clamp(MIN_SLEEP, POLL_INTERVAL)
 }
 
 async fn tick(store: &Store, schedule: &Schedule) {

@@ -1,22 +1,20 @@
-//! Redis as this instance knows it: the way there, and the facts that all connections share (the secret of the tokens,
-//! Redis's epoch, this instance's number).
+//! A server of Redis as this instance knows it: the way there, its epoch, its clock, and the number that this instance has
+//! in ids made by it.
 
 mod meet;
+mod shared;
+
+pub(crate) use shared::{Service, Shared};
 
 use super::{
-    StoreOptions,
     clock::Clock,
+    cluster::host_of,
     connect_error::ConnectError,
     ids::IdMaker,
-    keys::GlobalKeys,
     server_info::ServerInfo,
-    way::{Moves, Way},
+    way::{Door, Moves, Way},
 };
-use crate::{
-    metrics::Metrics,
-    model::{Epoch, TokenKey},
-    tls::Expiry,
-};
+use crate::model::Epoch;
 use deadpool_redis::{Connection, redis::Client};
 use std::{
     sync::{
@@ -34,16 +32,6 @@ const MOVE_GRACE: Duration = Duration::from_millis(100);
 /// What a primary without this guard may lose.
 const UNGUARDED: &str = "Redis has min-replicas-to-write 0: a primary that is cut off from its replicas still takes messages, and they are lost when a replica takes over";
 
-/// What is known of the Redis that this instance works on.
-#[derive(Clone, Debug)]
-pub(crate) struct Service {
-    /// Seals and opens lease tokens.
-    pub token_key: TokenKey,
-    secret: String,
-    /// The Redis that was met last.
-    pub server: ServerInfo,
-}
-
 /// A connection and the epoch of the Redis that it leads to.
 pub(crate) struct Link {
     pub connection: Connection,
@@ -52,59 +40,77 @@ pub(crate) struct Link {
     pub door: u64,
 }
 
+/// One server: the only one, or a primary of a Cluster.
 pub(crate) struct Backend {
-    options: StoreOptions,
+    pub shared: Arc<Shared>,
     way: RwLock<Arc<Way>>,
     moves: Moves,
+    /// It is a node of a Cluster, which others may have taken from.
+    clustered: bool,
+    /// The data that belong to no topic are there: the secret, and the numbers of instances.
+    home: AtomicBool,
     /// The primary has replicas and does not wait for any; whether that was logged.
     unguarded: AtomicBool,
     unguarded_logged: AtomicBool,
-    pub keys: GlobalKeys,
     pub clock: Clock,
-    pub ids: IdMaker,
-    pub metrics: Arc<Metrics>,
-    service: RwLock<Option<Arc<Service>>>,
-    /// How many epochs were met: what was read of Redis in an earlier one it may have forgotten.
-    epochs: watch::Sender<u64>,
+    /// A server that takes over from another goes on with its ids.
+    pub ids: Arc<IdMaker>,
+    /// As it was met last.
+    server: RwLock<Option<Arc<ServerInfo>>>,
     /// Held while a new epoch is met, so that two lanes do not both do it.
     meeting: tokio::sync::Mutex<()>,
 }
 
 impl Backend {
-    /// A backend for the options' Redis; nothing is connected yet.
-    pub fn new(options: &StoreOptions, metrics: Arc<Metrics>) -> Result<Self, ConnectError> {
+    /// The options' only Redis, or what Sentinels name; nothing is connected yet.
+    pub fn new(shared: Arc<Shared>) -> Result<Self, ConnectError> {
         let moves = Moves::default();
-        let (way, expiry) = Way::new(options, false, &moves)?;
-        metrics.certificates.uses(expiry);
-        Ok(Self {
+        let (way, expiry) = Way::new(&shared.options, false, &moves)?;
+        shared.metrics.certificates.uses(expiry);
+        Ok(Self::of(shared, way, moves, Arc::default(), None))
+    }
+
+    /// A primary of a Cluster. `home`: the data that belong to no topic are there.
+    pub fn in_cluster(shared: Arc<Shared>, door: Door, ids: Arc<IdMaker>, home: bool) -> Self {
+        let way = Way::Direct(Arc::new(door));
+        Self::of(shared, way, Moves::default(), ids, Some(home))
+    }
+
+    fn of(
+        shared: Arc<Shared>,
+        way: Way,
+        moves: Moves,
+        ids: Arc<IdMaker>,
+        home: Option<bool>,
+    ) -> Self {
+        Self {
             way: RwLock::new(Arc::new(way)),
             moves,
+            clustered: home.is_some(),
+            home: AtomicBool::new(home.unwrap_or(true)),
             unguarded: AtomicBool::new(false),
             unguarded_logged: AtomicBool::new(false),
-            options: options.clone(),
-            keys: GlobalKeys::new(&options.key_prefix),
-            clock: Clock::new(),
-            ids: IdMaker::default(),
-            metrics,
-            service: RwLock::new(None),
-            epochs: watch::Sender::new(0),
+            clock: Clock::new(shared.steps.clone()),
+            ids,
+            server: RwLock::default(),
             meeting: tokio::sync::Mutex::new(()),
-        })
+            shared,
+        }
     }
 
-    /// What is known of Redis, once it was met.
-    pub fn service(&self) -> Option<Arc<Service>> {
-        self.service.read().ok()?.clone()
+    /// As it was met last.
+    pub fn server(&self) -> Option<Arc<ServerInfo>> {
+        self.server.read().ok()?.clone()
     }
 
-    /// How many epochs were met.
-    pub fn epochs(&self) -> u64 {
-        *self.epochs.borrow()
+    /// Says whether the data that belong to no topic are there.
+    pub fn set_home(&self, home: bool) {
+        self.home.store(home, Ordering::Relaxed);
     }
 
-    /// Changes whenever Redis was met in another epoch.
-    pub fn new_epochs(&self) -> watch::Receiver<u64> {
-        self.epochs.subscribe()
+    /// Makes everybody leave who waits for an answer of it: another server has taken over.
+    pub fn retire(&self) {
+        self.moves.send_modify(|moves| *moves += 1);
     }
 
     /// Changes whenever the primary has moved to another address.
@@ -127,7 +133,7 @@ impl Backend {
     /// Does `link` lead to where the primary is, in the epoch that was met last?
     pub fn is_present(&self, link: &Link) -> bool {
         self.moves_so_far() == link.door
-            && self.service().is_none_or(|service| service.server.epoch == link.epoch)
+            && self.server().is_none_or(|server| server.epoch == link.epoch)
     }
 
     /// What to warn of, beside what Redis hides.
@@ -138,14 +144,16 @@ impl Backend {
     /// Reads the files with passwords and certificates again, for the connections to come. They must open one first.
     pub async fn reload(&self) -> Result<(), ConnectError> {
         let present = self.way();
-        let (way, expiry) = Way::new(&self.options, present.sentinels().is_some(), &self.moves)?;
+        let (way, expiry) =
+            Way::new(&self.shared.options, present.sentinels().is_some(), &self.moves)?;
         if !way.leads_where(&present) {
             return Err(ConnectError::Moved);
         }
         way.after(&present)?;
         let door = way.door().await?;
         drop(door.connect().await.map_err(|error| way.failed(&door, error))?);
-        self.set_way(way, expiry);
+        self.shared.metrics.certificates.uses(expiry);
+        self.set_way(way);
         Ok(())
     }
 
@@ -154,9 +162,20 @@ impl Backend {
         self.way.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    fn set_way(&self, way: Way, expiry: Option<Expiry>) {
-        self.metrics.certificates.uses(expiry);
+    /// Goes by another way from now on.
+    pub(super) fn set_way(&self, way: Way) {
         *self.way.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(way);
+    }
+
+    /// Where the server is, as it is written; empty before the primary was known.
+    pub fn address(&self) -> String {
+        let address = |client: Client| client.get_connection_info().addr().to_string();
+        self.client().map(address).unwrap_or_default()
+    }
+
+    /// The host of the server.
+    pub fn host(&self) -> String {
+        self.client().map(|client| host_of(&client)).unwrap_or_default()
     }
 
     /// A client for connections that are no part of the pool: the subscription. `None` before the primary was known.
@@ -170,11 +189,12 @@ impl Backend {
             Ok(link) => return Ok(link),
             Err(error) => error,
         };
-        if !self.way().is_of_sentinel(&self.options).await {
+        if !self.way().is_of_sentinel(&self.shared.options).await {
             return Err(error);
         }
-        let (way, expiry) = Way::new(&self.options, true, &self.moves)?;
-        self.set_way(way, expiry);
+        let (way, expiry) = Way::new(&self.shared.options, true, &self.moves)?;
+        self.shared.metrics.certificates.uses(expiry);
+        self.set_way(way);
         self.connect().await
     }
 
@@ -184,8 +204,9 @@ impl Backend {
         let door = way.door().await?;
         let connected = door.connect().await;
         let mut connection = connected.map_err(|error| way.failed(&door, error))?;
-        self.metrics.redis_connects.inc();
-        let met = tokio::time::timeout(self.options.timeout, self.meet(&mut connection)).await;
+        self.shared.metrics.redis_connects.inc();
+        let met =
+            tokio::time::timeout(self.shared.options.timeout, self.meet(&mut connection)).await;
         let error = match met {
             Ok(Ok(epoch)) => return Ok(Link { connection, epoch, door: door.number }),
             Ok(Err(error)) => error,

@@ -30,14 +30,15 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub fn new() -> Self {
+    /// A clock of which nothing is known yet; `steps` changes whenever it was set.
+    pub fn new(steps: watch::Sender<()>) -> Self {
         let now = Instant::now();
         Self {
             base: now,
             // Before the first reply nothing is known; any reply is a step from here.
             offset: AtomicI64::new(0),
             raised: Mutex::new(now),
-            steps: watch::Sender::new(()),
+            steps,
         }
     }
 
@@ -86,11 +87,6 @@ impl Clock {
         }
     }
 
-    /// Changes whenever Redis's clock was set; whoever sleeps by it looks again.
-    pub fn steps(&self) -> watch::Receiver<()> {
-        self.steps.subscribe()
-    }
-
     fn now_us(&self) -> i64 {
         self.offset.load(Ordering::Relaxed).saturating_add(self.elapsed_us())
     }
@@ -106,8 +102,8 @@ mod tests {
 
     #[test]
     fn the_estimate_is_never_ahead_and_follows_a_step() {
-        let clock = Clock::new();
-        let steps = clock.steps();
+        let sender = watch::Sender::new(());
+        let (clock, steps) = (Clock::new(sender.clone()), sender.subscribe());
         let observe = |redis_now| clock.observe(redis_now, Instant::now());
         observe(1_000_000);
         assert!((999_999..=1_000_050).contains(&clock.now()));
@@ -125,9 +121,10 @@ mod tests {
 
     #[test]
     fn a_late_answer_is_no_step_and_a_step_told_late_is_one() {
-        let clock = Clock::new();
+        let sender = watch::Sender::new(());
+        let clock = Clock::new(sender.clone());
         clock.observe(1_000_000, Instant::now());
-        let mut steps = clock.steps();
+        let mut steps = sender.subscribe();
         steps.mark_unchanged();
         for ms in [600, 5_000] {
             // Redis looked at its clock as soon as it was asked, and the answer took so long.

@@ -47,11 +47,46 @@ pub enum ConnectError {
     /// It is a replica.
     #[error("this Redis is a read-only replica: dueq needs its primary")]
     Replica,
-    /// It is one of several nodes, each with a part of the slots.
-    #[error(
-        "this Redis is in cluster mode, which dueq does not support: use one with cluster-enabled no"
-    )]
+    /// It is a node of a Cluster.
+    #[error("this Redis is in cluster mode: pass --redis-mode cluster, or auto")]
     Cluster,
+    /// A Redis that is no node of a Cluster where one should be.
+    #[error(
+        "{0} is not in cluster mode: --redis-url names nodes of one Cluster, and a single Redis takes one URL and \
+            --redis-mode standalone, or auto"
+    )]
+    NoCluster(String),
+    /// The URL of a node of a Cluster has a database.
+    #[error("{0} is a node of a Cluster, which has no database but 0: name none in the URL")]
+    ClusterDatabase(String),
+    /// Flags of Sentinel beside `--redis-mode cluster`.
+    #[error(
+        "--redis-mode cluster takes user and TLS from the URLs of its nodes: --sentinel-master, --redis-user, \
+            --redis-db and --redis-tls are for Sentinel"
+    )]
+    OnlyNodes,
+    /// No node of the Cluster answers.
+    #[error("no node of the Cluster answers: {0}")]
+    NoNodes(String),
+    /// The Cluster cannot serve all keys.
+    #[error("the Cluster at {seed} cannot serve: {reason}")]
+    ClusterDown {
+        /// The address of the node that was asked.
+        seed: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The nodes that are named belong to different Clusters.
+    #[error("{0} and {1} belong to different Clusters: name nodes of one")]
+    SeveralClusters(String, String),
+    /// A node that the Cluster names cannot be used.
+    #[error("the Cluster names {address} as the primary of dueq's own data: {error}")]
+    Node {
+        /// The address that it announces.
+        address: String,
+        /// Why not.
+        error: Box<ConnectError>,
+    },
     /// Its version is below 6.2.
     #[error("Redis {0} is too old: dueq needs 6.2 or later")]
     TooOld(String),

@@ -6,7 +6,7 @@ mod single;
 
 use super::{
     RedisArgs, StoreOptions,
-    backend::Backend,
+    backend::{Backend, Shared},
     partition::{Partition, PartitionState, first_place},
     registry::{Topic, parse_entry},
     reply::{CallError, Fields, Reply, bytes, int, word},
@@ -37,7 +37,8 @@ static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
         timeout: Duration::from_secs(1),
         upgrade: true,
     };
-    Backend::new(&options, Arc::new(Metrics::new())).unwrap()
+    let wakes = mpsc::unbounded_channel().0;
+    Backend::new(Shared::new(&options, Arc::new(Metrics::new()), wakes)).unwrap()
 });
 
 /// Reads a reply to a call for a topic of these settings.
@@ -56,7 +57,7 @@ pub(crate) fn partition(settings: TopicSettings) -> Partition {
     let number = TopicNumber(5);
     let partitions = PartitionState::all_of("dueq:", &name, number, &settings);
     Partition::first(Arc::new(Topic {
-        counters: BACKEND.metrics.topic(&name),
+        counters: BACKEND.shared.metrics.topic(&name),
         name,
         revision: 1,
         settings,

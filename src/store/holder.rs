@@ -111,7 +111,7 @@ impl Store {
 
     /// What a token says, unless it is forged.
     fn open(&self, id: &MessageId, token: &str) -> Option<LeaseClaims> {
-        self.lanes.backend.service()?.token_key.open(id, token)
+        self.lanes.shared.service()?.token_key.open(id, token)
     }
 
     /// What a token says. A forged one never reaches a script: it is only looked whether there is such a message.
@@ -128,6 +128,6 @@ impl Store {
     /// The token of a grant.
     pub fn token(&self, id: &MessageId, claims: &LeaseClaims) -> String {
         // A grant comes from a Redis that was met, so its service is known.
-        self.lanes.backend.service().map(|s| s.token_key.seal(id, claims)).unwrap_or_default()
+        self.lanes.shared.service().map(|s| s.token_key.seal(id, claims)).unwrap_or_default()
     }
 }

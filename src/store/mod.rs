@@ -5,6 +5,7 @@ mod ack;
 mod backend;
 pub(crate) mod batch;
 mod clock;
+mod cluster;
 mod connect_error;
 mod dead_letters;
 mod extend;
@@ -56,8 +57,11 @@ pub use sweeps::{Claim, Swept};
 pub use topics::{Purged, Redriven, TOTALS, TopicSnapshot};
 pub use types::*;
 
-use crate::{metrics::Metrics, model::Millis};
-use backend::Backend;
+use crate::{
+    metrics::Metrics,
+    model::{Millis, TopicName},
+};
+use backend::Shared;
 use batch::Lanes;
 use registry::Registry;
 use std::{sync::Arc, time::Duration};
@@ -98,9 +102,8 @@ impl Store {
         options: &StoreOptions,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Wake>), ConnectError> {
-        let backend = Backend::new(options, metrics)?;
         let (wakes, woken) = mpsc::unbounded_channel();
-        let lanes = Lanes::start(backend, options.lanes, options.timeout, wakes).await?;
+        let lanes = Lanes::start(Shared::new(options, metrics, wakes)).await?;
         let (hints, hinted) = mpsc::unbounded_channel();
         let registry = Arc::new(Registry::new(lanes.clone(), &options.key_prefix, hints));
         let hints = Arc::new(tokio::sync::Mutex::new(hinted));
@@ -113,27 +116,38 @@ impl Store {
 
     /// A secret for this purpose that all instances share; `None` before Redis was met.
     pub fn secret(&self, purpose: &str) -> Option<[u8; 32]> {
-        Some(self.lanes.backend.service()?.token_key.derive(purpose))
+        Some(self.lanes.shared.service()?.token_key.derive(purpose))
     }
 
     /// Redis's time as this instance knows it; some ms behind at most.
     pub fn now(&self) -> Millis {
-        self.lanes.backend.clock.now()
+        self.lanes.home().backend.clock.now()
     }
 
-    /// How long until then on Redis's clock; the estimate of it is some ms behind at most.
-    pub fn until(&self, at: Millis) -> Duration {
-        self.lanes.backend.clock.until(at)
+    /// How long until a message of this topic is due, on the clock of its server; the estimate of it is some ms behind at
+    /// most.
+    pub fn until(&self, topic: &TopicName, at: Millis) -> Duration {
+        self.lanes.node_of_topic(topic).backend.clock.until(at)
     }
 
-    /// Changes whenever Redis's clock was set.
+    /// How long until then on the clock of the server that has the schedules.
+    pub fn until_tick(&self, at: Millis) -> Duration {
+        self.lanes.node_of(&self.lanes.shared.keys.schedules).backend.clock.until(at)
+    }
+
+    /// How long until then on the clock of the server that knows what to sweep.
+    pub fn until_sweep(&self, at: Millis) -> Duration {
+        self.lanes.node_of(&self.lanes.shared.keys.sweeps).backend.clock.until(at)
+    }
+
+    /// Changes whenever the clock of a server was set.
     pub fn clock_steps(&self) -> watch::Receiver<()> {
-        self.lanes.backend.clock.steps()
+        self.lanes.shared.steps.subscribe()
     }
 
     /// Changes whenever Redis may have forgotten what it said before: after its restarts and failovers.
     pub fn new_epochs(&self) -> watch::Receiver<u64> {
-        self.lanes.backend.new_epochs()
+        self.lanes.shared.new_epochs()
     }
 
     /// Reads the files with the URL, the password and the certificates again. Connections that are open stay so; further
@@ -141,7 +155,19 @@ impl Store {
     ///
     /// Errors: [`ConnectError`] if a file cannot be used, or names another Redis. What was read before stays in force.
     pub async fn reload_redis(&self) -> Result<(), ConnectError> {
-        self.lanes.backend.reload().await
+        match self.lanes.cluster() {
+            Some(cluster) => cluster.reload().await,
+            None => self.lanes.home().backend.reload().await,
+        }
+    }
+
+    /// Follows the primaries wherever the Sentinels or the nodes of the Cluster say that they are. Ends at once where there are
+    /// none.
+    pub async fn follow_primaries(&self) {
+        match self.lanes.cluster() {
+            Some(cluster) => cluster.keep().await,
+            None => self.follow_primary().await,
+        }
     }
 
     /// Serves what waits and ends the connections; requests are refused from now on.

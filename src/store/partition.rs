@@ -6,6 +6,7 @@
 //! and a group has one partition, and then as many into the next.
 
 use super::{
+    cluster::{Slot, slot_of},
     keys::PartitionKeys,
     registry::Topic,
     types::{Idempotency, MessageKey, MessageOptions},
@@ -43,6 +44,8 @@ pub struct Partition {
 pub struct PartitionState {
     pub(crate) route: Route,
     pub(crate) keys: PartitionKeys,
+    /// Where they are in a Cluster.
+    pub(crate) slot: Slot,
     /// The earliest moment (ms) for which a sweep was asked and which has not passed; 0: none.
     pub(crate) sweep_at: AtomicI64,
     /// The last lease found all that it wanted: the next one may as well.
@@ -91,9 +94,11 @@ pub(crate) struct Outlook {
 
 impl PartitionState {
     fn new(prefix: &str, topic: &TopicName, route: Route) -> Self {
+        let keys = PartitionKeys::new(prefix, topic, route.partition);
         Self {
             route,
-            keys: PartitionKeys::new(prefix, topic, route.partition),
+            slot: slot_of(keys.meta.as_bytes()),
+            keys,
             sweep_at: AtomicI64::new(0),
             plenty: AtomicBool::new(false),
             outlook: Mutex::default(),

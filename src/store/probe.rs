@@ -2,17 +2,19 @@
 
 use super::{
     RedisArgs, StoreOptions,
+    cluster::{self, Cluster},
     connect_error::ConnectError,
     way::{Way, unreachable},
 };
-use deadpool_redis::redis::{RedisError, aio::MultiplexedConnection, cmd};
+use deadpool_redis::redis::{Client, RedisError, aio::MultiplexedConnection, cmd};
+use futures_util::future::try_join_all;
 use std::time::Duration;
 
 /// How long Redis, or a Sentinel, may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A connection of its own to a Redis.
-pub struct RedisProbe(MultiplexedConnection);
+/// Connections of its own to a Redis, or to all primaries of a Cluster.
+pub struct RedisProbe(Vec<MultiplexedConnection>);
 
 impl RedisProbe {
     /// Connects to a Redis.
@@ -23,19 +25,31 @@ impl RedisProbe {
         let (redis, key_prefix) = (redis.clone(), String::new());
         let options =
             StoreOptions { redis, key_prefix, lanes: 1, timeout: TIMEOUT, upgrade: false };
+        if Cluster::is_named(&options).await {
+            let clients = cluster::primaries(&options).await?;
+            let connect = clients.iter().map(Client::get_multiplexed_async_connection);
+            let connected = try_join_all(connect).await;
+            return connected.map(Self).map_err(|error| unreachable(&error));
+        }
         let way = Way::find(&options).await?;
         let door = way.door().await?;
         let connected = door.client.get_multiplexed_async_connection().await;
-        connected.map(Self).map_err(|error| way.failed(&door, unreachable(&error)))
+        let connected = connected.map_err(|error| way.failed(&door, unreachable(&error)))?;
+        Ok(Self(vec![connected]))
     }
 
-    /// CPU time that the main thread of Redis has used, µs; that of the whole process where Redis does not tell its
-    /// threads apart.
+    /// CPU time that the main threads of all servers have used, µs; that of the whole process where Redis does not tell
+    /// its threads apart.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// When a server does not answer.
     pub async fn cpu_us(&mut self) -> Result<f64, RedisError> {
-        let info: String = cmd("INFO").arg("cpu").query_async(&mut self.0).await?;
+        let all = self.0.iter_mut().map(Self::cpu_us_of);
+        Ok(try_join_all(all).await?.into_iter().sum())
+    }
+
+    async fn cpu_us_of(connection: &mut MultiplexedConnection) -> Result<f64, RedisError> {
+        let info: String = cmd("INFO").arg("cpu").query_async(connection).await?;
         let main = info.contains("used_cpu_user_main_thread");
         let fields = match main {
             true => ["used_cpu_user_main_thread:", "used_cpu_sys_main_thread:"],

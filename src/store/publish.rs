@@ -3,6 +3,7 @@
 
 use super::{
     Store,
+    backend::Backend,
     batch::{Answers, GROUP_MESSAGES, Op, Request},
     partition::{Partition, name as name_of},
     publish_special::PublishSpecial,
@@ -27,7 +28,7 @@ const WAVE_BYTES: usize = 768 * 1024;
 /// Messages of a batch that go to Redis at once.
 const WAVE_MESSAGES: usize = 4 * GROUP_MESSAGES;
 
-/// Partitions that a message without a name is tried in where its own is full.
+/// Partitions that a message without a name is tried in where its own is full, or its server away.
 const MORE_PLACES: usize = 2;
 
 /// What one message's publish gave.
@@ -46,8 +47,8 @@ impl Store {
         }
         let nameless = name_of(&message.options).is_none();
         let mut retry = self.stale_retry();
-        // Partitions that were full.
-        let mut full = 0;
+        // Partitions that could not take it.
+        let mut passed = 0;
         while retry.next().await {
             let topic = self.topic_for(name, size).await?;
             if let Err(refusal) = topic.takes(&message.body) {
@@ -59,17 +60,17 @@ impl Store {
                 continue;
             }
             let body = topic.encode(&message.body);
-            let partition = Partition::for_new(topic, &message.options).further(full);
+            let partition = Partition::for_new(topic, &message.options).further(passed);
             let since = Instant::now();
             let request = match partition.topic.takes_plain(&message.options) {
                 true => Request::new(&partition, self.plain(&partition, &message, body), since),
                 false => Request::new(&partition, self.special(&partition, &message, body), since),
             };
             match self.lanes.submit(request).await {
-                Ok(Err(Error::TopicFull))
-                    if nameless && full < MORE_PLACES && partition.topic.is_split() =>
+                Ok(Err(Error::TopicFull)) | Err(CallError::Unavailable)
+                    if nameless && passed < MORE_PLACES && partition.topic.is_split() =>
                 {
-                    full += 1;
+                    passed += 1;
                 }
                 Ok(outcome) => return outcome,
                 Err(CallError::Stale) => self.registry.refresh(&partition).await?,
@@ -135,8 +136,8 @@ impl Store {
         // A message whose every try was stale is not stored.
         let mut outcomes = vec![Err(Error::RedisUnavailable); messages.len()];
         let mut left: Vec<usize> = (0..messages.len()).collect();
-        // For each how many partitions were full.
-        let mut full = vec![0; messages.len()];
+        // For each how many partitions could not take it.
+        let mut passed = vec![0; messages.len()];
         let mut retry = self.stale_retry();
         while retry.next().await {
             // Refused only by a configuration that was changed meanwhile: what is stored by then stays.
@@ -163,8 +164,8 @@ impl Store {
             let places: Vec<_> = left
                 .iter()
                 .map(|at| Partition::for_new(topic.clone(), &messages[*at].options))
-                .zip(left.iter().map(|at| full[*at]))
-                .map(|(partition, full)| partition.further(full))
+                .zip(left.iter().map(|at| passed[*at]))
+                .map(|(partition, passed)| partition.further(passed))
                 .collect();
             let placed = || left.iter().zip(&places);
             // One message with options sends all of them through publish_special, so that they stay in order.
@@ -183,12 +184,14 @@ impl Store {
             let (mut again, mut stale) = (Vec::new(), Vec::new());
             for ((at, partition), answer) in left.into_iter().zip(places).zip(answers) {
                 let nameless = name_of(&messages[at].options).is_none();
+                let elsewhere = nameless && passed[at] < MORE_PLACES && topic.is_split();
                 match answer {
-                    Ok(Err(Error::TopicFull))
-                        if nameless && full[at] < MORE_PLACES && topic.is_split() =>
-                    {
-                        full[at] += 1;
-                        outcomes[at] = Err(Error::TopicFull);
+                    Ok(Err(Error::TopicFull)) | Err(CallError::Unavailable) if elsewhere => {
+                        passed[at] += 1;
+                        outcomes[at] = Err(match answer {
+                            Ok(_) => Error::TopicFull,
+                            Err(error) => error.into(),
+                        });
                         again.push(at);
                     }
                     Ok(outcome) => outcomes[at] = outcome,
@@ -218,8 +221,8 @@ impl Store {
     }
 
     pub(super) fn next_id(&self, partition: &Partition) -> MessageId {
-        let backend = &self.lanes.backend;
-        backend.ids.next(backend.clock.now(), partition.route)
+        let next = |backend: &Backend| backend.ids.next(backend.clock.now(), partition.route);
+        self.lanes.at_slot(partition.slot, next)
     }
 
     /// The topic for a payload of `size` bytes.

@@ -126,7 +126,7 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn pushed_topics(&self) -> Result<Vec<TopicName>, Error> {
-        let all = Command::new("SMEMBERS").arg(&self.lanes.backend.keys.pushed);
+        let all = Command::new("SMEMBERS").arg(&self.lanes.shared.keys.pushed);
         let names = match self.lanes.command(all).await? {
             Value::Array(names) | Value::Set(names) => names,
             _ => return Err(Error::Internal),
@@ -154,7 +154,7 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn upgrade_callbacks(&self) -> Result<(), Error> {
         let name = TopicName::callbacks();
-        let registry = &self.lanes.backend.keys.registry;
+        let registry = &self.lanes.shared.keys.registry;
         let get = Command::new("HGET").arg((registry, name.as_str()));
         let entry = self.lanes.command(get).await?;
         match word(&entry).and_then(parse_entry) {

@@ -23,7 +23,7 @@ const SCHEMES: [&str; 6] =
 #[group(skip)]
 pub struct RedisArgs {
     /// Redis to use instead of a private one, such as redis://127.0.0.1:6379/, rediss://user@redis.example:6379/ (TLS) or
-    /// redis+unix:///run/redis.sock. Repeatable for Sentinels: redis://sentinel-1:26379/, with their own credentials.
+    /// redis+unix:///run/redis.sock. Repeatable for nodes of a Cluster, and for Sentinels with their own credentials.
     #[arg(
         long,
         env = "DUEQ_REDIS_URL",
@@ -32,10 +32,11 @@ pub struct RedisArgs {
         group = "redis"
     )]
     pub redis_url: Vec<Secret>,
-    /// File with the URL of the Redis to use, or with those of Sentinels, separated by commas or spaces.
+    /// File with the URL of the Redis to use, or with those of nodes or Sentinels, separated by commas or spaces.
     #[arg(long, env = "DUEQ_REDIS_URL_FILE", value_name = "PATH", group = "redis")]
     pub redis_url_file: Option<PathBuf>,
-    /// What the URLs lead to. Several URLs, and the flags that only Sentinels have, ask for sentinel; otherwise it is auto.
+    /// What the URLs lead to. The flags that only Sentinels have ask for sentinel; otherwise it is auto: what the servers
+    /// there say that they are.
     #[arg(long, env = "DUEQ_REDIS_MODE", value_enum, value_name = "MODE", requires = "redis")]
     pub redis_mode: Option<RedisMode>,
     /// Name by which the Sentinels know the primary, where they know several.
@@ -76,12 +77,36 @@ pub enum RedisMode {
     Standalone,
     /// Sentinels, which know where the primary is.
     Sentinel,
+    /// Nodes of a Redis or Valkey Cluster.
+    Cluster,
 }
 
 /// What the arguments name. Nothing of it is connected yet.
 pub(super) enum Target {
     Redis(Client),
     Sentinels(SentinelTarget),
+    Cluster(ClusterTarget),
+}
+
+/// Some nodes of a Cluster, and how to get into all of them.
+pub(super) struct ClusterTarget {
+    /// The nodes that are named, in the order of the URLs.
+    pub seeds: Vec<Client>,
+    pub primary: Primary,
+}
+
+impl ClusterTarget {
+    /// Whether both name the same nodes, which are entered as the same user.
+    pub fn leads_where(&self, other: &Self) -> bool {
+        let of = |this: &Self| {
+            let address = |seed: &Client| seed.get_connection_info().addr().to_string();
+            let mut seeds: Vec<_> = this.seeds.iter().map(address).collect();
+            seeds.sort_unstable();
+            let user = this.primary.settings.username().map(str::to_owned);
+            (seeds, user, this.primary.tls.is_some())
+        };
+        of(self) == of(other)
+    }
 }
 
 /// Sentinels, and how to get into the primary that they name.
@@ -140,26 +165,46 @@ impl RedisArgs {
         all.into_iter().flatten().cloned().collect()
     }
 
-    /// Whether a single URL may turn out to be that of a Sentinel.
+    /// Whether it is left open what is at the URLs.
     pub(super) fn are_open(&self) -> bool {
-        !matches!(self.redis_mode, Some(RedisMode::Standalone | RedisMode::Sentinel))
+        matches!(self.redis_mode, None | Some(RedisMode::Auto)) && !self.are_of_sentinel()
     }
 
-    /// Reads the files, and returns what the arguments name: with `sentinel`, Sentinels even if they do not say so. Also
-    /// when the client certificate ends, if there is one.
-    ///
-    /// Errors: [`ConnectError`] for an invalid URL, files that cannot be used, and flags that contradict each other.
-    pub(super) fn target(&self, sentinel: bool) -> Result<(Target, Option<Expiry>), ConnectError> {
-        let mut infos = self.infos()?;
-        let of_sentinel = infos.len() > 1
-            || self.sentinel_master.is_some()
+    /// Whether they say that there is one Redis.
+    pub(super) fn is_standalone(&self) -> bool {
+        self.redis_mode == Some(RedisMode::Standalone)
+    }
+
+    /// Whether there are flags that only Sentinels have.
+    fn are_of_sentinel(&self) -> bool {
+        self.sentinel_master.is_some()
             || self.redis_user.is_some()
             || self.redis_db.is_some()
-            || self.redis_tls;
-        if of_sentinel && self.redis_mode == Some(RedisMode::Standalone) {
-            return Err(ConnectError::OnlySentinel);
-        }
-        let sentinel = sentinel || of_sentinel || self.redis_mode == Some(RedisMode::Sentinel);
+            || self.redis_tls
+    }
+
+    /// Reads the files, and returns what the arguments name; where they leave that open, `found` says what is there: without
+    /// it one URL is that of a Redis, and several are those of Sentinels. Also returns when the client certificate ends, if
+    /// there is one.
+    ///
+    /// Errors: [`ConnectError`] for an invalid URL, files that cannot be used, and flags that contradict each other.
+    pub(super) fn target(
+        &self,
+        found: Option<RedisMode>,
+    ) -> Result<(Target, Option<Expiry>), ConnectError> {
+        let mut infos = self.infos()?;
+        let mode = match self.redis_mode {
+            Some(RedisMode::Cluster) if self.are_of_sentinel() => {
+                return Err(ConnectError::OnlyNodes);
+            }
+            Some(RedisMode::Standalone) if self.are_of_sentinel() || infos.len() > 1 => {
+                return Err(ConnectError::OnlySentinel);
+            }
+            Some(mode) if mode != RedisMode::Auto => mode,
+            _ if self.are_of_sentinel() => RedisMode::Sentinel,
+            _ if infos.len() > 1 => found.unwrap_or(RedisMode::Sentinel),
+            _ => found.unwrap_or(RedisMode::Standalone),
+        };
         let by_tls = |info: &ConnectionInfo| matches!(info.addr(), ConnectionAddr::TcpTls { .. });
         let trusts_all = |info: &ConnectionInfo| {
             matches!(info.addr(), ConnectionAddr::TcpTls { insecure: true, .. })
@@ -175,7 +220,26 @@ impl RedisArgs {
         } else {
             (None, None)
         };
-        if !sentinel && let Some(info) = infos.pop() {
+        if mode == RedisMode::Cluster {
+            let mut seeds = Vec::new();
+            for info in infos {
+                let settings = info.redis_settings().clone();
+                if settings.db() != 0 {
+                    return Err(ConnectError::ClusterDatabase(info.addr().to_string()));
+                }
+                let info = info.set_redis_settings(self.with_password(settings)?);
+                seeds.push(self.client(info, certificates.as_ref())?);
+            }
+            // All nodes are entered as the first that is named.
+            let first = seeds[0].get_connection_info();
+            let (settings, tls) =
+                (first.redis_settings().clone(), certificates.filter(|_| by_tls(first)));
+            let primary = Primary { settings, tls };
+            return Ok((Target::Cluster(ClusterTarget { seeds, primary }), expiry));
+        }
+        if mode != RedisMode::Sentinel
+            && let Some(info) = infos.pop()
+        {
             let settings = self.with_password(info.redis_settings().clone())?;
             let info = info.set_redis_settings(settings);
             return Ok((Target::Redis(self.client(info, certificates.as_ref())?), expiry));
@@ -195,6 +259,15 @@ impl RedisArgs {
         let primary = Primary { settings, tls: certificates.filter(|_| self.redis_tls) };
         let master = self.sentinel_master.clone();
         Ok((Target::Sentinels(SentinelTarget { seeds, master, primary }), expiry))
+    }
+
+    /// The first server that the arguments name, entered without a database.
+    pub(super) fn first(&self) -> Result<Client, ConnectError> {
+        let info = self.infos()?.swap_remove(0);
+        let settings = info.redis_settings().clone().set_db(0);
+        let by_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        let certificates = if by_tls { Some(self.certificates()?.0) } else { None };
+        self.client(info.set_redis_settings(settings), certificates.as_ref())
     }
 
     fn client(

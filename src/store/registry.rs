@@ -106,11 +106,11 @@ impl Registry {
 
     /// The topic of this name as Redis has it now.
     pub async fn look_up(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, CallError> {
-        let epochs = self.lanes.backend.epochs();
-        let get = Command::new("HGET").arg(&self.lanes.backend.keys.registry);
+        let epochs = self.lanes.shared.epochs();
+        let get = Command::new("HGET").arg(&self.lanes.shared.keys.registry);
         match self.lanes.command(get.arg(name.as_str())).await? {
             Value::Nil => {
-                self.lanes.backend.metrics.forget_topic(name);
+                self.lanes.shared.metrics.forget_topic(name);
                 Ok(None)
             }
             entry => self.remember(name, entry, epochs).map(Some),
@@ -125,7 +125,7 @@ impl Registry {
         if let Some(topic) = self.known(|known| known.by_number.get(&number).map(Topic::used)) {
             return Ok(Some(topic));
         }
-        let get = Command::new("HGET").arg(&self.lanes.backend.keys.names).arg(number.0);
+        let get = Command::new("HGET").arg(&self.lanes.shared.keys.names).arg(number.0);
         let name = self.lanes.command(get).await?;
         let Some(name) = word(&name).and_then(|name| TopicName::parse(name).ok()) else {
             return Ok(None);
@@ -140,7 +140,7 @@ impl Registry {
         if let Some(topic) = self.known(|known| known.by_name.get(name).map(Topic::used)) {
             return Ok(topic);
         }
-        let epochs = self.lanes.backend.epochs();
+        let epochs = self.lanes.shared.epochs();
         let create = self.call(&scripts::CREATE_TOPIC).arg(name.as_str()).arg(TopicNumber::MOST);
         let answer = self.lanes.command(create).await?;
         if word(&answer) == Some("FULL") {
@@ -183,7 +183,7 @@ impl Registry {
             settings,
             word: format!("{} {revision} {SCHEMA_VERSION}", number.0),
             number,
-            counters: self.lanes.backend.metrics.topic(name),
+            counters: self.lanes.shared.metrics.topic(name),
             partitions,
             placed: first_place(),
             used: AtomicBool::new(true),
@@ -224,7 +224,7 @@ impl Registry {
     /// What is known, unless Redis may have gone back since it was learnt.
     fn known<T>(&self, look: impl Fn(&Known) -> Option<T>) -> Option<T> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        (known.epochs == self.lanes.backend.epochs()).then(|| look(&known)).flatten()
+        (known.epochs == self.lanes.shared.epochs()).then(|| look(&known)).flatten()
     }
 
     /// A wake-up has come for a topic: for one of its partitions, or for all.
@@ -250,7 +250,7 @@ impl Registry {
 
     /// A call of a script that looks at the registry.
     pub fn call(&self, script: &'static Script) -> Command {
-        let keys = &self.lanes.backend.keys;
+        let keys = &self.lanes.shared.keys;
         Command::eval(script, &[&keys.registry, &keys.names, &keys.index])
     }
 }

@@ -130,14 +130,15 @@ impl Store {
 
     /// Redis's time, rounded up to the ms: what is counted from it is not cut short.
     async fn time_up(&self) -> Result<Millis, Error> {
-        let mut time = Fields::of(self.lanes.command(Command::new("TIME")).await?)?;
+        let node = self.lanes.node_of(&self.lanes.shared.keys.schedules);
+        let mut time = Fields::of(node.command(Command::new("TIME")).await?)?;
         let (seconds, micros) = (time.int()?, time.int()?);
         Ok(seconds * 1000 + (micros + 999) / 1000)
     }
 
     /// The keys of all schedules, in the order in which scripts get them.
     fn schedule_keys(&self) -> [&str; 4] {
-        let keys = &self.lanes.backend.keys;
+        let keys = &self.lanes.shared.keys;
         [&keys.schedules, &keys.schedule_states, &keys.schedules_due, &keys.schedules_index]
     }
 

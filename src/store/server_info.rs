@@ -1,7 +1,12 @@
 //! What Redis tells of itself when it is met, and what it hides: a managed service or an ACL may refuse INFO, or leave
 //! parts of it out. dueq works all the same, and says what it can then not promise.
 
-use super::{Store, batch::Command, connect_error::ConnectError, reply::word};
+use super::{
+    Store,
+    batch::{Command, Node},
+    connect_error::ConnectError,
+    reply::word,
+};
 use crate::model::Epoch;
 use deadpool_redis::{
     Connection,
@@ -108,30 +113,49 @@ impl ServerInfo {
 }
 
 impl Store {
-    /// Does Redis answer, take writes and never evict? What to warn of where it does, the reason where it does not.
-    pub async fn health(&self) -> Result<Vec<&'static str>, String> {
-        let unavailable = |_| "Redis does not answer".to_owned();
-        // A write that changes nothing: refused by a replica, at a full disk, while Redis loads or is busy.
-        let write = Command::new("ZREM").arg((&self.lanes.backend.keys.index, ""));
-        self.lanes.command(write).await.map_err(|_| "Redis cannot be written to".to_owned())?;
-        let service = self.lanes.backend.service();
-        let server = service.map(|service| service.server.clone());
-        let mut warnings =
-            server.as_ref().map(|server| server.warnings.clone()).unwrap_or_default();
-        warnings.extend(self.lanes.backend.warning());
-        if server.is_some_and(|server| server.refused) {
-            return Ok(warnings);
-        }
-        let info = Command::new("INFO").arg("memory");
-        let info = self.lanes.command(info).await.map_err(unavailable)?;
-        let policy = word(&info)
-            .and_then(|info| info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:")));
-        match policy.map(str::trim) {
-            Some("noeviction") | None => Ok(warnings),
-            Some(policy) => Err(format!(
-                "Redis may evict messages: its maxmemory-policy is {policy}, noeviction is needed"
-            )),
-        }
+    /// Does Redis answer, take writes and never evict? What to warn of where it does, the reason where it does not. Of a
+    /// Cluster one primary must, and that of the registry.
+    pub async fn health(&self) -> Result<Vec<String>, String> {
+        let nodes = self.lanes.nodes();
+        let Some(cluster) = self.lanes.cluster() else {
+            let health = node_health(&nodes[0], &self.lanes.shared.keys.index).await;
+            let warnings = health.map_err(|sick| sick.to_string())?;
+            return Ok(warnings.into_iter().map(str::to_owned).collect());
+        };
+        cluster.health().await
+    }
+}
+
+/// Why a server cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Sick {
+    #[error("Redis does not answer")]
+    Silent,
+    #[error("Redis cannot be written to")]
+    ReadOnly,
+    /// Its policy.
+    #[error("Redis may evict messages: its maxmemory-policy is {0}, noeviction is needed")]
+    Evicts(String),
+}
+
+/// As [`Store::health`], of one server; `key` is one that it serves.
+pub(super) async fn node_health(node: &Node, key: &str) -> Result<Vec<&'static str>, Sick> {
+    // A write that changes nothing: refused by a replica, at a full disk, while Redis loads or is busy.
+    let write = Command::new("ZREM").arg((key, ""));
+    node.command(write).await.map_err(|_| Sick::ReadOnly)?;
+    let server = node.backend.server();
+    let mut warnings = server.as_ref().map(|server| server.warnings.clone()).unwrap_or_default();
+    warnings.extend(node.backend.warning());
+    if server.is_some_and(|server| server.refused) {
+        return Ok(warnings);
+    }
+    let info = Command::new("INFO").arg("memory");
+    let info = node.command(info).await.map_err(|_| Sick::Silent)?;
+    let policy = word(&info)
+        .and_then(|info| info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:")));
+    match policy.map(str::trim) {
+        Some("noeviction") | None => Ok(warnings),
+        Some(policy) => Err(Sick::Evicts(policy.to_owned())),
     }
 }
 

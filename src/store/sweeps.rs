@@ -110,7 +110,8 @@ impl Store {
         let claim = self.sweeps(&scripts::CLAIM_SWEEPS).arg((MAX_CLAIMS, CLAIM_MS));
         let asked = Instant::now();
         let mut fields = Fields::of(self.lanes.command(claim).await?)?;
-        self.lanes.backend.clock.observe(fields.int()?, asked);
+        let now = fields.int()?;
+        self.lanes.node_of(&self.lanes.shared.keys.sweeps).backend.clock.observe(now, asked);
         let next = fields.instant()?;
         let mut claims = Vec::new();
         while !fields.is_empty() {
@@ -143,7 +144,7 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn walk(&self) -> Result<(), Error> {
-        let keys = &self.lanes.backend.keys;
+        let keys = &self.lanes.shared.keys;
         let claim = Command::eval(&scripts::CLAIM_WALK, &[&keys.index, &keys.names]);
         let claim = claim.arg((WALK_INTERVAL_MS, WALK_TOPICS));
         let mut names = Fields::of(self.lanes.command(claim).await?)?;
@@ -187,7 +188,7 @@ impl Store {
     }
 
     fn sweeps(&self, script: &'static Script) -> Command {
-        Command::eval(script, &[&self.lanes.backend.keys.sweeps])
+        Command::eval(script, &[&self.lanes.shared.keys.sweeps])
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn upgrade_partition(
 ) -> Result<(), CallError> {
     let PartitionKeys { meta, unack, last, acked, .. } = &partition.keys;
     let mut call = Command::new("EVAL").arg((PARTITION, 4, meta, unack, last, acked));
-    let all = Command::new("HGETALL").arg(&lanes.backend.keys.runs);
+    let all = Command::new("HGETALL").arg(&lanes.shared.keys.runs);
     let mut runs = Fields::of(lanes.command(all).await?)?;
     while !runs.is_empty() {
         let (id, number) = (runs.text()?, runs.int()?);
@@ -46,7 +46,7 @@ pub(super) async fn upgrade_partition(
 impl Store {
     /// Brings all partitions to the present version, if that was not done to the end before.
     pub(super) async fn upgrade(&self) -> Result<(), CallError> {
-        let keys = &self.lanes.backend.keys;
+        let keys = &self.lanes.shared.keys;
         let exists = Command::new("EXISTS").arg(&keys.runs);
         if super::reply::int(self.lanes.command(exists).await?)? == 0 {
             return Ok(());

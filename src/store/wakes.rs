@@ -2,7 +2,7 @@
 //! misses none, its own included, whatever becomes of answers and of other instances. This keeps one subscription alive.
 //! Whenever it was lost, all waiters look at once, and again when it is back; in between they look often.
 
-use super::{Store, Wake, connect_error::ConnectError, way::unreachable};
+use super::{Store, Wake, batch::Node, connect_error::ConnectError, way::unreachable};
 use crate::{
     model::{PartitionNumber, TopicName},
     seeded,
@@ -14,7 +14,10 @@ use deadpool_redis::redis::{
 use futures_util::StreamExt;
 use std::{
     future::Future,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -36,7 +39,7 @@ impl Drop for Listening<'_> {
 impl Store {
     /// Do wake-ups reach this instance?
     pub fn hears_wakes(&self) -> bool {
-        self.lanes.listening.load(Ordering::Relaxed)
+        self.lanes.shared.listening.load(Ordering::Relaxed)
     }
 
     /// Notes what a wake-up says of a topic's partitions.
@@ -53,16 +56,16 @@ impl Store {
         let mut logged = false;
         loop {
             let error = match self.subscribe().await {
-                Ok(subscription) => {
-                    self.lanes.listening.store(true, Ordering::Relaxed);
-                    let listening = Listening(&self.lanes.listening);
+                Ok((node, sink, stream)) => {
+                    self.lanes.shared.listening.store(true, Ordering::Relaxed);
+                    let listening = Listening(&self.lanes.shared.listening);
                     if std::mem::take(&mut logged) {
                         tracing::info!("subscribed to wake-ups again");
                     }
                     wakes(Wake::All);
                     let error = tokio::select! {
-                        error = self.pass_on(subscription, &wakes) => error,
-                        error = self.changed() => error,
+                        error = self.pass_on((sink, stream), &wakes) => error,
+                        error = self.changed(&node) => error,
                     };
                     if seeded::bug("wake-ups not restored") {
                         return std::future::pending().await;
@@ -80,28 +83,37 @@ impl Store {
         }
     }
 
-    async fn subscribe(&self) -> Result<(PubSubSink, PubSubStream), ConnectError> {
-        let backend = &self.lanes.backend;
+    async fn subscribe(&self) -> Result<(Arc<Node>, PubSubSink, PubSubStream), ConnectError> {
         let unknown = || ConnectError::Unreachable("no primary is known".into());
-        let client = backend.client().ok_or_else(unknown)?;
+        let (node, client) = self.lanes.subscription().ok_or_else(unknown)?;
         let subscription = within(self.lanes.timeout, async {
             let (mut sink, stream) = client.get_async_pubsub().await?.split();
-            sink.subscribe(&backend.keys.wake_channel).await?;
+            sink.subscribe(&self.lanes.shared.keys.wake_channel).await?;
             Ok((sink, stream))
         });
-        tokio::select! {
-            subscription = subscription => subscription,
-            error = self.changed() => Err(error),
-        }
+        let (sink, stream) = tokio::select! {
+            subscription = subscription => subscription?,
+            error = self.changed(&node) => return Err(error),
+        };
+        Ok((node, sink, stream))
     }
 
-    /// Ends when Redis was met in another epoch. The scripts run at another server then, which a subscription from before
-    /// may not hear.
-    async fn changed(&self) -> ConnectError {
-        let backend = &self.lanes.backend;
-        let epoch = || backend.service().map(|service| service.server.epoch);
-        let (known, mut epochs) = (epoch(), backend.new_epochs());
-        while epoch() == known && epochs.changed().await.is_ok() {}
+    /// Ends when the server was met in another epoch, or serves nothing any more. The scripts run at another server then,
+    /// which a subscription from before may not hear. In a Cluster every node hears all others.
+    async fn changed(&self, node: &Node) -> ConnectError {
+        let epoch = || node.backend.server().map(|server| server.epoch);
+        let (known, mut epochs) = (epoch(), self.lanes.shared.new_epochs());
+        let (moved, mut moves) = (node.backend.moves_so_far(), node.backend.moves());
+        let is_same = || epoch() == known && node.backend.moves_so_far() == moved;
+        while is_same() {
+            let alive = tokio::select! {
+                alive = epochs.changed() => alive,
+                alive = moves.changed() => alive,
+            };
+            if alive.is_err() {
+                break;
+            }
+        }
         ConnectError::Unreachable("Redis has changed".into())
     }
 

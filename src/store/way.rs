@@ -5,7 +5,7 @@
 use super::{
     StoreOptions,
     connect_error::ConnectError,
-    redis_args::Target,
+    redis_args::{RedisMode, Target},
     sentinel::{self, Sentinels},
 };
 use crate::tls::{Expiry, Trouble};
@@ -25,7 +25,7 @@ pub(super) enum Way {
 }
 
 /// One address of Redis.
-pub(super) struct Door {
+pub(crate) struct Door {
     pool: Pool,
     /// For connections that are no part of the pool: the subscription.
     pub client: Client,
@@ -38,7 +38,7 @@ pub(super) type Moves = Arc<watch::Sender<u64>>;
 
 /// What the pool of a door needs to know.
 #[derive(Clone, Copy)]
-pub(super) struct PoolSize {
+pub(crate) struct PoolSize {
     pub timeout: Duration,
     pub lanes: usize,
 }
@@ -52,8 +52,10 @@ impl Way {
         moves: &Moves,
     ) -> Result<(Self, Option<Expiry>), ConnectError> {
         let size = PoolSize { timeout: options.timeout, lanes: options.lanes };
-        let (target, expiry) = options.redis.target(sentinel)?;
+        let found = sentinel.then_some(RedisMode::Sentinel);
+        let (target, expiry) = options.redis.target(found)?;
         let way = match target {
+            Target::Cluster(_) => return Err(ConnectError::Cluster),
             Target::Redis(client) => Self::Direct(Arc::new(Door::new(client, size, 0)?)),
             Target::Sentinels(target) => {
                 Self::Sentinels(Box::new(Sentinels::new(target, size, moves.clone())))
@@ -78,12 +80,9 @@ impl Way {
             return false;
         }
         // Its own credentials and no database: a Sentinel refuses what is meant for the primary.
-        match options.redis.target(true) {
-            Ok((Target::Sentinels(target), _)) => {
-                sentinel::is_one(&target.seeds[0], options.timeout).await
-            }
-            Err(ConnectError::SentinelDatabase(_)) => true,
-            _ => false,
+        match options.redis.first() {
+            Ok(seed) => sentinel::is_one(&seed, options.timeout).await,
+            Err(_) => false,
         }
     }
 

@@ -16,6 +16,7 @@ mod client_schedules;
 mod client_tail;
 mod client_tls;
 mod client_update;
+mod cluster;
 mod descriptors;
 mod docs;
 mod embedded;

@@ -156,21 +156,30 @@ async fn what_is_no_sentinel_or_no_redis_is_told() {
         let args = [flags, &["--redis-mode", "standalone"]].concat();
         one_line(&serve(&args).await, &["--redis-mode standalone", "--sentinel-master"]);
     }
-    let cluster = Redis::options().args(["--cluster-enabled", "yes"]);
-    let cluster = match is_redis_6() {
-        true => cluster,
-        false => cluster.args(["--cluster-port", &free_port().to_string()]),
-    };
-    let cluster = cluster.start().await;
-    one_line(&serve(&["--redis-url", &cluster.url()]).await, &["cluster mode"]);
+    let cluster = Redis::options().cluster().start().await;
+    let nobody = serve(&["--redis-url", &cluster.url()]).await;
+    one_line(&nobody, &["16384 of 16384 slots have no primary"]);
     for (seed, what) in [
         (&url, "no Sentinel but a Redis:"),
         (&of_replica, "no Sentinel but a replica:"),
         (&cluster.url(), "no Sentinel but a Redis in cluster mode:"),
     ] {
-        one_line(&serve(&["--redis-url", seed, "--redis-mode", "sentinel"]).await, &[what]);
-        one_line(&serve(&["--redis-url", seed, "--redis-url", &urls]).await, &[what]);
+        let args = ["--redis-url", seed, "--redis-url", &urls, "--redis-mode", "sentinel"];
+        one_line(&serve(&args).await, &[what]);
+        let alone = ["--redis-url", seed, "--redis-mode", "sentinel"];
+        one_line(&serve(&alone).await, &[what]);
     }
+    one_line(
+        &serve(&["--redis-url", &url, "--redis-url", &urls]).await,
+        &["no Sentinel but a Redis:"],
+    );
+    let mixed = ["--redis-url", &cluster.url(), "--redis-url", &urls];
+    one_line(&serve(&mixed).await, &["not in cluster mode"]);
+    // A Redis with a database that is away, and one that has no such database, are no Sentinels.
+    let away = format!("redis://127.0.0.1:{}/1", free_port());
+    one_line(&serve(&["--redis-url", &away]).await, &["cannot reach Redis"]);
+    let finished = serve(&["--redis-url", &format!("{url}99")]).await;
+    assert!(!finished.stderr.contains("Sentinel"), "{finished:?}");
     // A database, by itself and as one of several.
     for list in [format!("{first}2"), format!("{first}2,redis://{}", sentinels.addresses()[1])] {
         let words = [&sentinels.addresses()[0], "--redis-db"];

@@ -90,6 +90,38 @@ async fn a_configuration_whose_writer_died_half_way_holds_nothing_up_at_maxmemor
 }
 
 #[tokio::test]
+async fn a_registry_that_lost_a_change_catches_up_with_the_partition() {
+    let redis = Redis::start().await;
+    let (dueq, name) = (Dueq::on(&redis).start().await, &topic("behind"));
+    let client = dueq.client();
+    client.put_topic(name, json!({"lease_ms": 2000})).await.expect(201);
+    let before = Entry::of(&redis, name).await;
+    client.put_topic(name, json!({"lease_ms": 5000})).await.expect(200);
+    client.published(name, json!({"payload": 1})).await;
+    // As after a failover of the server that has the registry, while the partition is at another.
+    before.put_back(&redis).await;
+    let second = Dueq::on(&redis).start().await;
+    for client in [&second.client(), &client] {
+        client.published(name, json!({"payload": 2})).await;
+        let leased = client.lease_one(name).await;
+        client.ack_leased(&leased).await.expect(204);
+        assert_eq!(client.topic(name).await.expect(200).json()["config"]["lease_ms"], 2000);
+    }
+
+    // It was deleted and made anew, which the registry has forgotten.
+    let before = Entry::of(&redis, name).await;
+    client.send("DELETE", &format!("/topics/{name}?force=true"), &[], None).await.expect(204);
+    client.published(name, json!({"payload": 3})).await;
+    before.put_back(&redis).await;
+    let third = Dueq::on(&redis).start().await;
+    for client in [&third.client(), &client] {
+        client.published(name, json!({"payload": 4})).await;
+        let leased = client.lease_one(name).await;
+        client.ack_leased(&leased).await.expect(204);
+    }
+}
+
+#[tokio::test]
 async fn the_walk_goes_on_after_the_clock_was_ahead_for_a_while() {
     let redis = Redis::start().await;
     let ahead = redis.time_ms().await + 86_400_000;

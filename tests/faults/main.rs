@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod behaviour;
+mod cluster;
 mod dead_topic;
 mod epochs;
 mod failover;
@@ -23,6 +24,7 @@ mod monitor;
 mod overload;
 #[path = "../proof/mod.rs"]
 mod proof;
+mod publisher;
 mod redis_side;
 mod schedules;
 mod seeded;

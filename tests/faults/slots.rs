@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
+use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::{self, RedisResult};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Answer, Client, Dueq, Launch, Receiver, Redis, Reply, eventually, free_port, is_redis_6, text,
-    topic,
+    Answer, Client, Cluster, Dueq, Launch, Receiver, Reply, eventually, slot, text, topic,
 };
 use crate::monitor::{Call, MARKER, Monitor};
 
@@ -31,26 +31,6 @@ const KEYLESS: [&str; 15] = [
     "CLUSTER",
     "ECHO",
 ];
-
-/// A single node in cluster mode that has all slots.
-async fn cluster_node() -> Redis {
-    let mut options = Redis::options().args(["--cluster-enabled", "yes"]);
-    if !is_redis_6() {
-        // The bus's port is otherwise the other + 10000, which may be none, and then another is tried.
-        options = options.args(["--cluster-port", &free_port().to_string()]);
-    }
-    let redis = options.start().await;
-    let slots: Vec<String> = (0..16_384).map(|slot: u16| slot.to_string()).collect();
-    let words: Vec<&str> =
-        ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
-    let _: String = redis.command(&words).await;
-    eventually("the cluster is whole", || async {
-        let info: String = redis.command(&["CLUSTER", "INFO"]).await;
-        info.contains("cluster_state:ok").then_some(())
-    })
-    .await;
-    redis
-}
 
 /// Every route, and every script with what branches it has over keys.
 async fn visit_everything(one: &Client, other: &Client) {
@@ -224,34 +204,37 @@ async fn visit_schedules(one: &Client) {
     one.send("DELETE", path, &[], None).await.expect(204);
 }
 
-/// CRC16 (XMODEM) of the hash tag, modulo 16384: the Redis Cluster specification's HASH_SLOT.
-fn slot(key: &str) -> u16 {
-    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
-    let tag = tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(key);
-    let crc = tag.bytes().fold(0u16, |crc, byte| {
-        (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
-            if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
-        })
-    });
-    crc % 16384
-}
-
-/// The keys of a command, as Redis itself finds them.
-async fn keys_of(redis: &Redis, words: &[String]) -> BTreeSet<String> {
-    if KEYLESS.contains(&words[0].to_uppercase().as_str()) {
-        return BTreeSet::new();
+/// The keys of each of these commands, as Redis itself finds them.
+async fn keys_of<'a>(
+    connection: &mut MultiplexedConnection,
+    commands: impl Iterator<Item = &'a Vec<String>>,
+) -> Vec<BTreeSet<String>> {
+    let commands: Vec<&Vec<String>> = commands.collect();
+    let names_keys = |words: &[String]| !KEYLESS.contains(&words[0].to_uppercase().as_str());
+    let mut asked = redis::pipe();
+    for words in commands.iter().filter(|words| names_keys(words)) {
+        asked.cmd("COMMAND").arg("GETKEYS").arg(words);
     }
-    let mut command = redis::cmd("COMMAND");
-    command.arg("GETKEYS").arg(words);
-    let keys: RedisResult<Vec<String>> = command.query_async(&mut redis.connection().await).await;
-    keys.unwrap_or_else(|error| panic!("the keys of {words:?}: {error}")).into_iter().collect()
+    let keys: RedisResult<Vec<Vec<String>>> = match asked.is_empty() {
+        true => Ok(Vec::new()),
+        false => asked.query_async(connection).await,
+    };
+    let keys = keys.unwrap_or_else(|error| panic!("the keys of {commands:?}: {error}"));
+    let mut keys = keys.into_iter();
+    let each = |words: &&Vec<String>| match names_keys(words) {
+        true => keys.next().expect("an answer").into_iter().collect(),
+        false => BTreeSet::new(),
+    };
+    commands.iter().map(each).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
-    let redis = cluster_node().await;
+    // A single node that has all slots.
+    let cluster = Cluster::start(1, 0).await;
+    let redis = cluster.node(0);
     let monitor = Monitor::start(redis.port()).await;
-    let (one, other) = (Dueq::calling(&redis).start().await, Dueq::calling(&redis).start().await);
+    let (one, other) = (Dueq::calling(redis).start().await, Dueq::calling(redis).start().await);
     visit_everything(&one.client(), &other.client()).await;
     // A place without a body, for the audit to find and to mend.
     let damaged = topic("slots-damaged");
@@ -264,16 +247,17 @@ async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
     let calls = monitor.calls().await;
 
     let mut scripts = BTreeSet::new();
+    let mut connection = redis.connection().await;
     for Call { words, inner } in &calls {
-        let keys = keys_of(&redis, words).await;
+        let all = keys_of(&mut connection, [words].into_iter().chain(inner)).await;
+        let (keys, touched) = all.split_first().unwrap();
         let slots: BTreeSet<u16> = keys.iter().map(|key| slot(key)).collect();
         assert!(slots.len() <= 1, "{words:?} has keys in slots {slots:?}");
         if words[0].to_uppercase().starts_with("EVAL") {
             scripts.insert(words[1].clone());
         }
-        for command in inner {
-            let touched = keys_of(&redis, command).await;
-            let undeclared: Vec<_> = touched.difference(&keys).collect();
+        for (command, touched) in inner.iter().zip(touched) {
+            let undeclared: Vec<_> = touched.difference(keys).collect();
             assert!(undeclared.is_empty(), "{command:?} touches {undeclared:?} within {words:?}");
         }
     }
@@ -287,9 +271,23 @@ async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_route_works_over_three_primaries() {
+    let cluster = Cluster::start(3, 0).await;
+    let calling = || cluster.launch().args(["--callback-allow", "127.0.0.0/8"]);
+    let (one, other) = (calling().start().await, calling().start().await);
+    visit_everything(&one.client(), &other.client()).await;
+    for redis_says_no in ["CROSSSLOT", "MOVED", "non local key"] {
+        let logs = one.log() + &other.log();
+        assert!(!logs.contains(redis_says_no), "{redis_says_no} in {logs}");
+    }
+}
+
 #[tokio::test]
 async fn slots_are_computed_as_redis_does() {
-    let redis = cluster_node().await;
+    // A single node that has all slots.
+    let cluster = Cluster::start(1, 0).await;
+    let redis = cluster.node(0);
     for key in ["dueq:{orders:0}:delayed", "a", "{}b", "x{y}{z}", "dueq:{topics}:names", "a}b{c"] {
         let wanted: u16 = redis.command(&["CLUSTER", "KEYSLOT", key]).await;
         assert_eq!(slot(key), wanted, "{key}");

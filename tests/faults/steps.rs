@@ -38,6 +38,11 @@ async fn bounded(redis: &Redis, what: &str, work: impl Future<Output = ()>) -> u
     scripts.iter().map(|call| freed(call)).max().unwrap()
 }
 
+/// An instance that waits for a Redis that writes down all it is asked, on a machine that runs many tests.
+async fn patient(redis: &Redis) -> Dueq {
+    Dueq::on(redis).args(["--redis-timeout-ms", "10000"]).start().await
+}
+
 fn of_every_priority(count: usize) -> Vec<Value> {
     (0..count).map(|n| json!({"payload": n, "priority": n % 255 + 1})).collect()
 }
@@ -45,7 +50,7 @@ fn of_every_priority(count: usize) -> Vec<Value> {
 #[tokio::test]
 async fn a_full_topic_of_every_priority_makes_room_in_bounded_steps() {
     let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
+    let dueq = patient(&redis).await;
     let (client, topic) = (dueq.client(), "full");
     let bound = |most: usize| json!({"max_messages": most, "on_full": "drop_oldest"});
     client.new_topic(topic, bound(1500)).await;
@@ -69,7 +74,7 @@ async fn a_full_topic_of_every_priority_makes_room_in_bounded_steps() {
 #[tokio::test]
 async fn what_expires_in_every_priority_leaves_in_bounded_steps() {
     let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
+    let dueq = patient(&redis).await;
     let (client, topic) = (dueq.client(), "expires");
     client.fill(topic, &of_every_priority(4000)).await;
     bounded(&redis, "a ttl over a backlog", async {
@@ -99,7 +104,7 @@ async fn fail_all(client: &Client, topic: &str, reason: String) {
 #[tokio::test]
 async fn long_reasons_are_kept_in_bounded_steps() {
     let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
+    let dueq = patient(&redis).await;
     let (client, topic) = (dueq.client(), "reasons");
     client.new_topic(topic, json!({"max_attempts": 1000})).await;
     let messages: Vec<Value> = (0..128).map(|n| json!({"payload": n})).collect();
@@ -132,7 +137,7 @@ async fn long_reasons_are_kept_in_bounded_steps() {
 #[tokio::test]
 async fn what_has_failed_more_often_than_is_allowed_now_dies_in_bounded_steps() {
     let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
+    let dueq = patient(&redis).await;
     let (client, topic) = (dueq.client(), "lowered");
     client.new_topic(topic, json!({"max_attempts": 1000})).await;
     let messages: Vec<Value> = (0..128).map(|n| json!({"payload": n})).collect();
@@ -169,7 +174,7 @@ const MOST_LARGE: usize = 26;
 #[tokio::test]
 async fn large_messages_are_purged_in_bounded_steps() {
     let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
+    let dueq = patient(&redis).await;
     let (client, topic) = (dueq.client(), "purged");
     fill_with_large(&client, topic, [30, 30, 0], 600_000).await;
     let freed = bounded(&redis, "a purge", async {
@@ -184,7 +189,7 @@ async fn large_messages_are_purged_in_bounded_steps() {
 #[tokio::test]
 async fn large_messages_expire_in_bounded_steps() {
     let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
+    let dueq = patient(&redis).await;
     let (client, topic) = (dueq.client(), "expires");
     fill_with_large(&client, topic, [30, 15, 15], 0).await;
     let freed = bounded(&redis, "a ttl over large messages", async {
@@ -201,7 +206,7 @@ async fn large_messages_expire_in_bounded_steps() {
 #[tokio::test]
 async fn large_messages_make_room_in_bounded_steps() {
     let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
+    let dueq = patient(&redis).await;
     let (client, topic) = (dueq.client(), "room");
     fill_with_large(&client, topic, [60, 0, 0], 0).await;
     let bound = json!({"max_messages": 1, "on_full": "drop_oldest"});

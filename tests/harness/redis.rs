@@ -22,6 +22,7 @@ use super::watch::{self, NOTED_MICROS, Server};
 pub struct RedisOptions {
     appendonly: bool,
     socket: bool,
+    cluster: bool,
     args: Vec<String>,
     env: Vec<(String, OsString)>,
     within: Vec<OsString>,
@@ -39,6 +40,12 @@ impl RedisOptions {
     pub fn socket(mut self) -> Self {
         self.socket = true;
         self
+    }
+
+    /// In cluster mode.
+    pub fn cluster(mut self) -> Self {
+        self.cluster = true;
+        self.args(["--cluster-enabled", "yes"])
     }
 
     /// Further arguments of redis-server, such as `--maxmemory 4mb`, word by word.
@@ -66,11 +73,15 @@ impl RedisOptions {
     }
 
     /// Starts it and waits until it answers.
-    pub async fn start(self) -> Redis {
+    pub async fn start(mut self) -> Redis {
         let dir = self.dir.clone().unwrap_or_else(|| temp_dir("redis"));
         // Another process may take the free port before redis-server does: then try another.
         for _ in 0..5 {
             let port = if self.socket { 0 } else { free_port() };
+            if self.cluster && !is_redis_6() {
+                // The bus's port is otherwise the other + 10000, which may be none.
+                self = self.args(["--cluster-port", &free_port().to_string()]);
+            }
             if let Some(process) = launch(&self, &dir, port).await {
                 let watched = watch::server(process.pid(), &url(&self, &dir, port));
                 return Redis { process, watched, options: self, dir, port };

@@ -44,9 +44,14 @@ impl Load {
     /// Starts the clients of a mix against any of the fleet; they go on until the load is finished.
     /// The topic's name, and the report's, begin with this one. Clients are numbered from 0.
     pub fn begin(fleet: &Fleet, name: &str, mix: Mix, setting: &Setting) -> Load {
+        Load::on(fleet, name, topic(name), mix, setting)
+    }
+
+    /// The same on this topic. The quiet topic is [`Load::quiet_topic_of`] it.
+    pub fn on(fleet: &Fleet, name: &str, topic: String, mix: Mix, setting: &Setting) -> Load {
         let recorder = setting.seed.map_or_else(Recorder::new, Recorder::of_seed);
         let mut load = Load {
-            topic: topic(name),
+            topic,
             fleet: fleet.clone(),
             scenario: name.to_owned().leak(), // reports say it to the end of the process
             durability: setting.durability,
@@ -87,7 +92,7 @@ impl Load {
 
     /// Starts the clients of the quiet topic.
     fn whisper(&mut self) {
-        let topic = self.quiet_topic();
+        let topic = Load::quiet_topic_of(&self.topic);
         let (recorder, fleet, board) = (&self.recorder, &self.fleet, &self.board);
         let actor = |number| Actor::new(recorder, fleet, &topic, number);
         self.quiet.spawn(quiet::publisher(actor(QUIET), board.clone()));
@@ -96,8 +101,9 @@ impl Load {
         }
     }
 
-    fn quiet_topic(&self) -> String {
-        format!("{}-quiet", self.topic)
+    /// The topic on which now and then a waiter is woken, beside the load on this one.
+    pub fn quiet_topic_of(topic: &str) -> String {
+        format!("{topic}-quiet")
     }
 
     /// Starts this many plain publishers and consumers.
@@ -202,7 +208,7 @@ impl Load {
             found.iter().cloned().map(Violation::from).collect()
         };
         violations.extend(checker::violations(&history, &audit));
-        let quiet = self.recorder.history(&self.quiet_topic());
+        let quiet = self.recorder.history(&Load::quiet_topic_of(&self.topic));
         violations.extend(checker::deaf(&quiet));
         let (outcomes, slowest) = (self.recorder.outcomes(), self.recorder.slowest().0);
         eprintln!("{}: {outcomes:?}, slowest {slowest} ms", self.topic);

@@ -98,8 +98,13 @@ impl Proof {
     pub async fn faults(&mut self) {
         for (name, _) in scenarios::FAULTS {
             for durability in [Durability::Everysec, Durability::Always] {
-                // Scripts are flushed in no time.
-                let rounds = FAULT_ROUNDS * if name == "scripts_flushed" { 30 } else { 1 };
+                // Scripts are flushed, and slots moved, in no time; primaries of a Cluster die in turn.
+                let rounds = FAULT_ROUNDS
+                    * match name {
+                        "scripts_flushed" => 30,
+                        "cluster_killed" | "cluster_moved" => 6,
+                        _ => 1,
+                    };
                 let reports = self.run(name, long(durability, rounds)).await;
                 self.faults.extend(reports);
             }

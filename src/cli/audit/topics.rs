@@ -124,7 +124,7 @@ async fn audit_entry(
 
 /// One name that is none keeps all instances from sweeping. Names of deleted topics leave when their time comes.
 async fn audit_sweeps(store: &Store, repair: bool, tell: Tell<'_>) -> Result<(), Error> {
-    let sweeps = &store.lanes.backend.keys.sweeps;
+    let sweeps = &store.lanes.shared.keys.sweeps;
     let mut cursor = "0".to_owned();
     loop {
         let scan = Command::new("ZSCAN").arg((sweeps, &cursor, "COUNT", TOPICS));

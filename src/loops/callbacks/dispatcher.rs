@@ -195,7 +195,7 @@ impl Dispatcher {
         };
         let cancelled = async {
             tokio::select! {
-                () = self.keep_lease(granted) => {}
+                () = self.keep_lease(topic, granted) => {}
                 () = self.cancel.cancelled() => {}
             }
         };
@@ -203,9 +203,10 @@ impl Dispatcher {
     }
 
     /// Extends the lease again and again. Returns when the lease is lost.
-    async fn keep_lease(&self, granted: &Granted) {
+    async fn keep_lease(&self, topic: &TopicName, granted: &Granted) {
         let held = (granted.id, granted.claims);
-        let until_extension = |expires_at: Millis| self.store.until(expires_at - EXTEND_BELOW_MS);
+        let until_extension =
+            |expires_at: Millis| self.store.until(topic, expires_at - EXTEND_BELOW_MS);
         let mut pause = until_extension(granted.lease_expires_at);
         loop {
             sleep(pause).await;

@@ -30,13 +30,13 @@ impl Backend {
     pub async fn probe(&self, link: &mut Link) -> bool {
         let mut look = Pipeline::with_capacity(2);
         look.cmd("TIME");
-        match self.service() {
-            Some(service) if service.server.refused => look.cmd("ROLE"),
+        match self.server() {
+            Some(server) if server.refused => look.cmd("ROLE"),
             _ => look.cmd("INFO").arg("replication"),
         };
         let sent = Instant::now();
         let asked = link.connection.req_packed_commands(&look, 0, 2);
-        let Ok(Ok(answers)) = tokio::time::timeout(self.options.timeout, asked).await else {
+        let Ok(Ok(answers)) = tokio::time::timeout(self.shared.options.timeout, asked).await else {
             return false;
         };
         if let Some(Value::Array(time)) = answers.first() {
@@ -53,7 +53,9 @@ impl Backend {
         if !epoch.is_known() || epoch == link.epoch {
             return true;
         }
-        let met = tokio::time::timeout(self.options.timeout, self.meet(&mut link.connection)).await;
+        let met =
+            tokio::time::timeout(self.shared.options.timeout, self.meet(&mut link.connection))
+                .await;
         let Ok(Ok(epoch)) = met else { return false };
         link.epoch = epoch;
         true
@@ -64,10 +66,17 @@ impl Backend {
         let (server, info) = ServerInfo::ask(connection).await?;
         match server.mode {
             Mode::Sentinel => return Err(ConnectError::Sentinel),
-            Mode::Cluster if !has_all_slots(connection).await => {
-                return Err(ConnectError::Cluster);
+            Mode::Cluster if self.clustered => {}
+            Mode::Cluster => {
+                let alone = self.shared.options.redis.is_standalone();
+                if !alone || !has_all_slots(connection).await {
+                    return Err(ConnectError::Cluster);
+                }
             }
-            Mode::Cluster | Mode::Standalone => {}
+            Mode::Standalone if self.clustered => {
+                return Err(ConnectError::NoCluster(self.address()));
+            }
+            Mode::Standalone => {}
         }
         if !new_enough(&server.version) {
             return Err(ConnectError::TooOld(server.version));
@@ -85,21 +94,24 @@ impl Backend {
         let _meeting = self.meeting.lock().await;
         let epoch = server.epoch;
         // If Redis hides its epoch, any connection may lead to a new one.
-        if let Some(service) = self.service()
-            && service.server.epoch == epoch
-            && epoch.is_known()
-        {
+        if self.server().is_some_and(|known| known.epoch == epoch) && epoch.is_known() {
             return Ok(epoch);
         }
-        let service = self.open_service(connection, server).await?;
-        tracing::info!(version = service.server.version, %epoch, "met Redis");
-        for warning in &service.server.warnings {
+        let load = scripts::loading();
+        let loaded = connection.req_packed_commands(&load, 0, load.len()).await;
+        loaded.map_err(|error| ConnectError::Unreachable(error.to_string()))?;
+        if self.home.load(Relaxed) {
+            self.open_service(connection).await?;
+        }
+        let address = self.address();
+        tracing::info!(version = server.version, %epoch, address, "met Redis");
+        for warning in &server.warnings {
             tracing::warn!("{warning}");
         }
-        if let Ok(mut known) = self.service.write() {
-            *known = Some(Arc::new(service));
+        if let Ok(mut known) = self.server.write() {
+            *known = Some(Arc::new(server));
         }
-        self.epochs.send_modify(|epochs| *epochs += 1);
+        self.shared.met_epoch();
         Ok(epoch)
     }
 
@@ -115,16 +127,10 @@ impl Backend {
         }
     }
 
-    async fn open_service(
-        &self,
-        connection: &mut Connection,
-        server: ServerInfo,
-    ) -> Result<Service, ConnectError> {
-        let load = scripts::loading();
-        let loaded = connection.req_packed_commands(&load, 0, load.len()).await;
-        loaded.map_err(|error| ConnectError::Unreachable(error.to_string()))?;
-
-        let secret = match self.service() {
+    /// Learns the secret that all instances share, and gets a number for this one.
+    async fn open_service(&self, connection: &mut Connection) -> Result<(), ConnectError> {
+        let keys = &self.shared.keys;
+        let secret = match self.shared.service() {
             // A Redis that forgot the newest seconds gets the secret back that is in use.
             Some(service) => service.secret.clone(),
             None => {
@@ -137,13 +143,13 @@ impl Backend {
         };
         let mut open = cmd("EVALSHA");
         open.arg(scripts::OPEN_SERVICE.sha()).arg(3);
-        open.arg(&self.keys.instances).arg(&self.keys.secret).arg(&self.keys.schema);
+        open.arg(&keys.instances).arg(&keys.secret).arg(&keys.schema);
         open.arg(secret).arg(SCHEMA_VERSION);
         let broken = |_| ConnectError::Unreachable("its state of dueq cannot be read".to_owned());
         let mut fields = Fields::of(ask(connection, &open).await?).map_err(broken)?;
         let mut schema = fields.int().map_err(broken)?;
-        if schema < SCHEMA_VERSION && self.options.upgrade {
-            ask(connection, &upgrade_service(&self.keys)).await?;
+        if schema < SCHEMA_VERSION && self.shared.options.upgrade {
+            ask(connection, &upgrade_service(keys)).await?;
             fields = Fields::of(ask(connection, &open).await?).map_err(broken)?;
             schema = fields.int().map_err(broken)?;
         }
@@ -157,7 +163,8 @@ impl Backend {
         let mut key = [0; 16];
         hex::decode_to_slice(&secret, &mut key)
             .map_err(|_| ConnectError::Unreachable("its secret of dueq is damaged".to_owned()))?;
-        Ok(Service { token_key: TokenKey::new(key), secret, server })
+        self.shared.set_service(Service { token_key: TokenKey::new(key), secret });
+        Ok(())
     }
 }
 

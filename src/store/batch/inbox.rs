@@ -121,13 +121,11 @@ impl Inbox {
         }
     }
 
-    /// Puts requests in that a lane takes together, in this order; refused at once when the lanes are gone.
-    pub fn put(&self, jobs: impl IntoIterator<Item = Job>) {
+    /// Puts requests in that a lane takes together, in this order. Returns them when the lanes are gone.
+    pub fn put(&self, jobs: impl IntoIterator<Item = Job>) -> Vec<Job> {
         let mut queue = self.lock();
         if queue.closed {
-            drop(queue);
-            jobs.into_iter().for_each(Job::refuse);
-            return;
+            return jobs.into_iter().collect();
         }
         let before = queue.jobs.len();
         for job in jobs {
@@ -144,6 +142,7 @@ impl Inbox {
         if pressing {
             self.express.notify_one();
         }
+        Vec::new()
     }
 
     /// Puts requests back that a call had no room for: they are next, in this order.
@@ -152,9 +151,23 @@ impl Inbox {
             return;
         }
         let mut queue = self.lock();
-        jobs.into_iter().rev().for_each(|job| queue.jobs.push_front(job));
+        for job in jobs.into_iter().rev() {
+            match job.phase {
+                Phase::Scan => queue.scans.push_front(job),
+                _ => queue.jobs.push_front(job),
+            }
+        }
         drop(queue);
         self.filled.notify_one();
+    }
+
+    /// Puts requests in that have been on their way before: they are next. Returns them when the lanes are gone.
+    pub fn put_first(&self, jobs: Vec<Job>) -> Vec<Job> {
+        if self.lock().closed {
+            return jobs;
+        }
+        self.put_back(jobs);
+        Vec::new()
     }
 
     /// Waits until there is something to take; false when the inbox is closed and empty.
@@ -201,7 +214,7 @@ impl Inbox {
             if job.is_abandoned() {
                 continue;
             }
-            let together = before.filter(|(since, _)| *since == job.since);
+            let together = before.filter(|(since, _)| *since == job.came.since);
             if together.is_none() && (messages >= MAX_MESSAGES || bytes >= MAX_BYTES) {
                 left.push_back(job);
                 break;
@@ -210,7 +223,7 @@ impl Inbox {
             let mut share = share.unwrap_or_default();
             let fits = share.has_room(job.phase) && (!express || queue.is_express(&job));
             let take = together.map_or(fits, |(_, taken)| taken);
-            before = Some((job.since, take));
+            before = Some((job.came.since, take));
             if !take {
                 left.push_back(job);
                 continue;
@@ -242,7 +255,8 @@ impl Inbox {
 
     /// Takes some scans, where it is their turn.
     fn take_scans(&self, queue: &mut Queue, jobs: &mut Vec<Job>) -> bool {
-        let waited = queue.scans.front().is_some_and(|job| job.since.elapsed() >= SCAN_PATIENCE);
+        let waited =
+            queue.scans.front().is_some_and(|job| job.came.since.elapsed() >= SCAN_PATIENCE);
         if queue.scanning >= self.max_scanning || !(jobs.is_empty() || waited) {
             return false;
         }
@@ -264,7 +278,7 @@ impl Inbox {
         let late: Vec<_> = {
             let mut queue = self.lock();
             let late = |jobs: &VecDeque<Job>| {
-                jobs.iter().take_while(|job| job.since.elapsed() >= limit).count()
+                jobs.iter().take_while(|job| job.came.since.elapsed() >= limit).count()
             };
             let (jobs, scans) = (late(&queue.jobs), late(&queue.scans));
             if seeded::bug("sent after 503") {
@@ -278,7 +292,16 @@ impl Inbox {
         late.into_iter().for_each(Job::refuse);
     }
 
-    /// Refuses everything from now on; what waits is still served.
+    /// Takes nothing from now on, and returns what waits.
+    pub fn close_and_drain(&self) -> Vec<Job> {
+        self.close();
+        let mut queue = self.lock();
+        let mut left: Vec<_> = queue.jobs.drain(..).collect();
+        left.extend(queue.scans.drain(..));
+        left
+    }
+
+    /// Takes nothing from now on; what waits is still served.
     pub fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();

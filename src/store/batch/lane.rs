@@ -4,10 +4,11 @@
 use super::{
     super::{
         backend::{Link, discard},
+        cluster::Redirect,
         reply::{self, CallError, refusal},
         scripts::Script,
     },
-    Lanes,
+    node::Node,
     request::{Call, Exchange, group},
 };
 use crate::seeded;
@@ -23,6 +24,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// How often a lane checks that its connection still leads to a primary, what time it is there, and in which epoch. Not
 /// only one that is idle throughout: a replica answers reads too, and a connection may live through a failover.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a lane of a node of a Cluster tries to connect while it has no connection.
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(50);
 /// After a connection that failed, requests that no lane has a connection for are refused at once for this long; twice as
 /// long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -34,50 +37,56 @@ const LEAST_SHARE: u32 = 4;
 
 /// A lane.
 pub(super) struct Lane {
-    lanes: Arc<Lanes>,
+    node: Arc<Node>,
     link: Option<Link>,
     /// Only for what need not wait behind a busy topic.
     express: bool,
 }
 
 impl Lane {
-    pub(super) fn new(lanes: Arc<Lanes>, link: Option<Link>, express: bool) -> Self {
-        Self { lanes, link, express }
+    pub(super) fn new(node: Arc<Node>, link: Option<Link>, express: bool) -> Self {
+        Self { node, link, express }
     }
 
     /// Serves the inbox until it is closed and empty.
     pub(super) async fn run(mut self) {
-        let lanes = self.lanes.clone();
-        let mut probe_at = Instant::now() + PROBE_INTERVAL;
+        let node = self.node.clone();
+        let mut probe_at = self.next_probe();
         loop {
-            match timeout_at(probe_at, lanes.inbox.wait(self.express)).await {
+            match timeout_at(probe_at, node.inbox.wait(self.express)).await {
                 Ok(true) => self.serve().await,
                 Ok(false) => return,
                 Err(_) => {}
             }
             if Instant::now() >= probe_at {
                 self.probe().await;
-                probe_at = Instant::now() + PROBE_INTERVAL;
+                probe_at = self.next_probe();
             }
         }
+    }
+
+    /// When to look at the connection next. A node of a Cluster that is not there may have been replaced already.
+    fn next_probe(&self) -> Instant {
+        let soon = self.node.cluster.is_some() && self.link.is_none();
+        Instant::now() + if soon { RECONNECT_INTERVAL } else { PROBE_INTERVAL }
     }
 
     async fn serve(&mut self) {
         // Whoever is ready to run now may have a request for this group.
         tokio::task::yield_now().await;
-        let lanes = self.lanes.clone();
+        let node = self.node.clone();
         let connected = self.connected().await;
-        let mut taken = lanes.inbox.take(self.express);
+        let mut taken = node.inbox.take(self.express);
         let jobs = std::mem::take(&mut taken.jobs);
         if !connected {
             for job in jobs {
-                lanes.count(CallError::Unavailable);
+                node.count(CallError::Unavailable);
                 job.refuse();
             }
             return;
         }
-        let waited = jobs.first().map(|job| job.since.elapsed()).unwrap_or_default();
-        let limit = lanes.timeout.saturating_sub(waited).max(lanes.timeout / LEAST_SHARE);
+        let waited = jobs.first().map(|job| job.came.since.elapsed()).unwrap_or_default();
+        let limit = node.timeout.saturating_sub(waited).max(node.timeout / LEAST_SHARE);
         let calls = group(jobs);
         if let Some(mut link) = self.link.take() {
             if !calls.is_empty() && self.exchange(&mut link, calls, limit).await {
@@ -91,15 +100,16 @@ impl Lane {
     /// Sends `calls` and hands out the answers. Calls of scripts that Redis was told to forget did not run: they are sent
     /// once more with the scripts' text. Returns whether the connection must not be used again.
     async fn exchange(&self, link: &mut Link, calls: Vec<Box<dyn Call>>, limit: Duration) -> bool {
-        let lanes = &self.lanes;
+        let node = &self.node;
         let (mut calls, mut demoted, link_at) = (calls, false, link.door);
+        let mut elsewhere = Vec::new();
         for by_text in [false, true] {
             let sent = std::time::Instant::now();
-            let mut exchange = Exchange { lanes, sent, again: Vec::new() };
+            let mut exchange = Exchange { node, sent, again: Vec::new() };
             let replies = tokio::select! {
                 biased;
                 replies = send(link, &calls, by_text, limit) => replies,
-                () = lanes.backend.moved_from(link_at) => {
+                () = node.backend.moved_from(link_at) => {
                     tracing::warn!(calls = calls.len(), "the primary has moved before it answered");
                     None
                 }
@@ -108,27 +118,37 @@ impl Lane {
                 let bug = seeded::bug("unavailable after it was sent");
                 let error = if bug { CallError::Unavailable } else { CallError::Unknown };
                 for call in calls {
-                    lanes.count(error);
+                    node.count(error);
                     hand_out(call, &mut exchange, Err(error));
                 }
+                self.trouble();
                 return true;
             };
-            lanes.backend.metrics.redis_seconds.observe(sent.elapsed().as_secs_f64());
+            node.backend.shared.metrics.redis_seconds.observe(sent.elapsed().as_secs_f64());
             let mut unknown = Vec::new();
             for (call, reply) in calls.into_iter().zip(replies) {
                 match code(&reply) {
                     Some("NOSCRIPT") if !by_text => unknown.push(call),
                     code => {
                         demoted |= code == Some("READONLY");
-                        hand_out(call, &mut exchange, self.result(reply));
+                        match node.cluster.as_ref().and_then(|_| Redirect::of(&reply, node)) {
+                            Some(redirect) => elsewhere.push((redirect, call)),
+                            None => hand_out(call, &mut exchange, self.result(reply)),
+                        }
                     }
                 }
             }
-            lanes.inbox.put_back(exchange.again);
+            node.inbox.put_back(exchange.again);
             if unknown.is_empty() {
                 break;
             }
             calls = unknown;
+        }
+        if !elsewhere.is_empty() {
+            match node.cluster() {
+                Some(cluster) => cluster.redirect(elsewhere),
+                None => elsewhere.into_iter().for_each(|(_, call)| call.refuse()),
+            }
         }
         demoted && !seeded::bug("lanes stay at a replica")
     }
@@ -137,17 +157,17 @@ impl Lane {
     fn result(&self, reply: Value) -> Result<Value, CallError> {
         let Value::ServerError(error) = reply else { return Ok(reply) };
         let refused = refusal(&error);
-        if refused == CallError::Unavailable && self.lanes.may_complain() {
+        if refused == CallError::Unavailable && self.node.backend.shared.may_complain() {
             tracing::warn!(%error, "Redis refuses calls");
         }
-        self.lanes.count(refused);
+        self.node.count(refused);
         Err(refused)
     }
 
     /// Is there a connection? Tries to open one, unless that failed a moment ago.
     async fn connected(&mut self) -> bool {
         if let Some(link) = self.link.take() {
-            if self.lanes.backend.is_present(&link) {
+            if self.node.backend.is_present(&link) {
                 self.link = Some(link);
                 return true;
             }
@@ -155,31 +175,39 @@ impl Lane {
             // not find that out.
             discard(link.connection);
         }
-        let down = self.lanes.down();
+        let down = self.node.down();
         if down.is_some_and(|(until, _)| Instant::now() < until) {
             return false;
         }
         let connected = loop {
             tokio::select! {
-                connected = self.lanes.backend.connect() => break connected,
+                connected = self.node.backend.connect() => break connected,
                 // A primary that hangs is left as soon as there is another.
-                () = self.lanes.backend.moved_from(self.lanes.backend.moves_so_far()) => {}
+                () = self.node.backend.moved_from(self.node.backend.moves_so_far()) => {}
                 // A stop does not wait for a Redis that hangs.
-                () = self.lanes.stopped_for(STOP_CONNECT_TIMEOUT) => return false,
+                () = self.node.stopped_for(STOP_CONNECT_TIMEOUT) => return false,
             }
         };
         match connected {
             Ok(link) => {
                 self.link = Some(link);
-                self.lanes.set_down(None);
+                self.node.set_down(None);
                 true
             }
             Err(error) => {
                 let pause = down.map_or(FIRST_PAUSE, |(_, pause)| LONGEST_PAUSE.min(pause * 2));
                 tracing::warn!(%error, pause_ms = pause.as_millis() as u64, "no connection to Redis");
-                self.lanes.set_down(Some((Instant::now() + pause, pause)));
+                self.node.set_down(Some((Instant::now() + pause, pause)));
+                self.trouble();
                 false
             }
+        }
+    }
+
+    /// Another server may have taken over.
+    fn trouble(&self) {
+        if let Some(cluster) = self.node.cluster() {
+            cluster.look();
         }
     }
 
@@ -189,7 +217,7 @@ impl Lane {
             return;
         }
         let Some(mut link) = self.link.take() else { return };
-        let (backend, door) = (&self.lanes.backend, link.door);
+        let (backend, door) = (&self.node.backend, link.door);
         let lives = tokio::select! {
             lives = backend.probe(&mut link) => lives,
             () = backend.moved_from(door) => false,
@@ -213,12 +241,23 @@ async fn send(
     // The first call of a script by its text makes Redis know it again for the others.
     let mut known = HashSet::new();
     let mut begin = |script: &'static Script| script.call(by_text && known.insert(script.name));
+    let mut asking = Vec::new();
     for call in calls {
+        if call.is_asking() {
+            asking.push(pipeline.len());
+            pipeline.cmd("ASKING");
+        }
         pipeline.add_command(call.command(link.epoch, &mut begin));
     }
-    let sent = link.connection.req_packed_commands(&pipeline, 0, calls.len());
+    let sent = link.connection.req_packed_commands(&pipeline, 0, pipeline.len());
     match timeout(limit, sent).await {
-        Ok(Ok(replies)) => return Some(replies).filter(|replies| replies.len() == calls.len()),
+        Ok(Ok(mut replies)) => {
+            for at in asking.into_iter().rev().filter(|at| *at < replies.len()).collect::<Vec<_>>()
+            {
+                replies.remove(at);
+            }
+            return Some(replies).filter(|replies| replies.len() == calls.len());
+        }
         Ok(Err(error)) => {
             tracing::warn!(%error, calls = calls.len(), "the answers of Redis were lost");
         }

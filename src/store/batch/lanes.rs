@@ -1,34 +1,27 @@
-//! The lanes of one instance: tasks that each own one connection and share one inbox.
+//! All lanes of one instance: those of the only node, or of every primary of a Cluster. Requests find theirs by the slot of
+//! their keys.
 
 use super::{
     super::{
-        backend::{Backend, Link},
+        backend::{Backend, Shared},
+        cluster::{Cluster, Slot, slot_of},
         connect_error::ConnectError,
         partition::Partition,
         reply::CallError,
     },
     Answered, Command, Op, Request,
-    inbox::Inbox,
-    lane::Lane,
+    node::Node,
+    request::Job,
 };
-use crate::{
-    background::Background,
-    model::{PartitionNumber, TopicName},
-    seeded,
-};
-use deadpool_redis::redis::Value;
+use crate::model::{PartitionNumber, TopicName};
+use deadpool_redis::redis::{Client, Value};
 use std::{
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc,
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
-use tokio::{sync::mpsc, time::Instant};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-
-/// How often requests are refused that have waited too long while all lanes were held up.
-const TIMEOUT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A topic whose consumers should look again.
 #[derive(Clone, Debug)]
@@ -41,94 +34,115 @@ pub enum Wake {
 
 /// The lanes of one instance.
 pub(crate) struct Lanes {
-    pub backend: Backend,
-    pub(super) inbox: Inbox,
+    pub shared: Arc<Shared>,
+    nodes: Nodes,
     /// How long a request waits for Redis, from its coming to its answer.
     pub timeout: Duration,
-    wakes: mpsc::UnboundedSender<Wake>,
-    /// The wake-ups that scripts send out reach this instance.
-    pub listening: AtomicBool,
-    tasks: TaskTracker,
-    stopping: CancellationToken,
-    /// Until when no lane tries to connect, and how long that pause is; nothing once one has a connection.
-    down: Mutex<Option<(Instant, Duration)>>,
-    started: Instant,
-    /// The second since `started` in which a refusal was last logged.
-    complained: AtomicU64,
+    /// How often a subscription to wake-ups was tried.
+    subscriptions: AtomicUsize,
+}
+
+enum Nodes {
+    One(Arc<Node>),
+    Cluster(Arc<Cluster>),
 }
 
 impl Lanes {
     /// Opens the first connection, so that a Redis that will not do is told at the start, and starts the lanes.
-    pub async fn start(
-        backend: Backend,
-        lanes: usize,
-        timeout: Duration,
-        wakes: mpsc::UnboundedSender<Wake>,
-    ) -> Result<Arc<Self>, ConnectError> {
-        let mut first = Some(backend.begin().await?);
-        let this = Arc::new(Self {
-            backend,
-            inbox: Inbox::new(lanes),
-            timeout,
-            wakes,
-            listening: AtomicBool::new(false),
-            tasks: TaskTracker::new(),
-            stopping: CancellationToken::new(),
-            down: Mutex::default(),
-            started: Instant::now(),
-            complained: AtomicU64::new(0),
-        });
-        for _ in 0..lanes {
-            this.spawn_lane(first.take(), false);
-        }
-        this.spawn_lane(None, true);
-        let (watched, background) = (Arc::downgrade(&this), this.background());
-        let refuse_late = move || {
-            let watched = watched.clone();
-            async move {
-                // Local and cheap: a look at the oldest request.
-                while let Some(lanes) = watched.upgrade() {
-                    lanes.inbox.refuse_older(lanes.timeout);
-                    drop(lanes);
-                    tokio::time::sleep(TIMEOUT_CHECK_INTERVAL).await;
-                }
+    pub async fn start(shared: Arc<Shared>) -> Result<Arc<Self>, ConnectError> {
+        let nodes = match Self::begin(&shared).await {
+            Err(ConnectError::Cluster) if !shared.options.redis.is_standalone() => {
+                Nodes::Cluster(Cluster::start(shared.clone()).await?)
             }
+            nodes => nodes?,
         };
-        tokio::spawn(async move { background.keep("time-outs", refuse_late).await });
-        Ok(this)
+        let timeout = shared.options.timeout;
+        Ok(Arc::new(Self { shared, nodes, timeout, subscriptions: AtomicUsize::new(0) }))
     }
 
-    fn spawn_lane(self: &Arc<Self>, mut link: Option<Link>, express: bool) {
-        let (this, background) = (self.clone(), self.background());
-        let lane = move || Lane::new(this.clone(), link.take(), express).run();
-        self.tasks.spawn(async move { background.keep("lanes to Redis", lane).await });
-    }
-
-    fn background(&self) -> Background {
-        self.backend.metrics.background.clone()
+    /// The only node, if it is no Cluster.
+    async fn begin(shared: &Arc<Shared>) -> Result<Nodes, ConnectError> {
+        if Cluster::is_named(&shared.options).await {
+            return Err(ConnectError::Cluster);
+        }
+        let backend = Backend::new(shared.clone())?;
+        let first = backend.begin().await?;
+        Ok(Nodes::One(Node::start(backend, Some(first), shared.options.lanes, None)))
     }
 
     /// Serves what waits, refuses what comes from now on, and ends.
     pub async fn stop(&self) {
-        self.inbox.close();
-        self.stopping.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+        match &self.nodes {
+            Nodes::One(node) => node.stop().await,
+            Nodes::Cluster(cluster) => cluster.stop().await,
+        }
     }
 
-    /// Ends so long after the lanes were told to stop.
-    pub(super) async fn stopped_for(&self, time: Duration) {
-        self.stopping.cancelled().await;
-        tokio::time::sleep(time).await;
+    /// The Cluster, if it is one.
+    pub fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match &self.nodes {
+            Nodes::One(_) => None,
+            Nodes::Cluster(cluster) => Some(cluster),
+        }
+    }
+
+    /// All nodes; that of the data that belong to no topic comes first.
+    pub fn nodes(&self) -> Vec<Arc<Node>> {
+        match &self.nodes {
+            Nodes::One(node) => vec![node.clone()],
+            Nodes::Cluster(cluster) => cluster.nodes(),
+        }
+    }
+
+    /// The only node, or that of the data that belong to no topic.
+    pub fn home(&self) -> Arc<Node> {
+        match &self.nodes {
+            Nodes::One(node) => node.clone(),
+            Nodes::Cluster(cluster) => cluster.home(),
+        }
+    }
+
+    /// The node of a key.
+    pub fn node_of(&self, key: &str) -> Arc<Node> {
+        match &self.nodes {
+            Nodes::One(node) => node.clone(),
+            Nodes::Cluster(cluster) => cluster.node_of(slot_of(key.as_bytes())),
+        }
+    }
+
+    /// The node of a topic.
+    pub fn node_of_topic(&self, topic: &TopicName) -> Arc<Node> {
+        match &self.nodes {
+            Nodes::One(node) => node.clone(),
+            // The hash tag of its partition.
+            Nodes::Cluster(cluster) => cluster.node_of(slot_of(format!("{topic}:0").as_bytes())),
+        }
+    }
+
+    /// Looks at what is known of the server of a slot.
+    pub fn at_slot<T>(&self, slot: Slot, look: impl FnOnce(&Backend) -> T) -> T {
+        match &self.nodes {
+            Nodes::One(node) => look(&node.backend),
+            Nodes::Cluster(cluster) => look(&cluster.node_of(slot).backend),
+        }
+    }
+
+    /// A client for a subscription; that of another node with every call, and `None` while no primary is known.
+    pub fn subscription(&self) -> Option<(Arc<Node>, Client)> {
+        let turn = self.subscriptions.fetch_add(1, Ordering::Relaxed);
+        let mut nodes = self.nodes();
+        let first = turn % nodes.len().max(1);
+        nodes.rotate_left(first);
+        nodes.into_iter().find_map(|node| Some((node.clone(), node.backend.client()?)))
     }
 
     /// Sends a request, with others of its kind where there are some, and waits for its answer.
     pub async fn submit<T>(&self, request: Request<T>) -> Result<T, CallError> {
-        self.inbox.put([request.job]);
+        self.put([request.job]);
         answer(request.answered).await
     }
 
-    /// Sends requests that go to Redis in this order, and waits for all answers.
+    /// Sends requests that go to a node in this order, and waits for all answers.
     pub async fn submit_many<O: Op>(
         &self,
         requests: impl Iterator<Item = (Partition, O)>,
@@ -140,7 +154,7 @@ impl Lanes {
         answers
     }
 
-    /// Sends requests that go to Redis in this order; where their answers arrive.
+    /// Sends requests that go to a node in this order; where their answers arrive.
     pub fn send_many<O: Op>(
         &self,
         requests: impl Iterator<Item = (Partition, O)>,
@@ -151,7 +165,7 @@ impl Lanes {
             .map(|request| (request.job, request.answered))
             .unzip();
         if !jobs.is_empty() {
-            self.inbox.put(jobs);
+            self.put(jobs);
         }
         answers
     }
@@ -161,36 +175,20 @@ impl Lanes {
         self.submit(Request::single(command, |value, _| Ok(value))).await
     }
 
-    /// Wakes this instance's consumers of `topic` while the wake-up that the script sent does not reach them.
-    pub fn wake(&self, topic: &TopicName, partition: Option<PartitionNumber>) {
-        if !self.listening.load(Ordering::Relaxed) || seeded::bug("wake-up left to the instance") {
-            // Nobody waits while the instance stops.
-            let _ = self.wakes.send(Wake::Topic(topic.clone(), partition));
+    fn put(&self, jobs: impl IntoIterator<Item = Job>) {
+        match &self.nodes {
+            Nodes::One(node) => node.inbox.put(jobs).into_iter().for_each(Job::refuse),
+            Nodes::Cluster(cluster) => cluster.send(jobs.into_iter().collect()),
         }
     }
 
-    /// True once a second at most: what goes wrong for every request is logged for some.
-    pub(super) fn may_complain(&self) -> bool {
-        let now = self.started.elapsed().as_secs() + 1;
-        self.complained.swap(now, Ordering::Relaxed) != now
-    }
-
-    /// Until when no lane tries to connect, if one has failed to, and how long that pause is.
-    pub(super) fn down(&self) -> Option<(Instant, Duration)> {
-        *self.down.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Notes what came of a lane's try to connect, for all of them.
-    pub(in crate::store) fn set_down(&self, down: Option<(Instant, Duration)>) {
-        *self.down.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = down;
-    }
-
-    pub(super) fn count(&self, error: CallError) {
-        self.backend.metrics.count_redis_error(error.kind());
+    /// Wakes this instance's consumers of `topic` while the wake-up that the script sent does not reach them.
+    pub fn wake(&self, topic: &TopicName, partition: Option<PartitionNumber>) {
+        self.shared.wake(topic, partition);
     }
 }
 
 /// The answer that arrives. A lane that ended without one had sent the request, or may have.
-async fn answer<T>(answered: Answered<T>) -> Result<T, CallError> {
+pub(super) async fn answer<T>(answered: Answered<T>) -> Result<T, CallError> {
     answered.await.unwrap_or(Err(CallError::Unknown))
 }

@@ -5,17 +5,21 @@
 //! Nothing in here knows what a request does. One that comes by the thousand is an [`Op`]: how a group of requests becomes
 //! the arguments of one call, and how the reply is taken apart again. Any other is a [`Command`], which has a call to itself.
 //!
-//! The way of a request: [`Lanes::submit`] → [`inbox`] → [`lane`] → [`request::group`] → `Lane::exchange` → its answer.
+//! The way of a request: [`Lanes::submit`] → [`node`] → [`inbox`] → [`lane`] → [`request::group`] → `Lane::exchange` → its answer.
 
+mod group;
 mod inbox;
 mod lane;
 mod lanes;
+mod node;
 mod request;
+mod single;
 
 pub(crate) use lanes::Lanes;
 pub use lanes::Wake;
-pub(super) use request::Answered;
+pub(super) use node::Node;
 pub(crate) use request::Request;
+pub(super) use request::{Answered, Call, Job};
 
 use super::{
     partition::Partition,
@@ -23,7 +27,7 @@ use super::{
     scripts::Script,
 };
 use crate::model::Epoch;
-use deadpool_redis::redis::{Cmd, ToRedisArgs, cmd};
+use deadpool_redis::redis::{Arg, Cmd, ToRedisArgs, cmd};
 
 /// Messages in one script call, at most: bounds what a call costs Redis, and `unpack` in Lua.
 pub(crate) const GROUP_MESSAGES: usize = 128;
@@ -104,6 +108,23 @@ impl Command {
     /// A call of a script that gets all keys of a partition, and the word that it knows the topic by.
     pub fn on(script: &'static Script, partition: &Partition) -> Self {
         Self::script(script, &partition.keys.all()).arg(&partition.topic.word)
+    }
+
+    /// The first key that it names. A command of a bare server names none.
+    fn key(&self) -> Option<&[u8]> {
+        let argument = |at: usize| match self.cmd.args_iter().nth(at)? {
+            Arg::Simple(argument) => Some(argument),
+            _ => None,
+        };
+        if self.script.is_some() {
+            // The number of keys comes first.
+            return argument(1);
+        }
+        match argument(0)? {
+            b"EVAL" => argument(3),
+            b"INFO" | b"TIME" | b"ROLE" | b"CLUSTER" | b"CONFIG" => None,
+            _ => argument(1),
+        }
     }
 
     /// Adds an argument, or several.

@@ -116,7 +116,7 @@ impl Op for Lease {
             partition.learn(wakes, head);
         }
         partition.sweep_by(now, first_end);
-        reply.backend.metrics.observe_lateness(&found.lateness);
+        reply.backend.shared.metrics.observe_lateness(&found.lateness);
         topic.counters.granted.inc_by(granted);
         Ok(answers)
     }

@@ -24,21 +24,31 @@ impl Store {
         until: Instant,
     ) -> Result<LeaseOutcome, Error> {
         let (mut topic, mut outcome, mut left) = (topic, LeaseOutcome::default(), options);
-        let (mut asked, mut verified) = (Asked::new(), false);
+        // A partition whose server is away keeps nobody from the others.
+        let (mut asked, mut verified, mut failed) = (Asked::new(), false, None);
         loop {
             let begun = !outcome.grants.messages().is_empty();
-            let Some(partition) = oldest(&topic, &asked, self.now()) else {
-                if begun || verified || !self.has_news_split(&topic).await? {
-                    return Ok(outcome);
+            let Some(partition) = self.oldest(&topic, &asked) else {
+                match failed {
+                    // Others may have something, which cannot be known.
+                    Some(error) if !begun => return Err(error),
+                    _ if begun || verified || !self.has_news_split(&topic).await? => {
+                        return Ok(outcome);
+                    }
+                    _ => verified = true,
                 }
-                verified = true;
                 continue;
             };
             asked.insert(partition.route.partition);
             let got = match self.lease_from(partition, left, begun, true, until).await {
                 Ok(got) => got,
-                Err(_) if begun => return Ok(outcome),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    if Instant::now() >= until {
+                        return if begun { Ok(outcome) } else { Err(error) };
+                    }
+                    failed = Some(error);
+                    continue;
+                }
             };
             let messages = got.grants.messages();
             left.max_messages = left.max_messages.saturating_sub(messages.len() as u64);
@@ -66,7 +76,7 @@ impl Store {
         if all.iter().all(|options| topic.refuses(options).is_some()) {
             return Ok(outcomes);
         }
-        let (mut asked, mut more) = (Asked::new(), false);
+        let (mut asked, mut more, mut failed) = (Asked::new(), false, None);
         loop {
             let unmet = |outcome: &Result<LeaseOutcome, Error>| {
                 outcome.as_ref().is_ok_and(|outcome| outcome.grants.messages().is_empty())
@@ -75,7 +85,7 @@ impl Store {
             if left.is_empty() {
                 break;
             }
-            let Some(partition) = oldest(&topic, &asked, self.now()) else { break };
+            let Some(partition) = self.oldest(&topic, &asked) else { break };
             asked.insert(partition.route.partition);
             let options: Vec<_> = left.iter().map(|at| all[*at]).collect();
             match self.lease_waiting_from(partition, &options).await {
@@ -85,29 +95,52 @@ impl Store {
                         outcomes[*at] = answer;
                     }
                 }
-                Err(error) if left.len() == all.len() => return Err(error),
-                Err(error) => left.iter().for_each(|at| outcomes[*at] = Err(error.clone())),
+                // A partition whose server is away keeps nobody from the others.
+                Err(error) => failed = Some(error),
             }
             match self.registry.find(&topic.name).await {
                 Ok(Some(same)) if same.is_split() => topic = same,
                 _ => break,
             }
         }
-        let next = topic.all().map(|it| it.outlook().head).min().filter(|head| *head < FOREVER);
-        for outcome in outcomes.iter_mut().flatten() {
-            (outcome.next_at, outcome.more) = (next, more);
+        // By the clock of the first partition's server, which the caller sleeps by.
+        let first = self.now_at(&Partition::first(topic.clone()));
+        let heads = topic.all().map(|it| (it.outlook().head, first - self.now_at(&it)));
+        let heads = heads.filter(|(head, _)| *head < FOREVER);
+        let next = heads.map(|(head, ahead)| head.saturating_add(ahead).max(1)).min();
+        for outcome in &mut outcomes {
+            match outcome {
+                Ok(met) if met.grants.messages().is_empty() && failed.is_some() => {
+                    *outcome = Err(failed.clone().unwrap_or(Error::RedisUnavailable));
+                }
+                Ok(met) => (met.next_at, met.more) = (next, more),
+                Err(_) => {}
+            }
         }
         Ok(outcomes)
+    }
+
+    /// The partition, not asked yet, with the oldest message that is known, if any may have one.
+    fn oldest(&self, topic: &Arc<Topic>, asked: &Asked) -> Option<Partition> {
+        // How long it has been there, by the clock of its server.
+        let left = |it: &Partition| it.outlook().head.saturating_sub(self.now_at(it));
+        let not_asked = |it: &Partition| !asked.contains(&it.route.partition);
+        let left = topic.all().filter(not_asked).map(|it| (left(&it), it));
+        left.filter(|(left, _)| *left <= 0).min_by_key(|(left, _)| *left).map(|(_, it)| it)
+    }
+
+    /// The time at a partition's server.
+    fn now_at(&self, partition: &Partition) -> Millis {
+        self.lanes.at_slot(partition.slot, |backend| backend.clock.now())
     }
 
     /// Did something happen in a partition that consumers who sleep should have been woken for? It is asked next, then.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub(super) async fn has_news_split(&self, topic: &Arc<Topic>) -> Result<bool, Error> {
-        let now = self.now();
         let news = try_join_all(topic.all().map(async |partition| {
             let known = partition.outlook();
-            if known.head <= now {
+            if known.head <= self.now_at(&partition) {
                 return Ok(true);
             }
             let news = self.mark(&partition).await? < known.head;
@@ -118,11 +151,4 @@ impl Store {
         }));
         Ok(news.await?.contains(&true))
     }
-}
-
-/// The partition, not asked yet, with the oldest message that is known, if any may have one.
-fn oldest(topic: &Arc<Topic>, asked: &Asked, now: Millis) -> Option<Partition> {
-    let head = |partition: &Partition| partition.outlook().head;
-    let may = |it: &Partition| head(it) <= now && !asked.contains(&it.route.partition);
-    topic.all().filter(may).min_by_key(head)
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn target(args: &RedisArgs) -> Result<Target, ConnectError> {
-    args.target(false).map(|(target, _)| target)
+    args.target(None).map(|(target, _)| target)
 }
 
 fn refused(args: &RedisArgs) -> String {
@@ -13,7 +13,7 @@ fn refused(args: &RedisArgs) -> String {
 fn client(args: &RedisArgs) -> Client {
     match target(args) {
         Ok(Target::Redis(client)) => client,
-        Ok(Target::Sentinels(_)) => panic!("Sentinels"),
+        Ok(_) => panic!("no single Redis"),
         Err(error) => panic!("{error}"),
     }
 }
@@ -21,7 +21,7 @@ fn client(args: &RedisArgs) -> Client {
 fn sentinels(args: &RedisArgs) -> SentinelTarget {
     match target(args) {
         Ok(Target::Sentinels(target)) => target,
-        Ok(Target::Redis(_)) => panic!("a Redis"),
+        Ok(_) => panic!("no Sentinels"),
         Err(error) => panic!("{error}"),
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     error::Error,
     model::{Millis, OnFull, PartitionNumber, Retention, TopicName, TopicNumber, TopicSettings},
 };
+use deadpool_redis::redis::Value;
 use futures_util::future::try_join_all;
 use std::sync::Arc;
 
@@ -31,19 +32,8 @@ impl Registry {
         if_match: Option<&[i64]>,
         worked_from: Option<i64>,
     ) -> Result<Option<bool>, Error> {
-        let epochs = self.lanes.backend.epochs();
-        let push = settings.push.is_some();
-        let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
-        let if_match = if_match.map(|revisions| {
-            let revisions: Vec<_> = revisions.iter().map(ToString::to_string).collect();
-            format!(" {} ", revisions.join(" "))
-        });
-        let worked_from = worked_from.map(|revision| revision.to_string());
-        let put = self.changing_call(&scripts::PUT_TOPIC);
-        let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
-        let put = put.arg(if_match.unwrap_or_default()).arg(worked_from.unwrap_or_default());
-        let put = put.arg(u8::from(push));
-        let answer = self.lanes.command(put).await?;
+        let epochs = self.lanes.shared.epochs();
+        let answer = self.write(name, settings, if_match, worked_from).await?;
         match word(&answer) {
             Some("FULL") => return Err(Error::TopicsExhausted),
             Some("MISMATCH") => return Err(Error::RevisionMismatch),
@@ -65,10 +55,49 @@ impl Registry {
         self.lanes.wake(&TopicName::pushed(), None);
         if !created {
             // A new TTL or retention may concern what is there.
-            let now = self.lanes.backend.clock.now();
-            topic.all().for_each(|partition| partition.sweep_by(now, Some(now)));
+            for partition in topic.all() {
+                let now = self.lanes.at_slot(partition.slot, |backend| backend.clock.now());
+                partition.sweep_by(now, Some(now));
+            }
         }
         Ok(Some(created))
+    }
+
+    async fn write(
+        &self,
+        name: &TopicName,
+        settings: &TopicSettings,
+        if_match: Option<&[i64]>,
+        worked_from: Option<i64>,
+    ) -> Result<Value, CallError> {
+        let push = settings.push.is_some();
+        let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
+        let if_match = if_match.map(|revisions| {
+            let revisions: Vec<_> = revisions.iter().map(ToString::to_string).collect();
+            format!(" {} ", revisions.join(" "))
+        });
+        let worked_from = worked_from.map(|revision| revision.to_string());
+        let put = self.changing_call(&scripts::PUT_TOPIC);
+        let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
+        let put = put.arg(if_match.unwrap_or_default()).arg(worked_from.unwrap_or_default());
+        self.lanes.command(put.arg(u8::from(push))).await
+    }
+
+    /// The partition knows of a later change of the topic than the registry, as `topic` was read of it: either that has
+    /// changed meanwhile, or its server has lost its last moment in a failover. Then it catches up: a configuration is
+    /// written as a later revision, and a topic that was deleted and made anew is forgotten, to be made once more.
+    async fn catch_up(&self, topic: &Arc<Topic>, replaced: bool) -> Result<(), CallError> {
+        let Some(present) = self.look_up(&topic.name).await?.filter(|now| now.word == topic.word)
+        else {
+            return Ok(());
+        };
+        tracing::warn!(topic = %topic.name, "the registry of topics had lost a change; it catches up");
+        if replaced {
+            return self.remove(&present).await.map(|_| ());
+        }
+        self.write(&topic.name, &present.settings, None, Some(present.revision)).await?;
+        self.forget(&present);
+        Ok(())
     }
 
     /// Takes a deleted topic, whose first partition is closed, out of the registry; before that closes the others. Returns
@@ -83,7 +112,7 @@ impl Registry {
         let remove = self.changing_call(&scripts::REMOVE_TOPIC);
         self.lanes.command(remove.arg(topic.name.as_str()).arg(topic.number.0)).await?;
         self.forget(topic);
-        self.lanes.backend.metrics.forget_topic(&topic.name);
+        self.lanes.shared.metrics.forget_topic(&topic.name);
         Ok(messages)
     }
 
@@ -148,7 +177,11 @@ impl Registry {
             answer = self.lanes.command(open).await?;
         }
         match word(&answer) {
-            Some("STALE") => self.forget(topic),
+            Some(word @ ("STALE" | "REPLACED")) => {
+                let replaced = word == "REPLACED";
+                self.forget(topic);
+                self.catch_up(topic, replaced).await?;
+            }
             // A newer dueq has taken over: nothing can be done here any more.
             Some("NEWER") => return Err(CallError::Unavailable),
             // Whoever deleted it died before the registry knew.
@@ -164,7 +197,7 @@ impl Registry {
 
     /// A call of a script that changes the registry, and with it which topics are pushed.
     fn changing_call(&self, script: &'static Script) -> Command {
-        let keys = &self.lanes.backend.keys;
+        let keys = &self.lanes.shared.keys;
         Command::eval(script, &[&keys.registry, &keys.names, &keys.index, &keys.pushed])
     }
 }

@@ -108,7 +108,7 @@ impl Store {
         let answer = self.lanes.command(claim.arg((MAX_CLAIMS, CLAIM_MS, CLAIM_BYTES))).await?;
         let mut fields = Fields::of(answer)?;
         let now = fields.int()?;
-        self.lanes.backend.clock.observe(now, asked);
+        self.lanes.node_of(&self.lanes.shared.keys.schedules).backend.clock.observe(now, asked);
         let next = fields.instant()?;
         let mut claimed = read_all(fields)?;
         self.mark_schedules(&mut claimed).await?;

@@ -10,6 +10,7 @@ mod watch;
 pub(super) use ask::is_one;
 
 use super::{
+    cluster::{Address, shown},
     connect_error::ConnectError,
     redis_args::{Primary, SentinelTarget},
     way::{Door, Moves, PoolSize},
@@ -51,9 +52,6 @@ struct Known {
     asked: Instant,
     door: Arc<Door>,
 }
-
-/// Host and port.
-type Address = (String, u16);
 
 impl Sentinels {
     /// Nothing is asked yet.
@@ -231,9 +229,4 @@ fn choose(answers: Vec<Result<View, Refusal>>, known: Option<&View>) -> Result<V
 /// The address of a Sentinel.
 fn address_of(seed: &Client) -> String {
     seed.get_connection_info().addr().to_string()
-}
-
-/// An address as it is written.
-fn shown((host, port): &Address) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }

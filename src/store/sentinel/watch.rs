@@ -34,8 +34,8 @@ const MEET_SOON: Duration = Duration::from_secs(1);
 
 impl Store {
     /// Follows the primary wherever the Sentinels say that it is. Ends at once where there are none.
-    pub async fn follow_primary(&self) {
-        let seeds = match &*self.lanes.backend.way() {
+    pub(in crate::store) async fn follow_primary(&self) {
+        let seeds = match &*self.lanes.home().backend.way() {
             Way::Sentinels(sentinels) => sentinels.seeds.len(),
             Way::Direct(_) => return,
         };
@@ -48,9 +48,9 @@ impl Store {
         // What fails again and again is logged once.
         let mut logged = false;
         loop {
-            let way = self.lanes.backend.way();
+            let way = self.lanes.home().backend.way();
             let Some(sentinels) = way.sentinels() else { return };
-            let are_present = || Arc::ptr_eq(&way, &self.lanes.backend.way());
+            let are_present = || Arc::ptr_eq(&way, &self.lanes.home().backend.way());
             let Some(error) = sentinels.listen(seed, &are_present, &mut logged).await else {
                 continue;
             };
@@ -65,16 +65,17 @@ impl Store {
 
     /// Connects whenever the primary has moved, which wakes everybody who waits for the new epoch.
     async fn meet_moved(&self) {
-        let mut moves = self.lanes.backend.moves();
+        let node = self.lanes.home();
+        let mut moves = node.backend.moves();
         while moves.changed().await.is_ok() {
             let soon = Instant::now() + MEET_SOON;
-            while let Err(error) = self.lanes.backend.connect().await {
+            while let Err(error) = node.backend.connect().await {
                 tracing::debug!(%error, "the new primary is not met yet");
                 let pressing = Instant::now() < soon;
                 sleep(if pressing { MEET_INTERVAL } else { MEET_LATER_INTERVAL }).await;
             }
             // Lanes need not wait for the end of their pause.
-            self.lanes.set_down(None);
+            node.set_down(None);
         }
     }
 }

@@ -50,7 +50,7 @@ impl Store {
         };
         // Names are ASCII: 0xff comes after all that begin with the prefix.
         let to = [b"[", prefix.as_bytes(), b"\xff"].concat();
-        let range = Command::new("ZRANGEBYLEX").arg(&self.lanes.backend.keys.index);
+        let range = Command::new("ZRANGEBYLEX").arg(&self.lanes.shared.keys.index);
         let range = range.arg((from, to, "LIMIT", 0, limit));
         match self.lanes.command(range).await? {
             Value::Array(names) => {

@@ -60,8 +60,16 @@ impl Run {
         Run::with(name, setting, fleet, Mix::plain(0, 0))
     }
 
+    /// The same on this topic, by publishers and consumers only.
+    pub fn on(name: &'static str, topic: String, setting: &Setting, fleet: &Fleet) -> Run {
+        Run::of(Load::on(fleet, name, topic, Mix::plain(3, 4), setting), setting)
+    }
+
     fn with(name: &'static str, setting: &Setting, fleet: &Fleet, mix: Mix) -> Run {
-        let load = Load::begin(fleet, name, mix, setting);
+        Run::of(Load::begin(fleet, name, mix, setting), setting)
+    }
+
+    fn of(load: Load, setting: &Setting) -> Run {
         Run { load, setting: setting.clone(), begun: now(), doubtful: false, found: Vec::new() }
     }
 

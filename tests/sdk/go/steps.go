@@ -128,7 +128,7 @@ func (s *stepper) publishing() {
 		step["duplicate"], step["same_id"] = second.Duplicate, second.ID == first.ID
 	})
 	s.take("delayed", func(step fields) {
-		delayed, err := s.client.Publish(s.ctx, s.topic, nil, dueq.Delay(1500*time.Millisecond))
+		delayed, err := s.client.Publish(s.ctx, s.topic, nil, dueq.Delay(5*time.Second))
 		did(nil, err)
 		step["state"] = delayed.State
 	})
@@ -198,7 +198,7 @@ func (s *stepper) holding() {
 	})
 	s.take("poll", func(step fields) {
 		began := time.Now()
-		polled = s.lease(func(r *api.LeaseRequest) { r.SetWaitMs(5000) }).Messages[0]
+		polled = s.lease(func(r *api.LeaseRequest) { r.SetWaitMs(20000) }).Messages[0]
 		step["payload"], step["waited"] = polled.Payload, time.Since(began) >= 200*time.Millisecond
 	})
 	s.take("ride", func(step fields) {

@@ -68,7 +68,7 @@ async def messages(client: AsyncClient, topic: str, say: Say) -> None:
     first = await publish(topic, PublishRequest(payload="once", idempotency_key="once"))
     second = await publish(topic, PublishRequest(payload="once"), idempotency_key="once")
     say(step="idempotent", duplicate=second.duplicate, same_id=second.id == first.id)
-    delayed = await publish(topic, PublishRequest(payload=None, delay_ms=1500))
+    delayed = await publish(topic, PublishRequest(payload=None, delay_ms=5000))
     say(step="delayed", state=delayed.state)
     results = await client.api.messages.publish_batch(
         topic,
@@ -118,7 +118,7 @@ async def messages(client: AsyncClient, topic: str, say: Say) -> None:
     acked = await leases.ack_batch(AckBatchRequest(messages=[AckBatchItem(id=m.id, lease_token=m.lease_token) for m in three]))
     say(step="three", payloads=[content(m) for m in three], acks=[result.status for result in acked.results])
     began = time.monotonic()
-    [polled] = (await leases.lease_messages(topic, LeaseRequest(wait_ms=5000))).messages
+    [polled] = (await leases.lease_messages(topic, LeaseRequest(wait_ms=20_000))).messages
     say(step="poll", payload=polled.to_dict()["payload"], waited=time.monotonic() - began >= 0.2)
     ride = await leases.lease_messages(topic, LeaseRequest(acks=[LeaseAck(id=polled.id, lease_token=polled.lease_token)]))
     say(step="ride", messages=len(ride.messages), acks=[ack.status for ack in ride.acks])

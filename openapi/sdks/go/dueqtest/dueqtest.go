@@ -484,10 +484,11 @@ func (s *Server) settle(verb string, i *item) settled {
 		s.messages = slices.Delete(s.messages, at, at+1)
 		return settled{ID: i.ID, Status: "ok"}
 	case "extend":
-		if until := s.now().Add(time.Duration(i.LeaseMs) * time.Millisecond); until.After(m.until) {
+		now := s.now()
+		if until := now.Add(time.Duration(i.LeaseMs) * time.Millisecond); until.After(m.until) {
 			m.until = until
 		}
-		return settled{ID: i.ID, Status: "ok", LeaseMs: m.until.Sub(s.now()).Milliseconds(), LeaseExpiresAt: &m.until}
+		return settled{ID: i.ID, Status: "ok", LeaseMs: m.until.Sub(now).Milliseconds(), LeaseExpiresAt: &m.until}
 	}
 	if i.Reason.IsSet() {
 		m.LastError = i.Reason.Get()

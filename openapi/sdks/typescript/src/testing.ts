@@ -340,9 +340,10 @@ export class TestServer {
       return { id, status: "ok" };
     }
     if (verb === "extend") {
-      this.enter(stored, "leased", Math.max(stored.at, this.now() + item.lease_ms!));
+      const now = this.now();
+      this.enter(stored, "leased", Math.max(stored.at, now + item.lease_ms!));
       const { lease_expires_at } = message;
-      return { id, status: "ok", lease_ms: stored.at - this.now(), ...(lease_expires_at && { lease_expires_at }) };
+      return { id, status: "ok", lease_ms: stored.at - now, ...(lease_expires_at && { lease_expires_at }) };
     }
     if (item.reason != null) message.last_error = item.reason;
     if (item.release) message.attempts_left += 1;

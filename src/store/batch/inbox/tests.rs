@@ -25,7 +25,7 @@ fn waited_for<T>(request: Request<T>) -> Job {
 
 fn look(partition: &Partition, since: Instant) -> Job {
     let mut job = waited_for(count(partition));
-    job.since = since;
+    job.came.since = since;
     job
 }
 
@@ -55,8 +55,8 @@ fn acks_never_wait_behind_leases_and_leases_wait_behind_acks() {
     let (inbox, partition) = (Inbox::new(2), partition(Default::default()));
     for plenty in [false, true] {
         partition.plenty.store(plenty, Ordering::Relaxed);
-        (0..300).for_each(|_| inbox.put([lease(&partition)]));
-        (0..130).for_each(|_| inbox.put([ack(&partition)]));
+        (0..300).for_each(|_| drop(inbox.put([lease(&partition)])));
+        (0..130).for_each(|_| drop(inbox.put([ack(&partition)])));
         let taken = inbox.take(false);
         let granted = leases(&taken);
         assert_eq!(granted, if plenty { 1 } else { MAX_OF_PARTITION });
@@ -67,7 +67,7 @@ fn acks_never_wait_behind_leases_and_leases_wait_behind_acks() {
             let _ = inbox.take(false);
         }
     }
-    (0..130).for_each(|_| inbox.put([ack(&partition)]));
+    (0..130).for_each(|_| drop(inbox.put([ack(&partition)])));
     inbox.put([lease(&partition)]);
     assert_eq!(leases(&inbox.take(false)), 0, "its acks come first");
 }
@@ -76,7 +76,8 @@ fn acks_never_wait_behind_leases_and_leases_wait_behind_acks() {
 fn what_looks_and_operates_comes_after_all_others_a_little_at_a_time() {
     let (inbox, partition) = (Inbox::new(4), partition(Default::default()));
     // However slow the machine is, these have not waited for long.
-    (0..200).for_each(|_| inbox.put([look(&partition, Instant::now() + Duration::from_secs(60))]));
+    (0..200)
+        .for_each(|_| drop(inbox.put([look(&partition, Instant::now() + Duration::from_secs(60))])));
     inbox.put([ack(&partition)]);
     assert_eq!(inbox.take(true).jobs.len(), 1, "never over the express lane");
     inbox.put([ack(&partition)]);
@@ -88,7 +89,7 @@ fn what_looks_and_operates_comes_after_all_others_a_little_at_a_time() {
     assert!(inbox.take(false).jobs.is_empty(), "half of the lanes are free of it");
     drop((first, second));
     let inbox = Inbox::new(4);
-    (0..200).for_each(|_| inbox.put([look(&partition, Instant::now() - SCAN_PATIENCE)]));
+    (0..200).for_each(|_| drop(inbox.put([look(&partition, Instant::now() - SCAN_PATIENCE)])));
     inbox.put([ack(&partition)]);
     assert_eq!(inbox.take(false).jobs.len(), 1 + MAX_SCANS, "but it does not wait for ever");
 }

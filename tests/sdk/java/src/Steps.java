@@ -63,7 +63,7 @@ final class Steps {
     second = client.messages().publishMessage(topic, once, "once");
     print("idempotent", "duplicate", second.getDuplicate(), "same_id", second.getId().equals(first.getId()));
 
-    print("delayed", "state", client.publish(topic, new PublishRequest().payload(null).delayMs(1500L)).getState());
+    print("delayed", "state", client.publish(topic, new PublishRequest().payload(null).delayMs(5000L)).getState());
 
     var batch =
         new PublishBatchRequest()
@@ -120,7 +120,7 @@ final class Steps {
     print("three", "payloads", payloads, "acks", acked.stream().map(AckResult::getStatus).toList());
 
     long from = System.nanoTime();
-    LeasedMessage late = lease(new LeaseRequest().waitMs(5000L)).get(0);
+    LeasedMessage late = lease(new LeaseRequest().waitMs(20_000L)).get(0);
     boolean waited = System.nanoTime() - from >= Duration.ofMillis(200).toNanos();
     var poll = step("poll");
     if (late.getPayload_JsonNullable().isPresent()) {

@@ -32,7 +32,7 @@ export async function steps(
     return { duplicate: repeated.duplicate, same_id: repeated.id === original.id };
   });
   await step("delayed", async () =>
-    pick(await messages.publishMessage({ topic, body: { payload: null, delay_ms: 1500 } }), "state"),
+    pick(await messages.publishMessage({ topic, body: { payload: null, delay_ms: 5000 } }), "state"),
   );
   await step("batch", async () => {
     const lines = [
@@ -80,7 +80,7 @@ export async function steps(
   });
   await step("poll", async () => {
     const began = performance.now();
-    held = await leaseOne({ wait_ms: 5000 });
+    held = await leaseOne({ wait_ms: 20_000 });
     return { ...pick(held, "payload"), waited: performance.now() - began >= 200 };
   });
   await step("ride", async () => {

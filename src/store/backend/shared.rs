@@ -1,0 +1,103 @@
+//! What all connections of an instance share, whichever server they lead to.
+
+use super::super::{StoreOptions, Wake, keys::GlobalKeys};
+use crate::{
+    metrics::Metrics,
+    model::{PartitionNumber, TokenKey, TopicName},
+    seeded,
+};
+use std::{
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+use tokio::sync::{mpsc, watch};
+
+/// The secret that all instances share.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    /// Seals and opens lease tokens.
+    pub token_key: TokenKey,
+    pub(super) secret: String,
+}
+
+/// What all connections of an instance share.
+pub(crate) struct Shared {
+    pub options: StoreOptions,
+    pub keys: GlobalKeys,
+    pub metrics: Arc<Metrics>,
+    service: RwLock<Option<Arc<Service>>>,
+    /// How many epochs were met: what was read of Redis in an earlier one it may have forgotten.
+    epochs: watch::Sender<u64>,
+    /// Changes whenever the clock of a server was set.
+    pub steps: watch::Sender<()>,
+    wakes: mpsc::UnboundedSender<Wake>,
+    /// The wake-ups that scripts send out reach this instance.
+    pub listening: AtomicBool,
+    started: Instant,
+    /// The second since `started` in which a refusal was last logged.
+    complained: AtomicU64,
+}
+
+impl Shared {
+    /// What is known before anything is connected; `wakes` is where wake-ups go.
+    pub fn new(
+        options: &StoreOptions,
+        metrics: Arc<Metrics>,
+        wakes: mpsc::UnboundedSender<Wake>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            options: options.clone(),
+            keys: GlobalKeys::new(&options.key_prefix),
+            metrics,
+            service: RwLock::default(),
+            epochs: watch::Sender::new(0),
+            steps: watch::Sender::new(()),
+            wakes,
+            listening: AtomicBool::new(false),
+            started: Instant::now(),
+            complained: AtomicU64::new(0),
+        })
+    }
+
+    /// The secret, once Redis was met.
+    pub fn service(&self) -> Option<Arc<Service>> {
+        self.service.read().ok()?.clone()
+    }
+
+    pub(super) fn set_service(&self, service: Service) {
+        if let Ok(mut known) = self.service.write() {
+            *known = Some(Arc::new(service));
+        }
+    }
+
+    /// How many epochs were met.
+    pub fn epochs(&self) -> u64 {
+        *self.epochs.borrow()
+    }
+
+    /// Changes whenever a server was met in another epoch.
+    pub fn new_epochs(&self) -> watch::Receiver<u64> {
+        self.epochs.subscribe()
+    }
+
+    pub(super) fn met_epoch(&self) {
+        self.epochs.send_modify(|epochs| *epochs += 1);
+    }
+
+    /// Wakes this instance's consumers of `topic` while the wake-up that the script sent does not reach them.
+    pub fn wake(&self, topic: &TopicName, partition: Option<PartitionNumber>) {
+        if !self.listening.load(Ordering::Relaxed) || seeded::bug("wake-up left to the instance") {
+            // Nobody waits while the instance stops.
+            let _ = self.wakes.send(Wake::Topic(topic.clone(), partition));
+        }
+    }
+
+    /// True once a second at most: what goes wrong for every request is logged for some.
+    pub fn may_complain(&self) -> bool {
+        let now = self.started.elapsed().as_secs() + 1;
+        self.complained.swap(now, Ordering::Relaxed) != now
+    }
+}
