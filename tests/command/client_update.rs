@@ -11,10 +11,10 @@ async fn a_message_is_changed_in_place() {
     let words = ["publish", &topic, "1", "--delay", "1h", "--ttl", "2h", "--header", "a=b"];
     let published = answer(&words).await;
     let id = text(&published, "id");
-    let changes = ["--payload", r#"{"n": 1.50}"#, "--delay", "2h", "--priority", "7"];
+    let changes = ["--payload", r#"{"n": 1.50}"#, "--delay", "150m30s", "--priority", "7"];
     let more = ["--header", "c=d", "--max-attempts", "3", "--reset", "ttl"];
     let shown = done(&[&["update", id], &changes[..], &more].concat()).await;
-    for part in [id, r#"{"n": 1.50}"#, "(in 1h 59m)", "7", "c: d", "0 (3 left)", "updated"] {
+    for part in [id, r#"{"n": 1.50}"#, "(in 2h 30m)", "7", "c: d", "0 (3 left)", "updated"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let message = answer(&["get", id]).await;
