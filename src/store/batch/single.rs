@@ -28,7 +28,7 @@ impl<T: Send + 'static> Single<T> {
     pub fn into_job(self) -> Job {
         let phase = self.command.script.map_or(Phase::Write, |script| script.phase);
         let (came, kind) = (self.came, TypeId::of::<Self>());
-        Job { came, phase, topic: None, asking: false, kind, request: Box::new(self) }
+        Job { came, phase, partition: None, asking: false, kind, request: Box::new(self) }
     }
 }
 

@@ -76,8 +76,9 @@ fn acks_never_wait_behind_leases_and_leases_wait_behind_acks() {
 fn what_looks_and_operates_comes_after_all_others_a_little_at_a_time() {
     let (inbox, partition) = (Inbox::new(4), partition(Default::default()));
     // However slow the machine is, these have not waited for long.
-    (0..200)
-        .for_each(|_| drop(inbox.put([look(&partition, Instant::now() + Duration::from_secs(60))])));
+    (0..200).for_each(|_| {
+        drop(inbox.put([look(&partition, Instant::now() + Duration::from_secs(60))]))
+    });
     inbox.put([ack(&partition)]);
     assert_eq!(inbox.take(true).jobs.len(), 1, "never over the express lane");
     inbox.put([ack(&partition)]);
