@@ -6,6 +6,7 @@ use super::{
         backend::{Backend, Shared},
         cluster::{Cluster, Slot, slot_of},
         connect_error::ConnectError,
+        random_bytes,
         registry::Topic,
         reply::CallError,
     },
@@ -57,7 +58,9 @@ impl Lanes {
             nodes => nodes?,
         };
         let timeout = shared.options.timeout;
-        Ok(Arc::new(Self { shared, nodes, timeout, subscriptions: AtomicUsize::new(0) }))
+        // Not all instances subscribe at the same node.
+        let subscriptions = AtomicUsize::new(random_bytes()[0].into());
+        Ok(Arc::new(Self { shared, nodes, timeout, subscriptions }))
     }
 
     /// The only node, if it is no Cluster.

@@ -44,7 +44,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 /// An instance is ready for so long without the registry: it knows the topics that it works on.
 const REGISTRY_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a node may take to say how it is.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
+const HEALTH_TIMEOUT: Duration = Duration::from_millis(500);
 /// From so many nodes on each has one lane beside the express lane.
 const MANY_NODES: usize = 9;
 
@@ -203,7 +203,10 @@ impl Cluster {
     pub fn redirect(self: &Arc<Self>, calls: Vec<(Redirect, Box<dyn Call>)>) {
         let (mut now, mut later) = (Vec::new(), Vec::new());
         for (redirect, call) in calls {
-            let mut jobs = call.into_jobs();
+            let in_time = |job: &Job| job.came.since.elapsed() < self.shared.options.timeout;
+            let (mut jobs, late): (Vec<_>, Vec<_>) =
+                call.into_jobs().into_iter().partition(in_time);
+            late.into_iter().for_each(Job::refuse);
             let tries = jobs.iter_mut().map(Job::sent_away).max().unwrap_or(1);
             jobs.iter_mut().for_each(|job| job.asking = false);
             let node = match &redirect {
