@@ -74,6 +74,7 @@ impl Cluster {
                 map: RwLock::new(Arc::new(map)),
                 named: Mutex::default(),
                 doubt: Notify::new(),
+                moved: AtomicBool::new(false),
                 full_coverage,
                 registry_seen: Mutex::new(Instant::now()),
                 numbered: Mutex::new(epoch),
@@ -192,6 +193,10 @@ impl Cluster {
         let gone: Vec<_> = nodes.iter().filter(gone).map(|(a, n)| (a.clone(), n.clone())).collect();
         let map = Arc::new(map.without(gone.iter().map(|(address, _)| address)));
         *self.map.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = map.clone();
+        if self.moved.swap(false, Ordering::Relaxed) || !map.is_like(&before) {
+            // As if the clock had been set.
+            self.shared.steps.send_replace(());
+        }
         let (home, registry) = (home_slot(&self.shared), registry_slot(&self.shared));
         for node in map.all().values() {
             let has = |slot| Arc::ptr_eq(node, map.of(slot));

@@ -29,7 +29,10 @@ use futures_util::future::join_all;
 use map::Map;
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, RwLock},
+    sync::{
+        Arc, Mutex, MutexGuard, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tokio::{sync::Notify, time::timeout};
@@ -61,6 +64,8 @@ pub(crate) struct Cluster {
     named: Mutex<HashSet<Address>>,
     /// Rings when the map may be wrong.
     doubt: Notify,
+    /// Slots have moved: their waiters sleep by the clock of another server.
+    moved: AtomicBool,
     /// All keys become unavailable with any of them.
     full_coverage: bool,
     /// When the registry was last there.
@@ -257,6 +262,7 @@ impl Cluster {
         let node = map.at(to)?.clone();
         if !Arc::ptr_eq(map.of(slot), &node) {
             *map = Arc::new(map.with(slot, to));
+            self.moved.store(true, Ordering::Relaxed);
             self.look();
         }
         Some(node)
