@@ -137,6 +137,7 @@ impl Store {
     /// off from the others. They are tried in turn.
     async fn deafness(&self, node: &Arc<Node>, echoes: &Echoes) -> ConnectError {
         let Some(cluster) = self.lanes.cluster() else { return pending().await };
+        let mut missed = 0;
         for turn in 0.. {
             tokio::time::sleep(ECHO_INTERVAL).await;
             let mut others = self.lanes.nodes();
@@ -150,9 +151,15 @@ impl Store {
             let sent = tokio::time::timeout(ECHO_TIMEOUT, other.command(send)).await;
             let mut heard = echoes.heard.subscribe();
             let arrived = heard.wait_for(|heard| *heard == call);
-            if matches!(sent, Ok(Ok(_)))
-                && tokio::time::timeout(ECHO_TIMEOUT, arrived).await.is_err()
-            {
+            match sent {
+                Ok(Ok(_)) if tokio::time::timeout(ECHO_TIMEOUT, arrived).await.is_err() => {
+                    missed += 1
+                }
+                Ok(Ok(_)) => missed = 0,
+                _ => continue,
+            }
+            // A single one that does not arrive may be the fault of its sender.
+            if missed >= others.len().min(2) {
                 cluster.look();
                 let (from, at) = (other.backend.address(), node.backend.address());
                 let reason = format!("what {from} sends does not arrive at {at}");
