@@ -176,9 +176,9 @@ impl Cluster {
     /// Notes whether the registry is there.
     async fn look_at_registry(&self) {
         let key = &self.shared.keys.registry;
-        let look =
-            self.node_of(slot_of(key.as_bytes())).command(Command::new("EXISTS").arg(key)).await;
-        if look.is_ok() {
+        let node = self.node_of(slot_of(key.as_bytes()));
+        let look = timeout(HEALTH_TIMEOUT, node.command(Command::new("EXISTS").arg(key)));
+        if matches!(look.await, Ok(Ok(_))) {
             *self.registry_seen() = Instant::now();
         }
     }
