@@ -107,13 +107,22 @@ impl LongPolls {
         let start = Instant::now();
         let end = start + wait;
         let late = end + FIRST_LEASE_TIMEOUT;
+        let mut failed = Vec::new();
         for topic in topics {
             // No topic comes after the last one, so what its waiters leave does not matter.
             let inquire_until = (topics.last() != Some(topic)).then_some(start + INQUIRY_TIMEOUT);
             if !wait.is_zero() && self.must_queue(topic, options.push, inquire_until).await {
                 continue;
             }
-            let outcome = self.inner.store.lease(topic, options, false, late.into_std()).await?;
+            let leased = self.inner.store.lease(topic, options, false, late.into_std()).await;
+            let outcome = match leased {
+                // The others may be on another server.
+                Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
+                    failed.push(error);
+                    continue;
+                }
+                leased => leased?,
+            };
             if !outcome.grants.messages().is_empty() {
                 return Ok(outcome.grants);
             }
@@ -121,6 +130,11 @@ impl LongPolls {
             if Instant::now() >= late {
                 return Ok(Grants::default());
             }
+        }
+        if let Some(error) = failed.pop()
+            && (wait.is_zero() || failed.len() + 1 == topics.len())
+        {
+            return Err(error);
         }
         if wait.is_zero() {
             return Ok(Grants::default());

@@ -49,6 +49,8 @@ pub(crate) struct Backend {
     clustered: bool,
     /// The data that belong to no topic are there: the secret, and the numbers of instances.
     home: AtomicBool,
+    /// The registry of topics is there.
+    registry: AtomicBool,
     /// The primary has replicas and does not wait for any; whether that was logged.
     unguarded: AtomicBool,
     unguarded_logged: AtomicBool,
@@ -70,10 +72,15 @@ impl Backend {
         Ok(Self::of(shared, way, moves, Arc::default(), None))
     }
 
-    /// A primary of a Cluster. `home`: the data that belong to no topic are there.
-    pub fn in_cluster(shared: Arc<Shared>, door: Door, ids: Arc<IdMaker>, home: bool) -> Self {
+    /// A primary of a Cluster. `has`: as for [`Backend::set_home`].
+    pub fn in_cluster(
+        shared: Arc<Shared>,
+        door: Door,
+        ids: Arc<IdMaker>,
+        has: (bool, bool),
+    ) -> Self {
         let way = Way::Direct(Arc::new(door));
-        Self::of(shared, way, Moves::default(), ids, Some(home))
+        Self::of(shared, way, Moves::default(), ids, Some(has))
     }
 
     fn of(
@@ -81,13 +88,15 @@ impl Backend {
         way: Way,
         moves: Moves,
         ids: Arc<IdMaker>,
-        home: Option<bool>,
+        has: Option<(bool, bool)>,
     ) -> Self {
+        let (home, registry) = has.unwrap_or((true, true));
         Self {
             way: RwLock::new(Arc::new(way)),
             moves,
-            clustered: home.is_some(),
-            home: AtomicBool::new(home.unwrap_or(true)),
+            clustered: has.is_some(),
+            home: AtomicBool::new(home),
+            registry: AtomicBool::new(registry),
             unguarded: AtomicBool::new(false),
             unguarded_logged: AtomicBool::new(false),
             clock: Clock::new(shared.steps.clone()),
@@ -103,9 +112,10 @@ impl Backend {
         self.server.read().ok()?.clone()
     }
 
-    /// Says whether the data that belong to no topic are there.
-    pub fn set_home(&self, home: bool) {
+    /// Says whether the secret and the numbers of instances are there, and whether the registry is.
+    pub fn set_home(&self, (home, registry): (bool, bool)) {
         self.home.store(home, Ordering::Relaxed);
+        self.registry.store(registry, Ordering::Relaxed);
     }
 
     /// Makes everybody leave who waits for an answer of it: another server has taken over.

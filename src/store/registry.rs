@@ -106,7 +106,7 @@ impl Registry {
 
     /// The topic of this name as Redis has it now.
     pub async fn look_up(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, CallError> {
-        let epochs = self.lanes.shared.epochs();
+        let epochs = self.lanes.shared.registry_epochs();
         let get = Command::new("HGET").arg(&self.lanes.shared.keys.registry);
         match self.lanes.command(get.arg(name.as_str())).await? {
             Value::Nil => {
@@ -140,7 +140,7 @@ impl Registry {
         if let Some(topic) = self.known(|known| known.by_name.get(name).map(Topic::used)) {
             return Ok(topic);
         }
-        let epochs = self.lanes.shared.epochs();
+        let epochs = self.lanes.shared.registry_epochs();
         let create = self.call(&scripts::CREATE_TOPIC).arg(name.as_str()).arg(TopicNumber::MOST);
         let answer = self.lanes.command(create).await?;
         if word(&answer) == Some("FULL") {
@@ -224,7 +224,7 @@ impl Registry {
     /// What is known, unless Redis may have gone back since it was learnt.
     fn known<T>(&self, look: impl Fn(&Known) -> Option<T>) -> Option<T> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        (known.epochs == self.lanes.shared.epochs()).then(|| look(&known)).flatten()
+        (known.epochs == self.lanes.shared.registry_epochs()).then(|| look(&known)).flatten()
     }
 
     /// A wake-up has come for a topic: for one of its partitions, or for all.

@@ -2,7 +2,13 @@
 //! misses none, its own included, whatever becomes of answers and of other instances. This keeps one subscription alive.
 //! Whenever it was lost, all waiters look at once, and again when it is back; in between they look often.
 
-use super::{Store, Wake, batch::Node, connect_error::ConnectError, way::unreachable};
+use super::{
+    Store, Wake,
+    batch::{Command, Node},
+    connect_error::ConnectError,
+    random_bytes,
+    way::unreachable,
+};
 use crate::{
     model::{PartitionNumber, TopicName},
     seeded,
@@ -13,19 +19,38 @@ use deadpool_redis::redis::{
 };
 use futures_util::StreamExt;
 use std::{
-    future::Future,
+    future::{Future, pending},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
+use tokio::sync::watch;
 
 /// A subscription over which nothing came for this long is asked whether it still lives.
 const PING_INTERVAL: Duration = Duration::from_millis(250);
 /// It has this long to answer: a link that was cut silently must not cost a consumer a second.
 const PONG_TIMEOUT: Duration = Duration::from_millis(500);
 const RESUBSCRIBE_INTERVAL: Duration = Duration::from_millis(250);
+/// How often it is tried whether the wake-ups of another node of a Cluster arrive, and how long they may take.
+const ECHO_INTERVAL: Duration = Duration::from_secs(2);
+const ECHO_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What this instance sends to itself by way of other nodes.
+struct Echoes {
+    /// What each begins with.
+    name: String,
+    /// The last that arrived.
+    heard: watch::Sender<String>,
+}
+
+impl Default for Echoes {
+    fn default() -> Self {
+        let name = format!("{}:", hex::encode(random_bytes()));
+        Self { name, heard: watch::Sender::default() }
+    }
+}
 
 /// Says that wake-ups arrive, until it is dropped.
 struct Listening<'a>(&'a AtomicBool);
@@ -63,8 +88,10 @@ impl Store {
                         tracing::info!("subscribed to wake-ups again");
                     }
                     wakes(Wake::All);
+                    let echoes = Echoes::default();
                     let error = tokio::select! {
-                        error = self.pass_on((sink, stream), &wakes) => error,
+                        error = self.pass_on((sink, stream), &wakes, &echoes) => error,
+                        error = self.deafness(&node, &echoes) => error,
                         error = self.changed(&node) => error,
                     };
                     if seeded::bug("wake-ups not restored") {
@@ -117,11 +144,48 @@ impl Store {
         ConnectError::Unreachable("Redis has changed".into())
     }
 
+    /// Ends when what other nodes of a Cluster send does not arrive at `node`: a server may serve its clients and yet be cut
+    /// off from the others. They are tried in turn.
+    async fn deafness(&self, node: &Arc<Node>, echoes: &Echoes) -> ConnectError {
+        let Some(cluster) = self.lanes.cluster() else { return pending().await };
+        let mut missed = 0;
+        for turn in 0.. {
+            tokio::time::sleep(ECHO_INTERVAL).await;
+            let mut others = self.lanes.nodes();
+            others.retain(|other| !Arc::ptr_eq(other, node) && !other.is_down());
+            if others.is_empty() {
+                continue;
+            }
+            let other = &others[turn % others.len()];
+            let call = format!("{}{turn}", echoes.name);
+            let send = Command::new("PUBLISH").arg((&self.lanes.shared.keys.wake_channel, &call));
+            let sent = tokio::time::timeout(ECHO_TIMEOUT, other.command(send)).await;
+            let mut heard = echoes.heard.subscribe();
+            let arrived = heard.wait_for(|heard| *heard == call);
+            match sent {
+                Ok(Ok(_)) if tokio::time::timeout(ECHO_TIMEOUT, arrived).await.is_err() => {
+                    missed += 1
+                }
+                Ok(Ok(_)) => missed = 0,
+                _ => continue,
+            }
+            // A single one that does not arrive may be the fault of its sender.
+            if missed >= others.len().min(2) {
+                cluster.look();
+                let (from, at) = (other.backend.address(), node.backend.address());
+                let reason = format!("what {from} sends does not arrive at {at}");
+                return ConnectError::Unreachable(reason);
+            }
+        }
+        pending().await
+    }
+
     /// Passes on what comes over a subscription, and says why it ended.
     async fn pass_on(
         &self,
         (mut sink, mut stream): (PubSubSink, PubSubStream),
         wakes: &impl Fn(Wake),
+        echoes: &Echoes,
     ) -> ConnectError {
         loop {
             match tokio::time::timeout(PING_INTERVAL, stream.next()).await {
@@ -129,6 +193,8 @@ impl Store {
                     let text: String = message.get_payload().unwrap_or_default();
                     if let Some((topic, partition)) = read(&text) {
                         wakes(Wake::Topic(topic, Some(partition)));
+                    } else if text.starts_with(&echoes.name) {
+                        echoes.heard.send_replace(text);
                     }
                 }
                 Ok(None) => return ConnectError::Unreachable("the connection was closed".into()),

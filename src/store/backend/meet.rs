@@ -111,7 +111,7 @@ impl Backend {
         if let Ok(mut known) = self.server.write() {
             *known = Some(Arc::new(server));
         }
-        self.shared.met_epoch();
+        self.shared.met_epoch(self.registry.load(Relaxed));
         Ok(epoch)
     }
 

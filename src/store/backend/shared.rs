@@ -29,8 +29,10 @@ pub(crate) struct Shared {
     pub keys: GlobalKeys,
     pub metrics: Arc<Metrics>,
     service: RwLock<Option<Arc<Service>>>,
-    /// How many epochs were met: what was read of Redis in an earlier one it may have forgotten.
+    /// How many epochs were met, of all servers.
     epochs: watch::Sender<u64>,
+    /// How many of the server that has the registry: what was read of it in an earlier one it may have forgotten.
+    registry_epochs: AtomicU64,
     /// Changes whenever the clock of a server was set.
     pub steps: watch::Sender<()>,
     wakes: mpsc::UnboundedSender<Wake>,
@@ -54,6 +56,7 @@ impl Shared {
             metrics,
             service: RwLock::default(),
             epochs: watch::Sender::new(0),
+            registry_epochs: AtomicU64::new(0),
             steps: watch::Sender::new(()),
             wakes,
             listening: AtomicBool::new(false),
@@ -73,9 +76,9 @@ impl Shared {
         }
     }
 
-    /// How many epochs were met.
-    pub fn epochs(&self) -> u64 {
-        *self.epochs.borrow()
+    /// How many epochs of the registry's server were met.
+    pub fn registry_epochs(&self) -> u64 {
+        self.registry_epochs.load(Ordering::Acquire)
     }
 
     /// Changes whenever a server was met in another epoch.
@@ -83,7 +86,9 @@ impl Shared {
         self.epochs.subscribe()
     }
 
-    pub(super) fn met_epoch(&self) {
+    /// A server was met in another epoch. `registry`: it has the registry.
+    pub fn met_epoch(&self, registry: bool) {
+        self.registry_epochs.fetch_add(registry.into(), Ordering::AcqRel);
         self.epochs.send_modify(|epochs| *epochs += 1);
     }
 

@@ -7,6 +7,7 @@ use super::{
         cluster::{Cluster, Slot, slot_of},
         connect_error::ConnectError,
         partition::Partition,
+        random_bytes,
         reply::CallError,
     },
     Answered, Command, Op, Request,
@@ -57,7 +58,9 @@ impl Lanes {
             nodes => nodes?,
         };
         let timeout = shared.options.timeout;
-        Ok(Arc::new(Self { shared, nodes, timeout, subscriptions: AtomicUsize::new(0) }))
+        // Not all instances subscribe at the same node.
+        let subscriptions = AtomicUsize::new(random_bytes()[0].into());
+        Ok(Arc::new(Self { shared, nodes, timeout, subscriptions }))
     }
 
     /// The only node, if it is no Cluster.

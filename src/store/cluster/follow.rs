@@ -34,7 +34,8 @@ impl Cluster {
         for address in view.primaries.keys() {
             let door = Door::new(target.primary.at(&address.0, address.1)?, size, 0)?;
             let home = view.serves(address, home_slot(&shared));
-            let backend = Backend::in_cluster(shared.clone(), door, Arc::default(), home);
+            let has = (home, view.serves(address, registry_slot(&shared)));
+            let backend = Backend::in_cluster(shared.clone(), door, Arc::default(), has);
             backends.insert(if home { 0 } else { backends.len() }, (address.clone(), backend));
         }
         let (address, home) = &backends[0];
@@ -73,6 +74,7 @@ impl Cluster {
                 map: RwLock::new(Arc::new(map)),
                 named: Mutex::default(),
                 doubt: Notify::new(),
+                moved: AtomicBool::new(false),
                 full_coverage,
                 registry_seen: Mutex::new(Instant::now()),
                 numbered: Mutex::new(epoch),
@@ -191,9 +193,18 @@ impl Cluster {
         let gone: Vec<_> = nodes.iter().filter(gone).map(|(a, n)| (a.clone(), n.clone())).collect();
         let map = Arc::new(map.without(gone.iter().map(|(address, _)| address)));
         *self.map.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = map.clone();
-        let home = map.of(home_slot(&self.shared));
+        if self.moved.swap(false, Ordering::Relaxed) || !map.is_like(&before) {
+            // As if the clock had been set.
+            self.shared.steps.send_replace(());
+        }
+        let (home, registry) = (home_slot(&self.shared), registry_slot(&self.shared));
         for node in map.all().values() {
-            node.backend.set_home(Arc::ptr_eq(node, home));
+            let has = |slot| Arc::ptr_eq(node, map.of(slot));
+            node.backend.set_home((has(home), has(registry)));
+        }
+        if !Arc::ptr_eq(map.of(registry), before.of(registry)) {
+            // It may have been taken over without its last moment.
+            self.shared.met_epoch(true);
         }
         for (address, node) in gone {
             tracing::info!(
@@ -229,8 +240,9 @@ impl Cluster {
                 ids
             }
         };
-        let home = view.serves(address, home_slot(&self.shared));
-        let backend = Backend::in_cluster(self.shared.clone(), door, ids, home);
+        let has = |slot| view.serves(address, slot);
+        let has = (has(home_slot(&self.shared)), has(registry_slot(&self.shared)));
+        let backend = Backend::in_cluster(self.shared.clone(), door, ids, has);
         Ok(Node::start(backend, None, size.lanes, Some(Arc::downgrade(self))))
     }
 
@@ -261,6 +273,11 @@ impl Cluster {
 /// The slot of the data that belong to no topic.
 fn home_slot(shared: &Shared) -> Slot {
     slot_of(shared.keys.secret.as_bytes())
+}
+
+/// The slot of the registry of topics.
+fn registry_slot(shared: &Shared) -> Slot {
+    slot_of(shared.keys.registry.as_bytes())
 }
 
 fn pool_size(shared: &Shared, nodes: usize) -> PoolSize {

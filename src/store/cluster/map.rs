@@ -50,6 +50,12 @@ impl Map {
         self
     }
 
+    /// Do both say the same?
+    pub fn is_like(&self, other: &Self) -> bool {
+        let pairs = self.by_slot.iter().zip(&other.by_slot);
+        pairs.into_iter().all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
     /// The node of a slot.
     pub fn of(&self, slot: Slot) -> &Arc<Node> {
         &self.by_slot[usize::from(slot)]

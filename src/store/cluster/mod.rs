@@ -29,7 +29,10 @@ use futures_util::future::join_all;
 use map::Map;
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, RwLock},
+    sync::{
+        Arc, Mutex, MutexGuard, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tokio::{sync::Notify, time::timeout};
@@ -44,7 +47,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 /// An instance is ready for so long without the registry: it knows the topics that it works on.
 const REGISTRY_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a node may take to say how it is.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
+const HEALTH_TIMEOUT: Duration = Duration::from_millis(500);
 /// From so many nodes on each has one lane beside the express lane.
 const MANY_NODES: usize = 9;
 
@@ -61,6 +64,8 @@ pub(crate) struct Cluster {
     named: Mutex<HashSet<Address>>,
     /// Rings when the map may be wrong.
     doubt: Notify,
+    /// Slots have moved: their waiters sleep by the clock of another server.
+    moved: AtomicBool,
     /// All keys become unavailable with any of them.
     full_coverage: bool,
     /// When the registry was last there.
@@ -171,9 +176,9 @@ impl Cluster {
     /// Notes whether the registry is there.
     async fn look_at_registry(&self) {
         let key = &self.shared.keys.registry;
-        let look =
-            self.node_of(slot_of(key.as_bytes())).command(Command::new("EXISTS").arg(key)).await;
-        if look.is_ok() {
+        let node = self.node_of(slot_of(key.as_bytes()));
+        let look = timeout(HEALTH_TIMEOUT, node.command(Command::new("EXISTS").arg(key)));
+        if matches!(look.await, Ok(Ok(_))) {
             *self.registry_seen() = Instant::now();
         }
     }
@@ -203,7 +208,10 @@ impl Cluster {
     pub fn redirect(self: &Arc<Self>, calls: Vec<(Redirect, Box<dyn Call>)>) {
         let (mut now, mut later) = (Vec::new(), Vec::new());
         for (redirect, call) in calls {
-            let mut jobs = call.into_jobs();
+            let in_time = |job: &Job| job.came.since.elapsed() < self.shared.options.timeout;
+            let (mut jobs, late): (Vec<_>, Vec<_>) =
+                call.into_jobs().into_iter().partition(in_time);
+            late.into_iter().for_each(Job::refuse);
             let tries = jobs.iter_mut().map(Job::sent_away).max().unwrap_or(1);
             jobs.iter_mut().for_each(|job| job.asking = false);
             let node = match &redirect {
@@ -254,6 +262,7 @@ impl Cluster {
         let node = map.at(to)?.clone();
         if !Arc::ptr_eq(map.of(slot), &node) {
             *map = Arc::new(map.with(slot, to));
+            self.moved.store(true, Ordering::Relaxed);
             self.look();
         }
         Some(node)

@@ -32,7 +32,7 @@ impl Registry {
         if_match: Option<&[i64]>,
         worked_from: Option<i64>,
     ) -> Result<Option<bool>, Error> {
-        let epochs = self.lanes.shared.epochs();
+        let epochs = self.lanes.shared.registry_epochs();
         let answer = self.write(name, settings, if_match, worked_from).await?;
         match word(&answer) {
             Some("FULL") => return Err(Error::TopicsExhausted),

@@ -173,6 +173,11 @@ async fn without_a_replica_the_others_topics_are_served_and_readyz_names_the_dea
         assert_eq!(id.json()["results"][0]["status"], "ok", "{id}");
     }
     println!("refused and served within {:?}", begin.elapsed());
+    // A consumer of both gets what there is.
+    let other = &topics[registry];
+    let both = json!({"topics": [topics[victim], other]});
+    let leased = client.post("/lease", &both).await.expect(200).json();
+    assert_eq!(leased["messages"][0]["topic"], **other, "{leased}");
     if victim != 0 {
         client.ack_leased(&held).await.expect(204);
     }
@@ -197,6 +202,31 @@ async fn without_a_replica_the_others_topics_are_served_and_readyz_names_the_dea
         .await;
     }
     client.get(&kept).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_list_of_topics_a_failover_elsewhere_stops_no_topic() {
+    let mut cluster = Cluster::options(3, 1).partial().start().await;
+    let dueq = cluster.launch().start().await;
+    let client = dueq.client();
+    let topics = three_topics(&cluster, std::slice::from_ref(&client), "listless").await;
+    let registry = cluster.primary_of(slot(REGISTRY)).await;
+    let (one, other) = ((registry + 1) % 3, (registry + 2) % 3);
+    cluster.kill9(registry + 3);
+    cluster.kill9(registry);
+    for at in [one, other] {
+        client.published(&topics[at], json!({"payload": 1})).await;
+    }
+    let _: () = cluster.node(one + 3).command(&["CLUSTER", "FAILOVER"]).await;
+    assert_eq!(cluster.taken_over(slot_of(&topics[one]), one).await, one + 3);
+    eventually("the topic is served by the new primary", || async {
+        let answer = client.publish(&topics[one], json!({"payload": 2})).await;
+        (answer.status == 201).then_some(())
+    })
+    .await;
+    for at in [one, other] {
+        client.published(&topics[at], json!({"payload": 3})).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
