@@ -9,10 +9,12 @@
 -- ARGV[5] rules without their first part, as `parse_rules` reads them
 -- ARGV[6] dead topic: where deaths are published, or ''
 -- ARGV[7] acked_max: how many acked messages are retained, or '' for the default
+-- ARGV[8] partitions: how many the topic has
 -- returns: 'OK'; 'STALE' if a later revision is there, 'REPLACED' if a later topic of this name is; 'DELETED' if the topic was
---   deleted; 'OLDER' or 'NEWER' if the partition has another version of the schema
--- cost: HMGET, HDEL, HSET, three times HSET or HDEL, PUBLISH, maybe HSET and UNLINK
-local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts')
+--   deleted; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n' if the topic has more partitions
+--   than the registry says
+-- cost: HMGET, HDEL, HSET, four times HSET or HDEL, PUBLISH, maybe HSET and UNLINK
+local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions')
 if meta[1] then
   local number, revision, schema = string.match(ARGV[1], '^(%d+) (%d+) (%d+)$')
   local gone, known, changed, its_schema = string.match(meta[1], '^(%-?)(%d+) ?(%d*) ?(%d*)$')
@@ -20,7 +22,9 @@ if meta[1] then
   -- Version 1 did not write its number.
   known, changed, its_schema = tonumber(known), tonumber(changed) or 0, tonumber(its_schema) or 1
   if gone == '-' and known >= number then return 'DELETED' end
-  if gone == '' and its_schema ~= schema then return its_schema < schema and 'OLDER' or 'NEWER' end
+  if known == number and tonumber(meta[4] or 1) > tonumber(ARGV[8]) then return table.concat({ 'SPLIT ', meta[4] }) end
+  if gone == '' and its_schema > schema then return 'NEWER' end
+  if gone == '' and its_schema < schema and its_schema == 1 then return 'OLDER' end
   if known > number then return 'REPLACED' end
   if known == number and changed > revision then return 'STALE' end
   if known == number and changed == revision then return 'OK' end
@@ -31,6 +35,11 @@ redis.call('HDEL', KEYS[1], '')
 local rules = table.concat({ string.sub(meta[2] or '0', 1, 1), ',', ARGV[5] })
 redis.call('HSET', KEYS[1], 'topic', ARGV[1], 'max_attempts', ARGV[2], 'backoff', ARGV[3], 'lease_ms', ARGV[4])
 redis.call('PERSIST', KEYS[1])
+if ARGV[8] == '1' then
+  redis.call('HDEL', KEYS[1], 'partitions')
+else
+  redis.call('HSET', KEYS[1], 'partitions', ARGV[8])
+end
 if rules == '0,,,,,,' then
   redis.call('HDEL', KEYS[1], 'rules')
 else

@@ -27,6 +27,8 @@ use tokio::sync::watch;
 
 /// Version of the key schema that this program reads and writes.
 pub const SCHEMA_VERSION: i64 = 2;
+/// The version that topics of several partitions have: a dueq that knows of one only leaves them alone.
+pub(super) const SPLIT_VERSION: i64 = 3;
 /// How long calls that are under way when the primary has moved may still be answered by the old one.
 const MOVE_GRACE: Duration = Duration::from_millis(100);
 /// What a primary without this guard may lose.

@@ -6,7 +6,7 @@ mod change;
 pub(super) use change::DELETED_MARK_MS;
 
 use super::{
-    backend::SCHEMA_VERSION,
+    backend::{SCHEMA_VERSION, SPLIT_VERSION},
     batch::{Command, Lanes},
     partition::{PartitionState, first_place},
     reply::{CallError, Fields, word},
@@ -177,11 +177,12 @@ impl Registry {
         }
         let number = TopicNumber(number);
         let partitions = PartitionState::all_of(&self.prefix, name, number, &settings);
+        let version = if partitions.len() > 1 { SPLIT_VERSION } else { SCHEMA_VERSION };
         let topic = Arc::new(Topic {
             name: name.clone(),
             revision,
             settings,
-            word: format!("{} {revision} {SCHEMA_VERSION}", number.0),
+            word: format!("{} {revision} {version}", number.0),
             number,
             counters: self.lanes.shared.metrics.topic(name),
             partitions,

@@ -84,18 +84,22 @@ impl Registry {
     }
 
     /// The partition knows of a later change of the topic than the registry, as `topic` was read of it: either that has
-    /// changed meanwhile, or its server has lost its last moment in a failover. Then it catches up: a configuration is
-    /// written as a later revision, and a topic that was deleted and made anew is forgotten, to be made once more.
-    async fn catch_up(&self, topic: &Arc<Topic>, replaced: bool) -> Result<(), CallError> {
+    /// changed meanwhile, or its server has lost its last moment in a failover, or a dueq wrote it that knows of no
+    /// partitions. Then it catches up: a configuration is written as a later revision, with all partitions, and a topic
+    /// that was deleted and made anew is forgotten, to be made once more.
+    async fn catch_up(&self, topic: &Arc<Topic>, lost: Lost) -> Result<(), CallError> {
         let Some(present) = self.look_up(&topic.name).await?.filter(|now| now.word == topic.word)
         else {
             return Ok(());
         };
         tracing::warn!(topic = %topic.name, "the registry of topics had lost a change; it catches up");
-        if replaced {
-            return self.remove(&present).await.map(|_| ());
+        let mut settings = present.settings.clone();
+        match lost {
+            Lost::Topic => return self.remove(&present).await.map(|_| ()),
+            Lost::Change => {}
+            Lost::Partitions(known) => settings.partitions = known,
         }
-        self.write(&topic.name, &present.settings, None, Some(present.revision)).await?;
+        self.write(&topic.name, &settings, None, Some(present.revision)).await?;
         self.forget(&present);
         Ok(())
     }
@@ -170,17 +174,16 @@ impl Registry {
         let open = Command::eval(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
         let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
         let open = open.arg(rules(partition));
-        let open = open.arg(dead_topic.as_ref().map_or("", TopicName::as_str)).arg(most);
+        let open = open.arg(dead_topic.as_ref().map_or("", TopicName::as_str)).arg(most).arg(topic.partitions.len());
         let mut answer = self.lanes.command(open.clone()).await?;
         if word(&answer) == Some("OLDER") {
             upgrade_partition(&self.lanes, partition).await?;
             answer = self.lanes.command(open).await?;
         }
         match word(&answer) {
-            Some(word @ ("STALE" | "REPLACED")) => {
-                let replaced = word == "REPLACED";
+            Some(word) if let Some(lost) = Lost::read(word) => {
                 self.forget(topic);
-                self.catch_up(topic, replaced).await?;
+                self.catch_up(topic, lost).await?;
             }
             // A newer dueq has taken over: nothing can be done here any more.
             Some("NEWER") => return Err(CallError::Unavailable),
@@ -199,6 +202,26 @@ impl Registry {
     fn changing_call(&self, script: &'static Script) -> Command {
         let keys = &self.lanes.shared.keys;
         Command::eval(script, &[&keys.registry, &keys.names, &keys.index, &keys.pushed])
+    }
+}
+
+/// What the registry has lost, as a partition says that knows it.
+enum Lost {
+    /// A change of the topic.
+    Change,
+    /// A topic that was made anew under the name.
+    Topic,
+    /// Partitions: how many there are.
+    Partitions(i64),
+}
+
+impl Lost {
+    fn read(answer: &str) -> Option<Self> {
+        match answer {
+            "STALE" => Some(Self::Change),
+            "REPLACED" => Some(Self::Topic),
+            _ => answer.strip_prefix("SPLIT ")?.parse().ok().map(Self::Partitions),
+        }
     }
 }
 
