@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// How often a sleeping task checks for lost wake-ups.
-const FALLBACK_INTERVAL: Duration = Duration::from_secs(30);
+const FALLBACK_INTERVAL: Duration = Duration::from_secs(60);
 /// The same while this instance cannot receive wake-ups.
 const UNSUBSCRIBED_FALLBACK_INTERVAL: Duration = Duration::from_millis(500);
 /// How often to ask Redis for a message that should be due by the estimate of its clock, but is not yet.

@@ -122,6 +122,38 @@ async fn a_registry_that_lost_a_change_catches_up_with_the_partition() {
 }
 
 #[tokio::test]
+async fn a_topic_keeps_its_partitions_whoever_writes_its_configuration() {
+    let redis = Redis::start().await;
+    let (dueq, name) = (Dueq::on(&redis).start().await, &topic("split"));
+    let client = dueq.client();
+    client.put_topic(name, json!({"partitions": 8})).await.expect(201);
+    let keyed = |n: usize| json!({"payload": n, "key": format!("order-{n}")});
+    for n in 0..32 {
+        client.published(name, keyed(n)).await;
+    }
+    // What a dueq writes that knows of one partition only. It would find that this one is of a newer version.
+    let entry: String = redis.command(&["HGET", "dueq:{topics}:registry", name]).await;
+    let mut words = entry.split(' ').map(|word| word.parse::<i64>().unwrap_or_default());
+    let (number, revision) = (words.next().unwrap(), words.next().unwrap());
+    let meta = format!("dueq:{{{name}:0}}:meta");
+    let known: String = redis.command(&["HGET", &meta, "topic"]).await;
+    assert_eq!(known, format!("{number} {revision} 3"));
+    let written = format!("{number} {} {{\"lease_ms\":2000}}", revision + 1);
+    let _: i64 = redis.command(&["HSET", "dueq:{topics}:registry", name, &written]).await;
+
+    let second = Dueq::on(&redis).start().await;
+    for client in [&second.client(), &client] {
+        for n in 0..32 {
+            client.publish(name, keyed(n)).await.expect(200);
+        }
+        let config = client.topic(name).await.expect(200).json()["config"].clone();
+        assert_eq!((&config["partitions"], &config["lease_ms"]), (&json!(8), &json!(2000)));
+    }
+    let leased = client.leased(name, json!({"max_messages": 100})).await;
+    assert_eq!(leased.len(), 32);
+}
+
+#[tokio::test]
 async fn the_walk_goes_on_after_the_clock_was_ahead_for_a_while() {
     let redis = Redis::start().await;
     let ahead = redis.time_ms().await + 86_400_000;

@@ -174,7 +174,10 @@ impl Registry {
         let open = Command::eval(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
         let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
         let open = open.arg(rules(partition));
-        let open = open.arg(dead_topic.as_ref().map_or("", TopicName::as_str)).arg(most).arg(topic.partitions.len());
+        let open = open
+            .arg(dead_topic.as_ref().map_or("", TopicName::as_str))
+            .arg(most)
+            .arg(topic.partitions.len());
         let mut answer = self.lanes.command(open.clone()).await?;
         if word(&answer) == Some("OLDER") {
             upgrade_partition(&self.lanes, partition).await?;
