@@ -29,7 +29,7 @@
 --   up when its call begins
 -- cost: HMGET, ZREM, TIME, EXISTS, ZCOUNT, ZCOUNT a group, and INFO, HGET, ZPOPMIN, HMGET, ZADD, HINCRBY where something is
 --   due; at most 128 messages and 256 KiB; 4 to 8 calls more where there are messages that are not plain; 4 ZRANGE and
---   an HSET if it waits and nothing is due
+--   an HSET if it waits and nothing is due, and an EXISTS if there are such messages
 local LIMIT, REPLY_BYTES = 128, 262144
 local meta = redis.call('HMGET', KEYS[5], 'topic', 'max_attempts', 'large', 'rules', 'lowered')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -42,7 +42,7 @@ if meta[4] then
   local rules = lib.parse_rules(meta[4])
   if rules.paused then
     -- Sleeping consumers need not wake for new messages. A resume wakes them.
-    redis.call('HSET', KEYS[5], 'sleep', '0')
+    redis.call('HSET', KEYS[5], 'sleep', '-1')
     return { now, up, 0, 0, 0, 0, 0, tonumber(meta[2]), '', {}, {} }
   end
   ttl = rules.ttl
@@ -156,6 +156,8 @@ end
 local next_at = 0
 if (ARGV[3] == '1' or ARGV[3] == '3') and not capped then
   next_at = (lib or rare()).next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
+  -- A small max_bytes may have left some.
+  if special and redis.call('EXISTS', KEYS[8]) == 1 then next_at = now end
   redis.call('HSET', KEYS[5], 'sleep', next_at == 0 and '9007199254740992' or int(next_at))
 end
 local reply = { now, up, next_at, (capped or more) and 1 or 0, ended, died, expired, tonumber(meta[2]), epoch, found, bodies }

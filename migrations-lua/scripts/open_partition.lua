@@ -10,11 +10,13 @@
 -- ARGV[6] dead topic: where deaths are published, or ''
 -- ARGV[7] acked_max: how many acked messages are retained, or '' for the default
 -- ARGV[8] partitions: how many the topic has
--- returns: 'OK'; 'STALE' if a later revision is there, 'REPLACED' if a later topic of this name is; 'DELETED' if the topic was
+-- ARGV[9] paused: 1 or 0; '' to leave it as it is
+-- returns: 'OK'; 'STALE paused' (1 or 0) if a later revision is there, 'REPLACED' if a later topic of this name is; 'DELETED' if the topic was
 --   deleted; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n' if the topic has more partitions
 --   than the registry says
--- cost: HMGET, HDEL, HSET, four times HSET or HDEL, PUBLISH, maybe HSET and UNLINK
+-- cost: HMGET, 2 HDEL, HSET, four times HSET or HDEL, PUBLISH, maybe HSET and UNLINK
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions')
+local paused = string.sub(meta[2] or '0', 1, 1)
 if meta[1] then
   local number, revision, schema = string.match(ARGV[1], '^(%d+) (%d+) (%d+)$')
   local gone, known, changed, its_schema = string.match(meta[1], '^(%-?)(%d+) ?(%d*) ?(%d*)$')
@@ -26,13 +28,14 @@ if meta[1] then
   if gone == '' and its_schema > schema then return 'NEWER' end
   if gone == '' and its_schema < schema and its_schema == 1 then return 'OLDER' end
   if known > number then return 'REPLACED' end
-  if known == number and changed > revision then return 'STALE' end
+  if known == number and changed > revision then return table.concat({ 'STALE ', paused }) end
   if known == number and changed == revision then return 'OK' end
-  if known ~= number then meta[2], meta[3] = false, false end
+  if known ~= number then paused, meta[3] = '0', false end
 end
 -- A first write that removes nothing: a new configuration is accepted at maxmemory too.
 redis.call('HDEL', KEYS[1], '')
-local rules = table.concat({ string.sub(meta[2] or '0', 1, 1), ',', ARGV[5] })
+if ARGV[9] ~= '' then paused = ARGV[9] end
+local rules = table.concat({ paused, ',', ARGV[5] })
 redis.call('HSET', KEYS[1], 'topic', ARGV[1], 'max_attempts', ARGV[2], 'backoff', ARGV[3], 'lease_ms', ARGV[4])
 redis.call('PERSIST', KEYS[1])
 if ARGV[8] == '1' then
@@ -60,5 +63,6 @@ if tonumber(ARGV[2]) < tonumber(meta[3] or 0) then redis.call('HSET', KEYS[1], '
 -- Without a TTL nothing keeps `first_due` up to date.
 if string.byte(ARGV[5]) == 44 then redis.call('UNLINK', KEYS[2]) end
 -- Consumers may have waited for the topic before it existed, or under another configuration.
+redis.call('HDEL', KEYS[1], 'sleep')
 announce(KEYS[1])
 return 'OK'

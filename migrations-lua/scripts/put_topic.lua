@@ -9,18 +9,14 @@
 -- ARGV[1] name
 -- ARGV[2] most: how many numbers there are
 -- ARGV[3] configuration (JSON)
--- ARGV[4] '' for any; or the revisions, between spaces, one of which it must have
--- ARGV[5] revision that the caller worked from, 0 if there was no topic, '' for any: with another one nothing is done
--- ARGV[6] push: 1 if dueq sends the topic's messages itself
--- returns: {created 0|1, 'number revision configuration'}, 'FULL', 'MISMATCH' or 'CHANGED'
+-- ARGV[4] revision that the caller worked from, 0 if there was no topic: with another one nothing is done
+-- ARGV[5] push: 1 if dueq sends the topic's messages itself
+-- returns: {created 0|1, 'number revision configuration'}, 'FULL' or 'CHANGED'
 -- cost: HGET, HINCRBY, HSET, SADD or SREM, PUBLISH; HINCRBY, HSET, ZADD when it is new, otherwise HDEL
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 local number, revision
 if entry then number, revision = string.match(entry, '^(%d+) (%d+)') end
-if ARGV[4] ~= '' and not (entry and string.find(ARGV[4], table.concat({ ' ', revision, ' ' }), 1, true)) then
-  return 'MISMATCH'
-end
-if ARGV[5] ~= '' and ARGV[5] ~= (revision or '0') then return 'CHANGED' end
+if ARGV[4] ~= (revision or '0') then return 'CHANGED' end
 local created = 0
 if entry then
   -- A first write that removes nothing: at maxmemory a topic can be configured to keep less. A new topic is refused.
@@ -34,7 +30,7 @@ end
 revision = next_revision(KEYS[2], 'revision', now_ms())
 entry = table.concat({ number, ' ', revision, ' ', ARGV[3] })
 redis.call('HSET', KEYS[1], ARGV[1], entry)
-if ARGV[6] == '1' then
+if ARGV[5] == '1' then
   redis.call('SADD', KEYS[4], ARGV[1])
 else
   redis.call('SREM', KEYS[4], ARGV[1])

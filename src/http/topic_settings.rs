@@ -189,6 +189,8 @@ impl TopicFields {
             push,
             dead_topic: changed!(dead_topic, Some),
             closing: false,
+            paused: false,
+            revision: None,
             once_secret: settings.once_secret.clone(),
         };
         changed.check_partitions(stored)?;

@@ -128,6 +128,12 @@ pub struct TopicSettings {
     /// Somebody is about to delete it: nothing is published until that is done or given up.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub closing: bool,
+    /// Nothing is granted. A topic of one partition keeps this there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// The topic's revision, where `closing` or `paused` were written since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
     /// Headers that were secrets by a push that is another by now, in lower case. Only the topic's end takes one away.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub once_secret: BTreeMap<String, OnceSecret>,
@@ -153,6 +159,8 @@ impl Default for TopicSettings {
             push: None,
             dead_topic: None,
             closing: false,
+            paused: false,
+            revision: None,
             once_secret: BTreeMap::new(),
         }
     }
@@ -170,10 +178,12 @@ impl TopicSettings {
         Self { retention, push: Some(Push::of_callbacks()), ..Self::default() }
     }
 
-    /// These settings, which take the place of those `before`, with what those remember: a header that was a secret until
-    /// now stays one of messages that are there. `None`: they are too many.
+    /// These settings, which take the place of those `before`, with what those remember: a paused topic stays so, and a
+    /// header that was a secret until now stays one of messages that are there. `None`: they are too many.
     pub fn remembering(mut self, before: Option<&Self>, now: Millis) -> Option<Self> {
+        self.revision = None;
         let Some(before) = before else { return Some(self) };
+        self.paused = before.paused;
         self.once_secret.clone_from(&before.once_secret);
         if let Some(was) = &before.push {
             let origin = was.origin();

@@ -90,7 +90,7 @@ impl Store {
             }
             let topic = self.registry.find_or_create(name).await?;
             if topic.settings.closing {
-                self.await_deletion(&topic, &retry).await?;
+                self.await_deletion(&topic, &retry).await;
                 continue;
             }
             let home =

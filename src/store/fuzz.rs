@@ -59,6 +59,7 @@ pub(crate) fn partition(settings: TopicSettings) -> Partition {
     Partition::first(Arc::new(Topic {
         counters: BACKEND.shared.metrics.topic(&name),
         name,
+        written: 1,
         revision: 1,
         settings,
         word: "5 1 2".to_owned(),

@@ -21,6 +21,8 @@ use std::{sync::Arc, time::Instant};
 
 /// What `lease.lua` writes when consumers sleep for whatever comes.
 const FOREVER: Millis = 1 << 53;
+/// The same where the topic is paused.
+const PAUSED: Millis = -1;
 
 /// What a lease got.
 #[derive(Default)]
@@ -49,13 +51,24 @@ impl Store {
         waits: bool,
         until: Instant,
     ) -> Result<LeaseOutcome, Error> {
-        let Some(topic) = self.registry.find(name).await? else {
-            return Ok(LeaseOutcome::default());
-        };
-        if topic.is_split() {
-            return self.lease_split(topic, options, until).await;
+        let mut retry = self.stale_retry();
+        while retry.next().await {
+            let Some(topic) = self.registry.find(name).await? else { break };
+            if topic.is_split() {
+                return self.lease_split(topic, options, until).await;
+            }
+            let first = Partition::first(topic);
+            let outcome = self.lease_from(first, options, false, waits, until).await?;
+            if !outcome.grants.messages().is_empty() || !self.is_split(name).await? {
+                return Ok(outcome);
+            }
+            // It was made anew meanwhile.
         }
-        self.lease_from(Partition::first(topic), options, false, waits, until).await
+        Ok(LeaseOutcome::default())
+    }
+
+    async fn is_split(&self, name: &TopicName) -> Result<bool, Error> {
+        Ok(self.registry.find(name).await?.is_some_and(|topic| topic.is_split()))
     }
 
     /// The same from one partition. `begun`: the consumer has messages from another.
@@ -88,6 +101,8 @@ impl Store {
             }
             let registry = Arc::downgrade(&self.registry);
             let wakes = partition.wakes();
+            // What several partitions have is remembered, so each is asked as if the consumer slept.
+            let waits = waits || topic.is_split();
             let lease = Lease { options: left, begun, waits, wakes, registry };
             let got = match self.lanes.submit(Request::new(&partition, lease, Instant::now())).await
             {
@@ -136,7 +151,14 @@ impl Store {
     ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
         match self.registry.find(name).await? {
             Some(topic) if topic.is_split() => self.lease_waiting_split(&topic, all).await,
-            Some(topic) => self.lease_waiting_from(Partition::first(topic), all).await,
+            Some(topic) => {
+                let mut outcomes = self.lease_waiting_from(Partition::first(topic), all).await?;
+                if self.is_split(name).await? {
+                    // It was made anew meanwhile: ask once more.
+                    outcomes.iter_mut().flatten().for_each(|outcome| outcome.more = true);
+                }
+                Ok(outcomes)
+            }
             None => Ok(all.iter().map(|_| Ok(LeaseOutcome::default())).collect()),
         }
     }
@@ -188,12 +210,12 @@ impl Store {
             return self.has_news_split(&topic).await;
         }
         let mark = self.mark(&Partition::first(topic)).await?;
-        Ok(mark < next.unwrap_or(Millis::MAX).min(FOREVER))
+        Ok((0..next.unwrap_or(Millis::MAX).min(FOREVER)).contains(&mark))
     }
 }
 
 impl Store {
-    /// Until when consumers sleep, as the partition has it.
+    /// Until when consumers sleep, as the partition has it, or `PAUSED`.
     pub(super) async fn mark(&self, partition: &Partition) -> Result<Millis, CallError> {
         let mark = Command::new("HGET").arg((&partition.keys.meta, "sleep"));
         match self.lanes.command(mark).await? {

@@ -56,7 +56,7 @@ impl Store {
                 continue;
             }
             if topic.settings.closing {
-                self.await_deletion(&topic, &retry).await?;
+                self.await_deletion(&topic, &retry).await;
                 continue;
             }
             let body = topic.encode(&message.body);
@@ -156,10 +156,8 @@ impl Store {
                 None => bodies[at].clone(),
             };
             if topic.settings.closing {
-                match self.await_deletion(&topic, &retry).await {
-                    Ok(()) => continue,
-                    Err(_) => break,
-                }
+                self.await_deletion(&topic, &retry).await;
+                continue;
             }
             let places: Vec<_> = left
                 .iter()

@@ -35,9 +35,11 @@ pub struct Topic {
     pub name: TopicName,
     /// Changes with every change of its configuration.
     pub revision: i64,
+    /// Changes with whatever is written of it: also when it is paused.
+    pub(crate) written: i64,
     /// How its messages are treated.
     pub settings: TopicSettings,
-    /// Number, revision and version of the schema, as scripts compare them with what the partition knows: whoever works
+    /// Number, `written` and version of the schema, as scripts compare them with what the partition knows: whoever works
     /// from a configuration that is not in force any more, or is older than the data, is told so.
     pub(crate) word: String,
     pub(crate) number: TopicNumber,
@@ -166,7 +168,7 @@ impl Registry {
         epochs: u64,
     ) -> Result<Arc<Topic>, CallError> {
         let parsed = word(&entry).and_then(parse_entry);
-        let (number, revision, settings) = parsed.ok_or_else(|| {
+        let (number, written, settings) = parsed.ok_or_else(|| {
             // The entry itself is not for the log: there may be secrets in it.
             tracing::error!(topic = %name, "a topic's configuration cannot be read");
             CallError::Internal
@@ -180,9 +182,10 @@ impl Registry {
         let version = if partitions.len() > 1 { SPLIT_VERSION } else { SCHEMA_VERSION };
         let topic = Arc::new(Topic {
             name: name.clone(),
-            revision,
+            revision: settings.revision.unwrap_or(written),
+            written,
             settings,
-            word: format!("{} {revision} {version}", number.0),
+            word: format!("{} {written} {version}", number.0),
             number,
             counters: self.lanes.shared.metrics.topic(name),
             partitions,
@@ -200,7 +203,7 @@ impl Registry {
         }
         // Two requests may have read it at once: one entry, so that their messages share groups.
         if let Some(other) = known.by_number.get(&number)
-            && other.revision >= revision
+            && other.written >= written
             && other.name == *name
         {
             return Ok(other.clone());

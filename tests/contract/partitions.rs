@@ -178,6 +178,21 @@ async fn a_lease_that_does_not_wait_misses_nothing_of_another_instance() {
 }
 
 #[tokio::test]
+async fn what_a_small_max_bytes_leaves_behind_is_leased_next() {
+    let client = client().await;
+    for priority in [0, 5] {
+        let topic = split(&client, 2, json!({})).await;
+        let message = json!({"payload": "x".repeat(600), "priority": priority});
+        batch(&client, &topic, &vec![message; 8]).await;
+        let mut want = json!({"max_messages": 10, "max_bytes": 1000});
+        for wait_ms in [0, 0, 0, 0, 9000, 9000, 9000, 9000] {
+            want["wait_ms"] = json!(wait_ms);
+            assert_eq!(client.leased(&topic, want.clone()).await.len(), 1, "{priority} {wait_ms}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_list_is_whole_and_in_order() {
     let client = client().await;
     let topic = split(&client, 16, json!({})).await;

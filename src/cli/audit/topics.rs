@@ -115,7 +115,7 @@ async fn audit_entry(
     let mut finding = Finding::of_topic(name.as_str(), "bad_entry", entry.to_owned());
     if repair {
         let revision = entry.split(' ').nth(1).and_then(|revision| revision.parse().ok());
-        store.registry.put(name, &TopicSettings::default(), None, revision).await?;
+        store.registry.put(name, &TopicSettings::default(), revision.unwrap_or(0)).await?;
         finding.mended = Some("its configuration is the default one");
     }
     tell(finding);
@@ -170,7 +170,7 @@ pub(super) async fn audit_partition(
         let meta = meta.words();
         let texts: Vec<_> = meta.iter().map(|word| word.as_ref().ok()?.as_deref()).collect();
         let said = texts.first().copied().flatten();
-        let knows = match knows(said, topic.number.0.into(), topic.revision) {
+        let knows = match knows(said, topic.number.0.into(), topic.written) {
             _ if meta.first().is_some_and(Result::is_err) => Knows::Nonsense,
             Knows::Enough if said == Some(&topic.word) && !same(topic, &texts) => Knows::Nonsense,
             knows => knows,

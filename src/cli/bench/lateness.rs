@@ -39,7 +39,7 @@ pub async fn measure(
     };
     let batch = |first: usize| {
         let messages: Vec<_> = (first..first + BATCH).map(|number| message(&due(number))).collect();
-        server.target().post(&path, &format!(r#"{{"messages":[{}]}}"#, messages.join(",")))
+        server.target().json("POST", &path, &format!(r#"{{"messages":[{}]}}"#, messages.join(",")))
     };
     let requests = (0..batches).map(|number| batch(number * BATCH)).collect();
     let publish = Requests::once(requests, 200, BATCH as u64);

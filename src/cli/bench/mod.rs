@@ -65,6 +65,9 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64, 256],
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
     connections: Vec<usize>,
+    /// Partitions of each topic: 1, 2, 4 … 256.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    partitions: u16,
     /// Print one JSON object instead of the table.
     #[arg(long)]
     json: bool,
@@ -181,9 +184,9 @@ impl Bench {
                 .await?;
         }
         if self.wants(Part::Publish) {
-            let topic = self.server.topic();
+            let topic = self.server.topic(self.args.partitions).await?;
             let path = format!("/topics/{topic}/messages");
-            let request = self.server.target().post(&path, &message(""));
+            let request = self.server.target().json("POST", &path, &message(""));
             self.timed("publish", vec![Requests::repeat(request, 201, 1, None); connections])
                 .await?;
             self.server.delete(&topic).await?;
@@ -195,7 +198,7 @@ impl Bench {
             self.consume("loop: lease 1, ack 1", connections, 1).await?;
         }
         if self.wants(Part::Batch) {
-            let topic = self.server.topic();
+            let topic = self.server.topic(self.args.partitions).await?;
             self.timed("publish by 100", vec![self.batches(&topic, None); connections]).await?;
             self.server.delete(&topic).await?;
             self.consume("loop: lease 100, ack 100", connections, BATCH).await?;
@@ -215,7 +218,7 @@ impl Bench {
         if self.wants(Part::Ack) {
             let ack = |(id, token): (String, String)| {
                 let body = format!(r#"{{"lease_token":"{token}"}}"#);
-                self.server.target().post(&format!("/messages/{id}/ack"), &body)
+                self.server.target().json("POST", &format!("/messages/{id}/ack"), &body)
             };
             let requests = works.into_iter().flat_map(|lease| lease.held).map(ack).collect();
             self.timed("ack", vec![Requests::once(requests, 204, 1); connections]).await?;
@@ -232,7 +235,7 @@ impl Bench {
 
     /// Creates a topic with as many ready messages as the consumers are expected to take.
     async fn filled(&self, connections: usize, batch: usize) -> Fallible<String> {
-        let topic = self.server.topic();
+        let topic = self.server.topic(self.args.partitions).await?;
         let rate = (connections as f64 * MAX_RATE_PER_CONNECTION).min(MAX_RATE) * batch as f64;
         let wanted = ((rate * self.args.seconds) as usize).min(MAX_FILL);
         let works = vec![self.batches(&topic, Some(wanted.div_ceil(BATCH))); 8];
@@ -247,7 +250,8 @@ impl Bench {
     /// Publish requests of a batch each: `count` of them, or until the time is over.
     fn batches(&self, topic: &str, count: Option<usize>) -> Requests {
         let body = format!(r#"{{"messages":[{}]}}"#, vec![message(""); BATCH].join(","));
-        let request = self.server.target().post(&format!("/topics/{topic}/messages/batch"), &body);
+        let request =
+            self.server.target().json("POST", &format!("/topics/{topic}/messages/batch"), &body);
         Requests::repeat(request, 200, BATCH as u64, count)
     }
 
@@ -277,7 +281,7 @@ impl Bench {
     async fn lateness(&mut self) -> Fallible<()> {
         for due_per_s in [1_000, 5_000] {
             let window = Duration::from_secs_f64(self.args.seconds.max(5.0));
-            let topic = self.server.topic();
+            let topic = self.server.topic(self.args.partitions).await?;
             let row = lateness::measure(&self.server, &topic, due_per_s, window).await?;
             self.server.delete(&topic).await?;
             self.add(row, None);

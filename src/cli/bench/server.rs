@@ -122,11 +122,17 @@ impl Server {
         }
     }
 
-    /// An unused topic name.
-    pub fn topic(&self) -> String {
+    /// A new topic of so many partitions: its name.
+    pub async fn topic(&self, partitions: u16) -> Fallible<String> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let (now, process) = (chrono::Utc::now().timestamp_millis(), std::process::id());
-        format!("bench-{now}-{process}-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+        let topic = format!("bench-{now}-{process}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let settings = format!(r#"{{"partitions":{partitions}}}"#);
+        let put = self.target.json("PUT", &format!("/topics/{topic}"), &settings);
+        match self.exchange(&put).await? {
+            (201, _) => Ok(topic),
+            (status, body) => Err(format!("making a topic was answered {status}: {body}").into()),
+        }
     }
 
     /// Deletes the topic with its messages, and gives Redis time to free their memory.
@@ -151,10 +157,13 @@ impl Server {
 
     /// Sends one request over a connection of its own. Returns status and body.
     async fn send(&self, method: &str, path: &str) -> Fallible<(u16, String)> {
+        self.exchange(&self.target.request(method, path)).await
+    }
+
+    async fn exchange(&self, request: &[u8]) -> Fallible<(u16, String)> {
         let mut connection = self.address.connect().await?;
-        let request = self.target.request(method, path);
         // A server by TLS refuses a client's certificate only now.
-        let sent = connection.send(&request).await;
+        let sent = connection.send(request).await;
         let (status, body) = sent.map_err(|error| self.address.told(&error))?;
         Ok((status, String::from_utf8_lossy(body).into_owned()))
     }

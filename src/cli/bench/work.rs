@@ -32,11 +32,11 @@ impl Target {
     }
 
     /// A request with a JSON body.
-    pub fn post(&self, path: &str, body: &str) -> Vec<u8> {
+    pub fn json(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
         let Self { headers } = self;
         let length = body.len();
         format!(
-            "POST {path} HTTP/1.1\r\n{headers}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\n{headers}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         )
         .into_bytes()
     }
@@ -162,7 +162,7 @@ impl Work for Lease {
             }
         }
         body += "]}";
-        request.extend(self.target.post(&self.path, &body));
+        request.extend(self.target.json("POST", &self.path, &body));
         true
     }
 

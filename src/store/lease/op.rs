@@ -91,7 +91,7 @@ impl Op for Lease {
                 false => left.min(options.max_messages as usize),
             };
             left -= count.min(left);
-            plenty &= more || count as u64 == options.max_messages;
+            plenty &= more || (count as u64 == options.max_messages && count > 0);
             let mut messages = Vec::with_capacity(count.min(found.places.len()));
             for _ in 0..count {
                 messages.extend(found.next(partition, lease_ends)?);

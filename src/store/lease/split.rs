@@ -1,16 +1,26 @@
 //! lease, in a topic of several partitions. Each partition is asked only if it may have something: as long as no wake-up
-//! has come, what the last call found holds (`Outlook`). The one with the oldest message that is known comes first.
+//! has come, what the last call found holds (`Outlook`). The one with the oldest message that is known comes first; where
+//! nothing is known of many, all of them are looked at first, at once.
 //! Before a consumer is told that there is nothing, the marks of the others are read from Redis: a mark of less than was
 //! left there says that something has come, of which the wake-up may still be under way.
 
-use super::{FOREVER, LeaseOutcome};
+use super::{FOREVER, LeaseOutcome, PAUSED};
 use crate::{
     error::Error,
     model::{Millis, PartitionNumber},
     store::{Store, grants::LeaseOptions, partition::Partition, registry::Topic},
 };
-use futures_util::future::try_join_all;
-use std::{collections::BTreeSet, sync::Arc, time::Instant};
+use futures_util::future::{join_all, try_join_all};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// So many partitions of which nothing is known are asked one after the other.
+const FEW: usize = 3;
+/// How long consumers who wait leave a server that does not answer to say what its partitions have.
+const SURVEY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Partitions that were asked already.
 type Asked = BTreeSet<PartitionNumber>;
@@ -25,7 +35,8 @@ impl Store {
     ) -> Result<LeaseOutcome, Error> {
         let (mut topic, mut outcome, mut left) = (topic, LeaseOutcome::default(), options);
         // A partition whose server is away keeps nobody from the others.
-        let (mut asked, mut verified, mut failed) = (Asked::new(), false, None);
+        let (mut asked, mut failed) = self.survey(&topic, options, until).await;
+        let mut verified = false;
         loop {
             let begun = !outcome.grants.messages().is_empty();
             let Some(partition) = self.oldest(&topic, &asked) else {
@@ -76,7 +87,9 @@ impl Store {
         if all.iter().all(|options| topic.refuses(options).is_some()) {
             return Ok(outcomes);
         }
-        let (mut asked, mut more, mut failed) = (Asked::new(), false, None);
+        let until = Instant::now() + SURVEY_TIMEOUT;
+        let (mut asked, mut failed) = self.survey(&topic, all[0], until).await;
+        let mut more = false;
         loop {
             let unmet = |outcome: &Result<LeaseOutcome, Error>| {
                 outcome.as_ref().is_ok_and(|outcome| outcome.grants.messages().is_empty())
@@ -120,6 +133,48 @@ impl Store {
         Ok(outcomes)
     }
 
+    /// Looks at the partitions of which nothing is known, all at once, if they are many. Returns those that need not be
+    /// asked any more, since they did not answer by `until`, and why.
+    async fn survey(
+        &self,
+        topic: &Arc<Topic>,
+        options: LeaseOptions,
+        until: Instant,
+    ) -> (Asked, Option<Error>) {
+        let unknown: Vec<_> = topic.all().filter(|it| it.outlook().head == 0).collect();
+        if unknown.len() <= FEW {
+            return (Asked::new(), None);
+        }
+        let looks = join_all(unknown.iter().map(async |partition| {
+            let look = tokio::time::timeout_at(until.into(), self.look(partition, options));
+            (partition.route.partition, look.await.unwrap_or(Err(Error::RedisUnavailable)))
+        }));
+        let (mut silent, mut failed) = (Asked::new(), None);
+        for (number, outcome) in looks.await {
+            if let Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) = outcome {
+                silent.insert(number);
+                failed = Some(error);
+            }
+        }
+        (silent, failed)
+    }
+
+    /// Finds out when a partition has something. Until then the mark says so that consumers left who sleep; where it has
+    /// passed or there is none, a lease of nothing writes it anew.
+    async fn look(&self, partition: &Partition, options: LeaseOptions) -> Result<(), Error> {
+        let wakes = partition.wakes();
+        let mark = match self.mark(partition).await? {
+            PAUSED => FOREVER,
+            mark => mark,
+        };
+        if mark > self.now_at(partition) {
+            partition.learn(wakes, mark);
+            return Ok(());
+        }
+        let nothing = LeaseOptions { max_messages: 0, ..options };
+        self.lease_from(partition.clone(), nothing, false, true, Instant::now()).await.map(|_| ())
+    }
+
     /// The partition, not asked yet, with the oldest message that is known, if any may have one.
     fn oldest(&self, topic: &Arc<Topic>, asked: &Asked) -> Option<Partition> {
         // How long it has been there, by the clock of its server.
@@ -143,7 +198,7 @@ impl Store {
             if known.head <= self.now_at(&partition) {
                 return Ok(true);
             }
-            let news = self.mark(&partition).await? < known.head;
+            let news = (0..known.head).contains(&self.mark(&partition).await?);
             if news {
                 partition.wake();
             }

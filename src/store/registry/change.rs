@@ -20,23 +20,20 @@ use std::sync::Arc;
 
 impl Registry {
     /// Puts a topic's configuration into the registry and into its partition. Returns whether the topic was created by it;
-    /// nothing where the configuration is another by now than the caller worked from. `if_match`: revisions one of which the
-    /// topic must have; where there are none, nothing matches. `worked_from`: the revision that the caller worked from; 0
-    /// where there was no topic; `None`: any.
+    /// nothing where something else was written than the caller worked from. `worked_from`: what was written (`Topic::written`)
+    /// then; 0 where there was no topic.
     ///
-    /// Errors: `TopicsExhausted`, `RevisionMismatch`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn put(
         &self,
         name: &TopicName,
         settings: &TopicSettings,
-        if_match: Option<&[i64]>,
-        worked_from: Option<i64>,
+        worked_from: i64,
     ) -> Result<Option<bool>, Error> {
         let epochs = self.lanes.shared.registry_epochs();
-        let answer = self.write(name, settings, if_match, worked_from).await?;
+        let answer = self.write(name, settings, worked_from).await?;
         match word(&answer) {
             Some("FULL") => return Err(Error::TopicsExhausted),
-            Some("MISMATCH") => return Err(Error::RevisionMismatch),
             Some("CHANGED") => return Ok(None),
             _ => {}
         }
@@ -67,20 +64,13 @@ impl Registry {
         &self,
         name: &TopicName,
         settings: &TopicSettings,
-        if_match: Option<&[i64]>,
-        worked_from: Option<i64>,
+        worked_from: i64,
     ) -> Result<Value, CallError> {
         let push = settings.push.is_some();
         let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
-        let if_match = if_match.map(|revisions| {
-            let revisions: Vec<_> = revisions.iter().map(ToString::to_string).collect();
-            format!(" {} ", revisions.join(" "))
-        });
-        let worked_from = worked_from.map(|revision| revision.to_string());
         let put = self.changing_call(&scripts::PUT_TOPIC);
         let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
-        let put = put.arg(if_match.unwrap_or_default()).arg(worked_from.unwrap_or_default());
-        self.lanes.command(put.arg(u8::from(push))).await
+        self.lanes.command(put.arg(worked_from).arg(u8::from(push))).await
     }
 
     /// The partition knows of a later change of the topic than the registry, as `topic` was read of it: either that has
@@ -96,10 +86,10 @@ impl Registry {
         let mut settings = present.settings.clone();
         match lost {
             Lost::Topic => return self.remove(&present).await.map(|_| ()),
-            Lost::Change => {}
+            Lost::Change { paused } => settings.paused = topic.is_split() && paused,
             Lost::Partitions(known) => settings.partitions = known,
         }
-        self.write(&topic.name, &settings, None, Some(present.revision)).await?;
+        self.write(&topic.name, &settings, present.written).await?;
         self.forget(&present);
         Ok(())
     }
@@ -178,6 +168,8 @@ impl Registry {
             .arg(dead_topic.as_ref().map_or("", TopicName::as_str))
             .arg(most)
             .arg(topic.partitions.len());
+        let paused = topic.is_split().then(|| u8::from(topic.settings.paused).to_string());
+        let open = open.arg(paused.unwrap_or_default());
         let mut answer = self.lanes.command(open.clone()).await?;
         if word(&answer) == Some("OLDER") {
             upgrade_partition(&self.lanes, partition).await?;
@@ -210,8 +202,8 @@ impl Registry {
 
 /// What the registry has lost, as a partition says that knows it.
 enum Lost {
-    /// A change of the topic.
-    Change,
+    /// A change of the topic, which is paused or not.
+    Change { paused: bool },
     /// A topic that was made anew under the name.
     Topic,
     /// Partitions: how many there are.
@@ -221,7 +213,7 @@ enum Lost {
 impl Lost {
     fn read(answer: &str) -> Option<Self> {
         match answer {
-            "STALE" => Some(Self::Change),
+            "STALE 0" | "STALE 1" => Some(Self::Change { paused: answer.ends_with('1') }),
             "REPLACED" => Some(Self::Topic),
             _ => answer.strip_prefix("SPLIT ")?.parse().ok().map(Self::Partitions),
         }

@@ -31,8 +31,6 @@ use std::{sync::Arc, time::Duration};
 
 /// Between two looks whether deaths have been told of.
 const DEATHS_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The revision of a topic that does not exist.
-const NO_REVISION: i64 = 0;
 
 impl Store {
     /// Names of topics in order: those that begin with `prefix` and come after `after`, at most `limit`.
@@ -74,11 +72,14 @@ impl Store {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let topic = self.registry.look_up(name).await?;
-            let worked_from = topic.as_ref().map_or(NO_REVISION, |topic| topic.revision);
+            let (revision, worked_from) =
+                topic.as_ref().map_or((0, 0), |it| (it.revision, it.written));
             let before = topic.as_ref().map(|topic| &topic.settings);
             let settings = change(before)?.remembering(before, self.now()).ok_or_else(too_many)?;
-            let put = self.registry.put(name, &settings, if_match, Some(worked_from));
-            if let Some(created) = put.await? {
+            if if_match.is_some_and(|wanted| !wanted.contains(&revision)) {
+                return Err(Error::RevisionMismatch);
+            }
+            if let Some(created) = self.registry.put(name, &settings, worked_from).await? {
                 return Ok(created);
             }
         }
@@ -118,6 +119,22 @@ impl Store {
     }
 
     async fn set_paused(&self, name: &TopicName, paused: bool) -> Result<(), Error> {
+        let mut retry = self.stale_retry();
+        while retry.next().await {
+            let topic = self.registry.look_up(name).await?.ok_or(Error::TopicNotFound)?;
+            if !topic.is_split() {
+                return self.set_paused_there(name, paused).await;
+            }
+            // The registry tells all partitions, those too whose servers are away or forget it.
+            if self.note(&topic, |settings| settings.paused = paused).await? {
+                return Ok(());
+            }
+        }
+        Err(CallError::Stale.into())
+    }
+
+    /// The same in the only partition.
+    async fn set_paused_there(&self, name: &TopicName, paused: bool) -> Result<(), Error> {
         let pause = |partition: &Partition| {
             let pause = Command::script(&scripts::PAUSE_TOPIC, &[&partition.keys.meta]);
             pause.arg((&partition.topic.word, paused)).read(partition, move |reply| {
@@ -125,14 +142,14 @@ impl Store {
                 reply.expect("OK")
             })
         };
-        self.change_each(name, pause).await.map(|_| ())
+        self.on(name, pause).await.map(|_| ())
     }
 
     /// Deletes a topic; with `force` together with what is in it, else once deaths in it have been told of elsewhere. Its
     /// partitions are closed first, then the registry forgets it. Returns how many messages went.
     ///
     /// The first partition decides: once it is closed, the topic is deleted, and whoever meets it so does the rest. So that
-    /// the others are as empty then as they were looked at, nothing is published meanwhile (`TopicSettings::closing`).
+    /// nothing comes into the others that would go with them, nothing is published meanwhile (`TopicSettings::closing`).
     ///
     /// Errors: `TopicNotFound`, `TopicNotEmpty`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn delete_topic(&self, name: &TopicName, force: bool) -> Result<i64, Error> {
@@ -143,6 +160,9 @@ impl Store {
             let first = Partition::first(topic.clone());
             // Only as it is known here: made anew, a topic may have other partitions.
             let closed = match force {
+                true if topic.is_split() && !topic.settings.closing => {
+                    self.set_closing(&topic, true).await.and(Err(CallError::Stale))
+                }
                 true => self.lanes.submit(close(&first, FORCE)).await,
                 false if topic.is_split() => self.close_if_empty(&topic).await,
                 false => self.lanes.submit(close(&first, EMPTY)).await,
@@ -199,10 +219,20 @@ impl Store {
 
     /// Notes that a topic is about to be deleted, or no longer, unless somebody has changed it.
     pub(super) async fn set_closing(&self, topic: &Topic, closing: bool) -> Result<(), CallError> {
-        let settings = TopicSettings { closing, ..topic.settings.clone() };
-        let put = self.registry.put(&topic.name, &settings, None, Some(topic.revision)).await;
-        match put {
-            Ok(_) => Ok(()),
+        self.note(topic, |settings| settings.closing = closing).await.map(|_| ())
+    }
+
+    /// Writes what is no change of the configuration beside it, unless somebody has changed the topic: then false.
+    async fn note(
+        &self,
+        topic: &Topic,
+        change: impl FnOnce(&mut TopicSettings),
+    ) -> Result<bool, CallError> {
+        let mut settings = topic.settings.clone();
+        settings.revision = Some(topic.revision);
+        change(&mut settings);
+        match self.registry.put(&topic.name, &settings, topic.written).await {
+            Ok(put) => Ok(put.is_some()),
             Err(Error::OutcomeUnknown) => Err(CallError::Unknown),
             Err(Error::RedisUnavailable) => Err(CallError::Unavailable),
             Err(_) => Err(CallError::Internal),
