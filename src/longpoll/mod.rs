@@ -107,7 +107,7 @@ impl LongPolls {
         let start = Instant::now();
         let end = start + wait;
         let late = end + FIRST_LEASE_TIMEOUT;
-        let mut failed = Vec::new();
+        let (mut failed, mut unsure) = (Vec::new(), None);
         for topic in topics {
             // No topic comes after the last one, so what its waiters leave does not matter.
             let inquire_until = (topics.last() != Some(topic)).then_some(start + INQUIRY_TIMEOUT);
@@ -126,18 +126,15 @@ impl LongPolls {
             if !outcome.grants.messages().is_empty() {
                 return Ok(outcome.grants);
             }
+            unsure = outcome.failed.or(unsure);
             // This takes long with many topics, a slow Redis, or many expired messages.
             if Instant::now() >= late {
                 return Ok(Grants::default());
             }
         }
-        if let Some(error) = failed.pop()
-            && (wait.is_zero() || failed.len() + 1 == topics.len())
-        {
-            return Err(error);
-        }
-        if wait.is_zero() {
-            return Ok(Grants::default());
+        let none_answered = failed.len() == topics.len();
+        if wait.is_zero() || none_answered {
+            return failed.pop().or(unsure).map_or(Ok(Grants::default()), Err);
         }
         let (number, mut granted) = self.add(topics, options);
         let waiter = WaiterGuard::new(self, number, options);

@@ -33,6 +33,8 @@ pub struct LeaseOutcome {
     pub next_at: Option<Millis>,
     /// Less was granted than asked for only because the call reached its bounds: ask again at once.
     pub more: bool,
+    /// Not all partitions answered, so there may be more.
+    pub failed: Option<Error>,
     /// The call removed what had expired, which may go on for long.
     cleared: bool,
 }

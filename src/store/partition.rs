@@ -26,7 +26,7 @@ use std::{
     },
 };
 
-/// Messages without a name that go into one partition in a row.
+/// Messages without a name that go into one partition in a row, at most.
 const IN_A_ROW: usize = super::batch::GROUP_MESSAGES;
 /// The key of the hash that places names. It never changes: names must be found again.
 const HASH_KEY: (u64, u64) = (0x6475_6571_2070_6172, 0x7469_7469_6f6e_7321);
@@ -155,6 +155,13 @@ impl Topic {
         self.partitions.len() > 1
     }
 
+    /// Messages without a name that go into one partition in a row: where each holds few, fewer, so that none is full while
+    /// others are empty.
+    fn row(&self) -> usize {
+        let share = self.settings.max_messages.map(|most| most as usize / self.partitions.len());
+        share.map_or(IN_A_ROW, |share| (share / 4).clamp(1, IN_A_ROW))
+    }
+
     /// All of its partitions.
     pub(crate) fn all(self: &Arc<Self>) -> impl Iterator<Item = Partition> + use<> {
         let topic = self.clone();
@@ -202,7 +209,7 @@ impl Partition {
             _ if !topic.is_split() => Self::first(topic),
             Some(name) => Self::home(topic, name),
             None => {
-                let row = topic.placed.fetch_add(1, Ordering::Relaxed) / IN_A_ROW;
+                let row = topic.placed.fetch_add(1, Ordering::Relaxed) / topic.row();
                 let at = row % topic.partitions.len();
                 Self { topic, at }
             }

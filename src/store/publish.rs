@@ -3,8 +3,7 @@
 
 use super::{
     Store,
-    backend::Backend,
-    batch::{Answers, GROUP_MESSAGES, Op, Request},
+    batch::{Answers, GROUP_MESSAGES, Node, Op, Request},
     partition::{Partition, name as name_of},
     publish_special::PublishSpecial,
     registry::Topic,
@@ -219,7 +218,8 @@ impl Store {
     }
 
     pub(super) fn next_id(&self, partition: &Partition) -> MessageId {
-        let next = |backend: &Backend| backend.ids.next(backend.clock.now(), partition.route);
+        let next =
+            |Node { backend, .. }: &Node| backend.ids.next(backend.clock.now(), partition.route);
         self.lanes.at_slot(partition.slot, next)
     }
 

@@ -193,6 +193,48 @@ async fn what_a_small_max_bytes_leaves_behind_is_leased_next() {
 }
 
 #[tokio::test]
+async fn a_topic_made_anew_with_other_partitions_hides_nothing() {
+    let (one, other) = (instance().await, instance().await);
+    let (one, other) = (one.client(), other.client());
+    for (before, after) in [(1, 16), (16, 1), (16, 4)] {
+        for wait_ms in [0, 9000] {
+            let topic = split(&one, before, json!({})).await;
+            let want = json!({"wait_ms": wait_ms});
+            assert!(other.leased(&topic, json!({})).await.is_empty());
+            one.delete_topic(&topic, "").await.expect(204);
+            one.new_topic(&topic, json!({"partitions": after})).await;
+            one.published(&topic, json!({"payload": 1, "key": "order-7"})).await;
+            assert_eq!(other.leased(&topic, want).await.len(), 1, "{before} {after} {wait_ms}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pause_is_no_new_revision_and_outlives_a_change() {
+    let client = client().await;
+    let topic = split(&client, 4, json!({})).await;
+    let before = client.topic(&topic).await.expect(200).json();
+    keyed(&client, &topic, 20, json!({})).await;
+    client.pause_topic(&topic).await.expect(200);
+    let paused = client.topic(&topic).await.expect(200).json();
+    assert_eq!((&paused["paused"], &paused["revision"]), (&json!(true), &before["revision"]));
+    let tag = json!({"revision": paused["revision"]});
+    let change = json!({"lease_ms": 7000});
+    client.topic_if("PATCH", &topic, Some(&etag(&tag)), &change).await.expect(200);
+    client
+        .topic_if("PATCH", &topic, Some(&etag(&tag)), &change)
+        .await
+        .problem(412, "revision_mismatch");
+    client.put_topic(&topic, json!({"lease_ms": 9000})).await.expect(200);
+    let seen = client.topic(&topic).await.expect(200).json();
+    assert_eq!((&seen["paused"], &seen["config"]["partitions"]), (&json!(true), &json!(4)));
+    assert_ne!(seen["revision"], before["revision"]);
+    assert!(client.leased(&topic, json!({"max_messages": 100})).await.is_empty());
+    client.resume_topic(&topic).await.expect(200);
+    assert_eq!(lease_all(&client, &topic).await.len(), 20);
+}
+
+#[tokio::test]
 async fn a_list_is_whole_and_in_order() {
     let client = client().await;
     let topic = split(&client, 16, json!({})).await;
@@ -312,6 +354,21 @@ async fn a_bound_is_shared_by_all_partitions() {
         stored += i64::from(answer.status == 201);
     }
     assert_eq!((stored, client.count(&topic, "ready").await), (66, 66));
+}
+
+#[tokio::test]
+async fn no_partition_is_full_while_there_is_room_in_others() {
+    let client = client().await;
+    for on_full in ["reject", "drop_oldest"] {
+        let config = json!({"max_messages": 256, "on_full": on_full});
+        let topic = split(&client, 16, config).await;
+        for n in 0..128 {
+            client.published(&topic, json!({"payload": n})).await;
+        }
+        let rest: Vec<Value> = (128..256).map(|n| json!({"payload": n})).collect();
+        batch(&client, &topic, &rest).await;
+        assert_eq!(client.count(&topic, "ready").await, 256);
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::{Dueq, Redis, Wire, etag, eventually, text, topic, waiters};
+use crate::monitor::{Call, MARKER, Monitor};
 use crate::proof::proxy::{Mode, Proxy};
 
 /// What the registry says of a topic, to be put back as if its DELETE had died before it took the topic out.
@@ -151,6 +152,51 @@ async fn a_topic_keeps_its_partitions_whoever_writes_its_configuration() {
     }
     let leased = client.leased(name, json!({"max_messages": 100})).await;
     assert_eq!(leased.len(), 32);
+}
+
+#[tokio::test]
+async fn a_deletion_that_died_once_nothing_could_be_published_is_taken_back() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).args(["--redis-timeout-ms", "1000"]).start().await;
+    let (client, name) = (dueq.client(), &topic("closing"));
+    client.put_topic(name, json!({"partitions": 4})).await.expect(201);
+    let entry: String = redis.command(&["HGET", "dueq:{topics}:registry", name]).await;
+    let words: Vec<&str> = entry.splitn(3, ' ').collect();
+    let mut settings: Value = serde_json::from_str(words[2]).unwrap();
+    settings["closing"] = json!(true);
+    let written = words[1].parse::<i64>().unwrap() + 1;
+    let entry = format!("{} {written} {settings}", words[0]);
+    let _: i64 = redis.command(&["HSET", "dueq:{topics}:registry", name, &entry]).await;
+    let word = format!("{} {written} 3", words[0]);
+    let metas: Vec<String> = redis.command(&["KEYS", &format!("dueq:{{{name}:*}}:meta")]).await;
+    assert_eq!(metas.len(), 4);
+    for meta in &metas {
+        let _: i64 = redis.command(&["HSET", meta, "topic", &word]).await;
+    }
+    for n in 0..20 {
+        client.published(name, json!({"payload": n, "key": format!("order-{n}")})).await;
+    }
+    assert_eq!(client.leased(name, json!({"max_messages": 100})).await.len(), 20);
+}
+
+#[tokio::test]
+async fn a_deletion_with_force_first_sees_to_it_that_nothing_is_published() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let (client, name) = (dueq.client(), &topic("forced"));
+    client.put_topic(name, json!({"partitions": 4})).await.expect(201);
+    client.published(name, json!({"payload": 1})).await;
+    let monitor = Monitor::start(redis.port()).await;
+    client.delete_topic(name, "?force=true").await.expect(204);
+    let _: String = redis.command(&["ECHO", MARKER]).await;
+    let calls = monitor.calls().await;
+    let does = |call: &Call, command: &str| call.inner.iter().any(|words| words[0] == command);
+    let closed = calls.iter().position(|call| does(call, "PEXPIRE")).unwrap();
+    let told = |call: &Call| call.words.iter().any(|word| word.contains("\"closing\":true"));
+    let told = calls.iter().position(told).unwrap();
+    // Each partition knows of it before the first is closed.
+    let opened = calls[told..closed].iter().filter(|call| does(call, "PERSIST")).count();
+    assert_eq!(opened, 4);
 }
 
 #[tokio::test]

@@ -123,10 +123,10 @@ impl Lanes {
     }
 
     /// Looks at what is known of the server of a slot.
-    pub fn at_slot<T>(&self, slot: Slot, look: impl FnOnce(&Backend) -> T) -> T {
+    pub fn at_slot<T>(&self, slot: Slot, look: impl FnOnce(&Node) -> T) -> T {
         match &self.nodes {
-            Nodes::One(node) => look(&node.backend),
-            Nodes::Cluster(cluster) => look(&cluster.node_of(slot).backend),
+            Nodes::One(node) => look(node),
+            Nodes::Cluster(cluster) => look(&cluster.node_of(slot)),
         }
     }
 

@@ -19,8 +19,8 @@ use std::{
 
 /// So many partitions of which nothing is known are asked one after the other.
 const FEW: usize = 3;
-/// How long consumers who wait leave a server that does not answer to say what its partitions have.
-const SURVEY_TIMEOUT: Duration = Duration::from_millis(250);
+/// How long a server that was away may take to answer.
+const DOWN_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Partitions that were asked already.
 type Asked = BTreeSet<PartitionNumber>;
@@ -36,13 +36,19 @@ impl Store {
         let (mut topic, mut outcome, mut left) = (topic, LeaseOutcome::default(), options);
         // A partition whose server is away keeps nobody from the others.
         let (mut asked, mut failed) = self.survey(&topic, options, until).await;
-        let mut verified = false;
+        let (mut verified, mut failures) = (false, asked.len());
         loop {
             let begun = !outcome.grants.messages().is_empty();
             let Some(partition) = self.oldest(&topic, &asked) else {
                 match failed {
-                    // Others may have something, which cannot be known.
-                    Some(error) if !begun => return Err(error),
+                    Some(error) if !begun && failures == topic.partitions.len() => {
+                        return Err(error);
+                    }
+                    // It may have something, which cannot be known.
+                    Some(error) if !begun => {
+                        outcome.failed = Some(error);
+                        return Ok(outcome);
+                    }
                     _ if begun || verified || !self.has_news_split(&topic).await? => {
                         return Ok(outcome);
                     }
@@ -51,9 +57,12 @@ impl Store {
                 continue;
             };
             asked.insert(partition.route.partition);
-            let got = match self.lease_from(partition, left, begun, true, until).await {
+            let patience = self.patience(&partition);
+            let lease = self.lease_from(partition, left, begun, true, until);
+            let got = match answer_within(patience, lease).await {
                 Ok(got) => got,
                 Err(error) => {
+                    failures += 1;
                     if Instant::now() >= until {
                         return if begun { Ok(outcome) } else { Err(error) };
                     }
@@ -87,7 +96,7 @@ impl Store {
         if all.iter().all(|options| topic.refuses(options).is_some()) {
             return Ok(outcomes);
         }
-        let until = Instant::now() + SURVEY_TIMEOUT;
+        let until = Instant::now() + self.lanes.timeout;
         let (mut asked, mut failed) = self.survey(&topic, all[0], until).await;
         let mut more = false;
         loop {
@@ -101,7 +110,8 @@ impl Store {
             let Some(partition) = self.oldest(&topic, &asked) else { break };
             asked.insert(partition.route.partition);
             let options: Vec<_> = left.iter().map(|at| all[*at]).collect();
-            match self.lease_waiting_from(partition, &options).await {
+            let patience = self.patience(&partition);
+            match answer_within(patience, self.lease_waiting_from(partition, &options)).await {
                 Ok(answers) => {
                     for (at, answer) in left.iter().zip(answers) {
                         more |= answer.as_ref().is_ok_and(|got| got.more);
@@ -146,8 +156,10 @@ impl Store {
             return (Asked::new(), None);
         }
         let looks = join_all(unknown.iter().map(async |partition| {
-            let look = tokio::time::timeout_at(until.into(), self.look(partition, options));
-            (partition.route.partition, look.await.unwrap_or(Err(Error::RedisUnavailable)))
+            let patience = until.saturating_duration_since(Instant::now());
+            let patience = patience.min(self.patience(partition));
+            let look = answer_within(patience, self.look(partition, options)).await;
+            (partition.route.partition, look)
         }));
         let (mut silent, mut failed) = (Asked::new(), None);
         for (number, outcome) in looks.await {
@@ -175,18 +187,31 @@ impl Store {
         self.lease_from(partition.clone(), nothing, false, true, Instant::now()).await.map(|_| ())
     }
 
-    /// The partition, not asked yet, with the oldest message that is known, if any may have one.
+    /// How long a partition's server has to answer, so that one that is away keeps nobody from the others. What it grants
+    /// later goes back.
+    fn patience(&self, partition: &Partition) -> Duration {
+        if self.is_down(partition) { DOWN_TIMEOUT } else { self.lanes.timeout / 3 }
+    }
+
+    fn is_down(&self, partition: &Partition) -> bool {
+        self.lanes.at_slot(partition.slot, |node| node.is_down())
+    }
+
+    /// The partition, not asked yet, with the oldest message that is known, if any may have one; those whose server is away
+    /// come last.
     fn oldest(&self, topic: &Arc<Topic>, asked: &Asked) -> Option<Partition> {
         // How long it has been there, by the clock of its server.
         let left = |it: &Partition| it.outlook().head.saturating_sub(self.now_at(it));
         let not_asked = |it: &Partition| !asked.contains(&it.route.partition);
         let left = topic.all().filter(not_asked).map(|it| (left(&it), it));
-        left.filter(|(left, _)| *left <= 0).min_by_key(|(left, _)| *left).map(|(_, it)| it)
+        left.filter(|(left, _)| *left <= 0)
+            .min_by_key(|(left, it)| (self.is_down(it), *left))
+            .map(|(_, it)| it)
     }
 
     /// The time at a partition's server.
     fn now_at(&self, partition: &Partition) -> Millis {
-        self.lanes.at_slot(partition.slot, |backend| backend.clock.now())
+        self.lanes.at_slot(partition.slot, |node| node.backend.clock.now())
     }
 
     /// Did something happen in a partition that consumers who sleep should have been woken for? It is asked next, then.
@@ -206,4 +231,11 @@ impl Store {
         }));
         Ok(news.await?.contains(&true))
     }
+}
+
+async fn answer_within<T>(
+    patience: Duration,
+    answer: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    tokio::time::timeout(patience, answer).await.unwrap_or(Err(Error::RedisUnavailable))
 }

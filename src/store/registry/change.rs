@@ -53,7 +53,7 @@ impl Registry {
         if !created {
             // A new TTL or retention may concern what is there.
             for partition in topic.all() {
-                let now = self.lanes.at_slot(partition.slot, |backend| backend.clock.now());
+                let now = self.lanes.at_slot(partition.slot, |node| node.backend.clock.now());
                 partition.sweep_by(now, Some(now));
             }
         }

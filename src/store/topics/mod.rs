@@ -76,7 +76,7 @@ impl Store {
                 topic.as_ref().map_or((0, 0), |it| (it.revision, it.written));
             let before = topic.as_ref().map(|topic| &topic.settings);
             let settings = change(before)?.remembering(before, self.now()).ok_or_else(too_many)?;
-            if if_match.is_some_and(|wanted| !wanted.contains(&revision)) {
+            if if_match.is_some_and(|wanted| topic.is_none() || !wanted.contains(&revision)) {
                 return Err(Error::RevisionMismatch);
             }
             if let Some(created) = self.registry.put(name, &settings, worked_from).await? {
