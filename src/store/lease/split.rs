@@ -58,7 +58,7 @@ impl Store {
             };
             asked.insert(partition.route.partition);
             let patience = self.patience(&partition);
-            let lease = self.lease_from(partition, left, begun, true, until);
+            let lease = self.lease_from(partition.clone(), left, begun, true, until);
             let got = match answer_within(patience, lease).await {
                 Ok(got) => got,
                 Err(error) => {
@@ -75,7 +75,10 @@ impl Store {
             let bytes = messages.iter().map(|message| message.payload_bytes).sum();
             left.max_bytes = left.max_bytes.saturating_sub(bytes);
             outcome.grants.append(got.grants);
-            if left.max_messages == 0 || left.max_bytes == 0 || Instant::now() >= until {
+            let some = !outcome.grants.messages().is_empty();
+            // What is left there does not fit, or came just now.
+            let rest = some && partition.outlook().head <= self.now_at(&partition);
+            if left.max_messages == 0 || left.max_bytes == 0 || rest || Instant::now() >= until {
                 return Ok(outcome);
             }
             match self.registry.find(&topic.name).await {
