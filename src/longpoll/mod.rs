@@ -126,6 +126,9 @@ impl LongPolls {
             if !outcome.grants.messages().is_empty() {
                 return Ok(outcome.grants);
             }
+            if outcome.unasked && wait.is_zero() {
+                failed.push(Error::RedisUnavailable);
+            }
             // This takes long with many topics, a slow Redis, or many expired messages.
             if Instant::now() >= late {
                 return Ok(Grants::default());

@@ -31,6 +31,8 @@ pub struct LeaseOutcome {
     pub next_at: Option<Millis>,
     /// Less was granted than asked for only because the call reached its bounds: ask again at once.
     pub more: bool,
+    /// Some partitions could not be asked, since their server is away, and the others had nothing.
+    pub unasked: bool,
     /// The call removed what had expired, which may go on for long.
     cleared: bool,
 }

@@ -23,19 +23,19 @@ use std::{
 /// Tries that follow each other at once; later ones leave a moment to whoever changes the topic.
 const IMMEDIATE_TRIES: u32 = 3;
 const RETRY_INTERVAL: Duration = Duration::from_millis(3);
-/// After so many tries, a second and more, nobody is deleting a topic any more.
-const ABANDONED_TRIES: u32 = 400;
-
 /// Limits the retries of an operation: at least one try, then until a deadline.
 pub(super) struct StaleRetry {
     until: Instant,
+    /// Half of the time is over by then: a deletion that goes on for so long was abandoned.
+    abandoned: Instant,
     tries: u32,
 }
 
 impl StaleRetry {
     /// For an operation that begins now and may take this long.
     pub fn new(limit: Duration) -> Self {
-        Self { until: Instant::now() + limit, tries: 0 }
+        let now = Instant::now();
+        Self { until: now + limit, abandoned: now + limit / 2, tries: 0 }
     }
 
     /// Waits for the next try, the first among them; false when the time is over.
@@ -168,7 +168,7 @@ impl Store {
         retry: &StaleRetry,
     ) -> Result<(), Error> {
         self.registry.forget(topic);
-        if retry.tries > ABANDONED_TRIES {
+        if Instant::now() >= retry.abandoned {
             self.set_closing(topic, false).await?;
         }
         Ok(())

@@ -105,6 +105,11 @@ impl Lanes {
         }
     }
 
+    /// Of the primaries of a Cluster, are some there while others may be away?
+    pub fn serve_others(&self) -> bool {
+        self.cluster().is_some() && self.nodes().iter().any(|node| !node.is_down())
+    }
+
     /// The node of a key.
     pub fn node_of(&self, key: &str) -> Arc<Node> {
         match &self.nodes {

@@ -106,7 +106,13 @@ impl Op for Lease {
             last_due = messages.last().map_or(last_due, |message: &Granted| message.due_at);
             let origin = (!messages.is_empty()).then(|| (registry.clone(), topic.clone()));
             let grants = Grants { messages, origin };
-            answers.push(Ok(LeaseOutcome { grants, next_at, more, cleared: expired > 0 }));
+            answers.push(Ok(LeaseOutcome {
+                grants,
+                next_at,
+                more,
+                unasked: false,
+                cleared: expired > 0,
+            }));
         }
         partition.plenty.store(plenty, Ordering::Relaxed);
         if topic.is_split() {

@@ -30,7 +30,11 @@ impl Store {
             let begun = !outcome.grants.messages().is_empty();
             let Some(partition) = self.oldest(&topic, &asked) else {
                 match failed {
-                    // Others may have something, which cannot be known.
+                    // They may have something, which cannot be known. Who waits is served by the others meanwhile.
+                    Some(Error::RedisUnavailable) if !begun && self.lanes.serve_others() => {
+                        outcome.unasked = true;
+                        return Ok(outcome);
+                    }
                     Some(error) if !begun => return Err(error),
                     _ if begun || verified || !self.has_news_split(&topic).await? => {
                         return Ok(outcome);
@@ -55,7 +59,10 @@ impl Store {
             let bytes = messages.iter().map(|message| message.payload_bytes).sum();
             left.max_bytes = left.max_bytes.saturating_sub(bytes);
             outcome.grants.append(got.grants);
-            if left.max_messages == 0 || left.max_bytes == 0 || Instant::now() >= until {
+            let met = left.max_messages == 0 || left.max_bytes == 0;
+            // Nobody is told that there is nothing before all were asked, however long that takes.
+            let begun = !outcome.grants.messages().is_empty();
+            if met || begun && Instant::now() >= until {
                 return Ok(outcome);
             }
             match self.registry.find(&topic.name).await {
@@ -72,15 +79,13 @@ impl Store {
         all: &[LeaseOptions],
     ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
         let mut topic = topic.clone();
-        let mut outcomes: Vec<_> = all.iter().map(|_| Ok(LeaseOutcome::default())).collect();
+        let mut outcomes: Vec<_> = all.iter().map(|_| LeaseOutcome::default()).collect();
         if all.iter().all(|options| topic.refuses(options).is_some()) {
-            return Ok(outcomes);
+            return Ok(outcomes.into_iter().map(Ok).collect());
         }
         let (mut asked, mut more, mut failed) = (Asked::new(), false, None);
         loop {
-            let unmet = |outcome: &Result<LeaseOutcome, Error>| {
-                outcome.as_ref().is_ok_and(|outcome| outcome.grants.messages().is_empty())
-            };
+            let unmet = |outcome: &LeaseOutcome| outcome.grants.messages().is_empty();
             let left: Vec<_> = (0..all.len()).filter(|at| unmet(&outcomes[*at])).collect();
             if left.is_empty() {
                 break;
@@ -88,15 +93,19 @@ impl Store {
             let Some(partition) = self.oldest(&topic, &asked) else { break };
             asked.insert(partition.route.partition);
             let options: Vec<_> = left.iter().map(|at| all[*at]).collect();
-            match self.lease_waiting_from(partition, &options).await {
-                Ok(answers) => {
-                    for (at, answer) in left.iter().zip(answers) {
-                        more |= answer.as_ref().is_ok_and(|got| got.more);
-                        outcomes[*at] = answer;
+            let answers = match self.lease_waiting_from(partition, &options).await {
+                Ok(answers) => answers,
+                Err(error) => vec![Err(error)],
+            };
+            for (at, answer) in left.iter().zip(answers) {
+                match answer {
+                    Ok(got) => {
+                        more |= got.more;
+                        outcomes[*at] = got;
                     }
+                    // A partition whose server is away keeps nobody from the others.
+                    Err(error) => failed = Some(error),
                 }
-                // A partition whose server is away keeps nobody from the others.
-                Err(error) => failed = Some(error),
             }
             match self.registry.find(&topic.name).await {
                 Ok(Some(same)) if same.is_split() => topic = same,
@@ -108,16 +117,14 @@ impl Store {
         let heads = topic.all().map(|it| (it.outlook().head, first - self.now_at(&it)));
         let heads = heads.filter(|(head, _)| *head < FOREVER);
         let next = heads.map(|(head, ahead)| head.saturating_add(ahead).max(1)).min();
-        for outcome in &mut outcomes {
-            match outcome {
-                Ok(met) if met.grants.messages().is_empty() && failed.is_some() => {
-                    *outcome = Err(failed.clone().unwrap_or(Error::RedisUnavailable));
-                }
-                Ok(met) => (met.next_at, met.more) = (next, more),
-                Err(_) => {}
+        let outcome = |mut outcome: LeaseOutcome| match failed.clone() {
+            Some(error) if outcome.grants.messages().is_empty() => Err(error),
+            _ => {
+                (outcome.next_at, outcome.more) = (next, more);
+                Ok(outcome)
             }
-        }
-        Ok(outcomes)
+        };
+        Ok(outcomes.into_iter().map(outcome).collect())
     }
 
     /// The partition, not asked yet, with the oldest message that is known, if any may have one.
