@@ -95,7 +95,7 @@ mod tests {
                 let step = SLOTS / many;
                 let first = slot_of(0);
                 assert!(
-                    slots.iter().all(|slot| (slot + SLOTS - first) % step == 0),
+                    slots.iter().all(|slot| (slot + SLOTS - first).is_multiple_of(step)),
                     "{name} {many}"
                 );
             }

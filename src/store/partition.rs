@@ -216,9 +216,11 @@ impl Partition {
         }
     }
 
-    /// The one so many further, where a message without a name may go if this one is full.
-    pub(super) fn further(self, steps: usize) -> Self {
-        Self { at: (self.at + steps) % self.topic.partitions.len(), ..self }
+    /// The next one, as the topic is known now, for a message without a name that this one could not take. Of any three in a row
+    /// two lie half of the slots apart: a server that is away has no more than one of these two.
+    pub(super) fn next(&self, topic: Arc<Topic>) -> Self {
+        let at = (self.at + 1) % topic.partitions.len();
+        Self { topic, at }
     }
 
     /// Tells partitions from each other while they are in use, whatever the topic's revision.

@@ -46,8 +46,8 @@ impl Store {
         }
         let nameless = name_of(&message.options).is_none();
         let mut retry = self.stale_retry();
-        // Partitions that could not take it.
-        let mut passed = 0;
+        // Partitions that could not take it: how many, and the last.
+        let (mut passed, mut full) = (0, None::<Partition>);
         while retry.next().await {
             let topic = self.topic_for(name, size).await?;
             if let Err(refusal) = topic.takes(&message.body) {
@@ -59,7 +59,10 @@ impl Store {
                 continue;
             }
             let body = topic.encode(&message.body);
-            let partition = Partition::for_new(topic, &message.options).further(passed);
+            let partition = match &full {
+                Some(full) => full.next(topic),
+                None => Partition::for_new(topic, &message.options),
+            };
             let since = Instant::now();
             let request = match partition.topic.takes_plain(&message.options) {
                 true => Request::new(&partition, self.plain(&partition, &message, body), since),
@@ -70,6 +73,7 @@ impl Store {
                     if nameless && passed < MORE_PLACES && partition.topic.is_split() =>
                 {
                     passed += 1;
+                    full = Some(partition);
                 }
                 Ok(outcome) => return outcome,
                 Err(CallError::Stale) => self.registry.refresh(&partition).await?,
@@ -135,8 +139,8 @@ impl Store {
         // A message whose every try was stale is not stored.
         let mut outcomes = vec![Err(Error::RedisUnavailable); messages.len()];
         let mut left: Vec<usize> = (0..messages.len()).collect();
-        // For each how many partitions could not take it.
-        let mut passed = vec![0; messages.len()];
+        // For each how many partitions could not take it, and the last.
+        let mut passed = vec![(0, None::<Partition>); messages.len()];
         let mut retry = self.stale_retry();
         while retry.next().await {
             // Refused only by a configuration that was changed meanwhile: what is stored by then stays.
@@ -158,12 +162,11 @@ impl Store {
                 self.await_deletion(&topic, &retry).await;
                 continue;
             }
-            let places: Vec<_> = left
-                .iter()
-                .map(|at| Partition::for_new(topic.clone(), &messages[*at].options))
-                .zip(left.iter().map(|at| passed[*at]))
-                .map(|(partition, passed)| partition.further(passed))
-                .collect();
+            let place = |at: &usize| match &passed[*at].1 {
+                Some(full) => full.next(topic.clone()),
+                None => Partition::for_new(topic.clone(), &messages[*at].options),
+            };
+            let places: Vec<_> = left.iter().map(place).collect();
             let placed = || left.iter().zip(&places);
             // One message with options sends all of them through publish_special, so that they stay in order.
             let is_plain = |at: &usize| messages[*at].options.is_plain();
@@ -181,10 +184,10 @@ impl Store {
             let (mut again, mut stale) = (Vec::new(), Vec::new());
             for ((at, partition), answer) in left.into_iter().zip(places).zip(answers) {
                 let nameless = name_of(&messages[at].options).is_none();
-                let elsewhere = nameless && passed[at] < MORE_PLACES && topic.is_split();
+                let elsewhere = nameless && passed[at].0 < MORE_PLACES && topic.is_split();
                 match answer {
                     Ok(Err(Error::TopicFull)) | Err(CallError::Unavailable) if elsewhere => {
-                        passed[at] += 1;
+                        passed[at] = (passed[at].0 + 1, Some(partition));
                         outcomes[at] = Err(match answer {
                             Ok(_) => Error::TopicFull,
                             Err(error) => error.into(),

@@ -2,7 +2,7 @@
 //! carries a name is found by it, counts are sums, lists are whole and in order, and who waits is woken whichever
 //! partition something comes to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -16,16 +16,6 @@ async fn split(client: &Client, partitions: usize, mut config: Value) -> String 
     let made = client.new_topic(&topic, config).await.json();
     assert_eq!(made["config"]["partitions"], partitions);
     topic
-}
-
-/// The partition that an id names: its 11th byte.
-fn partition_of(id: &str) -> u8 {
-    u8::from_str_radix(&id.replace('-', "")[20..22], 16).unwrap()
-}
-
-/// The partitions of these ids.
-fn partitions_of(ids: &[String]) -> BTreeSet<u8> {
-    ids.iter().map(|id| partition_of(id)).collect()
 }
 
 /// Publishes so many messages, each with these options and a key of its own.

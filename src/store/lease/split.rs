@@ -63,8 +63,8 @@ impl Store {
                 Ok(got) => got,
                 Err(error) => {
                     failures += 1;
-                    if Instant::now() >= until {
-                        return if begun { Ok(outcome) } else { Err(error) };
+                    if begun && Instant::now() >= until {
+                        return Ok(outcome);
                     }
                     failed = Some(error);
                     continue;
@@ -78,7 +78,9 @@ impl Store {
             let some = !outcome.grants.messages().is_empty();
             // What is left there does not fit, or came just now.
             let rest = some && partition.outlook().head <= self.now_at(&partition);
-            if left.max_messages == 0 || left.max_bytes == 0 || rest || Instant::now() >= until {
+            let met = left.max_messages == 0 || left.max_bytes == 0 || rest;
+            // Nobody is told that there is nothing before all were asked, however long that takes.
+            if met || (some && Instant::now() >= until) {
                 return Ok(outcome);
             }
             match self.registry.find(&topic.name).await {
@@ -95,17 +97,15 @@ impl Store {
         all: &[LeaseOptions],
     ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
         let mut topic = topic.clone();
-        let mut outcomes: Vec<_> = all.iter().map(|_| Ok(LeaseOutcome::default())).collect();
+        let mut outcomes: Vec<_> = all.iter().map(|_| LeaseOutcome::default()).collect();
         if all.iter().all(|options| topic.refuses(options).is_some()) {
-            return Ok(outcomes);
+            return Ok(outcomes.into_iter().map(Ok).collect());
         }
         let until = Instant::now() + self.lanes.timeout;
         let (mut asked, mut failed) = self.survey(&topic, all[0], until).await;
         let mut more = false;
         loop {
-            let unmet = |outcome: &Result<LeaseOutcome, Error>| {
-                outcome.as_ref().is_ok_and(|outcome| outcome.grants.messages().is_empty())
-            };
+            let unmet = |outcome: &LeaseOutcome| outcome.grants.messages().is_empty();
             let left: Vec<_> = (0..all.len()).filter(|at| unmet(&outcomes[*at])).collect();
             if left.is_empty() {
                 break;
@@ -114,15 +114,16 @@ impl Store {
             asked.insert(partition.route.partition);
             let options: Vec<_> = left.iter().map(|at| all[*at]).collect();
             let patience = self.patience(&partition);
-            match answer_within(patience, self.lease_waiting_from(partition, &options)).await {
-                Ok(answers) => {
-                    for (at, answer) in left.iter().zip(answers) {
-                        more |= answer.as_ref().is_ok_and(|got| got.more);
-                        outcomes[*at] = answer;
+            let answers = answer_within(patience, self.lease_waiting_from(partition, &options));
+            for (at, answer) in left.iter().zip(answers.await.unwrap_or_else(|e| vec![Err(e)])) {
+                match answer {
+                    Ok(got) => {
+                        more |= got.more;
+                        outcomes[*at] = got;
                     }
+                    // A partition whose server is away keeps nobody from the others.
+                    Err(error) => failed = Some(error),
                 }
-                // A partition whose server is away keeps nobody from the others.
-                Err(error) => failed = Some(error),
             }
             match self.registry.find(&topic.name).await {
                 Ok(Some(same)) if same.is_split() => topic = same,
@@ -134,16 +135,14 @@ impl Store {
         let heads = topic.all().map(|it| (it.outlook().head, first - self.now_at(&it)));
         let heads = heads.filter(|(head, _)| *head < FOREVER);
         let next = heads.map(|(head, ahead)| head.saturating_add(ahead).max(1)).min();
-        for outcome in &mut outcomes {
-            match outcome {
-                Ok(met) if met.grants.messages().is_empty() && failed.is_some() => {
-                    *outcome = Err(failed.clone().unwrap_or(Error::RedisUnavailable));
-                }
-                Ok(met) => (met.next_at, met.more) = (next, more),
-                Err(_) => {}
+        let outcome = |mut outcome: LeaseOutcome| match failed.clone() {
+            Some(error) if outcome.grants.messages().is_empty() => Err(error),
+            _ => {
+                (outcome.next_at, outcome.more) = (next, more);
+                Ok(outcome)
             }
-        }
-        Ok(outcomes)
+        };
+        Ok(outcomes.into_iter().map(outcome).collect())
     }
 
     /// Looks at the partitions of which nothing is known, all at once, if they are many. Returns those that need not be

@@ -142,7 +142,10 @@ impl Store {
             let limit = (MAX_LISTED).min((of - redriven) as u64);
             let page =
                 self.list_messages(name, State::Dead, after.as_ref(), limit, false, usize::MAX);
-            let (_, page) = page.await?;
+            let (_, page) = match page.await {
+                Err(error) if redriven > 0 => return Err(error.after_change()),
+                page => page?,
+            };
             let mut wanted = vec![0_i64; lefts.len()];
             for message in &page.items {
                 let at = Partition::holding(topic, message.id).route.partition.0;

@@ -2,6 +2,7 @@
 //! topics of the others are served throughout.
 
 mod moves;
+mod partitions;
 
 use std::time::{Duration, Instant};
 

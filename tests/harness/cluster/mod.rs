@@ -10,7 +10,7 @@ use std::time::Duration;
 use deadpool_redis::redis::{self, FromRedisValue, RedisResult};
 use futures_util::future::join_all;
 
-pub use self::slots::{Move, moves_atomically, slot, slot_of};
+pub use self::slots::{Move, crc16, moves_atomically, slot, slot_of};
 use super::redis::{Redis, RedisOptions};
 use super::{Dueq, Launch, eventually, topic};
 
@@ -232,6 +232,11 @@ impl Cluster {
         self.oneself(index).await.expect("a node that answers").id
     }
 
+    /// The slots that a node has, by what it says itself.
+    pub async fn slots_of(&self, index: usize) -> Vec<RangeInclusive<u16>> {
+        self.oneself(index).await.expect("a node that answers").slots
+    }
+
     /// The primary that has this slot, of those that are not away.
     pub async fn find_primary_of(&self, slot: u16) -> Option<usize> {
         let mut found = None;
@@ -268,9 +273,9 @@ impl Cluster {
 
     /// A new name of a topic that this node has, and that nobody else uses.
     pub async fn topic_on(&self, index: usize, name: &str) -> String {
-        let own = self.oneself(index).await.expect("a node that answers");
+        let slots = self.slots_of(index).await;
         let names = std::iter::repeat_with(|| topic(name));
-        let here = |name: &String| own.slots.iter().any(|range| range.contains(&slot_of(name)));
+        let here = |name: &String| slots.iter().any(|range| range.contains(&slot_of(name)));
         names.into_iter().find(here).expect("a name")
     }
 }

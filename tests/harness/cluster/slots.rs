@@ -17,15 +17,19 @@ const KEYS_AT_ONCE: &str = "100";
 pub fn slot(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
     let tag = tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(key);
-    let crc = tag.bytes().fold(0u16, |crc, byte| {
-        (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
-            if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
-        })
-    });
-    crc % 16384
+    crc16(0, tag.as_bytes()) % 16384
 }
 
-/// The slot of everything that a topic has.
+/// The CRC16 (XMODEM) of what had this one, with these bytes at its end.
+pub fn crc16(crc: u16, bytes: &[u8]) -> u16 {
+    bytes.iter().fold(crc, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
+            if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
+        })
+    })
+}
+
+/// The slot of everything that a topic of one partition has.
 pub fn slot_of(topic: &str) -> u16 {
     slot(&format!("{{{topic}:0}}"))
 }
