@@ -24,10 +24,11 @@ if meta[1] then
   -- Version 1 did not write its number.
   known, changed, its_schema = tonumber(known), tonumber(changed) or 0, tonumber(its_schema) or 1
   if gone == '-' and known >= number then return 'DELETED' end
-  if known == number and tonumber(meta[4] or 1) > tonumber(ARGV[8]) then return table.concat({ 'SPLIT ', meta[4] }) end
+  if known > number then return 'REPLACED' end
+  -- Also of a topic before it that the registry has lost: what lies in its partitions would be out of sight.
+  if gone == '' and tonumber(meta[4] or 1) > tonumber(ARGV[8]) then return table.concat({ 'SPLIT ', meta[4] }) end
   if gone == '' and its_schema > schema then return 'NEWER' end
   if gone == '' and its_schema < schema and its_schema == 1 then return 'OLDER' end
-  if known > number then return 'REPLACED' end
   if known == number and changed > revision then return table.concat({ 'STALE ', paused }) end
   if known == number and changed == revision then return 'OK' end
   if known ~= number then paused, meta[3] = '0', false end

@@ -173,11 +173,17 @@ impl Registry {
             tracing::error!(topic = %name, "a topic's configuration cannot be read");
             CallError::Internal
         })?;
+        // Many may have read it at once: one entry, so that their messages share groups.
+        let number = TopicNumber(number);
+        let same = |other: &Arc<Topic>| other.written >= written && other.name == *name;
+        let read = |known: &Known| known.by_number.get(&number).filter(|it| same(it)).cloned();
+        if let Some(other) = self.known(read) {
+            return Ok(other);
+        }
         let mut settings = settings.unwrap_or_else(|| TopicSettings::default_of(name));
         if name.is_callbacks() {
             settings.push.get_or_insert_with(Push::of_callbacks);
         }
-        let number = TopicNumber(number);
         let partitions = PartitionState::all_of(&self.prefix, name, number, &settings);
         let version = if partitions.len() > 1 { SPLIT_VERSION } else { SCHEMA_VERSION };
         let topic = Arc::new(Topic {
@@ -201,12 +207,8 @@ impl Registry {
         if epochs > known.epochs {
             *known = Known { epochs, ..Known::default() };
         }
-        // Two requests may have read it at once: one entry, so that their messages share groups.
-        if let Some(other) = known.by_number.get(&number)
-            && other.written >= written
-            && other.name == *name
-        {
-            return Ok(other.clone());
+        if let Some(other) = read(&known) {
+            return Ok(other);
         }
         known.by_name.insert(name.clone(), topic.clone());
         known.by_number.insert(number, topic.clone());

@@ -150,8 +150,22 @@ async fn a_topic_keeps_its_partitions_whoever_writes_its_configuration() {
         let config = client.topic(name).await.expect(200).json()["config"].clone();
         assert_eq!((&config["partitions"], &config["lease_ms"]), (&json!(8), &json!(2000)));
     }
-    let leased = client.leased(name, json!({"max_messages": 100})).await;
-    assert_eq!(leased.len(), 32);
+
+    // The registry forgets the topic, which is made anew: a later one takes its place, or an earlier one comes back.
+    let entry = Entry::of(&redis, name).await;
+    let number: i64 = entry.number.parse().unwrap();
+    for number in [number + 5, number + 2] {
+        let _: i64 = redis.command(&["HDEL", "dueq:{topics}:names", &entry.number]).await;
+        let next = (number - 1).to_string();
+        let _: i64 = redis.command(&["HSET", "dueq:{topics}:names", "next", &next]).await;
+        let _: i64 = redis.command(&["HDEL", "dueq:{topics}:registry", name]).await;
+        let dueq = Dueq::on(&redis).start().await;
+        let client = dueq.client();
+        client.published(name, json!({"payload": 1})).await;
+        let config = client.topic(name).await.expect(200).json()["config"].clone();
+        assert_eq!(config["partitions"], 8);
+    }
+    assert_eq!(client.leased(name, json!({"max_messages": 100})).await.len(), 34);
 }
 
 #[tokio::test]

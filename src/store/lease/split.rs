@@ -75,17 +75,20 @@ impl Store {
             let bytes = messages.iter().map(|message| message.payload_bytes).sum();
             left.max_bytes = left.max_bytes.saturating_sub(bytes);
             outcome.grants.append(got.grants);
-            let some = !outcome.grants.messages().is_empty();
-            // What is left there does not fit, or came just now.
-            let rest = some && partition.outlook().head <= self.now_at(&partition);
-            let met = left.max_messages == 0 || left.max_bytes == 0 || rest;
-            // Nobody is told that there is nothing before all were asked, however long that takes.
-            if met || (some && Instant::now() >= until) {
+            if left.max_messages == 0 || left.max_bytes == 0 {
                 return Ok(outcome);
             }
             match self.registry.find(&topic.name).await {
                 Ok(Some(same)) if same.is_split() => topic = same,
                 _ => return Ok(outcome),
+            }
+            let some = !outcome.grants.messages().is_empty();
+            // What is left there does not fit, or came just now.
+            let left_there = |it: Partition| it.outlook().head <= self.now_at(&it);
+            let rest = topic.partition(partition.route.partition).is_some_and(left_there);
+            // Nobody is told that there is nothing before all were asked, however long that takes.
+            if some && (rest || Instant::now() >= until) {
+                return Ok(outcome);
             }
         }
     }
