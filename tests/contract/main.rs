@@ -59,6 +59,7 @@ mod nack_options;
 mod order;
 mod overload;
 mod partitions;
+mod partitions_settings;
 mod pause;
 mod proxy;
 mod publish;
