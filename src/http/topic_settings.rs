@@ -189,6 +189,7 @@ impl TopicFields {
             push,
             dead_topic: changed!(dead_topic, Some),
             closing: false,
+            was_closing: false,
             paused: false,
             revision: None,
             once_secret: settings.once_secret.clone(),

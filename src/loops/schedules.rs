@@ -7,9 +7,11 @@ use crate::{
     seeded,
     store::{Schedule, Store, Ticked},
 };
-use futures_util::future::join_all;
 use std::{convert::Infallible, time::Duration};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 /// How often to check for schedules that were put through other instances.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -17,6 +19,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const MIN_SLEEP: Duration = Duration::from_millis(1);
 /// Pause after an error of Redis.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+/// Claimed schedules whose ticks are under way, at most.
+const MAX_UNDER_WAY: usize = 256;
 /// Maximum number of missed ticks that are published together.
 const MAX_BATCH_TICKS: usize = 100;
 /// Maximum size of their payloads.
@@ -24,14 +28,23 @@ const MAX_BATCH_BYTES: usize = 1024 * 1024;
 
 /// Publishes the messages of schedules until the future is dropped.
 pub async fn tick_schedules(store: Store) -> Infallible {
+    // A topic on a server that does not answer holds up the ticks of no other.
+    let mut under_way = JoinSet::new();
     loop {
+        while under_way.try_join_next().is_some() {}
+        if under_way.len() >= MAX_UNDER_WAY {
+            under_way.join_next().await;
+            continue;
+        }
         match store.claim_schedules().await {
             Ok((claimed, next)) if claimed.is_empty() => {
                 // The next claim finds out which of the two it was.
                 let _ = timeout(until(&store, next), store.schedules_changed()).await;
             }
             Ok((claimed, _)) => {
-                join_all(claimed.iter().map(|schedule| tick(&store, schedule))).await;
+                for schedule in claimed {
+                    under_way.spawn(tick(store.clone(), schedule));
+                }
                 if seeded::bug("loop that ends") {
                     return std::future::pending().await;
                 }
@@ -45,10 +58,10 @@ fn until(store: &Store, next: Option<Millis>) -> Duration {
     next.map_or(POLL_INTERVAL, |at| store.until_tick(at)).clamp(MIN_SLEEP, POLL_INTERVAL)
 }
 
-async fn tick(store: &Store, schedule: &Schedule) {
+async fn tick(store: Store, schedule: Schedule) {
     // If the outcome is unknown, the claim expires soon, and an instance makes the ticks again.
-    let Some(ticked) = publish(store, schedule).await else { return };
-    if let Err(error) = store.finish_schedule(schedule, &ticked).await {
+    let Some(ticked) = publish(&store, &schedule).await else { return };
+    if let Err(error) = store.finish_schedule(&schedule, &ticked).await {
         tracing::debug!(name = %schedule.name, %error, "ticks were published but not recorded");
     }
 }
@@ -62,7 +75,7 @@ async fn publish(store: &Store, schedule: &Schedule) -> Option<Ticked> {
     let mut ticked = Ticked { last_at: ticks.last().copied(), ..Ticked::default() };
     for ticks in ticks.chunks(batch_size) {
         // The process was suspended. By now, publishing a tick again may not find that it was published.
-        if schedule.is_stale(store.now()) {
+        if schedule.is_stale(store.tick_now()) {
             return None;
         }
         let messages = ticks.iter().map(|tick| schedule.message_of(*tick)).collect();

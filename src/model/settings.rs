@@ -128,6 +128,9 @@ pub struct TopicSettings {
     /// Somebody is about to delete it: nothing is published until that is done or given up.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub closing: bool,
+    /// Somebody once was about to, and may have come as far as the first partition: it is asked before any other.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub was_closing: bool,
     /// Nothing is granted. A topic of one partition keeps this there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
@@ -159,6 +162,7 @@ impl Default for TopicSettings {
             push: None,
             dead_topic: None,
             closing: false,
+            was_closing: false,
             paused: false,
             revision: None,
             once_secret: BTreeMap::new(),
@@ -184,6 +188,7 @@ impl TopicSettings {
         self.revision = None;
         let Some(before) = before else { return Some(self) };
         self.paused = before.paused;
+        self.was_closing = before.was_closing || before.closing;
         self.once_secret.clone_from(&before.once_secret);
         if let Some(was) = &before.push {
             let origin = was.origin();

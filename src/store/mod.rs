@@ -130,6 +130,11 @@ impl Store {
         self.lanes.node_of_topic(topic).backend.clock.until(at)
     }
 
+    /// The time at the server that has the schedules.
+    pub fn tick_now(&self) -> Millis {
+        self.lanes.node_of(&self.lanes.shared.keys.schedules).backend.clock.now()
+    }
+
     /// How long until then on the clock of the server that has the schedules.
     pub fn until_tick(&self, at: Millis) -> Duration {
         self.lanes.node_of(&self.lanes.shared.keys.schedules).backend.clock.until(at)

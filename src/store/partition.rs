@@ -155,6 +155,11 @@ impl Topic {
         self.partitions.len() > 1
     }
 
+    /// Its first partition may be closed, though others are not: it is opened before them.
+    pub(super) fn may_be_closed(&self) -> bool {
+        self.settings.closing || self.settings.was_closing
+    }
+
     /// Messages without a name that go into one partition in a row: where each holds few, fewer, so that none is full while
     /// others are empty.
     fn row(&self) -> usize {

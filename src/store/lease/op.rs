@@ -87,6 +87,8 @@ impl Op for Lease {
         for Lease { options, registry, .. } in group {
             let lease_ends = up.saturating_add(topic.lease_ms(options));
             let count = match sized {
+                // The script counts up to the request that got the last one.
+                true if found.counts.is_empty() => 0,
                 true => found.counts.int()? as usize,
                 false => left.min(options.max_messages as usize),
             };

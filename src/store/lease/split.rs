@@ -83,8 +83,8 @@ impl Store {
                 _ => return Ok(outcome),
             }
             let some = !outcome.grants.messages().is_empty();
-            // What is left there does not fit, or came just now.
-            let left_there = |it: Partition| it.outlook().head <= self.now_at(&it);
+            // What is left there does not fit.
+            let left_there = |it: Partition| (1..=self.now_at(&it)).contains(&it.outlook().head);
             let rest = topic.partition(partition.route.partition).is_some_and(left_there);
             // Nobody is told that there is nothing before all were asked, however long that takes.
             if some && (rest || Instant::now() >= until) {
@@ -195,7 +195,11 @@ impl Store {
     /// How long a partition's server has to answer, so that one that is away keeps nobody from the others. What it grants
     /// later goes back.
     fn patience(&self, partition: &Partition) -> Duration {
-        if self.is_down(partition) { DOWN_TIMEOUT } else { self.lanes.timeout / 3 }
+        match self.lanes.cluster() {
+            None => self.lanes.timeout,
+            Some(_) if self.is_down(partition) => DOWN_TIMEOUT,
+            Some(_) => self.lanes.timeout / 3,
+        }
     }
 
     fn is_down(&self, partition: &Partition) -> bool {

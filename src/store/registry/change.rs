@@ -15,7 +15,7 @@ use crate::{
     model::{Millis, OnFull, PartitionNumber, Retention, TopicName, TopicNumber, TopicSettings},
 };
 use deadpool_redis::redis::Value;
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use std::sync::Arc;
 
 impl Registry {
@@ -86,7 +86,10 @@ impl Registry {
         let mut settings = present.settings.clone();
         match lost {
             Lost::Topic => return self.remove(&present).await.map(|_| ()),
-            Lost::Change { paused } => settings.paused = topic.is_split() && paused,
+            Lost::Change { paused } if topic.is_split() => {
+                (settings.paused, settings.was_closing) = (paused, true);
+            }
+            Lost::Change { .. } => {}
             Lost::Partitions(known) => settings.partitions = known,
         }
         self.write(&topic.name, &settings, present.written).await?;
@@ -115,11 +118,14 @@ impl Registry {
     pub async fn refresh(&self, stale: &Partition) -> Result<(), CallError> {
         self.forget(&stale.topic);
         let Some(topic) = self.look_up(&stale.topic.name).await? else { return Ok(()) };
-        let (first, number) = (Partition::first(topic), stale.route.partition);
-        // The first comes first, since it says whether the topic was deleted.
-        if self.open_partition(&first).await? && number > first.route.partition {
-            let partition = first.topic.partition(number);
-            self.open_partition(&partition.unwrap_or(first)).await?;
+        let stale = topic.partition(stale.route.partition);
+        let first = Partition::first(topic);
+        if !first.topic.may_be_closed() {
+            self.open_partition(&stale.unwrap_or(first)).await?;
+        } else if self.open_partition(&first).await?
+            && let Some(stale) = stale.filter(|it| it.route != first.route)
+        {
+            self.open_partition(&stale).await?;
         }
         Ok(())
     }
@@ -144,13 +150,14 @@ impl Registry {
 
     /// Tells all partitions what the registry says of their topic; false where the topic was deleted.
     pub(super) async fn open_partitions(&self, topic: &Arc<Topic>) -> Result<bool, CallError> {
-        let mut all = topic.all();
-        let first = all.next().unwrap_or_else(|| Partition::first(topic.clone()));
-        if !self.open_partition(&first).await? {
+        let first = Partition::first(topic.clone());
+        if topic.may_be_closed() && !self.open_partition(&first).await? {
             return Ok(false);
         }
-        try_join_all(all.map(async |partition| self.open_partition(&partition).await)).await?;
-        Ok(true)
+        let open = topic.all().map(async |partition| self.open_partition(&partition).await);
+        // All of them, even if one's server is away: the others have to know.
+        let opened: Result<Vec<_>, _> = join_all(open).await.into_iter().collect();
+        Ok(!opened?.contains(&false))
     }
 
     /// Tells a partition what the registry says of its topic; false where the topic was deleted.

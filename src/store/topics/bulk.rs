@@ -136,6 +136,8 @@ impl Store {
         let base = first.first().map_or(0, |(_, some)| some.base);
         let of = first.iter().map(|(_, some)| some.left).sum::<i64>().min(most as i64);
         let mut lefts: Vec<_> = first.iter().map(|(_, some)| some.left).collect();
+        // It may have been made anew since, with fewer partitions.
+        lefts.resize(topic.partitions.len().max(lefts.len()), 0);
         let mut skips = vec![0; lefts.len()];
         let (mut redriven, mut after) = (0, None);
         while redriven < of && started.elapsed() <= MAX_OPERATION_TIME {

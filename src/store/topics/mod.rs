@@ -121,7 +121,7 @@ impl Store {
     async fn set_paused(&self, name: &TopicName, paused: bool) -> Result<(), Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let topic = self.registry.look_up(name).await?.ok_or(Error::TopicNotFound)?;
+            let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
             if !topic.is_split() {
                 return self.set_paused_there(name, paused).await;
             }
@@ -129,6 +129,7 @@ impl Store {
             if self.note(&topic, |settings| settings.paused = paused).await? {
                 return Ok(());
             }
+            self.registry.forget(&topic);
         }
         Err(CallError::Stale.into())
     }
@@ -219,7 +220,11 @@ impl Store {
 
     /// Notes that a topic is about to be deleted, or no longer, unless somebody has changed it.
     pub(super) async fn set_closing(&self, topic: &Topic, closing: bool) -> Result<(), CallError> {
-        self.note(topic, |settings| settings.closing = closing).await.map(|_| ())
+        let note = self.note(topic, |settings| {
+            settings.was_closing |= settings.closing;
+            settings.closing = closing;
+        });
+        note.await.map(|_| ())
     }
 
     /// Writes what is no change of the configuration beside it, unless somebody has changed the topic: then false.

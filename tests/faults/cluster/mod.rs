@@ -1,6 +1,7 @@
 //! A Redis Cluster under dueq: primaries that die, slots that move, scripts and connections that are gone on one node. The
 //! topics of the others are served throughout.
 
+mod elsewhere;
 mod moves;
 mod partitions;
 
