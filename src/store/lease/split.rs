@@ -28,7 +28,10 @@ impl Store {
         let (mut asked, mut verified, mut failed) = (Asked::new(), false, None);
         loop {
             let begun = !outcome.grants.messages().is_empty();
-            let Some(partition) = self.oldest(&topic, &asked) else {
+            let next = self.oldest(&topic, &asked);
+            // Who has something does not wait for a server that may be away.
+            let next = next.filter(|it| !begun || !it.outlook().failed);
+            let Some(partition) = next else {
                 match failed {
                     // They may have something, which cannot be known. Who waits is served by the others meanwhile.
                     Some(Error::RedisUnavailable) if !begun && self.lanes.serve_others() => {
@@ -44,9 +47,10 @@ impl Store {
                 continue;
             };
             asked.insert(partition.route.partition);
-            let got = match self.lease_from(partition, left, begun, true, until).await {
+            let got = match self.lease_from(partition.clone(), left, begun, true, until).await {
                 Ok(got) => got,
                 Err(error) => {
+                    partition.put_off();
                     if Instant::now() >= until {
                         return if begun { Ok(outcome) } else { Err(error) };
                     }
@@ -93,7 +97,7 @@ impl Store {
             let Some(partition) = self.oldest(&topic, &asked) else { break };
             asked.insert(partition.route.partition);
             let options: Vec<_> = left.iter().map(|at| all[*at]).collect();
-            let answers = match self.lease_waiting_from(partition, &options).await {
+            let answers = match self.lease_waiting_from(partition.clone(), &options).await {
                 Ok(answers) => answers,
                 Err(error) => vec![Err(error)],
             };
@@ -104,7 +108,10 @@ impl Store {
                         outcomes[*at] = got;
                     }
                     // A partition whose server is away keeps nobody from the others.
-                    Err(error) => failed = Some(error),
+                    Err(error) => {
+                        partition.put_off();
+                        failed = Some(error);
+                    }
                 }
             }
             match self.registry.find(&topic.name).await {
@@ -114,7 +121,7 @@ impl Store {
         }
         // By the clock of the first partition's server, which the caller sleeps by.
         let first = self.now_at(&Partition::first(topic.clone()));
-        let heads = topic.all().map(|it| (it.outlook().head, first - self.now_at(&it)));
+        let heads = topic.all().map(|it| (it.outlook().head(), first - self.now_at(&it)));
         let heads = heads.filter(|(head, _)| *head < FOREVER);
         let next = heads.map(|(head, ahead)| head.saturating_add(ahead).max(1)).min();
         let outcome = |mut outcome: LeaseOutcome| match failed.clone() {
@@ -129,11 +136,11 @@ impl Store {
 
     /// The partition, not asked yet, with the oldest message that is known, if any may have one.
     fn oldest(&self, topic: &Arc<Topic>, asked: &Asked) -> Option<Partition> {
-        // How long it has been there, by the clock of its server.
-        let left = |it: &Partition| it.outlook().head.saturating_sub(self.now_at(it));
+        // By the clock of its server.
+        let age = |it: &Partition| it.outlook().age(self.now_at(it));
         let not_asked = |it: &Partition| !asked.contains(&it.route.partition);
-        let left = topic.all().filter(not_asked).map(|it| (left(&it), it));
-        left.filter(|(left, _)| *left <= 0).min_by_key(|(left, _)| *left).map(|(_, it)| it)
+        let ages = topic.all().filter(not_asked).map(|it| (age(&it), it));
+        ages.filter(|(age, _)| *age >= 0).max_by_key(|(age, _)| *age).map(|(_, it)| it)
     }
 
     /// The time at a partition's server.
@@ -147,10 +154,10 @@ impl Store {
     pub(super) async fn has_news_split(&self, topic: &Arc<Topic>) -> Result<bool, Error> {
         let news = try_join_all(topic.all().map(async |partition| {
             let known = partition.outlook();
-            if known.head <= self.now_at(&partition) {
+            if known.head() <= self.now_at(&partition) {
                 return Ok(true);
             }
-            let news = self.mark(&partition).await? < known.head;
+            let news = self.mark(&partition).await? < known.head();
             if news {
                 partition.wake();
             }
