@@ -5,6 +5,10 @@
 //! repetition finds it. Others go wherever there is room: many in a row into one partition, since scripts work on groups
 //! and a group has one partition, and then as many into the next.
 
+mod outlook;
+
+pub(crate) use outlook::Outlook;
+
 use super::{
     cluster::{Slot, slot_of},
     keys::PartitionKeys,
@@ -83,15 +87,6 @@ impl fmt::Display for PartitionName {
     }
 }
 
-/// What is known of when a partition has something to grant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outlook {
-    /// Nothing is granted there before this instant (ms), unless a wake-up says so: 0 if nobody knows.
-    pub head: Millis,
-    /// Counts wake-ups: what was learnt by a call that a wake-up came after is not believed.
-    pub wakes: u64,
-}
-
 impl PartitionState {
     fn new(prefix: &str, topic: &TopicName, route: Route) -> Self {
         let keys = PartitionKeys::new(prefix, topic, route.partition);
@@ -124,16 +119,17 @@ impl PartitionState {
 
     /// Something may have come, or nobody knows any more.
     pub(crate) fn wake(&self) {
-        let mut outlook = self.lock();
-        *outlook = Outlook { head: 0, wakes: outlook.wakes + 1 };
+        self.lock().wake();
+    }
+
+    /// A call failed.
+    pub(super) fn put_off(&self) {
+        self.lock().put_off();
     }
 
     /// A call that began after so many wake-ups found when there is something to grant next.
     pub(super) fn learn(&self, wakes: u64, head: Millis) {
-        let mut outlook = self.lock();
-        if outlook.wakes == wakes {
-            outlook.head = head;
-        }
+        self.lock().learn(wakes, head);
     }
 
     fn lock(&self) -> MutexGuard<'_, Outlook> {
@@ -318,18 +314,5 @@ mod tests {
             assert_eq!(shares.iter().sum::<i64>(), number);
             assert!(shares.iter().all(|share| share - shares[many as usize - 1] <= 1));
         }
-    }
-
-    #[test]
-    fn a_wake_up_is_not_forgotten_for_what_a_call_before_it_found() {
-        let partition = Partition::first(topic(2));
-        let before = partition.outlook().wakes;
-        partition.learn(before, 500);
-        assert_eq!(partition.outlook().head, 500);
-        partition.wake();
-        partition.learn(before, 900);
-        assert_eq!(partition.outlook().head, 0);
-        partition.learn(before + 1, 900);
-        assert_eq!(partition.outlook().head, 900);
     }
 }

@@ -1,5 +1,6 @@
 //! What really lies in Redis: every key of a topic's partition read by a connection of the test's
-//! own, and the invariants that hold of it at any moment (I8, one place; I9, conservation).
+//! own, and the invariants that hold of it at any moment (I8, one place; I9, conservation). They hold of all partitions
+//! together too.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -19,6 +20,24 @@ const UNTOLD: &str = "dead_out";
 const SIDES: [&str; 2] = ["expires", "first_due"];
 
 const HASHES: [&str; 5] = ["messages", "extra", "events", "keys", "meta"];
+
+/// What `meta` counts.
+const TOTALS: [&str; 14] = [
+    "published",
+    "granted",
+    "acked",
+    "nacked",
+    "released",
+    "lease_expired",
+    "dead",
+    "expired",
+    "deleted",
+    "purged",
+    "redriven",
+    "replaced",
+    "returned",
+    "deleted_leased",
+];
 
 const READ: &str = "
     local all = {}
@@ -42,6 +61,21 @@ pub struct Audit {
     pub meta: HashMap<String, String>,
 }
 
+/// A partition, and the server that has it.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The hash tag of its keys, without braces.
+    pub tag: String,
+    pub url: String,
+}
+
+impl Place {
+    /// That of a topic with one partition.
+    pub fn only(topic: &str, url: &str) -> Place {
+        Place { tag: format!("{topic}:0"), url: url.to_owned() }
+    }
+}
+
 /// A connection that waits for a slow answer, as one of a whole partition on a busy machine is.
 pub async fn connect(url: &str) -> redis::RedisResult<MultiplexedConnection> {
     let patient = Some(Duration::from_secs(10));
@@ -62,10 +96,18 @@ impl Audit {
         connection: &mut MultiplexedConnection,
         topic: &str,
     ) -> redis::RedisResult<Audit> {
+        Audit::read_at(connection, &format!("{topic}:0")).await
+    }
+
+    /// The same of the partition with this hash tag.
+    pub async fn read_at(
+        connection: &mut MultiplexedConnection,
+        tag: &str,
+    ) -> redis::RedisResult<Audit> {
         let mut read = redis::cmd("EVAL");
         read.arg(READ).arg(PLACES.len() + 1 + SIDES.len() + HASHES.len());
         for name in PLACES.iter().chain(&[UNTOLD]).chain(&SIDES).chain(&HASHES) {
-            read.arg(format!("dueq:{{{topic}:0}}:{name}"));
+            read.arg(format!("dueq:{{{tag}}}:{name}"));
         }
         type Bytes = Vec<u8>;
         let replies: Vec<Value> = read.query_async(connection).await?;
@@ -95,6 +137,21 @@ impl Audit {
         Ok(audit)
     }
 
+    /// Both together, of different partitions of a topic: totals are summed, settings are those of the first.
+    pub fn plus(mut self, other: Audit) -> Audit {
+        for (member, places) in other.places {
+            self.places.entry(member).or_default().extend(places);
+        }
+        for name in TOTALS {
+            let sum = self.total(name) + other.meta.get(name).map_or(0, |text| number(text));
+            self.meta.insert(name.to_owned(), sum.to_string());
+        }
+        self.untold.extend(other.untold);
+        self.bodies.extend(other.bodies);
+        self.sides.extend(other.sides);
+        self
+    }
+
     /// How many members are in this place.
     pub fn count(&self, place: &str) -> usize {
         self.places.values().filter(|places| places.contains(&place)).count()
@@ -102,7 +159,7 @@ impl Audit {
 
     /// A total, 0 where it was never counted.
     pub fn total(&self, name: &str) -> i64 {
-        self.meta.get(name).and_then(|text| text.parse().ok()).unwrap_or(0)
+        self.meta.get(name).map_or(0, |text| number(text))
     }
 
     /// I8 and I9 of this moment; each violation in words.
@@ -164,6 +221,10 @@ pub fn conserved(topic: &Json) -> Vec<String> {
         found.push(format!("I9 conservation: granted ≠ {granted} in {topic}"));
     }
     found
+}
+
+fn number(text: &str) -> i64 {
+    text.parse().unwrap_or(0)
 }
 
 fn from<T: redis::FromRedisValue>(value: Option<Value>) -> T {

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::actor::{Actor, Fleet};
-use super::audit::{Audit, connect, conserved};
+use super::audit::{Audit, Place, connect, conserved};
 use super::checker::{self, Violation};
 use super::clients::board::Board;
 use super::clients::{self, Mix, consumers, meddlers, publishers, quiet};
@@ -179,17 +179,24 @@ impl Load {
 
     /// Ends the load, drains the queue, and reports what was counted and what is wrong.
     pub async fn finish(&mut self, redis_url: &str) -> Report {
-        self.conclude(redis_url).await.0
+        let place = Place::only(&self.topic, redis_url);
+        self.finish_at(&[place]).await
+    }
+
+    /// The same of a topic whose partitions lie in these places.
+    pub async fn finish_at(&mut self, places: &[Place]) -> Report {
+        self.conclude(places).await.0
     }
 
     /// The same, but demands that every promise was kept.
     pub async fn verify(&mut self, redis: &Redis) -> Audit {
-        let (report, audit) = self.conclude(&redis.url()).await;
+        let place = Place::only(&self.topic, &redis.url());
+        let (report, audit) = self.conclude(&[place]).await;
         report.expect_clean();
         audit
     }
 
-    async fn conclude(&mut self, redis_url: &str) -> (Report, Audit) {
+    async fn conclude(&mut self, places: &[Place]) -> (Report, Audit) {
         self.stop().await;
         let mix = &self.board.mix;
         let drainers = 1 + mix.bulk_publishers;
@@ -201,7 +208,7 @@ impl Load {
             conserved(&answer).into_iter().for_each(|what| self.find(what));
             eprintln!("{answer}");
         }
-        let audit = audit(redis_url, &self.topic).await;
+        let audit = self.audit(places).await;
         let history = self.recorder.history(&self.topic);
         let mut violations: Vec<Violation> = {
             let found = self.found.lock().unwrap();
@@ -222,20 +229,35 @@ impl Load {
         (report, audit)
     }
 
+    /// What lies in Redis at the end. Each partition is in order for itself.
+    async fn audit(&self, places: &[Place]) -> Audit {
+        let mut all: Option<Audit> = None;
+        for place in places {
+            let part = audit(place).await;
+            let wrong = part.violations().into_iter().filter(|_| places.len() > 1);
+            wrong.for_each(|what| self.find(format!("{what} ({})", place.tag)));
+            all = Some(match all {
+                Some(all) => all.plus(part),
+                None => part,
+            });
+        }
+        all.expect("a partition")
+    }
+
     fn find(&self, what: String) {
         self.found.lock().unwrap().push(what);
     }
 }
 
-/// What lies in Redis at the end.
+/// What lies in a partition at the end.
 ///
 /// # Panics
 /// When it cannot be read for 20 s: the scenario ended its faults too late.
-async fn audit(redis_url: &str, topic: &str) -> Audit {
+async fn audit(place: &Place) -> Audit {
     let read = async {
         loop {
-            if let Ok(mut connection) = connect(redis_url).await
-                && let Ok(audit) = Audit::read(&mut connection, topic).await
+            if let Ok(mut connection) = connect(&place.url).await
+                && let Ok(audit) = Audit::read_at(&mut connection, &place.tag).await
             {
                 return audit;
             }

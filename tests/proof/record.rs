@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
-use super::history::{Fault, FaultKind, History, Ms, Op, Outcome, What, now};
+use super::history::{Fault, FaultKind, History, Ms, Op, Outcome, Partitions, What, now};
 
 /// Collects the requests of all clients of a run, and its faults.
 pub struct Recorder {
@@ -34,7 +34,12 @@ impl Recorder {
 
     /// Notes a fault that began at `from` and is over now.
     pub fn fault(&self, kind: FaultKind, from: Ms) {
-        let fault = Fault { kind, from, until: now() + 1 };
+        self.fault_at(kind, from, Partitions::ALL);
+    }
+
+    /// The same of one that concerned these partitions.
+    pub fn fault_at(&self, kind: FaultKind, from: Ms, at: Partitions) {
+        let fault = Fault { kind, from, until: now() + 1, at };
         self.faults.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(fault);
     }
 

@@ -39,7 +39,10 @@ impl Store {
         let (mut verified, mut failures) = (false, asked.len());
         loop {
             let begun = !outcome.grants.messages().is_empty();
-            let Some(partition) = self.oldest(&topic, &asked) else {
+            let next = self.oldest(&topic, &asked);
+            // Who has something does not wait for a server that may be away.
+            let next = next.filter(|it| !begun || !it.outlook().failed);
+            let Some(partition) = next else {
                 match failed {
                     Some(error) if !begun && failures == topic.partitions.len() => {
                         return Err(error);
@@ -63,6 +66,7 @@ impl Store {
                 Ok(got) => got,
                 Err(error) => {
                     failures += 1;
+                    partition.put_off();
                     if begun && Instant::now() >= until {
                         return Ok(outcome);
                     }
@@ -84,7 +88,7 @@ impl Store {
             }
             let some = !outcome.grants.messages().is_empty();
             // What is left there does not fit.
-            let left_there = |it: Partition| (1..=self.now_at(&it)).contains(&it.outlook().head);
+            let left_there = |it: Partition| (1..=self.now_at(&it)).contains(&it.outlook().head());
             let rest = topic.partition(partition.route.partition).is_some_and(left_there);
             // Nobody is told that there is nothing before all were asked, however long that takes.
             if some && (rest || Instant::now() >= until) {
@@ -117,7 +121,8 @@ impl Store {
             asked.insert(partition.route.partition);
             let options: Vec<_> = left.iter().map(|at| all[*at]).collect();
             let patience = self.patience(&partition);
-            let answers = answer_within(patience, self.lease_waiting_from(partition, &options));
+            let answers =
+                answer_within(patience, self.lease_waiting_from(partition.clone(), &options));
             for (at, answer) in left.iter().zip(answers.await.unwrap_or_else(|e| vec![Err(e)])) {
                 match answer {
                     Ok(got) => {
@@ -125,7 +130,10 @@ impl Store {
                         outcomes[*at] = got;
                     }
                     // A partition whose server is away keeps nobody from the others.
-                    Err(error) => failed = Some(error),
+                    Err(error) => {
+                        partition.put_off();
+                        failed = Some(error);
+                    }
                 }
             }
             match self.registry.find(&topic.name).await {
@@ -135,7 +143,7 @@ impl Store {
         }
         // By the clock of the first partition's server, which the caller sleeps by.
         let first = self.now_at(&Partition::first(topic.clone()));
-        let heads = topic.all().map(|it| (it.outlook().head, first - self.now_at(&it)));
+        let heads = topic.all().map(|it| (it.outlook().head(), first - self.now_at(&it)));
         let heads = heads.filter(|(head, _)| *head < FOREVER);
         let next = heads.map(|(head, ahead)| head.saturating_add(ahead).max(1)).min();
         let outcome = |mut outcome: LeaseOutcome| match failed.clone() {
@@ -156,7 +164,7 @@ impl Store {
         options: LeaseOptions,
         until: Instant,
     ) -> (Asked, Option<Error>) {
-        let unknown: Vec<_> = topic.all().filter(|it| it.outlook().head == 0).collect();
+        let unknown: Vec<_> = topic.all().filter(|it| it.outlook().head() == 0).collect();
         if unknown.len() <= FEW {
             return (Asked::new(), None);
         }
@@ -209,12 +217,12 @@ impl Store {
     /// The partition, not asked yet, with the oldest message that is known, if any may have one; those whose server is away
     /// come last.
     fn oldest(&self, topic: &Arc<Topic>, asked: &Asked) -> Option<Partition> {
-        // How long it has been there, by the clock of its server.
-        let left = |it: &Partition| it.outlook().head.saturating_sub(self.now_at(it));
+        // By the clock of its server.
+        let age = |it: &Partition| it.outlook().age(self.now_at(it));
         let not_asked = |it: &Partition| !asked.contains(&it.route.partition);
-        let left = topic.all().filter(not_asked).map(|it| (left(&it), it));
-        left.filter(|(left, _)| *left <= 0)
-            .min_by_key(|(left, it)| (self.is_down(it), *left))
+        let ages = topic.all().filter(not_asked).map(|it| (age(&it), it));
+        ages.filter(|(age, _)| *age >= 0)
+            .max_by_key(|(age, it)| (!self.is_down(it), *age))
             .map(|(_, it)| it)
     }
 
@@ -229,10 +237,10 @@ impl Store {
     pub(super) async fn has_news_split(&self, topic: &Arc<Topic>) -> Result<bool, Error> {
         let news = try_join_all(topic.all().map(async |partition| {
             let known = partition.outlook();
-            if known.head <= self.now_at(&partition) {
+            if known.head() <= self.now_at(&partition) {
                 return Ok(true);
             }
-            let news = (0..known.head).contains(&self.mark(&partition).await?);
+            let news = (0..known.head()).contains(&self.mark(&partition).await?);
             if news {
                 partition.wake();
             }

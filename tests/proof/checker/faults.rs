@@ -2,7 +2,7 @@
 //! that may forget, the newest of what was answered.
 
 use super::windows::Windows;
-use crate::proof::history::{Fault, FaultKind, Ms, Op, Outcome, What};
+use crate::proof::history::{Fault, FaultKind, Ms, Op, Outcome, Partitions, What};
 
 /// A request that was given up on may run this long after, or after the fault that held it up: the
 /// deadline of a call and some.
@@ -16,6 +16,8 @@ pub(super) struct Loss {
     pub from: Ms,
     pub until: Ms,
     pub window: Ms,
+    /// The partitions that it concerned: all that one server had, or the topic's only one.
+    pub at: Partitions,
 }
 
 /// The faults of a run, as far as they excuse anything.
@@ -40,7 +42,7 @@ impl Faults {
         let spans: Vec<_> = harmful().map(|fault| (fault.from, fault.until)).collect();
         let loss = |fault: &Fault| match fault.kind {
             FaultKind::PowerLost(window) if window > 0 => {
-                Some(Loss { from: fault.from, until: fault.until, window })
+                Some(Loss { from: fault.from, until: fault.until, window, at: fault.at })
             }
             _ => None,
         };
@@ -79,10 +81,10 @@ impl Faults {
         held_up.fold(latest, |end, (_, until)| end.max(until + GRACE))
     }
 
-    /// From when on something that took effect at or after `from`, and was answered then, may be
+    /// From when on something that took effect in these partitions at or after `from`, and was answered then, may be
     /// forgotten: `Ms::MAX` where it never is.
-    pub fn forgotten(&self, from: Ms, answered: Ms) -> Ms {
-        let losses = self.losses.iter();
+    pub fn forgotten(&self, from: Ms, answered: Ms, at: Partitions) -> Ms {
+        let losses = self.losses.iter().filter(|loss| loss.at.touch(at));
         let forgetting = losses.filter(|l| from <= l.until && answered >= l.from - l.window);
         forgetting.map(|loss| loss.from).min().unwrap_or(Ms::MAX)
     }

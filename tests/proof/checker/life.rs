@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::held::{Held, extended};
 use super::run::{Look, Run};
-use crate::proof::history::{Back, Grant, Ms, Nacked, Op, Outcome, What};
+use crate::proof::history::{Back, Grant, Ms, Nacked, Op, Outcome, Partitions, What};
 
 /// Never, of an instant that only has to be earlier than another.
 pub(super) const NEVER: Ms = Ms::MAX / 2;
@@ -191,7 +191,7 @@ impl<'a> Life<'a> {
             return birth;
         }
         let sent = self.birth.map_or(seen, |birth| birth.sent);
-        (seen, run.faults.forgotten(sent, seen))
+        (seen, run.faults.forgotten(sent, seen, Partitions::of(self.id)))
     }
 
     /// May something have ended it, whenever that was, and be it by what time brought?

@@ -1,11 +1,11 @@
-//! I13 of a power loss that forgets: what is left is a prefix of the history. If something survived,
-//! so did all that was answered before it was sent.
+//! I13 of a power loss that forgets: what is left is a prefix of the history of the partitions that one server had. If
+//! something survived there, so did all that was answered before it was sent.
 
 use super::faults::Loss;
 use super::found::Found;
 use super::life::{Life, NEVER};
 use super::run::Run;
-use crate::proof::history::{Ms, Outcome};
+use crate::proof::history::{Ms, Outcome, Partitions};
 
 /// The latest that survived, by when it was sent, and the earliest that did not, by when it was
 /// answered: the loss cut the history off between them.
@@ -32,12 +32,18 @@ impl Cut {
 pub(super) fn check(run: &Run, found: &mut Found) {
     let losses = &run.faults.losses;
     for (number, loss) in losses.iter().enumerate() {
-        // Of what the next loss may forget too, or the one before, nobody can tell which one did.
-        let next = losses.get(number + 1).map_or(NEVER, |next| next.from - next.window);
-        let before = number.checked_sub(1).map_or(-NEVER, |before| losses[before].until);
-        let between = (before, next);
         let mut cut = Cut::default();
         for (at, life) in run.lives.iter().enumerate() {
+            let here = Partitions::of(life.id);
+            if !loss.at.touch(here) {
+                continue;
+            }
+            // Of what the next loss may forget too, or the one before, nobody can tell which one did.
+            let mut later = losses[number + 1..].iter().filter(|other| other.at.touch(here));
+            let mut earlier = losses[..number].iter().rev().filter(|other| other.at.touch(here));
+            let next = later.next().map_or(NEVER, |next| next.from - next.window);
+            let before = earlier.next().map_or(-NEVER, |before| before.until);
+            let between = (before, next);
             published(run, life, at, loss, between, &mut cut);
             ended(run, life, at, loss, between, &mut cut);
             granted(run, life, at, loss, between, &mut cut);

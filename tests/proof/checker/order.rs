@@ -1,14 +1,15 @@
-//! I16: messages that one client publishes one after another through one instance, at the same
+//! I16: messages that one client publishes one after another through one instance into one partition, at the same
 //! priority and due time, are granted in that order, where one consumer leases.
 
 use std::collections::HashMap;
 
 use super::found::Found;
 use super::run::Run;
+use crate::harness::partition_of;
 use crate::proof::history::{Ms, Outcome, What};
 
-/// Client, instance, priority, due time.
-type Line = (u64, usize, u8, Ms);
+/// Client, instance, partition, priority, due time.
+type Line = (u64, usize, u8, u8, Ms);
 
 pub(super) fn check(run: &Run, found: &mut Found) {
     let Some(grants) = one_consumer(run) else { return };
@@ -30,7 +31,8 @@ pub(super) fn check(run: &Run, found: &mut Found) {
             || life.held.first().is_none_or(|held| held.grant.due_at != published.due_at);
         if !changed && places.contains_key(published.id.as_str()) {
             let op = &run.ops[at];
-            let line = (op.client, op.instance, publish.priority, published.due_at);
+            let at_home = partition_of(&published.id);
+            let line = (op.client, op.instance, at_home, publish.priority, published.due_at);
             lines.entry(line).or_default().push(at);
         }
     }

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use super::clock::Clock;
+use super::contract::concerned;
 use super::faults::Faults;
 use super::life::Life;
 use super::rules::Rules;
 use super::windows::Windows;
 use crate::proof::audit::{Audit, member_of};
-use crate::proof::history::{History, Ms, OnDuplicate, Op, Outcome, Publish, What};
+use crate::proof::history::{History, Ms, OnDuplicate, Op, Outcome, Partitions, Publish, What};
 
 /// All that the checks read.
 pub(super) struct Run<'a> {
@@ -136,7 +137,8 @@ impl<'a> Run<'a> {
                     let (least, most) = self.clock.machine(grant.granted_at, op.sent, op.answered);
                     // A grant's instant is rounded up: it was in the millisecond before.
                     let at = (least - 1, most);
-                    let forgotten = self.faults.forgotten(at.0, op.answered);
+                    let place = Partitions::of(&grant.id);
+                    let forgotten = self.faults.forgotten(at.0, op.answered, place);
                     self.life(&grant.id).hold(grant, op.into(), at, forgotten);
                 }
             }
@@ -200,7 +202,8 @@ impl<'a> Run<'a> {
     /// From when on what this op did may be forgotten.
     pub fn forgotten(&self, at: usize) -> Ms {
         let op = &self.ops[at];
-        self.faults.forgotten(op.sent, op.answered)
+        let place = concerned(op).map_or(Partitions::ALL, Partitions::of);
+        self.faults.forgotten(op.sent, op.answered, place)
     }
 
     /// Between which instants this op may have taken effect.

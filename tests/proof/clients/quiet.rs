@@ -15,11 +15,15 @@ use crate::proof::history::Ms;
 /// Longer than a waiter may be left without what is there.
 const WAIT: Ms = 5_000;
 
-/// Publishes now and then.
+/// Publishes now and then; with keys too, so that messages come into every partition where there are several.
 pub async fn publisher(mut actor: Actor, board: Arc<Board>) {
-    while !board.over() {
+    for n in 0u64.. {
+        if board.over() {
+            return;
+        }
         let delay = [0, 0, 150][actor.random.random_range(0..3)];
-        actor.publish(Options { delay, ..Options::default() }).await;
+        let key = (n % 2 == 0).then(|| format!("quiet-{n}"));
+        actor.publish(Options { delay, key, ..Options::default() }).await;
         let rest = actor.random.random_range(50..500);
         sleep(Duration::from_millis(rest)).await;
     }

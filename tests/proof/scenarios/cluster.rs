@@ -1,30 +1,42 @@
-//! A Redis Cluster under load on a topic of each primary. One of them is killed, or frozen for longer than the others wait:
-//! of its topic, what was not yet at the replica is lost. Or slots move: nothing is. The other topics notice nothing.
+//! A Redis Cluster under load on a topic of each primary, and on one whose partitions lie on all of them. A primary is killed,
+//! or frozen for longer than the others wait: of its topic and its partitions, what was not yet at the replica is lost. Or
+//! slots move: nothing is. The other topics notice nothing.
 
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
+use serde_json::json;
+
 use super::ground::{Run, both, redis};
 use crate::harness::{
-    Client, Cluster, ClusterOptions, Dueq, moves_atomically, slot_of, works_again,
+    Client, Cluster, ClusterOptions, Dueq, moves_atomically, slot_of, slot_of_partition,
+    tag_of_partition, topic, works_again,
 };
 use crate::proof::actor::Fleet;
-use crate::proof::history::{FaultKind, Ms, now};
+use crate::proof::audit::Place;
+use crate::proof::clients::Mix;
+use crate::proof::history::{FaultKind, Ms, Partitions, now};
 use crate::proof::load::Load;
 use crate::proof::stage::{Report, Setting};
 
 const PRIMARIES: usize = 3;
+/// Partitions of the topic that lies on all primaries.
+const PARTITIONS: u16 = 16;
+/// Of these partitions some move in each round.
+const MOVED: u16 = 3;
 /// What a replica may be behind, ms, on a busy machine.
 const LAG: Ms = 1_000;
 /// How long a frozen primary stays away.
 const FROZEN: Duration = Duration::from_secs(4);
 
-/// A cluster, two instances, and a load on a topic of each primary.
+/// A cluster, two instances, and a load on a topic of each primary and on one of several partitions.
 struct Ground {
     cluster: Cluster,
     clients: Vec<Client>,
     runs: Vec<Run>,
+    /// The load on the one of several partitions.
+    split: Run,
     _dueq: [Dueq; 2],
 }
 
@@ -45,13 +57,25 @@ impl Ground {
             };
             runs.push(Run::on(name, topic, setting, &Fleet::new(clients.clone())));
         }
-        Ground { cluster, clients, runs, _dueq: dueq }
+        let whole = topic(name);
+        clients[0].new_topic(&whole, json!({"partitions": PARTITIONS})).await;
+        // Few, so that a busy machine looks at all of them in less time than somebody may be deaf for.
+        let quiet = Load::quiet_topic_of(&whole);
+        clients[0].new_topic(&quiet, json!({"partitions": 4})).await;
+        let split = Run::on_with(name, whole, setting, &Fleet::new(clients.clone()), mix());
+        Ground { cluster, clients, runs, split, _dueq: dueq }
     }
 
     async fn pace(&mut self, round: usize) {
-        for run in &mut self.runs {
+        for run in self.runs.iter_mut().chain([&mut self.split]) {
             run.pace(round, 200).await;
         }
+    }
+
+    /// The partitions of the one topic that this primary has.
+    async fn partitions_on(&self, primary: usize) -> Partitions {
+        let topic = &self.split.load.topic;
+        self.cluster.partitions_on(primary, topic, PARTITIONS).await.into_iter().collect()
     }
 
     /// The primary of a run's topic.
@@ -59,14 +83,17 @@ impl Ground {
         self.cluster.primary_of_topic(&self.runs[run].load.topic).await
     }
 
-    /// Every instance works, at this topic too, after what began at `from`.
-    async fn over(&mut self, run: usize, round: usize, from: Ms) {
+    /// Every instance works, at this topic and at these partitions too, after what began at `from`.
+    async fn over(&mut self, run: usize, partitions: Partitions, round: usize, from: Ms) {
         for client in &self.clients {
             works_again(client).await;
         }
         let run = &mut self.runs[run];
         run.fault(FaultKind::PowerLost(LAG), from);
-        run.recovers(20_000 + round as u64, Duration::from_secs(5)).await;
+        self.split.fault_at(FaultKind::PowerLost(LAG), from, partitions);
+        for run in [run, &mut self.split] {
+            run.recovers(20_000 + round as u64, Duration::from_secs(5)).await;
+        }
     }
 
     /// How many requests of each run were answered 503 so far.
@@ -93,22 +120,29 @@ impl Ground {
 
     /// What came of all loads.
     async fn report(mut self) -> Report {
-        for run in &mut self.runs {
+        for run in self.runs.iter_mut().chain([&mut self.split]) {
             run.load.stop().await;
         }
-        let mut all: Option<Report> = None;
-        for run in std::mem::take(&mut self.runs) {
-            let primary = self.cluster.primary_of_topic(&run.load.topic).await;
-            let report = run.report(&self.cluster.node(primary).url()).await;
-            all = Some(match all {
-                Some(all) => both(all, report),
-                None => report,
-            });
+        let mut places = Vec::new();
+        for partition in (0..PARTITIONS).map(|p| p as u8) {
+            let topic = &self.split.load.topic;
+            let primary = self.cluster.primary_of(slot_of_partition(topic, partition)).await;
+            let url = self.cluster.node(primary).url();
+            places.push(Place { tag: tag_of_partition(topic, partition), url });
         }
-        let all = all.expect("a run");
+        let mut all = self.split.report_at(&places).await;
+        for run in self.runs {
+            let primary = self.cluster.primary_of_topic(&run.load.topic).await;
+            all = both(all, run.report(&self.cluster.node(primary).url()).await);
+        }
         eprintln!("{}: {} of {} lost", all.scenario, all.tally.lost, all.tally.published);
         all
     }
+}
+
+/// Everything that clients can do, at a pace that leaves room for the other topics.
+fn mix() -> Mix {
+    Mix { publishers: 2, consumers: 4, ..Mix::varied() }
 }
 
 /// With so many replicas, and so that a primary that is away stops no other.
@@ -122,12 +156,13 @@ pub async fn cluster_killed(setting: Setting) -> Report {
     for round in 0..setting.rounds {
         ground.pace(round).await;
         let hit = round % PRIMARIES;
-        let (old, begin, from) = (ground.primary(hit).await, Instant::now(), now());
-        let before = ground.refused();
+        let old = ground.primary(hit).await;
+        let (partitions, before) = (ground.partitions_on(old).await, ground.refused());
+        let (begin, from) = (Instant::now(), now());
         ground.cluster.kill9(old);
         ground.cluster.taken_over(slot_of(&ground.runs[hit].load.topic), old).await;
         let elected = begin.elapsed();
-        ground.over(hit, round, from).await;
+        ground.over(hit, partitions, round, from).await;
         eprintln!("a replica took over within {elected:?}, all works within {:?}", begin.elapsed());
         ground.demand_others_undisturbed(Some(hit), before);
         ground.cluster.restart(old).await;
@@ -146,27 +181,32 @@ pub async fn cluster_frozen(setting: Setting) -> Report {
     for round in 0..setting.rounds {
         ground.pace(round).await;
         let hit = round % PRIMARIES;
-        let (old, from) = (ground.primary(hit).await, now());
+        let old = ground.primary(hit).await;
+        let (partitions, from) = (ground.partitions_on(old).await, now());
         ground.cluster.freeze(old);
         sleep(FROZEN).await;
         let slot = slot_of(&ground.runs[hit].load.topic);
         ground.cluster.taken_over(slot, old).await;
         ground.cluster.thaw(old);
         ground.cluster.is_whole().await;
-        ground.over(hit, round, from).await;
+        ground.over(hit, partitions, round, from).await;
     }
     ground.demand_met();
     ground.report().await
 }
 
-/// The slot of each topic goes round: key by key, and all at once where the server can.
+/// The slot of each topic goes round, and those of some partitions: key by key, and all at once where the server can.
 pub async fn cluster_moved(setting: Setting) -> Report {
     let mut ground = Ground::start("cluster_moved", &setting, options(&setting, 0)).await;
     for round in 0..setting.rounds {
         ground.pace(round).await;
-        for run in 0..PRIMARIES {
-            let from = ground.primary(run).await;
-            let (slot, to) = (slot_of(&ground.runs[run].load.topic), (from + 1) % PRIMARIES);
+        let mut slots: Vec<u16> = ground.runs.iter().map(|run| slot_of(&run.load.topic)).collect();
+        let first = round as u16 * MOVED;
+        let partitions = (first..first + MOVED).map(|p| (p % PARTITIONS) as u8);
+        let whole = &ground.split.load.topic;
+        slots.extend(partitions.map(|partition| slot_of_partition(whole, partition)));
+        for slot in slots {
+            let to = (ground.cluster.primary_of(slot).await + 1) % PRIMARIES;
             if round % 2 == 1 && moves_atomically() {
                 ground.cluster.move_slot_atomically(slot, to).await;
             } else {
@@ -175,5 +215,9 @@ pub async fn cluster_moved(setting: Setting) -> Report {
         }
     }
     ground.demand_others_undisturbed(None, [0; PRIMARIES]);
+    let refused = ground.split.ended("never");
+    ground.split.demand(refused == 0, "I12 liveness", || {
+        format!("{refused} requests to partitions that moved were answered 503")
+    });
     ground.report().await
 }

@@ -7,9 +7,10 @@ use tokio::time::sleep;
 
 use crate::harness::{Launch, Redis, RedisOptions};
 use crate::proof::actor::{Fleet, Options};
+use crate::proof::audit::Place;
 use crate::proof::checker::Violation;
 use crate::proof::clients::Mix;
-use crate::proof::history::{FaultKind, Ms, Outcome, What, now};
+use crate::proof::history::{FaultKind, Ms, Outcome, Partitions, What, now};
 use crate::proof::load::Load;
 use crate::proof::stage::{Durability, Report, Setting};
 
@@ -62,7 +63,18 @@ impl Run {
 
     /// The same on this topic, by publishers and consumers only.
     pub fn on(name: &'static str, topic: String, setting: &Setting, fleet: &Fleet) -> Run {
-        Run::of(Load::on(fleet, name, topic, Mix::plain(3, 4), setting), setting)
+        Run::on_with(name, topic, setting, fleet, Mix::plain(3, 4))
+    }
+
+    /// The same by these clients.
+    pub fn on_with(
+        name: &'static str,
+        topic: String,
+        setting: &Setting,
+        fleet: &Fleet,
+        mix: Mix,
+    ) -> Run {
+        Run::of(Load::on(fleet, name, topic, mix, setting), setting)
     }
 
     fn with(name: &'static str, setting: &Setting, fleet: &Fleet, mix: Mix) -> Run {
@@ -76,6 +88,11 @@ impl Run {
     /// Notes a fault that began at `from` and is over now.
     pub fn fault(&self, kind: FaultKind, from: Ms) {
         self.load.recorder.fault(kind, from);
+    }
+
+    /// The same of one that concerned these partitions.
+    pub fn fault_at(&self, kind: FaultKind, from: Ms, at: Partitions) {
+        self.load.recorder.fault_at(kind, from, at);
     }
 
     /// Demands what the checker cannot see.
@@ -138,9 +155,15 @@ impl Run {
 
     /// Ends the load once it has published what it should, drains, checks; adds what the scenario
     /// found.
-    pub async fn report(mut self, redis_url: &str) -> Report {
+    pub async fn report(self, redis_url: &str) -> Report {
+        let place = Place::only(&self.load.topic, redis_url);
+        self.report_at(&[place]).await
+    }
+
+    /// The same of a topic whose partitions lie in these places.
+    pub async fn report_at(mut self, places: &[Place]) -> Report {
         self.load.published(self.setting.messages).await;
-        let mut report = self.load.finish(redis_url).await;
+        let mut report = self.load.finish_at(places).await;
         let (all, ran) = self.doubts();
         self.bit(ran > 0 || !self.doubtful, || {
             format!("of {all} publishes without an answer none had run")

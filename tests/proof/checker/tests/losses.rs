@@ -1,6 +1,7 @@
 //! Power losses that forget: I13, and what they excuse.
 
 use super::*;
+use crate::harness::partition_of;
 
 /// A is old, B and C are of the last two seconds before the loss at 5000.
 fn before() -> Vec<Op> {
@@ -36,6 +37,26 @@ fn what_is_left_is_a_prefix() {
     let mut together = before();
     together[2] = publish(4_003, 0, &payload(C), Outcome::Ok(C));
     after_loss(together).there(A, "delayed").there(C, "delayed").passes();
+}
+
+#[test]
+fn a_server_forgets_nothing_of_the_partitions_that_it_does_not_have() {
+    let loss = |ops: Vec<Op>, ids: &[&str]| {
+        let at = ids.iter().map(|id| partition_of(id)).collect();
+        Small::of(ops).fault_at(FaultKind::PowerLost(2_000), 5_000, 5_500, at)
+    };
+    loss(before(), &[B, C]).there(A, "delayed").passes();
+    loss(before(), &[C]).there(A, "delayed").names("I1 no loss");
+    // What one server has kept says nothing of what another has forgotten; of both its partitions it keeps a prefix.
+    loss(before(), &[B]).there(A, "delayed").there(C, "delayed").passes();
+    loss(before(), &[B, C]).there(A, "delayed").there(C, "delayed").names("I13 honest 2xx");
+    // Two of them, one after the other: each takes its own.
+    let twice = |ids: &[&str]| {
+        let at = ids.iter().map(|id| partition_of(id)).collect();
+        loss(before(), &[B]).fault_at(FaultKind::PowerLost(2_000), 5_600, 5_900, at)
+    };
+    twice(&[C]).there(A, "delayed").passes();
+    twice(&[A]).there(A, "delayed").names("I1 no loss");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use crate::proof::audit::{Audit, member_of};
 use crate::proof::history::{
-    Back, Fault, FaultKind, Grant, History, Ms, Nacked, OnDuplicate, Op, Outcome, Publish,
-    Published, Seen, What,
+    Back, Fault, FaultKind, Grant, History, Ms, Nacked, OnDuplicate, Op, Outcome, Partitions,
+    Publish, Published, Seen, What,
 };
 
 mod attempts;
@@ -117,8 +117,12 @@ impl Small {
         self
     }
 
-    fn fault(mut self, kind: FaultKind, from: Ms, until: Ms) -> Small {
-        self.faults.push(Fault { kind, from, until });
+    fn fault(self, kind: FaultKind, from: Ms, until: Ms) -> Small {
+        self.fault_at(kind, from, until, Partitions::ALL)
+    }
+
+    fn fault_at(mut self, kind: FaultKind, from: Ms, until: Ms, at: Partitions) -> Small {
+        self.faults.push(Fault { kind, from, until, at });
         self
     }
 

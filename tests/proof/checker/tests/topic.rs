@@ -51,17 +51,20 @@ fn order_is_that_of_one_publisher_for_one_consumer() {
                 Outcome::Ok(Published { id: id.into(), due_at: 1010, duplicate: false });
         })
     };
-    let run = |first: &str, second: &str| {
+    // Of the same partition as A.
+    const D: &str = "0000000d-aaaa-8aaa-8aaa-aaaaaaaaaaaa";
+    let run = |ids: [&str; 2], first: &str, second: &str| {
         let grants = [(first, 1100), (second, 1200)].map(|(id, at)| lease(grant(id, 1, 1010, at)));
-        let ops = [same_due(1000, A), same_due(1006, B)].into_iter().chain(grants);
-        Small::of(ops).there(A, "unack").there(B, "unack")
+        let published = [same_due(1000, ids[0]), same_due(1006, ids[1])];
+        Small::of(published.into_iter().chain(grants)).there(ids[0], "unack").there(ids[1], "unack")
     };
-    run(A, B).passes();
-    run(B, A).names("I16 order");
-    let mut two = run(B, A);
+    run([A, D], A, D).passes();
+    run([A, D], D, A).names("I16 order");
+    run([A, B], B, A).passes();
+    let mut two = run([A, D], D, A);
     two.ops[3].client = 7;
     two.passes();
-    assert_eq!(crate::proof::checker::order(&run(B, A).history()).len(), 1);
+    assert_eq!(crate::proof::checker::order(&run([A, D], D, A).history()).len(), 1);
 }
 
 #[test]
