@@ -116,6 +116,9 @@ impl Op for Lease {
             let wakes = group.iter().map(|lease| lease.wakes).min().unwrap_or_default();
             // Where somebody got less than wanted, nothing is left but what comes then.
             let head = if plenty { last_due } else { next_at.unwrap_or(FOREVER) };
+            // What is there now must be so by this instance's clock too, which is some ms behind.
+            let there = head <= now;
+            let head = if there { head.min(reply.backend.clock.now()) } else { head };
             partition.learn(wakes, head);
         }
         partition.sweep_by(now, first_end);

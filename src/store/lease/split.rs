@@ -36,15 +36,26 @@ impl Store {
         let (mut topic, mut outcome, mut left) = (topic, LeaseOutcome::default(), options);
         // A partition whose server is away keeps nobody from the others.
         let (mut asked, mut failed) = self.survey(&topic, options, until).await;
-        let (mut verified, mut failures) = (false, asked.len());
+        let (mut verified, mut silent) = (false, asked.clone());
+        let deadline = Instant::now() + self.lanes.timeout;
+        let mut insists = false;
         loop {
             let begun = !outcome.grants.messages().is_empty();
             let next = self.oldest(&topic, &asked);
             // Who has something does not wait for a server that may be away.
             let next = next.filter(|it| !begun || !it.outlook().failed);
             let Some(partition) = next else {
+                let slow =
+                    |it: Partition| silent.contains(&it.route.partition) && !self.is_down(&it);
+                if !begun && !insists && topic.all().any(slow) {
+                    // The others have nothing, so there is time for those that are slow.
+                    insists = true;
+                    asked.retain(|number| !silent.remove(number));
+                    failed = None;
+                    continue;
+                }
                 match failed {
-                    Some(error) if !begun && failures == topic.partitions.len() => {
+                    Some(error) if !begun && silent.len() == topic.partitions.len() => {
                         return Err(error);
                     }
                     // It may have something, which cannot be known.
@@ -60,12 +71,13 @@ impl Store {
                 continue;
             };
             asked.insert(partition.route.partition);
-            let patience = self.patience(&partition);
+            let left_for_it = deadline.saturating_duration_since(Instant::now());
+            let patience = if insists { left_for_it } else { self.patience(&partition) };
             let lease = self.lease_from(partition.clone(), left, begun, true, until);
             let got = match answer_within(patience, lease).await {
                 Ok(got) => got,
                 Err(error) => {
-                    failures += 1;
+                    silent.insert(partition.route.partition);
                     partition.put_off();
                     if begun && Instant::now() >= until {
                         return Ok(outcome);
@@ -184,16 +196,12 @@ impl Store {
         (silent, failed)
     }
 
-    /// Finds out when a partition has something. Until then the mark says so that consumers left who sleep; where it has
-    /// passed or there is none, a lease of nothing writes it anew.
+    /// Finds out when a partition has something: never, where consumers who sleep left a mark of that; otherwise a lease of
+    /// nothing says so.
     async fn look(&self, partition: &Partition, options: LeaseOptions) -> Result<(), Error> {
         let wakes = partition.wakes();
-        let mark = match self.mark(partition).await? {
-            PAUSED => FOREVER,
-            mark => mark,
-        };
-        if mark > self.now_at(partition) {
-            partition.learn(wakes, mark);
+        if matches!(self.mark(partition).await?, PAUSED | FOREVER) {
+            partition.learn(wakes, FOREVER);
             return Ok(());
         }
         let nothing = LeaseOptions { max_messages: 0, ..options };
