@@ -17,6 +17,7 @@ pub mod fuzz;
 pub mod history;
 pub mod load;
 pub mod model;
+pub mod partitions;
 pub mod proxy;
 pub mod record;
 pub mod scenarios;

@@ -24,6 +24,8 @@ const STORM_PARTS: usize = 10;
 const STORM_ROUNDS: usize = 6;
 /// How often each fault of the table is caused, for each durability.
 const FAULT_ROUNDS: usize = 3;
+/// Orders while primaries are killed every 10 s.
+const ORDERS: usize = 10_000;
 /// The model test: sequences, and operations in each.
 const SEQUENCES: (usize, usize) = (10_000, 100);
 /// Tokens that are over.
@@ -102,10 +104,12 @@ impl Proof {
                 let rounds = FAULT_ROUNDS
                     * match name {
                         "scripts_flushed" => 30,
-                        "cluster_killed" | "cluster_moved" => 6,
+                        "cluster_killed" | "cluster_moved" | "cluster_orders" => 6,
                         _ => 1,
                     };
-                let reports = self.run(name, long(durability, rounds)).await;
+                let messages = if name == "cluster_orders" { ORDERS } else { 0 };
+                let setting = Setting { messages, ..long(durability, rounds) };
+                let reports = self.run(name, setting).await;
                 self.faults.extend(reports);
             }
         }

@@ -268,6 +268,11 @@ async fn cluster_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cluster_orders() {
+    run("cluster_orders", Setting::short(Everysec, 2)).await.expect_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cluster_frozen() {
     run("cluster_frozen", Setting::short(Everysec, 1)).await.expect_clean();
 }

@@ -17,6 +17,7 @@ pub mod calm;
 pub mod client_gone;
 pub mod clock;
 pub mod cluster;
+pub mod cluster_orders;
 pub mod connections;
 pub mod crew;
 pub mod descriptors;
@@ -66,7 +67,7 @@ scenarios! {
     adversary::adversary answers::answers_cut answers::answers_delayed answers::answers_lost burst::burst
     callbacks_killed::callbacks_killed calm::calm client_gone::client_gone clock::clock_back
     clock::clock_forward clock::clock_of_an_instance cluster::cluster_frozen
-    cluster::cluster_killed cluster::cluster_moved connections::connections_cut
+    cluster::cluster_killed cluster::cluster_moved cluster_orders::cluster_orders connections::connections_cut
     connections::scripts_flushed descriptors::descriptors_used_up disk::disk_full endurance::endurance
     failover::failover failover::failover_idle herd::herd instance_killed::instance_killed
     instance_paused::instance_paused liveness::liveness lost_wakes::lost_wakes memory::memory_full
@@ -85,7 +86,7 @@ pub async fn run(name: &str, setting: Setting) -> Report {
 }
 
 /// The faults of the table, with what the table calls them.
-pub const FAULTS: [(&str, &str); 31] = [
+pub const FAULTS: [(&str, &str); 32] = [
     ("instance_killed", "an instance killed (−9) mid-request"),
     ("lost_wakes", "an instance killed (−9) between a script and its wake-up; wake-ups cut off"),
     ("instance_paused", "an instance stopped for twice a lease"),
@@ -105,6 +106,7 @@ pub const FAULTS: [(&str, &str); 31] = [
     ("sentinel_frozen", "a primary stopped for 4 s, Sentinel, `min-replicas-to-write 1`"),
     ("cluster_killed", "a primary killed (−9), Cluster"),
     ("cluster_frozen", "a primary stopped for 4 s, Cluster, `min-replicas-to-write 1`"),
+    ("cluster_orders", "a primary killed (−9) every 10 s, Cluster, a topic of 16 partitions"),
     ("cluster_moved", "slots moved round a Cluster"),
     ("snapshot_restored", "Redis restarted from an older snapshot"),
     ("descriptors_used_up", "file descriptors used up"),
