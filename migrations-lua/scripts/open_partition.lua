@@ -11,11 +11,11 @@
 -- ARGV[7] acked_max: how many acked messages are retained, or '' for the default
 -- ARGV[8] partitions: how many the topic has
 -- ARGV[9] paused: 1 or 0; '' to leave it as it is
--- returns: 'OK'; 'STALE paused' (1 or 0) if a later revision is there, 'REPLACED' if a later topic of this name is; 'DELETED' if the topic was
---   deleted; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n' if the topic has more partitions
---   than the registry says
--- cost: HMGET, 2 HDEL, HSET, four times HSET or HDEL, PUBLISH, maybe HSET and UNLINK
-local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions')
+-- returns: 'OK'; 'STALE paused' (1 or 0) if a later revision is there, 'REPLACED' if a later topic of this name is;
+--   'DELETED' if the topic was deleted; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n' if
+--   the topic has more partitions than the registry says
+-- cost: HMGET, HDEL, HSET, four times HSET or HDEL, PUBLISH, maybe HSET, HDEL and UNLINK
+local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions', 'sleep')
 local paused = string.sub(meta[2] or '0', 1, 1)
 if meta[1] then
   local number, revision, schema = string.match(ARGV[1], '^(%d+) (%d+) (%d+)$')
@@ -64,6 +64,6 @@ if tonumber(ARGV[2]) < tonumber(meta[3] or 0) then redis.call('HSET', KEYS[1], '
 -- Without a TTL nothing keeps `first_due` up to date.
 if string.byte(ARGV[5]) == 44 then redis.call('UNLINK', KEYS[2]) end
 -- Consumers may have waited for the topic before it existed, or under another configuration.
-redis.call('HDEL', KEYS[1], 'sleep')
+if meta[5] == '-1' then redis.call('HDEL', KEYS[1], 'sleep') end
 announce(KEYS[1])
 return 'OK'

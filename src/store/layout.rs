@@ -3,30 +3,15 @@
 //! a range of slots, get about as many of them. Partition p lies `64 × bitreverse8(p)` slots behind partition 0: the first
 //! 2, 4, 8 … partitions are even among themselves, and stay where they are when there are more.
 
+use super::cluster::{self, crc16};
 use crate::model::{PartitionNumber, TopicName};
 use std::sync::LazyLock;
 
 /// Slots of a Redis Cluster.
-const SLOTS: usize = 16_384;
+const SLOTS: usize = cluster::SLOTS as usize;
 /// Slots between the first 256 partitions.
 const DISTANCE: usize = SLOTS / 256;
 const SUFFIX_CHARS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-
-const CRC_TABLE: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = (byte as u16) << 8;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-};
 
 /// The first suffix of each slot: one whose own CRC16 is in that slot.
 static SUFFIXES: LazyLock<Vec<[u8; 3]>> = LazyLock::new(|| {
@@ -42,10 +27,9 @@ static SUFFIXES: LazyLock<Vec<[u8; 3]>> = LazyLock::new(|| {
     suffixes
 });
 
-/// The slot of a hash tag: its CRC16 (XMODEM), as Redis Cluster computes it, without the two highest bits.
+/// The slot of a hash tag.
 fn slot(tag: &[u8]) -> usize {
-    let step = |crc: u16, byte: &u8| crc << 8 ^ CRC_TABLE[usize::from((crc >> 8) as u8 ^ byte)];
-    usize::from(tag.iter().fold(0, step)) % SLOTS
+    usize::from(crc16(tag)) % SLOTS
 }
 
 /// The hash tag of a partition, without its braces.

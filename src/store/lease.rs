@@ -212,7 +212,7 @@ impl Store {
             return self.has_news_split(&topic).await;
         }
         let mark = self.mark(&Partition::first(topic)).await?;
-        Ok((0..next.unwrap_or(Millis::MAX).min(FOREVER)).contains(&mark))
+        Ok(mark < next.unwrap_or(Millis::MAX).min(FOREVER))
     }
 }
 

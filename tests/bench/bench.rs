@@ -10,6 +10,7 @@ mod backlog;
 mod beanstalkd;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod partitions;
 mod table;
 
 use beanstalkd::Beanstalkd;
@@ -24,7 +25,8 @@ const ROUNDS: usize = 3;
 const SECONDS: u64 = 3;
 const CONNECTIONS: usize = 64;
 
-const PARTS: [&str; 7] = ["rates", "lateness", "memory", "fsync", "threads", "million", "burst"];
+const PARTS: [&str; 9] =
+    ["rates", "lateness", "memory", "fsync", "threads", "million", "burst", "partitions", "quiet"];
 
 #[tokio::main]
 async fn main() {
@@ -47,7 +49,9 @@ async fn main() {
             "fsync" => fsync(&mut table).await,
             "threads" => threads(&mut table).await,
             "million" => backlog::million(&mut table).await,
-            _ => backlog::burst(&mut table).await,
+            "burst" => backlog::burst(&mut table).await,
+            "partitions" => partitions::split(&mut table).await,
+            _ => partitions::quiet(&mut table).await,
         }
     }
     print!("{table}");

@@ -9,7 +9,7 @@ mod slots;
 mod view;
 
 pub(super) use ask::primaries;
-pub(super) use slots::{Slot, key_in, slot_of};
+pub(super) use slots::{SLOTS, Slot, crc16, key_in, slot_of};
 pub(crate) use view::Address;
 
 use super::{

@@ -34,13 +34,26 @@ fn tag_of(key: &[u8]) -> &[u8] {
     tag().unwrap_or(key)
 }
 
+const CRC_TABLE: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
 /// CRC-16/XMODEM, as the specification of Redis Cluster wants it.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
-            if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
-        })
-    })
+pub(in crate::store) fn crc16(bytes: &[u8]) -> u16 {
+    let step = |crc: u16, byte: &u8| crc << 8 ^ CRC_TABLE[usize::from((crc >> 8) as u8 ^ byte)];
+    bytes.iter().fold(0, step)
 }
 
 #[cfg(test)]
