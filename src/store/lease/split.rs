@@ -8,7 +8,12 @@ use super::{FOREVER, LeaseOutcome, PAUSED};
 use crate::{
     error::Error,
     model::{Millis, PartitionNumber},
-    store::{Store, grants::LeaseOptions, partition::Partition, registry::Topic},
+    store::{
+        Store,
+        grants::LeaseOptions,
+        partition::{Partition, PartitionState},
+        registry::Topic,
+    },
 };
 use futures_util::future::{join_all, try_join_all};
 use std::{
@@ -176,10 +181,11 @@ impl Store {
         options: LeaseOptions,
         until: Instant,
     ) -> (Asked, Option<Error>) {
-        let unknown: Vec<_> = topic.all().filter(|it| it.outlook().head() == 0).collect();
-        if unknown.len() <= FEW {
+        let is_unknown = |it: &PartitionState| it.outlook().head() == 0;
+        if topic.partitions.iter().filter(|it| is_unknown(it)).count() <= FEW {
             return (Asked::new(), None);
         }
+        let unknown: Vec<_> = topic.all().filter(|it| is_unknown(it)).collect();
         let looks = join_all(unknown.iter().map(async |partition| {
             let patience = until.saturating_duration_since(Instant::now());
             let patience = patience.min(self.patience(partition));
@@ -218,24 +224,26 @@ impl Store {
         }
     }
 
-    fn is_down(&self, partition: &Partition) -> bool {
-        self.lanes.at_slot(partition.slot, |node| node.is_down())
+    fn is_down(&self, partition: &PartitionState) -> bool {
+        let in_cluster = self.lanes.cluster().is_some();
+        in_cluster && self.lanes.at_slot(partition.slot, |node| node.is_down())
     }
 
     /// The partition, not asked yet, with the oldest message that is known, if any may have one; those whose server is away
     /// come last.
     fn oldest(&self, topic: &Arc<Topic>, asked: &Asked) -> Option<Partition> {
         // By the clock of its server.
-        let age = |it: &Partition| it.outlook().age(self.now_at(it));
-        let not_asked = |it: &Partition| !asked.contains(&it.route.partition);
-        let ages = topic.all().filter(not_asked).map(|it| (age(&it), it));
-        ages.filter(|(age, _)| *age >= 0)
-            .max_by_key(|(age, it)| (!self.is_down(it), *age))
-            .map(|(_, it)| it)
+        let one = self.lanes.cluster().is_none().then(|| self.now());
+        let age = |it: &PartitionState| it.outlook().age(one.unwrap_or_else(|| self.now_at(it)));
+        let not_asked = |it: &&PartitionState| !asked.contains(&it.route.partition);
+        let ages = topic.partitions.iter().filter(not_asked).map(|it| (age(it), it));
+        let there = ages.filter(|(age, _)| *age >= 0);
+        let (_, oldest) = there.max_by_key(|(age, it)| (!self.is_down(it), *age))?;
+        topic.partition(oldest.route.partition)
     }
 
     /// The time at a partition's server.
-    fn now_at(&self, partition: &Partition) -> Millis {
+    fn now_at(&self, partition: &PartitionState) -> Millis {
         self.lanes.at_slot(partition.slot, |node| node.backend.clock.now())
     }
 
