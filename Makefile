@@ -62,7 +62,7 @@ bench-sdks: redis sdks ## The workers in a table; ARGS="python go"
 
 # The seeded bugs are a feature of a separate debug build, which is copied to where only `prove` looks for it.
 .PHONY: prove
-prove: setup ## The long proof, an hour or more: faults, a million messages, seeded bugs; ARGS="storm faults"
+prove: setup ## The long proof, two hours or more: faults, a million messages, seeded bugs; ARGS="storm faults"
 	$(CARGO) build --locked --features seeded-bugs
 	mkdir -p $(TARGET)/seeded
 	cp $(TARGET)/debug/dueq $(TARGET)/seeded/dueq

@@ -32,6 +32,11 @@ pub enum Error {
     /// The idempotency key was used with a different request.
     #[error("the idempotency key was used with a different message")]
     IdempotencyKeyReused,
+    /// The message that has the key is in another group, and a group never changes.
+    #[error(
+        "the message that has this key is in another group, and a message's group does not change"
+    )]
+    GroupChanged,
     /// The topic holds `max_messages` messages.
     #[error("the topic is full: it holds max_messages messages")]
     TopicFull,
@@ -66,6 +71,9 @@ pub enum Error {
     /// The topic cannot have this setting: its name, and why.
     #[error("{1}")]
     BadSetting(&'static str, &'static str),
+    /// Answers about the topic cannot wait for replicas: there are none.
+    #[error("Redis has no replica that dueq knows of, so nothing can be replicated")]
+    DurabilityUnavailable,
     /// The error of one message of a batch; its index counts from 0.
     #[error("{1}")]
     OfMessage(usize, Box<Error>),
@@ -75,6 +83,11 @@ pub enum Error {
     /// The schedule does not exist.
     #[error("there is no such schedule")]
     ScheduleNotFound,
+    /// The topic cannot get more partitions: so many names are in use.
+    #[error(
+        "the topic cannot get more partitions while names are in use: {0} keys, idempotency keys and groups"
+    )]
+    NamesInUse(i64),
     /// The topic still holds messages.
     #[error("the topic holds messages; ?force=true deletes them too")]
     TopicNotEmpty,
@@ -91,7 +104,9 @@ pub enum Error {
     #[error("Redis is not available; nothing happened")]
     RedisUnavailable,
     /// The request may have been carried out; its answer was lost.
-    #[error("the answer from Redis was lost; the request may or may not have been carried out")]
+    #[error(
+        "Redis or its replicas did not answer in time; the request may or may not have been carried out"
+    )]
     OutcomeUnknown,
     /// A defect: a reply or a stored value cannot be read. Logged where it is detected.
     #[error("an internal error")]

@@ -26,7 +26,7 @@ on() {
     slice)
       # All tests run with Sentinels of the Redis on PATH, and these with the newest of the others'.
       [ "$1" = valkey-9 ] || without=(--skip sentinel)
-      run contract ack:: extend:: lease:: nack:: publish:: service:: || failed=1
+      run contract ack:: extend:: lease:: nack:: partitions:: publish:: service:: || failed=1
       run faults "${without[@]}" --skip everysec --skip frozen cluster_moved failover memory_stays redis_killed scripts_flushed storm || failed=1
       ;;
     whole)

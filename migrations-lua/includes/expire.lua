@@ -1,3 +1,4 @@
+-- @include group
 -- @include lease
 -- @include message
 -- @include remove
@@ -87,8 +88,8 @@ local function note_over(k, now, members, ttl, budget)
   for i = 1, #members do
     local attempts, counted, max_attempts, priority, rest = parse_extra(extras[i])
     if leased[i] or last[i] then
-      local _, own, policy, hold, key = parse_rest(rest)
-      rest = format_rest('o', own, policy, hold, key)
+      local _, own, policy, hold, key, group, order = parse_rest(rest)
+      rest = format_rest('o', own, policy, hold, key, group, order)
       redis.call('HSET', k.extra, members[i], format_extra(attempts, counted, max_attempts, priority, rest))
       redis.call('ZREM', k.expires, members[i])
       redis.call('ZREM', k.first_due, members[i])
@@ -135,7 +136,7 @@ local function bury_spent(k, at, ready, plain, most, topic_max, budget)
 end
 
 -- Brings a message up to date: ends its lease, and carries out the end of its TTL or retention. Returns its state
--- ('delayed', 'ready', 'leased', 'dead' or 'acked'), the due time, deadline or instant of that (ms), and its `extra`.
+-- ('delayed', 'ready', 'blocked', 'leased', 'dead' or 'acked'), the due time, deadline or instant of that (ms), and its `extra`.
 -- Returns false if the message does not exist, or ends here.
 local function settle(k, member, now, rules)
   for _ = 1, 2 do
@@ -157,14 +158,16 @@ local function settle(k, member, now, rules)
         local score = redis.call('ZSCORE', k.ready, member)
         due = score and rank_due(score)
       end
-      if due then
+      local blocked = not due and extra and redis.call('ZSCORE', k.blocked, member)
+      if due or blocked then
+        due = due or tonumber(blocked)
         local _, _, _, _, rest = parse_extra(extra)
         local over = expiry(k, member, rest, due, rules.ttl)
         if over and over <= now then
           drop_all(k, { member }, 'expired')
           return false
         end
-        return due > now and 'delayed' or 'ready', due, extra
+        return blocked and 'blocked' or (due > now and 'delayed' or 'ready'), due, extra
       end
       local died = tonumber(redis.call('ZSCORE', k.dead, member))
       if died then
@@ -188,26 +191,32 @@ local function settle(k, member, now, rules)
   return false
 end
 
--- Makes a dead message live again, due at `due`, with all its attempts and its whole TTL. Returns its new `extra`, or false
--- if another live message holds its key; and the cost of looking at that other one, in bytes of events.
+-- Makes a dead message live again, due at `due`, with all its attempts and its whole TTL, and as the last of its group.
+-- Returns its new `extra`, or false if another live message holds its key; the cost of looking at that other one, in bytes of
+-- events; its due time; and whether it is blocked.
 local function revive(k, member, due, now, up, extra, rules)
   local attempts, _, max_attempts, priority, rest = parse_extra(extra)
-  local _, ttl, policy, hold, key = parse_rest(rest)
-  local seen = 0
+  local _, ttl, policy, hold, key, group, order = parse_rest(rest)
+  local seen, blocked = 0, false
   if key ~= '' and hold ~= 'f' then
     local holder = redis.call('HGET', k.keys, key)
     if holder and holder ~= member then
       seen = redis.call('HSTRLEN', k.events, holder) + to_free(k, holder)
       local state = settle(k, holder, now, rules)
-      if state == 'delayed' or state == 'ready' or state == 'leased' then return false, seen end
+      if state and state ~= 'dead' and state ~= 'acked' then return false, seen end
     end
     redis.call('HSET', k.keys, key, member)
   end
-  local fresh = format_extra(attempts, 0, max_attempts, priority, format_rest('', ttl, policy, hold, key))
-  redis.call('HSET', k.extra, member, fresh)
   redis.call('ZREM', k.dead, member)
   if ttl ~= '' then redis.call('ZADD', k.expires, string.format('%d', due + tonumber(ttl)), member) end
-  place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+  if group ~= '' then
+    local head
+    order, head = join_group(k, member, group, due)
+    due, blocked = head or due, not head
+  end
+  local fresh = format_extra(attempts, 0, max_attempts, priority, format_rest('', ttl, policy, hold, key, group, order))
+  redis.call('HSET', k.extra, member, fresh)
+  if not blocked then place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready) end
   add_events(k, member, event('v', up, 0, ''))
-  return fresh, seen
+  return fresh, seen, due, blocked
 end

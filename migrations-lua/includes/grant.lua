@@ -90,22 +90,22 @@ local function remember_first_due(k, found, extras)
   if #firsts > 0 then redis.call('ZADD', k.first_due, 'NX', unpack(firsts)) end
 end
 
--- The key of a message that is granted now, or ''. If the message holds the key until granted, it gives it up for good.
+-- The key of a message that is granted now, or '', and its group or ''. If the message holds the key until granted, it gives it up for good.
 local function grant_key(k, member, extra)
   local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
-  local over, ttl, policy, hold, key = parse_rest(rest)
+  local over, ttl, policy, hold, key, group, order = parse_rest(rest)
   if hold == 'g' and key ~= '' then
     free_key(k, member, rest)
-    rest = format_rest(over, ttl, policy, 'f', key)
+    rest = format_rest(over, ttl, policy, 'f', key, group, order)
     redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
   end
-  return key
+  return key, group
 end
 
--- The key that a message holds until granted, or ''. A message of a pushed topic may have to wait after its lease begins,
+-- The key that a message holds until granted, or '', and its group or ''. A message of a pushed topic may have to wait after its lease begins,
 -- so it counts as granted when its call begins (start_call).
 local function call_key(extra)
   local _, _, _, _, rest = parse_extra(extra)
-  local _, _, _, hold, key = parse_rest(rest)
-  return hold == 'g' and key or ''
+  local _, _, _, hold, key, group = parse_rest(rest)
+  return hold == 'g' and key or '', group
 end

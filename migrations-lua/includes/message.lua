@@ -4,8 +4,9 @@
 -- missing, and `dueq audit` repairs it. A script that failed half way would lose more.
 
 -- The parts of an `extra`: grants so far, how many of them count, the message's own max_attempts ('' for the topic's), its
--- priority, and the rest. The rest is ',ttl,backoff,hold,key', or '' if the message has none of them. A message without an
--- `extra` has (0, 0, '', 0, '').
+-- priority, and the rest. The rest is ',ttl,backoff,hold,key', or '' if the message has none of them. If the message is in a
+-- group, `hold` is followed by the length of the group's name, a dot and the message's order, and `key` follows the name. A
+-- message without an `extra` has (0, 0, '', 0, '').
 local function parse_extra(extra)
   if not extra then return 0, 0, '', 0, '' end
   local attempts, counted, max_attempts, priority, rest = string.match(extra, '^(%d+),(%d+),(%d*),(%d+)(.*)$')
@@ -18,16 +19,22 @@ local function format_extra(attempts, counted, max_attempts, priority, rest)
 end
 
 -- The parts of the rest: 'o' if the TTL ended while the message was leased, or ''; its own TTL (ms or ''); its own backoff
--- policy or ''; how long it holds its key ('d' until done, 'g' until granted, 'f' no longer); its key or ''.
+-- policy or ''; how long it holds its key ('d' until done, 'g' until granted, 'f' no longer); its key or ''; its group or '';
+-- its order in the group.
 local function parse_rest(rest)
-  if rest == '' then return '', '', '', '', '' end
-  local over, ttl, policy, hold, key = string.match(rest, '^,(o?)(%d*),([^,]*),(%a?),(.*)$')
-  if not over then return '', '', '', '', '' end
-  return over, ttl, policy, hold, key
+  if rest == '' then return '', '', '', '', '', '', '' end
+  local over, ttl, policy, hold, length, order, key = string.match(rest, '^,(o?)(%d*),([^,]*),(%a?)(%d*)%.?(%x*),(.*)$')
+  if not over then return '', '', '', '', '', '', '' end
+  if length == '' then return over, ttl, policy, hold, key, '', '' end
+  length = tonumber(length)
+  return over, ttl, policy, hold, string.sub(key, length + 1), string.sub(key, 1, length), order
 end
 
 -- The rest as text, '' if all its parts are empty.
-local function format_rest(over, ttl, policy, hold, key)
+local function format_rest(over, ttl, policy, hold, key, group, order)
+  if group ~= '' then
+    return table.concat({ ',', over, ttl, ',', policy, ',', hold, string.format('%d.', #group), order, ',', group, key })
+  end
   if over == '' and ttl == '' and policy == '' and key == '' then return '' end
   return table.concat({ ',', over, ttl, ',', policy, ',', hold, ',', key })
 end
@@ -37,7 +44,7 @@ local function sound_extra(extra)
   if not extra then return true end
   local priority, rest = string.match(extra, '^%d+,%d+,%d*,(%d+)(.*)$')
   if not priority or tonumber(priority) > 255 then return false end
-  return rest == '' or string.match(rest, '^,o?%d*,[^,]*,%a?,.*$') ~= nil
+  return rest == '' or string.match(rest, '^,o?%d*,[^,]*,%a?%d*%.?%x*,.*$') ~= nil
 end
 
 -- The `extra` of each member, by index. The table is empty if the topic has none at all: the usual case costs one EXISTS.
@@ -103,7 +110,7 @@ local function snapshot(k, member, state, at, extra, topic_max, ttl, bodyless)
   if state == 'acked' then attempts, counted = attempts + 1, counted + 1 end
   local left = math.max((tonumber(max_attempts) or topic_max) - counted, 0)
   local over = false
-  if state == 'delayed' or state == 'ready' then over = expiry(k, member, rest, at, ttl) end
+  if state == 'delayed' or state == 'ready' or state == 'blocked' then over = expiry(k, member, rest, at, ttl) end
   return {
     member, state, at, attempts, left, extra or '', over or 0,
     redis.call('HGET', k.events, member) or '', not bodyless and redis.call('HGET', k.messages, member) or '',

@@ -1,3 +1,4 @@
+-- @include group
 -- @include message
 -- Removal and death of messages. A call has a budget for that, and reports if anything is left.
 
@@ -52,14 +53,16 @@ end
 -- Deletes these messages (at most 256), which are no longer in any set. `extras` holds their `extra`, by index. A message
 -- whose death is still to be published keeps its data until finish_dead deletes it.
 local function forget_all(k, members, extras)
-  local died = false
+  local died, rests = false, {}
   for i = 1, #members do
     if extras[i] then
       died = true
       local _, _, _, _, rest = parse_extra(extras[i])
       free_key(k, members[i], rest)
+      rests[i] = rest
     end
   end
+  if died then leave_groups(k, members, rests) end
   redis.call('ZREM', k.expires, unpack(members))
   redis.call('ZREM', k.first_due, unpack(members))
   -- A message that died has an `extra`.
@@ -75,6 +78,7 @@ local function drop_all(k, members, total)
   if #members == 0 then return end
   local extras = redis.call('HMGET', k.extra, unpack(members))
   for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.dead }) do redis.call('ZREM', key, unpack(members)) end
+  if k.blocked then redis.call('ZREM', k.blocked, unpack(members)) end
   forget_all(k, members, extras)
   redis.call('HINCRBY', k.meta, total, #members)
 end
@@ -102,4 +106,5 @@ local function bury(k, member, rest, at)
   redis.call('ZADD', k.dead, at, member)
   redis.call('HINCRBY', k.meta, 'dead', 1)
   if redis.call('HEXISTS', k.meta, 'dead_topic') == 1 then redis.call('ZADD', k.dead_out, at, member) end
+  leave_groups(k, { member }, { rest })
 end

@@ -2,12 +2,12 @@
 -- @include waiting
 -- The limit of a topic (`max_messages`), and what a full topic drops.
 
--- The number of messages that count against the limit: delayed, ready and leased ones. `ended`: a sweep has ended expired
+-- The number of messages that count against the limit: delayed, ready, blocked and leased ones. `ended`: a sweep has ended expired
 -- leases. Only then do the expired leases that are left in `last` count as dead: before, their messages may come back, if
 -- more attempts are allowed since the grant.
 local function count_live(k, now, ended)
   local count = 0
-  for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.unack, k.last }) do count = count + redis.call('ZCARD', key) end
+  for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.blocked, k.unack, k.last }) do count = count + redis.call('ZCARD', key) end
   if ended then count = count - redis.call('ZCOUNT', k.last, '-inf', string.format('%d', now * 2048 + 2047)) end
   return count
 end
@@ -44,11 +44,11 @@ local function queue_of(k)
     heap[at] = entry
   end
 
-  for class, key in ipairs({ k.delayed, k.delayed_prio }) do
+  for class, key in ipairs({ k.delayed, k.delayed_prio, k.blocked }) do
     local list = redis.call('ZRANGE', key, 0, 3, 'WITHSCORES')
     if list[1] then
       local source = { key = key, list = list, at = 1, seen = #list / 2, round = 0 }
-      push({ list[1], tonumber(list[2]), class * 1000, source })
+      push({ list[1], tonumber(list[2]), math.min(class, 2) * 1000, source })
     end
   end
   local first = redis.call('ZRANGE', k.ready, 0, 0, 'WITHSCORES')

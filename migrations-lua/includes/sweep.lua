@@ -1,4 +1,5 @@
 -- @include expire
+-- @include group
 -- @include remove
 -- @include waiting
 -- The effects of time on a partition.
@@ -16,7 +17,7 @@ local function sweep_ttl(k, now, limit, ttl, budget)
     seen = seen + #list / 2
     dropped = dropped + drop_expired(k, now, list, ranked, ttl, budget)
   end
-  for _, key in ipairs({ k.delayed, k.delayed_prio }) do look(k, key, '-inf', horizon, 2, false) end
+  for _, key in ipairs({ k.blocked, k.delayed, k.delayed_prio }) do look(k, key, '-inf', horizon, 2, false) end
   -- In `ready` the first of each priority is its oldest. Each sweep begins with another priority, so that one with many
   -- messages does not hold up the others.
   local begin = now % 256 * 35184372088832
@@ -84,7 +85,9 @@ local function sweep(k, now, limit, rules)
     redis.call('HDEL', k.idem, unpack(idem))
     more = more or #idem == left
   end
-  return more or budget.short
+  local idle = redis.call('ZRANGEBYSCORE', k.rates, '-inf', string.format('%d', now * 1000), 'LIMIT', 0, 64)
+  if #idle > 0 then redis.call('ZREM', k.rates, unpack(idle)) end
+  return raise_groups(k) or more or #idle == 64 or budget.short
 end
 
 -- The earlier of `earliest` (ms; 0: none) and of `shift` ms after the first score of a set. That score is in 1/scale ms.
@@ -102,9 +105,11 @@ local function next_sweep(k, rules)
   for _, zset in ipairs({ k.unack, k.last }) do earliest = earlier(earliest, zset, 2048, 0) end
   for _, zset in ipairs({ k.expires, k.idem_due }) do earliest = earlier(earliest, zset, 1, 0) end
   earliest = earlier(earliest, k.dead, 1, rules.dead_ms)
+  -- Not each by itself: they are only in the way.
+  earliest = earlier(earliest, k.rates, 1000, 60000)
   earliest = earlier(earliest, k.acked, 2048, rules.acked_ms)
   if not rules.ttl then return earliest end
-  for _, zset in ipairs({ k.first_due, k.delayed, k.delayed_prio }) do
+  for _, zset in ipairs({ k.first_due, k.blocked, k.delayed, k.delayed_prio }) do
     earliest = earlier(earliest, zset, 1, rules.ttl)
   end
   local first = redis.call('ZRANGE', k.ready, 0, 0, 'WITHSCORES')[2]

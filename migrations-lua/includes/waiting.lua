@@ -41,12 +41,12 @@ local function promote(now, limit, delayed_prio, ready, extra_key)
 end
 
 -- The sets that hold these messages (at most 256): for each message a list of set, score, … The sets have numbers: 1 unack,
--- 2 last, 3 ready, 4 delayed_prio, 5 delayed, 6 dead, 7 acked. A message in several is best kept in the first. In 1 to 5 a
--- message is live.
+-- 2 last, 3 ready, 4 delayed_prio, 5 delayed, 6 blocked, 7 dead, 8 acked. A message in several is best kept in the first. In
+-- 1 to 6 a message is live.
 local function stands_of(k, members)
   local stands = {}
   for i = 1, #members do stands[i] = {} end
-  for number, key in ipairs({ k.unack, k.last, k.ready, k.delayed_prio, k.delayed, k.dead, k.acked }) do
+  for number, key in ipairs({ k.unack, k.last, k.ready, k.delayed_prio, k.delayed, k.blocked, k.dead, k.acked }) do
     local scores = redis.call('ZMSCORE', key, unpack(members))
     for i = 1, #members do
       if scores[i] then

@@ -1,3 +1,4 @@
+-- @include group
 -- @include lease
 -- @include message
 -- @include partition
@@ -15,6 +16,13 @@
 -- KEYS[9] events
 -- KEYS[10] acked
 -- KEYS[11] dead_out
+-- KEYS[12] heads; this and the rest only if the topic has messages in groups
+-- KEYS[13] queued
+-- KEYS[14] blocked
+-- KEYS[15] rates
+-- KEYS[16] delayed
+-- KEYS[17] delayed_prio
+-- KEYS[18] ready
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] n: acks of different messages, at most 128
 -- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
@@ -24,7 +32,8 @@
 -- returns: n if all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again, 4 not looked at,
 --   because there is too much to write or to free; or 'STALE'
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; an HMGET more in a topic where some messages are
---   not plain, 5 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key
+--   not plain, 5 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key;
+--   2 to 6 calls more for each group of theirs, 8 a group of acks
 local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules', 'large', ARGV[3])
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
@@ -75,7 +84,8 @@ local acked_ms = lib.parse_rules(meta[2]).acked_ms
 local codes, good, known, kept, repeated = {}, {}, {}, {}, 0
 local notes = (ARGV[4] ~= '' and n or 2 * n) + 4
 local k = { messages = KEYS[3], extra = KEYS[4], meta = KEYS[5], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8],
-  events = KEYS[9], acked = KEYS[10], dead_out = KEYS[11] }
+  events = KEYS[9], acked = KEYS[10], dead_out = KEYS[11], heads = KEYS[12], queued = KEYS[13], blocked = KEYS[14], rates = KEYS[15],
+  delayed = KEYS[16], delayed_prio = KEYS[17], ready = KEYS[18] }
 -- Events are written only if acked messages are retained, and calls were made.
 local noted = acked_ms > 0 and #ARGV > notes
 local room = lib.EVENT_BYTES
@@ -109,10 +119,13 @@ if #good > 0 then
     redis.call('ZADD', KEYS[10], unpack(kept))
     redis.call('ZREM', KEYS[7], unpack(good))
     redis.call('ZREM', KEYS[8], unpack(good))
+    local rests = {}
     for i = 1, #good do
       local _, _, _, _, rest = lib.parse_extra(known[i])
       if rest ~= '' then lib.free_key(k, good[i], rest) end
+      rests[i] = rest
     end
+    lib.leave_groups(k, good, rests)
     lib.trim_acked(k, #good + 16, lib.new_budget())
   elseif extras[1] == nil and plain then
     redis.call('HDEL', KEYS[3], unpack(good))

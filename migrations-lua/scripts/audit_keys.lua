@@ -9,7 +9,7 @@
 -- ARGV[4] count: approximate number
 -- ARGV[5] repair: 1 to repair the defects
 -- returns: {cursor, seen, bytes read, {key, defect, detail, …}} or 'STALE'
--- cost: HGET, ZREM; HSCAN or ZSCAN; 7 ZMSCORE and HMGET for 256 of `keys`, a call for each of the others; two if it
+-- cost: HGET, ZREM; HSCAN or ZSCAN; 8 ZMSCORE and HMGET for 256 of `keys`, a call for each of the others; two if it
 --   repairs
 local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end

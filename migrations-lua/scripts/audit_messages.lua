@@ -1,4 +1,5 @@
 -- @include audit
+-- @include group
 -- @include partition
 -- @include waiting
 -- audit_messages: check some messages of a partition as they are now.
@@ -8,16 +9,18 @@
 -- ARGV[3] h for a hash, z for a sorted set
 -- ARGV[4] cursor
 -- ARGV[5] count: approximate number
+-- ARGV[6] repair: 1 to remove entries of `heads` and `queued` that belong to no message
 -- returns: {cursor, seen, bytes read, {member, defect, detail, …}, {member, beginning of its body, …} for bodies with
 --   a header and bodies that cannot be read} or 'STALE'
--- cost: HGET; HSCAN or ZSCAN; in a walk of messages 9 ZMSCORE, HMGET for 256 of them; otherwise an HEXISTS for each
+-- cost: HGET; HSCAN or ZSCAN; in a walk of messages 10 ZMSCORE, HMGET for 256 of them, 4 calls for each in a group; otherwise an HEXISTS
+--   for each, of heads and queued ones 9
 local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end
 local page
 if ARGV[3] == 'h' then
-  page = redis.call('HSCAN', KEYS[18], ARGV[4], 'COUNT', ARGV[5])
+  page = redis.call('HSCAN', KEYS[#KEYS], ARGV[4], 'COUNT', ARGV[5])
 else
-  page = redis.call('ZSCAN', KEYS[18], ARGV[4], 'COUNT', ARGV[5])
+  page = redis.call('ZSCAN', KEYS[#KEYS], ARGV[4], 'COUNT', ARGV[5])
 end
 local list, found, begins, bytes = page[2], {}, {}, 0
 local function add(member, defect, detail)
@@ -46,6 +49,16 @@ for from = 1, #list, 512 do
         if #body >= 3 then header = string.byte(body, 2) * 256 + string.byte(body, 3) end
         begins[#begins + 1] = member
         begins[#begins + 1] = string.sub(body, 1, 3 + header)
+      end
+    end
+  elseif ARGV[2] == 'heads' or ARGV[2] == 'queued' then
+    for i = 1, #members do
+      if not sound_entry(k, members[i]) then
+        add(string.sub(members[i], 29), table.concat({ 'stray_', ARGV[2] }), '')
+        if ARGV[6] == '1' then
+          redis.call('ZREM', KEYS[#KEYS], members[i])
+          let_go(k, { [string.sub(members[i], 1, 16)] = 1 })
+        end
       end
     end
   else

@@ -7,16 +7,16 @@
 -- ARGV[2] repair: 1 to write the totals as they should be
 -- ARGV[3..] names of the totals
 -- returns: {bodies, places, total, its value, its correct value, …} or 'STALE'
--- cost: HGET, ZREM, HLEN, 7 ZCARD, HMGET; HSET if it repairs
+-- cost: HGET, ZREM, HLEN, 8 ZCARD, HMGET; HSET if it repairs
 local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end
 if ARGV[2] == '1' then redis.call('ZREM', k.unack, '') end
 local cards = {}
-for number, key in ipairs({ k.unack, k.last, k.ready, k.delayed_prio, k.delayed, k.dead, k.acked }) do
+for number, key in ipairs({ k.unack, k.last, k.ready, k.delayed_prio, k.delayed, k.blocked, k.dead, k.acked }) do
   cards[number] = redis.call('ZCARD', key)
 end
 local leased = cards[1] + cards[2]
-local there = leased + cards[3] + cards[4] + cards[5] + cards[6]
+local there = leased + cards[3] + cards[4] + cards[5] + cards[6] + cards[7]
 
 local before, total = {}, {}
 local values = redis.call('HMGET', k.meta, unpack(ARGV, 3))
@@ -33,7 +33,7 @@ end
 level('published', there, { 'deleted', 'acked', 'expired', 'purged' })
 level('granted', leased, { 'lease_expired', 'acked', 'nacked', 'released', 'deleted_leased', 'returned' })
 
-local reply, fields = { redis.call('HLEN', k.messages), there + cards[7] }, {}
+local reply, fields = { redis.call('HLEN', k.messages), there + cards[8] }, {}
 for i = 1, #values do
   local name = ARGV[2 + i]
   if tonumber(before[i]) ~= total[name] then

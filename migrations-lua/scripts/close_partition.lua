@@ -10,7 +10,7 @@
 -- ARGV[4] how long the mark stays, ms
 -- returns: how many messages went, or 'NOT_EMPTY', 'MORE' if the sweep left something, 'UNTOLD' if all that is left are
 --   deaths to be published to the dead topic, or 'STALE'
--- cost: HMGET, 6 ZCARD, EXISTS, UNLINK, HSET, PEXPIRE
+-- cost: HMGET, 7 ZCARD, EXISTS, UNLINK, HSET, PEXPIRE
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
 local how, more, messages = tonumber(ARGV[3]), false, 0
@@ -25,7 +25,7 @@ if not force then
   redis.call('ZREM', k.unack, '')
   more = sweep(k, now_ms(), 128, parse_rules(meta[2]))
 end
-for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.unack, k.last, k.dead }) do
+for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.blocked, k.unack, k.last, k.dead }) do
   messages = messages + redis.call('ZCARD', key)
 end
 if not force then
@@ -35,7 +35,8 @@ if not force then
 end
 for _, key in ipairs({
   k.unack, k.last, k.delayed, k.messages, k.meta, k.extra, k.delayed_prio, k.ready, k.dead, k.keys, k.expires,
-  k.first_due, k.events, k.acked, k.dead_out, k.idem, k.idem_due,
+  k.first_due, k.events, k.acked, k.dead_out, k.heads, k.queued, k.blocked, k.rates, k.idem,
+  k.idem_due, k.held,
 }) do redis.call('UNLINK', key) end
 redis.call('HSET', k.meta, 'topic', table.concat({ '-', ARGV[2] }))
 redis.call('PEXPIRE', k.meta, ARGV[4])

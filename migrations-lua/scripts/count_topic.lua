@@ -8,8 +8,8 @@
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2..] names of the totals
 -- returns: {now, more 0|1: the sweep left something, paused 0|1, delayed, ready, leased, dead, acked,
---   earliest ready due (0: none), next due (0: none), totals…} or 'STALE'
--- cost: as sweep, of 64 messages of each kind; 8 ZCOUNT or ZCARD, 5 ZRANGE, one more for each distinct priority among
+--   blocked, earliest ready due (0: none), next due (0: none), totals…} or 'STALE'
+-- cost: as sweep, of 64 messages of each kind; 9 ZCOUNT or ZCARD, 5 ZRANGE, one more for each distinct priority among
 --   the ready; HMGET
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
@@ -48,7 +48,8 @@ end
 
 local reply = {
   now, more and 1 or 0, rules.paused and 1 or 0, later, due + due_prio + ranked + ended, leased,
-  redis.call('ZCARD', k.dead) + died, redis.call('ZCARD', k.acked), oldest, next_due,
+  redis.call('ZCARD', k.dead) + died, redis.call('ZCARD', k.acked),
+  redis.call('ZCARD', k.blocked), oldest, next_due,
 }
 local totals = redis.call('HMGET', k.meta, unpack(ARGV, 2))
 for i = 1, #totals do

@@ -10,7 +10,7 @@
 -- ARGV[3] key
 -- ARGV[4] force: 1 or 0
 -- returns: 'OK', 'LEASED', 'NONE' or 'STALE'
--- cost: HMGET, ZREM, TIME, HGET, up to 7 ZSCORE and 12 constant calls
+-- cost: HMGET, ZREM, TIME, HGET, up to 9 ZSCORE and 12 constant calls; 12 more if it is in a group
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end

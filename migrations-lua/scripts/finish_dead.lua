@@ -7,7 +7,7 @@
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2..] for each, at most 64: member, instant of its death, ms
 -- returns: how many of them were still noted, or 'STALE'
--- cost: HGET, a ZSCORE for each, ZREM, 7 ZMSCORE; up to 7 calls where some had left
+-- cost: HGET, a ZSCORE for each, ZREM, 8 ZMSCORE; up to 7 calls where some had left
 local k = partition(KEYS)
 if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
 local told = {}

@@ -8,7 +8,7 @@
 -- ARGV[3] bucket, ms
 -- ARGV[4] buckets, at most 128
 -- returns: {from, count, …} or 'STALE'
--- cost: HMGET, TIME, EXISTS; 1 or 2 ZCOUNT a bucket; from now on as sweep, of 64 messages of each kind
+-- cost: HMGET, TIME, 2 EXISTS; 1 to 3 ZCOUNT a bucket; from now on as sweep, of 64 messages of each kind
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -22,6 +22,7 @@ if not from then
 end
 local bucket = tonumber(ARGV[3])
 local prio = redis.call('EXISTS', k.delayed_prio) == 1
+local groups = redis.call('EXISTS', k.blocked) == 1
 local reply = { from }
 for i = 1, tonumber(ARGV[4]) do
   local start = from + (i - 1) * bucket
@@ -30,5 +31,6 @@ for i = 1, tonumber(ARGV[4]) do
   local high = string.format('(%d', start + bucket)
   reply[i + 1] = redis.call('ZCOUNT', k.delayed, low, high)
   if prio then reply[i + 1] = reply[i + 1] + redis.call('ZCOUNT', k.delayed_prio, low, high) end
+  if groups then reply[i + 1] = reply[i + 1] + redis.call('ZCOUNT', k.blocked, low, high) end
 end
 return reply

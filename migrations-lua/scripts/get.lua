@@ -8,7 +8,7 @@
 -- ARGV[2] member, or '' if a key is given
 -- ARGV[3] key
 -- returns: {now, the message as `snapshot` has it}, 'NONE' or 'STALE'
--- cost: HMGET, TIME, HGET, up to 8 ZSCORE, 2 HGET; the message is settled first
+-- cost: HMGET, TIME, HGET, up to 9 ZSCORE, 2 HGET; the message is settled first
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end

@@ -14,7 +14,7 @@
 -- KEYS[5] meta
 -- KEYS[6] extra
 -- KEYS[7] delayed_prio
--- KEYS[8..] ready and the rest of the partition's
+-- KEYS[8..] ready and the rest of the partition's but those of idempotency keys, and of groups if the topic has none
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] epoch: its name if Redis hides the replication ID, 12 hex digits
 -- ARGV[3] waits: 1 if the caller will sleep until the next event; 2 more if dueq sends the messages itself, and notes the
@@ -24,7 +24,7 @@
 --   call). Wants in a row with the same lease_ms are one, unless sized
 -- returns: {now, now rounded up, next event ms (0: none, or not asked), more 0|1, leases ended, messages that died,
 --   messages expired, topic's max_attempts, epoch ('' if nothing is granted), {member, due, …}, bodies, {attempt, attempts
---   left, priority, key, …} (empty: all plain), granted for each want (empty unless sized: in order)} without the last two
+--   left, priority, key, group, …} (empty: all plain), granted for each want (empty unless sized: in order)} without the last two
 --   if both are empty; or 'STALE'. If dueq sends the messages itself, a key is in the reply only if the message gives it
 --   up when its call begins
 -- cost: HMGET, ZREM, TIME, EXISTS, ZCOUNT, ZCOUNT a group, and INFO, HGET, ZPOPMIN, HMGET, ZADD, HINCRBY where something is
@@ -131,17 +131,22 @@ if taken > 0 then
     lib = lib or rare()
     local plain = {}
     for i = 1, taken do
-      local attempts, left, priority, key = 0, topic_max - 1, 0, ''
+      local attempts, left, priority, key, group = 0, topic_max - 1, 0, '', ''
       if extras[i] then
         local counted, own_max, rest
         attempts, counted, own_max, priority, rest = lib.parse_extra(extras[i])
         left = math.max((tonumber(own_max) or topic_max) - counted - 1, 0)
         if attempts > 0 and ARGV[3] < '2' then lib.add_events(k, members[i], lib.event('g', up, attempts + 1, '')) end
         if rest ~= '' then
-          key = ARGV[3] < '2' and lib.grant_key(k, members[i], extras[i]) or lib.call_key(extras[i])
+          if ARGV[3] < '2' then
+            key, group = lib.grant_key(k, members[i], extras[i])
+          else
+            key, group = lib.call_key(extras[i])
+          end
         end
       end
-      facts[4 * i - 3], facts[4 * i - 2], facts[4 * i - 1], facts[4 * i] = attempts + 1, left, priority, key
+      facts[5 * i - 4], facts[5 * i - 3], facts[5 * i - 2], facts[5 * i - 1] = attempts + 1, left, priority, key
+      facts[5 * i] = group
       if left > 0 then
         plain[#plain + 1], plain[#plain + 2] = leases[2 * i - 1], members[i]
       else

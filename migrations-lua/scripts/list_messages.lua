@@ -82,6 +82,8 @@ if state == 'delayed' then
   parts = { { k.delayed, k.delayed_prio, later, '+inf' } }
 elseif state == 'ready' then
   parts = { { k.ready, false, '-inf', '+inf' }, { k.delayed, false, '-inf', due } }
+elseif state == 'blocked' then
+  parts = { { k.blocked, false, '-inf', '+inf' } }
 elseif state == 'leased' then
   parts = { { k.unack, k.last, leased, '+inf' } }
 elseif state == 'dead' then

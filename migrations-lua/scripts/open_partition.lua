@@ -11,11 +11,13 @@
 -- ARGV[7] acked_max: how many acked messages are retained, or '' for the default
 -- ARGV[8] partitions: how many the topic has
 -- ARGV[9] paused: 1 or 0; '' to leave it as it is
+-- ARGV[10] group rules, as `group_rules` reads them, or '' for the default
 -- returns: 'OK'; 'STALE paused' (1 or 0) if a later revision is there, 'REPLACED' if a later topic of this name is;
---   'DELETED' if the topic was deleted; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n' if
+--   'DELETED' if the topic was deleted; 'GROUPS' if it has messages in groups and the registry
+--   does not say so; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n' if
 --   the topic has more partitions than the registry says
--- cost: HMGET, HDEL, HSET, four times HSET or HDEL, PUBLISH, maybe HSET, HDEL and UNLINK
-local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions', 'sleep')
+-- cost: HMGET, HDEL, HSET, five times HSET or HDEL, PUBLISH, maybe HSET, HDEL and UNLINK
+local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions', 'sleep', 'group_rules')
 local paused = string.sub(meta[2] or '0', 1, 1)
 if meta[1] then
   local number, revision, schema = string.match(ARGV[1], '^(%d+) (%d+) (%d+)$')
@@ -27,11 +29,12 @@ if meta[1] then
   if known > number then return 'REPLACED' end
   -- Also of a topic before it that the registry has lost: what lies in its partitions would be out of sight.
   if gone == '' and tonumber(meta[4] or 1) > tonumber(ARGV[8]) then return table.concat({ 'SPLIT ', meta[4] }) end
+  if gone == '' and its_schema == 4 and schema < 4 then return 'GROUPS' end
   if gone == '' and its_schema > schema then return 'NEWER' end
   if gone == '' and its_schema < schema and its_schema == 1 then return 'OLDER' end
   if known == number and changed > revision then return table.concat({ 'STALE ', paused }) end
   if known == number and changed == revision then return 'OK' end
-  if known ~= number then paused, meta[3] = '0', false end
+  if known ~= number then paused, meta[3], meta[6] = '0', false, false end
 end
 -- A first write that removes nothing: a new configuration is accepted at maxmemory too.
 redis.call('HDEL', KEYS[1], '')
@@ -59,6 +62,14 @@ if ARGV[7] == '' then
 else
   redis.call('HSET', KEYS[1], 'acked_max', ARGV[7])
 end
+if ARGV[10] == '' then
+  redis.call('HDEL', KEYS[1], 'group_rules')
+else
+  redis.call('HSET', KEYS[1], 'group_rules', ARGV[10])
+end
+-- More messages of each group may go now, so a sweep looks for them.
+local most, before = string.match(ARGV[10], '^%d+'), string.match(meta[6] or '', '^%d+')
+if tonumber(most or 1) > tonumber(before or 1) then redis.call('HSET', KEYS[1], 'raised', '') end
 -- Messages may have failed more often than is allowed now, so leases check that from now on.
 if tonumber(ARGV[2]) < tonumber(meta[3] or 0) then redis.call('HSET', KEYS[1], 'lowered', '1') end
 -- Without a TTL nothing keeps `first_due` up to date.

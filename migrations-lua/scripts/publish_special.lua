@@ -1,4 +1,5 @@
 -- @include expire
+-- @include group
 -- @include message
 -- @include partition
 -- @include remove
@@ -6,21 +7,22 @@
 -- @include sweep
 -- @include time
 -- @include waiting
--- publish_special: store messages with a priority, a key, a policy or an idempotency key of their own, or that a full topic
--- may refuse. They are stored one after another, so that each sees the effects of those before it.
+-- publish_special: store messages with a priority, a key, a policy, a group or an idempotency key of their own, or that a
+-- full topic may refuse. They are stored one after another, so that each sees the effects of those before it.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] n: messages, at most 64, no key twice
 -- ARGV[3] large: 1 if a body is above 1 KiB, so that leases check sizes from now on
 -- ARGV[4..] for each message member, delay in ms ('@' before an instant), body, priority, ttl ms or '', key or '',
 --   on_duplicate ('copy' for a dead letter, which the topic's limit does not refuse), extra or '', idempotency key or '', its
---   fingerprint, how long it answers, ms
+--   fingerprint, how long it answers, ms, group or ''. In a group the extra ends before the message's order
 -- returns: {now, wake 0|1, messages that expired, then for each code, member, state, due or deadline}: code 0 stored,
 --   1 a message answers for it, 2 replaced, 3 duplicate_key, 4 message_leased, 5 idempotency_key_reused, 6 topic_full,
---   7 not looked at, because there is too much to write or to free; or 'STALE'
+--   7 not looked at, because there is too much to write or to free, 8 the message has another group; or 'STALE'
 -- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
 --   an idempotency key; 8 more for each if the topic has a limit; if it is full, a sweep of 32 steps, a range for
---   each priority among the ready and a few calls for each of 40 to 72 messages that are dropped; an HSTRLEN for each that leaves where bodies are large
+--   each priority among the ready and a few calls for each of 40 to 72 messages that are dropped; an HSTRLEN for each that leaves where bodies are large; 4 to 6
+--   for each group, and 2 for each of its heads if it has a rate
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -40,10 +42,13 @@ local reply = { now, 0, 0 }
 
 -- No key occurs twice in the call, so one HMGET reads all holders.
 local wanted = {}
-for i = 1, n do wanted[i] = ARGV[11 * i - 2] end
+for i = 1, n do wanted[i] = ARGV[12 * i - 3] end
 local holders = redis.call('HMGET', k.keys, unpack(wanted))
 -- New messages are written together at the end, or before something counts or drops them.
 local bodies, extras, held, expiring, waiting, later, ready = {}, {}, {}, {}, {}, {}, {}
+local heads, queued, blocked = {}, {}, {}
+-- Each group of the call: its ID, and how many heads it has.
+local groups, orders, most, interval, burst = {}, false, 1, nil, 1
 local function add(list, a, b)
   list[#list + 1] = a
   list[#list + 1] = b
@@ -56,17 +61,48 @@ local function store()
   if #later > 0 then redis.call('ZADD', k.delayed_prio, unpack(later)) end
   if #ready > 0 then redis.call('ZADD', k.ready, unpack(ready)) end
   if #expiring > 0 then redis.call('ZADD', k.expires, unpack(expiring)) end
+  if #heads > 0 then redis.call('ZADD', k.heads, unpack(heads)) end
+  if #queued > 0 then redis.call('ZADD', k.queued, unpack(queued)) end
+  if #blocked > 0 then redis.call('ZADD', k.blocked, unpack(blocked)) end
   bodies, extras, held, expiring, waiting, later, ready = {}, {}, {}, {}, {}, {}, {}
+  heads, queued, blocked = {}, {}, {}
 end
 local function flush()
   if #bodies > 0 then store() end
   if drop_doomed then drop_doomed() end
+  groups = {}
+end
+
+-- Gives a new message its place in its group. Returns its order, its due time, and whether it is blocked.
+local function join(member, group, due)
+  if not orders then
+    orders = next_orders(k, n)
+    most, interval, burst = group_rules(k)
+  end
+  orders = orders + 1
+  local order, its = string.format('%012x', orders), groups[group]
+  if not its then
+    local id = group_id(group)
+    let_go(k, { [id] = 16 })
+    its = { id, entries_of(k.heads, id) }
+    if its[2] < most and entries_of(k.queued, id) > 0 then its[2] = most end
+    groups[group] = its
+  end
+  local entry = table.concat({ its[1], order, member })
+  if its[2] >= most then
+    add(queued, 0, entry)
+    return order, due, true
+  end
+  its[2] = its[2] + 1
+  add(heads, 0, entry)
+  return order, head_due(k, its[1], due, interval, burst), false
 end
 
 for i = 1, n do
-  local at = 11 * i - 8
+  local at = 12 * i - 9
   local member, body, priority, ttl = ARGV[at + 1], ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]
   local key, on_duplicate, extra, idem, fingerprint = ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9], ARGV[at + 10]
+  local group, waits = ARGV[at + 12], false
   local due = due_at(ARGV[at + 2], now, up)
   local code, state, repeated
   if events_room <= 0 then code, state, due = 7, '', 0 end
@@ -87,16 +123,23 @@ for i = 1, n do
   local holder = not code and key ~= '' and holders[i]
   if holder then
     events_room = room_after(k, holder, events_room) - (meta[3] and to_free(k, holder) or 0)
-    if drop_doomed then flush() end
+    if drop_doomed or next(groups) then flush() end
     local where, when, known = settle(k, holder, now, rules)
-    if where == 'delayed' or where == 'ready' or where == 'leased' then
+    local waiting_now = where == 'delayed' or where == 'ready' or where == 'blocked'
+    local _, _, _, its_priority, its_rest = parse_extra(known)
+    local _, _, _, _, _, its_group, its_order = parse_rest(its_rest)
+    if waiting_now or where == 'leased' then
       if on_duplicate == 'return' then
         code, state, due, member = 1, where, when, holder
       elseif on_duplicate == 'reject' then
         code, state, due = 3, '', 0
       elseif where == 'leased' then
         code, state, due = 4, '', 0
+      elseif its_group ~= group then
+        code, state, due = 8, '', 0
       else
+        if group ~= '' then extra = table.concat({ extra, its_order, ',', group, key }) end
+        waits = where == 'blocked'
         local attempts, counted = parse_extra(known)
         local _, _, max_attempts, _, rest = parse_extra(extra)
         for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready }) do redis.call('ZREM', zset, holder) end
@@ -104,7 +147,7 @@ for i = 1, n do
         redis.call('ZREM', k.first_due, holder)
         redis.call('HSET', k.extra, holder, format_extra(attempts, counted, max_attempts, priority, rest))
         add_events(k, holder, event('u', up, 0, ''))
-        code, state, member = 2, due > now and 'delayed' or 'ready', holder
+        code, state, member = 2, waits and 'blocked' or (due > now and 'delayed' or 'ready'), holder
         -- It may have failed more often than is allowed now, so leases check that from now on.
         if is_spent(counted, max_attempts, tonumber(meta[5])) then redis.call('HSET', k.meta, 'lowered', '1') end
         replaced = replaced + 1
@@ -115,9 +158,8 @@ for i = 1, n do
       if forget then forget(holder) end
     end
     -- Its due time has changed, or it waits again.
-    if note_waiting and (where == 'delayed' or where == 'ready') then
-      local _, _, _, before = parse_extra(known)
-      local its, at = code == 2 and priority or before, code == 2 and due or when
+    if note_waiting and waiting_now then
+      local its, at = code == 2 and priority or its_priority, code == 2 and due or when
       note_waiting(holder, at, its, at > now)
     end
   end
@@ -157,14 +199,21 @@ for i = 1, n do
   end
 
   if not code then
-    code, state = 0, due > now and 'delayed' or 'ready'
+    if group ~= '' then
+      local order
+      order, due, waits = join(member, group, due)
+      extra = table.concat({ extra, order, ',', group, key })
+    end
+    code, state = 0, waits and 'blocked' or (due > now and 'delayed' or 'ready')
     published = published + 1
     if extra ~= '' then add(extras, member, extra) end
     if key ~= '' then add(held, key, member) end
   end
   if code == 0 or code == 2 then
     add(bodies, member, body)
-    if priority == 0 then
+    if waits then
+      add(blocked, int(due), member)
+    elseif priority == 0 then
       add(waiting, int(due), member)
     elseif due > now then
       add(later, int(due), member)
@@ -172,7 +221,7 @@ for i = 1, n do
       add(ready, rank(priority, due), member)
     end
     if ttl ~= '' then add(expiring, int(due + tonumber(ttl)), member) end
-    if due < earliest then earliest = due end
+    if due < earliest and not waits then earliest = due end
     if note_waiting and code == 0 then note_waiting(member, due, priority, due > now) end
   end
   if idem ~= '' and code <= 2 and not repeated then

@@ -6,11 +6,13 @@
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] limit: at most 128
--- ARGV[3] delayed: 1 to purge delayed messages
+-- ARGV[3] delayed: 1 to purge delayed messages, and blocked ones
 -- ARGV[4] ready: 1 to purge ready messages
 -- ARGV[5] dead: 1 to purge dead messages
+-- ARGV[6] blocked: 1 to purge blocked messages
 -- returns: {now, purged, left of these states} or 'STALE'
--- cost: HMGET, ZREM, TIME, up to 5 ranges, one HMGET and up to 12 calls for each range; one HGET for each key
+-- cost: HMGET, ZREM, TIME, up to 6 ranges, one HMGET and up to 16 calls for each range; one HGET for each key, 6 calls for each
+--   group
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -31,6 +33,8 @@ local function purge(zset, from, upto)
   end
   left = left + redis.call('ZCOUNT', zset, from, upto)
 end
+-- Before the others: what they leave behind is not let go.
+if ARGV[3] == '1' or ARGV[6] == '1' then purge(k.blocked, '-inf', '+inf') end
 if ARGV[3] == '1' then
   purge(k.delayed, later, '+inf')
   purge(k.delayed_prio, later, '+inf')

@@ -8,7 +8,7 @@
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] member
 -- returns: {now, wake 0|1, the message as `snapshot` has it}, 'NONE', 'NOT_DEAD', 'DUPLICATE' or 'STALE'
--- cost: HMGET, ZREM, TIME, HGET, up to 8 ZSCORE; up to 10 calls
+-- cost: HMGET, ZREM, TIME, HGET, up to 9 ZSCORE; up to 10 calls, 15 more if it is in a group
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -19,7 +19,9 @@ local member = ARGV[2]
 local state, _, extra = settle(k, member, now, rules)
 if not state then return 'NONE' end
 if state ~= 'dead' then return 'NOT_DEAD' end
-local fresh = revive(k, member, now, now, up, extra, rules)
+local fresh, _, due, blocked = revive(k, member, now, now, up, extra, rules)
 if not fresh then return 'DUPLICATE' end
 redis.call('HINCRBY', k.meta, 'redriven', 1)
-return { now, wake(k.meta, meta[2], now), snapshot(k, member, 'ready', now, fresh, tonumber(meta[3]), rules.ttl) }
+local now_is = blocked and 'blocked' or (due > now and 'delayed' or 'ready')
+local woken = blocked and 0 or wake(k.meta, meta[2], due)
+return { now, woken, snapshot(k, member, now_is, due, fresh, tonumber(meta[3]), rules.ttl) }

@@ -15,7 +15,7 @@
 -- ARGV[7] spread, ms: the i-th falls due at base + spread * i / of, rounded up
 -- ARGV[8] most: messages that the request redrives
 -- returns: {now, wake 0|1, redriven, skipped, dead left, of, base} or 'STALE'
--- cost: HMGET, ZREM, TIME, ZRANGE, HMGET; up to 10 calls a message
+-- cost: HMGET, ZREM, TIME, ZRANGE, HMGET; up to 10 calls a message, 15 more if it is in a group
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -36,11 +36,11 @@ if want > 0 then
     room = room_after(k, members[i], room)
     local delay = math.ceil(spread * (index + redriven) / of)
     local due = delay > 0 and math.max(now, base + delay) or now
-    local fresh, seen = revive(k, members[i], due, now, up, extras[i], rules)
+    local fresh, seen, its, blocked = revive(k, members[i], due, now, up, extras[i], rules)
     room = room - seen
     if fresh then
       redriven = redriven + 1
-      if due < earliest then earliest = due end
+      if not blocked and its < earliest then earliest = its end
     else
       skipped = skipped + 1
     end

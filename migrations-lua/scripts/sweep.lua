@@ -9,13 +9,14 @@
 --   published to the dead topic} or 'STALE'
 -- cost: HMGET, ZREM, TIME, EXISTS; where there is anything 8 ranges, 11 looks for the next time; up to 12 calls for each message
 local k = partition(KEYS)
-local meta = redis.call('HMGET', k.meta, 'topic', 'rules', 'expired', 'dead', 'lease_expired')
+local meta = redis.call('HMGET', k.meta, 'topic', 'rules', 'expired', 'dead', 'lease_expired', 'raised')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now = now_ms()
 local rules = parse_rules(meta[2])
 -- In most topics nothing ends.
-if not rules.ttl and redis.call('EXISTS', k.unack, k.last, k.expires, k.dead, k.acked, k.dead_out, k.idem_due, k.delayed_prio) == 0 then
+local some = redis.call('EXISTS', k.unack, k.last, k.expires, k.dead, k.acked, k.dead_out, k.idem_due, k.delayed_prio, k.rates)
+if not rules.ttl and not meta[6] and some == 0 then
   return { now, 0, 0, 0, 0, 0, 0 }
 end
 local more = sweep(k, now, tonumber(ARGV[2]), rules)

@@ -10,7 +10,7 @@
 -- ARGV[3] bytes of bodies and events to return at most, but one message at least
 -- returns: {now, member, instant of its death, the message as `snapshot` has it or '' if it is gone, …} or
 --   'STALE'
--- cost: HMGET, TIME, ZRANGE, 7 ZMSCORE, HMGET; 4 to 7 calls for each message
+-- cost: HMGET, TIME, ZRANGE, 8 ZMSCORE, HMGET; 4 to 7 calls for each message
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -27,8 +27,9 @@ local stands, extras = stands_of(k, members), redis.call('HMGET', k.extra, unpac
 local function state_of(number, score, died)
   if not number then return 'dead', died end
   if number <= 2 then return 'leased', (unpack_lease(score)) end
-  if number == 6 then return 'dead', score end
-  if number == 7 then return 'acked', (unpack_lease(score)) end
+  if number == 6 then return 'blocked', score end
+  if number == 7 then return 'dead', score end
+  if number == 8 then return 'acked', (unpack_lease(score)) end
   local due = number == 3 and rank_due(score) or score
   return due > now and 'delayed' or 'ready', due
 end

@@ -18,7 +18,7 @@
 -- ARGV[10] events of the message from which the caller made the new body: every change of a body adds one
 -- returns: {now, wake 0|1, the message as `snapshot` has it, without a body if the caller gave one,
 --   1 if the update made it die}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' if the events differ by now; or 'STALE'
--- cost: HMGET, HSTRLEN, HSET or ZREM, TIME, HGET, up to 8 ZSCORE; up to 12 writes
+-- cost: HMGET, HSTRLEN, HSET or ZREM, TIME, HGET, up to 9 ZSCORE; up to 13 writes
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -41,7 +41,7 @@ if state == 'dead' and ARGV[4] ~= '' then return 'DEAD' end
 if ARGV[9] ~= '' and (redis.call('HGET', k.events, member) or '') ~= ARGV[10] then return 'CHANGED' end
 
 local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
-local over, ttl, policy, hold, key = parse_rest(rest)
+local over, ttl, policy, hold, key, group, order = parse_rest(rest)
 if ARGV[5] ~= '' then priority = tonumber(ARGV[5]) end
 if ARGV[7] ~= '-' then max_attempts = ARGV[7] end
 if ARGV[8] ~= '-' then policy = ARGV[8] end
@@ -71,14 +71,18 @@ if state ~= 'dead' then
   elseif began ~= due then
     redis.call('ZADD', k.first_due, int(began), member)
   end
-  for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready }) do redis.call('ZREM', zset, member) end
+  for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready, k.blocked }) do redis.call('ZREM', zset, member) end
   dies = is_spent(counted, max_attempts, tonumber(meta[3]))
-  if not dies then place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready) end
-  state = due > now and 'delayed' or 'ready'
+  if state == 'blocked' and not dies then
+    redis.call('ZADD', k.blocked, due, member)
+  elseif not dies then
+    place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+    state = due > now and 'delayed' or 'ready'
+  end
 elseif ARGV[6] ~= '-' then
   ttl = ARGV[6]
 end
-extra = format_extra(attempts, counted, max_attempts, priority, format_rest(over, ttl, policy, hold, key))
+extra = format_extra(attempts, counted, max_attempts, priority, format_rest(over, ttl, policy, hold, key, group, order))
 redis.call('HSET', k.extra, member, extra)
 add_events(k, member, event('u', up, 0, ''))
 local woken = 0
@@ -86,8 +90,8 @@ if dies then
   -- Fewer attempts are allowed than it has failed.
   add_events(k, member, event('d', up, attempts, ''))
   state, due = 'dead', up
-  bury(k, member, format_rest(over, ttl, policy, hold, key), up)
-elseif state ~= 'dead' then
+  bury(k, member, format_rest(over, ttl, policy, hold, key, group, order), up)
+elseif state ~= 'dead' and state ~= 'blocked' then
   woken = wake(k.meta, meta[2], due)
 end
 return { now, woken, snapshot(k, member, state, due, extra, tonumber(meta[3]), rules.ttl, ARGV[9] ~= ''), dies and 1 or 0 }

@@ -41,6 +41,9 @@ pub(super) struct TopicsCursor<'a>(pub &'a str);
 /// The list of schedules.
 pub(super) struct SchedulesCursor;
 
+/// The list of a topic's groups.
+pub(super) struct GroupsCursor<'a>(pub &'a TopicName);
+
 /// The list of a topic's messages in one state.
 pub(super) struct MessagesCursor<'a>(pub &'a TopicName, pub State);
 
@@ -71,11 +74,24 @@ impl SchedulesCursor {
     }
 }
 
+impl GroupsCursor<'_> {
+    /// The cursor after the group of this ID.
+    pub fn seal(&self, last: &str) -> String {
+        seal(&["groups", self.0.as_str()], last.as_bytes())
+    }
+
+    /// The ID that the cursor stands after.
+    pub fn open(&self, cursor: &str) -> Option<String> {
+        String::from_utf8(open(&["groups", self.0.as_str()], cursor)?).ok()
+    }
+}
+
 impl MessagesCursor<'_> {
     fn list(&self) -> [&str; 3] {
         let state = match self.1 {
             State::Delayed => "delayed",
             State::Ready => "ready",
+            State::Blocked => "blocked",
             State::Leased => "leased",
             State::Dead => "dead",
             State::Acked => "acked",

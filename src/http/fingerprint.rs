@@ -54,6 +54,11 @@ pub(super) fn fingerprint(message: &NewMessage) -> u64 {
             KeyUntil::Granted => 1,
         });
     }
+    if let Some(group) = &options.group {
+        // Nor is any as long as this.
+        sum.number(u64::MAX - 1);
+        sum.text(group.as_bytes());
+    }
     if let Some(callback) = &message.body.callback {
         // No text of a key is as long as this says, so that a callback is never taken for one.
         sum.number(u64::MAX);

@@ -84,6 +84,8 @@ answer! {
         headers: Cow<'a, BTreeMap<String, String>>,
         /// Its key, if it was published with one.
         key: Option<&'a str>,
+        /// Its group.
+        group: Option<&'a str>,
         /// 0 to 255. Among ready messages, higher goes first.
         priority: u8,
         /// Number of this attempt, from 1.
@@ -196,6 +198,8 @@ pub async fn serve(
     // Polled first, so they are sent first where this instance knows their topics.
     let ids: Vec<_> = acks.iter().map(|(id, _)| *id).collect();
     let ack = async |acks: Vec<_>| state.store.ack_batch(&acks).await;
+    // Where consumers keep a limit together, the acks make room for the lease.
+    let first = !acks.is_empty() && state.store.any_limited(topics).await;
     let acked = caller.on_permitted(&state.store, acks, |(id, _)| *id, ack);
     let mut is_cut = false;
     let cut = async {
@@ -203,13 +207,12 @@ pub async fn serve(
             let Some(activity) = &activity else { return pending().await };
             activity.poll_until_evicted().await;
         };
-        tokio::select! {
-            () = evicted => {}
-            () = caller.revoked() => {}
-        }
+        tokio::select! { () = evicted => {}, () = caller.revoked() => {} }
         is_cut = true;
     };
-    let (acked, grants) = tokio::join!(acked, state.polls.lease_until(topics, options, wait, cut));
+    let lease = state.polls.lease_until(topics, options, wait, cut);
+    let (acked, grants) =
+        if first { (acked.await, lease.await) } else { tokio::join!(acked, lease) };
     let outcomes = ids.into_iter().zip(acked);
     let outcomes: Vec<_> =
         outcomes.map(|(id, outcome)| AckOutcome { id, status: outcome.into() }).collect();
@@ -247,13 +250,10 @@ fn respond(
         }
     }
     let now = store.now();
-    let mut messages = Vec::with_capacity(grants.messages().len());
-    for message in grants.messages() {
-        messages.push(leased_message(store, topic, message, now)?);
-    }
+    let leased = grants.messages().iter().map(|it| leased_message(store, topic, it, now));
+    let messages = leased.collect::<Result<Vec<_>, _>>()?;
     let body = json_line(&LeaseResponse { messages, acks }).map_err(|_| Error::Internal)?;
-    let body = Body::new(GrantsBody { bytes: Some(body.into()), grants });
-    let mut response = Response::new(body);
+    let mut response = Response::new(Body::new(GrantsBody { bytes: Some(body.into()), grants }));
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
     response.extensions_mut().insert(Arc::new(hold));
@@ -276,6 +276,7 @@ fn leased_message<'a>(
             Some(secrets) => Cow::Owned(masked(&message.body.headers, |name| secrets.has(name))),
         },
         key: message.key.as_deref(),
+        group: message.group.as_deref(),
         priority: message.priority,
         attempt: message.claims.attempt,
         attempts_left: message.attempts_left,

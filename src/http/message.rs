@@ -35,6 +35,8 @@ answer! {
         callback: Option<CallbackView<'a>>,
         /// The key that it was published with.
         key: Option<&'a str>,
+        /// Its group.
+        group: Option<&'a str>,
         /// 0 to 255. Among ready messages, higher goes first.
         priority: u8,
         /// Attempts so far, including those that do not count.
@@ -105,7 +107,10 @@ impl<'a> Message<'a> {
             _ => Cow::Owned(masked(&body.headers, |name| body.is_secret(name) || pushed(name))),
         });
         let content = content.transpose()?.unwrap_or_default();
-        let due = matches!(found.state, MessageState::Delayed | MessageState::Ready);
+        let due = matches!(
+            found.state,
+            MessageState::Delayed | MessageState::Ready | MessageState::Blocked
+        );
         let at = |state| (found.state == state).then_some(Instant(found.at));
         Ok(Self {
             id: found.id,
@@ -117,6 +122,7 @@ impl<'a> Message<'a> {
             headers,
             callback: body.and_then(|body| body.callback.as_ref()).map(CallbackView::from),
             key: found.key.as_deref(),
+            group: found.group.as_deref(),
             priority: found.priority,
             attempts: found.attempts,
             attempts_left: found.attempts_left,

@@ -31,7 +31,7 @@ request! {
 }
 
 request! {
-    /// A message's key.
+    /// A message's key and its group.
     pub struct KeyFields {
         /// The message's own name in its topic, 1 to 255 characters. At most one live message (delayed, ready or
         /// leased) has it.
@@ -41,6 +41,11 @@ request! {
         pub on_duplicate: Option<OnDuplicate>,
         /// How long the message holds its key. Default: `done`. Only with `key`.
         pub key_until: Option<KeyUntil>,
+        /// A group, 1 to 255 characters. Messages of a group are leased in the order in which they were published, as
+        /// many at a time as the topic's `group_concurrency`. In a topic of several partitions not with `key` or
+        /// `idempotency_key`.
+        #[example = "customer-7"]
+        pub group: Option<Key>,
     }
     check(fields) {
         for (name, is_given) in
@@ -131,6 +136,11 @@ impl DueFields {
 }
 
 impl KeyFields {
+    /// The group, where there is one.
+    pub fn take_group(&mut self) -> Option<String> {
+        self.group.take().map(Key::into_string)
+    }
+
     /// The key, where there is one.
     pub fn key(self) -> Option<MessageKey> {
         Some(MessageKey {
@@ -175,7 +185,7 @@ pub fn new_message(
     publish: Option<PublishFields>,
     callback: Option<Callback>,
 ) -> NewMessage {
-    let (mut content, policy) = (message.content.0, message.policy.0);
+    let (mut content, mut key, policy) = (message.content.0, message.key.0, message.policy.0);
     let data = content.take_content().unwrap_or_else(Content::nothing);
     let headers = content.headers.unwrap_or_default().0;
     let body = Body { callback, ..Body::new(data, headers) };
@@ -184,7 +194,8 @@ pub fn new_message(
         max_attempts: policy.life.0.max_attempts.value().map(|attempts| attempts.get() as u16),
         ttl_ms: policy.life.0.ttl_ms.value().map(Bounded::millis),
         backoff: content.backoff.value().map(Backoff::from),
-        key: message.key.0.key(),
+        group: key.take_group(),
+        key: key.key(),
         idempotency: None,
     };
     let due = publish.as_ref().and_then(|publish| publish.due.due()).unwrap_or(Due::After(0));

@@ -15,6 +15,7 @@ mod extract;
 mod fingerprint;
 #[cfg(test)]
 mod fuzz;
+mod groups;
 mod guard;
 mod guide;
 mod handshake;
@@ -150,6 +151,8 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(topic_actions::purge_topic))
         .routes(routes!(topic_actions::redrive_topic))
         .routes(routes!(topic_actions::forecast_topic))
+        .routes(routes!(groups::list_groups))
+        .routes(routes!(groups::get_group))
         .routes(routes!(schedules::list_schedules))
         .routes(routes!(
             schedules::get_schedule,

@@ -76,6 +76,9 @@ async fn judge_message(parts: &Parts, state: &AppState, id: &MessageId) -> Resul
 /// The live message that has the `{key}` of the path in its `{topic}`.
 pub struct KeyPath(pub MessageRef);
 
+/// The `{topic}` of the path, and the name of its `{group}`.
+pub struct GroupPath(pub TopicName, pub String);
+
 /// A name in a path, where only a topic's may begin with `_`.
 fn name(first: &str) -> ObjectBuilder {
     let pattern = format!(r"^[{first}][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$");
@@ -92,6 +95,10 @@ parameters! {
         "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
         "key" = "order-42" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
         "Key of the message, 1 to 255 characters, percent-encoded; generated clients encode it themselves";
+    GroupPath: Path "topic" = "orders" name("A-Za-z0-9_"),
+        "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
+        "group" = "customer-7" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
+        "Name of the group, 1 to 255 characters, percent-encoded; generated clients encode it themselves";
 }
 
 /// Why they are not for users.
@@ -108,18 +115,37 @@ impl FromRequestParts<AppState> for KeyPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let Path((topic, key)) = path.map_err(|_| malformed_path())?;
-        let topic = TopicName::parse(&topic)
-            .map_err(|error| Problem::new(Code::InvalidTopicName, error.to_string()))?;
-        if !(1..=MAX_KEY_CHARS).contains(&key.chars().count()) {
-            let detail = format!("a key has 1 to {MAX_KEY_CHARS} characters");
-            return Err(Problem::new(Code::InvalidKey, detail));
-        }
-        judge_topic(parts, state, &topic).await?;
+        let (topic, key) = named(parts, state, "a key").await?;
         Caller::of(parts)?.changed(1);
         Ok(Self(MessageRef::Key(topic, key)))
     }
+}
+
+impl FromRequestParts<AppState> for GroupPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let (topic, group) = named(parts, state, "a group").await?;
+        Ok(Self(topic, group))
+    }
+}
+
+/// The topic of a path, and what it names there.
+async fn named(
+    parts: &mut Parts,
+    state: &AppState,
+    what: &str,
+) -> Result<(TopicName, String), Problem> {
+    let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+    let Path((topic, name)) = path.map_err(|_| malformed_path())?;
+    let topic = TopicName::parse(&topic)
+        .map_err(|error| Problem::new(Code::InvalidTopicName, error.to_string()))?;
+    if !(1..=MAX_KEY_CHARS).contains(&name.chars().count()) {
+        let detail = format!("{what} has 1 to {MAX_KEY_CHARS} characters");
+        return Err(Problem::new(Code::InvalidKey, detail));
+    }
+    judge_topic(parts, state, &topic).await?;
+    Ok((topic, name))
 }
 
 fn malformed_path() -> Problem {

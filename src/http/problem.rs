@@ -179,10 +179,13 @@ fn code_of(error: &Error) -> Code {
         Error::TopicIsPushed => Code::TopicIsPushed,
         Error::ScheduleNotFound => Code::ScheduleNotFound,
         Error::TopicNotEmpty => Code::TopicNotEmpty,
+        Error::NamesInUse(_) => Code::NamesInUse,
         Error::RevisionMismatch => Code::RevisionMismatch,
         Error::PayloadTooLarge(_) => Code::PayloadTooLarge,
         Error::IdempotencyKeyReused => Code::IdempotencyKeyReused,
+        Error::GroupChanged => Code::GroupChanged,
         Error::TopicFull => Code::TopicFull,
+        Error::DurabilityUnavailable => Code::DurabilityUnavailable,
         Error::TopicsExhausted => Code::TopicsExhausted,
         Error::RedisUnavailable => Code::RedisUnavailable,
         Error::OutcomeUnknown => Code::OutcomeUnknown,
@@ -215,6 +218,7 @@ impl From<Error> for Problem {
             | Error::HeadersTooLarge(field)
             | Error::TooManySecretHeaders(field) => Some(field.as_str()),
             Error::BadSetting(field, _) => Some(*field),
+            Error::DurabilityUnavailable => Some("durability"),
             Error::CallbackUrlMissing | Error::TopicNotPushed => Some("callback"),
             _ => None,
         };

@@ -204,7 +204,7 @@ answer! {
     /// The result of one publish.
     pub struct PublishResult<'a> {
         /// `ok`, or the `code` that a single publish would get: `duplicate_key`, `message_leased`,
-        /// `idempotency_key_reused`, `topic_full`, `redis_unavailable`, `outcome_unknown`.
+        /// `idempotency_key_reused`, `group_changed`, `topic_full`, `redis_unavailable`, `outcome_unknown`.
         #[example = "ok"]
         status: &'static str,
         /// The message, or the existing one that answers for it. Only for `ok`.

@@ -68,6 +68,8 @@ answer! {
         on_duplicate: Option<OnDuplicate>,
         /// How long the message holds its key.
         key_until: Option<KeyUntil>,
+        /// Its group.
+        group: Option<&'a str>,
         /// 0 to 255. Among ready messages, higher goes first.
         priority: u8,
         /// Its own limit of attempts. Absent: the topic's.
@@ -120,6 +122,7 @@ impl<'a> ScheduledMessage<'a> {
             key: key.map(|key| key.name.as_str()),
             on_duplicate: key.map(|key| key.on_duplicate),
             key_until: key.map(|key| key.until),
+            group: options.group.as_deref(),
             priority: options.priority,
             max_attempts: options.max_attempts,
             backoff: options.backoff.as_ref(),

@@ -12,7 +12,7 @@ request! {
     #[example = json!({"states": ["ready", "delayed"]})]
     pub struct PurgeRequest {
         /// Remove the messages in these states, each named once. Leased messages stay.
-        pub states: List<PurgedState, 1, 3>,
+        pub states: List<PurgedState, 1, 4>,
     }
     check(fields) {
         let mut seen = HashSet::new();

@@ -6,7 +6,7 @@ use super::{
     topic_settings::{TopicFields, refuse_own_dead_topic},
     topics::{Topic, answer_with_topic},
 };
-use crate::model::{Backoff, OnFull, Retention, TopicName, TopicSettings};
+use crate::model::{Backoff, Durability, OnFull, Retention, TopicName, TopicSettings};
 
 request! {
     /// A topic's whole configuration. Absent fields take their defaults.
@@ -59,14 +59,26 @@ answer! {
         max_messages: Option<i64>,
         /// What to do at that bound.
         on_full: OnFull,
+        /// How many messages may be leased at once. Absent: any number.
+        max_leased: Option<i64>,
+        /// Messages granted per second, at most. Absent: any number.
+        rate_per_s: Option<f64>,
         /// How long an idempotency key is remembered, ms.
         idempotency_window_ms: i64,
         /// How long acknowledged and dead messages are kept.
         retention: RetentionPolicy,
+        /// When an answer about the topic is given.
+        durability: Durability,
         /// How dueq sends the messages itself. Absent: consumers lease them.
         push: Option<PushView<'a>>,
         /// The topic to which messages that die here are also published. Absent: none.
         dead_topic: Option<&'a TopicName>,
+        /// How many messages of a group may be leased at a time.
+        group_concurrency: i64,
+        /// How many messages of a group may fall due a second. Absent: any number.
+        group_rate_per_s: Option<f64>,
+        /// How many of them may fall due at once.
+        group_burst: i64,
     }
 }
 
@@ -82,10 +94,16 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
             partitions: settings.partitions,
             max_messages: settings.max_messages,
             on_full: settings.on_full,
+            max_leased: settings.max_leased,
+            rate_per_s: settings.rate_per_s,
             idempotency_window_ms: settings.idempotency_window_ms,
             retention: RetentionPolicy { acked_ms, acked_max, dead_ms, dead_max },
+            durability: settings.durability,
             push: settings.push.as_ref().map(PushView::from),
             dead_topic: settings.dead_topic.as_ref(),
+            group_concurrency: settings.group_concurrency,
+            group_rate_per_s: settings.group_rate_per_s,
+            group_burst: settings.group_burst,
         }
     }
 }
@@ -137,7 +155,8 @@ pub async fn put_topic(
 /// Change a topic's configuration.
 ///
 /// Absent fields stay, null resets a field to its default, and nested objects are replaced as a whole. In dueq's own
-/// topic `_callbacks` you can change `max_attempts`, `backoff`, `retention`, `dead_topic`, and `push` without `url`.
+/// topic `_callbacks` you can change `max_attempts`, `backoff`, `retention`, `durability`, `dead_topic`, and `push` without
+/// `url`.
 #[utoipa::path(
     patch, path = "/topics/{topic}", tag = "topics", params(TopicPath, IfMatch),
     request_body(content = UpdateTopicRequest, description = "The changes"),

@@ -3,8 +3,9 @@
 
 use super::{prelude::*, push_settings::PushRequest};
 use crate::model::{
-    Backoff, CallUrl, MAX_IDEMPOTENCY_WINDOW_MS, MAX_PARTITIONS, MAX_PAYLOAD_BYTES,
-    MAX_TOPIC_MESSAGES, MIN_PARTITION_MESSAGES, OnFull, Retention, TopicName, TopicSettings,
+    Backoff, CallUrl, Durability, MAX_GROUP_CONCURRENCY, MAX_IDEMPOTENCY_WINDOW_MS,
+    MAX_LEASED_LIMIT, MAX_PARTITIONS, MAX_PAYLOAD_BYTES, MAX_TOPIC_MESSAGES,
+    MIN_PARTITION_MESSAGES, OnFull, Retention, TopicName, TopicSettings,
 };
 
 request! {
@@ -20,22 +21,36 @@ request! {
         pub ttl_ms: Resettable<DurationMs>,
         /// The largest payload accepted, bytes. Default: 262144.
         pub max_payload_bytes: Resettable<Bounded<1, MAX_PAYLOAD_BYTES>>,
-        /// Into how many partitions the topic is split: 1, 2, 4 … 256. It cannot be changed later; absent, it stays. Order
-        /// holds within a partition; `key`, or else `idempotency_key`, chooses it. Default: 1.
+        /// Into how many partitions the topic is split: 1, 2, 4 … 256. It can grow while no names are in use (409
+        /// `names_in_use`), but never shrink; absent, it stays. Order holds within a partition; `key`, or else `idempotency_key`, chooses it. Default: 1.
         pub partitions: Resettable<Bounded<1, { MAX_PARTITIONS as u64 }>>,
         /// Bound on delayed, ready and leased messages together. Default: none.
         pub max_messages: Resettable<Bounded<1, MAX_TOPIC_MESSAGES>>,
         /// What to do at that bound. Default: `reject`.
         pub on_full: Resettable<OnFull>,
+        /// How many messages may be leased at once, by all consumers together. Not in a pushed topic, which has
+        /// `push.max_in_flight`. Default: unlimited.
+        pub max_leased: Resettable<Bounded<1, MAX_LEASED_LIMIT>>,
+        /// Messages granted per second, to all consumers together. Not in a pushed topic, which has `push.rate_per_s`.
+        /// Default: unlimited.
+        pub rate_per_s: Resettable<Decimal<1, 10_000_000>>,
         /// How long an idempotency key is remembered, ms. Default: 600000.
         pub idempotency_window_ms: Resettable<Bounded<0, MAX_IDEMPOTENCY_WINDOW_MS>>,
         /// How long acknowledged and dead messages are kept.
         pub retention: Resettable<RetentionRequest>,
+        /// When an answer about the topic is given. Default: `memory`.
+        pub durability: Resettable<Durability>,
         /// dueq sends the topic's messages itself. Default: consumers lease them.
         pub push: Resettable<PushRequest>,
         /// Another topic, to which messages that die here are also published. Default: none.
         #[example = "orders-dead"]
         pub dead_topic: Resettable<TopicName>,
+        /// How many messages of a group may be leased at a time. Default: 1.
+        pub group_concurrency: Resettable<Bounded<1, MAX_GROUP_CONCURRENCY>>,
+        /// How many messages of a group may fall due a second, retries aside: 0.01 to 100000. Default: any number.
+        pub group_rate_per_s: Resettable<Decimal<1, 10_000_000>>,
+        /// How many of them may fall due at once. Default: 1. Only with effect beside `group_rate_per_s`.
+        pub group_burst: Resettable<Bounded<1, MAX_GROUP_CONCURRENCY>>,
     }
     check(fields) {
         if let Some(Resettable(Some(Some(dead_topic)))) = &dead_topic
@@ -43,10 +58,12 @@ request! {
         {
             fields.refuse(DEAD_TOPIC, "must not be a topic of dueq's own");
         }
-        if let Some(Resettable(Some(Some(partitions)))) = &partitions
-            && !partitions.get().is_power_of_two()
-        {
-            fields.refuse(PARTITIONS, "must be a power of two");
+        match &partitions {
+            Some(Resettable(Some(Some(partitions)))) if !partitions.get().is_power_of_two() => {
+                fields.refuse(PARTITIONS, "must be a power of two");
+            }
+            Some(Resettable(Some(None))) => fields.refuse(PARTITIONS, "must be a number"),
+            _ => {}
         }
     }
 }
@@ -71,8 +88,8 @@ request! {
 impl TopicSettings {
     /// Errors: `BadSetting` if a topic that has settings `stored`, if any, cannot have as many partitions.
     fn check_partitions(&self, stored: Option<&Self>) -> Result<(), Error> {
-        if stored.is_some_and(|stored| stored.partitions != self.partitions) {
-            return Err(Error::BadSetting(PARTITIONS, "of an existing topic cannot be changed"));
+        if stored.is_some_and(|stored| stored.partitions > self.partitions) {
+            return Err(Error::BadSetting(PARTITIONS, "cannot become fewer"));
         }
         let least = MIN_PARTITION_MESSAGES * self.partitions;
         if self.partitions > 1 && self.max_messages.is_some_and(|most| most < least) {
@@ -80,6 +97,22 @@ impl TopicSettings {
             return Err(Error::BadSetting("max_messages", reason));
         }
         Ok(())
+    }
+}
+
+impl TopicSettings {
+    /// Errors: `BadSetting` for a limit of consumers in a topic whose messages dueq sends itself.
+    fn check_limits(&self) -> Result<(), Error> {
+        let refuse = |field, why| Err(Error::BadSetting(field, why));
+        match &self.push {
+            Some(_) if self.max_leased.is_some() => {
+                refuse("max_leased", "is for consumers; a pushed topic has push.max_in_flight")
+            }
+            Some(_) if self.rate_per_s.is_some() => {
+                refuse("rate_per_s", "is for consumers; a pushed topic has push.rate_per_s")
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -112,6 +145,8 @@ impl TopicFields {
             (PARTITIONS, self.partitions.0.is_some()),
             ("max_messages", self.max_messages.0.is_some()),
             ("on_full", self.on_full.0.is_some()),
+            ("max_leased", self.max_leased.0.is_some()),
+            ("rate_per_s", self.rate_per_s.0.is_some()),
             ("idempotency_window_ms", self.idempotency_window_ms.0.is_some()),
             ("push.url", self.push_url().is_some()),
         ];
@@ -182,12 +217,19 @@ impl TopicFields {
             },
             max_messages: changed!(max_messages, |most| Some(most.count())),
             on_full: changed!(on_full, |on_full| on_full),
+            max_leased: changed!(max_leased, |most| Some(most.count())),
+            rate_per_s: changed!(rate_per_s, |rate| Some(rate.get())),
             idempotency_window_ms: changed!(idempotency_window_ms, Bounded::millis),
             retention: changed!(retention, |retention: RetentionRequest| {
                 retention.with_default(&default.retention)
             }),
+            durability: changed!(durability, |durability| durability),
             push,
             dead_topic: changed!(dead_topic, Some),
+            group_concurrency: changed!(group_concurrency, Bounded::count),
+            group_rate_per_s: changed!(group_rate_per_s, |rate: Decimal<_, _>| Some(rate.get())),
+            group_burst: changed!(group_burst, Bounded::count),
+            grouped: settings.grouped,
             closing: false,
             was_closing: false,
             paused: false,
@@ -195,6 +237,7 @@ impl TopicFields {
             once_secret: settings.once_secret.clone(),
         };
         changed.check_partitions(stored)?;
+        changed.check_limits()?;
         Ok(changed)
     }
 }
@@ -220,17 +263,22 @@ mod tests {
             ttl_ms: Some(9),
             max_messages: Some(7),
             on_full: OnFull::DropOldest,
+            durability: Durability::Replicated,
             push: Some(Push { timeout_ms: 5_000, ..Push::default() }),
             dead_topic: Some(TopicName::parse("other").unwrap()),
             retention: Retention { acked_ms: 1, acked_max: 4, dead_ms: 2, dead_max: 3 },
+            group_concurrency: 2,
+            group_rate_per_s: Some(0.5),
+            group_burst: 3,
             ..TopicSettings::default()
         };
         let default = TopicSettings::default();
         let onto = |text| read(text).unwrap().onto(&mine, Some(&mine), &default).unwrap();
         assert_eq!(onto("{}"), mine);
         let nulls = r#"{"lease_ms":null,"max_attempts":null,"backoff":null,"ttl_ms":null,
-            "max_payload_bytes":null,"max_messages":null,"on_full":null,
-            "idempotency_window_ms":null,"retention":null,"push":null,"dead_topic":null}"#;
+            "max_payload_bytes":null,"max_messages":null,"on_full":null,"max_leased":null,"rate_per_s":null,
+            "idempotency_window_ms":null,"retention":null,"durability":null,"push":null,"dead_topic":null,
+            "group_concurrency":null,"group_rate_per_s":null,"group_burst":null}"#;
         assert_eq!(onto(nulls), TopicSettings::default());
         let changed =
             onto(r#"{"max_messages":8,"retention":{"dead_ms":5,"dead_max":null},"push":{}}"#);
@@ -248,14 +296,26 @@ mod tests {
             (r#"{"max_payload_bytes":1048577}"#, "max_payload_bytes"),
             (r#"{"max_messages":0}"#, "max_messages"),
             (r#"{"on_full":"drop"}"#, "on_full"),
+            (r#"{"max_leased":0}"#, "max_leased"),
+            (r#"{"max_leased":1000001}"#, "max_leased"),
+            (r#"{"max_leased":1.5}"#, "max_leased"),
+            (r#"{"rate_per_s":0}"#, "rate_per_s"),
+            (r#"{"rate_per_s":100001}"#, "rate_per_s"),
+            (r#"{"rate_per_s":"1"}"#, "rate_per_s"),
             (r#"{"idempotency_window_ms":604800001}"#, "idempotency_window_ms"),
             (r#"{"retention":{"acked_ms":-1}}"#, "retention.acked_ms"),
             (r#"{"retention":{"acked_max":-1}}"#, "retention.acked_max"),
             (r#"{"retention":{"days":1}}"#, "retention.days"),
             (r#"{"retention":[]}"#, "retention"),
+            (r#"{"durability":"disk"}"#, "durability"),
             (r#"{"paused":true}"#, "paused"),
             (r#"{"push":[]}"#, "push"),
             (r#"{"push":{"rate_per_s":0}}"#, "push.rate_per_s"),
+            (r#"{"group_concurrency":0}"#, "group_concurrency"),
+            (r#"{"group_concurrency":1001}"#, "group_concurrency"),
+            (r#"{"group_rate_per_s":0}"#, "group_rate_per_s"),
+            (r#"{"group_rate_per_s":100001}"#, "group_rate_per_s"),
+            (r#"{"group_burst":0}"#, "group_burst"),
             (r#"{"dead_topic":"a b"}"#, "dead_topic"),
             (r#"{"dead_topic":"_callbacks"}"#, "dead_topic"),
             (r#"{"dead_topic":"mine"}"#, "dead_topic"),

@@ -47,6 +47,8 @@ answer! {
         dead: i64,
         /// Kept after their ack.
         acked: i64,
+        /// Waiting for earlier messages of their group.
+        blocked: i64,
     }
 }
 
@@ -136,8 +138,8 @@ request! {
 
 impl From<&TopicSnapshot> for TopicCounts {
     fn from(snapshot: &TopicSnapshot) -> Self {
-        let TopicSnapshot { delayed, ready, leased, dead, acked, .. } = *snapshot;
-        Self { delayed, ready, leased, dead, acked }
+        let TopicSnapshot { delayed, ready, leased, dead, acked, blocked, .. } = *snapshot;
+        Self { delayed, ready, leased, dead, acked, blocked }
     }
 }
 

@@ -59,7 +59,8 @@ pub(super) async fn tell_of_deaths(
                     tracing::error!(id = %death.id, %error, "a death cannot be told of");
                 })
                 .ok()?;
-            Some(DeadLetter { id: death.id, died_at: death.died_at, payload: payload.into() })
+            let (group, payload) = (message.group.clone(), payload.into());
+            Some(DeadLetter { id: death.id, died_at: death.died_at, payload, group })
         };
         store.publish_dead_letters(dead_topic, deaths.iter().filter_map(letter).collect()).await?;
     }

@@ -37,7 +37,8 @@ pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName};
 
 /// The state of a message. `delayed`: not due yet. `ready`: due, waiting for a consumer. `leased`: held by a consumer
-/// until its lease ends. `dead`: its attempts are used up. `acked`: acknowledged, and kept as long as the topic retains
+/// until its lease ends. `blocked`: behind earlier messages of its group. `dead`: its attempts are used up. `acked`:
+/// acknowledged, and kept as long as the topic retains
 /// it. `expired`: its time to live was over, and it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -46,6 +47,8 @@ pub enum State {
     Delayed,
     /// Due, waiting for a consumer.
     Ready,
+    /// Waiting for earlier messages of its group.
+    Blocked,
     /// Held by a consumer until its lease ends.
     Leased,
     /// Its attempts are used up; it stays until somebody looks at it, or retention removes it.
@@ -62,6 +65,7 @@ impl State {
         match word {
             "delayed" => Some(Self::Delayed),
             "ready" => Some(Self::Ready),
+            "blocked" => Some(Self::Blocked),
             "leased" => Some(Self::Leased),
             "dead" => Some(Self::Dead),
             "acked" => Some(Self::Acked),

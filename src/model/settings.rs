@@ -32,6 +32,8 @@ pub const MAX_PAYLOAD_BYTES: u64 = 1_048_576;
 pub const MAX_TOPICS_LIMIT: usize = 32;
 /// Characters of a message's key or of an idempotency key, at most.
 pub const MAX_KEY_CHARS: usize = 255;
+/// Messages of one group that may be leased at a time, at most; also how many its rate may let go at once.
+pub const MAX_GROUP_CONCURRENCY: u64 = 1_000;
 /// Characters of the reason of a nack, at most.
 pub const MAX_REASON_CHARS: usize = 1_024;
 /// Delays in a backoff schedule, at most.
@@ -44,6 +46,8 @@ pub const MIN_PARTITION_MESSAGES: i64 = 16;
 pub const MAX_IDEMPOTENCY_WINDOW_MS: u64 = 604_800_000;
 /// The largest bound on a topic's messages, or on its dead ones.
 pub const MAX_TOPIC_MESSAGES: u64 = 1_000_000_000;
+/// The largest bound on the messages of a topic that are leased at once.
+pub const MAX_LEASED_LIMIT: u64 = 1_000_000;
 /// Messages that one request redrives unless told otherwise.
 pub const DEFAULT_REDRIVE: u64 = 10_000;
 /// Messages that one request redrives, at most.
@@ -71,6 +75,25 @@ pub enum OnFull {
     Reject,
     /// The earliest due message that is not leased makes room for it.
     DropOldest,
+}
+
+/// When an answer about the topic is given. `memory`: once Redis's primary has done what it tells of. `replicated`: once
+/// all replicas of the primary have it too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// Once the primary has it.
+    #[default]
+    Memory,
+    /// Once all replicas have it.
+    Replicated,
+}
+
+impl Durability {
+    /// Is it the default?
+    pub fn is_memory(&self) -> bool {
+        *self == Self::Memory
+    }
 }
 
 /// How long acknowledged and dead messages are kept.
@@ -108,24 +131,45 @@ pub struct TopicSettings {
     pub ttl_ms: Option<Millis>,
     /// The largest payload accepted, bytes.
     pub max_payload_bytes: i64,
-    /// Partitions: 1, 2, 4 … 256. Their number never changes.
+    /// Partitions: 1, 2, 4 … 256. Never fewer than before.
     #[serde(skip_serializing_if = "is_one")]
     pub partitions: i64,
     /// How many messages it holds at most, delayed, ready and leased together; `None`: any number.
     pub max_messages: Option<i64>,
     /// What to do at that bound.
     pub on_full: OnFull,
+    /// How many of its messages are leased at once, at most; `None`: any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_leased: Option<i64>,
+    /// How many messages it grants a second, at most; `None`: any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<f64>,
     /// How long an idempotency key is remembered, ms.
     pub idempotency_window_ms: Millis,
     /// How long acknowledged and dead messages are kept.
     pub retention: Retention,
+    /// When answers are given.
+    #[serde(skip_serializing_if = "Durability::is_memory")]
+    pub durability: Durability,
     /// How dueq sends its messages itself; `None`: consumers lease them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub push: Option<Push>,
     /// Where what dies here is published too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_topic: Option<TopicName>,
-    /// Somebody is about to delete it: nothing is published until that is done or given up.
+    /// How many messages of a group may be leased at a time.
+    #[serde(skip_serializing_if = "is_one")]
+    pub group_concurrency: i64,
+    /// How many messages of a group may fall due a second; `None`: any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_rate_per_s: Option<f64>,
+    /// How many of them may fall due at once.
+    #[serde(skip_serializing_if = "is_one")]
+    pub group_burst: i64,
+    /// A message with a group was published, so that a dueq that knows of no groups leaves the topic alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub grouped: bool,
+    /// Somebody is about to delete it, or to give it more partitions: nothing is published until that is done or given up.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub closing: bool,
     /// Somebody once was about to, and may have come as far as the first partition: it is asked before any other.
@@ -157,10 +201,17 @@ impl Default for TopicSettings {
             partitions: 1,
             max_messages: None,
             on_full: OnFull::Reject,
+            max_leased: None,
+            rate_per_s: None,
             idempotency_window_ms: 600_000,
             retention: Retention::default(),
+            durability: Durability::Memory,
             push: None,
             dead_topic: None,
+            group_concurrency: 1,
+            group_rate_per_s: None,
+            group_burst: 1,
+            grouped: false,
             closing: false,
             was_closing: false,
             paused: false,
@@ -188,6 +239,7 @@ impl TopicSettings {
         self.revision = None;
         let Some(before) = before else { return Some(self) };
         self.paused = before.paused;
+        self.grouped |= before.grouped;
         self.was_closing = before.was_closing || before.closing;
         self.once_secret.clone_from(&before.once_secret);
         if let Some(was) = &before.push {

@@ -50,6 +50,7 @@ impl Store {
 
 impl Op for Ack {
     type Output = Result<(), Error>;
+    const ENDS_LEASE: bool = true;
 
     fn script() -> &'static Script {
         &scripts::ACK
@@ -68,9 +69,20 @@ impl Op for Ack {
 
     fn write(group: &[Self], partition: &Partition, _: Epoch, command: &mut Cmd) {
         let keys = &partition.keys;
-        command.arg(11).arg(&keys.unack).arg(&keys.last).arg(&keys.messages).arg(&keys.extra);
+        // Plain messages need no more.
+        let grouped = partition.topic.settings.grouped;
+        command
+            .arg(if grouped { 18 } else { 11 })
+            .arg(&keys.unack)
+            .arg(&keys.last)
+            .arg(&keys.messages)
+            .arg(&keys.extra);
         command.arg(&keys.meta).arg(&keys.keys).arg(&keys.expires).arg(&keys.first_due);
         command.arg(&keys.events).arg(&keys.acked).arg(&keys.dead_out);
+        if grouped {
+            command.arg(&keys.heads).arg(&keys.queued).arg(&keys.blocked).arg(&keys.rates);
+            command.arg(&keys.delayed).arg(&keys.delayed_prio).arg(&keys.ready);
+        }
         command.arg(&partition.topic.word).arg(group.len());
         write_claims(group.iter().map(|ack| (&ack.id, &ack.claims)), command);
         let retained = partition.topic.settings.retention.acked_ms > 0;
@@ -79,6 +91,10 @@ impl Op for Ack {
                 Call::write(ack.call.as_ref(), command);
             }
         }
+    }
+
+    fn tells(_: &Self::Output) -> bool {
+        !seeded::bug("no fence on acks")
     }
 
     fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Self::Output> {

@@ -11,6 +11,7 @@ use super::{
     cluster::host_of,
     connect_error::ConnectError,
     ids::IdMaker,
+    sentinel::Sentinels,
     server_info::ServerInfo,
     way::{Door, Moves, Way},
 };
@@ -19,7 +20,7 @@ use deadpool_redis::{Connection, redis::Client};
 use std::{
     sync::{
         Arc, RwLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -29,8 +30,14 @@ use tokio::sync::watch;
 pub const SCHEMA_VERSION: i64 = 2;
 /// The version that topics of several partitions have: a dueq that knows of one only leaves them alone.
 pub(super) const SPLIT_VERSION: i64 = 3;
+/// That of a topic with messages in groups, of which older versions know nothing; its partitions know it from then on.
+pub(super) const GROUPS_VERSION: i64 = 4;
 /// How long calls that are under way when the primary has moved may still be answered by the old one.
 const MOVE_GRACE: Duration = Duration::from_millis(100);
+/// What a primary cannot confirm meanwhile.
+const REPLICA_AWAY: &str = "a replica of Redis is away: until it is back, changes of topics and schedules, and whatever is asked of topics with durability replicated, are answered 503 outcome_unknown";
+/// What cannot be known then.
+const WAIT_REFUSED: &str = "Redis refuses WAIT: a change of a topic or schedule may be lost in a failover, and durability replicated cannot be had";
 /// What a primary without this guard may lose.
 const UNGUARDED: &str = "Redis has min-replicas-to-write 0: a primary that is cut off from its replicas still takes messages, and they are lost when a replica takes over";
 
@@ -56,6 +63,12 @@ pub(crate) struct Backend {
     /// The primary has replicas and does not wait for any; whether that was logged.
     unguarded: AtomicBool,
     unguarded_logged: AtomicBool,
+    /// The most replicas that anybody has listed for it who knows of them.
+    listed: AtomicUsize,
+    /// It refuses WAIT, so nobody can know what replicas have.
+    refuses_wait: AtomicBool,
+    /// Replicas that were connected when it was last asked.
+    replicas: AtomicUsize,
     pub clock: Clock,
     /// A server that takes over from another goes on with its ids.
     pub ids: Arc<IdMaker>,
@@ -101,6 +114,9 @@ impl Backend {
             registry: AtomicBool::new(registry),
             unguarded: AtomicBool::new(false),
             unguarded_logged: AtomicBool::new(false),
+            refuses_wait: AtomicBool::new(false),
+            listed: AtomicUsize::new(0),
+            replicas: AtomicUsize::new(0),
             clock: Clock::new(shared.steps.clone()),
             ids,
             server: RwLock::default(),
@@ -149,8 +165,45 @@ impl Backend {
     }
 
     /// What to warn of, beside what Redis hides.
-    pub fn warning(&self) -> Option<&'static str> {
-        self.unguarded.load(Ordering::Relaxed).then_some(UNGUARDED)
+    pub fn warnings(&self) -> impl Iterator<Item = &'static str> {
+        let unguarded = self.unguarded.load(Ordering::Relaxed).then_some(UNGUARDED);
+        let replicas = match self.refuses_wait.load(Ordering::Relaxed) {
+            true => (self.listed_replicas() > 0).then_some(WAIT_REFUSED),
+            false => {
+                let connected = self.replicas.load(Ordering::Relaxed);
+                (connected < self.listed_replicas()).then_some(REPLICA_AWAY)
+            }
+        };
+        unguarded.into_iter().chain(replicas)
+    }
+
+    /// Notes how many replicas this server is known to have.
+    pub fn list_replicas(&self, replicas: usize) {
+        self.listed.fetch_max(replicas, Ordering::Relaxed);
+    }
+
+    /// The most replicas that were ever known for it. Those that are away count: they may be promoted.
+    pub fn listed_replicas(&self) -> usize {
+        let by_sentinels = self.way().sentinels().map_or(0, Sentinels::replicas);
+        self.listed.load(Ordering::Relaxed).max(by_sentinels)
+    }
+
+    /// Is there a replica, and can be known whether it has something?
+    pub fn can_confirm(&self) -> bool {
+        let hides = self.server().is_none_or(|server| server.refused || !server.epoch.is_known());
+        !hides && !self.refuses_wait.load(Ordering::Relaxed) && self.listed_replicas() > 0
+    }
+
+    /// Replicas to which a change of the registry must not get lost: all that are listed where they are promoted without
+    /// anybody's doing, else those that are connected.
+    pub fn present_replicas(&self) -> usize {
+        if !self.can_confirm() {
+            return 0;
+        }
+        match self.clustered || self.way().sentinels().is_some() {
+            true => self.listed_replicas(),
+            false => self.replicas.load(Ordering::Relaxed),
+        }
     }
 
     /// Reads the files with passwords and certificates again, for the connections to come. They must open one first.

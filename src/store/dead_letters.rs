@@ -50,6 +50,8 @@ pub struct DeadLetter {
     pub died_at: Millis,
     /// The payload, JSON.
     pub payload: Bytes,
+    /// The group of the message, and so of what tells of it.
+    pub group: Option<String>,
 }
 
 impl DeadLetter {
@@ -90,11 +92,18 @@ impl Store {
             }
             let topic = self.registry.find_or_create(name).await?;
             if topic.settings.closing {
-                self.await_deletion(&topic, &retry).await;
+                self.await_change(&topic, &retry).await;
                 continue;
             }
-            let home =
-                |letter: &DeadLetter| Partition::home(topic.clone(), &letter.idempotency().key);
+            let grouped = left.iter().any(|letter| letter.group.is_some());
+            if grouped && !self.knows_groups(&topic).await? {
+                continue;
+            }
+            let home = |letter: &DeadLetter| {
+                let idempotency = letter.idempotency();
+                let name = letter.group.as_ref().map_or(&idempotency.key[..], |it| it.as_bytes());
+                Partition::home(topic.clone(), name)
+            };
             let homes: Vec<_> = left.iter().map(home).collect();
             let copies =
                 left.iter().zip(&homes).map(|(letter, it)| (it.clone(), self.copy(it, letter)));
@@ -121,8 +130,11 @@ impl Store {
             dead_letter: true,
             ..Body::new(Content::Json(letter.payload.clone()), BTreeMap::new())
         };
-        let options =
-            MessageOptions { idempotency: Some(letter.idempotency()), ..MessageOptions::default() };
+        let options = MessageOptions {
+            idempotency: Some(letter.idempotency()),
+            group: letter.group.clone(),
+            ..MessageOptions::default()
+        };
         let (id, body, due) = (self.next_id(partition), body.encode(), Due::After(0));
         PublishSpecial { id, body, due, options, copy: true, bounded: false }
     }

@@ -32,6 +32,7 @@ impl Store {
         token: &str,
         lease_ms: u64,
     ) -> Result<Extended, Error> {
+        self.hold_longer(&[(id, lease_ms)]).await;
         self.on_token(id, token, |claims| Extend { id, claims, lease_ms }).await
     }
 
@@ -40,6 +41,8 @@ impl Store {
         &self,
         extends: Vec<(MessageId, String, u64)>,
     ) -> Vec<Result<Extended, Error>> {
+        let longer: Vec<_> = extends.iter().map(|(id, _, lease_ms)| (*id, *lease_ms)).collect();
+        self.hold_longer(&longer).await;
         let held: Vec<_> = extends.iter().map(|(id, token, _)| (*id, token.as_str())).collect();
         let extend = |at: usize, claims| Extend { id: held[at].0, claims, lease_ms: extends[at].2 };
         self.on_tokens(&held, extend).await

@@ -20,34 +20,43 @@ pub(crate) struct Extra {
     pub backoff: Option<Backoff>,
     /// The key that it was published with.
     pub key: Option<String>,
+    /// The group that it was published with.
+    pub group: Option<String>,
 }
 
 impl Extra {
-    /// Reads `attempts,counted,max_attempts,priority[,ttl,backoff,hold,key]`; empty for a message that has none. What
-    /// cannot be read counts as not there.
+    /// Reads `attempts,counted,max_attempts,priority[,ttl,backoff,hold,key]`; empty for a message that has none. In a group
+    /// the length of its name and the message's order follow `hold`, and the key follows the name. What cannot be read
+    /// counts as not there.
     pub fn parse(text: &str) -> Self {
         let mut parts = text.splitn(8, ',');
         let mut next = || parts.next().unwrap_or_default();
-        Self {
+        let mut extra = Self {
             attempts: next().parse().unwrap_or(0),
             counted: next().parse().unwrap_or(0),
             max_attempts: next().parse().ok(),
             priority: next().parse().unwrap_or(0),
             ttl_ms: next().trim_start_matches('o').parse().ok(),
             backoff: Backoff::from_script(next()),
-            key: {
-                next();
-                Some(next().to_owned()).filter(|key| !key.is_empty())
-            },
-        }
+            key: None,
+            group: None,
+        };
+        let hold = next().trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        let length = hold.split_once('.').and_then(|(length, _)| length.parse().ok());
+        let (group, key) = next().split_at_checked(length.unwrap_or(0)).unwrap_or_default();
+        let named = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        (extra.group, extra.key) = (named(group), named(key));
+        extra
     }
 }
 
 impl MessageOptions {
-    /// What stands in `extra` for it; empty where that is nothing.
+    /// What stands in `extra` for it; empty where that is nothing. In a group the script adds the message's order, the name
+    /// and the key.
     pub(super) fn extra(&self) -> String {
         let max_attempts = self.max_attempts.map(|max| max.to_string()).unwrap_or_default();
-        if self.ttl_ms.is_none() && self.backoff.is_none() && self.key.is_none() {
+        let plain = self.ttl_ms.is_none() && self.backoff.is_none() && self.key.is_none();
+        if plain && self.group.is_none() {
             return match (self.priority, max_attempts.is_empty()) {
                 (0, true) => String::new(),
                 _ => format!("0,0,{max_attempts},{}", self.priority),
@@ -57,7 +66,11 @@ impl MessageOptions {
         let backoff = self.backoff.as_ref().map(|policy| policy.to_script()).unwrap_or_default();
         let (hold, key) =
             self.key.as_ref().map_or(("", ""), |key| (key.until.letter(), key.name.as_str()));
-        format!("0,0,{max_attempts},{},{ttl},{backoff},{hold},{key}", self.priority)
+        let before = format!("0,0,{max_attempts},{},{ttl},{backoff},{hold}", self.priority);
+        match &self.group {
+            Some(group) => format!("{before}{}.", group.len()),
+            None => format!("{before},{key}"),
+        }
     }
 }
 
@@ -78,5 +91,9 @@ mod tests {
             ..short
         };
         assert_eq!(Extra::parse("3,2,5,7,o60000,fixed;10,d,a,b,c"), long);
+        let grouped = Extra { group: Some("d,ü".to_owned()), ..long };
+        assert_eq!(Extra::parse("3,2,5,7,o60000,fixed;10,d4.00000000002a,d,üa,b,c"), grouped);
+        let broken = Extra::parse("3,2,5,7,o60000,fixed;10,d3.00000000002a,d,üa,b,c");
+        assert_eq!((broken.group, broken.key), (None, None));
     }
 }

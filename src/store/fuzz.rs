@@ -109,7 +109,7 @@ fn flag() -> impl Strategy<Value = Value> {
 }
 
 fn state() -> impl Strategy<Value = Value> {
-    select(vec!["delayed", "ready", "leased", "dead", "acked"]).prop_map(bulk)
+    select(vec!["delayed", "ready", "blocked", "leased", "dead", "acked"]).prop_map(bulk)
 }
 
 pub(crate) fn stored_body() -> impl Strategy<Value = Value> {
@@ -240,6 +240,7 @@ proptest! {
         ttl_ms in prop::option::of(1..=315_360_000_000_i64),
         backoff in prop::option::of(crate::model::fuzz::backoff()),
         key in prop::option::of(text().prop_filter("a key has a character", |text| !text.is_empty())),
+        group in prop::option::of(text().prop_filter("a group has a character", |text| !text.is_empty())),
     ) {
         let name = |name| MessageKey { name, on_duplicate: OnDuplicate::Return, until: KeyUntil::Granted };
         let options = MessageOptions {
@@ -247,11 +248,14 @@ proptest! {
             max_attempts,
             ttl_ms,
             backoff: backoff.clone(),
+            group: group.clone(),
             key: key.clone().map(name),
             idempotency: None,
         };
-        let read = Extra::parse(&options.extra());
-        prop_assert_eq!(read, Extra { attempts: 0, counted: 0, max_attempts, priority, ttl_ms, backoff, key });
+        let line = |group: &String| format!("00000000002a,{group}{}", key.clone().unwrap_or_default());
+        let line = group.as_ref().map(line).unwrap_or_default();
+        let read = Extra::parse(&(options.extra() + &line));
+        prop_assert_eq!(read, Extra { attempts: 0, counted: 0, max_attempts, priority, ttl_ms, backoff, key, group });
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Granted {
     pub priority: u8,
     /// The key that it was published with.
     pub key: Option<String>,
+    /// Its group.
+    pub group: Option<String>,
     /// When the lease ends.
     pub lease_expires_at: Millis,
     /// Bytes of payload.
@@ -122,12 +124,15 @@ async fn see_to(
 ) {
     let mut retry = StaleRetry::new(registry.lanes.timeout);
     while retry.next().await {
-        let mut stale = Vec::new();
+        let (mut stale, mut gone) = (Vec::new(), Vec::new());
         for (message, answered) in messages.into_iter().zip(sent) {
-            if let Ok(Err(CallError::Stale)) = answered.await {
-                stale.push(message);
+            match answered.await {
+                Ok(Err(CallError::Stale)) => stale.push(message),
+                Ok(Ok(_)) => gone.push(message.id),
+                _ => {}
             }
         }
+        registry.lanes.release(&topic, &gone).await;
         let home = |message: &Granted| Partition::holding(&topic, message.id);
         let partitions = stale.iter().map(home).collect();
         if stale.is_empty() || registry.refresh_all(partitions).await.is_err() {

@@ -1,12 +1,12 @@
 //! What ack, nack and extend have in common: each concerns a lease, and whoever holds it says so by its token.
 
-use super::{Store, batch::Op, reply::CallError};
+use super::{Store, batch::Op, registry::Topic, reply::CallError};
 use crate::{
     error::Error,
     model::{LeaseClaims, MessageId},
 };
 use deadpool_redis::redis::Cmd;
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 /// Writes epochs, the common claims if all leases have the same, members, claims. Claims name their epoch by its place
 /// among the epochs.
@@ -59,7 +59,11 @@ impl Store {
         O: Op<Output = Result<T, Error>>,
     {
         let claims = self.claims(id, token).await?;
-        self.on_op(id, || op(claims)).await?.1
+        let (partition, outcome) = self.on_op(id, || op(claims)).await?;
+        if O::ENDS_LEASE && outcome.is_ok() {
+            self.lanes.release(&partition.topic, &[id]).await;
+        }
+        outcome
     }
 
     /// Carries out what the holders of these tokens ask for, in order, as if one after another, each with its own outcome.
@@ -85,10 +89,20 @@ impl Store {
                 left.into_iter().partition(|at| seen.insert(held[*at].0));
             left = later;
             let (mut sent, mut requests) = (Vec::new(), Vec::new());
+            // Those whose topic has to hear that they are not leased any more.
+            let mut limited: Vec<(Arc<Topic>, Vec<usize>)> = Vec::new();
             for at in wave {
                 let (id, token) = held[at];
                 match (self.open(&id, token), self.partition_of(id).await) {
                     (Some(claims), Ok(partition)) => {
+                        if O::ENDS_LEASE && partition.topic.is_limited() {
+                            let mut same = limited.iter_mut();
+                            let same = same.find(|(it, _)| Arc::ptr_eq(it, &partition.topic));
+                            match same {
+                                Some((_, places)) => places.push(at),
+                                None => limited.push((partition.topic.clone(), vec![at])),
+                            }
+                        }
                         sent.push(at);
                         requests.push((partition, op(at, claims)));
                     }
@@ -104,6 +118,11 @@ impl Store {
                     Err(CallError::Stale) => one(at).await,
                     Err(error) => Err(error.into()),
                 });
+            }
+            for (topic, places) in limited {
+                let ended = places.into_iter().filter(|at| matches!(outcomes[*at], Some(Ok(_))));
+                let ended: Vec<_> = ended.map(|at| held[at].0).collect();
+                self.lanes.release(&topic, &ended).await;
             }
         }
         outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(Error::Internal))).collect()

@@ -34,6 +34,8 @@ pub(crate) struct GlobalKeys {
     pub secret: String,
     /// string: version of this schema
     pub schema: String,
+    /// hash: written by the fence of the only node; in a Cluster each node has a key of its own
+    pub fence: String,
     /// channel: `- <topic>` for each wake-up of partition 0, `- <topic> <partition>` for one of another
     pub wake_channel: String,
 }
@@ -55,6 +57,7 @@ impl GlobalKeys {
             runs: key("service", "runs"),
             secret: key("service", "secret"),
             schema: key("service", "schema"),
+            fence: key("service", "fence"),
             wake_channel: format!("{prefix}wake"),
         }
     }
@@ -85,7 +88,7 @@ macro_rules! partition_keys {
 
 partition_keys! {
     unack, last, delayed, messages, meta, extra, delayed_prio, ready, dead, keys, expires, first_due, events, acked,
-    dead_out, idem, idem_due,
+    dead_out, heads, queued, blocked, rates, idem, idem_due, held,
 }
 
 impl PartitionKeys {

@@ -1,5 +1,6 @@
 //! lease: grants messages, for one consumer or for all who wait for a topic.
 
+mod limits;
 mod op;
 mod split;
 
@@ -10,7 +11,7 @@ use super::{
     batch::{Command, Request},
     grants::{Grants, LeaseOptions},
     partition::Partition,
-    reply::{CallError, int},
+    reply::{CallError, Fields, int, word},
 };
 use crate::{
     error::Error,
@@ -56,6 +57,9 @@ impl Store {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let Some(topic) = self.registry.find(name).await? else { break };
+            if topic.is_limited() {
+                return self.lease_limited(topic, options, waits, until).await;
+            }
             if topic.is_split() {
                 return self.lease_split(topic, options, until).await;
             }
@@ -152,6 +156,7 @@ impl Store {
         all: &[LeaseOptions],
     ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
         match self.registry.find(name).await? {
+            Some(topic) if topic.is_limited() => self.lease_waiting_limited(topic, all).await,
             Some(topic) if topic.is_split() => self.lease_waiting_split(&topic, all).await,
             Some(topic) => {
                 let mut outcomes = self.lease_waiting_from(Partition::first(topic), all).await?;
@@ -217,10 +222,14 @@ impl Store {
 }
 
 impl Store {
-    /// Until when consumers sleep, as the partition has it, or `PAUSED`.
+    /// Until when consumers sleep, as the partition has it, or `PAUSED`; 0 if another topic, or another configuration, is in
+    /// force there: it may have other partitions.
     pub(super) async fn mark(&self, partition: &Partition) -> Result<Millis, CallError> {
-        let mark = Command::new("HGET").arg((&partition.keys.meta, "sleep"));
-        match self.lanes.command(mark).await? {
+        let mark = Command::new("HMGET").arg((&partition.keys.meta, "topic", "sleep"));
+        let mut found = Fields::of(self.lanes.command(mark).await?)?;
+        let (owner, mark) = (found.value()?, found.value()?);
+        match mark {
+            _ if word(&owner) != Some(&partition.topic.word) => Ok(0),
             // The topic came into being after they were asked for.
             Value::Nil => Ok(0),
             mark => int(mark),

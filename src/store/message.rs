@@ -160,6 +160,7 @@ pub(super) fn read_snapshot(
         attempts_left,
         priority: extra.priority,
         key: extra.key,
+        group: extra.group,
         ttl_ms: extra.ttl_ms,
         expires_at,
         max_attempts: extra.max_attempts,

@@ -1,7 +1,7 @@
 //! A partition: the part of a topic that lives in one slot of Redis. Lanes group requests by it, scripts get its keys, and
 //! ids name it. Order holds within a partition.
 //!
-//! A message with a name (its key, or else its idempotency key) lies in the partition that the name hashes to, where a
+//! A message with a name (its group, or else its key, or else its idempotency key) lies in the partition that the name hashes to, where a
 //! repetition finds it. Others go wherever there is room: many in a row into one partition, since scripts work on groups
 //! and a group has one partition, and then as many into the next.
 
@@ -242,11 +242,12 @@ impl Partition {
     }
 }
 
-/// What a message with these options is found by.
+/// What places a message with these options: its group, or what it is found by.
 pub(super) fn name(options: &MessageOptions) -> Option<&[u8]> {
-    let key = options.key.as_ref().map(|MessageKey { name, .. }| name.as_bytes());
+    let group = options.group.as_deref().map(str::as_bytes);
+    let key = || options.key.as_ref().map(|MessageKey { name, .. }| name.as_bytes());
     let idempotency = || options.idempotency.as_ref().map(|Idempotency { key, .. }| &key[..]);
-    key.or_else(idempotency)
+    group.or_else(key).or_else(idempotency)
 }
 
 /// Where a topic that was just read begins to place messages: instances begin in different partitions.

@@ -37,8 +37,8 @@ impl Store {
     /// Stores a message; its topic comes into being if need be. Where the message's key is taken, or its idempotency key
     /// came before, an existing message may answer.
     ///
-    /// Errors: `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`, `NothingMasked`,
-    /// `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`, `NothingMasked`, `BadSetting`,
+    /// `GroupChanged`, `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn publish(&self, name: &TopicName, message: NewMessage) -> Result<Published, Error> {
         let size = message.body.content.payload().len() as i64;
         if message.body.callback.is_some() {
@@ -50,12 +50,15 @@ impl Store {
         let (mut passed, mut full) = (0, None::<Partition>);
         while retry.next().await {
             let topic = self.topic_for(name, size).await?;
-            if let Err(refusal) = topic.takes(&message.body) {
+            if let Err(refusal) = topic.takes_new(&message) {
                 self.confirm(&topic, refusal).await?;
                 continue;
             }
+            if message.options.group.is_some() && !self.knows_groups(&topic).await? {
+                continue;
+            }
             if topic.settings.closing {
-                self.await_deletion(&topic, &retry).await;
+                self.await_change(&topic, &retry).await;
                 continue;
             }
             let body = topic.encode(&message.body);
@@ -102,7 +105,7 @@ impl Store {
         let topic = self.topic_for(name, size).await?;
         let takes = |topic: &Topic| {
             messages.iter().enumerate().try_for_each(|(at, message)| {
-                let taken = topic.takes(&message.body);
+                let taken = topic.takes_new(message);
                 taken.map_err(|error| Error::OfMessage(at, Box::new(error)))
             })
         };
@@ -145,7 +148,7 @@ impl Store {
         while retry.next().await {
             // Refused only by a configuration that was changed meanwhile: what is stored by then stays.
             let takes = |topic: Arc<Topic>| {
-                left.iter().try_for_each(|at| topic.takes(&messages[*at].body)).map(|()| topic)
+                left.iter().try_for_each(|at| topic.takes_new(&messages[*at])).map(|()| topic)
             };
             let topic = match self.topic_for(name, size).await.and_then(takes) {
                 Ok(topic) => topic,
@@ -159,8 +162,18 @@ impl Store {
                 None => bodies[at].clone(),
             };
             if topic.settings.closing {
-                self.await_deletion(&topic, &retry).await;
+                self.await_change(&topic, &retry).await;
                 continue;
+            }
+            if left.iter().any(|at| messages[*at].options.group.is_some()) {
+                match self.knows_groups(&topic).await {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    Err(error) => {
+                        left.iter().for_each(|at| outcomes[*at] = Err(error.clone()));
+                        break;
+                    }
+                }
             }
             let place = |at: &usize| match &passed[*at].1 {
                 Some(full) => full.next(topic.clone()),

@@ -10,12 +10,15 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Backoff, Epoch, MessageId, State},
+    model::{Backoff, Epoch, MessageId, Millis, State},
     seeded,
 };
 use bytes::Bytes;
 use deadpool_redis::redis::Cmd;
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// How long after a group's rate has no effect any more a sweep forgets it, as the scripts' `next_sweep` says, ms.
+const RATES_KEPT_MS: Millis = 60_000;
 
 /// A message to store that names more than when it is due.
 pub(crate) struct PublishSpecial {
@@ -44,13 +47,14 @@ impl Op for PublishSpecial {
     }
 
     fn bytes(&self) -> usize {
-        let MessageOptions { backoff, key, idempotency, .. } = &self.options;
+        let MessageOptions { backoff, key, idempotency, group, .. } = &self.options;
         let policy = match backoff {
             // What a delay takes as text.
             Some(Backoff::Schedule { delays_ms }) => 16 * delays_ms.len(),
             _ => 0,
         };
         let key = key.as_ref().map_or(0, |key| key.name.len());
+        let key = key + group.as_ref().map_or(0, String::len);
         self.body.len() + policy + key + idempotency.as_ref().map_or(0, |it| it.key.len())
     }
 
@@ -96,6 +100,7 @@ impl Op for PublishSpecial {
                     .arg(idempotency.window_in(&partition.topic.settings)),
                 None => command.arg("").arg("").arg(""),
             };
+            command.arg(options.group.as_deref().unwrap_or_default());
         }
     }
 
@@ -120,6 +125,8 @@ impl Op for PublishSpecial {
                     if code != 1 {
                         let ttl = options.ttl_ms.or(topic.settings.ttl_ms);
                         partition.sweep_by(now, ttl.map(|ttl| at.saturating_add(ttl)));
+                        let rate = topic.settings.group_rate_per_s.and(options.group.as_ref());
+                        partition.sweep_by(now, rate.map(|_| at.saturating_add(RATES_KEPT_MS)));
                     }
                     if let Some(idempotency) = &options.idempotency {
                         let window = idempotency.window_in(&topic.settings);
@@ -136,6 +143,7 @@ impl Op for PublishSpecial {
                     outcomes.push(Err(CallError::Again));
                     continue;
                 }
+                8 => Err(Error::GroupChanged),
                 _ => return Err(CallError::Internal),
             }));
         }

@@ -10,7 +10,7 @@ use super::{
     reply::{CallError, Fields, word},
     scripts,
     stale::Target,
-    types::MessageOptions,
+    types::{MessageOptions, NewMessage},
 };
 use crate::{
     error::Error,
@@ -47,6 +47,13 @@ impl Topic {
     /// Do messages with these options go by the script that does no more than plain ones need?
     pub(super) fn takes_plain(&self, options: &MessageOptions) -> bool {
         options.is_plain() && self.settings.max_messages.is_none()
+    }
+
+    /// May this message be published here? Errors: those of [`Self::takes`], `BadSetting` for names that are at home in
+    /// different partitions.
+    pub(super) fn takes_new(&self, message: &NewMessage) -> Result<(), Error> {
+        message.options.check_names(self.is_split())?;
+        self.takes(&message.body)
     }
 
     /// May a message with this body be published here? Errors: `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`,

@@ -6,7 +6,7 @@ mod change;
 pub(super) use change::DELETED_MARK_MS;
 
 use super::{
-    backend::{SCHEMA_VERSION, SPLIT_VERSION},
+    backend::{GROUPS_VERSION, SCHEMA_VERSION, SPLIT_VERSION},
     batch::{Command, Lanes},
     partition::{PartitionState, first_place},
     reply::{CallError, Fields, word},
@@ -144,7 +144,7 @@ impl Registry {
         }
         let epochs = self.lanes.shared.registry_epochs();
         let create = self.call(&scripts::CREATE_TOPIC).arg(name.as_str()).arg(TopicNumber::MOST);
-        let answer = self.lanes.command(create).await?;
+        let (answer, confirmed) = self.lanes.change(create).await?;
         if word(&answer) == Some("FULL") {
             return Err(Error::TopicsExhausted);
         }
@@ -155,6 +155,7 @@ impl Registry {
             self.open_partitions(&topic).await?;
             // Consumers may wait for a topic before it exists.
             self.lanes.wake(name, None);
+            confirmed.wait().await?;
         }
         Ok(topic)
     }
@@ -185,7 +186,11 @@ impl Registry {
             settings.push.get_or_insert_with(Push::of_callbacks);
         }
         let partitions = PartitionState::all_of(&self.prefix, name, number, &settings);
-        let version = if partitions.len() > 1 { SPLIT_VERSION } else { SCHEMA_VERSION };
+        let version = match partitions.len() {
+            _ if settings.grouped => GROUPS_VERSION,
+            1 => SCHEMA_VERSION,
+            _ => SPLIT_VERSION,
+        };
         let topic = Arc::new(Topic {
             name: name.clone(),
             revision: settings.revision.unwrap_or(written),

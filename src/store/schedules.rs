@@ -113,10 +113,12 @@ impl Store {
             let moved = present.as_ref().is_some_and(|seen| seen.spec.topic != spec.topic);
             let put = Command::eval(&scripts::PUT_SCHEDULE, &self.schedule_keys());
             let put = put.arg((name.as_str(), revision.unwrap_or_default()));
-            let answer = self.lanes.command(put.arg((definition, next, moved))).await?;
+            let put = put.arg((definition, next, moved));
+            let (answer, confirmed) = self.lanes.change(put).await?;
             match word(&answer) {
                 Some("OK") => {
                     self.schedules_changed.notify_one();
+                    confirmed.wait().await?;
                     return Ok(present.is_none());
                 }
                 // Whoever makes its ticks will have made them in a moment, or is followed by another.
@@ -211,7 +213,7 @@ impl Store {
     /// Errors: `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn delete_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
         let delete = Command::eval(&scripts::DELETE_SCHEDULE, &self.schedule_keys());
-        let delete = delete.arg(name.as_str());
+        let delete = delete.arg(name.as_str()).confirmed();
         if self.answers_ok(delete).await? { Ok(()) } else { Err(Error::ScheduleNotFound) }
     }
 
@@ -239,7 +241,7 @@ impl Store {
             let next = schedule.spec.timing.next_after(self.now()).filter(|_| !paused);
             let pause = Command::eval(&scripts::PAUSE_SCHEDULE, &self.schedule_keys()[1..3]);
             let pause = pause.arg((name.as_str(), schedule.revision, paused, next.unwrap_or(0)));
-            if self.answers_ok(pause).await? {
+            if self.answers_ok(pause.confirmed()).await? {
                 self.schedules_changed.notify_one();
                 return Ok(());
             }

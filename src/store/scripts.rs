@@ -27,6 +27,13 @@ impl Script {
         &self.sha
     }
 
+    /// Does its answer say how things are, to whoever looks at a whole topic, and neither that something was done nor that
+    /// it is over?
+    pub fn only_looks(&self) -> bool {
+        ["list_messages", "forecast_topic", "count_topic", "sweep"].contains(&self.name)
+            || self.name.starts_with("audit_")
+    }
+
     /// A call of it that lacks its keys and arguments: by its digest, or by its text, which Redis then knows again.
     pub fn call(&self, by_text: bool) -> redis::Cmd {
         let (name, which) = if by_text { ("EVAL", self.source) } else { ("EVALSHA", self.sha()) };
@@ -72,6 +79,8 @@ scripts! {
         NOTE_SWEEPS = "note_sweeps";
         CLAIM_SWEEPS = "claim_sweeps";
         TAKE_CALLS = "take_calls";
+        RESERVE_LEASES = "reserve_leases";
+        HOLD_LEASES = "hold_leases";
         START_CALL = "start_call";
         FETCH_PARKED = "fetch_parked";
         FINISH_SWEEP = "finish_sweep";
@@ -87,6 +96,7 @@ scripts! {
         FINISH_SCHEDULE = "finish_schedule";
         OPEN_SERVICE = "open_service";
         AUDIT_REGISTRY = "audit_registry";
+        FENCE = "fence";
     }
     Grant {
         LEASE = "lease";
@@ -95,6 +105,7 @@ scripts! {
         REDRIVE_TOPIC = "redrive_topic";
         PURGE_TOPIC = "purge_topic";
         LIST_MESSAGES = "list_messages";
+        LIST_GROUPS = "list_groups";
         FORECAST_TOPIC = "forecast_topic";
         COUNT_TOPIC = "count_topic";
         SWEEP = "sweep";

@@ -145,7 +145,7 @@ pub(super) async fn node_health(node: &Node, key: &str) -> Result<Vec<&'static s
     node.command(write).await.map_err(|_| Sick::ReadOnly)?;
     let server = node.backend.server();
     let mut warnings = server.as_ref().map(|server| server.warnings.clone()).unwrap_or_default();
-    warnings.extend(node.backend.warning());
+    warnings.extend(node.backend.warnings());
     if server.is_some_and(|server| server.refused) {
         return Ok(warnings);
     }
@@ -174,6 +174,16 @@ pub(super) fn is_of_replica(info: &str) -> bool {
 pub(super) fn is_unguarded(info: &str, sentinels: bool) -> bool {
     let replicas = line(info, "connected_slaves").is_some_and(|number| number != "0");
     (replicas || sentinels) && line(info, "min_slaves_good_slaves").is_none()
+}
+
+/// How many replicas follow this server by what it says. One that copies it for a backup has no port.
+pub(super) fn connected_replicas(info: &str) -> usize {
+    let replica = |line: &&str| {
+        line.strip_prefix("slave").is_some_and(|rest| {
+            rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains("state=online")
+        }) && !line.contains("port=0,")
+    };
+    info.lines().filter(replica).count()
 }
 
 /// What INFO says by this name.

@@ -159,9 +159,9 @@ impl Store {
         self.registry.find(name).await?.ok_or(Error::TopicNotFound)
     }
 
-    /// Somebody is about to delete this topic, so nothing is published to it before the next try, which reads the registry
-    /// again. If that takes half as long as there is, whoever it was has died, and it is taken back.
-    pub(super) async fn await_deletion(&self, topic: &Topic, retry: &StaleRetry) {
+    /// Somebody is about to delete this topic, or to give it more partitions, so nothing is published to it before the next
+    /// try, which reads the registry again. If that takes half as long as there is, whoever it was has died, and it is taken back.
+    pub(super) async fn await_change(&self, topic: &Topic, retry: &StaleRetry) {
         self.registry.forget(topic);
         if retry.begun.elapsed() > retry.limit / 2 {
             // Where this fails, so will the next try.

@@ -1,9 +1,7 @@
 //! What goes into the store's methods and comes out of them, apart from the scripts behind.
 
-use crate::model::{
-    Backoff, Body, CallReport, Event, MessageId, Millis, State, TopicName, TopicSettings,
-};
-use bytes::Bytes;
+pub use super::names::*;
+use crate::model::{Backoff, Body, CallReport, Event, MessageId, Millis, State, TopicName};
 use deadpool_redis::redis::Cmd;
 use serde::{Deserialize, Serialize};
 
@@ -35,78 +33,6 @@ impl Due {
     }
 }
 
-/// What a publish does if a live message has its key. `return`: answers with that message and `duplicate` true.
-/// `reject`: refuses (409 `duplicate_key`). `replace`: gives the delayed or ready message the new content, options and
-/// due time; it keeps its id. A leased message is not replaced (409 `message_leased`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnDuplicate {
-    /// Answer with the message that has the key.
-    #[default]
-    Return,
-    /// Refuse the publish.
-    Reject,
-    /// The message that has it gets the new content, options and due time.
-    Replace,
-}
-
-/// How long a message holds its key. `done`: until it is acked, dead, expired, deleted or purged. `granted`: until it
-/// is first leased, so that a publish that arrives while its handler runs is not lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyUntil {
-    /// Until it is acked, dead, expired, deleted or purged.
-    #[default]
-    Done,
-    /// Until it is first leased.
-    Granted,
-}
-
-impl KeyUntil {
-    /// As `extra` says it.
-    pub(crate) fn letter(self) -> &'static str {
-        match self {
-            Self::Done => "d",
-            Self::Granted => "g",
-        }
-    }
-}
-
-/// A message's own name in its topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MessageKey {
-    /// 1…255 characters.
-    pub name: String,
-    /// What happens where it is taken.
-    pub on_duplicate: OnDuplicate,
-    /// How long it is held.
-    pub until: KeyUntil,
-}
-
-/// What makes a publish safe to repeat.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Idempotency {
-    /// A user's is 1…255 characters of UTF-8; dueq's own begin with the byte 0xFF, which no user's can.
-    pub key: Bytes,
-    /// Hash of all else that the request says: with another one the key is refused.
-    pub fingerprint: u64,
-    /// How long it answers, ms; `None`: as long as the topic says.
-    pub window_ms: Option<Millis>,
-}
-
-impl Idempotency {
-    /// For a message that dueq itself publishes because of `occasion`, whatever the message says.
-    pub fn of_dueq(occasion: &str, window_ms: Millis) -> Self {
-        let key = [&[0xff], occasion.as_bytes()].concat().into();
-        Self { key, fingerprint: 0, window_ms: Some(window_ms) }
-    }
-
-    /// How long it answers in a topic of these settings, ms.
-    pub(crate) fn window_in(&self, settings: &TopicSettings) -> Millis {
-        self.window_ms.unwrap_or(settings.idempotency_window_ms)
-    }
-}
-
 /// What a message says for itself; what it leaves open is its topic's. All but its keys is serialized as part of a schedule's
 /// definition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -123,6 +49,9 @@ pub struct MessageOptions {
     /// How long it waits after a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
+    /// Its group, 1…255 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Its own name in its topic.
     #[serde(skip)]
     pub key: Option<MessageKey>,
@@ -158,7 +87,7 @@ pub struct NewMessage {
 pub struct Published {
     /// Its id.
     pub id: MessageId,
-    /// delayed or ready; leased too where an existing message answers.
+    /// delayed, ready or blocked; leased too where an existing message answers.
     pub state: State,
     /// When it falls due; `None` while leased.
     pub due_at: Option<Millis>,
@@ -215,6 +144,8 @@ pub struct MessageSnapshot {
     pub priority: u8,
     /// Its key, if it was published with one (whether or not it still holds it).
     pub key: Option<String>,
+    /// Its group.
+    pub group: Option<String>,
     /// Its own TTL.
     pub ttl_ms: Option<Millis>,
     /// When its own TTL or its topic's is over; `None` without one, and while that is not known.

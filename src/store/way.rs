@@ -143,8 +143,8 @@ impl Door {
             .set_response_timeout(None);
         let info = client.get_connection_info().clone();
         let manager = Manager::new_with_config(info, config).map_err(ConnectError::Url)?;
-        // The express lane's, and one to spare.
-        let mut pool_config = PoolConfig::new(size.lanes + 2);
+        // The express lane's, that of the fence, and one to spare.
+        let mut pool_config = PoolConfig::new(size.lanes + 3);
         pool_config.timeouts =
             Timeouts { wait: Some(timeout), create: Some(timeout), recycle: Some(timeout) };
         let pool = Pool::builder(manager)

@@ -11,6 +11,7 @@ mod beanstalkd;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod partitions;
+mod spread;
 mod table;
 
 use beanstalkd::Beanstalkd;
@@ -25,8 +26,20 @@ const ROUNDS: usize = 3;
 const SECONDS: u64 = 3;
 const CONNECTIONS: usize = 64;
 
-const PARTS: [&str; 9] =
-    ["rates", "lateness", "memory", "fsync", "threads", "million", "burst", "partitions", "quiet"];
+const PARTS: [&str; 12] = [
+    "rates",
+    "lateness",
+    "memory",
+    "fsync",
+    "threads",
+    "million",
+    "burst",
+    "partitions",
+    "quiet",
+    "failover",
+    "fairness",
+    "instances",
+];
 
 #[tokio::main]
 async fn main() {
@@ -51,7 +64,10 @@ async fn main() {
             "million" => backlog::million(&mut table).await,
             "burst" => backlog::burst(&mut table).await,
             "partitions" => partitions::split(&mut table).await,
-            _ => partitions::quiet(&mut table).await,
+            "quiet" => partitions::quiet(&mut table).await,
+            "failover" => spread::failover(&mut table).await,
+            "fairness" => spread::fairness(&mut table).await,
+            _ => spread::instances(&mut table).await,
         }
     }
     print!("{table}");

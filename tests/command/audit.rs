@@ -97,7 +97,7 @@ async fn a_topic_with_messages_of_every_kind_is_clean() {
     let topic = client.topic("every-kind").await.expect(200).json();
     assert_eq!(
         topic["counts"],
-        json!({"delayed": 3, "ready": 3, "leased": 3, "dead": 1, "acked": 1})
+        json!({"delayed": 3, "ready": 3, "leased": 3, "dead": 1, "acked": 1, "blocked": 0})
     );
 }
 

@@ -166,7 +166,7 @@ async fn topics_are_listed_and_shown() {
     done(&["publish", &topic, "1", "--delay", "1h"]).await;
     let list = done(&["topics", "--prefix", &topic]).await;
     let words: Vec<&str> = list.lines().last().unwrap().split_whitespace().collect();
-    assert_eq!(words, [&*topic, "1", "1", "0", "0", "0"]);
+    assert_eq!(words, [&*topic, "1", "1", "0", "0", "0", "0"]);
     assert_eq!(done(&["topics", "--prefix", "nobody-has-this"]).await, "no topics\n");
     let shown = done(&["topic", &topic]).await;
     for part in ["published 2", "DELAYED", "lease", "30s", "next due"] {

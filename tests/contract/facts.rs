@@ -22,7 +22,7 @@ pub async fn topic_in_balance(client: &Client, topic: &str) -> Value {
     let sum = |of: &str, names: &[&str]| -> i64 {
         names.iter().map(|name| number(&seen[of], name)).sum()
     };
-    let places = sum("counts", &["delayed", "ready", "leased", "dead"]);
+    let places = sum("counts", &["delayed", "ready", "blocked", "leased", "dead"]);
     let ends = sum("totals", &["acked", "expired", "deleted", "purged"]);
     assert_eq!(number(&seen["totals"], "published"), places + ends, "messages: {answer}");
     let over = ["acked", "nacked", "released", "lease_expired", "deleted_leased", "returned"];

@@ -48,7 +48,7 @@ pub async fn lease_all(client: &Client, topic: &str) -> Vec<Value> {
 }
 
 /// A leased message as batches name it.
-fn token(message: &Value, mut more: Value) -> Value {
+pub fn token(message: &Value, mut more: Value) -> Value {
     (more["id"], more["lease_token"]) = (message["id"].clone(), message["lease_token"].clone());
     more
 }

@@ -289,7 +289,8 @@ async fn the_list_of_topics_shows_the_counts_of_each_and_whether_it_is_paused() 
     client.leased(&full, json!({"max_messages": 2})).await;
     client.pause_topic(&full).await.expect(200);
     let listed = client.get_path(&format!("/topics?prefix={prefix}")).await.expect(200).json();
-    let counts = json!({"delayed": 1, "ready": 2, "leased": 2, "dead": 1, "acked": 1});
+    let counts =
+        json!({"delayed": 1, "ready": 2, "leased": 2, "dead": 1, "acked": 1, "blocked": 0});
     for (item, (name, paused)) in
         listed["items"].as_array().unwrap().iter().zip([(&empty, false), (&full, true)])
     {

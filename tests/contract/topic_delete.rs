@@ -136,7 +136,7 @@ async fn a_topic_made_anew_has_nothing_of_the_old_one() {
     let again = client.publish(&topic, message).await.expect(201).json();
     assert_eq!(again["duplicate"], false);
     let want = json!({
-        "counts": {"ready": 1, "delayed": 0, "leased": 0, "dead": 0, "acked": 0},
+        "counts": {"ready": 1, "delayed": 0, "leased": 0, "dead": 0, "acked": 0, "blocked": 0},
         "totals": {"published": 1, "granted": 0, "deleted": 0, "dead": 0, "purged": 0},
     });
     let seen = topic_has(&client, &topic, want).await;

@@ -3,7 +3,10 @@
 
 use crate::harness::{Dueq, Redis};
 use crate::proof::scenarios::run;
-use crate::proof::stage::{Durability::Memory, Setting};
+use crate::proof::stage::{
+    Durability::{Memory, Replicated},
+    Setting,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failover() {
@@ -28,6 +31,16 @@ async fn sentinel_killed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinel_frozen() {
     run("sentinel_frozen", Setting::short(Memory, 1)).await.expect_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_stale() {
+    run("sentinel_stale", Setting::short(Memory, 1)).await.expect_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replica_away() {
+    run("replica_away", Setting::short(Replicated, 1)).await.expect_clean();
 }
 
 #[tokio::test]

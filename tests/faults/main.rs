@@ -8,6 +8,7 @@
 mod behaviour;
 mod cluster;
 mod dead_topic;
+mod durability;
 mod epochs;
 mod failover;
 mod fuzz;

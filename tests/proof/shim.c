@@ -9,14 +9,18 @@
  * DUEQ_SHIM_CLOCK=<path>: two numbers of 8 bytes: a count of ms that is added to the time of day; and
  * unless it is 0 the time of day, ms since 1970, at which the clock stands still. They are read at
  * every call, so the clock can be set while the server runs. Clocks that only measure are let alone.
+ *
+ * DUEQ_SHIM_SOURCE=<IPv4 address>: connections by IPv4 come from this address.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <time.h>
@@ -25,13 +29,17 @@
 static int (*real_fsync)(int);
 static int (*real_fdatasync)(int);
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
+static int (*real_connect)(int, const struct sockaddr *, socklen_t);
 static int synced = -1;
+static struct sockaddr_in source; /* its family is 0 where none is asked for */
 static const volatile int64_t *offset_ms; /* and behind it where the clock stands */
 
 static void find(void) {
     real_fsync = (int (*)(int))dlsym(RTLD_NEXT, "fsync");
     real_fdatasync = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
     real_clock_gettime = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    real_connect =
+        (int (*)(int, const struct sockaddr *, socklen_t))dlsym(RTLD_NEXT, "connect");
 }
 
 __attribute__((constructor)) static void start(void) {
@@ -50,6 +58,10 @@ __attribute__((constructor)) static void start(void) {
         }
         close(file);
         offset_ms = at;
+    }
+    if ((path = getenv("DUEQ_SHIM_SOURCE"))) {
+        if (inet_pton(AF_INET, path, &source.sin_addr) != 1) _exit(99);
+        source.sin_family = AF_INET;
     }
 }
 
@@ -119,4 +131,12 @@ time_t time(time_t *also) {
     if (clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;
     if (also) *also = now.tv_sec;
     return now.tv_sec;
+}
+
+int connect(int file, const struct sockaddr *to, socklen_t length) {
+    if (!real_connect) find(); /* called before the constructor ran */
+    if (source.sin_family && to->sa_family == AF_INET &&
+        bind(file, (const struct sockaddr *)&source, sizeof source) != 0)
+        return -1;
+    return real_connect(file, to, length);
 }

@@ -1,4 +1,4 @@
-//! Power loss and a clock that is set, for one server: the library of `shim.c`, loaded into it
+//! Power loss, a clock that is set and an address to call from, for one server: the library of `shim.c`, loaded into it
 //! before the C library.
 //!
 //! A power loss is SIGKILL, and then every file of the append-only log cut back to the length that
@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -78,6 +79,11 @@ impl Shim {
     /// A dueq under this shim.
     pub fn dueq(&self, launch: Launch) -> Launch {
         self.env().iter().fold(launch, |launch, (name, path)| launch.env(name, path))
+    }
+
+    /// A dueq whose connections come from this address.
+    pub fn calling_from(source: Ipv4Addr, launch: Launch) -> Launch {
+        launch.env("LD_PRELOAD", library()).env("DUEQ_SHIM_SOURCE", source.to_string())
     }
 
     /// By how many ms the server's clock is ahead of the machine's.

@@ -2,14 +2,19 @@
 
 use std::fmt;
 
-use super::checker::Violation;
+use serde_json::{Value, json};
 
-/// What Redis keeps on disk, as `--fsync` says it; `Memory` for a Redis that keeps nothing.
+use super::checker::Violation;
+use super::history::Ms;
+
+/// What Redis keeps on disk, as `--fsync` says it; `Memory` for a Redis that keeps nothing. `Replicated` is `Everysec` with
+/// topics whose answers wait for the replicas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Durability {
     Memory,
     Everysec,
     Always,
+    Replicated,
 }
 
 impl fmt::Display for Durability {
@@ -18,6 +23,7 @@ impl fmt::Display for Durability {
             Durability::Memory => "memory",
             Durability::Everysec => "everysec",
             Durability::Always => "always",
+            Durability::Replicated => "replicated",
         })
     }
 }
@@ -41,6 +47,24 @@ impl Setting {
     /// A short run, as `make test` makes it.
     pub fn short(durability: Durability, rounds: usize) -> Setting {
         Setting { durability, rounds, messages: 0, seed: None, bug: None }
+    }
+
+    /// Do answers wait for replicas?
+    pub fn replicated(&self) -> bool {
+        self.durability == Durability::Replicated
+    }
+
+    /// Before a failover, so much may be lost where a replica is this far behind, ms.
+    pub fn lost(&self, lag: Ms) -> Ms {
+        if self.replicated() { 0 } else { lag }
+    }
+
+    /// The configuration of a topic of the load, with this beside.
+    pub fn topic(&self, mut more: Value) -> Value {
+        if self.replicated() {
+            more["durability"] = json!("replicated");
+        }
+        more
     }
 }
 

@@ -96,15 +96,22 @@ impl Proof {
         }
     }
 
-    /// Every fault of the table, at `everysec` and at `always`.
-    pub async fn faults(&mut self) {
-        for (name, _) in scenarios::FAULTS {
-            for durability in [Durability::Everysec, Durability::Always] {
+    /// Every fault of the table that is asked for, at `everysec` and at `always`, and where there are replicas with topics that wait for them.
+    pub async fn faults(&mut self, asked: impl Fn(&str) -> bool) {
+        for (name, _) in scenarios::FAULTS.into_iter().filter(|(name, _)| asked(name)) {
+            let with_replicas = scenarios::REPLICATED.contains(&name);
+            let replicated = with_replicas.then_some(Durability::Replicated);
+            for durability in
+                [Durability::Everysec, Durability::Always].into_iter().chain(replicated)
+            {
                 // Scripts are flushed, and slots moved, in no time; primaries of a Cluster die in turn.
                 let rounds = FAULT_ROUNDS
                     * match name {
                         "scripts_flushed" => 30,
-                        "cluster_killed" | "cluster_moved" | "cluster_orders" => 6,
+                        "cluster_killed"
+                        | "cluster_moved"
+                        | "cluster_orders"
+                        | "cluster_target_killed" => 6,
                         _ => 1,
                     };
                 let messages = if name == "cluster_orders" { ORDERS } else { 0 };

@@ -15,16 +15,19 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::parts::Proof;
+use crate::proof::scenarios::FAULTS;
 
-/// What can be asked for by name; all of it, in this order, where nothing is.
+/// What can be asked for by name, beside each of the faults; all of it, in this order, where nothing is.
 const PARTS: [&str; 7] = ["numbers", "storm", "faults", "model", "bugs", "http", "versions"];
 
 fn main() -> ExitCode {
     // `cargo bench` adds `--bench`; what does not begin with a dash is ours.
     let asked: Vec<String> =
         std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    if let Some(unknown) = asked.iter().find(|word| !PARTS.contains(&word.as_str())) {
-        eprintln!("there is no part {unknown}: {}", PARTS.join(", "));
+    let fault = |word: &str| FAULTS.iter().any(|(name, _)| *name == word);
+    let known = |word: &&String| PARTS.contains(&word.as_str()) || fault(word);
+    if let Some(unknown) = asked.iter().find(|word| !known(word)) {
+        eprintln!("{unknown} is no part ({}) and no fault of the table", PARTS.join(", "));
         return ExitCode::from(2);
     }
     let wanted = |part: &str| asked.is_empty() || asked.iter().any(|word| word == part);
@@ -40,9 +43,7 @@ fn main() -> ExitCode {
         if wanted("storm") {
             proof.storm().await;
         }
-        if wanted("faults") {
-            proof.faults().await;
-        }
+        proof.faults(|name| wanted("faults") || asked.iter().any(|word| word == name)).await;
         if wanted("model") {
             proof.model().await;
         }

@@ -143,11 +143,12 @@ pub fn shown(proof: &Proof, took: Duration) -> String {
 /// Durability × fault: published, lost, duplicated.
 fn faults(proof: &Proof) -> String {
     let mut text = String::from(
-        "| fault | `everysec`: published | lost | duplicated | `always`: published | lost | duplicated |\n\
-         |---|---|---|---|---|---|---|\n",
+        "| fault | `everysec`: published | lost | duplicated | `always`: published | lost | duplicated | `replicated`: published | lost | duplicated |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for (name, described) in scenarios::FAULTS {
-        let cells = [Durability::Everysec, Durability::Always].map(|durability| {
+        let all = [Durability::Everysec, Durability::Always, Durability::Replicated];
+        let cells = all.map(|durability| {
             let of = |report: &&Report| report.scenario == name && report.durability == durability;
             let reports = || proof.faults.iter().filter(of);
             if reports().next().is_none() {

@@ -64,7 +64,7 @@ fn every_key_and_argument_that_is_used_is_documented_and_the_other_way_round() {
 }
 
 /// The keys of a partition, as the include `partition.lua` names them.
-const PARTITION: [&str; 17] = [
+const PARTITION: [&str; 21] = [
     "unack",
     "last",
     "delayed",
@@ -80,6 +80,10 @@ const PARTITION: [&str; 17] = [
     "events",
     "acked",
     "dead_out",
+    "heads",
+    "queued",
+    "blocked",
+    "rates",
     "idem",
     "idem_due",
 ];
@@ -187,8 +191,17 @@ fn every_command_of_an_include_works_on_a_key_that_its_caller_passed() {
 }
 
 /// Commands that write and are let through at maxmemory; after one of them everything is.
-const REMOVING: [&str; 8] =
-    ["'HDEL'", "'ZREM'", "'SREM'", "'ZPOPMIN'", "'UNLINK'", "'PERSIST'", "'EXPIRE'", "'PEXPIRE'"];
+const REMOVING: [&str; 9] = [
+    "'HDEL'",
+    "'ZREM'",
+    "'ZREMRANGEBYSCORE'",
+    "'SREM'",
+    "'ZPOPMIN'",
+    "'UNLINK'",
+    "'PERSIST'",
+    "'EXPIRE'",
+    "'PEXPIRE'",
+];
 /// Those that are refused there.
 const GROWING: [&str; 6] = ["'HSET'", "'HINCRBY'", "'ZADD'", "'SADD'", "'SET'", "'SETNX'"];
 /// Scripts that bring something new, and are refused whole at maxmemory; a claimed tick would be published.

@@ -244,7 +244,7 @@ func (c *Client) Callback(ctx context.Context, url string, payload any, options 
 		Payload: r.Payload, PayloadBase64: r.PayloadBase64, ContentType: r.ContentType, Headers: r.Headers,
 		DelayMs: r.DelayMs, DeliverAt: r.DeliverAt, Priority: r.Priority, TTLMs: r.TTLMs,
 		Key: r.Key, KeyUntil: r.KeyUntil, OnDuplicate: r.OnDuplicate, IdempotencyKey: r.IdempotencyKey,
-		MaxAttempts: r.MaxAttempts, Backoff: r.Backoff,
+		Group: r.Group, MaxAttempts: r.MaxAttempts, Backoff: r.Backoff,
 	}
 	published, _, err := c.API.Callbacks.ScheduleCallback(c.repeating(ctx)).ScheduleCallbackRequest(request).Execute()
 	return published, err

@@ -3,7 +3,7 @@
 use crate::model::{MEMBER_BYTES, Member, MessageId, Route};
 
 /// Every defect by its name in the report, and what it means.
-const DEFECTS: [(&str, &str); 28] = [
+const DEFECTS: [(&str, &str); 32] = [
     ("no_place", "its body is there, but no place that it stands in"),
     ("no_body", "it stands in a place, but has no body"),
     ("many_places", "it stands in more than one place"),
@@ -18,6 +18,10 @@ const DEFECTS: [(&str, &str); 28] = [
     ("no_expires", "it has a time to live, but nothing says when that is over"),
     ("lost_key", "it lives, but does not hold its key"),
     ("stray_key", "a key that no live message holds"),
+    ("wrong_line", "it stands in the line of its group as what it is not"),
+    ("stuck_group", "no message of its group can be leased, and so none goes after it"),
+    ("stray_heads", "the group has a head that is not there"),
+    ("stray_queued", "a message that is not there waits in the line of a group"),
     ("bad_idem", "the answer to this idempotency key cannot be read"),
     ("no_idem_due", "nothing says rightly when this idempotency key is over"),
     ("stray_idem_due", "the end of an idempotency key that is not there"),

@@ -19,13 +19,16 @@ pub struct Walked {
 }
 
 /// All of them. Bodies come first: what has one is looked at from all sides then.
-pub const WALKS: [Walked; 12] = [
+pub const WALKS: [Walked; 15] = [
     Walked { name: "messages", hash: true, key: |keys| &keys.messages },
     Walked { name: "unack", hash: false, key: |keys| &keys.unack },
     Walked { name: "last", hash: false, key: |keys| &keys.last },
     Walked { name: "delayed", hash: false, key: |keys| &keys.delayed },
     Walked { name: "delayed_prio", hash: false, key: |keys| &keys.delayed_prio },
     Walked { name: "ready", hash: false, key: |keys| &keys.ready },
+    Walked { name: "blocked", hash: false, key: |keys| &keys.blocked },
+    Walked { name: "heads", hash: false, key: |keys| &keys.heads },
+    Walked { name: "queued", hash: false, key: |keys| &keys.queued },
     Walked { name: "dead", hash: false, key: |keys| &keys.dead },
     Walked { name: "acked", hash: false, key: |keys| &keys.acked },
     Walked { name: "extra", hash: true, key: |keys| &keys.extra },
@@ -79,12 +82,17 @@ pub struct Step {
 }
 
 /// A look at some messages.
-pub fn look_at_messages(partition: &Partition, walked: &Walked, step: &Step) -> Request<Page> {
+pub fn look_at_messages(
+    partition: &Partition,
+    walked: &Walked,
+    step: &Step,
+    repair: bool,
+) -> Request<Page> {
     let mut keys = partition.keys.all().to_vec();
     keys.push((walked.key)(&partition.keys));
     let look = Command::script(&scripts::AUDIT_MESSAGES, &keys);
     let kind = if walked.hash { "h" } else { "z" };
-    let look = look.arg((&step.owner, walked.name, kind, &step.cursor, step.count));
+    let look = look.arg((&step.owner, walked.name, kind, &step.cursor, step.count, repair));
     look.read(partition, read_page)
 }
 

@@ -109,7 +109,7 @@ impl PartitionAudit<'_> {
     ) -> Result<(), CallError> {
         let mut step = self.first_step();
         loop {
-            let look = scripts::look_at_messages(&self.partition, walked, &step);
+            let look = scripts::look_at_messages(&self.partition, walked, &step, self.repair);
             let page = self.store.lanes.submit(look).await?;
             let done = advance(&mut step, &page);
             self.messages_found(page, tell).await?;
@@ -164,7 +164,10 @@ impl PartitionAudit<'_> {
         }
         for (member, defect, detail) in found {
             let subject = Subject::message(&member, self.partition.route);
-            self.tell(subject, &defect, detail, mended.get(&member).copied(), tell);
+            // Those the look itself took away.
+            let taken = ["stray_heads", "stray_queued"].contains(&&*defect).then_some("put right");
+            let mended = taken.filter(|_| self.repair).or(mended.get(&member).copied());
+            self.tell(subject, &defect, detail, mended, tell);
         }
         Ok(())
     }

@@ -115,6 +115,10 @@ pub struct Options {
     #[arg(long, value_enum, requires = "key")]
     #[serde(skip_serializing_if = "Option::is_none")]
     on_duplicate: Option<OnDuplicate>,
+    /// A group, whose messages are leased in the order in which they were published.
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
     /// A repeated publish with this key gets the first answer.
     #[arg(long, value_name = "KEY")]
     #[serde(skip_serializing_if = "Option::is_none")]

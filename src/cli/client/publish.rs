@@ -15,6 +15,7 @@ const EXAMPLES: &str = r#"Examples:
   dueq publish orders '{"order": 42}' --delay 30m
   dueq publish orders hello --at 2030-01-01T09:00:00Z --priority 9
   dueq publish orders '{"order": 42}' --delay 1h --key order/42 --on-duplicate replace
+  dueq publish orders '{"order": 42}' --group customer-7
   echo '[1, 2]' | dueq publish orders -"#;
 
 /// Arguments of `dueq publish`.
@@ -106,11 +107,11 @@ mod tests {
     #[tokio::test]
     async fn every_option_has_its_field() {
         let words = "publish a 1 --at 2026-11-20T18:15:00+01:00 --key k --on-duplicate replace --priority 9 \
-                     --header b=c=d --header a= --ttl 1h --max-attempts 3 --idempotency-key i";
+                     --header b=c=d --header a= --ttl 1h --max-attempts 3 --group g --idempotency-key i";
         let sent = asked(&words.split_whitespace().collect::<Vec<_>>(), CREATED).await;
         assert_eq!(
             sent.body,
-            r#"{"payload":1,"deliver_at":"2026-11-20T18:15:00+01:00","priority":9,"headers":{"b":"c=d","a":""},"ttl_ms":3600000,"max_attempts":3,"key":"k","on_duplicate":"replace","idempotency_key":"i"}"#
+            r#"{"payload":1,"deliver_at":"2026-11-20T18:15:00+01:00","priority":9,"headers":{"b":"c=d","a":""},"ttl_ms":3600000,"max_attempts":3,"key":"k","on_duplicate":"replace","group":"g","idempotency_key":"i"}"#
         );
         let sent = asked(&["publish", "a", "1", "--delay", "1h30m"], CREATED).await;
         assert_eq!(sent.body, r#"{"payload":1,"delay_ms":5400000}"#);

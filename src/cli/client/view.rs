@@ -10,7 +10,7 @@ use super::{
 const SHOWN_CHARS: usize = 120;
 
 /// The states of messages.
-pub const STATES: [&str; 5] = ["delayed", "ready", "leased", "dead", "acked"];
+pub const STATES: [&str; 6] = ["delayed", "ready", "blocked", "leased", "dead", "acked"];
 
 /// Formats a message, or the answer of an operation on it.
 pub fn message(object: &Object) -> String {
@@ -227,9 +227,9 @@ mod tests {
         ];
         assert_eq!(
             topics(&items),
-            "TOPIC  DELAYED  READY  LEASED  DEAD  ACKED\n\
-             a            0     12       0     0      0  paused\n\
-             b            0      0       0     0      0\n"
+            "TOPIC  DELAYED  READY  BLOCKED  LEASED  DEAD  ACKED\n\
+             a            0     12        0       0     0      0  paused\n\
+             b            0      0        0       0     0      0\n"
         );
     }
 
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(
             shown,
             "name    a\npaused  no\nso far  published 3, granted 2\n\n\
-             DELAYED  READY  LEASED  DEAD  ACKED\n      0      1       0     0      0\n\n\
+             DELAYED  READY  BLOCKED  LEASED  DEAD  ACKED\n      0      1        0       0     0      0\n\n\
              lease      30s\nretention  {\"acked_ms\":0}\n"
         );
     }

@@ -38,7 +38,10 @@ pub enum Need {
 const RULES: &[(Need, &[&str])] = &[
     (Need::Topic(Publish), &["publishMessage", "publishRaw", "publishBatch"]),
     (Need::Callbacks(Publish), &["scheduleCallback"]),
-    (Need::Topic(Read), &["listMessages", "getMessageByKey", "getTopic", "forecastTopic"]),
+    (
+        Need::Topic(Read),
+        &["listMessages", "getMessageByKey", "getTopic", "forecastTopic", "listGroups", "getGroup"],
+    ),
     (Need::Message(Read), &["getMessage"]),
     (Need::Some(Read), &["listTopics", "listSchedules"]),
     (Need::Schedule(Read), &["getSchedule"]),

@@ -15,7 +15,8 @@ use proptest::{collection::vec, prelude::*, sample::select};
 
 const NOTHING: &[Known] = &[];
 
-const STATES: [State; 5] = [State::Delayed, State::Ready, State::Leased, State::Dead, State::Acked];
+const STATES: [State; 6] =
+    [State::Delayed, State::Ready, State::Blocked, State::Leased, State::Dead, State::Acked];
 
 fn names() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9][a-zA-Z0-9_-]{0,40}"
@@ -33,7 +34,8 @@ proptest! {
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, value)]);
         let _hold = Budget::new(0).hold();
         let payload = Payload { headers, bytes: body.into_bytes().into(), activity: None, _hold };
-        let json = kind.to_ascii_lowercase().starts_with(b"application/") && kind.to_ascii_lowercase().windows(4).any(|w| w == b"json");
+        let kind = kind.trim_ascii().to_ascii_lowercase();
+        let json = kind.starts_with(b"application/") && kind.windows(4).any(|w| w == b"json");
         for read in [payload.json(), payload.json_or_none()] {
             match read {
                 Ok(_) => prop_assert!(json),

@@ -4,7 +4,7 @@ use super::{Input, List, Wrong, fields::Value, wrong};
 use crate::{
     http::describe::{Described, Description, described, formatted, integer, number, string},
     model::{
-        CallMethod, CallUrl, CatchUp, Instant, LEASE_CAP_MS, MASK, MAX_CALL_TIMEOUT_MS,
+        CallMethod, CallUrl, CatchUp, Durability, Instant, LEASE_CAP_MS, MASK, MAX_CALL_TIMEOUT_MS,
         MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_PAGE, MAX_TIMEZONE_CHARS,
         MAX_URL_CHARS, MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, Millis, OnFull, SigningSecret,
         State, TOKEN_MAX_CHARS, TopicName, parse_instant, parse_timezone,
@@ -277,7 +277,7 @@ macro_rules! words {
 
 pub(in crate::http) use words;
 
-words!(CallMethod, CatchUp, KeyUntil, OnDuplicate, OnFull);
+words!(CallMethod, CatchUp, Durability, KeyUntil, OnDuplicate, OnFull);
 
 /// States that a request may name, as words.
 macro_rules! states {
@@ -303,10 +303,11 @@ macro_rules! states {
 
 states! {
     /// A state to list messages by. `delayed`: not due yet. `ready`: due. `leased`: held by consumers. `dead`: attempts
-    /// used up. `acked`: kept after their ack.
-    ListedState: Delayed, Ready, Leased, Dead, Acked;
-    /// A state to purge. `ready`: due. `delayed`: not due yet. `dead`: attempts used up.
-    PurgedState: Ready, Delayed, Dead;
+    /// used up. `acked`: kept after their ack. `blocked`: waiting for earlier messages of their group.
+    ListedState: Delayed, Ready, Leased, Dead, Acked, Blocked;
+    /// A state to purge. `ready`: due. `delayed`: not due yet, and also what is `blocked`. `dead`: attempts used up.
+    /// `blocked`: waiting for earlier messages of their group.
+    PurgedState: Ready, Delayed, Dead, Blocked;
 }
 
 /// Reads a word.

@@ -90,6 +90,8 @@ codes! {
     409 Own MessageAcked "message_acked": "the message is acknowledged and cannot be changed";
     409 Own TopicIsPushed "topic_is_pushed": "dueq sends the topic's messages itself, so they cannot be leased";
     409 Own TopicNotEmpty "topic_not_empty": "the topic holds messages";
+    409 Own NamesInUse "names_in_use":
+        "the topic cannot get more partitions while keys, idempotency keys or groups are in use";
     412 Own RevisionMismatch "revision_mismatch":
         "the topic has none of the revisions in If-Match, or does not exist";
     413 Body BodyTooLarge "body_too_large": "the body is larger than the server accepts";
@@ -100,11 +102,13 @@ codes! {
     422 Any InvalidInput "invalid_input":
         "an unknown or repeated field or query parameter, or a value that is not allowed";
     422 Own IdempotencyKeyReused "idempotency_key_reused": "the idempotency key was used with a different message";
+    422 Own GroupChanged "group_changed": "the message that has the key is in another group";
     422 Own CallbackUrlMissing "callback_url_missing": "neither the message nor its pushed topic has a URL";
     422 Own TopicNotPushed "topic_not_pushed": "the message has a callback, but the topic is not pushed";
     422 Own CallbackAddressRefused "callback_address_refused": "dueq may not call this address";
     422 Own SecretRequired "secret_required": "a stored secret belongs to another origin or topic: send the value \
         itself";
+    422 Own DurabilityUnavailable "durability_unavailable": "Redis has no replica";
     429 Any TooManyAttempts "too_many_attempts": "too many wrong API keys came from this address";
     429 Own RateLimited "rate_limited": "the API key has published as many messages a second as it may";
     429 Own TopicFull "topic_full": "the topic is full: it holds max_messages messages";
@@ -143,14 +147,14 @@ problems! {
     /// What routes can answer that ask Redis.
     RedisProblems: RedisUnavailable, OutcomeUnknown, Overloaded;
     /// What publishing can answer.
-    PublishProblems: TopicReserved, DuplicateKey, MessageLeased, PayloadTooLarge, IdempotencyKeyReused,
+    PublishProblems: TopicReserved, DuplicateKey, MessageLeased, PayloadTooLarge, IdempotencyKeyReused, GroupChanged,
         CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused, TopicFull, RateLimited, TopicsExhausted;
     /// What publishing many messages at once can answer.
     PublishBatchProblems: TopicReserved, PayloadTooLarge, CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused,
         RateLimited, TopicsExhausted;
     /// What scheduling a callback can answer.
     CallbackProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackAddressRefused, IdempotencyKeyReused,
-        RateLimited, TopicsExhausted;
+        GroupChanged, RateLimited, TopicsExhausted;
     /// What routes of one message can answer.
     MessageProblems: MessageNotFound;
     /// What routes of one message by its key can answer.
@@ -169,7 +173,8 @@ problems! {
     /// What routes of one topic can answer.
     TopicProblems: TopicNotFound;
     /// What routes can answer that configure a topic.
-    ConfigProblems: TopicReserved, RevisionMismatch, CallbackAddressRefused, SecretRequired;
+    ConfigProblems: TopicReserved, RevisionMismatch, NamesInUse, CallbackAddressRefused, SecretRequired,
+        DurabilityUnavailable;
     /// What deleting a topic can answer.
     DeleteTopicProblems: TopicReserved, TopicNotEmpty;
     /// What making a topic can answer.

@@ -5,7 +5,9 @@ use super::{
         connect_error::ConnectError,
         reply::{self, Fields},
         scripts,
-        server_info::{Mode, ServerInfo, epoch_of, is_of_replica, is_unguarded},
+        server_info::{
+            Mode, ServerInfo, connected_replicas, epoch_of, is_of_replica, is_unguarded,
+        },
         upgrade::upgrade_service,
     },
     Backend, Link, SCHEMA_VERSION, Service, UNGUARDED,
@@ -48,7 +50,7 @@ impl Backend {
         if replica {
             return seeded::bug("lanes stay at a replica");
         }
-        self.look_at_guard(info);
+        self.look_at_replication(info);
         let epoch = epoch_of(info, "master_replid");
         if !epoch.is_known() || epoch == link.epoch {
             return true;
@@ -85,7 +87,9 @@ impl Backend {
         if role.as_ref().is_ok_and(reply::is_replica) {
             return Err(ConnectError::Replica);
         }
-        self.look_at_guard(&info);
+        self.look_at_replication(&info);
+        let waits = connection.req_packed_command(cmd("WAIT").arg(0).arg(0)).await;
+        self.refuses_wait.store(matches!(waits, Ok(Value::ServerError(_))), Relaxed);
         // Ids carry Redis's time, so it must be known before the first message.
         let sent = Instant::now();
         if let Value::Array(time) = ask(connection, &cmd("TIME")).await? {
@@ -115,11 +119,16 @@ impl Backend {
         Ok(epoch)
     }
 
-    /// Notes whether the primary takes writes without a replica, by what INFO tells of replication, if anything.
-    fn look_at_guard(&self, info: &str) {
+    /// Notes what INFO tells of replication, if anything: how many replicas there are, and whether the primary takes writes
+    /// without one.
+    pub fn look_at_replication(&self, info: &str) {
         if info.is_empty() {
             return;
         }
+        let replicas = connected_replicas(info);
+        self.replicas.store(replicas, Relaxed);
+        // Those who list replicas leave out new ones for a while.
+        self.list_replicas(replicas);
         let unguarded = is_unguarded(info, self.way().sentinels().is_some());
         self.unguarded.store(unguarded, Relaxed);
         if unguarded && !self.unguarded_logged.swap(true, Relaxed) {

@@ -7,7 +7,7 @@ use super::{
         reply::{CallError, Reply},
         scripts::Script,
     },
-    GROUP_BYTES, GROUP_MESSAGES, Op,
+    Confirm, GROUP_BYTES, GROUP_MESSAGES, Op,
     request::{AnyRequest, Call, Caller, Came, Exchange, Job},
 };
 use crate::{model::Epoch, seeded};
@@ -121,19 +121,34 @@ impl<O: Op> Call for Group<O> {
         if seeded::bug("answers swapped") {
             answers.rotate_left(1);
         }
+        let replicas = exchange.replicas_for(partition.topic.confirm());
+        let mut held = Vec::new();
         for ((op, caller), answer) in ops.into_iter().zip(callers).zip(answers) {
             match answer {
                 Err(CallError::Again) => {
                     let partition = partition.clone();
                     exchange.again.push(Job::of(OpRequest { op, partition, caller }));
                 }
+                Ok(output) if replicas > 0 && O::tells(&output) => held.push((caller, output)),
                 answer => caller.answer(answer),
             }
+        }
+        if !held.is_empty() {
+            let release = move |confirmed: Result<(), CallError>| {
+                for (caller, output) in held {
+                    caller.answer(confirmed.map(|()| output));
+                }
+            };
+            exchange.held.push((replicas, Box::new(release)));
         }
     }
 
     fn refuse(self: Box<Self>) {
         self.callers.into_iter().for_each(|caller| caller.answer(Err(CallError::Unavailable)));
+    }
+
+    fn confirm(&self) -> Confirm {
+        self.partition.topic.confirm()
     }
 
     fn into_jobs(self: Box<Self>) -> Vec<Job> {

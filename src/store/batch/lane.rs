@@ -7,11 +7,13 @@ use super::{
         cluster::Redirect,
         reply::{self, CallError, refusal},
         scripts::Script,
+        server_info::epoch_of,
     },
+    fence::Held,
     node::Node,
     request::{Call, Exchange, group},
 };
-use crate::seeded;
+use crate::{model::Epoch, seeded};
 use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
 use std::{
     collections::HashSet,
@@ -98,23 +100,24 @@ impl Lane {
     }
 
     /// Sends `calls` and hands out the answers. Calls of scripts that Redis was told to forget did not run: they are sent
-    /// once more with the scripts' text. Returns whether the connection must not be used again.
+    /// again with the scripts' text. Returns whether the connection must not be used again.
     async fn exchange(&self, link: &mut Link, calls: Vec<Box<dyn Call>>, limit: Duration) -> bool {
         let node = &self.node;
         let (mut calls, mut demoted, link_at) = (calls, false, link.door);
         let mut elsewhere = Vec::new();
-        for by_text in [false, true] {
-            let sent = std::time::Instant::now();
-            let mut exchange = Exchange { node, sent, again: Vec::new() };
+        for texts in [Texts::None, Texts::First, Texts::All] {
+            let mut exchange = Exchange::new(node);
+            let (sent, until) = (exchange.sent, Instant::now() + limit);
+            let waits = calls.iter().any(|call| node.replicas_for(call.confirm()) > 0);
             let replies = tokio::select! {
                 biased;
-                replies = send(link, &calls, by_text, limit) => replies,
+                replies = send(link, &calls, waits, texts, limit) => replies,
                 () = node.backend.moved_from(link_at) => {
                     tracing::warn!(calls = calls.len(), "the primary has moved before it answered");
                     None
                 }
             };
-            let Some(replies) = replies else {
+            let Some((epoch, replies)) = replies else {
                 let bug = seeded::bug("unavailable after it was sent");
                 let error = if bug { CallError::Unavailable } else { CallError::Unknown };
                 for call in calls {
@@ -125,10 +128,11 @@ impl Lane {
                 return true;
             };
             node.backend.shared.metrics.redis_seconds.observe(sent.elapsed().as_secs_f64());
+            exchange.epoch = epoch;
             let mut unknown = Vec::new();
             for (call, reply) in calls.into_iter().zip(replies) {
                 match code(&reply) {
-                    Some("NOSCRIPT") if !by_text => unknown.push(call),
+                    Some("NOSCRIPT") if texts != Texts::All => unknown.push(call),
                     code => {
                         demoted |= code == Some("READONLY");
                         match node.cluster.as_ref().and_then(|_| Redirect::of(&reply, node)) {
@@ -139,6 +143,10 @@ impl Lane {
                 }
             }
             node.inbox.put_back(exchange.again);
+            if !exchange.held.is_empty() {
+                let epoch = epoch.unwrap_or_default();
+                node.fence.hold(Held { epoch, door: link_at, until, answers: exchange.held });
+            }
             if unknown.is_empty() {
                 break;
             }
@@ -230,17 +238,37 @@ impl Lane {
     }
 }
 
-/// One pipeline there and back within `limit`; nothing where its answers are lost.
+/// Which calls carry the text of their script, where the others carry its digest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Texts {
+    None,
+    /// The first of each script, which makes Redis know it again for the others.
+    First,
+    /// All: Redis was told to forget once more, or sent the first to another server.
+    All,
+}
+
+/// One pipeline there and back within `limit`; nothing where its answers are lost. With `waits` it begins with the question
+/// which epoch it is.
 async fn send(
     link: &mut Link,
     calls: &[Box<dyn Call>],
-    by_text: bool,
+    waits: bool,
+    texts: Texts,
     limit: Duration,
-) -> Option<Vec<Value>> {
-    let mut pipeline = Pipeline::with_capacity(calls.len());
-    // The first call of a script by its text makes Redis know it again for the others.
+) -> Option<(Option<Epoch>, Vec<Value>)> {
+    let mut pipeline = Pipeline::with_capacity(calls.len() + 1);
+    if waits {
+        pipeline.cmd("INFO").arg("replication");
+    }
     let mut known = HashSet::new();
-    let mut begin = |script: &'static Script| script.call(by_text && known.insert(script.name));
+    let mut begin = |script: &'static Script| {
+        script.call(match texts {
+            Texts::None => false,
+            Texts::First => known.insert(script.name),
+            Texts::All => true,
+        })
+    };
     let mut asking = Vec::new();
     for call in calls {
         if call.is_asking() {
@@ -256,7 +284,10 @@ async fn send(
             {
                 replies.remove(at);
             }
-            return Some(replies).filter(|replies| replies.len() == calls.len());
+            let info = (waits && !replies.is_empty()).then(|| replies.remove(0));
+            let epoch =
+                info.map(|info| epoch_of(reply::word(&info).unwrap_or_default(), "master_replid"));
+            return Some((epoch, replies)).filter(|(_, replies)| replies.len() == calls.len());
         }
         Ok(Err(error)) => {
             tracing::warn!(%error, calls = calls.len(), "the answers of Redis were lost");

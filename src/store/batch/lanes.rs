@@ -10,9 +10,9 @@ use super::{
         random_bytes,
         reply::CallError,
     },
-    Answered, Command, Op, Request,
+    Answered, Command, Confirmed, Op, Request,
     node::Node,
-    request::Job,
+    request::{Exchange, Job},
 };
 use crate::model::{PartitionNumber, TopicName};
 use deadpool_redis::redis::{Client, Value};
@@ -176,6 +176,13 @@ impl Lanes {
     /// Sends a command, for its bare answer.
     pub async fn command(&self, command: Command) -> Result<Value, CallError> {
         self.submit(Request::single(command, |value, _| Ok(value))).await
+    }
+
+    /// Sends a command that changes what all instances go by, for its bare answer, and for where it arrives that the replicas
+    /// have the change.
+    pub async fn change(&self, command: Command) -> Result<(Value, Confirmed), CallError> {
+        let read = |value, exchange: &mut Exchange<'_>| Ok((value, exchange.confirmed()));
+        self.submit(Request::single(command.confirmed(), read)).await
     }
 
     fn put(&self, jobs: impl IntoIterator<Item = Job>) {

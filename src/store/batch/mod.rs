@@ -5,8 +5,10 @@
 //! Nothing in here knows what a request does. One that comes by the thousand is an [`Op`]: how a group of requests becomes
 //! the arguments of one call, and how the reply is taken apart again. Any other is a [`Command`], which has a call to itself.
 //!
-//! The way of a request: [`Lanes::submit`] → [`node`] → [`inbox`] → [`lane`] → [`request::group`] → `Lane::exchange` → its answer.
+//! The way of a request: [`Lanes::submit`] → [`node`] → [`inbox`] → [`lane`] → [`request::group`] → `Lane::exchange` → its answer, which
+//! may have to wait for replicas: [`fence`].
 
+mod fence;
 mod group;
 mod inbox;
 mod lane;
@@ -15,6 +17,7 @@ mod node;
 mod request;
 mod single;
 
+pub(crate) use fence::{Confirm, Confirmed};
 pub(crate) use lanes::Lanes;
 pub use lanes::Wake;
 pub(super) use node::Node;
@@ -53,6 +56,8 @@ pub(crate) type Answers<T> = Result<Vec<Result<T, CallError>>, CallError>;
 pub(crate) trait Op: Sized + Send + Sync + 'static {
     /// What one request gets.
     type Output: Send + 'static;
+    /// Is a message not leased any more, after it?
+    const ENDS_LEASE: bool = false;
 
     /// The script.
     fn script() -> &'static Script;
@@ -78,6 +83,10 @@ pub(crate) trait Op: Sized + Send + Sync + 'static {
     fn write(group: &[Self], partition: &Partition, epoch: Epoch, command: &mut Cmd);
     /// Takes the reply apart.
     fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Self::Output>;
+    /// Does the answer tell of anything that a replica might not know?
+    fn tells(_output: &Self::Output) -> bool {
+        true
+    }
 }
 
 /// A command, mostly the call of a script, that a request has to itself.
@@ -86,12 +95,13 @@ pub(crate) struct Command {
     /// The script that it calls by its digest; `cmd` has the keys and arguments then.
     script: Option<&'static Script>,
     cmd: Cmd,
+    confirm: Confirm,
 }
 
 impl Command {
     /// A command of Redis.
     pub fn new(name: &str) -> Self {
-        Self { script: None, cmd: cmd(name) }
+        Self { script: None, cmd: cmd(name), confirm: Confirm::Never }
     }
 
     /// A call of a script by its text: one that housekeeping, schedules or a new topic need, and that nobody waits for by the
@@ -102,7 +112,8 @@ impl Command {
 
     /// A call of a script by its digest.
     pub fn script(script: &'static Script, keys: &[&str]) -> Self {
-        Self { script: Some(script), cmd: Cmd::new() }.arg(keys.len()).arg(keys)
+        let (cmd, confirm) = (Cmd::new(), Confirm::Never);
+        Self { script: Some(script), cmd, confirm }.arg(keys.len()).arg(keys)
     }
 
     /// A call of a script that gets all keys of a partition, and the word that it knows the topic by.
@@ -133,13 +144,23 @@ impl Command {
         self
     }
 
+    /// The answer waits for the replicas, where there are some: it tells of a change that all instances go by.
+    pub fn confirmed(mut self) -> Self {
+        self.confirm = Confirm::WithReplicas;
+        self
+    }
+
     /// Makes the command a request for `partition`, whose reply a lane reads like this. The word `STALE` never gets there.
     pub fn read<T: Send + 'static>(
         self,
         partition: &Partition,
         read: impl FnOnce(&mut Reply<'_>) -> Result<T, CallError> + Send + Sync + 'static,
     ) -> Request<T> {
+        let mut this = self;
+        if this.script.is_none_or(|script| !script.only_looks()) {
+            this.confirm = this.confirm.max(partition.topic.confirm());
+        }
         let partition = partition.clone();
-        Request::single(self, move |value, exchange| exchange.read(&partition, value, read))
+        Request::single(this, move |value, exchange| exchange.read(&partition, value, read))
     }
 }

@@ -8,6 +8,7 @@ use super::{
         reply::CallError,
     },
     Command, Request,
+    fence::{self, Confirm, Fence},
     inbox::Inbox,
     lane::Lane,
     lanes::answer,
@@ -33,7 +34,10 @@ pub(crate) struct Node {
     pub timeout: Duration,
     /// Where requests go that the server says belong elsewhere.
     pub(super) cluster: Option<Weak<Cluster>>,
+    /// The answers that wait for replicas.
+    pub(super) fence: Fence,
     tasks: TaskTracker,
+    fencing: TaskTracker,
     stopping: CancellationToken,
     /// Until when no lane tries to connect, and how long that pause is; nothing once one has a connection.
     down: Mutex<Option<(Instant, Duration)>>,
@@ -52,7 +56,9 @@ impl Node {
             backend,
             inbox: Inbox::new(lanes),
             cluster,
+            fence: Fence::default(),
             tasks: TaskTracker::new(),
+            fencing: TaskTracker::new(),
             stopping: CancellationToken::new(),
             down: Mutex::default(),
         });
@@ -63,6 +69,9 @@ impl Node {
             this.spawn_lane(first.take(), false);
         }
         this.spawn_lane(None, true);
+        let (fenced, background) = (this.clone(), this.background());
+        let fence = move || fence::run(fenced.clone());
+        this.fencing.spawn(async move { background.keep("the fence", fence).await });
         let (watched, background) = (Arc::downgrade(&this), this.background());
         let refuse_late = move || {
             let watched = watched.clone();
@@ -70,6 +79,7 @@ impl Node {
                 // Local and cheap: a look at the oldest request.
                 while let Some(node) = watched.upgrade() {
                     node.inbox.refuse_older(node.timeout);
+                    node.fence.expire(&node);
                     drop(node);
                     tokio::time::sleep(TIMEOUT_CHECK_INTERVAL).await;
                 }
@@ -95,6 +105,8 @@ impl Node {
         self.stopping.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        self.fencing.close();
+        self.fencing.wait().await;
     }
 
     /// Ends since others serve its keys now. Returns the requests that it has not sent.
@@ -104,7 +116,31 @@ impl Node {
         self.backend.shared.metrics.forget_redis_node(&self.backend.address());
         self.stopping.cancel();
         self.tasks.close();
+        self.fencing.close();
         left
+    }
+
+    /// Comes back once the lanes have ended.
+    pub(super) async fn lanes_end(&self) {
+        self.tasks.wait().await;
+    }
+
+    /// How many replicas such an answer waits for; 0: it does not.
+    pub(super) fn replicas_for(&self, confirm: Confirm) -> usize {
+        match confirm {
+            Confirm::Never => 0,
+            Confirm::WithReplicas => self.backend.present_replicas(),
+            Confirm::Always => self.backend.listed_replicas().max(1),
+        }
+    }
+
+    /// A key that this server has, for what the fence writes; another one with each try.
+    pub(super) fn fence_key(self: &Arc<Self>, tries: usize) -> String {
+        let tagged = self.cluster().and_then(|cluster| cluster.key_on(self, tries));
+        match tagged {
+            Some(key) => format!("{key}:fence"),
+            None => self.backend.shared.keys.fence.clone(),
+        }
     }
 
     /// Ends so long after the lanes were told to stop.

@@ -7,7 +7,8 @@ use super::{
         reply::{CallError, Reply},
         scripts::Script,
     },
-    Command, Op, Phase,
+    Command, Confirm, Confirmed, Op, Phase,
+    fence::Release,
     group::OpRequest,
     node::Node,
     single::Single,
@@ -44,7 +45,7 @@ impl<T: Send + 'static> Request<T> {
     /// One that has a call to itself.
     pub(super) fn single(
         command: Command,
-        read: impl FnOnce(Value, &Exchange<'_>) -> Result<T, CallError> + Send + Sync + 'static,
+        read: impl FnOnce(Value, &mut Exchange<'_>) -> Result<T, CallError> + Send + Sync + 'static,
     ) -> Self {
         let (answer, answered) = oneshot::channel();
         let came = Came { since: Instant::now(), tries: 0 };
@@ -158,9 +159,37 @@ pub(crate) struct Exchange<'a> {
     pub sent: Instant,
     /// Requests that a call had no room for.
     pub again: Vec<Job>,
+    /// In which epoch it began, if that was asked: then answers may have to wait.
+    pub epoch: Option<Epoch>,
+    /// Answers that wait for replicas, and for how many.
+    pub held: Vec<(usize, Release)>,
 }
 
-impl Exchange<'_> {
+impl<'a> Exchange<'a> {
+    /// One that begins now.
+    pub fn new(node: &'a Node) -> Self {
+        Self { node, sent: Instant::now(), again: Vec::new(), epoch: None, held: Vec::new() }
+    }
+
+    /// How many replicas such an answer waits for; 0: it does not.
+    pub fn replicas_for(&self, confirm: Confirm) -> usize {
+        if self.epoch.is_some() { self.node.replicas_for(confirm) } else { 0 }
+    }
+
+    /// Where it arrives that replicas have what this call wrote, if there are some.
+    pub fn confirmed(&mut self) -> Confirmed {
+        let replicas = self.replicas_for(Confirm::WithReplicas);
+        if replicas == 0 {
+            return Confirmed(None);
+        }
+        let (tell, told) = oneshot::channel();
+        let release = move |confirmed| {
+            let _ = tell.send(confirmed);
+        };
+        self.held.push((replicas, Box::new(release)));
+        Confirmed(Some(told))
+    }
+
     /// Has a reply read that came for `partition`, and wakes consumers where it says so.
     pub fn read<T>(
         &self,
@@ -202,6 +231,8 @@ pub(crate) trait Call: Send + Sync {
     fn refuse(self: Box<Self>);
     /// Its requests, to be sent once more: the server did not run it.
     fn into_jobs(self: Box<Self>) -> Vec<Job>;
+    /// Whether its answers wait for replicas.
+    fn confirm(&self) -> Confirm;
     /// Is it for a server that may have the keys of a slot that another serves?
     fn is_asking(&self) -> bool {
         false
@@ -226,6 +257,10 @@ impl Call for Asking {
 
     fn into_jobs(self: Box<Self>) -> Vec<Job> {
         self.0.into_jobs()
+    }
+
+    fn confirm(&self) -> Confirm {
+        self.0.confirm()
     }
 
     fn is_asking(&self) -> bool {

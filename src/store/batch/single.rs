@@ -6,7 +6,7 @@ use super::{
         reply::CallError,
         scripts::Script,
     },
-    Command, Phase,
+    Command, Confirm, Phase,
     request::{AnyRequest, Call, Came, Exchange, Job},
 };
 use crate::model::Epoch;
@@ -14,7 +14,7 @@ use deadpool_redis::redis::{Arg, Cmd, Value};
 use std::any::TypeId;
 use tokio::sync::oneshot;
 
-type Read<T> = dyn FnOnce(Value, &Exchange<'_>) -> Result<T, CallError> + Send + Sync;
+type Read<T> = dyn FnOnce(Value, &mut Exchange<'_>) -> Result<T, CallError> + Send + Sync;
 
 /// A request that has a call to itself, and is that call.
 pub(super) struct Single<T> {
@@ -69,11 +69,27 @@ impl<T: Send + 'static> Call for Single<T> {
         let Self { command, read, answer, .. } = *self;
         let metrics = &exchange.node.backend.shared.metrics;
         command.script.inspect(|script| metrics.observe_group(script.name, 1));
-        let _ = answer.send(result.and_then(|value| read(value, exchange)));
+        let before = exchange.held.len();
+        let result = result.and_then(|value| read(value, exchange));
+        // The reader may have made something else wait than the answer.
+        let waits = result.is_ok() && exchange.held.len() == before;
+        match exchange.replicas_for(command.confirm) {
+            replicas if replicas > 0 && waits => {
+                let release = move |confirmed: Result<(), CallError>| {
+                    drop(answer.send(confirmed.and(result)));
+                };
+                exchange.held.push((replicas, Box::new(release)));
+            }
+            _ => drop(answer.send(result)),
+        }
     }
 
     fn refuse(self: Box<Self>) {
         let _ = self.answer.send(Err(CallError::Unavailable));
+    }
+
+    fn confirm(&self) -> Confirm {
+        self.command.confirm
     }
 
     fn into_jobs(self: Box<Self>) -> Vec<Job> {

@@ -36,6 +36,7 @@ impl Cluster {
             let home = view.serves(address, home_slot(&shared));
             let has = (home, view.serves(address, registry_slot(&shared)));
             let backend = Backend::in_cluster(shared.clone(), door, Arc::default(), has);
+            backend.list_replicas(view.replicas.get(address).copied().unwrap_or(0));
             backends.insert(if home { 0 } else { backends.len() }, (address.clone(), backend));
         }
         let (address, home) = &backends[0];
@@ -139,6 +140,14 @@ impl Cluster {
         Ok(())
     }
 
+    /// Asks how many replicas each primary has.
+    pub async fn look_at_replicas(&self) {
+        let Some(view) = self.present_view().await else { return };
+        for (address, node) in self.map().all() {
+            node.backend.list_replicas(view.replicas.get(address).copied().unwrap_or(0));
+        }
+    }
+
     fn target(&self) -> Arc<ClusterTarget> {
         self.target.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
@@ -198,7 +207,8 @@ impl Cluster {
             self.shared.steps.send_replace(());
         }
         let (home, registry) = (home_slot(&self.shared), registry_slot(&self.shared));
-        for node in map.all().values() {
+        for (address, node) in map.all() {
+            node.backend.list_replicas(view.replicas.get(address).copied().unwrap_or(0));
             let has = |slot| Arc::ptr_eq(node, map.of(slot));
             node.backend.set_home((has(home), has(registry)));
         }
@@ -232,8 +242,13 @@ impl Cluster {
             let at = before.all().iter().find(is_old);
             at.is_some_and(|(address, _)| !view.primaries.contains_key(address))
         });
+        let mut replicas = 0;
         let ids = match predecessor {
-            Some(old) => old.backend.ids.clone(),
+            Some(old) => {
+                // The server that is gone is its replica once it is back.
+                replicas = old.backend.listed_replicas();
+                old.backend.ids.clone()
+            }
             None => {
                 let ids = Arc::new(IdMaker::default());
                 ids.set_instance(self.draw_number().await?);
@@ -243,6 +258,7 @@ impl Cluster {
         let has = |slot| view.serves(address, slot);
         let has = (has(home_slot(&self.shared)), has(registry_slot(&self.shared)));
         let backend = Backend::in_cluster(self.shared.clone(), door, ids, has);
+        backend.list_replicas(replicas);
         Ok(Node::start(backend, None, size.lanes, Some(Arc::downgrade(self))))
     }
 

@@ -10,6 +10,9 @@ use std::{
     sync::Arc,
 };
 
+/// Slots between one turn and the next: slots that move do so together.
+const TURN: usize = 997;
+
 /// Every slot has a node, even where that is not there.
 #[derive(Clone)]
 pub(super) struct Map {
@@ -75,6 +78,13 @@ impl Map {
     pub fn first_slot(&self, node: &Arc<Node>) -> Option<Slot> {
         let at = self.by_slot.iter().position(|other| Arc::ptr_eq(other, node))?;
         Slot::try_from(at).ok()
+    }
+
+    /// One of the slots that a node serves, if any: another one for another `turn`.
+    pub fn some_slot(&self, node: &Arc<Node>, turn: usize) -> Option<Slot> {
+        let slots = (0..SLOTS).zip(&self.by_slot).filter(|(_, other)| Arc::ptr_eq(other, node));
+        let slots: Vec<Slot> = slots.map(|(slot, _)| slot).collect();
+        slots.get(turn.wrapping_mul(TURN) % slots.len().max(1)).copied()
     }
 
     /// All nodes, that of `key` first.

@@ -187,6 +187,12 @@ impl Cluster {
         self.registry_seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// A key that this node has; another one with each try, since its slot may be on the move. Nothing if it has none.
+    pub fn key_on(&self, node: &Arc<Node>, tries: usize) -> Option<String> {
+        let slot = self.map().some_slot(node, tries)?;
+        Some(key_in(slot, &self.shared.options.key_prefix))
+    }
+
     /// Sends requests to the nodes of their slots, in this order.
     pub fn send(&self, mut jobs: Vec<Job>) {
         // A node may retire between the look at the map and the sending.

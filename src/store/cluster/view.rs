@@ -15,6 +15,8 @@ pub(crate) type Address = (String, u16);
 pub(in crate::store) struct View {
     /// The slots of each primary that has some.
     pub primaries: BTreeMap<Address, Vec<RangeInclusive<Slot>>>,
+    /// The most replicas that some slots of a primary have.
+    pub replicas: BTreeMap<Address, usize>,
     /// Whether the node is one of a majority that can serve.
     pub ok: bool,
     /// Grows with every failover.
@@ -54,6 +56,8 @@ impl View {
             };
             let port = u16::try_from(primary.int().ok()?).ok()?;
             this.ids.extend(primary.text().ok());
+            let replicas = this.replicas.entry((host.clone(), port)).or_default();
+            *replicas = range.len().max(*replicas);
             this.primaries.entry((host, port)).or_default().push(first..=last);
             while !range.is_empty() {
                 let mut replica = range.fields().ok()?;
@@ -118,6 +122,7 @@ mod tests {
         let view = View::read(slots, &info(), "asked").unwrap();
         assert!(view.ok && view.epoch == 6 && view.holes() == 0);
         assert_eq!(view.ids, ["a", "b", "c"]);
+        assert_eq!(view.replicas.values().collect::<Vec<_>>(), [&1, &0]);
         let here = ("asked".to_owned(), 7002);
         assert!(view.serves(&here, 100) && !view.serves(&here, 99));
         assert!(view.serves(&("10.0.0.1".to_owned(), 7000), 99));

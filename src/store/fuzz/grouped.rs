@@ -134,7 +134,7 @@ proptest! {
             prop_oneof![3 => Just(bulk("90072ceeff11")), 1 => text().prop_map(bulk)],
             vec((member(), num()), 0..6),
             vec(stored_body(), 6),
-            prop::option::of((vec((num(), num(), num(), text()), 6), vec(prop_oneof![3 => code(2), 1 => num()], 0..4))),
+            prop::option::of((vec((num(), num(), num(), text(), text()), 6), vec(prop_oneof![3 => code(2), 1 => num()], 0..4))),
         ).prop_map(|(times, more, counts, epoch, found, bodies, special)| {
             let mut reply = times;
             reply.push(more);
@@ -144,7 +144,7 @@ proptest! {
             reply.push(array(found.into_iter().flat_map(|(member, due)| [member, due]).collect()));
             reply.push(array(bodies.into_iter().take(length).collect()));
             if let Some((facts, counts)) = special {
-                let facts = facts.into_iter().flat_map(|(a, b, c, key)| [a, b, c, bulk(key)]);
+                let facts = facts.into_iter().flat_map(|(a, b, c, key, group)| [a, b, c, bulk(key), bulk(group)]);
                 reply.push(array(facts.collect()));
                 reply.push(array(counts));
             }

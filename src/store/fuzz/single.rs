@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn counts(settings in settings(), reply in reply(numbers(24)), few in reply(numbers(3))) {
+    fn counts(settings in settings(), reply in reply(numbers(25)), few in reply(numbers(3))) {
         answer(read_totals, settings.clone(), reply);
         let length = if let Value::Array(items) = &few { items.len() } else { 0 };
         if let Some((_, counts)) = answer(read_forecast, settings, few) {
@@ -95,7 +95,7 @@ proptest! {
     #[test]
     fn list(
         settings in settings(),
-        state in select(vec![State::Delayed, State::Ready, State::Leased, State::Dead, State::Acked]),
+        state in select(vec![State::Delayed, State::Ready, State::Blocked, State::Leased, State::Dead, State::Acked]),
         bodies in any::<bool>(),
         reply in reply((num(), flag(), num(), vec((num(), num(), member(), extra(), stored_body()), 0..5), num()).prop_map(|(now, more, most, found, ttl)| {
             let (mut places, mut extras, mut bodies) = (vec![], vec![], vec![]);

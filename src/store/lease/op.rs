@@ -48,8 +48,9 @@ impl Op for Lease {
     }
 
     fn write(group: &[Self], partition: &Partition, epoch: Epoch, command: &mut Cmd) {
-        // All but those of the idempotency keys, which a lease never needs.
-        let (keys, topic) = (&partition.keys.all()[..15], &partition.topic);
+        let topic = &partition.topic;
+        // All but those of the idempotency keys, which a lease never needs, and of groups where there are none.
+        let keys = &partition.keys.all()[..if topic.settings.grouped { 19 } else { 15 }];
         command.arg(keys.len()).arg(keys);
         let waits = group.iter().any(|lease| lease.waits);
         let sized = is_sized(group);
@@ -68,6 +69,11 @@ impl Op for Lease {
                 command.arg(messages).arg(lease_ms(&leases[0]));
             }
         }
+    }
+
+    /// Who gets nothing has nothing that could be lost.
+    fn tells(outcome: &LeaseOutcome) -> bool {
+        !outcome.grants.messages().is_empty()
     }
 
     fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<LeaseOutcome> {
@@ -145,7 +151,7 @@ struct Found {
     bodies: Fields,
     /// Not all of them are plain: there are `facts`.
     special: bool,
-    /// Attempt, counted grants left, priority and key of each.
+    /// Attempt, counted grants left, priority, key and group of each.
     facts: Fields,
     /// How many are whose; may be empty.
     counts: Fields,
@@ -172,12 +178,15 @@ impl Found {
     ) -> Result<Option<Granted>, CallError> {
         let member = self.places.member()?;
         let due_at = self.places.int()?;
-        let (attempt, attempts_left, priority, key) = match self.special {
+        let (attempt, attempts_left, priority, key, group) = match self.special {
             true => {
                 let facts = &mut self.facts;
-                (facts.int()?, facts.int()?, facts.int()?, facts.text()?)
+                (facts.int()?, facts.int()?, facts.int()?, facts.text()?, facts.text()?)
             }
-            false => (1, self.max_attempts.saturating_sub(1).max(0), 0, String::new()),
+            false => {
+                let left = self.max_attempts.saturating_sub(1).max(0);
+                (1, left, 0, String::new(), String::new())
+            }
         };
         if attempt == 1 {
             self.lateness.push(self.now.saturating_sub(due_at));
@@ -195,6 +204,7 @@ impl Found {
             body,
             priority: priority as u8,
             key: (!key.is_empty()).then_some(key),
+            group: (!group.is_empty()).then_some(group),
             lease_expires_at: lease_ends,
         }))
     }
@@ -216,7 +226,7 @@ fn record_late(messages: &[Granted], registry: &Weak<Registry>, partition: &Part
 
 impl Topic {
     /// How long a lease lasts that is asked for so, ms.
-    fn lease_ms(&self, options: &LeaseOptions) -> Millis {
+    pub(super) fn lease_ms(&self, options: &LeaseOptions) -> Millis {
         options.lease_ms.map_or(self.settings.lease_ms, |lease_ms| lease_ms as Millis)
     }
 }

@@ -81,7 +81,7 @@ impl Store {
             let lease = self.lease_from(partition.clone(), left, begun, true, until);
             let got = match answer_within(patience, lease).await {
                 Ok(got) => got,
-                Err(error) => {
+                Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
                     silent.insert(partition.route.partition);
                     partition.put_off();
                     if begun && Instant::now() >= until {
@@ -90,6 +90,8 @@ impl Store {
                     failed = Some(error);
                     continue;
                 }
+                // What one partition refuses, all do.
+                Err(error) => return Err(error),
             };
             let messages = got.grants.messages();
             left.max_messages = left.max_messages.saturating_sub(messages.len() as u64);
@@ -243,7 +245,7 @@ impl Store {
     }
 
     /// The time at a partition's server.
-    fn now_at(&self, partition: &PartitionState) -> Millis {
+    pub(in crate::store) fn now_at(&self, partition: &PartitionState) -> Millis {
         self.lanes.at_slot(partition.slot, |node| node.backend.clock.now())
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        batch::Command,
+        batch::{Command, Confirmed},
         partition::Partition,
         reply::{CallError, Fields, int, word},
         scripts::{self, Script},
@@ -31,7 +31,7 @@ impl Registry {
         worked_from: i64,
     ) -> Result<Option<bool>, Error> {
         let epochs = self.lanes.shared.registry_epochs();
-        let answer = self.write(name, settings, worked_from).await?;
+        let (answer, confirmed) = self.write(name, settings, worked_from).await?;
         match word(&answer) {
             Some("FULL") => return Err(Error::TopicsExhausted),
             Some("CHANGED") => return Ok(None),
@@ -57,6 +57,7 @@ impl Registry {
                 partition.sweep_by(now, Some(now));
             }
         }
+        confirmed.wait().await?;
         Ok(Some(created))
     }
 
@@ -65,12 +66,12 @@ impl Registry {
         name: &TopicName,
         settings: &TopicSettings,
         worked_from: i64,
-    ) -> Result<Value, CallError> {
+    ) -> Result<(Value, Confirmed), CallError> {
         let push = settings.push.is_some();
         let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
         let put = self.changing_call(&scripts::PUT_TOPIC);
         let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
-        self.lanes.command(put.arg(worked_from).arg(u8::from(push))).await
+        self.lanes.change(put.arg(worked_from).arg(u8::from(push))).await
     }
 
     /// The partition knows of a later change of the topic than the registry, as `topic` was read of it: either that has
@@ -91,6 +92,7 @@ impl Registry {
             }
             Lost::Change { .. } => {}
             Lost::Partitions(known) => settings.partitions = known,
+            Lost::Groups => settings.grouped = true,
         }
         self.write(&topic.name, &settings, present.written).await?;
         self.forget(&present);
@@ -107,9 +109,11 @@ impl Registry {
         };
         let messages = try_join_all(topic.all().skip(1).map(close)).await?.into_iter().sum();
         let remove = self.changing_call(&scripts::REMOVE_TOPIC);
-        self.lanes.command(remove.arg(topic.name.as_str()).arg(topic.number.0)).await?;
+        let remove = remove.arg(topic.name.as_str()).arg(topic.number.0);
+        let (_, confirmed) = self.lanes.change(remove).await?;
         self.forget(topic);
         self.lanes.shared.metrics.forget_topic(&topic.name);
+        confirmed.wait().await?;
         Ok(messages)
     }
 
@@ -176,7 +180,7 @@ impl Registry {
             .arg(most)
             .arg(topic.partitions.len());
         let paused = topic.is_split().then(|| u8::from(topic.settings.paused).to_string());
-        let open = open.arg(paused.unwrap_or_default());
+        let open = open.arg(paused.unwrap_or_default()).arg(group_rules(&topic.settings));
         let mut answer = self.lanes.command(open.clone()).await?;
         if word(&answer) == Some("OLDER") {
             upgrade_partition(&self.lanes, partition).await?;
@@ -215,6 +219,8 @@ enum Lost {
     Topic,
     /// Partitions: how many there are.
     Partitions(i64),
+    /// That messages of the topic are in groups.
+    Groups,
 }
 
 impl Lost {
@@ -222,8 +228,19 @@ impl Lost {
         match answer {
             "STALE 0" | "STALE 1" => Some(Self::Change { paused: answer.ends_with('1') }),
             "REPLACED" => Some(Self::Topic),
+            "GROUPS" => Some(Self::Groups),
             _ => answer.strip_prefix("SPLIT ")?.parse().ok().map(Self::Partitions),
         }
+    }
+}
+
+/// What scripts mind of groups, as their `group_rules` reads it; empty where it is the default.
+fn group_rules(settings: &TopicSettings) -> String {
+    let TopicSettings { group_concurrency, group_rate_per_s, group_burst, .. } = settings;
+    match group_rate_per_s {
+        None if *group_concurrency == 1 => String::new(),
+        None => format!("{group_concurrency},,1"),
+        Some(rate) => format!("{group_concurrency},{:.0},{group_burst}", (1e6 / rate).round()),
     }
 }
 

@@ -23,9 +23,7 @@ fn spec() -> impl Strategy<Value = ScheduleSpec> {
     let catch_up = select(vec![CatchUp::One, CatchUp::None, CatchUp::All]);
     (timing, body(), options, catch_up).prop_map(|(timing, body, options, catch_up)| {
         let (priority, max_attempts, backoff, key) = options;
-        let ttl_ms = None;
-        let options =
-            MessageOptions { priority, max_attempts, ttl_ms, backoff, key, idempotency: None };
+        let options = MessageOptions { priority, max_attempts, backoff, key, ..Default::default() };
         let message = NewMessage { body, due: Due::After(0), options };
         ScheduleSpec { timing, topic: TopicName::callbacks(), message, catch_up }
     })

@@ -126,6 +126,7 @@ mod tests {
             max_attempts: Some(3),
             ttl_ms: Some(4),
             backoff: Some(Backoff::default()),
+            group: Some("g".to_owned()),
             key: Some(key),
             idempotency: None,
         };

@@ -5,8 +5,13 @@ use crate::{
     error::Error,
     model::{CatchUp, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MessageId, Millis},
     store::{
-        Idempotency, NewMessage, Store, batch::Command, keys::PartitionKeys, partition::Partition,
-        reply::Fields, scripts, stale::Target,
+        Idempotency, NewMessage, Store,
+        batch::Command,
+        keys::PartitionKeys,
+        partition::{Partition, name},
+        reply::Fields,
+        scripts,
+        stale::Target,
     },
 };
 use std::{collections::BTreeMap, time::Instant};
@@ -155,7 +160,10 @@ impl Store {
         let window_ms = claimed.window();
         // Nothing was published where there is no topic.
         let Some(topic) = self.registry.find(&claimed.spec.topic).await? else { return Ok(()) };
-        let home = |key: &[u8]| Partition::home(topic.clone(), key).route.partition;
+        // As they were placed: by a name of the message, if it has one.
+        let named = name(&claimed.spec.message.options);
+        let home =
+            |key: &[u8]| Partition::home(topic.clone(), named.unwrap_or(key)).route.partition;
         let mut homes: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for key in keys {
             homes.entry(home(&key)).or_default().push(key);

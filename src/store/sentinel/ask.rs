@@ -30,6 +30,8 @@ pub(super) struct View {
     pub address: Address,
     /// Grows with every failover.
     pub epoch: i64,
+    /// How many replicas it knows, also those that are away.
+    pub replicas: usize,
     /// The ids of the Sentinels that watch this primary as far as this one knows, its own included.
     pub group: BTreeSet<String>,
 }
@@ -112,7 +114,8 @@ async fn look(
     let ids = others.into_iter().filter_map(|mut other| other.remove("runid"));
     let group = ids.chain([id]).filter(|id| !id.is_empty()).collect();
     let epoch = facts.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
-    Ok(View { seed: address_of(seed), name, address, epoch, group })
+    let replicas = facts.get("num-slaves").and_then(|number| number.parse().ok()).unwrap_or(0);
+    Ok(View { seed: address_of(seed), name, address, epoch, replicas, group })
 }
 
 /// The names of the primaries that it knows.

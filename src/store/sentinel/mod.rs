@@ -20,7 +20,10 @@ use deadpool_redis::redis::Client;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use std::{
     cmp::Reverse,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 use tokio::time::{Instant, timeout_at};
@@ -41,6 +44,8 @@ pub(super) struct Sentinels {
     /// Held while they are asked, so that lanes that connect together ask once.
     asking: tokio::sync::Mutex<()>,
     moves: Moves,
+    /// The most replicas that any of them has listed.
+    replicas: AtomicUsize,
 }
 
 /// Where the primary is.
@@ -58,7 +63,8 @@ impl Sentinels {
     pub fn new(target: SentinelTarget, size: PoolSize, moves: Moves) -> Self {
         let SentinelTarget { seeds, master, primary } = target;
         let (known, asking) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { seeds, master, primary, size, known, asking, moves }
+        let replicas = AtomicUsize::new(0);
+        Self { seeds, master, primary, size, known, asking, moves, replicas }
     }
 
     /// The door to the primary as the Sentinels name it now. Without any of them, where it was last.
@@ -117,11 +123,22 @@ impl Sentinels {
 
     /// Goes on where `old` was.
     pub fn after(&self, old: &Self) -> Result<(), ConnectError> {
+        self.replicas.fetch_max(old.replicas(), Ordering::Relaxed);
         if let Some(known) = old.known().clone() {
             let door = self.door_at(&known.view.address, known.door.number)?;
             *self.known() = Some(Known { door, ..known });
         }
         Ok(())
+    }
+
+    /// The most replicas that any of them has listed, also those that are away.
+    pub fn replicas(&self) -> usize {
+        self.replicas.load(Ordering::Relaxed)
+    }
+
+    /// Asks all how many replicas there are.
+    pub async fn look_at_replicas(&self) {
+        self.ask_all(true).await;
     }
 
     /// Asks all. Once the primary was known, those that take much longer than the first do not count.
@@ -134,6 +151,9 @@ impl Sentinels {
         while let Ok(Some(answer)) = timeout_at(end, asking.next()).await {
             if was_known && answer.is_ok() {
                 end = end.min(Instant::now() + GRACE);
+            }
+            if let Ok(view) = &answer {
+                self.replicas.fetch_max(view.replicas, Ordering::Relaxed);
             }
             answers.push(answer);
         }

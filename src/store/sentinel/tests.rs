@@ -8,6 +8,7 @@ fn view(seed: &str, host: &str, epoch: i64, group: &[&str]) -> Result<View, Refu
         name: "orders".to_owned(),
         address: (host.to_owned(), 6379),
         epoch,
+        replicas: 1,
         group: group.iter().map(|id| (*id).to_owned()).collect(),
     })
 }

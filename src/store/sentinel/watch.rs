@@ -12,7 +12,10 @@ use super::{
 };
 use deadpool_redis::redis::{AsyncConnectionConfig, RedisError, aio::ConnectionLike, cmd};
 use futures_util::{StreamExt, future::join_all};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 /// A Sentinel says this when the primary has another address.
@@ -137,6 +140,7 @@ impl Sentinels {
         let Ok(view) = ask(&self.seeds[seed], Some(&name), self.limit()).await else { return };
         let known = self.known().as_ref().map(|known| known.view.clone());
         if known.is_some_and(|known| known.is_beside(&view)) {
+            self.replicas.fetch_max(view.replicas, Ordering::Relaxed);
             self.take(view);
         }
     }

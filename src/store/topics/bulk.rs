@@ -44,13 +44,13 @@ pub struct Redriven {
 }
 
 impl Store {
-    /// Removes the messages of these states (delayed, ready, dead). Those that come meanwhile may stay.
+    /// Removes the messages of these states (delayed with blocked, ready, dead, blocked). Those that come meanwhile may stay.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn purge_topic(&self, name: &TopicName, states: &[State]) -> Result<Purged, Error> {
         let started = Instant::now();
-        let named =
-            [State::Delayed, State::Ready, State::Dead].map(|state| states.contains(&state));
+        let named = [State::Delayed, State::Ready, State::Dead, State::Blocked]
+            .map(|s| states.contains(&s));
         let purge = |partition: &Partition| {
             let purge = Command::on(&scripts::PURGE_TOPIC, partition);
             purge.arg(PURGED_MESSAGES).arg(&named).read(partition, read_purged)

@@ -52,6 +52,8 @@ pub struct TopicSnapshot {
     pub dead: i64,
     /// Kept after their ack.
     pub acked: i64,
+    /// Waiting for others of their group.
+    pub blocked: i64,
     /// How long the oldest ready message has been due, ms.
     pub oldest_ready_age_ms: Option<Millis>,
     /// When the next delayed message falls due.
@@ -71,6 +73,7 @@ impl TopicSnapshot {
         self.leased += other.leased;
         self.dead += other.dead;
         self.acked += other.acked;
+        self.blocked += other.blocked;
         self.oldest_ready_age_ms = self.oldest_ready_age_ms.max(other.oldest_ready_age_ms);
         self.next_due_at = self.next_due_at.into_iter().chain(other.next_due_at).min();
         for (total, more) in self.totals.iter_mut().zip(other.totals) {
@@ -157,7 +160,7 @@ pub(in crate::store) fn read_totals(reply: &mut Reply<'_>) -> Result<TopicSnapsh
     let now = reply.now()?;
     let (more, paused) = (reply.int()? == 1, reply.int()? == 1);
     let (delayed, ready, leased) = (reply.int()?, reply.int()?, reply.int()?);
-    let (dead, acked) = (reply.int()?, reply.int()?);
+    let (dead, acked, blocked) = (reply.int()?, reply.int()?, reply.int()?);
     let (oldest, next) = (reply.int()?, reply.int()?);
     let mut totals = [0; TOTALS.len()];
     for total in &mut totals {
@@ -170,6 +173,7 @@ pub(in crate::store) fn read_totals(reply: &mut Reply<'_>) -> Result<TopicSnapsh
         leased,
         dead,
         acked,
+        blocked,
         oldest_ready_age_ms: (oldest > 0).then(|| now.saturating_sub(oldest).max(0)),
         next_due_at: (next > 0).then_some(next),
         totals,

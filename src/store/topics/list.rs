@@ -191,7 +191,7 @@ pub(in crate::store) fn read_listed(
         let at = instant_of(state, part, score);
         let held = i64::from(matches!(state, State::Leased | State::Acked));
         let max = extra.max_attempts.map_or(topic_max, i64::from);
-        let waits = matches!(state, State::Delayed | State::Ready);
+        let waits = matches!(state, State::Delayed | State::Ready | State::Blocked);
         // Of a message that was granted before it is not known here when it first fell due.
         let ttl = extra.ttl_ms.or((topic_ttl > 0).then_some(topic_ttl));
         let expires_at =
@@ -204,6 +204,7 @@ pub(in crate::store) fn read_listed(
             attempts_left: max.saturating_sub(extra.counted).saturating_sub(held).max(0),
             priority: extra.priority,
             key: extra.key,
+            group: extra.group,
             ttl_ms: extra.ttl_ms,
             expires_at,
             max_attempts: extra.max_attempts,
@@ -222,6 +223,7 @@ fn state_word(state: State) -> &'static str {
     match state {
         State::Delayed => "delayed",
         State::Ready => "ready",
+        State::Blocked => "blocked",
         State::Leased => "leased",
         State::Dead => "dead",
         State::Acked | State::Expired => "acked",

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod contents;
+mod grow;
 mod list;
 
 pub use bulk::{Purged, Redriven};
@@ -61,7 +62,7 @@ impl Store {
     /// Gives a topic a configuration, and makes it if there is none. `change` makes the new one of the present one, of which
     /// it may keep secrets. `if_match`: revisions one of which it must have. Returns whether it was made.
     ///
-    /// Errors: those of `change`, `RevisionMismatch`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: those of `change`, `RevisionMismatch`, `NamesInUse`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn put_topic(
         &self,
         name: &TopicName,
@@ -75,9 +76,17 @@ impl Store {
             let (revision, worked_from) =
                 topic.as_ref().map_or((0, 0), |it| (it.revision, it.written));
             let before = topic.as_ref().map(|topic| &topic.settings);
-            let settings = change(before)?.remembering(before, self.now()).ok_or_else(too_many)?;
+            let settings = change(before)?.remembering(before, self.now());
+            let mut settings = settings.ok_or_else(too_many)?;
             if if_match.is_some_and(|wanted| topic.is_none() || !wanted.contains(&revision)) {
                 return Err(Error::RevisionMismatch);
+            }
+            self.check_replicas(name, &settings, before).await?;
+            if let Some(topic) = &topic
+                && settings.partitions > topic.settings.partitions
+                && !self.prepare_growth(topic, &mut settings).await?
+            {
+                continue;
             }
             if let Some(created) = self.registry.put(name, &settings, worked_from).await? {
                 return Ok(created);
@@ -122,6 +131,11 @@ impl Store {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
+            if topic.settings.closing {
+                // It may be about to get more partitions, and then the registry keeps this.
+                self.await_change(&topic, &retry).await;
+                continue;
+            }
             if !topic.is_split() {
                 return self.set_paused_there(name, paused).await;
             }
@@ -138,7 +152,7 @@ impl Store {
     async fn set_paused_there(&self, name: &TopicName, paused: bool) -> Result<(), Error> {
         let pause = |partition: &Partition| {
             let pause = Command::script(&scripts::PAUSE_TOPIC, &[&partition.keys.meta]);
-            pause.arg((&partition.topic.word, paused)).read(partition, move |reply| {
+            pause.arg((&partition.topic.word, paused)).confirmed().read(partition, move |reply| {
                 reply.wake = !paused;
                 reply.expect("OK")
             })
@@ -228,7 +242,7 @@ impl Store {
     }
 
     /// Writes what is no change of the configuration beside it, unless somebody has changed the topic: then false.
-    async fn note(
+    pub(super) async fn note(
         &self,
         topic: &Topic,
         change: impl FnOnce(&mut TopicSettings),

@@ -103,6 +103,26 @@ const BESIDE: &[Damage] = &[
     ),
     ("lost_key", r#"{"key": "d"}"#, "call('HDEL', key('keys'), 'd')", Leased),
     ("lost_key", r#"{"key": "e"}"#, "call('HSET', key('keys'), 'e', 'elevenbytes')", Leased),
+    ("wrong_line", r#"{"group": "l"}"#, "call('DEL', key('heads'))", Leased),
+    (
+        "stuck_group",
+        r#"{"group": "m"}"#,
+        "call('ZREM', key('delayed'), member)\ncall('ZADD', key('blocked'), 1, member)
+        call('RENAME', key('heads'), key('queued'))",
+        Leased,
+    ),
+    (
+        "stray_heads",
+        "{}",
+        "call('ZADD', key('heads'), 0, string.rep('0', 28) .. 'elevenbytes')",
+        Leased,
+    ),
+    (
+        "stray_queued",
+        "{}",
+        "call('ZADD', key('queued'), 0, string.rep('0', 28) .. 'elevenbytes')",
+        Leased,
+    ),
     ("stray_key", "{}", "call('HSET', key('keys'), 'f', member)", Leased),
     ("stray_key", r#"{"key": "g"}"#, "call('HSET', key('keys'), 'h', member)", Leased),
     ("bad_idem", r#"{"idempotency_key": "i"}"#, "call('HSET', key('idem'), 'i', 'x')", Leased),

@@ -281,3 +281,13 @@ async fn cluster_frozen() {
 async fn cluster_moved() {
     run("cluster_moved", Setting::short(Everysec, 6)).await.expect_clean();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cluster_clocks() {
+    run("cluster_clocks", Setting::short(Everysec, 1)).await.expect_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cluster_forgets() {
+    run("cluster_forgets", Setting::short(Everysec, 1)).await.expect_clean();
+}

@@ -1,9 +1,11 @@
 //! A Redis Cluster: the server under test in cluster mode, each node on free ports and in a directory of its own, as a
-//! process that ends on drop. [`slots`] has where keys lie and how slots move.
+//! process that ends on drop. [`slots`] has where keys lie and how slots move, [`walls`] what cuts nodes off from each other.
 
 mod slots;
+mod walls;
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use deadpool_redis::redis::{self, FromRedisValue, RedisResult};
 use futures_util::future::join_all;
 
 pub use self::slots::{Move, crc16, moves_atomically, slot, slot_of};
+use self::walls::{Walls, address_of};
 use super::redis::{Redis, RedisOptions};
 use super::{Dueq, Launch, eventually, topic};
 
@@ -22,7 +25,8 @@ pub struct ClusterOptions {
     node_timeout: u64,
     full_coverage: bool,
     holes: bool,
-    redis: RedisOptions,
+    walled: bool,
+    redis: Vec<RedisOptions>,
 }
 
 impl ClusterOptions {
@@ -44,8 +48,19 @@ impl ClusterOptions {
         self
     }
 
+    /// Nodes can be cut off from each other: [`Cluster::wall_off`]. From Redis 7.0 on.
+    pub fn walled(mut self) -> Self {
+        self.walled = true;
+        self
+    }
+
     /// What each node is told besides, such as `min-replicas-to-write` or an append-only file.
-    pub fn redis(mut self, options: RedisOptions) -> Self {
+    pub fn redis(self, options: RedisOptions) -> Self {
+        self.redis_each(vec![options])
+    }
+
+    /// The same, one after the other, and again from the first.
+    pub fn redis_each(mut self, options: Vec<RedisOptions>) -> Self {
         self.redis = options;
         self
     }
@@ -53,15 +68,16 @@ impl ClusterOptions {
     /// Starts all nodes, and waits until each knows that all is well.
     pub async fn start(self) -> Cluster {
         let number = self.primaries * (1 + self.replicas);
-        let nodes = join_all((0..number).map(|_| self.node())).await;
-        let cluster = Cluster { nodes, away: BTreeSet::new(), options: self };
+        let nodes = join_all((0..number).map(|index| self.node(index))).await;
+        let walls = if self.walled { Some(Walls::around(&nodes).await) } else { None };
+        let cluster = Cluster { nodes, walls, away: BTreeSet::new(), options: self };
         cluster.join().await;
         cluster
     }
 
-    async fn node(&self) -> Redis {
+    async fn node(&self, index: usize) -> Redis {
         let yes_no = |yes: bool| if yes { "yes" } else { "no" };
-        self.redis
+        self.redis[index % self.redis.len()]
             .clone()
             .cluster()
             .args(["--repl-diskless-sync-delay", "0"])
@@ -75,7 +91,8 @@ impl ClusterOptions {
 /// Some primaries, then the replicas of each in the same order, as they were at the beginning.
 pub struct Cluster {
     nodes: Vec<Redis>,
-    /// Those that are killed or frozen.
+    walls: Option<Walls>,
+    /// Those that are killed, frozen or walled off.
     away: BTreeSet<usize>,
     options: ClusterOptions,
 }
@@ -91,9 +108,9 @@ struct Oneself {
 impl Cluster {
     /// So many primaries with so many replicas each, to be told more before they start.
     pub fn options(primaries: usize, replicas: usize) -> ClusterOptions {
-        let redis = Redis::options();
-        let (node_timeout, full_coverage, holes) = (1_000, true, false);
-        ClusterOptions { primaries, replicas, node_timeout, full_coverage, holes, redis }
+        let (node_timeout, full_coverage, redis) = (1_000, true, vec![Redis::options()]);
+        let (holes, walled) = (false, false);
+        ClusterOptions { primaries, replicas, node_timeout, full_coverage, holes, walled, redis }
     }
 
     /// The same with nothing more to be told.
@@ -116,8 +133,12 @@ impl Cluster {
             }
         }
         for (index, node) in self.nodes.iter().enumerate() {
-            for other in &self.nodes[..index] {
-                let (port, bus) = (other.port().to_string(), bus_port(other).await.to_string());
+            for (other, at) in self.nodes[..index].iter().enumerate() {
+                let (port, bus) = match &self.walls {
+                    Some(walls) => walls.ports(other),
+                    None => (at.port(), bus_port(at).await),
+                };
+                let (port, bus) = (port.to_string(), bus.to_string());
                 let meet = ["CLUSTER", "MEET", "127.0.0.1", &port, &bus];
                 let _: () = node.command(&meet).await;
             }
@@ -168,7 +189,11 @@ impl Cluster {
 
     /// The URLs of all nodes, as `--redis-url` takes them.
     pub fn urls(&self) -> String {
-        self.nodes.iter().map(Redis::url).collect::<Vec<_>>().join(",")
+        let url = |(index, node): (usize, &Redis)| match &self.walls {
+            Some(walls) => format!("redis://127.0.0.1:{}/", walls.ports(index).0),
+            None => node.url(),
+        };
+        self.nodes.iter().enumerate().map(url).collect::<Vec<_>>().join(",")
     }
 
     /// A dueq on it, with all nodes as seeds.
@@ -181,7 +206,24 @@ impl Cluster {
         &self.nodes[index]
     }
 
-    /// Those that are neither killed nor frozen.
+    /// A wall around this node and whoever calls from these addresses.
+    pub fn wall_off(&mut self, index: usize, callers: &[Ipv4Addr]) {
+        self.away.insert(index);
+        let callers = callers.iter().map(|caller| (*caller).into());
+        self.walls().raise(callers.chain([address_of(index)]));
+    }
+
+    /// No wall any more around this node.
+    pub fn let_in(&mut self, index: usize) {
+        self.walls().raise([]);
+        self.away.remove(&index);
+    }
+
+    fn walls(&self) -> &Walls {
+        self.walls.as_ref().expect("a cluster with walls")
+    }
+
+    /// Those that are neither killed nor frozen nor walled off.
     pub fn present(&self) -> impl Iterator<Item = usize> {
         (0..self.nodes.len()).filter(|index| !self.away.contains(index))
     }

@@ -99,7 +99,7 @@ pub(super) fn bugs() -> Vec<Bug> {
             )
             .patch(
                 "publish_special",
-                "if where == 'delayed' or where == 'ready' or where == 'leased' then",
+                "if waiting_now or where == 'leased' then",
                 "if where and where ~= 'acked' then",
             ),
         bug("idempotency key ignored", &["I10"], scenario!(keys::repeated_publishes))

@@ -36,8 +36,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             .does("an update changes the payload and leaves a message ready that it delayed")
             .patch(
                 "update",
-                "if not dies then place(member, priority, due, now,",
-                "if not dies then place(member, priority, math.min(due, now), now,",
+                "    place(member, priority, due, now,",
+                "    place(member, priority, math.min(due, now), now,",
             ),
         bug("ttl ignored on redelivery", &["the contract"], scenario!(grants::time_to_live))
             .does("a message that was granted before is granted again after its time to live")

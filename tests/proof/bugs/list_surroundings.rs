@@ -1,6 +1,6 @@
 //! Bugs of what is around messages: Redis, callbacks, the bounds of the service, and the program itself.
 
-use super::probes::{bounds, calls, deaths, keys, told, waits};
+use super::probes::{bounds, calls, deaths, keys, replicas, told, waits};
 use super::{Bug, bug, scenario};
 use crate::proof::scenarios::{endurance, failover, memory_stays, snapshot};
 
@@ -26,6 +26,16 @@ pub(super) fn bugs() -> Vec<Bug> {
             ),
         bug("lanes stay at a replica", &["I12"], scenario!(failover::failover_idle))
             .does("a lane does not mind that its server has become a replica"),
+        // Answers that wait for replicas.
+        bug("no fence on acks", &["I13"], scenario!(replicas::unconfirmed))
+            .does("an ack is answered before the replica has it"),
+        bug("replicas connected", &["I13"], scenario!(replicas::unconfirmed))
+            .does("a primary whose replicas have left waits for none"),
+        bug("fence refused", &["I13"], scenario!(replicas::unconfirmed))
+            .does("a full primary refuses the write that replicas are to confirm, and an earlier one counts for it")
+            .patch("fence", "redis.call('HDEL', KEYS[1], '')\n", ""),
+        bug("fence without its epoch", &["I13"], scenario!(replicas::unconfirmed))
+            .does("what an old primary has written is confirmed by the replicas of the new one"),
         // What no answer shows: the watch over every run is there for it.
         bug("script that holds Redis", &["I12"], scenario!(waits::waiting_consumers))
             .does("a lease takes tens of milliseconds of Redis's CPU")
@@ -52,8 +62,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             .does("a message that waits for a place has given up the key that it holds until it is granted")
             .patch(
                 "lease",
-                "ARGV[3] < '2' and lib.grant_key(k, members[i], extras[i]) or lib.call_key(extras[i])",
-                "lib.grant_key(k, members[i], extras[i])",
+                "key, group = lib.call_key(extras[i])",
+                "key, group = lib.grant_key(k, members[i], extras[i])",
             ),
         bug("broken off is no attempt", &["I7"], scenario!(calls::a_drain))
             .does("a call that the end of an instance breaks off does not count"),

@@ -12,7 +12,8 @@ use crate::proof::audit::{Audit, connect, conserved};
 use crate::proof::checker::{self, Violation};
 use crate::proof::history::{Ms, now};
 use crate::proof::record::Recorder;
-use crate::proof::stage::{Durability, Report, Setting, Tally};
+use crate::proof::scenarios::ground::redis;
+use crate::proof::stage::{Report, Setting, Tally};
 
 /// A probe under way.
 pub struct Scene {
@@ -41,13 +42,7 @@ impl Scene {
         instances: usize,
         more: impl Fn(Launch) -> Launch,
     ) -> Scene {
-        let redis = match setting.durability {
-            Durability::Memory => Redis::start().await,
-            Durability::Everysec => Redis::options().appendonly().start().await,
-            Durability::Always => {
-                Redis::options().appendonly().args(["--appendfsync", "always"]).start().await
-            }
-        };
+        let redis = redis(&setting).start().await;
         let mut dueq = Vec::new();
         for _ in 0..instances {
             dueq.push(more(Dueq::on(&redis).bug(setting.bug)).start().await);

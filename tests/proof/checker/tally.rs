@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::clock::SLACK;
 use super::found::Found;
-use super::life::use_of;
+use super::life::{NEVER, use_of};
 use super::run::{AT_THE_END, Run, member};
 use super::{due, ends, fencing};
 use crate::proof::history::{Fault, FaultKind, Outcome, What};
@@ -44,7 +44,12 @@ fn missing(run: &Run, life: &super::life::Life) -> bool {
         return true;
     }
     let forgotten = life.birth.is_some_and(|birth| birth.forgotten < AT_THE_END.answered);
-    forgotten && run.lies_there(life.id).is_none() && !life.may_have_ended(run)
+    // Clients purge what is dead, and only that.
+    let last = life.held.iter().any(|held| held.grant.attempts_left == 0);
+    let dead = last || life.may_be_buried < NEVER;
+    let expires = run.rules.expires || life.birth.is_some_and(|birth| birth.expires < NEVER);
+    let ended = life.may_end < NEVER || expires || dead;
+    forgotten && run.lies_there(life.id).is_none() && !ended
 }
 
 /// Messages stored twice, and those granted again after an ack that was answered ok.

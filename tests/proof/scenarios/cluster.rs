@@ -1,6 +1,6 @@
 //! A Redis Cluster under load on a topic of each primary, and on one whose partitions lie on all of them. A primary is killed,
 //! or frozen for longer than the others wait: of its topic and its partitions, what was not yet at the replica is lost. Or
-//! slots move: nothing is. The other topics notice nothing.
+//! slots move: nothing is. The other topics notice nothing. [`super::cluster_node`] and [`super::cluster_cut`] stand on it too.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::ground::{Run, both, redis};
 use crate::harness::{
-    Client, Cluster, ClusterOptions, Dueq, moves_atomically, slot_of, slot_of_partition,
+    Client, Cluster, ClusterOptions, Dueq, Launch, moves_atomically, slot_of, slot_of_partition,
     tag_of_partition, topic, works_again,
 };
 use crate::proof::actor::Fleet;
@@ -20,31 +20,41 @@ use crate::proof::history::{FaultKind, Ms, Partitions, now};
 use crate::proof::load::Load;
 use crate::proof::stage::{Report, Setting};
 
-const PRIMARIES: usize = 3;
+pub(super) const PRIMARIES: usize = 3;
 /// Partitions of the topic that lies on all primaries.
 const PARTITIONS: u16 = 16;
 /// Of these partitions some move in each round.
 const MOVED: u16 = 3;
 /// What a replica may be behind, ms, on a busy machine.
-const LAG: Ms = 1_000;
+pub(super) const LAG: Ms = 1_000;
 /// How long a frozen primary stays away.
 const FROZEN: Duration = Duration::from_secs(4);
 
 /// A cluster, two instances, and a load on a topic of each primary and on one of several partitions.
-struct Ground {
-    cluster: Cluster,
+pub(super) struct Ground {
+    pub cluster: Cluster,
     clients: Vec<Client>,
-    runs: Vec<Run>,
+    pub runs: Vec<Run>,
     /// The load on the one of several partitions.
-    split: Run,
+    pub split: Run,
     _dueq: [Dueq; 2],
 }
 
 impl Ground {
-    async fn start(name: &'static str, setting: &Setting, options: ClusterOptions) -> Ground {
+    pub async fn start(name: &'static str, setting: &Setting, options: ClusterOptions) -> Ground {
+        Ground::start_with(name, setting, options, |second| second).await
+    }
+
+    /// The same with something more told to the second instance.
+    pub async fn start_with(
+        name: &'static str,
+        setting: &Setting,
+        options: ClusterOptions,
+        second: impl FnOnce(Launch) -> Launch,
+    ) -> Ground {
         let cluster = options.start().await;
         let launch = || cluster.launch().bug(setting.bug);
-        let dueq = [launch().start().await, launch().start().await];
+        let dueq = [launch().start().await, second(launch()).start().await];
         let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
         let mut runs = Vec::new();
         for index in 0..PRIMARIES {
@@ -55,54 +65,70 @@ impl Ground {
                     break topic;
                 }
             };
+            for topic in [&topic, &Load::quiet_topic_of(&topic)] {
+                clients[0].new_topic(topic, setting.topic(json!({}))).await;
+            }
             runs.push(Run::on(name, topic, setting, &Fleet::new(clients.clone())));
         }
         let whole = topic(name);
-        clients[0].new_topic(&whole, json!({"partitions": PARTITIONS})).await;
+        clients[0].new_topic(&whole, setting.topic(json!({"partitions": PARTITIONS}))).await;
         // Few, so that a busy machine looks at all of them in less time than somebody may be deaf for.
         let quiet = Load::quiet_topic_of(&whole);
-        clients[0].new_topic(&quiet, json!({"partitions": 4})).await;
+        clients[0].new_topic(&quiet, setting.topic(json!({"partitions": 4}))).await;
         let split = Run::on_with(name, whole, setting, &Fleet::new(clients.clone()), mix());
         Ground { cluster, clients, runs, split, _dueq: dueq }
     }
 
-    async fn pace(&mut self, round: usize) {
+    pub async fn pace(&mut self, round: usize) {
         for run in self.runs.iter_mut().chain([&mut self.split]) {
             run.pace(round, 200).await;
         }
     }
 
     /// The partitions of the one topic that this primary has.
-    async fn partitions_on(&self, primary: usize) -> Partitions {
+    pub async fn partitions_on(&self, primary: usize) -> Partitions {
         let topic = &self.split.load.topic;
         self.cluster.partitions_on(primary, topic, PARTITIONS).await.into_iter().collect()
     }
 
     /// The primary of a run's topic.
-    async fn primary(&self, run: usize) -> usize {
+    pub async fn primary(&self, run: usize) -> usize {
         self.cluster.primary_of_topic(&self.runs[run].load.topic).await
     }
 
     /// Every instance works, at this topic and at these partitions too, after what began at `from`.
     async fn over(&mut self, run: usize, partitions: Partitions, round: usize, from: Ms) {
+        let lost = self.runs[run].setting.lost(LAG);
+        self.over_of(FaultKind::PowerLost(lost), run, partitions, round, from).await;
+    }
+
+    /// The same after a fault of this kind.
+    pub async fn over_of(
+        &mut self,
+        kind: FaultKind,
+        run: usize,
+        partitions: Partitions,
+        round: usize,
+        from: Ms,
+    ) {
         for client in &self.clients {
             works_again(client).await;
         }
         let run = &mut self.runs[run];
-        run.fault(FaultKind::PowerLost(LAG), from);
-        self.split.fault_at(FaultKind::PowerLost(LAG), from, partitions);
+        run.fault(kind, from);
+        self.split.fault_at(kind, from, partitions);
         for run in [run, &mut self.split] {
             run.recovers(20_000 + round as u64, Duration::from_secs(5)).await;
         }
     }
 
     /// How many requests of each run were answered 503 so far.
-    fn refused(&self) -> [usize; PRIMARIES] {
+    pub fn refused(&self) -> [usize; PRIMARIES] {
         std::array::from_fn(|index| self.runs[index].ended("never"))
     }
 
     /// No run but this one was refused anything since.
-    fn demand_others_undisturbed(&mut self, hit: Option<usize>, before: [usize; PRIMARIES]) {
+    pub fn demand_others_undisturbed(&mut self, hit: Option<usize>, before: [usize; PRIMARIES]) {
         let since = self.refused();
         for index in (0..PRIMARIES).filter(|index| Some(*index) != hit) {
             let refused = since[index] - before[index];
@@ -113,13 +139,13 @@ impl Ground {
     }
 
     /// Demands that somebody noticed the faults.
-    fn demand_met(&mut self) {
+    pub fn demand_met(&mut self) {
         let refused: usize = self.refused().iter().sum();
         self.runs[0].bit(refused > 0, || "no request met the failovers".into());
     }
 
     /// What came of all loads.
-    async fn report(mut self) -> Report {
+    pub async fn report(mut self) -> Report {
         for run in self.runs.iter_mut().chain([&mut self.split]) {
             run.load.stop().await;
         }
@@ -147,7 +173,7 @@ fn mix() -> Mix {
 }
 
 /// With so many replicas, and so that a primary that is away stops no other.
-fn options(setting: &Setting, replicas: usize) -> ClusterOptions {
+pub(super) fn options(setting: &Setting, replicas: usize) -> ClusterOptions {
     Cluster::options(PRIMARIES, replicas).partial().redis(redis(setting))
 }
 
@@ -163,11 +189,18 @@ pub async fn cluster_killed(setting: Setting) -> Report {
         ground.cluster.kill9(old);
         ground.cluster.taken_over(slot_of(&ground.runs[hit].load.topic), old).await;
         let elected = begin.elapsed();
+        // Where answers wait for the other one, none comes before it is back.
+        if setting.replicated() {
+            ground.cluster.restart(old).await;
+            ground.cluster.is_whole().await;
+        }
         ground.over(hit, partitions, round, from).await;
         eprintln!("a replica took over within {elected:?}, all works within {:?}", begin.elapsed());
         ground.demand_others_undisturbed(Some(hit), before);
-        ground.cluster.restart(old).await;
-        ground.cluster.is_whole().await;
+        if !setting.replicated() {
+            ground.cluster.restart(old).await;
+            ground.cluster.is_whole().await;
+        }
     }
     ground.demand_met();
     ground.report().await

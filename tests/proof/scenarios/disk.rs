@@ -23,9 +23,7 @@ pub async fn disk_full(setting: Setting) -> Report {
     };
     match durability {
         Durability::Always => embedded(setting, disk).await,
-        Durability::Everysec | Durability::Memory => {
-            refusing(Setting { durability: Durability::Everysec, ..setting }, disk).await
-        }
+        _ => refusing(Setting { durability: Durability::Everysec, ..setting }, disk).await,
     }
 }
 

@@ -18,15 +18,15 @@ use crate::proof::stage::{Report, Setting};
 const LAG: Ms = 1_000;
 
 /// Two servers, and the address that leads to the primary.
-struct Pair {
-    primary: Redis,
-    replica: Redis,
-    address: Proxy,
+pub struct Pair {
+    pub primary: Redis,
+    pub replica: Redis,
+    pub address: Proxy,
 }
 
 impl Pair {
     /// A primary and a replica that has all of it.
-    async fn start(setting: &Setting) -> Pair {
+    pub async fn start(setting: &Setting) -> Pair {
         // A replica is served at once, not with others that might come.
         let at_once = ["--repl-diskless-sync-delay", "0"];
         let primary = redis(setting).args(at_once).start().await;
@@ -49,7 +49,7 @@ impl Pair {
     }
 
     /// Waits until the replica has all that the primary has by now.
-    async fn caught_up(&self) {
+    pub async fn caught_up(&self) {
         let wanted = self.primary.info("master_repl_offset").await;
         eventually("a replica that has it all", || async {
             (self.replica.info("slave_repl_offset").await >= wanted).then_some(())
@@ -58,12 +58,12 @@ impl Pair {
     }
 
     /// The replica hears no more of the primary: what that takes from now on will be lost.
-    async fn cut_off(&self) {
+    pub async fn cut_off(&self) {
         let _: String = self.replica.command(&["REPLICAOF", "NO", "ONE"]).await;
     }
 
     /// The replica, cut off before, takes over: the primary becomes its replica, and then the address leads to it.
-    async fn switch(&mut self) {
+    pub async fn switch(&mut self) {
         std::mem::swap(&mut self.primary, &mut self.replica);
         let port = self.primary.port().to_string();
         let _: String = self.replica.command(&["REPLICAOF", "127.0.0.1", &port]).await;

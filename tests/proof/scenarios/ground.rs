@@ -23,7 +23,9 @@ pub const SLACK: Ms = 700;
 pub fn redis(setting: &Setting) -> RedisOptions {
     match setting.durability {
         Durability::Memory => Redis::options(),
-        Durability::Everysec => Redis::options().appendonly().args(["--appendfsync", "everysec"]),
+        Durability::Everysec | Durability::Replicated => {
+            Redis::options().appendonly().args(["--appendfsync", "everysec"])
+        }
         Durability::Always => Redis::options().appendonly().args(["--appendfsync", "always"]),
     }
 }

@@ -17,6 +17,10 @@ pub mod calm;
 pub mod client_gone;
 pub mod clock;
 pub mod cluster;
+pub mod cluster_clocks;
+pub mod cluster_cut;
+pub mod cluster_forgets;
+pub mod cluster_node;
 pub mod cluster_orders;
 pub mod connections;
 pub mod crew;
@@ -67,12 +71,15 @@ scenarios! {
     adversary::adversary answers::answers_cut answers::answers_delayed answers::answers_lost burst::burst
     callbacks_killed::callbacks_killed calm::calm client_gone::client_gone clock::clock_back
     clock::clock_forward clock::clock_of_an_instance cluster::cluster_frozen
-    cluster::cluster_killed cluster::cluster_moved cluster_orders::cluster_orders connections::connections_cut
+    cluster::cluster_killed cluster::cluster_moved cluster_clocks::cluster_clocks cluster_cut::cluster_cut
+    cluster_forgets::cluster_forgets cluster_node::cluster_node_troubled cluster_node::cluster_target_killed
+    cluster_orders::cluster_orders connections::connections_cut
     connections::scripts_flushed descriptors::descriptors_used_up disk::disk_full endurance::endurance
     failover::failover failover::failover_idle herd::herd instance_killed::instance_killed
     instance_paused::instance_paused liveness::liveness lost_wakes::lost_wakes memory::memory_full
     memory_stays::memory_stays million_delayed::million_delayed order::order poison::poison power::power_lost
-    power::redis_killed sentinel::sentinel_frozen sentinel::sentinel_killed snapshot::snapshot_restored stale_tokens::stale_tokens stall::redis_busy stall::redis_paused
+    power::redis_killed sentinel::replica_away sentinel::sentinel_frozen sentinel::sentinel_killed sentinel::sentinel_stale
+    snapshot::snapshot_restored stale_tokens::stale_tokens stall::redis_busy stall::redis_paused
     storm::storm ticks_killed::ticks_killed unread::unread
 }
 
@@ -86,7 +93,7 @@ pub async fn run(name: &str, setting: Setting) -> Report {
 }
 
 /// The faults of the table, with what the table calls them.
-pub const FAULTS: [(&str, &str); 32] = [
+pub const FAULTS: [(&str, &str); 39] = [
     ("instance_killed", "an instance killed (−9) mid-request"),
     ("lost_wakes", "an instance killed (−9) between a script and its wake-up; wake-ups cut off"),
     ("instance_paused", "an instance stopped for twice a lease"),
@@ -104,10 +111,17 @@ pub const FAULTS: [(&str, &str); 32] = [
     ("failover", "a replica promoted, and the old primary again"),
     ("sentinel_killed", "a primary killed (−9), Sentinel"),
     ("sentinel_frozen", "a primary stopped for 4 s, Sentinel, `min-replicas-to-write 1`"),
+    ("sentinel_stale", "a primary killed (−9) a second after its replica was stopped, Sentinel"),
+    ("replica_away", "a replica stopped for 3 s, Sentinel"),
     ("cluster_killed", "a primary killed (−9), Cluster"),
     ("cluster_frozen", "a primary stopped for 4 s, Cluster, `min-replicas-to-write 1`"),
     ("cluster_orders", "a primary killed (−9) every 10 s, Cluster, a topic of 16 partitions"),
+    ("cluster_cut", "a primary and an instance cut off for 30 s, Cluster"),
     ("cluster_moved", "slots moved round a Cluster"),
+    ("cluster_target_killed", "a primary killed (−9) while a slot moves to it, Cluster"),
+    ("cluster_forgets", "the list of topics and dueq's own data set back by a moment, Cluster"),
+    ("cluster_node_troubled", "one node without scripts, without connections and loading, Cluster"),
+    ("cluster_clocks", "clocks of nodes 5 s apart, Cluster"),
     ("snapshot_restored", "Redis restarted from an older snapshot"),
     ("descriptors_used_up", "file descriptors used up"),
     ("disk_full", "the disk full under the log"),
@@ -120,3 +134,7 @@ pub const FAULTS: [(&str, &str); 32] = [
     ("clock_back", "Redis's clock an hour back"),
     ("clock_of_an_instance", "an instance's clock an hour off"),
 ];
+
+/// Those of them in which primaries or replicas are away.
+pub const REPLICATED: [&str; 5] =
+    ["sentinel_killed", "sentinel_frozen", "replica_away", "cluster_killed", "cluster_frozen"];

@@ -1,17 +1,22 @@
-//! Failovers that Sentinels lead, under load: the primary killed, or frozen for longer than they wait. What was not yet at
+//! Failovers that Sentinels lead, under load: the primary killed, frozen for longer than they wait, or killed while its replica
+//! is behind. What was not yet at
 //! the replica is lost; everything else is as it was, and the load goes on at the new primary.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::sleep;
 
-use super::ground::{Run, redis};
+use super::ground::{DEADLINE, Run, SLACK, hasty, redis};
 use crate::harness::{
-    Client, Dueq, Group, Redis, RedisOptions, Sentinels, eventually, follow, pair, works_again,
+    Client, Dueq, Group, Redis, RedisOptions, Sentinels, eventually, follow, pair, topic,
+    works_again,
 };
 use crate::proof::actor::Fleet;
+use crate::proof::clients::Mix;
 use crate::proof::history::{FaultKind, Ms, now};
+use crate::proof::load::Load;
 use crate::proof::stage::{Report, Setting};
 
 const NAME: &str = "orders";
@@ -19,8 +24,13 @@ const NAME: &str = "orders";
 const DOWN_AFTER: u64 = 1_500;
 /// What a replica may be behind, ms, on a busy machine.
 const LAG: Ms = 1_000;
+/// How long a replica stays away, ms.
+const AWAY: Ms = 3_000;
 /// How long a frozen primary stays away.
 const FROZEN: Duration = Duration::from_secs(4);
+
+/// How long a primary goes on without its replica.
+const STALE: Duration = Duration::from_secs(1);
 
 /// A primary and its replica, and the Sentinels that watch over them.
 struct Ground {
@@ -74,16 +84,22 @@ pub async fn sentinel_killed(setting: Setting) -> Report {
     let mut ground = Ground::start(redis(&setting)).await;
     let dueq = ground.instances(&setting).await;
     let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
-    let mut run = Run::begin("sentinel_killed", &setting, &Fleet::new(clients.clone()));
+    let mut run = begin("sentinel_killed", &setting, &clients, Mix::varied()).await;
     for round in 0..setting.rounds {
         run.pace(round, 500).await;
         let from = now();
         ground.primary.kill9();
         ground.switched().await;
-        over(&mut run, round, &clients, from).await;
+        // Where answers wait for the other one, none comes before it is back.
+        if !setting.replicated() {
+            over(&mut run, round, &clients, from).await;
+        }
         ground.replica.restart().await;
         follow(&ground.replica, &ground.primary).await;
         ground.is_whole().await;
+        if setting.replicated() {
+            over(&mut run, round, &clients, from).await;
+        }
     }
     let refused = run.ended("never");
     run.bit(refused > 0, || "no request met the failovers".into());
@@ -97,7 +113,7 @@ pub async fn sentinel_frozen(setting: Setting) -> Report {
     let mut ground = Ground::start(redis(&setting).args(guard)).await;
     let dueq = ground.instances(&setting).await;
     let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
-    let mut run = Run::begin("sentinel_frozen", &setting, &Fleet::new(clients.clone()));
+    let mut run = begin("sentinel_frozen", &setting, &clients, Mix::varied()).await;
     for round in 0..setting.rounds {
         run.pace(round, 500).await;
         let from = now();
@@ -113,11 +129,77 @@ pub async fn sentinel_frozen(setting: Setting) -> Report {
     run.report(&ground.primary.url()).await
 }
 
+/// The replica is frozen and hears no more of its primary, which goes on, dies, and stays away until the replica, back as it
+/// was, has taken its place: what was taken meanwhile is lost.
+pub async fn sentinel_stale(setting: Setting) -> Report {
+    let mut ground = Ground::start(redis(&setting)).await;
+    let dueq = ground.instances(&setting).await;
+    let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
+    let mut run = Run::begin("sentinel_stale", &setting, &Fleet::new(clients.clone()));
+    for round in 0..setting.rounds {
+        run.pace(round, 500).await;
+        let stale = now();
+        ground.replica.pause();
+        let _: i64 = ground.primary.command(&["CLIENT", "KILL", "TYPE", "replica"]).await;
+        sleep(STALE).await;
+        let from = now();
+        ground.primary.kill9();
+        ground.replica.resume();
+        ground.switched().await;
+        over_of(&mut run, round, &clients, from, from - stale + LAG).await;
+        ground.replica.restart().await;
+        follow(&ground.replica, &ground.primary).await;
+        ground.is_whole().await;
+    }
+    let refused = run.ended("never");
+    run.bit(refused > 0, || "no request met the failovers".into());
+    run.report(&ground.primary.url()).await
+}
+
+/// The replica is stopped for longer than a request waits. Whose answers wait for it gets none, and nobody else notices.
+pub async fn replica_away(setting: Setting) -> Report {
+    let mut ground = Ground::start(redis(&setting)).await;
+    let launch = || hasty(Dueq::at(&ground.sentinels.urls())).bug(setting.bug);
+    let dueq = [launch().start().await, launch().start().await];
+    let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
+    let mut run = begin("replica_away", &setting, &clients, Mix::plain(5, 6)).await;
+    for round in 0..setting.rounds {
+        run.pace(round, 500).await;
+        let (from, before) = (now(), run.ended("unknown"));
+        ground.replica.pause();
+        sleep(Duration::from_millis(AWAY as u64)).await;
+        let unknown = run.ended("unknown") - before;
+        let published = run.load.published_so_far();
+        run.bit(setting.replicated() == (unknown > 0), || format!("{unknown} are not known"));
+        ground.replica.resume();
+        run.fault(FaultKind::PowerLost(0), from);
+        run.recovers(20_000 + round as u64, Duration::from_secs(1)).await;
+        run.bit(published > 0, || "nothing was published".into());
+    }
+    run.in_time(DEADLINE + SLACK + 1_000);
+    run.report(&ground.primary.url()).await
+}
+
+/// A load on a topic as the setting wants it.
+async fn begin(name: &'static str, setting: &Setting, clients: &[Client], mix: Mix) -> Run {
+    let topic = topic(name);
+    for topic in [&topic, &Load::quiet_topic_of(&topic)] {
+        clients[0].new_topic(topic, setting.topic(json!({}))).await;
+    }
+    let mix = if setting.messages > 0 { Mix::bulk() } else { mix };
+    Run::on_with(name, topic, setting, &Fleet::new(clients.to_vec()), mix)
+}
+
 /// Every instance works at the new primary.
 async fn over(run: &mut Run, round: usize, clients: &[Client], from: Ms) {
+    over_of(run, round, clients, from, LAG).await;
+}
+
+/// The same where the new primary may be so much behind.
+async fn over_of(run: &mut Run, round: usize, clients: &[Client], from: Ms, behind: Ms) {
     for client in clients {
         works_again(client).await;
     }
-    run.fault(FaultKind::PowerLost(LAG), from);
+    run.fault(FaultKind::PowerLost(run.setting.lost(behind)), from);
     run.recovers(20_000 + round as u64, Duration::from_secs(3)).await;
 }

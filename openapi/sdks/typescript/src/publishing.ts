@@ -28,6 +28,8 @@ export interface PublishOptions extends When {
   onDuplicate?: OnDuplicate | undefined;
   /** When the key is free again: when the message is `done` (the default), or as soon as it is `granted` to a worker. */
   keyUntil?: KeyUntil | undefined;
+  /** Messages of a group are leased in the order in which they were published. */
+  group?: string | undefined;
   /** Publishing again with the same key gives the first answer and stores nothing. By default a random one for every call. */
   idempotencyKey?: string | undefined;
   /** 0 to 255; among ready messages higher goes first. 0. */
@@ -68,6 +70,7 @@ const NAMES: Record<string, string> = {
   key: "key",
   onDuplicate: "on_duplicate",
   keyUntil: "key_until",
+  group: "group",
   idempotencyKey: "idempotency_key",
   priority: "priority",
   ttlMs: "ttl_ms",

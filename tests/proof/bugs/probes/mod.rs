@@ -10,5 +10,6 @@ pub mod grants;
 pub mod groups;
 pub mod keys;
 pub mod leases;
+pub mod replicas;
 pub mod told;
 pub mod waits;

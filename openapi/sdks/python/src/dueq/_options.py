@@ -36,6 +36,8 @@ class MessageOptions(TypedDict, total=False):
     """`done` (default), or `granted`: the first lease frees the key."""
     on_duplicate: Optional[Union["OnDuplicate", str]]
     """If the key is taken: `return` (default) that message, `reject`, or `replace` it."""
+    group: Optional[str]
+    """Messages of a group are leased in the order in which they were published."""
     idempotency_key: Optional[str]
     """The same key, the same message, however often it is published. The client makes one up for its retries unless given."""
     priority: Optional[int]

@@ -79,6 +79,7 @@ class AsyncClient:
         delay: how long until it is due (timedelta or seconds); or at: when, a datetime with a time zone.
         key: its own name in its topic, for `client.key`; key_until: "done" or "granted".
         on_duplicate: what to do if the key is taken: "return" that message, "reject" (duplicate_key), "replace" it.
+        group: messages of a group are leased in the order in which they were published.
         idempotency_key: publishing again with the same one gets the first answer.
         priority: 0…255, higher first. ttl: it expires so long after it fell due.
         max_attempts, backoff: how often it is tried, how long it waits after a failure; the topic's unless given.

@@ -38,6 +38,7 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
     set(key, request::setKey);
     set(onDuplicate, request::setOnDuplicate);
     set(keyUntil, request::setKeyUntil);
+    set(group, request::setGroup);
     set(idempotencyKey, request::setIdempotencyKey);
     set(priority, request::setPriority);
     set(ttlMs, request::setTtlMs);

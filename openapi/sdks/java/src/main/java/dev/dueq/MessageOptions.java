@@ -29,6 +29,7 @@ public abstract sealed class MessageOptions<O extends MessageOptions<O>> permits
   String key;
   OnDuplicate onDuplicate;
   KeyUntil keyUntil;
+  String group;
   String idempotencyKey;
   Long priority;
   Long ttlMs;
@@ -67,6 +68,12 @@ public abstract sealed class MessageOptions<O extends MessageOptions<O>> permits
   /** How long the message holds its key; until it is done unless given. Only with {@link #key}. */
   public O keyUntil(KeyUntil until) {
     keyUntil = until;
+    return self();
+  }
+
+  /** Messages of a group are leased in the order in which they were published. */
+  public O group(String name) {
+    group = name;
     return self();
   }
 

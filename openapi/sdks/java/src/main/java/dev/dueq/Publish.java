@@ -49,6 +49,7 @@ public final class Publish extends MessageOptions<Publish> {
     set(key, request::setKey);
     set(onDuplicate, request::setOnDuplicate);
     set(keyUntil, request::setKeyUntil);
+    set(group, request::setGroup);
     set(idempotencyKey, request::setIdempotencyKey);
     set(priority, request::setPriority);
     set(ttlMs, request::setTtlMs);

@@ -1,0 +1,147 @@
+-- @include message
+-- @include time
+-- @include waiting
+-- Groups. Of the messages of a group only the first few, its heads, are where leases look. The others are blocked, until a
+-- head is done. A message becomes a head once, in the order of publishing, and never goes back.
+--
+-- `heads` and `queued` hold an entry for each message of a group: the group's ID, a number that grows with every message,
+-- and the member. All scores are 0, so the messages of a group stand together, in their order. A head is otherwise like any
+-- message; one that is queued is in `blocked`, by due time.
+
+-- What the entries of a group begin with: 16 hex digits. Two groups of the same ID would only wait for each other.
+local function group_id(group)
+  return string.sub(redis.sha1hex(group), 1, 16)
+end
+
+-- The group of a message and its entry, or false if it is in none.
+local function entry_of(member, rest)
+  local _, _, _, _, _, group, order = parse_rest(rest)
+  if group == '' then return false end
+  local id = group_id(group)
+  return id, table.concat({ id, order, member })
+end
+
+-- The numbers of the next `count` messages in groups come after the one that this returns.
+local function next_orders(k, count)
+  return redis.call('HINCRBY', k.meta, 'group_order', count) - count
+end
+
+-- How many heads a group may have, the time between two of them in µs (nil: any), and how many may come at once.
+local function group_rules(k)
+  local rules = redis.call('HGET', k.meta, 'group_rules')
+  local most, interval, burst = string.match(rules or '', '^(%d+),(%d*),(%d+)$')
+  return tonumber(most or 1), tonumber(interval or ''), tonumber(burst or 1)
+end
+
+-- How many entries of a group are in `heads` or `queued`.
+local function entries_of(zset, id)
+  return redis.call('ZLEXCOUNT', zset, table.concat({ '[', id }), table.concat({ '(', id, 'g' }))
+end
+
+-- When a message that becomes a head now is due (ms): no sooner than the rate of its group allows. `rates` holds when the
+-- heads so far end at this rate, µs.
+local function head_due(k, id, due, interval, burst)
+  if not interval then return due end
+  local ahead = tonumber(redis.call('ZSCORE', k.rates, id) or 0)
+  local at = math.max(due, math.ceil((ahead - (burst - 1) * interval) / 1000))
+  redis.call('ZADD', k.rates, string.format('%d', math.max(ahead, at * 1000, now_ms() * 1000) + interval), id)
+  return at
+end
+
+-- Makes the next messages of these groups heads, as far as they may have more. `ids` holds for each how many at most.
+local function let_go(k, ids)
+  if not k.queued or redis.call('EXISTS', k.queued) == 0 then return end
+  local most, interval, burst = group_rules(k)
+  local entries, heads, members = {}, {}, {}
+  for id, limit in pairs(ids) do
+    local free = math.min(limit, most - entries_of(k.heads, id))
+    if free > 0 then
+      local upto = table.concat({ '(', id, 'g' })
+      for _, entry in ipairs(redis.call('ZRANGEBYLEX', k.queued, table.concat({ '[', id }), upto, 'LIMIT', 0, free)) do
+        local n = #members + 1
+        entries[n], heads[2 * n - 1], heads[2 * n], members[n] = entry, 0, entry, string.sub(entry, 29)
+      end
+    end
+  end
+  if #members == 0 then return end
+  local dues, extras = redis.call('ZMSCORE', k.blocked, unpack(members)), redis.call('HMGET', k.extra, unpack(members))
+  redis.call('ZREM', k.queued, unpack(entries))
+  redis.call('ZREM', k.blocked, unpack(members))
+  redis.call('ZADD', k.heads, unpack(heads))
+  local earliest, now, plain, late = math.huge, now_ms(), {}, {}
+  for i = 1, #members do
+    -- A message without a place is the audit's.
+    if dues[i] then
+      local due = tonumber(dues[i])
+      local at = head_due(k, string.sub(entries[i], 1, 16), due, interval, burst)
+      local _, _, _, priority = parse_extra(extras[i])
+      if priority == 0 then
+        plain[#plain + 1], plain[#plain + 2] = at, members[i]
+      else
+        place(members[i], priority, at, now, k.delayed, k.delayed_prio, k.ready)
+      end
+      -- Its TTL counts from its own due time.
+      if at > due then late[#late + 1], late[#late + 2] = due, members[i] end
+      earliest = math.min(earliest, at)
+    end
+  end
+  if #plain > 0 then redis.call('ZADD', k.delayed, unpack(plain)) end
+  if #late > 0 then redis.call('ZADD', k.first_due, 'NX', unpack(late)) end
+  wake(k.meta, redis.call('HGET', k.meta, 'sleep'), earliest)
+end
+
+-- Takes messages that are done out of their groups: `rests` holds the rest of their `extra`, by index. For each head that
+-- leaves the next message goes; two more if there may be more heads by now.
+local function leave_groups(k, members, rests)
+  local entries, ids = {}, {}
+  for i = 1, #members do
+    local id, entry = entry_of(members[i], rests[i] or '')
+    if id then ids[#ids + 1], entries[#entries + 1] = id, entry end
+  end
+  if #entries == 0 then return end
+  local were, left, any = redis.call('ZMSCORE', k.heads, unpack(entries)), {}, false
+  redis.call('ZREM', k.queued, unpack(entries))
+  redis.call('ZREM', k.heads, unpack(entries))
+  for i = 1, #entries do
+    if were[i] then left[ids[i]], any = (left[ids[i]] or 2) + 1, true end
+  end
+  if any then let_go(k, left) end
+end
+
+-- Adds a message that is in no other set to its group. Returns the order for its `extra`, and its due time if it is a head
+-- or false if it is blocked.
+local function join_group(k, member, group, due)
+  local id, order = group_id(group), string.format('%012x', next_orders(k, 1) + 1)
+  let_go(k, { [id] = 16 })
+  local entry = table.concat({ id, order, member })
+  local most, interval, burst = group_rules(k)
+  if entries_of(k.heads, id) < most and entries_of(k.queued, id) == 0 then
+    redis.call('ZADD', k.heads, 0, entry)
+    return order, head_due(k, id, due, interval, burst)
+  end
+  redis.call('ZADD', k.queued, 0, entry)
+  redis.call('ZADD', k.blocked, due, member)
+  return order, false
+end
+
+-- After group_concurrency was raised, lets more messages go, group by group. `raised` in meta says after which group to
+-- continue. Returns whether more are left.
+local function raise_groups(k)
+  local from = redis.call('HGET', k.meta, 'raised')
+  if not from then return false end
+  for _ = 1, 8 do
+    local after = from == '' and '-' or table.concat({ '(', from, 'g' })
+    local entry = redis.call('ZRANGEBYLEX', k.queued, after, '+', 'LIMIT', 0, 1)[1]
+    if not entry then
+      redis.call('HDEL', k.meta, 'raised')
+      return false
+    end
+    local id = string.sub(entry, 1, 16)
+    local before = entries_of(k.queued, id)
+    let_go(k, { [id] = 32 })
+    -- A group that let that many go may have more.
+    if before - entries_of(k.queued, id) < 32 then from = id end
+  end
+  redis.call('HSET', k.meta, 'raised', from)
+  return true
+end

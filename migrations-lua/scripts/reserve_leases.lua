@@ -1,0 +1,30 @@
+-- @include time
+-- reserve_leases: reserve leases of a topic that may only have so many at once, over all of its partitions.
+-- KEYS[1] meta
+-- KEYS[2] held
+-- ARGV[1] topic: number, revision and version of the schema
+-- ARGV[2] most: how many to reserve
+-- ARGV[3] max_leased: how many the topic may have
+-- ARGV[4] how long they are reserved, ms, unless `hold_leases` says what has become of them
+-- ARGV[5] what they are called until then; numbers are added, from 1
+-- returns: {now, reserved, when one ends next if that is less than asked for, ms (0: unknown)} or 'STALE'
+-- cost: HGET, ZREMRANGEBYSCORE, ZCARD, ZADD; ZRANGE and HSET if it is less than asked for
+if redis.call('HGET', KEYS[1], 'topic') ~= ARGV[1] then return 'STALE' end
+local now, up = now_ms()
+-- A first write that mostly removes nothing: at maxmemory Redis then lets everything after it through.
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+local most, next_end = tonumber(ARGV[2]), 0
+local reserved = math.max(math.min(most, tonumber(ARGV[3]) - redis.call('ZCARD', KEYS[2])), 0)
+if reserved > 0 then
+  local held = {}
+  for i = 1, reserved do
+    held[2 * i - 1], held[2 * i] = int(up + tonumber(ARGV[4])), table.concat({ ARGV[5], int(i) })
+  end
+  redis.call('ZADD', KEYS[2], unpack(held))
+end
+if reserved < most then
+  -- Whoever gives one back wakes those who wait for it.
+  redis.call('HSET', KEYS[1], 'short', '1')
+  next_end = tonumber(redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or 0)
+end
+return { now, reserved, next_end }

@@ -1,0 +1,158 @@
+//! A topic gets more partitions while it is in use: nothing moves, nothing is lost, and names stand in the way.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use serde_json::{Value, json};
+
+use crate::facts::ids;
+use crate::harness::*;
+use crate::partitions::{batch, lease_all, sorted, token};
+
+async fn grow(client: &Client, topic: &str, partitions: usize) -> Value {
+    let grown = client.update_topic(topic, json!({"partitions": partitions})).await.expect(200);
+    let grown = grown.json();
+    assert_eq!(grown["config"]["partitions"], partitions);
+    grown
+}
+
+#[tokio::test]
+async fn what_is_there_stays_where_it_is() {
+    let (one, other) = (instance().await, instance().await);
+    let (one, other) = (one.client(), other.client());
+    let topic = topic("grow");
+    let before = one.new_topic(&topic, json!({"max_messages": 100_000})).await.json();
+    let mut all = batch(&one, &topic, &vec![json!({"payload": "before"}); 20]).await;
+    let later = batch(&one, &topic, &vec![json!({"payload": 1, "delay_ms": 3_600_000}); 5]).await;
+    let held = other.leased(&topic, json!({"max_messages": 3})).await;
+    let wait = json!({"wait_ms": 20_000, "max_messages": 1000});
+    for partitions in [4, 64] {
+        let grown = grow(&one, &topic, partitions).await;
+        assert_ne!(grown["revision"], before["revision"]);
+        assert_eq!(grown["config"]["max_messages"], 100_000);
+        for id in all.iter().chain(&later) {
+            other.get(id).await.expect(200);
+        }
+        // More than one partition takes at a time.
+        all.extend(batch(&other, &topic, &vec![json!({"payload": partitions}); 300]).await);
+    }
+    assert!(partitions_of(&all).len() > 4, "{:?}", partitions_of(&all));
+    for message in &held {
+        other.ack_leased(message).await.expect(204);
+    }
+    let mut got = ids(&held);
+    got.extend(ids(&lease_all(&one, &topic).await));
+    assert_eq!(sorted(&got), sorted(&all));
+    assert_eq!(one.count(&topic, "delayed").await, 5);
+    // Who waits since before hears of what comes into new partitions.
+    let waiting = other.leased(&topic, wait);
+    let growing = async {
+        waiters(&other, 1).await;
+        grow(&one, &topic, 256).await;
+        one.published(&topic, json!({"payload": "last"})).await;
+    };
+    let (waited, ()) = tokio::join!(waiting, growing);
+    assert_eq!(waited.len(), 1);
+}
+
+#[tokio::test]
+async fn a_paused_topic_stays_paused() {
+    let client = client().await;
+    let topic = topic("grow");
+    client.new_topic(&topic, json!({})).await;
+    for partitions in [4, 16] {
+        client.post(&format!("/topics/{topic}/pause"), &json!({})).await.expect(200);
+        grow(&client, &topic, partitions).await;
+        assert_eq!(client.topic(&topic).await.json()["paused"], true);
+        batch(&client, &topic, &vec![json!({"payload": 1}); 300]).await;
+        assert!(client.leased(&topic, json!({})).await.is_empty());
+        client.post(&format!("/topics/{topic}/resume"), &json!({})).await.expect(200);
+        assert_eq!(lease_all(&client, &topic).await.len(), 300);
+    }
+}
+
+#[tokio::test]
+async fn names_stand_in_the_way() {
+    let client = client().await;
+    for partitions in [1, 2] {
+        let topic = topic("grow");
+        client.new_topic(&topic, json!({"partitions": partitions})).await;
+        for n in 0..3 {
+            client.published(&topic, json!({"payload": n, "key": format!("order-{n}")})).await;
+        }
+        let unnamed = client.published(&topic, json!({"payload": "unnamed"})).await;
+        for method in ["PUT", "PATCH"] {
+            let body = json!({"partitions": 8});
+            let answer = client.send_json(method, &format!("/topics/{topic}"), &body).await;
+            let answer = answer.problem(409, "names_in_use");
+            assert!(answer.text("detail").contains(": 3 keys"), "{}", answer.text("detail"));
+        }
+        let seen = client.topic(&topic).await.json();
+        assert_eq!(seen["config"]["partitions"], partitions);
+        // It goes on as before.
+        let again = json!({"payload": 1, "key": "order-1", "on_duplicate": "reject"});
+        client.publish(&topic, again).await.problem(409, "duplicate_key");
+        let held = lease_all(&client, &topic).await;
+        assert!(ids(&held).contains(&unnamed));
+        for message in held {
+            client.ack_leased(&message).await.expect(204);
+        }
+        grow(&client, &topic, 8).await;
+
+        client.update_topic(&topic, json!({"idempotency_window_ms": 1500})).await.expect(200);
+        client.published(&topic, json!({"payload": 1, "idempotency_key": "once"})).await;
+        let refused = client.update_topic(&topic, json!({"partitions": 16})).await;
+        refused.problem(409, "names_in_use");
+        eventually("the idempotency key to be forgotten", || async {
+            let grown = client.update_topic(&topic, json!({"partitions": 16})).await;
+            (grown.status == 200).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn it_grows_under_load() {
+    let (one, other) = (instance().await, instance().await);
+    let topic = topic("grow");
+    one.client().new_topic(&topic, json!({})).await;
+    let done = AtomicBool::new(false);
+    let publish = async |client: Client| {
+        let mut sent = Vec::new();
+        while !done.load(Relaxed) {
+            sent.push(client.published(&topic, json!({"payload": 1})).await);
+            sent.extend(batch(&client, &topic, &vec![json!({"payload": 2}); 50]).await);
+        }
+        sent
+    };
+    let consume = async |client: Client| {
+        let mut got = Vec::new();
+        loop {
+            let want = json!({"max_messages": 100, "wait_ms": 500});
+            let held = client.leased(&topic, want).await;
+            if held.is_empty() && done.load(Relaxed) {
+                return got;
+            }
+            let tokens: Vec<_> = held.iter().map(|it| token(it, json!({}))).collect();
+            client.held_batch("ack", &tokens).await;
+            got.extend(ids(&held));
+        }
+    };
+    let growth = async {
+        for partitions in [2, 4, 16, 64] {
+            tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+            grow(&one.client(), &topic, partitions).await;
+        }
+        done.store(true, Relaxed);
+    };
+    let (mut sent, more, mut got, rest, ()) = tokio::join!(
+        publish(one.client()),
+        publish(other.client()),
+        consume(one.client()),
+        consume(other.client()),
+        growth
+    );
+    sent.extend(more);
+    got.extend(rest);
+    let (got, sent) = (sorted(&got), sorted(&sent));
+    assert!(got == sent, "{} published, {} acked", sent.len(), got.len());
+}
