@@ -97,7 +97,8 @@ fn of_keys(expression: &str) -> bool {
             let value = choice.rsplit(" and ").next().unwrap().trim();
             let number = value.strip_prefix("KEYS[").and_then(|rest| rest.strip_suffix(']'));
             let named = value.strip_prefix("k.").is_some_and(|name| PARTITION.contains(&name));
-            named || number.is_some_and(|number| number.parse::<usize>().is_ok())
+            let last = value == "KEYS[#KEYS]";
+            named || last || number.is_some_and(|number| number.parse::<usize>().is_ok())
         })
 }
 

@@ -412,7 +412,7 @@ export class TestServer {
       items: names.map((name) => {
         const [delayed, ready] = [count(name, "delayed"), count(name, "ready")];
         const [leased, dead] = [count(name, "leased"), count(name, "dead")];
-        return { name, paused: false, counts: { delayed, ready, leased, dead, acked: 0 } };
+        return { name, paused: false, counts: { delayed, ready, leased, blocked: 0, dead, acked: 0 } };
       }),
     };
   }

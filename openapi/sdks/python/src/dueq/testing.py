@@ -299,7 +299,7 @@ class TestServer:
         items = []
         for name in sorted(name for name in self._topics if name.startswith(request.query.get("prefix", ""))):
             states = [m.state for m in self._in(name)]
-            counts = {state: states.count(state) for state in ("delayed", "ready", "leased", "dead", "acked")}
+            counts = {state: states.count(state) for state in ("delayed", "ready", "leased", "blocked", "dead", "acked")}
             items.append({"name": name, "paused": False, "counts": counts})
         return {"items": items}
 

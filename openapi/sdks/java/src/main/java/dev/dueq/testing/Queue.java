@@ -417,7 +417,7 @@ final class Queue {
     ArrayNode items = NODES.arrayNode();
     for (String topic : topics) {
       if (topic.startsWith(prefix)) {
-        ObjectNode counts = items.addObject().put("name", topic).put("paused", false).putObject("counts").put("acked", 0);
+        ObjectNode counts = items.addObject().put("name", topic).put("paused", false).putObject("counts").put("blocked", 0).put("acked", 0);
         List.of("delayed", "ready", "leased", "dead").forEach(state -> counts.put(state, list(topic, state).size()));
       }
     }
