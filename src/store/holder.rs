@@ -59,9 +59,10 @@ impl Store {
         O: Op<Output = Result<T, Error>>,
     {
         let claims = self.claims(id, token).await?;
+        let attempt = claims.attempt;
         let (partition, outcome) = self.on_op(id, || op(claims)).await?;
         if O::ENDS_LEASE && outcome.is_ok() {
-            self.lanes.release(&partition.topic, &[id]).await;
+            self.lanes.release(&partition.topic, &[(id, attempt)]).await;
         }
         outcome
     }
@@ -90,7 +91,7 @@ impl Store {
             left = later;
             let (mut sent, mut requests) = (Vec::new(), Vec::new());
             // Those whose topic has to hear that they are not leased any more.
-            let mut limited: Vec<(Arc<Topic>, Vec<usize>)> = Vec::new();
+            let mut limited: Vec<(Arc<Topic>, Vec<(usize, u32)>)> = Vec::new();
             for at in wave {
                 let (id, token) = held[at];
                 match (self.open(&id, token), self.partition_of(id).await) {
@@ -99,8 +100,9 @@ impl Store {
                             let mut same = limited.iter_mut();
                             let same = same.find(|(it, _)| Arc::ptr_eq(it, &partition.topic));
                             match same {
-                                Some((_, places)) => places.push(at),
-                                None => limited.push((partition.topic.clone(), vec![at])),
+                                Some((_, places)) => places.push((at, claims.attempt)),
+                                None => limited
+                                    .push((partition.topic.clone(), vec![(at, claims.attempt)])),
                             }
                         }
                         sent.push(at);
@@ -120,8 +122,9 @@ impl Store {
                 });
             }
             for (topic, places) in limited {
-                let ended = places.into_iter().filter(|at| matches!(outcomes[*at], Some(Ok(_))));
-                let ended: Vec<_> = ended.map(|at| held[at].0).collect();
+                let ended =
+                    places.into_iter().filter(|(at, _)| matches!(outcomes[*at], Some(Ok(_))));
+                let ended: Vec<_> = ended.map(|(at, attempt)| (held[at].0, attempt)).collect();
                 self.lanes.release(&topic, &ended).await;
             }
         }
@@ -129,7 +132,7 @@ impl Store {
     }
 
     /// What a token says, unless it is forged.
-    fn open(&self, id: &MessageId, token: &str) -> Option<LeaseClaims> {
+    pub(super) fn open(&self, id: &MessageId, token: &str) -> Option<LeaseClaims> {
         self.lanes.shared.service()?.token_key.open(id, token)
     }
 

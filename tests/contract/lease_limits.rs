@@ -159,3 +159,61 @@ async fn a_pushed_topic_has_limits_of_its_own() {
         client.delete_topic(&topic, "").await.expect(204);
     }
 }
+
+#[tokio::test]
+async fn consumers_that_find_nothing_leave_each_other_in_peace() {
+    let redis = Redis::start().await;
+    let (one, other) = (Dueq::on(&redis).start().await, Dueq::on(&redis).start().await);
+    let (client, topic) = (one.client(), topic("limits"));
+    client.new_topic(&topic, json!({"max_leased": 3})).await;
+    let want = json!({"max_messages": 10, "wait_ms": 6000});
+    let idle = (0..6).map(|n| {
+        let client = if n % 2 == 0 { one.client() } else { other.client() };
+        let (topic, want) = (&topic, &want);
+        async move { client.leased(topic, want.clone()).await.len() }
+    });
+    let commands = async {
+        waiters(&one.client(), 3).await;
+        waiters(&other.client(), 3).await;
+        // Whoever gets one makes the others look.
+        client.published(&topic, json!({"payload": 1})).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let before = redis.info("total_commands_processed").await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        redis.info("total_commands_processed").await - before
+    };
+    let (got, commands) = tokio::join!(futures_util::future::join_all(idle), commands);
+    assert_eq!(got.iter().sum::<usize>(), 1);
+    // Each instance looks again after 250 ms at most.
+    assert!(commands < 1000, "{commands} commands in two seconds");
+}
+
+#[tokio::test]
+async fn what_ends_a_lease_or_does_not_counts_so() {
+    let client = client().await;
+    for partitions in [1, 4] {
+        let config = json!({"max_leased": 1, "lease_ms": 1000});
+        let topic = split(&client, partitions, config).await;
+        spread(&client, &topic, 4).await;
+        let held = client.lease_one(&topic).await;
+        let id = text(&held, "id");
+        // Nobody holds on to a message with a token that is none.
+        client.extend(id, "garbage", 43_200_000).await.problem(409, "lease_lost");
+        client.nack(id, "garbage", json!({})).await.problem(409, "lease_lost");
+        assert!(client.leased(&topic, json!({})).await.is_empty());
+        let next = client.leased(&topic, json!({"wait_ms": 10_000, "lease_ms": 60_000})).await;
+        assert_eq!(next.len(), 1, "the first lease has ended by itself");
+        // Nor with one that is over.
+        client.extend_leased(&held, 43_200_000).await.problem(409, "lease_lost");
+        assert!(client.leased(&topic, json!({})).await.is_empty());
+        client.delete_by_force(text(&next[0], "id")).await.expect(204);
+        let last = client.leased(&topic, json!({"lease_ms": 60_000})).await;
+        assert_eq!(last.len(), 1, "{partitions}: a deletion ends a lease");
+        // Without a limit nothing is counted, and what was counted before is forgotten.
+        client.update_topic(&topic, json!({"max_leased": null})).await.expect(200);
+        client.ack_leased(&last[0]).await.expect(204);
+        client.update_topic(&topic, json!({"max_leased": 1})).await.expect(200);
+        assert_eq!(client.leased(&topic, json!({})).await.len(), 1);
+        assert!(client.leased(&topic, json!({})).await.is_empty());
+    }
+}

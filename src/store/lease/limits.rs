@@ -2,14 +2,14 @@
 //! second. Both are counted in the topic's first partition, whichever partition a message lies in, so that they hold exactly
 //! over all partitions and instances. Topics without such limits pay nothing.
 //!
-//! A lease reserves what it may be granted, and notes afterwards what it was: each message that is leased stands in `held`
-//! until it is acknowledged or given back, or its lease ends. Whoever dies in between leaves reservations, which end as the
-//! leases would have, so the limit is never exceeded.
+//! A lease reserves what it may be granted, and notes afterwards what it was: each grant has an entry in `held` until it is
+//! acknowledged or given back, or its lease ends. Whoever dies in between leaves reservations, which end as the leases would
+//! have, so the limit is never exceeded. An entry names the attempt too: whoever ends a lease late does not end the next one.
 
 use super::LeaseOutcome;
 use crate::{
     error::Error,
-    model::{MessageId, Millis, TopicName},
+    model::{LeaseClaims, MessageId, Millis, TopicName},
     store::{
         Store,
         batch::{Command, GROUP_MESSAGES, Lanes},
@@ -119,7 +119,8 @@ impl Store {
         });
         let some: Vec<_> = some.collect();
         let leased = if some.is_empty() { Ok(Vec::new()) } else { lease(some).await };
-        self.settle(topic, &allowed, &leased).await;
+        let asked: u64 = all.iter().map(|options| options.max_messages).sum();
+        self.settle(topic, &allowed, asked, &leased).await;
         let mut outcomes = leased?;
         let granted: usize =
             outcomes.iter().flatten().map(|outcome| outcome.grants.messages().len()).sum();
@@ -162,7 +163,7 @@ impl Store {
                     (allowed.messages, allowed.taken) = (taken.calls, taken.calls);
                 }
                 Err(error) => {
-                    self.settle(topic, &allowed, &Ok(Vec::new())).await;
+                    self.settle(topic, &allowed, 0, &Ok(Vec::new())).await;
                     return Err(error);
                 }
             }
@@ -176,6 +177,7 @@ impl Store {
         &self,
         topic: &Arc<Topic>,
         allowed: &Allowed,
+        asked: u64,
         leased: &Result<Outcomes, Error>,
     ) {
         let outcomes = leased.as_deref().unwrap_or_default();
@@ -188,9 +190,12 @@ impl Store {
         let count = granted().count() as u64;
         if allowed.reserved > 0 {
             let over = if known { allowed.reserved } else { count };
+            let wants_more = count > 0 && count == allowed.reserved && count < asked;
             let hold = |partition: &Partition| {
+                let most = partition.topic.settings.max_leased.filter(|_| wants_more);
+                let most = most.map(|most| most.to_string()).unwrap_or_default();
                 let hold = Command::script(&scripts::HOLD_LEASES, &held_keys(partition));
-                let mut hold = hold.arg((&partition.topic.word, over));
+                let mut hold = hold.arg((&partition.topic.word, most, over));
                 for n in 1..=over {
                     hold = hold.arg(format!("{}{n}", allowed.name));
                 }
@@ -198,7 +203,8 @@ impl Store {
                 for message in granted() {
                     let there = Partition::holding(&partition.topic, message.id);
                     let ahead = here - self.now_at(&there);
-                    hold = hold.arg(message.lease_expires_at + ahead).arg(&message.id.member()[..]);
+                    hold = hold.arg(message.lease_expires_at + ahead);
+                    hold = hold.arg(entry(message.id, message.claims.attempt));
                 }
                 hold.read(partition, |reply| reply.expect("OK"))
             };
@@ -217,20 +223,30 @@ impl Store {
         }
     }
 
-    /// These leases are about to become so long (ms), if they can be: they count for as long.
-    pub(in crate::store) async fn hold_longer(&self, leases: &[(MessageId, u64)]) {
-        for (id, lease_ms) in leases {
-            let Ok(partition) = self.partition_of(*id).await else { continue };
-            if !partition.topic.is_limited() {
-                continue;
-            }
-            let first = Partition::first(partition.topic);
-            let until = self.now_at(&first).saturating_add(*lease_ms as Millis + CLOCK_BEHIND_MS);
-            let longer = Command::new("ZADD").arg((&first.keys.held, "XX", "GT", until));
-            if let Err(error) = self.lanes.command(longer.arg(&id.member()[..])).await {
-                tracing::debug!(%id, ?error, "a longer lease was not noted");
-            }
+    /// This lease is about to become so long (ms), if it is still held: it counts for as long. Should it turn out to be lost,
+    /// `Lanes::release` takes that back.
+    pub(in crate::store) async fn hold_longer(
+        &self,
+        id: MessageId,
+        claims: &LeaseClaims,
+        lease_ms: u64,
+    ) {
+        let Ok(partition) = self.partition_of(id).await else { return };
+        if !partition.topic.is_limited() {
+            return;
         }
+        let first = Partition::first(partition.topic);
+        let until = self.now_at(&first).saturating_add(lease_ms as Millis + CLOCK_BEHIND_MS);
+        let longer = Command::new("ZADD").arg((&first.keys.held, "XX", "GT", until));
+        if let Err(error) = self.lanes.command(longer.arg(entry(id, claims.attempt))).await {
+            tracing::debug!(%id, ?error, "a longer lease was not noted");
+        }
+    }
+
+    /// The topic is about to have a limit that it has not: what was counted when it last had one is over.
+    pub(in crate::store) async fn begin_limit(&self, topic: &Arc<Topic>) -> Result<(), Error> {
+        let forget = Command::new("UNLINK").arg(&Partition::first(topic.clone()).keys.held);
+        self.lanes.command(forget).await.map(drop).map_err(Error::from)
     }
 }
 
@@ -238,21 +254,27 @@ impl Store {
 const CLOCK_BEHIND_MS: Millis = 1_000;
 
 impl Lanes {
-    /// These messages of the topic are not leased any more. Where this is lost, they count until their leases would end.
-    pub(in crate::store) async fn release(&self, topic: &Arc<Topic>, ids: &[MessageId]) {
-        if topic.settings.max_leased.is_none() || !topic.is_limited() || ids.is_empty() {
+    /// These leases (message and attempt) of the topic have ended. Where this is lost, they count until they would have ended
+    /// by themselves.
+    pub(in crate::store) async fn release(&self, topic: &Arc<Topic>, leases: &[(MessageId, u32)]) {
+        if topic.settings.max_leased.is_none() || !topic.is_limited() || leases.is_empty() {
             return;
         }
         let first = Partition::first(topic.clone());
         let mut release = Command::script(&scripts::HOLD_LEASES, &held_keys(&first));
-        release = release.arg(("", ids.len()));
-        for id in ids {
-            release = release.arg(&id.member()[..]);
+        release = release.arg(("", "", leases.len()));
+        for (id, attempt) in leases {
+            release = release.arg(entry(*id, *attempt));
         }
         if let Err(error) = self.command(release).await {
             tracing::debug!(topic = %topic.name, ?error, "leases that have ended stay noted");
         }
     }
+}
+
+/// The entry of a grant.
+fn entry(id: MessageId, attempt: u32) -> Vec<u8> {
+    [&id.member()[..], attempt.to_string().as_bytes()].concat()
 }
 
 fn held_keys(partition: &Partition) -> [&str; 2] {
@@ -263,7 +285,7 @@ fn none(many: usize) -> Outcomes {
     (0..many).map(|_| Ok(LeaseOutcome::default())).collect()
 }
 
-/// How many are reserved, and when one of those that are held ends.
+/// How many are reserved, and when to look again.
 fn read_reserved(reply: &mut Reply<'_>) -> Result<(u64, Option<Millis>), CallError> {
     let (_, reserved, next_at) = (reply.now()?, reply.int()?, reply.instant()?);
     Ok((reserved.unsigned_abs(), next_at))

@@ -62,7 +62,8 @@ impl Store {
     /// Gives a topic a configuration, and makes it if there is none. `change` makes the new one of the present one, of which
     /// it may keep secrets. `if_match`: revisions one of which it must have. Returns whether it was made.
     ///
-    /// Errors: those of `change`, `RevisionMismatch`, `NamesInUse`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: those of `change`, `RevisionMismatch`, `NamesInUse`, `BadSetting`, `TopicsExhausted`, `RedisUnavailable`,
+    /// `OutcomeUnknown`.
     pub async fn put_topic(
         &self,
         name: &TopicName,
@@ -87,6 +88,12 @@ impl Store {
                 && !self.prepare_growth(topic, &mut settings).await?
             {
                 continue;
+            }
+            if let Some(topic) = &topic
+                && settings.max_leased.is_some()
+                && topic.settings.max_leased.is_none()
+            {
+                self.begin_limit(topic).await?;
             }
             if let Some(created) = self.registry.put(name, &settings, worked_from).await? {
                 return Ok(created);
