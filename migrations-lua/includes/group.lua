@@ -133,7 +133,7 @@ end
 local function raise_groups(k)
   local from = redis.call('HGET', k.meta, 'raised')
   if not from then return false end
-  for _ = 1, 8 do
+  for _ = 1, 4 do
     local after = from == '' and '-' or table.concat({ '(', from, 'g' })
     local entry = redis.call('ZRANGEBYLEX', k.queued, after, '+', 'LIMIT', 0, 1)[1]
     if not entry then
@@ -142,9 +142,9 @@ local function raise_groups(k)
     end
     local id = string.sub(entry, 1, 16)
     local before = entries_of(k.queued, id)
-    let_go(k, { [id] = 32 })
+    let_go(k, { [id] = 16 })
     -- A group that let that many go may have more.
-    if before - entries_of(k.queued, id) < 32 then from = id end
+    if before - entries_of(k.queued, id) < 16 then from = id end
   end
   redis.call('HSET', k.meta, 'raised', from)
   return true

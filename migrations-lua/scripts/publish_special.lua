@@ -83,7 +83,6 @@ local function join(member, group, due)
   local order, its = string.format('%012x', orders), groups[group]
   if not its then
     local id = group_id(group)
-    let_go(k, { [id] = 16 })
     its = { id, entries_of(k.heads, id) }
     if its[2] < most and entries_of(k.queued, id) > 0 then its[2] = most end
     groups[group] = its

@@ -47,6 +47,9 @@ pub(super) fn refused(code: i64) -> Error {
     }
 }
 
+/// Leases of a topic that end: their places in the request, and their attempts.
+type Ending = (Arc<Topic>, Vec<(usize, u32)>);
+
 impl Store {
     /// Carries out what the holder of this token asks for.
     pub(super) async fn on_token<O, T>(
@@ -91,7 +94,7 @@ impl Store {
             left = later;
             let (mut sent, mut requests) = (Vec::new(), Vec::new());
             // Those whose topic has to hear that they are not leased any more.
-            let mut limited: Vec<(Arc<Topic>, Vec<(usize, u32)>)> = Vec::new();
+            let mut limited: Vec<Ending> = Vec::new();
             for at in wave {
                 let (id, token) = held[at];
                 match (self.open(&id, token), self.partition_of(id).await) {

@@ -210,3 +210,50 @@ async fn it_grows_under_load() {
     let (got, sent) = (sorted(&got), sorted(&sent));
     assert!(got == sent, "{} published, {} acked", sent.len(), got.len());
 }
+
+/// An instance that has not heard of the growth.
+#[tokio::test]
+async fn who_knows_a_topic_from_before_asks_all_of_it() {
+    let (one, other) = (instance().await, instance().await);
+    let (one, other) = (one.client(), other.client());
+    let of_all = async |change: &str| {
+        let topic = topic("grow");
+        one.new_topic(&topic, json!({"max_attempts": 1})).await;
+        one.published(&topic, json!({"payload": 1})).await;
+        other.topic(&topic).await.expect(200);
+        if change == "resume" {
+            one.pause_topic(&topic).await.expect(200);
+        }
+        grow(&one, &topic, 16).await;
+        let sent = batch(&one, &topic, &vec![json!({"payload": 1}); 299]).await;
+        assert!(partitions_of(&sent).len() > 1);
+        topic
+    };
+    let topic = of_all("pause").await;
+    other.pause_topic(&topic).await.expect(200);
+    assert!(one.leased(&topic, json!({"max_messages": 100})).await.is_empty());
+    assert_eq!(one.topic(&topic).await.json()["paused"], true);
+
+    let topic = of_all("resume").await;
+    other.post(&format!("/topics/{topic}/resume"), &json!({})).await.expect(200);
+    assert_eq!(lease_all(&one, &topic).await.len(), 300);
+
+    let topic = of_all("look").await;
+    assert_eq!(other.count(&topic, "ready").await, 300);
+    let topic = of_all("purge").await;
+    let purged = other.purge(&topic, &["ready"]).await.expect(200);
+    assert_eq!((purged.number("purged"), purged.number("remaining")), (300, 0));
+
+    let topic = of_all("redrive").await;
+    for message in lease_all(&one, &topic).await {
+        one.nack_leased(&message, json!({})).await.expect(200);
+    }
+    let redriven = other.redrive_topic(&topic, json!({})).await.expect(200);
+    assert_eq!((redriven.number("redriven"), redriven.number("remaining")), (300, 0));
+
+    let topic = of_all("lease").await;
+    one.update_topic(&topic, json!({"max_leased": 400})).await.expect(200);
+    other.count(&topic, "ready").await;
+    grow(&one, &topic, 64).await;
+    assert_eq!(lease_all(&other, &topic).await.len(), 300);
+}

@@ -158,6 +158,14 @@ async fn a_pushed_topic_has_limits_of_its_own() {
         client.update_topic("_callbacks", limited).await.problem(403, "topic_reserved");
         client.delete_topic(&topic, "").await.expect(204);
     }
+    for settings in [
+        json!({"group_concurrency": 2}),
+        json!({"group_rate_per_s": 2}),
+        json!({"group_burst": 2}),
+        json!({"durability": "replicated"}),
+    ] {
+        client.update_topic("_callbacks", settings).await.problem(403, "topic_reserved");
+    }
 }
 
 #[tokio::test]
@@ -215,5 +223,39 @@ async fn what_ends_a_lease_or_does_not_counts_so() {
         client.update_topic(&topic, json!({"max_leased": 1})).await.expect(200);
         assert_eq!(client.leased(&topic, json!({})).await.len(), 1);
         assert!(client.leased(&topic, json!({})).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn who_dies_over_a_lease_keeps_nothing_reserved() {
+    let redis = Redis::start().await;
+    let mut one = Dueq::on(&redis).start().await;
+    let other = Dueq::on(&redis).start().await;
+    let (client, topic) = (other.client(), topic("limits"));
+    let config = json!({"max_leased": 3, "lease_ms": 43_200_000});
+    client.new_topic(&topic, config).await;
+    // As if one had died between the two: what it has reserved is nobody's.
+    let meta = client.topic(&topic).await.json();
+    assert_eq!(meta["counts"]["leased"], 0);
+    let stays = one.client();
+    let waiting = tokio::spawn({
+        let topic = topic.clone();
+        async move {
+            let want = json!({"max_messages": 10, "wait_ms": 20_000});
+            let kind = [("content-type", "application/json")];
+            let (path, body) = (format!("/topics/{topic}/lease"), want.to_string().into_bytes());
+            stays.try_send("POST", &path, &kind, Some(body)).await.is_ok()
+        }
+    });
+    waiters(&one.client(), 1).await;
+    one.kill9();
+    waiting.await.unwrap();
+    let sent = (0..3).map(|n| json!({"payload": n})).collect::<Vec<_>>();
+    client.fill(&topic, &sent).await;
+    let mut held = 0;
+    while held < 3 {
+        let got = client.leased(&topic, json!({"max_messages": 10, "wait_ms": 30_000})).await;
+        assert!(!got.is_empty(), "{held} of 3");
+        held += got.len();
     }
 }

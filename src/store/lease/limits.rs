@@ -3,8 +3,11 @@
 //! over all partitions and instances. Topics without such limits pay nothing.
 //!
 //! A lease reserves what it may be granted, and notes afterwards what it was: each grant has an entry in `held` until it is
-//! acknowledged or given back, or its lease ends. Whoever dies in between leaves reservations, which end as the leases would
-//! have, so the limit is never exceeded. An entry names the attempt too: whoever ends a lease late does not end the next one.
+//! acknowledged or given back, or its lease ends. An entry names the attempt too: whoever ends a lease late does not end the
+//! next one.
+//!
+//! Whoever dies between the two, or never hears what was granted, leaves reservations that end after some seconds. What was
+//! granted under them reached nobody, so that consumers never have more than the limit; it is leased until its lease ends.
 
 use super::LeaseOutcome;
 use crate::{
@@ -120,10 +123,14 @@ impl Store {
         let some: Vec<_> = some.collect();
         let leased = if some.is_empty() { Ok(Vec::new()) } else { lease(some).await };
         let asked: u64 = all.iter().map(|options| options.max_messages).sum();
-        self.settle(topic, &allowed, asked, &leased).await;
+        let noted = self.settle(topic, &allowed, asked, &leased).await;
         let mut outcomes = leased?;
         let granted: usize =
             outcomes.iter().flatten().map(|outcome| outcome.grants.messages().len()).sum();
+        if granted > 0 && !noted {
+            // It goes back, since it would not be counted.
+            return Err(Error::OutcomeUnknown);
+        }
         outcomes.extend(none(all.len() - outcomes.len()));
         if granted as u64 == allowed.messages {
             // What is left there has to wait for the limit.
@@ -141,11 +148,11 @@ impl Store {
         let name = hex::encode(random_bytes());
         let mut allowed = Allowed { messages: asked, reserved: 0, name, taken: 0, next_at: None };
         if topic.settings.max_leased.is_some() {
-            let lease_ms = all.iter().map(|options| topic.lease_ms(options)).max();
+            let lifetime = self.lanes.timeout.as_millis() as u64 * RESERVED_TIMEOUTS;
             let reserve = |partition: &Partition| {
                 let most = partition.topic.settings.max_leased.unwrap_or(i64::MAX);
                 let reserve = Command::script(&scripts::RESERVE_LEASES, &held_keys(partition));
-                let reserve = reserve.arg(&partition.topic.word).arg((asked, most, lease_ms));
+                let reserve = reserve.arg(&partition.topic.word).arg((asked, most, lifetime));
                 reserve.arg(&allowed.name).read(partition, read_reserved)
             };
             let (_, (reserved, next_at)) = self.on(&topic.name, reserve).await?;
@@ -172,14 +179,15 @@ impl Store {
     }
 
     /// Notes what was granted, and gives back what was not. What may have been granted stays reserved; so does all where this
-    /// fails.
+    /// fails: then false.
     async fn settle(
         &self,
         topic: &Arc<Topic>,
         allowed: &Allowed,
         asked: u64,
         leased: &Result<Outcomes, Error>,
-    ) {
+    ) -> bool {
+        let mut noted = true;
         let outcomes = leased.as_deref().unwrap_or_default();
         let is_known = |outcome: &Result<LeaseOutcome, Error>| match outcome {
             Ok(outcome) => outcome.failed.is_none(),
@@ -192,6 +200,11 @@ impl Store {
             let over = if known { allowed.reserved } else { count };
             let wants_more = count > 0 && count == allowed.reserved && count < asked;
             let hold = |partition: &Partition| {
+                if partition.topic.number != topic.number {
+                    // Made anew: nothing of this counts there.
+                    let nothing = Command::script(&scripts::HOLD_LEASES, &held_keys(partition));
+                    return nothing.arg(("", "", 0)).read(partition, |reply| reply.expect("OK"));
+                }
                 let most = partition.topic.settings.max_leased.filter(|_| wants_more);
                 let most = most.map(|most| most.to_string()).unwrap_or_default();
                 let hold = Command::script(&scripts::HOLD_LEASES, &held_keys(partition));
@@ -210,6 +223,7 @@ impl Store {
             };
             if let Err(error) = self.on(&topic.name, hold).await {
                 tracing::debug!(topic = %topic.name, %error, "leases stay reserved");
+                noted = false;
             }
         }
         if known
@@ -221,6 +235,7 @@ impl Store {
                 tracing::debug!(topic = %topic.name, %error, "calls were not given back");
             }
         }
+        noted
     }
 
     /// This lease is about to become so long (ms), if it is still held: it counts for as long. Should it turn out to be lost,
@@ -249,6 +264,9 @@ impl Store {
         self.lanes.command(forget).await.map(drop).map_err(Error::from)
     }
 }
+
+/// How long leases are reserved, in times that a request may wait for Redis.
+const RESERVED_TIMEOUTS: u64 = 4;
 
 /// How far (ms) a server's time as it is known here may be behind.
 const CLOCK_BEHIND_MS: Millis = 1_000;

@@ -104,6 +104,8 @@ impl Store {
     /// and what dead messages take up again by a redrive.
     async fn names_in(&self, topic: &Arc<Topic>) -> Result<i64, Error> {
         let count = async |partition: Partition| {
+            // A message may die, or be redriven, between two looks.
+            let died = self.dead_names(&partition).await?;
             let keys = Command::new("HLEN").arg(&partition.keys.keys);
             let answering = self.now_at(&partition).to_string();
             let idem = Command::new("ZCOUNT").arg((&partition.keys.idem_due, answering, "+inf"));
@@ -112,7 +114,7 @@ impl Store {
             let counts = [keys, idem, heads].map(|count| self.lanes.command(count));
             let counts = try_join_all(counts).await?;
             let names: Result<Millis, _> = counts.into_iter().map(int).sum();
-            Ok::<_, Error>(names? + self.dead_names(&partition).await?)
+            Ok::<_, Error>(names? + self.dead_names(&partition).await?.max(died))
         };
         Ok(try_join_all(topic.all().map(count)).await?.into_iter().sum())
     }
