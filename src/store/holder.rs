@@ -63,7 +63,15 @@ impl Store {
     {
         let claims = self.claims(id, token).await?;
         let attempt = claims.attempt;
-        let (partition, outcome) = self.on_op(id, || op(claims)).await?;
+        let ending = async {
+            if O::ENDS_LEASE
+                && let Ok(partition) = self.partition_of(id).await
+            {
+                self.lanes.ending(&partition.topic, &[(id, attempt)]).await;
+            }
+        };
+        let ((), done) = tokio::join!(ending, self.on_op(id, || op(claims)));
+        let (partition, outcome) = done?;
         if O::ENDS_LEASE && outcome.is_ok() {
             self.lanes.release(&partition.topic, &[(id, attempt)]).await;
         }
@@ -115,7 +123,12 @@ impl Store {
                     (None, Ok(_)) => outcomes[at] = Some(one(at).await),
                 }
             }
-            let answers = self.lanes.submit_many(requests.into_iter()).await;
+            let ending =
+                futures_util::future::join_all(limited.iter().map(async |(topic, places)| {
+                    let leases: Vec<_> = places.iter().map(|(at, n)| (held[*at].0, *n)).collect();
+                    self.lanes.ending(topic, &leases).await;
+                }));
+            let (_, answers) = tokio::join!(ending, self.lanes.submit_many(requests.into_iter()));
             for (at, answer) in sent.into_iter().zip(answers) {
                 outcomes[at] = Some(match answer {
                     Ok(outcome) => outcome,

@@ -8,6 +8,7 @@
 //!
 //! Whoever dies between the two, or never hears what was granted, leaves reservations that end after some seconds. What was
 //! granted under them reached nobody, so that consumers never have more than the limit; it is leased until its lease ends.
+//! An entry whose lease is about to be ended gets as short a life first, in case that nobody lives to remove it.
 
 use super::LeaseOutcome;
 use crate::{
@@ -148,7 +149,7 @@ impl Store {
         let name = hex::encode(random_bytes());
         let mut allowed = Allowed { messages: asked, reserved: 0, name, taken: 0, next_at: None };
         if topic.settings.max_leased.is_some() {
-            let lifetime = self.lanes.timeout.as_millis() as u64 * RESERVED_TIMEOUTS;
+            let lifetime = self.lanes.timeout.as_millis() as Millis * RESERVED_TIMEOUTS;
             let reserve = |partition: &Partition| {
                 let most = partition.topic.settings.max_leased.unwrap_or(i64::MAX);
                 let reserve = Command::script(&scripts::RESERVE_LEASES, &held_keys(partition));
@@ -266,12 +267,29 @@ impl Store {
 }
 
 /// How long leases are reserved, in times that a request may wait for Redis.
-const RESERVED_TIMEOUTS: u64 = 4;
+const RESERVED_TIMEOUTS: Millis = 4;
 
 /// How far (ms) a server's time as it is known here may be behind.
 const CLOCK_BEHIND_MS: Millis = 1_000;
 
 impl Lanes {
+    /// These leases (message and attempt) are about to end. Should this instance die before it has said that they have, they
+    /// count for some seconds only.
+    pub(in crate::store) async fn ending(&self, topic: &Arc<Topic>, leases: &[(MessageId, u32)]) {
+        if topic.settings.max_leased.is_none() || !topic.is_limited() || leases.is_empty() {
+            return;
+        }
+        let first = Partition::first(topic.clone());
+        let now = self.at_slot(first.slot, |node| node.backend.clock.now());
+        let until = now.saturating_add(self.timeout.as_millis() as Millis * RESERVED_TIMEOUTS);
+        let mut ending = Command::new("ZADD").arg((&first.keys.held, "XX", "LT"));
+        for (id, attempt) in leases {
+            ending = ending.arg(until).arg(entry(*id, *attempt));
+        }
+        // Where this is lost, so probably is what ends them.
+        let _ = self.command(ending).await;
+    }
+
     /// These leases (message and attempt) of the topic have ended. Where this is lost, they count until they would have ended
     /// by themselves.
     pub(in crate::store) async fn release(&self, topic: &Arc<Topic>, leases: &[(MessageId, u32)]) {
