@@ -22,7 +22,8 @@
 -- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
 --   an idempotency key; 8 more for each if the topic has a limit; if it is full, a sweep of 32 steps, a range for
 --   each priority among the ready and a few calls for each of 40 to 72 messages that are dropped; an HSTRLEN for each that leaves where bodies are large; 4 to 6
---   for each group, and 2 for each of its heads if it has a rate
+--   for each group, and 2 for each of its heads if it has a rate; the writes of a group for each message that waits for one
+--   which is dropped
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -49,6 +50,8 @@ local bodies, extras, held, expiring, waiting, later, ready = {}, {}, {}, {}, {}
 local heads, queued, blocked = {}, {}, {}
 -- Each group of the call: its ID, and how many heads it has.
 local groups, orders, most, interval, burst = {}, false, 1, nil, 1
+-- Messages that this call drops are still there.
+local dropping = false
 local function add(list, a, b)
   list[#list + 1] = a
   list[#list + 1] = b
@@ -70,7 +73,16 @@ end
 local function flush()
   if #bodies > 0 then store() end
   if drop_doomed then drop_doomed() end
-  groups = {}
+  groups, dropping = {}, false
+end
+
+-- The ID of a group of the call, and how many heads it has: `most` if the next message has to wait in any case.
+local function line_of(group)
+  local id = group_id(group)
+  local its = { id, entries_of(k.heads, id) }
+  if its[2] < most and entries_of(k.queued, id) > 0 then its[2] = most end
+  groups[group] = its
+  return its
 end
 
 -- Gives a new message its place in its group. Returns its order, its due time, and whether it is blocked.
@@ -80,12 +92,11 @@ local function join(member, group, due)
     most, interval, burst = group_rules(k)
   end
   orders = orders + 1
-  local order, its = string.format('%012x', orders), groups[group]
-  if not its then
-    local id = group_id(group)
-    its = { id, entries_of(k.heads, id) }
-    if its[2] < most and entries_of(k.queued, id) > 0 then its[2] = most end
-    groups[group] = its
+  local order, its = string.format('%012x', orders), groups[group] or line_of(group)
+  -- The message that it waits for may be one that this call drops.
+  if dropping and its[2] >= most then
+    flush()
+    its = line_of(group)
   end
   local entry = table.concat({ its[1], order, member })
   if its[2] >= most then
@@ -186,7 +197,7 @@ for i = 1, n do
         local oldest = doom_oldest()
         if not oldest then break end
         if drops > 0 then more_drops = more_drops - 1 end
-        room, drops, expired = room + 1, drops + 1, expired + 1
+        room, drops, expired, dropping = room + 1, drops + 1, expired + 1, true
         if meta[3] then events_room = events_room - to_free(k, oldest) end
       end
     end

@@ -198,8 +198,8 @@ pub async fn serve(
     // Polled first, so they are sent first where this instance knows their topics.
     let ids: Vec<_> = acks.iter().map(|(id, _)| *id).collect();
     let ack = async |acks: Vec<_>| state.store.ack_batch(&acks).await;
-    // Where consumers keep a limit together, the acks make room for the lease.
-    let first = !acks.is_empty() && state.store.any_limited(topics).await;
+    // The lease may be of what the acks let go.
+    let first = !acks.is_empty() && state.store.acks_come_first(topics).await;
     let acked = caller.on_permitted(&state.store, acks, |(id, _)| *id, ack);
     let mut is_cut = false;
     let cut = async {

@@ -141,6 +141,49 @@ async fn a_full_topic_counts_what_is_blocked_and_drops_it_like_what_is_delayed()
 }
 
 #[tokio::test]
+async fn a_lease_finds_what_its_own_acks_let_go_whatever_else_they_name() {
+    let (client, topic) = (client().await, topic("groups"));
+    line(&client, &topic, "a", 0..4).await;
+    let mut held = client.lease_one(&topic).await;
+    let mut stale = text(&held, "lease_token").to_owned();
+    for n in 1..4 {
+        let (id, right) = (&held["id"], text(&held, "lease_token"));
+        let mut forged = right.to_owned();
+        forged.replace_range(4..5, if &right[4..5] == "A" { "B" } else { "A" });
+        let tokens = match n {
+            1 => vec![right],
+            2 => vec![&*forged, right],
+            _ => vec![&*stale, right, right],
+        };
+        let acks: Vec<_> =
+            tokens.iter().map(|token| json!({"id": id, "lease_token": token})).collect();
+        let answer = client.lease(&topic, json!({"acks": acks})).await.expect(200).json();
+        let right = right.to_owned();
+        assert_eq!(answer["messages"][0]["payload"], n, "{answer}");
+        held = answer["messages"][0].clone();
+        stale = right;
+    }
+    client.ack_leased(&held).await.expect(204);
+    topic_in_balance(&client, &topic).await;
+}
+
+#[tokio::test]
+async fn who_waits_for_what_its_own_publish_drops_waits_no_more() {
+    let (client, topic) = (client().await, topic("groups"));
+    client.configure(&topic, json!({"max_messages": 2, "on_full": "drop_oldest"})).await;
+    let message = |n: i64| json!({"payload": n, "group": "a"});
+    let state = async |n: i64| client.publish(&topic, message(n)).await.expect(201).text("state");
+    assert_eq!([state(0).await, state(1).await, state(2).await], ["ready", "blocked", "blocked"]);
+    client.reconfigure(&topic, json!({"max_messages": 1})).await;
+    assert_eq!(state(3).await, "ready");
+    let batch = client.publish_batch(&topic, &[message(4), message(5)]).await.expect(200).json();
+    let states = [0, 1].map(|at| batch["results"][at]["message"]["state"].clone());
+    assert_eq!(states, ["ready", "ready"]);
+    assert_eq!(payloads(&client, &topic).await.0, [5]);
+    topic_in_balance(&client, &topic).await;
+}
+
+#[tokio::test]
 async fn group_concurrency_says_how_many_and_can_be_changed() {
     let (client, topic) = (client().await, topic("groups"));
     client.configure(&topic, json!({"group_concurrency": 2})).await;

@@ -31,6 +31,11 @@ async fn storm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn customers() {
+    run("customers", Setting::short(Always, 2)).await.expect_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_cut() {
     run("connections_cut", Setting::short(Memory, 6)).await.expect_clean();
 }

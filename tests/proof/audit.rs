@@ -10,14 +10,20 @@ use deadpool_redis::redis::{self, AsyncConnectionConfig, Value};
 use serde_json::Value as Json;
 
 /// The sorted sets of which a message is in exactly one.
-pub const PLACES: [&str; 7] =
-    ["delayed", "delayed_prio", "ready", "unack", "last", "dead", "acked"];
+pub const PLACES: [&str; 8] =
+    ["delayed", "delayed_prio", "ready", "blocked", "unack", "last", "dead", "acked"];
+
+/// Of these sets the heads of groups, which go where leases look, are members.
+const OF_HEADS: [&str; 5] = ["delayed", "delayed_prio", "ready", "unack", "last"];
 
 /// Deaths that are to be told of elsewhere: what is told outlives the message until then.
 const UNTOLD: &str = "dead_out";
 
 /// What stands beside a message, by its member.
 const SIDES: [&str; 2] = ["expires", "first_due"];
+
+/// The lines of groups: those that have come to the front, and those behind them.
+const LINES: [&str; 2] = ["heads", "queued"];
 
 const HASHES: [&str; 5] = ["messages", "extra", "events", "keys", "meta"];
 
@@ -42,7 +48,7 @@ const TOTALS: [&str; 14] = [
 const READ: &str = "
     local all = {}
     for i, key in ipairs(KEYS) do
-        all[i] = i <= 10 and redis.call('ZRANGE', key, 0, -1) or redis.call('HGETALL', key)
+        all[i] = i <= tonumber(ARGV[1]) and redis.call('ZRANGE', key, 0, -1) or redis.call('HGETALL', key)
     end
     return all";
 
@@ -57,8 +63,20 @@ pub struct Audit {
     pub bodies: HashMap<String, String>,
     /// Members with a side entry, and which.
     pub sides: Vec<(String, &'static str)>,
+    /// The heads of groups, and those behind them.
+    pub heads: Vec<Entry>,
+    pub queued: Vec<Entry>,
     /// Totals and settings.
     pub meta: HashMap<String, String>,
+}
+
+/// A message's place in the line of its group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub group: String,
+    /// Hex digits; a later message has more.
+    pub order: String,
+    pub member: String,
 }
 
 /// A partition, and the server that has it.
@@ -105,10 +123,13 @@ impl Audit {
         tag: &str,
     ) -> redis::RedisResult<Audit> {
         let mut read = redis::cmd("EVAL");
-        read.arg(READ).arg(PLACES.len() + 1 + SIDES.len() + HASHES.len());
-        for name in PLACES.iter().chain(&[UNTOLD]).chain(&SIDES).chain(&HASHES) {
+        let sets = PLACES.len() + 1 + SIDES.len() + LINES.len();
+        read.arg(READ).arg(sets + HASHES.len());
+        let names = PLACES.iter().chain(&[UNTOLD]).chain(&SIDES).chain(&LINES).chain(&HASHES);
+        for name in names {
             read.arg(format!("dueq:{{{tag}}}:{name}"));
         }
+        read.arg(sets);
         type Bytes = Vec<u8>;
         let replies: Vec<Value> = read.query_async(connection).await?;
         let mut audit = Audit::default();
@@ -125,6 +146,8 @@ impl Audit {
             let members: Vec<Bytes> = from(replies.next());
             audit.sides.extend(members.iter().map(|member| (hex(member), side)));
         }
+        let mut line = || from::<Vec<Bytes>>(replies.next()).iter().map(|e| entry(e)).collect();
+        (audit.heads, audit.queued) = (line(), line());
         let messages: HashMap<Bytes, Bytes> = from(replies.next());
         audit.bodies = messages.iter().map(|(m, body)| (hex(m), payload(body))).collect();
         for side in ["extra", "events"] {
@@ -149,6 +172,8 @@ impl Audit {
         self.untold.extend(other.untold);
         self.bodies.extend(other.bodies);
         self.sides.extend(other.sides);
+        self.heads.extend(other.heads);
+        self.queued.extend(other.queued);
         self
     }
 
@@ -180,6 +205,7 @@ impl Audit {
         for (member, side) in self.sides.iter().filter(|(m, _)| !self.bodies.contains_key(m)) {
             found.push(format!("I8 one place: {member} has an entry in {side} and no message"));
         }
+        self.lines(&mut found);
         let gone: i64 =
             ["acked", "expired", "deleted", "purged"].map(|t| self.total(t)).iter().sum();
         // What is retained after its ack is counted as acked.
@@ -203,6 +229,40 @@ impl Audit {
         }
         found
     }
+
+    /// I8 and I17 of groups: heads are where leases look, the others are blocked behind them.
+    fn lines(&self, found: &mut Vec<String>) {
+        let lies = |entry: &Entry| self.places.get(&entry.member).map_or(&[][..], Vec::as_slice);
+        let mut last_head: HashMap<&str, &str> = HashMap::new();
+        for head in &self.heads {
+            let (member, places) = (&head.member, lies(head));
+            if !places.iter().any(|place| OF_HEADS.contains(place)) {
+                found
+                    .push(format!("I8 one place: {member}, a head of its group, is in {places:?}"));
+            }
+            let last = last_head.entry(&head.group).or_default();
+            *last = (*last).max(&head.order);
+        }
+        let mut behind = BTreeSet::new();
+        for entry in &self.queued {
+            let (member, places) = (&entry.member, lies(entry));
+            behind.insert(member);
+            if !places.contains(&"blocked") {
+                found.push(format!("I8 one place: {member}, behind a head, is in {places:?}"));
+            }
+            match last_head.get(&*entry.group) {
+                None => found.push(format!("I17 groups: {member} is blocked, and by nobody")),
+                Some(last) if **last > *entry.order => {
+                    found.push(format!("I17 groups: {member} is blocked by a later one"));
+                }
+                Some(_) => {}
+            }
+        }
+        let blocked = self.places.iter().filter(|(_, places)| places.contains(&"blocked"));
+        for (member, _) in blocked.filter(|(member, _)| !behind.contains(member)) {
+            found.push(format!("I8 one place: {member} is blocked, and in no line"));
+        }
+    }
 }
 
 /// I9 of an answer of getTopic: the same formulas over its counts and totals.
@@ -210,7 +270,7 @@ pub fn conserved(topic: &Json) -> Vec<String> {
     let number = |part: &str, name: &str| topic[part][name].as_i64().unwrap_or(0);
     let sum = |part: &str, names: &[&str]| names.iter().map(|n| number(part, n)).sum::<i64>();
     let mut found = Vec::new();
-    let there = sum("counts", &["delayed", "ready", "leased", "dead"]);
+    let there = sum("counts", &["delayed", "ready", "leased", "blocked", "dead"]);
     let gone = sum("totals", &["acked", "expired", "deleted", "purged"]);
     if number("totals", "published") != there + gone {
         found.push(format!("I9 conservation: published ≠ {there} + {gone} in {topic}"));
@@ -234,6 +294,14 @@ fn from<T: redis::FromRedisValue>(value: Option<Value>) -> T {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An entry of a line: 16 digits of the group, 12 of the order, the member.
+fn entry(bytes: &[u8]) -> Entry {
+    let (group, rest) = bytes.split_at(16.min(bytes.len()));
+    let (order, member) = rest.split_at(12.min(rest.len()));
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Entry { group: text(group), order: text(order), member: hex(member) }
 }
 
 /// The payload of a stored body: after a tag 0; after a tag 1, two bytes of length and a header.

@@ -6,6 +6,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use super::limits::Limits;
 pub use super::partitions::Partitions;
 
 /// Milliseconds, of a duration or since 1970.
@@ -107,6 +108,7 @@ pub struct Publish {
     /// The key is free again once the message is granted, not only when it is done.
     pub key_until_granted: bool,
     pub idempotency_key: Option<String>,
+    pub group: Option<String>,
     pub outcome: Outcome<Published>,
 }
 
@@ -126,6 +128,7 @@ pub struct Grant {
     pub token: String,
     /// As it stood in the answer, byte for byte.
     pub payload: String,
+    pub group: Option<String>,
     pub attempt: i64,
     pub attempts_left: i64,
     /// The due time in force.
@@ -294,6 +297,7 @@ pub struct History {
     pub faults: Vec<Fault>,
     /// `max_attempts` of the topic (10 unless it was set).
     pub max_attempts: i64,
+    pub limits: Limits,
 }
 
 impl Op {

@@ -81,6 +81,7 @@ impl Load {
             meddlers::redriver: mix.redrivers;
             meddlers::watcher: mix.watchers;
             meddlers::pauser: mix.pausers;
+            publishers::group_publisher: mix.group_publishers;
         }
         if mix.publishers > 0 {
             load.whisper();

@@ -15,6 +15,7 @@ pub mod clients;
 pub mod disk;
 pub mod fuzz;
 pub mod history;
+pub mod limits;
 pub mod load;
 pub mod model;
 pub mod partitions;

@@ -1,9 +1,9 @@
 //! Where all clients of a run write what they did.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
-use super::history::{Fault, FaultKind, History, Ms, Op, Outcome, Partitions, What, now};
+use super::history::{Fault, FaultKind, History, Limits, Ms, Op, Outcome, Partitions, What, now};
 
 /// Collects the requests of all clients of a run, and its faults.
 pub struct Recorder {
@@ -11,6 +11,7 @@ pub struct Recorder {
     pub seed: u64,
     ops: Mutex<Vec<Op>>,
     faults: Mutex<Vec<Fault>>,
+    limits: Mutex<HashMap<String, Limits>>,
 }
 
 impl Recorder {
@@ -23,7 +24,7 @@ impl Recorder {
     /// An empty record of a run with this seed.
     pub fn of_seed(seed: u64) -> Recorder {
         eprintln!("to repeat these choices: DUEQ_TEST_SEED={seed}");
-        Recorder { seed, ops: Mutex::default(), faults: Mutex::default() }
+        Recorder { seed, ops: Mutex::default(), faults: Mutex::default(), limits: Mutex::default() }
     }
 
     /// Adds one request that was answered, or given up on, right now.
@@ -43,10 +44,16 @@ impl Recorder {
         self.faults.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(fault);
     }
 
+    /// Notes how `topic` is limited.
+    pub fn limit(&self, topic: &str, limits: Limits) {
+        self.limits.lock().expect("no panic").insert(topic.to_owned(), limits);
+    }
+
     /// What was done on `topic` so far.
     pub fn history(&self, topic: &str) -> History {
         let faults = self.faults.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        History { seed: self.seed, ops: self.of(topic), faults, max_attempts: 10 }
+        let limits = self.limits.lock().expect("no panic").get(topic).copied().unwrap_or_default();
+        History { seed: self.seed, ops: self.of(topic), faults, max_attempts: 10, limits }
     }
 
     /// All requests on `topic` so far, in the order in which they were answered.

@@ -26,6 +26,8 @@ const STORM_ROUNDS: usize = 6;
 const FAULT_ROUNDS: usize = 3;
 /// Orders while primaries are killed every 10 s.
 const ORDERS: usize = 10_000;
+/// Events of customers while instances and Redis are killed.
+const EVENTS: usize = 20_000;
 /// The model test: sequences, and operations in each.
 const SEQUENCES: (usize, usize) = (10_000, 100);
 /// Tokens that are over.
@@ -108,13 +110,18 @@ impl Proof {
                 let rounds = FAULT_ROUNDS
                     * match name {
                         "scripts_flushed" => 30,
+                        "customers" => 2,
                         "cluster_killed"
                         | "cluster_moved"
                         | "cluster_orders"
                         | "cluster_target_killed" => 6,
                         _ => 1,
                     };
-                let messages = if name == "cluster_orders" { ORDERS } else { 0 };
+                let messages = match name {
+                    "cluster_orders" => ORDERS,
+                    "customers" => EVENTS,
+                    _ => 0,
+                };
                 let setting = Setting { messages, ..long(durability, rounds) };
                 let reports = self.run(name, setting).await;
                 self.faults.extend(reports);

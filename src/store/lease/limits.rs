@@ -52,11 +52,12 @@ impl Topic {
 }
 
 impl Store {
-    /// Do consumers of one of these topics keep a limit together, as far as is known?
-    pub async fn any_limited(&self, names: &[TopicName]) -> bool {
+    /// Do acks have to be answered before a lease of these topics is asked for, as far as is known? They make room for it
+    /// where consumers keep a limit together, and let the next messages of groups go.
+    pub async fn acks_come_first(&self, names: &[TopicName]) -> bool {
         for name in names {
             if let Ok(Some(topic)) = self.registry.find(name).await
-                && topic.is_limited()
+                && (topic.is_limited() || topic.settings.grouped)
             {
                 return true;
             }

@@ -38,6 +38,7 @@ pub struct Ask {
     pub key: Option<String>,
     pub on_duplicate: OnDuplicate,
     pub idempotency_key: Option<String>,
+    pub group: Option<String>,
 }
 
 impl Ask {
@@ -49,6 +50,11 @@ impl Ask {
     /// With this key.
     pub fn key(key: impl Into<String>) -> Ask {
         Ask { key: Some(key.into()), ..Ask::default() }
+    }
+
+    /// Of this group.
+    pub fn group(group: impl Into<String>) -> Ask {
+        Ask { group: Some(group.into()), ..Ask::default() }
     }
 
     /// With this many attempts.
@@ -116,6 +122,7 @@ impl Hand {
             ("key", ask.key.clone().map(Value::from)),
             ("on_duplicate", ask.key.as_ref().map(|_| ask.on_duplicate.word().into())),
             ("idempotency_key", ask.idempotency_key.clone().map(Value::from)),
+            ("group", ask.group.clone().map(Value::from)),
         ];
         for (name, value) in optional {
             if let Some(value) = value {
@@ -133,6 +140,7 @@ impl Hand {
             on_duplicate: ask.on_duplicate,
             key_until_granted: false,
             idempotency_key: ask.idempotency_key,
+            group: ask.group,
             outcome: Outcome::Unknown,
         };
         (publish, body)

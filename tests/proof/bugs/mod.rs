@@ -8,6 +8,7 @@
 pub mod hand;
 pub mod hunt;
 mod list_ends;
+mod list_groups;
 mod list_leases;
 mod list_surroundings;
 pub mod patches;
@@ -80,7 +81,7 @@ impl Bug {
 
 /// All of them.
 pub fn all() -> Vec<Bug> {
-    [list_leases::bugs(), list_ends::bugs(), list_surroundings::bugs()]
+    [list_leases::bugs(), list_ends::bugs(), list_groups::bugs(), list_surroundings::bugs()]
         .into_iter()
         .flatten()
         .collect()

@@ -55,6 +55,7 @@ fn known(what: &What, code: &str) -> bool {
                 publish.key.is_some() && publish.on_duplicate == OnDuplicate::Replace
             }
             "idempotency_key_reused" => publish.idempotency_key.is_some(),
+            "group_changed" => publish.key.is_some(),
             _ => false,
         },
         What::Lease { .. } => code == "topic_is_pushed",

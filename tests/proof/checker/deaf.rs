@@ -54,6 +54,10 @@ fn there(run: &Run, life: &Life) -> Option<(Ms, Ms, Ms)> {
     let [birth] = life.births[..] else { return None };
     let op = &run.ops[birth];
     let What::Publish(publish) = &op.what else { return None };
+    // One of a group waits for those before it.
+    if publish.group.is_some() {
+        return None;
+    }
     let ready = op.answered.max(publish.outcome.ok()?.due_at);
     let changes = life.claims.iter().chain(&life.updates).map(|at| run.effect(*at).0);
     let granted = life.held.first().map(|held| held.at.0);

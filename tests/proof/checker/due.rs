@@ -204,12 +204,15 @@ fn instants(run: &Run, op: &Op, found: &mut Found) {
             found.say(run.by_id.get(id).copied(), format!("I3 never early: {what}"));
         }
     };
+    // The rate of a group makes its messages fall due later.
+    let paced = run.rules.groups.rate_per_s.is_some();
     match &op.what {
         What::Publish(publish) => {
             let replaces =
                 publish.on_duplicate == OnDuplicate::Replace && publish.idempotency_key.is_none();
             if let Some(published) = publish.outcome.ok()
                 && (!published.duplicate || replaces)
+                && !(paced && publish.group.is_some())
             {
                 within("due", &published.id, published.due_at, publish.delay);
             }
@@ -240,7 +243,7 @@ fn instants(run: &Run, op: &Op, found: &mut Found) {
         } => {
             within("due after an update", id, *due, *delay);
         }
-        What::Redrive { id, outcome: Outcome::Ok(Seen { due_at: Some(due), .. }) } => {
+        What::Redrive { id, outcome: Outcome::Ok(Seen { due_at: Some(due), .. }) } if !paced => {
             within("due after a redrive", id, *due, 0);
         }
         _ => {}

@@ -20,6 +20,7 @@ mod extends;
 mod faults;
 mod fencing;
 mod found;
+mod groups;
 mod held;
 mod holders;
 mod idempotency;
@@ -29,6 +30,7 @@ mod liveness;
 mod losses;
 mod order;
 mod payloads;
+mod rates;
 mod rules;
 mod run;
 mod story;
@@ -50,7 +52,7 @@ pub use liveness::{Lateness, late, liveness, overdue};
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
-    /// Its name: `I1` … `I16`, or `never 500` and `the contract` for what holds of every answer.
+    /// Its name: `I1` … `I18`, or `never 500` and `the contract` for what holds of every answer.
     pub invariant: String,
     /// What is wrong.
     pub what: String,
@@ -94,6 +96,8 @@ pub fn violations(history: &History, audit: &Audit) -> Vec<Violation> {
         idempotency::check,
         losses::check,
         order::check,
+        groups::check,
+        rates::check,
         totals::check,
         deaf::check,
     ];

@@ -14,6 +14,17 @@ pub(super) struct Rules {
     pub drops_dead: bool,
     /// The oldest make room for the newest.
     pub drops_oldest: bool,
+    pub groups: GroupRules,
+}
+
+/// How messages of a group may be granted.
+#[derive(Clone, Copy, Default)]
+pub(super) struct GroupRules {
+    /// So many at once.
+    pub concurrency: usize,
+    /// So many a second fall due, beyond a burst.
+    pub rate_per_s: Option<f64>,
+    pub burst: usize,
 }
 
 impl Rules {
@@ -27,6 +38,21 @@ impl Rules {
             keeps_acked: !matches!(field(2), "" | "0"),
             drops_dead: !field(3).is_empty() || !field(4).is_empty(),
             drops_oldest: field(6) == "drop_oldest",
+            groups: GroupRules::of(audit),
+        }
+    }
+}
+
+impl GroupRules {
+    /// From `concurrency,µs between two that fall due,burst`.
+    fn of(audit: &Audit) -> GroupRules {
+        let text = audit.meta.get("group_rules").map_or("1,,1", String::as_str);
+        let mut fields = text.split(',').map(|field| field.parse::<usize>().ok());
+        let mut field = || fields.next().flatten();
+        GroupRules {
+            concurrency: field().unwrap_or(1),
+            rate_per_s: field().map(|interval| 1e6 / interval as f64),
+            burst: field().unwrap_or(1),
         }
     }
 }

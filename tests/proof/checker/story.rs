@@ -208,6 +208,9 @@ fn published(publish: &Publish) -> String {
     if let Some(key) = &publish.idempotency_key {
         text += &format!(", idempotency key {}", cut(key, 40));
     }
+    if let Some(group) = &publish.group {
+        text += &format!(", group {}", cut(group, 40));
+    }
     let answer = out(&publish.outcome, |p| {
         let duplicate = if p.duplicate { ", a duplicate" } else { "" };
         format!("{}, due @{}{duplicate}", p.id, p.due_at)

@@ -32,7 +32,7 @@ pub struct Board {
     pub mix: Mix,
     over: AtomicBool,
     published: watch::Sender<u64>,
-    /// How many messages were delayed, ready or leased a moment ago.
+    /// How many live messages there were a moment ago.
     backlog: AtomicU64,
     pub to_delete: Queue,
     pub to_update: Queue,
@@ -125,7 +125,7 @@ impl Board {
         while self.mix.backlog > 0 && !self.over() {
             if let Outcome::Ok(topic) = actor.topic().await {
                 let count = |name: &str| topic["counts"][name].as_u64().unwrap_or(0);
-                let backlog = count("delayed") + count("ready") + count("leased");
+                let backlog = ["delayed", "ready", "leased", "blocked"].map(count).iter().sum();
                 self.backlog.store(backlog, Ordering::Relaxed);
             }
             sleep(Duration::from_millis(100)).await;

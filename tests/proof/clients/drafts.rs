@@ -18,6 +18,7 @@ pub struct Options {
     pub on_duplicate: OnDuplicate,
     pub key_until_granted: bool,
     pub idempotency_key: Option<String>,
+    pub group: Option<String>,
 }
 
 /// A publish that can be sent, and sent again.
@@ -49,6 +50,7 @@ impl Draft {
         let until_granted = key.is_some() && options.key_until_granted;
         field("key_until", until_granted.then(|| text("granted")));
         field("idempotency_key", options.idempotency_key.as_deref().map(text));
+        field("group", options.group.as_deref().map(text));
         body.push('}');
         let publish = Publish {
             payload,
@@ -60,6 +62,7 @@ impl Draft {
             on_duplicate: options.on_duplicate,
             key_until_granted: options.key_until_granted,
             idempotency_key: options.idempotency_key,
+            group: options.group,
             outcome: Outcome::Never,
         };
         Draft { publish, body }

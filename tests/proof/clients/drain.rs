@@ -54,7 +54,7 @@ async fn drainer(mut actor: Actor, over: Arc<AtomicBool>) {
     }
 }
 
-/// Waits until nothing is delayed, ready or leased. The limit is set with the first answer, when it
+/// Waits until nothing lives. The limit is set with the first answer, when it
 /// is known how many messages there are.
 async fn empty(watcher: &mut Actor, mix: &Mix) -> Result<(), String> {
     let begin = Instant::now();
@@ -62,8 +62,10 @@ async fn empty(watcher: &mut Actor, mix: &Mix) -> Result<(), String> {
     loop {
         match watcher.topic().await {
             Outcome::Ok(topic) => {
-                let left: i64 =
-                    ["delayed", "ready", "leased"].map(|n| count(&topic, n)).iter().sum();
+                let left: i64 = ["delayed", "ready", "leased", "blocked"]
+                    .map(|n| count(&topic, n))
+                    .iter()
+                    .sum();
                 if left == 0 {
                     return Ok(());
                 }

@@ -61,6 +61,8 @@ pub struct Mix {
     pub idempotent_publishers: u64,
     /// Publish under few keys, with every `on_duplicate` and `key_until`.
     pub key_publishers: u64,
+    /// Publish events of customers, each of whom is a group.
+    pub group_publishers: u64,
     pub consumers: u64,
     /// Delete messages, some by force.
     pub deleters: u64,
@@ -83,6 +85,8 @@ pub struct Mix {
     pub ttl: u32,
     /// How many messages a batch has.
     pub batch: RangeInclusive<usize>,
+    /// How many customers a publisher of groups has for itself.
+    pub customers: u64,
     /// How many messages a lease asks for.
     pub lease: RangeInclusive<usize>,
     /// How long leases last, ms.
@@ -95,7 +99,7 @@ pub struct Mix {
     pub ways: &'static [(Way, u32)],
     /// The longest rest between two requests of a client, ms: publishers and others, consumers.
     pub rest: (u64, u64),
-    /// Publishers rest while so many messages are delayed, ready or leased; 0: never.
+    /// Publishers rest while so many messages live; 0: never.
     pub backlog: u64,
     pub at_the_end: AtTheEnd,
     /// How long the drain may take, beyond 5 ms for each message.
@@ -110,6 +114,7 @@ impl Mix {
             bulk_publishers: 0,
             idempotent_publishers: 0,
             key_publishers: 0,
+            group_publishers: 0,
             consumers,
             deleters: 0,
             updaters: 0,
@@ -121,6 +126,7 @@ impl Mix {
             padding: 200,
             ttl: 0,
             batch: 1..=20,
+            customers: 0,
             lease: 1..=8,
             lease_ms: 1_000..=1_500,
             poison: 0,
@@ -186,12 +192,44 @@ impl Mix {
         }
     }
 
+    /// The events of so many customers, and four who work on them: some fail, come late, go away or crash.
+    pub fn events(customers: u64) -> Mix {
+        const PUBLISHERS: u64 = 4;
+        Mix {
+            group_publishers: PUBLISHERS,
+            customers: customers / PUBLISHERS,
+            immediate: 80,
+            delay: 300,
+            padding: 30,
+            lease: 1..=20,
+            leave: 20,
+            ways: &[
+                (Way::AckAlong, 30),
+                (Way::AckBatch, 20),
+                (Way::Ack, 20),
+                (Way::Nack, 8),
+                (Way::NackBatch, 4),
+                (Way::Release, 3),
+                (Way::Extend, 3),
+                (Way::Brink, 3),
+                (Way::Late, 3),
+                (Way::Stale, 3),
+                (Way::Crash, 3),
+            ],
+            rest: (5, 3),
+            backlog: 2 * customers,
+            ..Mix::plain(0, 4)
+        }
+    }
+
     /// As many messages as possible, and a little of everything else.
     pub fn bulk() -> Mix {
         Mix {
             publishers: 1,
             bulk_publishers: 3,
             key_publishers: 1,
+            group_publishers: 1,
+            customers: 200,
             redrivers: 1,
             pausers: 0,
             consumers: 4,

@@ -114,6 +114,26 @@ async fn send_all(actor: &mut Actor, drafts: &[Draft]) -> Vec<Outcome<Published>
     }
 }
 
+/// Events of customers, one or several at a time. No other publishes any of theirs, so that their order is known.
+pub async fn group_publisher(mut actor: Actor, board: Arc<Board>) {
+    while !board.over() {
+        board.room().await;
+        let mut dice = board.dice(("events", actor.number, actor.payloads));
+        let size = if dice.random_bool(0.3) { dice.random_range(2..=20) } else { 1 };
+        let mut event = || {
+            let mut dice = board.dice(("publish", actor.number, actor.payloads));
+            let customer = dice.random_range(0..board.mix.customers);
+            let group = Some(format!("customer{}{}-{customer}", control(customer), actor.number));
+            actor.draft(Options { group, ..Options::any(&mut dice, &board.mix) })
+        };
+        let drafts: Vec<Draft> = (0..size).map(|_| event()).collect();
+        let outcomes = send_all(&mut actor, &drafts).await;
+        drafts.iter().zip(&outcomes).for_each(|(draft, outcome)| board.tell(draft, outcome));
+        let answered = outcomes.iter().all(Outcome::is_ok);
+        board.rest(&mut actor, answered, board.mix.rest.0).await;
+    }
+}
+
 /// One of the keys: every other has a NUL in it.
 fn key(number: u32) -> String {
     let number = u64::from(number);

@@ -7,6 +7,7 @@ use super::config::Backoff;
 use super::publish::When;
 use super::steps::Field;
 use super::world::{Place, World};
+use crate::proof::audit::member_of;
 
 /// A PATCH as it goes out.
 #[derive(Clone, Debug)]
@@ -110,6 +111,7 @@ impl World {
         (m.place, m.counted) = (Place::Waiting { due }, 0);
         m.began = m.ttl.map(|_| due);
         m.note("redriven", 0);
+        self.join(n);
     }
 
     /// A redrive of the topic. `left` holds the ids that are still dead, `dues` when the others are
@@ -129,7 +131,10 @@ impl World {
         };
         let id = |world: &World, n: usize| world.messages[n].id.clone();
         dead.sort_by_key(|n| {
-            (died(self, *n), left.contains(&id(self, *n)), dues.get(&id(self, *n)).copied(), *n)
+            let id = id(self, *n);
+            // The order of their members, which groups show.
+            let member = member_of(&id);
+            (died(self, *n), left.contains(&id), dues.get(&id).copied(), member)
         });
         let (mut count, mut latest) = (0, self.now);
         for n in dead {
@@ -154,7 +159,9 @@ impl World {
     /// Messages of these states leave: how many.
     pub fn purge(&mut self, at: usize, states: &[&str]) -> i64 {
         let mut count = 0;
-        for state in states {
+        // What is blocked goes with what is delayed, and first: nobody lets it go.
+        let blocked = states.contains(&"delayed").then_some(&"blocked");
+        for state in blocked.into_iter().chain(states) {
             for n in self.in_state(at, state) {
                 self.remove(n, Some("purged"));
                 count += 1;
@@ -173,7 +180,7 @@ impl World {
             return "topic_not_empty";
         }
         for m in self.messages.iter_mut().filter(|m| m.topic == at) {
-            m.place = Place::Gone;
+            (m.place, m.blocked) = (Place::Gone, false);
         }
         self.topics[at] = None;
         "ok"

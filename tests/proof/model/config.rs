@@ -64,6 +64,7 @@ pub struct Config {
     pub window: i64,
     pub acked_ms: i64,
     pub dead_ms: i64,
+    pub group_concurrency: i64,
 }
 
 impl Default for Config {
@@ -78,6 +79,7 @@ impl Default for Config {
             window: 600_000,
             acked_ms: 0,
             dead_ms: 1_209_600_000,
+            group_concurrency: 1,
         }
     }
 }
@@ -119,6 +121,11 @@ impl Config {
             window: pick(&settings.window, self.window, default.window),
             acked_ms,
             dead_ms,
+            group_concurrency: pick(
+                &settings.group_concurrency,
+                self.group_concurrency,
+                default.group_concurrency,
+            ),
         }
     }
 
@@ -132,6 +139,7 @@ impl Config {
             "idempotency_window_ms": self.window,
             "retention": {"acked_ms": self.acked_ms, "acked_max": 100_000, "dead_ms": self.dead_ms, "dead_max": 100_000},
             "max_payload_bytes": 262_144,
+            "group_concurrency": self.group_concurrency,
         });
         if let Some(ttl) = self.ttl {
             config["ttl_ms"] = json!(ttl);
@@ -161,6 +169,7 @@ pub fn body(settings: &Settings) -> Value {
     put("on_full", map(&settings.bound, on_full));
     let retention = |(acked, dead): &(i64, i64)| json!({"acked_ms": acked, "dead_ms": dead});
     put("retention", map(&settings.retention, retention));
+    put("group_concurrency", map(&settings.group_concurrency, |most| json!(most)));
     Value::Object(body)
 }
 

@@ -46,23 +46,29 @@ impl World {
     /// A lease of so many comes by those that have failed as often as is allowed by now: they die of it. Returns whether
     /// any are ready.
     pub fn bury_spent(&mut self, at: usize, most: i64) -> bool {
-        let mut ready = self.in_state(at, "ready");
-        ready.sort_by_key(|n| {
-            let m = &self.messages[*n];
-            (-m.priority, m.due(), m.published_at, *n)
-        });
-        let mut good = 0;
-        for n in ready {
-            if good == most {
-                break;
+        // One that dies may let another of its group go, whose turn comes sooner.
+        loop {
+            let mut ready = self.in_state(at, "ready");
+            ready.sort_by_key(|n| {
+                let m = &self.messages[*n];
+                (-m.priority, m.due(), m.published_at, *n)
+            });
+            let (mut good, mut died) = (0, false);
+            for n in ready {
+                if good == most {
+                    break;
+                }
+                if self.is_spent(n) {
+                    self.bury(n, self.now);
+                    died = true;
+                } else {
+                    good += 1;
+                }
             }
-            if self.is_spent(n) {
-                self.bury(n, self.now);
-            } else {
-                good += 1;
+            if !died {
+                return good > 0;
             }
         }
-        good > 0
     }
 
     /// These were granted for `lease_ms`, and nothing else.
@@ -166,6 +172,7 @@ impl World {
             self.topic_of(n).add("acked");
             if self.topic_of(n).config.acked_ms > 0 {
                 self.messages[n].place = Place::Acked { at: self.now };
+                self.leave(n);
             } else {
                 self.remove(n, None);
             }

@@ -62,6 +62,12 @@ impl Walk<'_> {
 
     /// leaseMessages of one topic, leaseFromTopics of several.
     pub(super) async fn lease(&mut self, via: bool, topics: &[usize], want: &Want) -> Kept {
+        for at in topics {
+            // Acks come first where there are groups, as far as the instance knows.
+            if !want.acks.is_empty() && self.world.of(*at).any(|(_, m)| m.group.is_some()) {
+                self.look_at_topic(via, *at).await?;
+            }
+        }
         let mut body = json!({"max_messages": want.most});
         if let Some(bytes) = want.bytes {
             body["max_bytes"] = json!(bytes);
@@ -119,6 +125,7 @@ impl Walk<'_> {
             let known = &self.world.messages[n];
             same(CONTRACT, "topic", m["topic"].as_str(), Some(&*self.names[first]))?;
             same(CONTRACT, "key", m["key"].as_str(), known.key.as_deref())?;
+            same(CONTRACT, "group", m["group"].as_str(), known.group.as_deref())?;
             same(CONTRACT, "priority", m["priority"].as_i64(), Some(known.priority))?;
             same(CONTRACT, "headers", &m["headers"], &json!(known.headers))?;
             let whole = reply.body.contains(&known.payload);

@@ -58,6 +58,7 @@ fn same() -> Settings {
         bound: Field::Absent,
         window: Field::Absent,
         retention: Field::Absent,
+        group_concurrency: Field::Absent,
     }
 }
 
@@ -69,6 +70,7 @@ fn due_in(ms: i64) -> Publish {
         ttl: None,
         key: None,
         idem: None,
+        group: None,
         header: false,
         raw: false,
         max_attempts: None,

@@ -34,7 +34,7 @@ impl World {
         };
         same(CONTRACT, "the status", reply.status, 200)?;
         let seen = &reply.json;
-        for state in ["delayed", "ready", "leased", "dead", "acked"] {
+        for state in ["delayed", "ready", "blocked", "leased", "dead", "acked"] {
             let count = self.in_state(at, state).len();
             same(
                 "I9 counts",
@@ -60,7 +60,7 @@ impl World {
         for name in ["ttl_ms", "max_messages"] {
             same(CONTRACT, name, seen["config"].get(name), config.get(name))?;
         }
-        let dues = || self.of(at).filter_map(|(_, m)| m.due());
+        let dues = || self.of(at).filter(|(_, m)| !m.blocked).filter_map(|(_, m)| m.due());
         let oldest = dues().filter(|due| *due <= now).min().map(|due| now - due);
         same(CONTRACT, "oldest_ready_age_ms", seen["oldest_ready_age_ms"].as_i64(), oldest)?;
         let next = dues().filter(|due| *due > now).min().map(instant);
@@ -83,6 +83,7 @@ impl World {
         same(CONTRACT, "id", seen["id"].as_str(), Some(&*m.id))?;
         same(CONTRACT, "topic", seen["topic"].as_str(), Some(&*names[m.topic]))?;
         same(CONTRACT, "key", seen["key"].as_str(), m.key.as_deref())?;
+        same(CONTRACT, "group", seen["group"].as_str(), m.group.as_deref())?;
         same(CONTRACT, "priority", seen["priority"].as_i64(), Some(m.priority))?;
         same("I5 fencing", "attempts", seen["attempts"].as_i64(), Some(m.attempts))?;
         let left = m.left(&topic.config);
@@ -176,6 +177,7 @@ impl World {
 /// What it breaks when a message is in another state than it should be.
 fn state_promise(m: &Message) -> &'static str {
     match m.place {
+        Place::Waiting { .. } if m.group.is_some() => "I17 groups",
         Place::Waiting { .. } => "I1 no loss",
         Place::Leased { .. } => "I4 one holder",
         Place::Dead { .. } => "I7 attempts",

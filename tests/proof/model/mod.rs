@@ -11,6 +11,7 @@ mod broken;
 mod change;
 mod clock;
 mod config;
+mod groups;
 mod hold;
 mod holding;
 mod known;

@@ -14,7 +14,7 @@ use super::words;
 use super::world::{Message, Topic};
 use crate::harness::{by_key, instant_ms};
 
-const STATES: [&str; 5] = ["delayed", "ready", "leased", "dead", "acked"];
+const STATES: [&str; 6] = ["delayed", "ready", "leased", "dead", "acked", "blocked"];
 
 impl Walk<'_> {
     /// The message that a step names, and its path: by key where it is named so.
@@ -138,7 +138,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    pub(super) async fn purge(&mut self, via: bool, at: usize, which: [bool; 3]) -> Kept {
+    pub(super) async fn purge(&mut self, via: bool, at: usize, mut which: [bool; 3]) -> Kept {
+        // What the ready leave behind may be purged with them or not: then the blocked go, too.
+        which[1] |= !self.world.in_state(at, "blocked").is_empty();
         let states: Vec<&str> = ["ready", "delayed", "dead"]
             .into_iter()
             .zip(which)
@@ -219,6 +221,7 @@ impl Walk<'_> {
             let without = |m: &&mut Message| m.topic == at && m.ttl.is_none();
             self.world.messages.iter_mut().filter(without).for_each(|m| m.began = None);
         }
+        self.world.let_more_go(at);
         self.world.settle();
         let created = Reply { status: 200, ..reply };
         self.world.same_topic(at, &created)

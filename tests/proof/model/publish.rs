@@ -32,6 +32,7 @@ pub struct Sent {
     /// The key, `on_duplicate`, and whether it is held until granted.
     pub key: Option<(String, &'static str, bool)>,
     pub idem: Option<String>,
+    pub group: Option<String>,
     pub max_attempts: Option<i64>,
     pub backoff: Option<Backoff>,
     pub headers: BTreeMap<String, String>,
@@ -76,6 +77,9 @@ impl World {
                 match *on_duplicate {
                     "reject" => return Answered::Refused("duplicate_key"),
                     "replace" if leased => return Answered::Refused("message_leased"),
+                    "replace" if self.messages[holder].group != sent.group => {
+                        return Answered::Refused("group_changed");
+                    }
                     "replace" => self.replace(holder, sent, due),
                     _ => {}
                 }
@@ -159,6 +163,9 @@ impl World {
             key: key.map(|(key, ..)| key.clone()),
             until_granted: key.is_some_and(|(_, _, until_granted)| *until_granted),
             key_freed: false,
+            group: sent.group.clone(),
+            order: 0,
+            blocked: false,
             attempts: 0,
             counted: 0,
             place: Place::Waiting { due },
@@ -169,6 +176,8 @@ impl World {
             events: vec![("published", 0, None)],
         });
         self.topic(at).add("published");
-        self.messages.len() - 1
+        let n = self.messages.len() - 1;
+        self.join(n);
+        n
     }
 }

@@ -74,6 +74,7 @@ pub struct Publish {
     pub key: Option<Key>,
     /// An idempotency key, and whether what was last published with it is to be repeated.
     pub idem: Option<(u8, bool)>,
+    pub group: Option<u8>,
     /// The idempotency key goes in the header; a single one only.
     pub header: bool,
     /// publishRaw; a single one without headers and backoff only.
@@ -182,6 +183,7 @@ pub struct Settings {
     pub window: Field<i64>,
     /// `acked_ms` and `dead_ms`.
     pub retention: Field<(i64, i64)>,
+    pub group_concurrency: Field<i64>,
 }
 
 /// `If-Match`.

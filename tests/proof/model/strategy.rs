@@ -58,13 +58,14 @@ fn publish() -> impl Strategy<Value = Publish> {
         option::weighted(0.4, 1..4i64),
         option::weighted(0.4, backoff()),
         prop_oneof![3 => Just(0u8), 1 => 1..4u8],
+        option::weighted(0.35, 0..3u8),
     );
     let priority = prop_oneof![4 => Just(0i64), 3 => 1..4i64, 1 => 0..256i64];
     (due(), priority, options, any::<bool>(), prop::bool::weighted(0.1), content()).prop_map(
         |(
             due,
             priority,
-            (ttl, key, idem, max_attempts, backoff, headers),
+            (ttl, key, idem, max_attempts, backoff, headers, group),
             header,
             raw,
             content,
@@ -79,6 +80,7 @@ fn publish() -> impl Strategy<Value = Publish> {
                 ttl,
                 key,
                 idem,
+                group,
                 header,
                 raw,
                 max_attempts,
@@ -163,10 +165,31 @@ fn settings() -> impl Strategy<Value = Settings> {
         field((1..8i64, any::<bool>())),
         field(time()),
         field(retention),
+        field(1..4i64),
     )
-        .prop_map(|(lease_ms, max_attempts, backoff, ttl, bound, window, retention)| {
-            Settings { lease_ms, max_attempts, backoff, ttl, bound, window, retention }
-        })
+        .prop_map(
+            |(
+                lease_ms,
+                max_attempts,
+                backoff,
+                ttl,
+                bound,
+                window,
+                retention,
+                group_concurrency,
+            )| {
+                Settings {
+                    lease_ms,
+                    max_attempts,
+                    backoff,
+                    ttl,
+                    bound,
+                    window,
+                    retention,
+                    group_concurrency,
+                }
+            },
+        )
 }
 
 fn guard() -> impl Strategy<Value = Guard> {
@@ -214,7 +237,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (settings(), guard()).prop_map(|(settings, guard)| Op::Put(settings, guard)),
         4 => (settings(), guard()).prop_map(|(settings, guard)| Op::Patch(settings, guard)),
         1 => any::<bool>().prop_map(Op::DeleteTopic),
-        4 => (0..5u8, prop_oneof![1..4i64, Just(100i64)], any::<bool>())
+        4 => (0..6u8, prop_oneof![1..4i64, Just(100i64)], any::<bool>())
             .prop_map(|(state, limit, payload)| Op::List { state, limit, payload }),
         1 => (time(), 1..6i64).prop_map(|(bucket, buckets)| Op::Forecast { bucket, buckets }),
     ]

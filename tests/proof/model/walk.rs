@@ -76,6 +76,12 @@ impl<'a> Walk<'a> {
         self.pass(step.tick);
         self.touched.clear();
         let (via, at) = (step.via, usize::from(step.other));
+        for at in [0, 1] {
+            // What time has ended lets others of its group go when somebody looks.
+            if std::mem::take(&mut self.world.stirred[at]) {
+                self.look_at_topic(via, at).await?;
+            }
+        }
         if matches!(step.op, Op::Purge { .. } | Op::Put(..) | Op::Patch(..)) {
             // What time has brought is carried out when somebody looks: here first, so that it is
             // not counted as purged, and not undone by a change of what it goes by.
@@ -259,7 +265,7 @@ impl<'a> Walk<'a> {
         if most.is_none_or(|most| self.world.live(at) + more <= most) {
             return Ok(ids);
         }
-        for state in ["ready", "delayed"] {
+        for state in ["ready", "delayed", "blocked"] {
             let path = format!("/topics/{}/messages?state={state}&limit=1000", self.names[at]);
             let reply = self.talk.send(via, "GET", &path, "", None).await?;
             let items = reply.json["items"].as_array().cloned().unwrap_or_default();

@@ -35,6 +35,11 @@ pub struct Message {
     pub until_granted: bool,
     /// A grant has freed the key for good.
     pub key_freed: bool,
+    pub group: Option<String>,
+    /// Its place in the line of its group.
+    pub order: u64,
+    /// It waits for others of its group.
+    pub blocked: bool,
     pub attempts: i64,
     /// Grants of this budget that count, the present one included.
     pub counted: i64,
@@ -89,6 +94,7 @@ impl Message {
     /// The state's word, and nothing for one that is gone.
     pub fn state(&self, now: i64) -> Option<&'static str> {
         match self.place {
+            Place::Waiting { .. } if self.blocked => Some("blocked"),
             Place::Waiting { due } if due > now => Some("delayed"),
             Place::Waiting { .. } => Some("ready"),
             Place::Leased { .. } => Some("leased"),
@@ -131,6 +137,12 @@ pub struct World {
     pub now: i64,
     pub topics: [Option<Topic>; 2],
     pub messages: Vec<Message>,
+    /// The place of the last one in the line of a group.
+    pub(super) order: u64,
+    /// Time itself is at work.
+    pub(super) settling: bool,
+    /// Time has ended a message at the front of its group.
+    pub stirred: [bool; 2],
 }
 
 impl World {
@@ -169,6 +181,7 @@ impl World {
             self.topic_of(message).add(total);
         }
         self.messages[message].place = Place::Gone;
+        self.leave(message);
     }
 
     /// Does it wait, having failed as often as is allowed by now?
@@ -184,11 +197,13 @@ impl World {
         let m = &mut self.messages[message];
         m.note("dead", m.attempts);
         (m.place, m.began, m.spent) = (Place::Dead { at }, None, false);
+        self.leave(message);
     }
 
     /// What time has brought by now: leases, times to live, retention, idempotency keys.
     pub fn settle(&mut self) {
         let now = self.now;
+        self.settling = true;
         for n in 0..self.messages.len() {
             let Some(topic) = &self.topics[self.messages[n].topic] else { continue };
             let config = topic.config.clone();
@@ -213,6 +228,7 @@ impl World {
             }
             self.messages[n].lingers = true;
         }
+        self.settling = false;
         for topic in self.topics.iter_mut().flatten() {
             topic.told.retain(|_, told| told.until > now);
         }

@@ -24,6 +24,7 @@ pub mod cluster_node;
 pub mod cluster_orders;
 pub mod connections;
 pub mod crew;
+pub mod customers;
 pub mod descriptors;
 pub mod disk;
 pub mod endurance;
@@ -74,7 +75,7 @@ scenarios! {
     cluster::cluster_killed cluster::cluster_moved cluster_clocks::cluster_clocks cluster_cut::cluster_cut
     cluster_forgets::cluster_forgets cluster_node::cluster_node_troubled cluster_node::cluster_target_killed
     cluster_orders::cluster_orders connections::connections_cut
-    connections::scripts_flushed descriptors::descriptors_used_up disk::disk_full endurance::endurance
+    connections::scripts_flushed customers::customers descriptors::descriptors_used_up disk::disk_full endurance::endurance
     failover::failover failover::failover_idle herd::herd instance_killed::instance_killed
     instance_paused::instance_paused liveness::liveness lost_wakes::lost_wakes memory::memory_full
     memory_stays::memory_stays million_delayed::million_delayed order::order poison::poison power::power_lost
@@ -93,7 +94,7 @@ pub async fn run(name: &str, setting: Setting) -> Report {
 }
 
 /// The faults of the table, with what the table calls them.
-pub const FAULTS: [(&str, &str); 39] = [
+pub const FAULTS: [(&str, &str); 40] = [
     ("instance_killed", "an instance killed (−9) mid-request"),
     ("lost_wakes", "an instance killed (−9) between a script and its wake-up; wake-ups cut off"),
     ("instance_paused", "an instance stopped for twice a lease"),
@@ -101,6 +102,10 @@ pub const FAULTS: [(&str, &str); 39] = [
     ("callbacks_killed", "an instance killed in the middle of a callback"),
     ("ticks_killed", "an instance killed in the middle of a schedule's tick"),
     ("redis_killed", "Redis killed (−9) and restarted"),
+    (
+        "customers",
+        "an instance and Redis killed (−9), events of 1,000 customers in order, 16 partitions",
+    ),
     ("power_lost", "power loss: the log cut back to its last fsync"),
     ("connections_cut", "connections to Redis cut in bursts"),
     ("scripts_flushed", "`SCRIPT FLUSH` under load"),

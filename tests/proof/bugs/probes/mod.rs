@@ -4,6 +4,7 @@
 pub mod bounds;
 pub mod calls;
 pub mod counts;
+pub mod customers;
 pub mod deaths;
 pub mod faults;
 pub mod grants;

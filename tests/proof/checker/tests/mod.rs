@@ -10,6 +10,7 @@ use crate::proof::history::{
 mod attempts;
 mod ends;
 mod good_run;
+mod groups;
 mod keys;
 mod losses;
 mod payloads;
@@ -38,6 +39,7 @@ fn publish(sent: Ms, delay: Ms, payload: &str, outcome: Outcome<&str>) -> Op {
         on_duplicate: OnDuplicate::Return,
         key_until_granted: false,
         idempotency_key: None,
+        group: None,
         outcome,
     };
     op(sent, What::Publish(publish))
@@ -48,6 +50,7 @@ fn grant(id: &str, attempt: i64, due_at: Ms, granted_at: Ms) -> Grant {
         id: id.into(),
         token: format!("token {attempt} of {id}"),
         payload: format!("payload of {id}"),
+        group: None,
         attempt,
         attempts_left: 10 - attempt,
         due_at,

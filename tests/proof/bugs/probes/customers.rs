@@ -1,0 +1,107 @@
+//! Groups, and limits of how much is granted.
+
+use serde_json::json;
+
+use crate::proof::bugs::hand::{Ask, Hand};
+use crate::proof::bugs::scene::Scene;
+use crate::proof::history::{Back, Limits};
+use crate::proof::stage::{Report, Setting};
+
+/// Leases and acks what comes, so often.
+async fn work(hand: &Hand, times: usize) {
+    for _ in 0..times {
+        for grant in hand.leased(10, 30_000, 600).await {
+            hand.ack(&grant).await;
+        }
+    }
+}
+
+/// Three of one group, of which the first fails once.
+pub async fn a_failed_head(setting: Setting) -> Report {
+    let mut scene = Scene::start("a_failed_head", setting, 1).await;
+    let hand = scene.hand(0);
+    for _ in 0..3 {
+        hand.publish_ok(Ask::group("g")).await;
+    }
+    for grant in hand.leased(10, 30_000, 1_000).await {
+        hand.nack(&grant, Back::Failed, Some(400)).await;
+    }
+    scene.look().await;
+    work(&hand, 4).await;
+    scene.end().await
+}
+
+/// The first of a group dies of its only attempt, and the second is next.
+pub async fn a_dead_head(setting: Setting) -> Report {
+    let mut scene = Scene::start("a_dead_head", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.publish_ok(Ask { max_attempts: Some(1), ..Ask::group("g") }).await;
+    hand.publish_ok(Ask::group("g")).await;
+    for grant in hand.leased(1, 30_000, 1_000).await {
+        hand.nack(&grant, Back::Failed, None).await;
+    }
+    scene.look().await;
+    work(&hand, 2).await;
+    scene.end().await
+}
+
+/// The first of a group is deleted, waiting or leased, and the second is next.
+pub async fn a_deleted_head(setting: Setting) -> Report {
+    let mut scene = Scene::start("a_deleted_head", setting, 1).await;
+    let hand = scene.hand(0);
+    let first = hand.publish_ok(Ask::group("g")).await;
+    hand.publish_ok(Ask::group("g")).await;
+    hand.publish_ok(Ask::group("g")).await;
+    hand.delete(&first, false).await;
+    scene.look().await;
+    for grant in hand.leased(1, 30_000, 600).await {
+        hand.delete(&grant.id, true).await;
+    }
+    scene.look().await;
+    work(&hand, 2).await;
+    scene.end().await
+}
+
+/// Three of one group, of which the second falls due last.
+pub async fn a_delayed_turn(setting: Setting) -> Report {
+    let scene = Scene::start("a_delayed_turn", setting, 1).await;
+    let hand = scene.hand(0);
+    for delay in [0, 500, 0] {
+        hand.publish_ok(Ask { delay, ..Ask::group("g") }).await;
+    }
+    work(&hand, 4).await;
+    scene.end().await
+}
+
+/// Five of one group, one at a time.
+pub async fn some_at_once(setting: Setting) -> Report {
+    let mut scene = Scene::start("some_at_once", setting, 1).await;
+    let hand = scene.hand(0);
+    for _ in 0..5 {
+        hand.publish_ok(Ask::group("g")).await;
+    }
+    scene.look().await;
+    work(&hand, 6).await;
+    scene.end().await
+}
+
+/// Of a group one falls due a second.
+pub async fn a_slow_group(setting: Setting) -> Report {
+    let scene = Scene::start("a_slow_group", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.configure(json!({"group_concurrency": 30, "group_rate_per_s": 1})).await;
+    hand.publish_batch((0..20).map(|_| Ask::group("g")).collect()).await;
+    work(&hand, 3).await;
+    scene.end().await
+}
+
+/// Three of a topic are leased at once.
+pub async fn leases_at_once(setting: Setting) -> Report {
+    let scene = Scene::start("leases_at_once", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.configure(json!({"max_leased": 3})).await;
+    scene.recorder.limit(&scene.topic, Limits { max_leased: Some(3), ..Limits::default() });
+    hand.publish_batch((0..10).map(|_| Ask::default()).collect()).await;
+    work(&hand, 5).await;
+    scene.end().await
+}
