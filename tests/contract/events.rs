@@ -50,7 +50,7 @@ async fn a_whole_life_is_told_in_order() {
     nack(json!({"reason": "fourth"})).await; // the third counted grant: its last
     client.redrive(&id).await.expect(200);
     let seen = events(&client, &id).await;
-    in_order(&seen, from, redis.time_ms().await);
+    in_order(&seen, from, redis.time_up_ms().await);
     let told: Vec<&Value> = seen.iter().filter(|event| event["kind"] != "granted").collect();
     let wanted = [
         ("published", None, None),
@@ -109,7 +109,7 @@ async fn an_expired_lease_is_told_without_anybody_leasing() {
         let over = seen.iter().find(|event| event["kind"] == "lease_expired").unwrap();
         assert_eq!((&over["attempt"], &over["at"]), (&json!(1), &held["lease_expires_at"]));
         let published = instant_ms(text(&held, "published_at"));
-        in_order(&seen, published, shared().await.redis.time_ms().await);
+        in_order(&seen, published, shared().await.redis.time_up_ms().await);
         client.delete(&id).await.expect(204);
     }
 }
@@ -144,7 +144,7 @@ async fn the_last_twenty_are_kept() {
     }
     let seen = events(&client, &id).await;
     assert_eq!(seen.len(), 20, "{seen:?}");
-    in_order(&seen, from - 100, shared().await.redis.time_ms().await);
+    in_order(&seen, from - 100, shared().await.redis.time_up_ms().await);
     let last = seen.last().unwrap();
     assert_eq!((&last["kind"], &last["attempt"]), (&json!("nacked"), &json!(30)));
     let nacked: Vec<i64> = seen

@@ -121,7 +121,7 @@ async fn each_nack_of_a_batch_has_its_own_options_and_answer() {
         json!({"id": held[6]["id"], "lease_token": "forged"}),
     ];
     let results = client.held_batch("nack", &items).await;
-    let after = shared().await.redis.time_ms().await;
+    let after = shared().await.redis.time_up_ms().await;
     assert_eq!(column(&results, "id"), ids(&held));
     let (delayed, ready) = ("delayed", "ready");
     let states = [delayed, ready, delayed, "dead", ready, delayed, "(none)"];
@@ -185,7 +185,7 @@ async fn each_extension_of_a_batch_has_its_own_length_and_answer() {
         item(&held[3], json!({"lease_ms": 1_000_000})),
     ];
     let results = client.held_batch("extend", &items).await;
-    let after = shared().await.redis.time_ms().await;
+    let after = shared().await.redis.time_up_ms().await;
     assert_eq!(column(&results, "id"), ids(&held));
     let statuses = ["ok", "ok", "lease_lost", "message_not_found"];
     assert_eq!(column(&results, "status"), statuses);

@@ -12,7 +12,7 @@ async fn a_nack_with_a_delay_makes_the_message_delayed_that_long() {
     let held = client.lease_one(&topic).await;
     let before = shared().await.redis.time_ms().await;
     let answer = client.nack_leased(&held, json!({"delay_ms": 60_000})).await.expect(200);
-    let after = shared().await.redis.time_ms().await;
+    let after = shared().await.redis.time_up_ms().await;
     assert_eq!((answer.text("id"), answer.text("state")), (id.clone(), "delayed".to_owned()));
     assert_eq!(answer.number("attempt"), 1);
     let due = answer.instant("due_at");
@@ -32,7 +32,7 @@ async fn a_nack_without_delay_waits_the_backoff_which_doubles() {
         assert_eq!(number(&held, "attempt"), fails_before + 1);
         let before = shared().await.redis.time_ms().await;
         let answer = client.nack_leased(&held, json!({})).await.expect(200);
-        let after = shared().await.redis.time_ms().await;
+        let after = shared().await.redis.time_up_ms().await;
         assert_eq!(answer.text("state"), "delayed");
         let due = answer.instant("due_at");
         let (least, most) = (before + base * 9 / 10, after + base * 11 / 10 + 1);

@@ -136,7 +136,7 @@ async fn a_release_with_a_delay_waits_that_long() {
         let before = shared().await.redis.time_ms().await;
         let more = json!({"release": true, "delay_ms": 60_000});
         let answer = client.nack_leased(&held, more).await.expect(200);
-        let after = shared().await.redis.time_ms().await;
+        let after = shared().await.redis.time_up_ms().await;
         assert_eq!(answer.text("state"), "delayed");
         let due = answer.instant("due_at");
         assert!((before + 60_000..=after + 60_000).contains(&due), "{before} {after} {answer}");

@@ -25,7 +25,7 @@ async fn a_delay_counts_from_the_moment_redis_takes_the_message() {
     let before = shared().await.redis.time_ms().await;
     let answer =
         client.publish(&topic, json!({"payload": 1, "delay_ms": 60_000})).await.expect(201);
-    let after = shared().await.redis.time_ms().await;
+    let after = shared().await.redis.time_up_ms().await;
     assert_eq!(answer.text("state"), "delayed");
     let due = answer.instant("due_at");
     assert!((before + 60_000..=after + 60_000).contains(&due), "{before} {after} {answer}");

@@ -16,7 +16,7 @@ async fn a_dead_message_is_ready_again_with_a_fresh_budget() {
         fail_attempts(&client, &topic, 2).await;
         let before = shared().await.redis.time_ms().await;
         let answer = client.redrive(&id).await.expect(200);
-        let after = shared().await.redis.time_ms().await;
+        let after = shared().await.redis.time_up_ms().await;
         let seen = answer.json();
         assert_eq!(seen, client.get(&id).await.expect(200).json(), "the message");
         assert_eq!((&seen["id"], &seen["state"]), (&json!(id), &json!("ready")));

@@ -126,7 +126,7 @@ async fn a_spread_makes_them_due_evenly_over_its_time() {
         let spread = step * i64::try_from(count).unwrap();
         let before = shared().await.redis.time_ms().await;
         let answer = client.redrive_topic(&topic, json!({"spread_ms": spread})).await.expect(200);
-        let after = shared().await.redis.time_ms().await;
+        let after = shared().await.redis.time_up_ms().await;
         assert_eq!(told(&answer), (i64::try_from(count).unwrap(), 0));
         let mut due = due_times(&client, &sent).await;
         assert!(count > 10 || due.is_sorted(), "the longest dead first: {due:?}");

@@ -25,7 +25,7 @@ async fn a_waiting_message_is_replaced_in_place() {
         let before = shared().await.redis.time_ms().await;
         let new = json!({"payload": "new", "delay_ms": 90_000, "headers": {"x-new": "2"}});
         let answer = client.publish(&topic, replacing(new)).await.expect(200);
-        let after = shared().await.redis.time_ms().await;
+        let after = shared().await.redis.time_up_ms().await;
         let replaced = answer.json();
         assert_eq!(replaced["duplicate"], true);
         for name in ["id", "topic", "published_at"] {

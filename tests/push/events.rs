@@ -30,7 +30,7 @@ async fn a_call_says_when_what_and_how_long() {
     let before = caller().await.redis.time_ms().await;
     let id = scheduled(&client, &receiver.url("/"), json!({"backoff": patient()})).await;
     let seen = becomes(&client, &id, "delayed", 1).await;
-    let after = caller().await.redis.time_ms().await;
+    let after = caller().await.redis.time_up_ms().await;
     let call = &called(&seen)[0];
     assert!((before..=after).contains(&instant_ms(text(call, "at"))), "{call}");
     assert_eq!((&call["status"], &call["attempt"]), (&json!(503), &json!(1)), "{call}");
