@@ -133,7 +133,7 @@ end
 local function raise_groups(k)
   local from = redis.call('HGET', k.meta, 'raised')
   if not from then return false end
-  for _ = 1, 4 do
+  for _ = 1, 2 do
     local after = from == '' and '-' or table.concat({ '(', from, 'g' })
     local entry = redis.call('ZRANGEBYLEX', k.queued, after, '+', 'LIMIT', 0, 1)[1]
     if not entry then
