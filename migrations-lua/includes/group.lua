@@ -39,10 +39,13 @@ local function entries_of(zset, id)
 end
 
 -- When a message that becomes a head now is due (ms): no sooner than the rate of its group allows. `rates` holds when the
--- heads so far end at this rate, µs.
-local function head_due(k, id, due, interval, burst)
+-- heads so far end at this rate, µs. `heads`: how many there are with this one; unknown if nil.
+local function head_due(k, id, due, interval, burst, heads)
   if not interval then return due end
   local ahead = tonumber(redis.call('ZSCORE', k.rates, id) or 0)
+  -- A head may have been due much later than now, and be gone, or due sooner, since.
+  heads = heads or entries_of(k.heads, id)
+  ahead = math.min(ahead, now_ms() * 1000 + (burst + heads) * interval)
   local at = math.max(due, math.ceil((ahead - (burst - 1) * interval) / 1000))
   redis.call('ZADD', k.rates, string.format('%d', math.max(ahead, at * 1000, now_ms() * 1000) + interval), id)
   return at
@@ -74,14 +77,15 @@ local function let_go(k, ids)
     if dues[i] then
       local due = tonumber(dues[i])
       local at = head_due(k, string.sub(entries[i], 1, 16), due, interval, burst)
-      local _, _, _, priority = parse_extra(extras[i])
+      local _, _, _, priority, rest = parse_extra(extras[i])
+      local _, own = parse_rest(rest)
       if priority == 0 then
         plain[#plain + 1], plain[#plain + 2] = at, members[i]
       else
         place(members[i], priority, at, now, k.delayed, k.delayed_prio, k.ready)
       end
-      -- Its TTL counts from its own due time.
-      if at > due then late[#late + 1], late[#late + 2] = due, members[i] end
+      -- The topic's TTL counts from its own due time.
+      if at > due and own == '' then late[#late + 1], late[#late + 2] = due, members[i] end
       earliest = math.min(earliest, at)
     end
   end
@@ -129,7 +133,7 @@ end
 local function raise_groups(k)
   local from = redis.call('HGET', k.meta, 'raised')
   if not from then return false end
-  for _ = 1, 8 do
+  for _ = 1, 4 do
     local after = from == '' and '-' or table.concat({ '(', from, 'g' })
     local entry = redis.call('ZRANGEBYLEX', k.queued, after, '+', 'LIMIT', 0, 1)[1]
     if not entry then
@@ -138,9 +142,9 @@ local function raise_groups(k)
     end
     local id = string.sub(entry, 1, 16)
     local before = entries_of(k.queued, id)
-    let_go(k, { [id] = 32 })
+    let_go(k, { [id] = 16 })
     -- A group that let that many go may have more.
-    if before - entries_of(k.queued, id) < 32 then from = id end
+    if before - entries_of(k.queued, id) < 16 then from = id end
   end
   redis.call('HSET', k.meta, 'raised', from)
   return true

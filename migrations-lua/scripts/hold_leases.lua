@@ -2,17 +2,27 @@
 -- hold_leases: note which leases of a topic are held that may only have so many at once.
 -- KEYS[1] meta
 -- KEYS[2] held
--- ARGV[1] topic: number, revision and version of the schema; '' if nothing is added
--- ARGV[2] how many are given back
--- ARGV[3..] those: what they were called; then until when (ms) and member for each lease that is held from now on
--- returns: 'OK' or 'STALE'
--- cost: ZREM; HGET and ZADD if there are any; HDEL and maybe PUBLISH if fewer are held than before
-local back = tonumber(ARGV[2])
-local added = (#ARGV - 2 - back) / 2
+-- ARGV[1] topic: number, revision and version of the schema; '' if leases have ended
+-- ARGV[2] max_leased, if all that were reserved are held from now on, and more are waited for; otherwise ''
+-- ARGV[3] how many entries go: reservations, or leases that have ended
+-- ARGV[4..] those; then until when (ms) and entry for each lease that is held from now on
+-- returns: 'OK', 'STALE', or 'LATE' and nothing is held, if the reservations have ended
+-- cost: 2 ZREM; HGET and ZADD if there are any; ZCARD if more are waited for; HDEL and maybe PUBLISH if leases have ended
+local back = tonumber(ARGV[3])
+local added = (#ARGV - 3 - back) / 2
 if added > 0 and redis.call('HGET', KEYS[1], 'topic') ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[2], '')
-if added > 0 then redis.call('ZADD', KEYS[2], unpack(ARGV, 3 + back)) end
-if back > 0 and redis.call('ZREM', KEYS[2], unpack(ARGV, 3, 2 + back)) > added then
-  if redis.call('HDEL', KEYS[1], 'short') == 1 then announce(KEYS[1]) end
+local gone = back > 0 and redis.call('ZREM', KEYS[2], unpack(ARGV, 4, 3 + back)) or 0
+if gone < added then return 'LATE' end
+if added > 0 then redis.call('ZADD', KEYS[2], unpack(ARGV, 4 + back)) end
+if ARGV[1] == '' then
+  if gone > 0 and redis.call('HDEL', KEYS[1], 'short') == 1 then announce(KEYS[1]) end
+elseif ARGV[2] ~= '' then
+  -- A lease may have ended since they were reserved.
+  if redis.call('ZCARD', KEYS[2]) < tonumber(ARGV[2]) then
+    announce(KEYS[1])
+  else
+    redis.call('HSET', KEYS[1], 'short', '1')
+  end
 end
 return 'OK'

@@ -43,7 +43,7 @@ for i = 1, n do
     local attempt = attempts + 1
     totals[kind] = totals[kind] + 1
     if kind == 'n' or kind == 'd' then counted = counted + 1 end
-    local _, _, own_policy = parse_rest(rest)
+    local _, _, own_policy, _, _, group = parse_rest(rest)
     local policy = own_policy ~= '' and own_policy or meta[4]
     local after = 0
     if string.byte(delay) == 64 then
@@ -85,6 +85,8 @@ for i = 1, n do
       if dead then
         code, due = 4, up
         bury(k, member, rest, up)
+        -- The next ones of its group go.
+        if group ~= '' then room = room - EVENT_BYTES / 48 end
       else
         code = due > now and 0 or 3
         place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)

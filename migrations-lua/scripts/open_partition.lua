@@ -2,6 +2,7 @@
 -- open_partition: write a partition's topic, and the configuration that its scripts need.
 -- KEYS[1] meta
 -- KEYS[2] first_due
+-- KEYS[3] rates
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] max_attempts
 -- ARGV[3] backoff policy, as `backoff` reads it
@@ -16,7 +17,7 @@
 --   'DELETED' if the topic was deleted; 'GROUPS' if it has messages in groups and the registry
 --   does not say so; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n' if
 --   the topic has more partitions than the registry says
--- cost: HMGET, HDEL, HSET, five times HSET or HDEL, PUBLISH, maybe HSET, HDEL and UNLINK
+-- cost: HMGET, HDEL, HSET, five times HSET or HDEL, PUBLISH, maybe HSET, HDEL and 2 UNLINK
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions', 'sleep', 'group_rules')
 local paused = string.sub(meta[2] or '0', 1, 1)
 if meta[1] then
@@ -67,6 +68,8 @@ if ARGV[10] == '' then
 else
   redis.call('HSET', KEYS[1], 'group_rules', ARGV[10])
 end
+-- What was taken of another rate counts no more.
+if (meta[6] or '') ~= ARGV[10] then redis.call('UNLINK', KEYS[3]) end
 -- More messages of each group may go now, so a sweep looks for them.
 local most, before = string.match(ARGV[10], '^%d+'), string.match(meta[6] or '', '^%d+')
 if tonumber(most or 1) > tonumber(before or 1) then redis.call('HSET', KEYS[1], 'raised', '') end

@@ -79,7 +79,6 @@ end
 -- wait in any case.
 local function line_of(group)
   local id = group_id(group)
-  let_go(k, { [id] = 16 })
   local its = { id, entries_of(k.heads, id), entries_of(k.queued, id) }
   its[4] = its[2] < most and its[3] > 0
   groups[group] = its
@@ -113,7 +112,7 @@ local function join(member, group, due)
   end
   its[2] = its[2] + 1
   add(heads, 0, entry)
-  return order, head_due(k, its[1], due, interval, burst), false
+  return order, head_due(k, its[1], due, interval, burst, its[2]), false
 end
 
 for i = 1, n do
@@ -141,7 +140,8 @@ for i = 1, n do
   local holder = not code and key ~= '' and holders[i]
   if holder then
     events_room = room_after(k, holder, events_room) - (meta[3] and to_free(k, holder) or 0)
-    if drop_doomed or next(groups) then flush() end
+    -- What this lets go has its place by then.
+    if drop_doomed or next(groups) or #blocked > 0 then flush() end
     local where, when, known = settle(k, holder, now, rules)
     local waiting_now = where == 'delayed' or where == 'ready' or where == 'blocked'
     local _, _, _, its_priority, its_rest = parse_extra(known)

@@ -7,8 +7,8 @@
 -- ARGV[3] max_leased: how many the topic may have
 -- ARGV[4] how long they are reserved, ms, unless `hold_leases` says what has become of them
 -- ARGV[5] what they are called until then; numbers are added, from 1
--- returns: {now, reserved, when one ends next if that is less than asked for, ms (0: unknown)} or 'STALE'
--- cost: HGET, ZREMRANGEBYSCORE, ZCARD, ZADD; ZRANGE and HSET if it is less than asked for
+-- returns: {now, reserved, when to look again if that is less than asked for, ms (else 0)} or 'STALE'
+-- cost: HGET, ZREMRANGEBYSCORE, ZCARD, ZADD; ZRANGE if it is less than asked for, HSET if it is none
 if redis.call('HGET', KEYS[1], 'topic') ~= ARGV[1] then return 'STALE' end
 local now, up = now_ms()
 -- A first write that mostly removes nothing: at maxmemory Redis then lets everything after it through.
@@ -23,8 +23,10 @@ if reserved > 0 then
   redis.call('ZADD', KEYS[2], unpack(held))
 end
 if reserved < most then
-  -- Whoever gives one back wakes those who wait for it.
-  redis.call('HSET', KEYS[1], 'short', '1')
-  next_end = tonumber(redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or 0)
+  -- Whoever ends a lease wakes those who wait for it. Whoever gives back what was only reserved does not: two consumers
+  -- that find no messages would wake each other for ever. So one who got nothing for that looks again soon.
+  if reserved == 0 then redis.call('HSET', KEYS[1], 'short', '1') end
+  local first_end = tonumber(redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or math.huge)
+  next_end = math.min(first_end, up + 250)
 end
 return { now, reserved, next_end }

@@ -21,7 +21,10 @@ if not rules.ttl and not meta[6] and some == 0 then
 end
 local more = sweep(k, now, tonumber(ARGV[2]), rules)
 local totals = redis.call('HMGET', k.meta, 'expired', 'dead', 'lease_expired')
-local reply = { now, more and 1 or 0, next_sweep(k, rules) }
+local following = next_sweep(k, rules)
+-- What seems to be over is not, where messages have TTLs of their own.
+if not more and following > 0 and following <= now then following = now + 1000 end
+local reply = { now, more and 1 or 0, following }
 for i = 1, 3 do reply[3 + i] = tonumber(totals[i] or 0) - tonumber(meta[2 + i] or 0) end
 reply[7] = redis.call('EXISTS', k.dead_out)
 return reply

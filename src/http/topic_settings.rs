@@ -28,8 +28,8 @@ request! {
         pub max_messages: Resettable<Bounded<1, MAX_TOPIC_MESSAGES>>,
         /// What to do at that bound. Default: `reject`.
         pub on_full: Resettable<OnFull>,
-        /// How many messages may be leased at once, by all consumers together. Not in a pushed topic, which has
-        /// `push.max_in_flight`. Default: unlimited.
+        /// How many messages may be leased at once, by all consumers together. Leases from before there was a limit do not
+        /// count. Not in a pushed topic, which has `push.max_in_flight`. Default: unlimited.
         pub max_leased: Resettable<Bounded<1, MAX_LEASED_LIMIT>>,
         /// Messages granted per second, to all consumers together. Not in a pushed topic, which has `push.rate_per_s`.
         /// Default: unlimited.
@@ -147,6 +147,10 @@ impl TopicFields {
             ("on_full", self.on_full.0.is_some()),
             ("max_leased", self.max_leased.0.is_some()),
             ("rate_per_s", self.rate_per_s.0.is_some()),
+            ("group_concurrency", self.group_concurrency.0.is_some()),
+            ("group_rate_per_s", self.group_rate_per_s.0.is_some()),
+            ("group_burst", self.group_burst.0.is_some()),
+            ("durability", self.durability.0.is_some()),
             ("idempotency_window_ms", self.idempotency_window_ms.0.is_some()),
             ("push.url", self.push_url().is_some()),
         ];

@@ -32,8 +32,27 @@ impl Store {
         token: &str,
         lease_ms: u64,
     ) -> Result<Extended, Error> {
-        self.hold_longer(&[(id, lease_ms)]).await;
-        self.on_token(id, token, |claims| Extend { id, claims, lease_ms }).await
+        let claims = self.open(&id, token);
+        if let Some(claims) = &claims {
+            self.hold_longer(id, claims, lease_ms).await;
+        }
+        let extended = self.on_token(id, token, |claims| Extend { id, claims, lease_ms }).await;
+        self.note_lost(id, claims, &extended).await;
+        extended
+    }
+
+    /// A lease that could not be made longer, because it has ended, does not count any more.
+    async fn note_lost(
+        &self,
+        id: MessageId,
+        claims: Option<LeaseClaims>,
+        extended: &Result<Extended, Error>,
+    ) {
+        if let (Some(claims), Err(Error::LeaseLost | Error::MessageNotFound)) = (claims, extended)
+            && let Ok(partition) = self.partition_of(id).await
+        {
+            self.lanes.release(&partition.topic, &[(id, claims.attempt)]).await;
+        }
     }
 
     /// Extends leases in order, as if one after another, each with its own outcome.
@@ -41,11 +60,19 @@ impl Store {
         &self,
         extends: Vec<(MessageId, String, u64)>,
     ) -> Vec<Result<Extended, Error>> {
-        let longer: Vec<_> = extends.iter().map(|(id, _, lease_ms)| (*id, *lease_ms)).collect();
-        self.hold_longer(&longer).await;
         let held: Vec<_> = extends.iter().map(|(id, token, _)| (*id, token.as_str())).collect();
+        let claims: Vec<_> = held.iter().map(|(id, token)| self.open(id, token)).collect();
+        for ((id, _, lease_ms), claims) in extends.iter().zip(&claims) {
+            if let Some(claims) = claims {
+                self.hold_longer(*id, claims, *lease_ms).await;
+            }
+        }
         let extend = |at: usize, claims| Extend { id: held[at].0, claims, lease_ms: extends[at].2 };
-        self.on_tokens(&held, extend).await
+        let extended = self.on_tokens(&held, extend).await;
+        for (((id, _), claims), extended) in held.iter().zip(claims).zip(&extended) {
+            self.note_lost(*id, claims, extended).await;
+        }
+        extended
     }
 
     /// Makes the lease of a message that is being called `lease_ms` long from now. Returns when it ends.

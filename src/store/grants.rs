@@ -128,7 +128,7 @@ async fn see_to(
         for (message, answered) in messages.into_iter().zip(sent) {
             match answered.await {
                 Ok(Err(CallError::Stale)) => stale.push(message),
-                Ok(Ok(_)) => gone.push(message.id),
+                Ok(Ok(_)) => gone.push((message.id, message.claims.attempt)),
                 _ => {}
             }
         }

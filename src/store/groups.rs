@@ -82,13 +82,14 @@ impl Store {
         let parts = self.on_each(name, |it| list(it, after, limit, "")).await?;
         let (mut groups, mut more) = (Vec::new(), false);
         for (partition, mut some) in parts {
-            groups.append(&mut some.items);
-            while some.more && groups.len() < limit {
-                let after = groups.last().map_or(after, |group: &Group| &group.id).to_owned();
-                let name = partition.name();
+            let (name, mut its) = (partition.name(), Vec::new());
+            its.append(&mut some.items);
+            while some.more && its.len() < limit {
+                let after = its.last().map_or(after, |group: &Group| &group.id).to_owned();
                 some = self.on(&name, |it| list(it, &after, limit, "")).await?.1;
-                groups.append(&mut some.items);
+                its.append(&mut some.items);
             }
+            groups.append(&mut its);
             more |= some.more;
         }
         groups.sort_by(|a, b| a.id.cmp(&b.id));

@@ -47,6 +47,9 @@ pub(super) fn refused(code: i64) -> Error {
     }
 }
 
+/// Leases of a topic that end: their places in the request, and their attempts.
+type Ending = (Arc<Topic>, Vec<(usize, u32)>);
+
 impl Store {
     /// Carries out what the holder of this token asks for.
     pub(super) async fn on_token<O, T>(
@@ -59,9 +62,18 @@ impl Store {
         O: Op<Output = Result<T, Error>>,
     {
         let claims = self.claims(id, token).await?;
-        let (partition, outcome) = self.on_op(id, || op(claims)).await?;
+        let attempt = claims.attempt;
+        let ending = async {
+            if O::ENDS_LEASE
+                && let Ok(partition) = self.partition_of(id).await
+            {
+                self.lanes.ending(&partition.topic, &[(id, attempt)]).await;
+            }
+        };
+        let ((), done) = tokio::join!(ending, self.on_op(id, || op(claims)));
+        let (partition, outcome) = done?;
         if O::ENDS_LEASE && outcome.is_ok() {
-            self.lanes.release(&partition.topic, &[id]).await;
+            self.lanes.release(&partition.topic, &[(id, attempt)]).await;
         }
         outcome
     }
@@ -90,7 +102,7 @@ impl Store {
             left = later;
             let (mut sent, mut requests) = (Vec::new(), Vec::new());
             // Those whose topic has to hear that they are not leased any more.
-            let mut limited: Vec<(Arc<Topic>, Vec<usize>)> = Vec::new();
+            let mut limited: Vec<Ending> = Vec::new();
             for at in wave {
                 let (id, token) = held[at];
                 match (self.open(&id, token), self.partition_of(id).await) {
@@ -99,8 +111,9 @@ impl Store {
                             let mut same = limited.iter_mut();
                             let same = same.find(|(it, _)| Arc::ptr_eq(it, &partition.topic));
                             match same {
-                                Some((_, places)) => places.push(at),
-                                None => limited.push((partition.topic.clone(), vec![at])),
+                                Some((_, places)) => places.push((at, claims.attempt)),
+                                None => limited
+                                    .push((partition.topic.clone(), vec![(at, claims.attempt)])),
                             }
                         }
                         sent.push(at);
@@ -110,7 +123,12 @@ impl Store {
                     (None, Ok(_)) => outcomes[at] = Some(one(at).await),
                 }
             }
-            let answers = self.lanes.submit_many(requests.into_iter()).await;
+            let ending =
+                futures_util::future::join_all(limited.iter().map(async |(topic, places)| {
+                    let leases: Vec<_> = places.iter().map(|(at, n)| (held[*at].0, *n)).collect();
+                    self.lanes.ending(topic, &leases).await;
+                }));
+            let (_, answers) = tokio::join!(ending, self.lanes.submit_many(requests.into_iter()));
             for (at, answer) in sent.into_iter().zip(answers) {
                 outcomes[at] = Some(match answer {
                     Ok(outcome) => outcome,
@@ -120,8 +138,9 @@ impl Store {
                 });
             }
             for (topic, places) in limited {
-                let ended = places.into_iter().filter(|at| matches!(outcomes[*at], Some(Ok(_))));
-                let ended: Vec<_> = ended.map(|at| held[at].0).collect();
+                let ended =
+                    places.into_iter().filter(|(at, _)| matches!(outcomes[*at], Some(Ok(_))));
+                let ended: Vec<_> = ended.map(|(at, attempt)| (held[at].0, attempt)).collect();
                 self.lanes.release(&topic, &ended).await;
             }
         }
@@ -129,7 +148,7 @@ impl Store {
     }
 
     /// What a token says, unless it is forged.
-    fn open(&self, id: &MessageId, token: &str) -> Option<LeaseClaims> {
+    pub(super) fn open(&self, id: &MessageId, token: &str) -> Option<LeaseClaims> {
         self.lanes.shared.service()?.token_key.open(id, token)
     }
 

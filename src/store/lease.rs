@@ -58,23 +58,29 @@ impl Store {
         while retry.next().await {
             let Some(topic) = self.registry.find(name).await? else { break };
             if topic.is_limited() {
-                return self.lease_limited(topic, options, waits, until).await;
+                let many = topic.partitions.len();
+                let outcome = self.lease_limited(topic, options, waits, until).await?;
+                if !outcome.grants.messages().is_empty() || !self.is_other(name, many).await? {
+                    return Ok(outcome);
+                }
+                continue;
             }
             if topic.is_split() {
                 return self.lease_split(topic, options, until).await;
             }
             let first = Partition::first(topic);
             let outcome = self.lease_from(first, options, false, waits, until).await?;
-            if !outcome.grants.messages().is_empty() || !self.is_split(name).await? {
+            if !outcome.grants.messages().is_empty() || !self.is_other(name, 1).await? {
                 return Ok(outcome);
             }
-            // It was made anew meanwhile.
+            // It was made anew meanwhile, or has got more partitions.
         }
         Ok(LeaseOutcome::default())
     }
 
-    async fn is_split(&self, name: &TopicName) -> Result<bool, Error> {
-        Ok(self.registry.find(name).await?.is_some_and(|topic| topic.is_split()))
+    /// Has the topic another number of partitions by now?
+    async fn is_other(&self, name: &TopicName, many: usize) -> Result<bool, Error> {
+        Ok(self.registry.find(name).await?.is_some_and(|topic| topic.partitions.len() != many))
     }
 
     /// The same from one partition. `begun`: the consumer has messages from another.
@@ -156,12 +162,17 @@ impl Store {
         all: &[LeaseOptions],
     ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
         match self.registry.find(name).await? {
-            Some(topic) if topic.is_limited() => self.lease_waiting_limited(topic, all).await,
-            Some(topic) if topic.is_split() => self.lease_waiting_split(&topic, all).await,
+            Some(topic) if topic.is_split() && !topic.is_limited() => {
+                self.lease_waiting_split(&topic, all).await
+            }
             Some(topic) => {
-                let mut outcomes = self.lease_waiting_from(Partition::first(topic), all).await?;
-                if self.is_split(name).await? {
-                    // It was made anew meanwhile: ask once more.
+                let many = topic.partitions.len();
+                let mut outcomes = match topic.is_limited() {
+                    true => self.lease_waiting_limited(topic, all).await?,
+                    false => self.lease_waiting_from(Partition::first(topic), all).await?,
+                };
+                if self.is_other(name, many).await? {
+                    // It was made anew meanwhile, or has got more partitions: ask once more.
                     outcomes.iter_mut().flatten().for_each(|outcome| outcome.more = true);
                 }
                 Ok(outcomes)

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, Event, EventKind, MAX_EVENTS, MessageId, Millis, State, last_error},
+    model::{Body, Event, EventKind, MAX_EVENTS, Member, MessageId, Millis, State, last_error},
 };
 use bytes::Bytes;
 use deadpool_redis::redis::Value;
@@ -56,7 +56,12 @@ impl Store {
             let delete = Command::on(&scripts::DELETE, partition).arg(message.arguments());
             delete.arg(u8::from(force)).read(partition, read_deleted)
         };
-        self.on(message, delete).await?.1
+        let (partition, ended) = self.on(message, delete).await?;
+        if let Some((member, attempt)) = ended? {
+            let id = MessageId::from_member(&member, partition.route);
+            self.lanes.release(&partition.topic, &[(id, attempt)]).await;
+        }
+        Ok(())
     }
 
     /// Makes a dead message ready again, with a fresh budget of attempts.
@@ -97,16 +102,18 @@ pub(super) fn read_exists(reply: &mut Reply<'_>) -> Result<bool, CallError> {
     if let Value::Int(found) = reply.whole { Ok(found == 1) } else { Err(malformed(&reply.whole)) }
 }
 
-pub(super) fn read_deleted(reply: &mut Reply<'_>) -> Result<Result<(), Error>, CallError> {
-    match reply.word() {
-        Some("OK") => {
-            reply.topic().counters.deleted.inc();
-            Ok(Ok(()))
-        }
-        Some("LEASED") => Ok(Err(Error::MessageLeased)),
-        Some("NONE") => Ok(Err(Error::MessageNotFound)),
-        _ => Err(malformed(&reply.whole)),
-    }
+/// The lease that the deletion ended, if any: member and attempt.
+pub(super) type Ended = Option<(Member, u32)>;
+
+pub(super) fn read_deleted(reply: &mut Reply<'_>) -> Result<Result<Ended, Error>, CallError> {
+    let ended = match reply.word() {
+        Some("OK") => None,
+        Some("LEASED") => return Ok(Err(Error::MessageLeased)),
+        Some("NONE") => return Ok(Err(Error::MessageNotFound)),
+        _ => Some((reply.member()?, reply.int()? as u32)),
+    };
+    reply.topic().counters.deleted.inc();
+    Ok(Ok(ended))
 }
 
 pub(super) fn read_redriven(

@@ -3,7 +3,7 @@
 
 use super::{
     Store,
-    batch::{Answers, GROUP_MESSAGES, Node, Op, Request},
+    batch::{Answers, GROUP_BYTES, GROUP_MESSAGES, Node, Op, Request},
     partition::{Partition, name as name_of},
     publish_special::PublishSpecial,
     registry::Topic,
@@ -26,6 +26,9 @@ pub(super) const LARGE_BODY_BYTES: usize = 1024;
 const WAVE_BYTES: usize = 768 * 1024;
 /// Messages of a batch that go to Redis at once.
 const WAVE_MESSAGES: usize = 4 * GROUP_MESSAGES;
+
+/// What the options of a message take at most: key, group, idempotency key and policy.
+const OPTIONS_BYTES: usize = 5 * 1024;
 
 /// Partitions that a message without a name is tried in where its own is full, or its server away.
 const MORE_PLACES: usize = 2;
@@ -260,17 +263,23 @@ impl Store {
 /// How many of these messages can go to Redis at once, in order: up to the first whose key came before, and no more than
 /// a lane takes together.
 fn wave_length<'m>(messages: &'m [NewMessage], bodies: &[Bytes]) -> usize {
+    // A call may put off what it has no room for. Messages of a group stay in order: a wave with any is one call a partition.
+    let next = &messages[..messages.len().min(WAVE_MESSAGES)];
+    let (most, room, each) = match next.iter().any(|message| message.options.group.is_some()) {
+        true => (GROUP_MESSAGES / 4, GROUP_BYTES, OPTIONS_BYTES),
+        false => (WAVE_MESSAGES, WAVE_BYTES, 0),
+    };
     let mut seen = HashSet::new();
     let mut bytes = 0;
     let mut ends = |message: &'m NewMessage, body: &Bytes| {
         let options = &message.options;
-        bytes += body.len();
+        bytes += body.len() + each;
         let key = options.key.as_ref().map(|key| (0, key.name.as_bytes()));
         let idempotency = options.idempotency.as_ref().map(|idempotency| (1, &idempotency.key[..]));
         let repeats = key.into_iter().chain(idempotency).any(|key| !seen.insert(key));
-        repeats || bytes > WAVE_BYTES
+        repeats || bytes > room
     };
-    let most = messages.len().min(WAVE_MESSAGES);
+    let most = messages.len().min(most);
     let end = (0..most).find(|at| ends(&messages[*at], &bodies[*at]));
     end.unwrap_or(most).max(1)
 }

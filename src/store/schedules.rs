@@ -98,6 +98,12 @@ impl Store {
             };
             let now = self.time_up().await?;
             let mut spec = change(present.as_ref())?;
+            let topic = self.registry.find(&spec.topic).await?;
+            let is_split = topic.is_some_and(|topic| topic.is_split());
+            spec.message.options.check_names(is_split).map_err(|error| match error {
+                Error::BadSetting(_, reason) => Error::BadSetting("message.group", reason),
+                error => error,
+            })?;
             let before = present.as_ref().map(|present| &present.spec.timing);
             spec.timing = anchored(spec.timing, before, now);
             let next = match before {

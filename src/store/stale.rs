@@ -129,18 +129,23 @@ impl Store {
         self.on(target, |partition| Request::new(partition, op(), Instant::now())).await
     }
 
-    /// As [`Store::on`], on all partitions of a topic at once.
+    /// As [`Store::on`], on all partitions of a topic at once, and then on those that it has got meanwhile.
     pub(crate) async fn on_each<T: Send + 'static>(
         &self,
         name: &TopicName,
         request: impl Fn(&Partition) -> Request<T>,
     ) -> Result<Vec<(Partition, T)>, Error> {
-        let topic = self.found(name).await?;
-        if !topic.is_split() {
-            return Ok(vec![self.on(name, request).await?]);
-        }
         let one = |it: Partition| self.on(Target::Partition(name, it.route.partition), &request);
-        try_join_all(topic.all().map(one)).await
+        let mut parts = Vec::new();
+        loop {
+            // Another instance may have given it more: what is known here is seen to be old by the first that is asked.
+            let topic = match self.registry.find(name).await? {
+                None if parts.is_empty() => return Err(Error::TopicNotFound),
+                Some(topic) if topic.partitions.len() > parts.len() => topic,
+                _ => return Ok(parts),
+            };
+            parts.extend(try_join_all(topic.all().skip(parts.len()).map(one)).await?);
+        }
     }
 
     /// As [`Store::on_each`], where a request changes something: after an error some partitions may have been changed.

@@ -7,7 +7,7 @@ use crate::facts::{counted, topic_in_balance};
 use crate::harness::*;
 
 /// Publishes messages of a group with these payloads: their ids.
-async fn line(
+pub async fn line(
     client: &Client,
     topic: &str,
     group: &str,
@@ -18,7 +18,7 @@ async fn line(
 }
 
 /// Leases all that can be leased now: the payloads.
-async fn payloads(client: &Client, topic: &str) -> (Vec<i64>, Vec<Value>) {
+pub async fn payloads(client: &Client, topic: &str) -> (Vec<i64>, Vec<Value>) {
     let leased = client.leased(topic, json!({"max_messages": 100})).await;
     (leased.iter().map(|message| number(message, "payload")).collect(), leased)
 }
@@ -257,6 +257,22 @@ async fn groups_are_listed_page_by_page() {
         names.sort();
         let all: Vec<_> = (0..10).map(|n| format!("g/{n}")).collect();
         assert_eq!(names, all, "limit {limit}");
+    }
+    // A page takes more than one look at a partition.
+    let many: Vec<_> = (0..600).map(|n| json!({"payload": 1, "group": format!("h{n}")})).collect();
+    let wide = crate::partitions::split(&client, 4, json!({})).await;
+    client.fill(&wide, &many).await;
+    for limit in [500, 1000] {
+        let (mut names, mut cursor) = (std::collections::BTreeSet::new(), String::new());
+        loop {
+            let path = format!("/topics/{wide}/groups?limit={limit}{cursor}");
+            let page = client.get_path(&path).await.expect(200).json();
+            let items = page["items"].as_array().unwrap();
+            names.extend(items.iter().map(|item| text(item, "group").to_owned()));
+            let Some(next) = page.get("next_cursor") else { break };
+            cursor = format!("&cursor={}", next.as_str().unwrap());
+        }
+        assert_eq!(names.len(), 600, "limit {limit}");
     }
     assert_eq!(group(&client, &topic, "g%2F3").await["blocked"], 1);
     assert_eq!(group(&client, &topic, "nobody").await["blocked"], 0);

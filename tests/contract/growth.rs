@@ -111,6 +111,60 @@ async fn names_stand_in_the_way() {
 }
 
 #[tokio::test]
+async fn names_of_dead_messages_stand_in_the_way_too() {
+    let client = client().await;
+    for name in ["key", "group"] {
+        let topic = topic("grow");
+        client.new_topic(&topic, json!({"max_attempts": 1})).await;
+        let mut message = json!({"payload": 1});
+        message[name] = json!("a");
+        let id = client.published(&topic, message).await;
+        let held = client.lease_one(&topic).await;
+        client.nack_leased(&held, json!({})).await.expect(200);
+        let grown = client.update_topic(&topic, json!({"partitions": 16})).await;
+        grown.problem(409, "names_in_use");
+        client.redrive(&id).await.expect(200);
+        let held = client.lease_one(&topic).await;
+        client.ack_leased(&held).await.expect(204);
+        grow(&client, &topic, 16).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_dropped_by_growth() {
+    let client = client().await;
+    let refused = async |topic: &str| {
+        let grown = client.update_topic(topic, json!({"partitions": 16})).await;
+        grown.refused(422).field("partitions");
+        assert_eq!(client.topic(topic).await.json()["config"]["partitions"], 1);
+    };
+    let full = topic("grow");
+    client.new_topic(&full, json!({"max_messages": 320, "on_full": "drop_oldest"})).await;
+    batch(&client, &full, &vec![json!({"payload": 1}); 100]).await;
+    refused(&full).await;
+    client.update_topic(&full, json!({"max_messages": 1600})).await.expect(200);
+    grow(&client, &full, 16).await;
+    batch(&client, &full, &vec![json!({"payload": 2}); 100]).await;
+    assert_eq!(client.count(&full, "ready").await, 200);
+    assert_eq!(client.total(&full, "expired").await, 0);
+
+    let (dead, acked) = (topic("grow"), topic("grow"));
+    client.new_topic(&dead, json!({"max_attempts": 1, "retention": {"dead_max": 160}})).await;
+    let kept = json!({"retention": {"acked_ms": 3_600_000, "acked_max": 160}});
+    client.new_topic(&acked, kept).await;
+    for (topic, verb) in [(&dead, "nack"), (&acked, "ack")] {
+        batch(&client, topic, &vec![json!({"payload": 1}); 20]).await;
+        let held = client.leased(topic, json!({"max_messages": 100})).await;
+        let tokens: Vec<_> = held.iter().map(|it| token(it, json!({}))).collect();
+        client.held_batch(verb, &tokens).await;
+        refused(topic).await;
+    }
+    client.update_topic(&dead, json!({"retention": {"dead_max": 1600}})).await.expect(200);
+    grow(&client, &dead, 16).await;
+    assert_eq!(client.count(&dead, "dead").await, 20);
+}
+
+#[tokio::test]
 async fn it_grows_under_load() {
     let (one, other) = (instance().await, instance().await);
     let topic = topic("grow");
@@ -155,4 +209,51 @@ async fn it_grows_under_load() {
     got.extend(rest);
     let (got, sent) = (sorted(&got), sorted(&sent));
     assert!(got == sent, "{} published, {} acked", sent.len(), got.len());
+}
+
+/// An instance that has not heard of the growth.
+#[tokio::test]
+async fn who_knows_a_topic_from_before_asks_all_of_it() {
+    let (one, other) = (instance().await, instance().await);
+    let (one, other) = (one.client(), other.client());
+    let of_all = async |change: &str| {
+        let topic = topic("grow");
+        one.new_topic(&topic, json!({"max_attempts": 1})).await;
+        one.published(&topic, json!({"payload": 1})).await;
+        other.topic(&topic).await.expect(200);
+        if change == "resume" {
+            one.pause_topic(&topic).await.expect(200);
+        }
+        grow(&one, &topic, 16).await;
+        let sent = batch(&one, &topic, &vec![json!({"payload": 1}); 299]).await;
+        assert!(partitions_of(&sent).len() > 1);
+        topic
+    };
+    let topic = of_all("pause").await;
+    other.pause_topic(&topic).await.expect(200);
+    assert!(one.leased(&topic, json!({"max_messages": 100})).await.is_empty());
+    assert_eq!(one.topic(&topic).await.json()["paused"], true);
+
+    let topic = of_all("resume").await;
+    other.post(&format!("/topics/{topic}/resume"), &json!({})).await.expect(200);
+    assert_eq!(lease_all(&one, &topic).await.len(), 300);
+
+    let topic = of_all("look").await;
+    assert_eq!(other.count(&topic, "ready").await, 300);
+    let topic = of_all("purge").await;
+    let purged = other.purge(&topic, &["ready"]).await.expect(200);
+    assert_eq!((purged.number("purged"), purged.number("remaining")), (300, 0));
+
+    let topic = of_all("redrive").await;
+    for message in lease_all(&one, &topic).await {
+        one.nack_leased(&message, json!({})).await.expect(200);
+    }
+    let redriven = other.redrive_topic(&topic, json!({})).await.expect(200);
+    assert_eq!((redriven.number("redriven"), redriven.number("remaining")), (300, 0));
+
+    let topic = of_all("lease").await;
+    one.update_topic(&topic, json!({"max_leased": 400})).await.expect(200);
+    other.count(&topic, "ready").await;
+    grow(&one, &topic, 64).await;
+    assert_eq!(lease_all(&other, &topic).await.len(), 300);
 }

@@ -158,4 +158,126 @@ async fn a_pushed_topic_has_limits_of_its_own() {
         client.update_topic("_callbacks", limited).await.problem(403, "topic_reserved");
         client.delete_topic(&topic, "").await.expect(204);
     }
+    for settings in [
+        json!({"group_concurrency": 2}),
+        json!({"group_rate_per_s": 2}),
+        json!({"group_burst": 2}),
+        json!({"durability": "replicated"}),
+    ] {
+        client.update_topic("_callbacks", settings).await.problem(403, "topic_reserved");
+    }
+}
+
+#[tokio::test]
+async fn consumers_that_find_nothing_leave_each_other_in_peace() {
+    let redis = Redis::start().await;
+    let (one, other) = (Dueq::on(&redis).start().await, Dueq::on(&redis).start().await);
+    let (client, topic) = (one.client(), topic("limits"));
+    client.new_topic(&topic, json!({"max_leased": 3})).await;
+    let want = json!({"max_messages": 10, "wait_ms": 6000});
+    let idle = (0..6).map(|n| {
+        let client = if n % 2 == 0 { one.client() } else { other.client() };
+        let (topic, want) = (&topic, &want);
+        async move { client.leased(topic, want.clone()).await.len() }
+    });
+    let commands = async {
+        waiters(&one.client(), 3).await;
+        waiters(&other.client(), 3).await;
+        // Whoever gets one makes the others look.
+        client.published(&topic, json!({"payload": 1})).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let before = redis.info("total_commands_processed").await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        redis.info("total_commands_processed").await - before
+    };
+    let (got, commands) = tokio::join!(futures_util::future::join_all(idle), commands);
+    assert_eq!(got.iter().sum::<usize>(), 1);
+    // Each instance looks again after 250 ms at most.
+    assert!(commands < 1000, "{commands} commands in two seconds");
+}
+
+#[tokio::test]
+async fn what_ends_a_lease_or_does_not_counts_so() {
+    let client = client().await;
+    for partitions in [1, 4] {
+        let config = json!({"max_leased": 1, "lease_ms": 1000});
+        let topic = split(&client, partitions, config).await;
+        spread(&client, &topic, 4).await;
+        let held = client.lease_one(&topic).await;
+        let id = text(&held, "id");
+        // Nobody holds on to a message with a token that is none.
+        client.extend(id, "garbage", 43_200_000).await.problem(409, "lease_lost");
+        client.nack(id, "garbage", json!({})).await.problem(409, "lease_lost");
+        assert!(client.leased(&topic, json!({})).await.is_empty());
+        let next = client.leased(&topic, json!({"wait_ms": 10_000, "lease_ms": 60_000})).await;
+        assert_eq!(next.len(), 1, "the first lease has ended by itself");
+        // Nor with one that is over.
+        client.extend_leased(&held, 43_200_000).await.problem(409, "lease_lost");
+        assert!(client.leased(&topic, json!({})).await.is_empty());
+        client.delete_by_force(text(&next[0], "id")).await.expect(204);
+        let last = client.leased(&topic, json!({"lease_ms": 60_000})).await;
+        assert_eq!(last.len(), 1, "{partitions}: a deletion ends a lease");
+        // Without a limit nothing is counted, and what was counted before is forgotten.
+        client.update_topic(&topic, json!({"max_leased": null})).await.expect(200);
+        client.ack_leased(&last[0]).await.expect(204);
+        client.update_topic(&topic, json!({"max_leased": 1})).await.expect(200);
+        assert_eq!(client.leased(&topic, json!({})).await.len(), 1);
+        assert!(client.leased(&topic, json!({})).await.is_empty());
+    }
+}
+
+/// A lease that may find nobody left to answer.
+async fn try_lease(client: &Client, topic: &str, want: Value) -> Option<Vec<Value>> {
+    let kind = [("content-type", "application/json")];
+    let (path, body) = (format!("/topics/{topic}/lease"), want.to_string().into_bytes());
+    let answer = client.try_send("POST", &path, &kind, Some(body)).await.ok()?;
+    Some(answer.json()["messages"].as_array()?.clone())
+}
+
+#[tokio::test]
+async fn who_dies_over_a_lease_keeps_nothing_reserved() {
+    const MOST: usize = 5;
+    let redis = Redis::start().await;
+    let impatient = ["--redis-timeout-ms", "500"];
+    let other = Dueq::on(&redis).args(impatient).start().await;
+    let (client, topic) = (other.client(), topic("limits"));
+    let config = json!({"max_leased": MOST, "lease_ms": 43_200_000});
+    client.new_topic(&topic, config).await;
+    for _ in 0..2 {
+        batch(&client, &topic, &vec![json!({"payload": 1}); 1000]).await;
+    }
+    for _ in 0..3 {
+        let mut one = Dueq::on(&redis).args(impatient).start().await;
+        let consume = async |client: Client| {
+            let want = json!({"max_messages": 2, "wait_ms": 500});
+            while let Some(held) = try_lease(&client, &topic, want.clone()).await {
+                for message in held {
+                    let ack = json!({"lease_token": message["lease_token"]}).to_string();
+                    let path = format!("/messages/{}/ack", text(&message, "id"));
+                    let kind = [("content-type", "application/json")];
+                    let _ = client.try_send("POST", &path, &kind, Some(ack.into_bytes())).await;
+                }
+            }
+        };
+        let consumers = futures_util::future::join_all((0..6).map(|_| consume(one.client())));
+        let kill = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            one.kill9();
+        };
+        tokio::join!(consumers, kill);
+        // What nobody holds can be leased, as soon as what was under way is over.
+        eventually("as many to be leased as are not", || async {
+            let held = client.leased(&topic, json!({"max_messages": 10})).await;
+            let leased = client.count(&topic, "leased").await;
+            for message in &held {
+                client.ack_leased(message).await.expect(204);
+            }
+            (leased as usize >= MOST).then_some(())
+        })
+        .await;
+        // What was granted to the dead: an operator takes it back.
+        for message in client.listed(&topic, "state=leased&limit=100").await {
+            client.delete_by_force(text(&message, "id")).await.expect(204);
+        }
+    }
 }

@@ -34,6 +34,7 @@ mod forecast;
 mod get_delete;
 mod gone;
 mod groups;
+mod groups_hard;
 mod growth;
 mod guide;
 mod hold_batch;

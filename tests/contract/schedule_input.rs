@@ -156,3 +156,14 @@ async fn a_payload_that_could_never_be_published_is_413() {
         client.get_path(&path(&name)).await.problem(404, "schedule_not_found");
     }
 }
+
+#[tokio::test]
+async fn a_group_and_a_key_are_refused_where_each_tick_would_fail() {
+    let client = client().await;
+    let topic = crate::partitions::split(&client, 4, json!({})).await;
+    let message = json!({"payload": 1, "group": "g", "key": "k"});
+    let schedule = json!({"every_ms": 600_000, "topic": topic, "message": message});
+    let refused = client.put_schedule(&topic, &schedule).await;
+    refused.problem(422, "invalid_input").field("message.group");
+    client.get_path(&path(&topic)).await.problem(404, "schedule_not_found");
+}

@@ -61,6 +61,12 @@ func Key(key string) PublishOption {
 	return option(func(r *api.PublishRequest) { r.SetKey(key) })
 }
 
+// Group makes a message one of a group: those are leased in the order in which they were published. A message with a group is
+// repeated only if it has an [Idempotency] key, which a topic of several partitions does not allow beside a group.
+func Group(group string) PublishOption {
+	return option(func(r *api.PublishRequest) { r.SetGroup(group) })
+}
+
 // What [OnDuplicate] takes.
 const (
 	Return  = api.OnDuplicateReturn  // answer with the message that is there
@@ -74,7 +80,8 @@ func OnDuplicate(what api.OnDuplicate) PublishOption {
 }
 
 // Idempotency makes publishes with the same key one: for a time (the topic's idempotency_window_ms, 10 minutes by default) the
-// first answer is repeated, whatever became of its message. Without it each publish has a random one, so that retries are safe.
+// first answer is repeated, whatever became of its message. Without it each publish without a [Group] has a random one, so that
+// retries are safe.
 func Idempotency(key string) PublishOption {
 	return option(func(r *api.PublishRequest) { r.SetIdempotencyKey(key) })
 }
@@ -147,7 +154,7 @@ func (c *Client) Publish(ctx context.Context, topic string, payload any, options
 	if err != nil {
 		return nil, err
 	}
-	published, _, err := c.API.Messages.PublishMessage(c.repeating(ctx), topic).PublishRequest(*request).Execute()
+	published, _, err := c.API.Messages.PublishMessage(c.repeating(ctx, *request), topic).PublishRequest(*request).Execute()
 	return published, err
 }
 
@@ -194,13 +201,17 @@ func (c *Client) PublishBatch(ctx context.Context, topic string, messages ...Dra
 		}
 		requests[i], left[i] = *request, i
 	}
-	ctx = c.repeating(ctx)
+	repeating := c.repeating(ctx)
 	for failures := 0; len(left) > 0; failures++ {
 		part := make([]api.PublishRequest, len(left))
 		for i, index := range left {
 			part[i] = requests[index]
 		}
-		answer, _, err := c.API.Messages.PublishBatch(ctx, topic).PublishBatchRequest(*api.NewPublishBatchRequest(part)).Execute()
+		call := ctx
+		if keyed(part) {
+			call = repeating
+		}
+		answer, _, err := c.API.Messages.PublishBatch(call, topic).PublishBatchRequest(*api.NewPublishBatchRequest(part)).Execute()
 		if err == nil && len(answer.Results) != len(part) {
 			err = fmt.Errorf("dueq: %d messages had %d results", len(part), len(answer.Results))
 		}
@@ -211,12 +222,12 @@ func (c *Client) PublishBatch(ctx context.Context, topic string, messages ...Dra
 		for i, index := range left {
 			if err != nil { // of a repeat: what the others came to is known
 				results[index].Status = "outcome_unknown"
-			} else if results[index] = answer.Results[i]; results[index].Status == "redis_unavailable" || results[index].Status == "outcome_unknown" {
+			} else if results[index] = answer.Results[i]; requests[index].HasIdempotencyKey() && isPassing(results[index].Status) {
 				again = append(again, index)
 			}
 		}
 		delay := backoff(failures, nil)
-		if time.Until(deadlineOf(ctx)) < delay {
+		if time.Until(deadlineOf(repeating)) < delay {
 			break
 		}
 		if left = again; len(left) > 0 {
@@ -246,11 +257,12 @@ func (c *Client) Callback(ctx context.Context, url string, payload any, options 
 		Key: r.Key, KeyUntil: r.KeyUntil, OnDuplicate: r.OnDuplicate, IdempotencyKey: r.IdempotencyKey,
 		Group: r.Group, MaxAttempts: r.MaxAttempts, Backoff: r.Backoff,
 	}
-	published, _, err := c.API.Callbacks.ScheduleCallback(c.repeating(ctx)).ScheduleCallbackRequest(request).Execute()
+	published, _, err := c.API.Callbacks.ScheduleCallback(c.repeating(ctx, *r)).ScheduleCallbackRequest(request).Execute()
 	return published, err
 }
 
-// requestOf makes a request that is safe to repeat, if requests are to be repeated.
+// requestOf makes a request that is safe to repeat, if requests are to be repeated. A message of a group gets no key that is made
+// up: a topic of several partitions finds a message by one of the two.
 func (c *Client) requestOf(ctx context.Context, payload any, options []PublishOption) (*api.PublishRequest, error) {
 	request := api.NewPublishRequest()
 	if bytes, ok := payload.([]byte); ok {
@@ -268,10 +280,15 @@ func (c *Client) requestOf(ctx context.Context, payload any, options []PublishOp
 		}
 	}
 	traced(ctx, request)
-	if c.retries > 0 && !request.HasIdempotencyKey() {
+	if c.retries > 0 && !request.HasIdempotencyKey() && !request.HasGroup() {
 		request.SetIdempotencyKey(uuid())
 	}
 	return request, nil
+}
+
+// isPassing is whether a message of a batch may be published by a repeat.
+func isPassing(status string) bool {
+	return status == "redis_unavailable" || status == "outcome_unknown"
 }
 
 func uuid() string {

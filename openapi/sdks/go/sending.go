@@ -10,8 +10,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
+
+	"dueq.dev/go/api"
 )
 
 // sending makes the client that generated calls use.
@@ -41,12 +44,19 @@ type call struct {
 // deadlineKey is under which a context holds when to give up a call that has been made safe to repeat.
 type deadlineKey struct{}
 
-// repeating marks calls as safe to repeat, if any are to be repeated.
-func (c *Client) repeating(ctx context.Context) context.Context {
+// repeating marks a call that publishes as safe to repeat, if any are to be repeated and all its messages have idempotency keys.
+func (c *Client) repeating(ctx context.Context, requests ...api.PublishRequest) context.Context {
 	if c.retries <= 0 {
 		return ctx
 	}
+	if !keyed(requests) {
+		return ctx
+	}
 	return context.WithValue(ctx, deadlineKey{}, time.Now().Add(c.retries))
+}
+
+func keyed(requests []api.PublishRequest) bool {
+	return !slices.ContainsFunc(requests, func(r api.PublishRequest) bool { return !r.HasIdempotencyKey() })
 }
 
 // deadlineOf is zero where calls are not marked.

@@ -35,7 +35,7 @@ use deadpool_redis::redis::{Arg, Cmd, ToRedisArgs, cmd};
 /// Messages in one script call, at most: bounds what a call costs Redis, and `unpack` in Lua.
 pub(crate) const GROUP_MESSAGES: usize = 128;
 /// Bytes of bodies in one script call, at most; a larger message goes alone.
-const GROUP_BYTES: usize = 256 * 1024;
+pub(crate) const GROUP_BYTES: usize = 256 * 1024;
 
 /// Where a call stands among those that a lane sends together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

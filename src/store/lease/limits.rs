@@ -2,14 +2,18 @@
 //! second. Both are counted in the topic's first partition, whichever partition a message lies in, so that they hold exactly
 //! over all partitions and instances. Topics without such limits pay nothing.
 //!
-//! A lease reserves what it may be granted, and notes afterwards what it was: each message that is leased stands in `held`
-//! until it is acknowledged or given back, or its lease ends. Whoever dies in between leaves reservations, which end as the
-//! leases would have, so the limit is never exceeded.
+//! A lease reserves what it may be granted, and notes afterwards what it was: each grant has an entry in `held` until it is
+//! acknowledged or given back, or its lease ends. An entry names the attempt too: whoever ends a lease late does not end the
+//! next one.
+//!
+//! Whoever dies between the two, or never hears what was granted, leaves reservations that end after some seconds. What was
+//! granted under them reached nobody, so that consumers never have more than the limit; it is leased until its lease ends.
+//! An entry whose lease is about to be ended gets as short a life first, in case that nobody lives to remove it.
 
 use super::LeaseOutcome;
 use crate::{
     error::Error,
-    model::{MessageId, Millis, TopicName},
+    model::{LeaseClaims, MessageId, Millis, TopicName},
     store::{
         Store,
         batch::{Command, GROUP_MESSAGES, Lanes},
@@ -120,10 +124,15 @@ impl Store {
         });
         let some: Vec<_> = some.collect();
         let leased = if some.is_empty() { Ok(Vec::new()) } else { lease(some).await };
-        self.settle(topic, &allowed, &leased).await;
+        let asked: u64 = all.iter().map(|options| options.max_messages).sum();
+        let noted = self.settle(topic, &allowed, asked, &leased).await;
         let mut outcomes = leased?;
         let granted: usize =
             outcomes.iter().flatten().map(|outcome| outcome.grants.messages().len()).sum();
+        if granted > 0 && !noted {
+            // It goes back, since it would not be counted.
+            return Err(Error::OutcomeUnknown);
+        }
         outcomes.extend(none(all.len() - outcomes.len()));
         if granted as u64 == allowed.messages {
             // What is left there has to wait for the limit.
@@ -141,11 +150,11 @@ impl Store {
         let name = hex::encode(random_bytes());
         let mut allowed = Allowed { messages: asked, reserved: 0, name, taken: 0, next_at: None };
         if topic.settings.max_leased.is_some() {
-            let lease_ms = all.iter().map(|options| topic.lease_ms(options)).max();
+            let lifetime = self.lanes.timeout.as_millis() as Millis * RESERVED_TIMEOUTS;
             let reserve = |partition: &Partition| {
                 let most = partition.topic.settings.max_leased.unwrap_or(i64::MAX);
                 let reserve = Command::script(&scripts::RESERVE_LEASES, &held_keys(partition));
-                let reserve = reserve.arg(&partition.topic.word).arg((asked, most, lease_ms));
+                let reserve = reserve.arg(&partition.topic.word).arg((asked, most, lifetime));
                 reserve.arg(&allowed.name).read(partition, read_reserved)
             };
             let (_, (reserved, next_at)) = self.on(&topic.name, reserve).await?;
@@ -163,7 +172,7 @@ impl Store {
                     (allowed.messages, allowed.taken) = (taken.calls, taken.calls);
                 }
                 Err(error) => {
-                    self.settle(topic, &allowed, &Ok(Vec::new())).await;
+                    self.settle(topic, &allowed, 0, &Ok(Vec::new())).await;
                     return Err(error);
                 }
             }
@@ -172,13 +181,15 @@ impl Store {
     }
 
     /// Notes what was granted, and gives back what was not. What may have been granted stays reserved; so does all where this
-    /// fails.
+    /// fails: then false.
     async fn settle(
         &self,
         topic: &Arc<Topic>,
         allowed: &Allowed,
+        asked: u64,
         leased: &Result<Outcomes, Error>,
-    ) {
+    ) -> bool {
+        let mut noted = true;
         let outcomes = leased.as_deref().unwrap_or_default();
         let is_known = |outcome: &Result<LeaseOutcome, Error>| match outcome {
             Ok(outcome) => outcome.failed.is_none(),
@@ -189,9 +200,17 @@ impl Store {
         let count = granted().count() as u64;
         if allowed.reserved > 0 {
             let over = if known { allowed.reserved } else { count };
+            let wants_more = count > 0 && count == allowed.reserved && count < asked;
             let hold = |partition: &Partition| {
+                if partition.topic.number != topic.number {
+                    // Made anew: nothing of this counts there.
+                    let nothing = Command::script(&scripts::HOLD_LEASES, &held_keys(partition));
+                    return nothing.arg(("", "", 0)).read(partition, |reply| reply.expect("OK"));
+                }
+                let most = partition.topic.settings.max_leased.filter(|_| wants_more);
+                let most = most.map(|most| most.to_string()).unwrap_or_default();
                 let hold = Command::script(&scripts::HOLD_LEASES, &held_keys(partition));
-                let mut hold = hold.arg((&partition.topic.word, over));
+                let mut hold = hold.arg((&partition.topic.word, most, over));
                 for n in 1..=over {
                     hold = hold.arg(format!("{}{n}", allowed.name));
                 }
@@ -199,12 +218,14 @@ impl Store {
                 for message in granted() {
                     let there = Partition::holding(&partition.topic, message.id);
                     let ahead = here - self.now_at(&there);
-                    hold = hold.arg(message.lease_expires_at + ahead).arg(&message.id.member()[..]);
+                    hold = hold.arg(message.lease_expires_at + ahead);
+                    hold = hold.arg(entry(message.id, message.claims.attempt));
                 }
                 hold.read(partition, |reply| reply.expect("OK"))
             };
             if let Err(error) = self.on(&topic.name, hold).await {
                 tracing::debug!(topic = %topic.name, %error, "leases stay reserved");
+                noted = false;
             }
         }
         if known
@@ -216,44 +237,81 @@ impl Store {
                 tracing::debug!(topic = %topic.name, %error, "calls were not given back");
             }
         }
+        noted
     }
 
-    /// These leases are about to become so long (ms), if they can be: they count for as long.
-    pub(in crate::store) async fn hold_longer(&self, leases: &[(MessageId, u64)]) {
-        for (id, lease_ms) in leases {
-            let Ok(partition) = self.partition_of(*id).await else { continue };
-            if !partition.topic.is_limited() {
-                continue;
-            }
-            let first = Partition::first(partition.topic);
-            let until = self.now_at(&first).saturating_add(*lease_ms as Millis + CLOCK_BEHIND_MS);
-            let longer = Command::new("ZADD").arg((&first.keys.held, "XX", "GT", until));
-            if let Err(error) = self.lanes.command(longer.arg(&id.member()[..])).await {
-                tracing::debug!(%id, ?error, "a longer lease was not noted");
-            }
+    /// This lease is about to become so long (ms), if it is still held: it counts for as long. Should it turn out to be lost,
+    /// `Lanes::release` takes that back.
+    pub(in crate::store) async fn hold_longer(
+        &self,
+        id: MessageId,
+        claims: &LeaseClaims,
+        lease_ms: u64,
+    ) {
+        let Ok(partition) = self.partition_of(id).await else { return };
+        if !partition.topic.is_limited() {
+            return;
+        }
+        let first = Partition::first(partition.topic);
+        let until = self.now_at(&first).saturating_add(lease_ms as Millis + CLOCK_BEHIND_MS);
+        let longer = Command::new("ZADD").arg((&first.keys.held, "XX", "GT", until));
+        if let Err(error) = self.lanes.command(longer.arg(entry(id, claims.attempt))).await {
+            tracing::debug!(%id, ?error, "a longer lease was not noted");
         }
     }
+
+    /// The topic is about to have a limit that it has not: what was counted when it last had one is over.
+    pub(in crate::store) async fn begin_limit(&self, topic: &Arc<Topic>) -> Result<(), Error> {
+        let forget = Command::new("UNLINK").arg(&Partition::first(topic.clone()).keys.held);
+        self.lanes.command(forget).await.map(drop).map_err(Error::from)
+    }
 }
+
+/// How long leases are reserved, in times that a request may wait for Redis.
+const RESERVED_TIMEOUTS: Millis = 4;
 
 /// How far (ms) a server's time as it is known here may be behind.
 const CLOCK_BEHIND_MS: Millis = 1_000;
 
 impl Lanes {
-    /// These messages of the topic are not leased any more. Where this is lost, they count until their leases would end.
-    pub(in crate::store) async fn release(&self, topic: &Arc<Topic>, ids: &[MessageId]) {
-        if topic.settings.max_leased.is_none() || !topic.is_limited() || ids.is_empty() {
+    /// These leases (message and attempt) are about to end. Should this instance die before it has said that they have, they
+    /// count for some seconds only.
+    pub(in crate::store) async fn ending(&self, topic: &Arc<Topic>, leases: &[(MessageId, u32)]) {
+        if topic.settings.max_leased.is_none() || !topic.is_limited() || leases.is_empty() {
+            return;
+        }
+        let first = Partition::first(topic.clone());
+        let now = self.at_slot(first.slot, |node| node.backend.clock.now());
+        let until = now.saturating_add(self.timeout.as_millis() as Millis * RESERVED_TIMEOUTS);
+        let mut ending = Command::new("ZADD").arg((&first.keys.held, "XX", "LT"));
+        for (id, attempt) in leases {
+            ending = ending.arg(until).arg(entry(*id, *attempt));
+        }
+        // Where this is lost, so probably is what ends them.
+        let _ = self.command(ending).await;
+    }
+
+    /// These leases (message and attempt) of the topic have ended. Where this is lost, they count until they would have ended
+    /// by themselves.
+    pub(in crate::store) async fn release(&self, topic: &Arc<Topic>, leases: &[(MessageId, u32)]) {
+        if topic.settings.max_leased.is_none() || !topic.is_limited() || leases.is_empty() {
             return;
         }
         let first = Partition::first(topic.clone());
         let mut release = Command::script(&scripts::HOLD_LEASES, &held_keys(&first));
-        release = release.arg(("", ids.len()));
-        for id in ids {
-            release = release.arg(&id.member()[..]);
+        release = release.arg(("", "", leases.len()));
+        for (id, attempt) in leases {
+            release = release.arg(entry(*id, *attempt));
         }
         if let Err(error) = self.command(release).await {
             tracing::debug!(topic = %topic.name, ?error, "leases that have ended stay noted");
         }
     }
+}
+
+/// The entry of a grant.
+fn entry(id: MessageId, attempt: u32) -> Vec<u8> {
+    [&id.member()[..], attempt.to_string().as_bytes()].concat()
 }
 
 fn held_keys(partition: &Partition) -> [&str; 2] {
@@ -264,7 +322,7 @@ fn none(many: usize) -> Outcomes {
     (0..many).map(|_| Ok(LeaseOutcome::default())).collect()
 }
 
-/// How many are reserved, and when one of those that are held ends.
+/// How many are reserved, and when to look again.
 fn read_reserved(reply: &mut Reply<'_>) -> Result<(u64, Option<Millis>), CallError> {
     let (_, reserved, next_at) = (reply.now()?, reply.int()?, reply.instant()?);
     Ok((reserved.unsigned_abs(), next_at))

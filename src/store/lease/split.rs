@@ -102,7 +102,17 @@ impl Store {
                 return Ok(outcome);
             }
             match self.registry.find(&topic.name).await {
-                Ok(Some(same)) if same.is_split() => topic = same,
+                Ok(Some(same)) if same.is_split() => {
+                    // One that was made anew has not been asked.
+                    if same.number != topic.number {
+                        (asked, verified) = (Asked::new(), false);
+                    }
+                    topic = same;
+                }
+                Ok(Some(same)) if outcome.grants.messages().is_empty() => {
+                    let first = Partition::first(same);
+                    return self.lease_from(first, left, false, true, until).await;
+                }
                 _ => return Ok(outcome),
             }
             let some = !outcome.grants.messages().is_empty();

@@ -100,6 +100,14 @@ impl Store {
                 redrive.arg((known(of), spread_ms, most)).read(partition, read_redriven)
             };
             let some = match self.on(name, redrive).await {
+                Ok((partition, some)) if partition.topic.is_split() => {
+                    // It has got more partitions meanwhile.
+                    redriven += some.redriven;
+                    let left = most.saturating_sub(redriven as u64);
+                    let rest = self.redrive_split(&partition.topic, left, spread_ms).await;
+                    let rest = rest.map_err(Error::after_change)?;
+                    return Ok(Redriven { redriven: redriven + rest.redriven, ..rest });
+                }
                 Ok((_, some)) => some,
                 Err(error) if redriven == 0 => return Err(error),
                 Err(error) => return Err(error.after_change()),

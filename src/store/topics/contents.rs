@@ -119,9 +119,16 @@ impl Store {
             self.sweep_all(name).await?;
         }
         let (mut from, mut sums) = (None, vec![0; buckets as usize]);
-        for partition in topic.all() {
-            let counts = self.forecast(&partition.name(), bucket_ms, buckets, &mut from).await?;
-            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        let (mut topic, mut done) = (topic, 0);
+        while done < topic.partitions.len() {
+            for partition in topic.all().skip(done) {
+                let name = partition.name();
+                let counts = self.forecast(&name, bucket_ms, buckets, &mut from).await?;
+                sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            }
+            done = topic.partitions.len();
+            // It may have got more partitions meanwhile.
+            topic = self.registry.find(name).await?.unwrap_or(topic);
         }
         Ok((from.unwrap_or_default(), sums))
     }

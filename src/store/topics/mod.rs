@@ -62,7 +62,8 @@ impl Store {
     /// Gives a topic a configuration, and makes it if there is none. `change` makes the new one of the present one, of which
     /// it may keep secrets. `if_match`: revisions one of which it must have. Returns whether it was made.
     ///
-    /// Errors: those of `change`, `RevisionMismatch`, `NamesInUse`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: those of `change`, `RevisionMismatch`, `NamesInUse`, `BadSetting`, `TopicsExhausted`, `RedisUnavailable`,
+    /// `OutcomeUnknown`.
     pub async fn put_topic(
         &self,
         name: &TopicName,
@@ -87,6 +88,12 @@ impl Store {
                 && !self.prepare_growth(topic, &mut settings).await?
             {
                 continue;
+            }
+            if let Some(topic) = &topic
+                && settings.max_leased.is_some()
+                && topic.settings.max_leased.is_none()
+            {
+                self.begin_limit(topic).await?;
             }
             if let Some(created) = self.registry.put(name, &settings, worked_from).await? {
                 return Ok(created);
@@ -137,7 +144,13 @@ impl Store {
                 continue;
             }
             if !topic.is_split() {
-                return self.set_paused_there(name, paused).await;
+                let first = Partition::first(topic);
+                match self.set_paused_there(&first, paused).await {
+                    // It may have got more partitions.
+                    Err(CallError::Stale) => self.registry.refresh(&first).await?,
+                    done => return Ok(done?),
+                }
+                continue;
             }
             // The registry tells all partitions, those too whose servers are away or forget it.
             if self.note(&topic, |settings| settings.paused = paused).await? {
@@ -149,15 +162,13 @@ impl Store {
     }
 
     /// The same in the only partition.
-    async fn set_paused_there(&self, name: &TopicName, paused: bool) -> Result<(), Error> {
-        let pause = |partition: &Partition| {
-            let pause = Command::script(&scripts::PAUSE_TOPIC, &[&partition.keys.meta]);
-            pause.arg((&partition.topic.word, paused)).confirmed().read(partition, move |reply| {
-                reply.wake = !paused;
-                reply.expect("OK")
-            })
-        };
-        self.on(name, pause).await.map(|_| ())
+    async fn set_paused_there(&self, only: &Partition, paused: bool) -> Result<(), CallError> {
+        let pause = Command::script(&scripts::PAUSE_TOPIC, &[&only.keys.meta]);
+        let pause = pause.arg((&only.topic.word, paused)).confirmed().read(only, move |reply| {
+            reply.wake = !paused;
+            reply.expect("OK")
+        });
+        self.lanes.submit(pause).await
     }
 
     /// Deletes a topic; with `force` together with what is in it, else once deaths in it have been told of elsewhere. Its

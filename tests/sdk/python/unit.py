@@ -1090,6 +1090,19 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             [line[:40] for line in said], ["WARNING:dueq:cannot reach URL, retrying:", "WARNING:dueq:URL answers again"] * 2
         )
 
+    async def test_a_message_of_a_group_is_repeated_only_with_a_key_of_its_own(self) -> None:
+        # A topic of several partitions takes no idempotency key beside a group.
+        for error, fake in await self.both(["outcome_unknown", PUBLISHED], lambda client: client.publish("t", 1, group="g")):
+            self.assertEqual((error.code, fake.keys), ("outcome_unknown", [None]))
+        for error, fake in await self.both(
+            ["outcome_unknown", PUBLISHED], lambda client: client.callback("https://example.com/", 1, group="g")
+        ):
+            self.assertEqual((error.code, fake.keys), ("outcome_unknown", [None]))
+        for result, fake in await self.both(
+            ["outcome_unknown", PUBLISHED], lambda client: client.publish("t", 1, group="g", idempotency_key="mine")
+        ):
+            self.assertEqual((str(result.id), len(fake.lines)), (PUBLISHED["id"], 2))
+
     async def test_what_is_not_is_not(self) -> None:
         for error, fake in await self.both([None], lambda client: client.api.leases.lease_messages("t")):
             self.assertIsInstance(error, ConnectError)
@@ -1161,7 +1174,7 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             self.assertIsInstance(error, ProblemError)
 
     async def test_lists_go_on_over_all_pages(self) -> None:
-        counts = {state: 0 for state in ("delayed", "ready", "leased", "dead", "acked")}
+        counts = {state: 0 for state in ("delayed", "ready", "leased", "blocked", "dead", "acked")}
         pages = [
             {"items": [{"name": "a", "paused": False, "counts": counts}], "next_cursor": "c/1"},
             {"items": [{"name": "b", "paused": False, "counts": counts}]},

@@ -130,8 +130,9 @@ export class Client {
     };
     const results = await publish(bodies, call.deadlineMs);
     for (;;) {
-      const open = [...results.keys()].filter((at) =>
-        /^(redis_unavailable|outcome_unknown)$/.test(results[at]!.status),
+      const open = [...results.keys()].filter(
+        (at) =>
+          bodies[at]!.idempotency_key != null && /^(redis_unavailable|outcome_unknown)$/.test(results[at]!.status),
       );
       if (open.length === 0 || !(await retries.again())) return results;
       try {
@@ -196,11 +197,15 @@ export class Client {
       : new FetchTransport(this.sender, this.apiKey);
   }
 
-  /** With the trace that it belongs to, and an idempotency key, by which it may be sent twice. */
+  /**
+   * With the trace that it belongs to, and an idempotency key, by which it may be sent twice. A message of a group has none that
+   * is made up: a topic of several partitions finds a message by one of the two.
+   */
   private complete<T extends PublishRequest>(body: T, call?: CallOptions): T {
     const headers = traced(body.headers);
     if (headers !== undefined) body.headers = headers;
-    if ((call?.deadlineMs ?? this.sender.deadlineMs) > 0) body.idempotency_key ??= randomUUID();
+    const repeats = (call?.deadlineMs ?? this.sender.deadlineMs) > 0;
+    if (repeats && body.group == null) body.idempotency_key ??= randomUUID();
     return body;
   }
 }

@@ -52,6 +52,7 @@ final class Faults {
     timeOuts();
     repeats();
     batches();
+    groupsHaveNoKeyThatIsMadeUp();
     notRepeated();
     deadline();
     messages();
@@ -173,6 +174,25 @@ final class Faults {
         long ms = (System.nanoTime() - from) / 1_000_000;
         check(result.getStatus().equals("outcome_unknown") && fake.requests.size() > 1 && ms < 1200, ms + " ms");
       }
+    }
+  }
+
+  /** A topic of several partitions takes no idempotency key beside a group. */
+  private static void groupsHaveNoKeyThatIsMadeUp() throws Exception {
+    String unknown = "{\"status\": \"outcome_unknown\"}";
+    Fake.Script script =
+        (number, request) ->
+            request.head().contains("/batch")
+                ? Fake.answer(200, "{\"results\": [" + (number == 3 ? unknown + ", " + unknown : "{\"status\": \"duplicate_key\"}") + "]}")
+                : Fake.problem(503, "outcome_unknown");
+    try (Fake fake = new Fake(script)) {
+      Client client = client(fake);
+      thrown(ProblemException.class, () -> client.publish("t", 1, with -> with.group("g")));
+      thrown(ProblemException.class, () -> client.callback("https://example.com/", 1, with -> with.group("g")));
+      check(fake.requests.size() == 2 && fake.requests.get(0).body().contains("\"g\""), fake.requests);
+      check(fake.requests.stream().noneMatch(request -> request.head().contains("Idempotency-Key")), fake.requests);
+      var statuses = client.publishBatch("t", List.of(new Publish(1).group("g"), new Publish(2))).stream().map(PublishResult::getStatus).toList();
+      check(statuses.equals(List.of("outcome_unknown", "duplicate_key")) && fake.requests.size() == 4, statuses + " " + fake.requests);
     }
   }
 
@@ -360,7 +380,7 @@ final class Faults {
             () -> client.redrive(part),
             () -> messages.deleteMessageByKey("t", part, null),
             () -> messages.updateMessageByKey("t", part, change),
-            () -> messages.publishRaw(part, new byte[0], null, null, null, null, null, null, null, null, null),
+            () -> messages.publishRaw(part, new byte[0], null, null, null, null, null, null, null, null, null, null),
             () -> client.leases().leaseMessages(part, null),
             () -> topics.getTopic(part),
             () -> topics.deleteTopic(part, null),

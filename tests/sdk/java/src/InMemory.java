@@ -85,7 +85,7 @@ final class InMemory {
               () -> client.topics().pauseTopic("t"),
               () -> client.topics().resumeTopic("t"),
               () -> client.schedules().putSchedule("s", new PutScheduleRequest().topic("t").everyMs(1000L)),
-              () -> client.messages().publishRaw("t", new byte[0], null, null, null, null, null, null, null, null, null));
+              () -> client.messages().publishRaw("t", new byte[0], null, null, null, null, null, null, null, null, null, null));
       notSupported.forEach(request -> refused("not_supported", request));
     }
   }

@@ -114,7 +114,8 @@ class Requests:
         if _request_auth:
             headers[_request_auth["key"]] = _request_auth["value"]
         if self.retries and resource_path in ("/topics/{topic}/messages", "/callbacks") and method == "POST":
-            if not getattr(body, "idempotency_key", None):
+            # A topic of several partitions finds a message by one of the two.
+            if not getattr(body, "idempotency_key", None) and not getattr(body, "group", None):
                 headers.setdefault("Idempotency-Key", str(uuid4()))
         for message in getattr(body, "messages", None) or (body,):
             due(None, getattr(message, "deliver_at", None))

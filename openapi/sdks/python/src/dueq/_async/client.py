@@ -102,7 +102,8 @@ class AsyncClient:
         requests = [PublishRequest(**fields(message, NewMessage)) for message in messages]
         retries = self._calls.retries
         for request in requests if retries else ():
-            request.idempotency_key = request.idempotency_key or str(uuid4())
+            if not request.group:
+                request.idempotency_key = request.idempotency_key or str(uuid4())
         results: dict[int, PublishResult] = {}
         left = list(range(len(requests)))
         end = monotonic() + self._calls.deadline_s
@@ -118,7 +119,7 @@ class AsyncClient:
                     raise
                 break  # what is known of the others is worth more
             results.update(zip(left, answer.results))
-            left = [n for n in left if results[n].status in PASSING]
+            left = [n for n in left if results[n].status in PASSING and requests[n].idempotency_key]
             pause = backoff.next_s()
             if not retries or monotonic() + pause >= end:
                 break

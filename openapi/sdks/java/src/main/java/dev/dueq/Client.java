@@ -187,7 +187,8 @@ public final class Client implements AutoCloseable {
 
   /** The request may be the user's, so a random key goes into the header. */
   private PublishedMessage published(String topic, PublishRequest request) {
-    PublishedMessage message = publishing.publishMessage(topic, request, request.getIdempotencyKey() == null ? randomKey() : null);
+    MessagesApi by = isRepeatable(request.getIdempotencyKey(), request.getGroup()) ? publishing : messages;
+    PublishedMessage message = by.publishMessage(topic, request, madeUpKey(request.getIdempotencyKey(), request.getGroup()));
     return published(message, "POST /topics/" + ApiClient.urlEncode(topic) + "/messages");
   }
 
@@ -206,10 +207,12 @@ public final class Client implements AutoCloseable {
     if (!retryFor.isZero()) {
       requests.stream()
           .filter(request -> request.getIdempotencyKey() == null)
-          .forEach(request -> request.setIdempotencyKey(randomKey()));
+          .forEach(request -> request.setIdempotencyKey(madeUpKey(null, request.getGroup())));
     }
-    List<PublishResult> results = publishBatch(publishing, topic, requests);
-    return unsettled(results).isEmpty() || retryFor.isZero() ? results : settled(topic, requests, new ArrayList<>(results), end);
+    boolean repeatable = requests.stream().allMatch(request -> request.getIdempotencyKey() != null);
+    List<PublishResult> results = publishBatch(repeatable ? publishing : this.messages, topic, requests);
+    boolean settled = retryFor.isZero() || unsettled(requests, results).isEmpty();
+    return settled ? results : settled(topic, requests, new ArrayList<>(results), end);
   }
 
   private List<PublishResult> publishBatch(MessagesApi by, String topic, List<PublishRequest> requests) {
@@ -231,7 +234,7 @@ public final class Client implements AutoCloseable {
     ApiException failure = null;
     try {
       for (int failures = 1; Backoff.sleep(failures, failure, end); failures++) {
-        List<Integer> open = unsettled(results);
+        List<Integer> open = unsettled(requests, results);
         if (open.isEmpty()) {
           break;
         }
@@ -253,9 +256,10 @@ public final class Client implements AutoCloseable {
     return results;
   }
 
-  private static List<Integer> unsettled(List<PublishResult> results) {
+  private static List<Integer> unsettled(List<PublishRequest> requests, List<PublishResult> results) {
     return IntStream.range(0, results.size())
         .filter(i -> List.of("redis_unavailable", "outcome_unknown").contains(results.get(i).getStatus()))
+        .filter(i -> requests.get(i).getIdempotencyKey() != null)
         .boxed()
         .toList();
   }
@@ -293,7 +297,9 @@ public final class Client implements AutoCloseable {
   }
 
   private PublishedMessage called(ScheduleCallbackRequest request) {
-    return published(calling.scheduleCallback(request, request.getIdempotencyKey() == null ? randomKey() : null), "POST /callbacks");
+    CallbacksApi by = isRepeatable(request.getIdempotencyKey(), request.getGroup()) ? calling : callbacks;
+    String key = madeUpKey(request.getIdempotencyKey(), request.getGroup());
+    return published(by.scheduleCallback(request, key), "POST /callbacks");
   }
 
   /** What something else answers may be JSON without being a message. */
@@ -452,8 +458,13 @@ public final class Client implements AutoCloseable {
     }
   }
 
-  private String randomKey() {
-    return retryFor.isZero() ? null : UUID.randomUUID().toString();
+  /** A message of a group has no made-up key: a topic of several partitions finds a message by one of the two. */
+  private String madeUpKey(String own, String group) {
+    return own != null || group != null || retryFor.isZero() ? null : UUID.randomUUID().toString();
+  }
+
+  private static boolean isRepeatable(String key, String group) {
+    return key != null || group == null;
   }
 
   private ApiClient api(Transport.Repeats repeats, Duration timeout) {
