@@ -22,8 +22,7 @@
 -- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
 --   an idempotency key; 8 more for each if the topic has a limit; if it is full, a sweep of 32 steps, a range for
 --   each priority among the ready and a few calls for each of 40 to 72 messages that are dropped; an HSTRLEN for each that leaves where bodies are large; 4 to 6
---   for each group, and 2 for each of its heads if it has a rate; the writes of a group for each message that waits for one
---   which is dropped
+--   for each group, and 2 for each of its heads if it has a rate; an HGET for each that is dropped where there are groups
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -48,10 +47,10 @@ local holders = redis.call('HMGET', k.keys, unpack(wanted))
 -- New messages are written together at the end, or before something counts or drops them.
 local bodies, extras, held, expiring, waiting, later, ready = {}, {}, {}, {}, {}, {}, {}
 local heads, queued, blocked = {}, {}, {}
--- Each group of the call: its ID, and how many heads it has.
+-- Each group of the call: its ID, and how many heads it has; `line_of` says what else. `members` holds the ID for each of
+-- their new messages, `doomed` for each ID how many messages of it are to be dropped and still there.
 local groups, orders, most, interval, burst = {}, false, 1, nil, 1
--- Messages that this call drops are still there.
-local dropping = false
+local grouped, members, doomed = false, {}, {}
 local function add(list, a, b)
   list[#list + 1] = a
   list[#list + 1] = b
@@ -73,16 +72,27 @@ end
 local function flush()
   if #bodies > 0 then store() end
   if drop_doomed then drop_doomed() end
-  groups, dropping = {}, false
+  groups, doomed = {}, {}
 end
 
--- The ID of a group of the call, and how many heads it has: `most` if the next message has to wait in any case.
+-- Adds a group of the call: its ID, how many heads it has, how many messages behind them, and whether a new message has to
+-- wait in any case.
 local function line_of(group)
   local id = group_id(group)
-  local its = { id, entries_of(k.heads, id) }
-  if its[2] < most and entries_of(k.queued, id) > 0 then its[2] = most end
+  local its = { id, entries_of(k.heads, id), entries_of(k.queued, id) }
+  its[4] = its[2] < most and its[3] > 0
   groups[group] = its
   return its
+end
+
+-- Counts a message that is to be dropped. Its group's next message does not wait for it.
+local function count_doomed(member)
+  local id = members[member]
+  if not id then
+    local _, _, _, _, rest = parse_extra(redis.call('HGET', k.extra, member))
+    id = entry_of(member, rest)
+  end
+  if id then doomed[id] = (doomed[id] or 0) + 1 end
 end
 
 -- Gives a new message its place in its group. Returns its order, its due time, and whether it is blocked.
@@ -93,13 +103,10 @@ local function join(member, group, due)
   end
   orders = orders + 1
   local order, its = string.format('%012x', orders), groups[group] or line_of(group)
-  -- The message that it waits for may be one that this call drops.
-  if dropping and its[2] >= most then
-    flush()
-    its = line_of(group)
-  end
   local entry = table.concat({ its[1], order, member })
-  if its[2] >= most then
+  members[member] = its[1]
+  if its[4] or its[2] + its[3] - (doomed[its[1]] or 0) >= most then
+    its[3] = its[3] + 1
     add(queued, 0, entry)
     return order, due, true
   end
@@ -192,12 +199,14 @@ for i = 1, n do
         -- Write the messages of this call first, so that the queue has them.
         flush()
         doom_oldest, drop_doomed, note_waiting, forget = queue_of(k)
+        grouped = redis.call('EXISTS', k.heads) == 1
       end
       while room <= 0 and (drops == 0 or (more_drops > 0 and events_room > 0)) do
         local oldest = doom_oldest()
         if not oldest then break end
         if drops > 0 then more_drops = more_drops - 1 end
-        room, drops, expired, dropping = room + 1, drops + 1, expired + 1, true
+        room, drops, expired = room + 1, drops + 1, expired + 1
+        if grouped or members[oldest] then count_doomed(oldest) end
         if meta[3] then events_room = events_room - to_free(k, oldest) end
       end
     end

@@ -142,7 +142,7 @@ async fn nothing_is_dropped_by_growth() {
     client.new_topic(&full, json!({"max_messages": 320, "on_full": "drop_oldest"})).await;
     batch(&client, &full, &vec![json!({"payload": 1}); 100]).await;
     refused(&full).await;
-    client.update_topic(&full, json!({"max_messages": 1600})).await.expect(200);
+    client.update_topic(&full, json!({"max_messages": 4800})).await.expect(200);
     grow(&client, &full, 16).await;
     batch(&client, &full, &vec![json!({"payload": 2}); 100]).await;
     assert_eq!(client.count(&full, "ready").await, 200);

@@ -158,3 +158,10 @@ pub fn instant(ms: i64) -> String {
         .format("%Y-%m-%dT%H:%M:%S%.3fZ")
         .to_string()
 }
+
+impl Redis {
+    /// Redis's clock in milliseconds, rounded up at least, as delays and leases count.
+    pub async fn time_up_ms(&self) -> i64 {
+        self.time_ms().await + 1
+    }
+}

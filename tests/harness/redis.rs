@@ -229,17 +229,8 @@ impl Redis {
 
     /// Redis's clock in milliseconds, the only one that decides anything.
     pub async fn time_ms(&self) -> i64 {
-        self.time_us().await / 1000
-    }
-
-    /// The same, rounded up, as delays and leases count.
-    pub async fn time_up_ms(&self) -> i64 {
-        (self.time_us().await + 999) / 1000
-    }
-
-    async fn time_us(&self) -> i64 {
         let (seconds, micros): (i64, i64) = self.command(&["TIME"]).await;
-        seconds * 1_000_000 + micros
+        seconds * 1000 + micros / 1000
     }
 
     /// One number of INFO, such as `total_commands_processed`.
