@@ -33,7 +33,7 @@ async fn what_is_there_stays_where_it_is() {
             other.get(id).await.expect(200);
         }
         // More than one partition takes at a time.
-        all.extend(batch(&other, &topic, &vec![json!({"payload": partitions}); 300]).await);
+        all.extend(batch(&other, &topic, &vec![json!({"payload": partitions}); 700]).await);
     }
     assert!(partitions_of(&all).len() > 4, "{:?}", partitions_of(&all));
     for message in &held {
