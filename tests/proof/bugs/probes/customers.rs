@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::proof::bugs::hand::{Ask, Hand};
+use crate::proof::bugs::hand::{Ask, Hand, moment};
 use crate::proof::bugs::scene::Scene;
 use crate::proof::history::{Back, Limits};
 use crate::proof::stage::{Report, Setting};
@@ -10,7 +10,10 @@ use crate::proof::stage::{Report, Setting};
 /// Leases and acks what comes, so often.
 async fn work(hand: &Hand, times: usize) {
     for _ in 0..times {
-        for grant in hand.leased(10, 30_000, 600).await {
+        let held = hand.leased(10, 30_000, 600).await;
+        // What is held together shows.
+        moment().await;
+        for grant in held {
             hand.ack(&grant).await;
         }
     }
