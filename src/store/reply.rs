@@ -67,6 +67,11 @@ pub(crate) fn code(error: &ServerError) -> &str {
     wrapped.and_then(code_at_line).unwrap_or(error.code())
 }
 
+/// The code of a reply that is an error.
+pub(crate) fn code_of(reply: &Value) -> Option<&str> {
+    if let Value::ServerError(error) = reply { Some(code(error)) } else { None }
+}
+
 /// What stands behind the outer of the two wraps.
 fn raised(details: &str) -> Option<&str> {
     let rest = details.strip_prefix("Error running script (call to f_")?;

@@ -9,7 +9,7 @@
 use super::{
     super::{
         backend::{Link, discard},
-        reply::{CallError, word},
+        reply::{self, CallError, word},
         scripts,
         server_info::{connected_replicas, epoch_of, is_of_replica},
     },
@@ -290,7 +290,7 @@ async fn round(node: &Node, line: &mut Line) -> Result<Round, bool> {
         if node.backend.shared.may_complain() {
             tracing::warn!(answer = ?written, "Redis refuses the write that replicas are to confirm");
         }
-        return Err(matches!(&written, Value::ServerError(error) if error.code() == "READONLY"));
+        return Err(reply::code_of(&written) == Some("READONLY"));
     }
     let info = word(&info).ok_or(true)?;
     let epoch = epoch_of(info, "master_replid");

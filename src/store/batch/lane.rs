@@ -131,7 +131,7 @@ impl Lane {
             exchange.epoch = epoch;
             let mut unknown = Vec::new();
             for (call, reply) in calls.into_iter().zip(replies) {
-                match code(&reply) {
+                match reply::code_of(&reply) {
                     Some("NOSCRIPT") if texts != Texts::All => unknown.push(call),
                     code => {
                         demoted |= code == Some("READONLY");
@@ -303,8 +303,4 @@ fn hand_out(call: Box<dyn Call>, exchange: &mut Exchange<'_>, result: Result<Val
     if catch_unwind(AssertUnwindSafe(|| call.finish(exchange, result))).is_err() {
         tracing::error!("a bug: a reply from Redis could not be delivered");
     }
-}
-
-fn code(reply: &Value) -> Option<&str> {
-    if let Value::ServerError(error) = reply { Some(reply::code(error)) } else { None }
 }
