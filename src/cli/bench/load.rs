@@ -169,10 +169,10 @@ async fn one_connection<W: Work>(
         };
         let now = Instant::now();
         // Responses after the limit do not count. They would favour many connections, whose last responses all arrive
-        // at once.
+        // at once. A connection's first response always counts, so that a slow server does not look like none.
         let late = now - start > limit;
         match step {
-            Step::Done(messages) if !late => {
+            Step::Done(messages) if !late || measured.latencies_us.is_empty() => {
                 measured.messages += messages;
                 measured.elapsed = now - start;
                 let micros = (now - sent).as_micros();
