@@ -4,6 +4,9 @@
 //! thread ran and how long it was ready and did not run (`/proc/…/schedstat`). Whatever the slow log shows anew was called
 //! between two looks at both, so the call ran for at least its time by the clock less what the thread waited between the
 //! looks: never more than the truth, and, with looks so close together, not much less.
+//!
+//! A call that took longer than the thread ran and waited together stood still in between, with the machine or for a page
+//! of memory. Nobody knows how much it ran: such a call does not count.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +19,8 @@ use deadpool_redis::redis::{self, Connection, Value};
 pub const NOTED_MICROS: &str = "2000";
 /// A test of Redis's clock moves it by more than a script can take (µs).
 const CLOCK_MOVED: i64 = 60_000_000;
+/// By how much the kernel's figures may lag behind the clock (µs): a tick or two.
+const KERNEL_LAG: i64 = 10_000;
 /// A Redis that does not answer for so long is asked again later.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -142,7 +147,9 @@ fn script((_, _, took, words, ..): &Entry, ran: i64, waited: i64) -> Option<Scri
         _ => String::new(),
     };
     let micros = (took - waited).min(ran);
-    if !word(0).eq_ignore_ascii_case("EVALSHA") || *took > CLOCK_MOVED || micros <= 0 {
+    let stood_still = *took > ran + waited + KERNEL_LAG;
+    if !word(0).eq_ignore_ascii_case("EVALSHA") || *took > CLOCK_MOVED || stood_still || micros <= 0
+    {
         return None;
     }
     let called = format!("{} ({} words)", word(3), words.len());
