@@ -92,20 +92,6 @@ fn is_all(text: &str, kind: fn(&u8) -> bool) -> bool {
     !text.is_empty() && text.as_bytes().iter().all(kind)
 }
 
-/// Does this answer to ROLE come from a replica? An error does not say so: a user may have no right to ask.
-pub(crate) fn is_replica(role: &Value) -> bool {
-    is_role(role, "slave")
-}
-
-/// Does this answer to ROLE come from a primary?
-pub(crate) fn is_primary(role: &Value) -> bool {
-    is_role(role, "master")
-}
-
-fn is_role(role: &Value, name: &str) -> bool {
-    matches!(role, Value::Array(facts) if facts.first().and_then(word) == Some(name))
-}
-
 /// What an error reply means for the call. Decided by its code; texts differ between servers.
 pub(crate) fn refusal(error: &ServerError) -> CallError {
     match code(error) {

@@ -164,6 +164,20 @@ pub(super) fn epoch_of(info: &str, name: &str) -> Epoch {
     line(info, name).and_then(Epoch::parse).unwrap_or_default()
 }
 
+/// Does this answer to ROLE come from a replica? An error does not say so: a user may have no right to ask.
+pub(super) fn is_replica(role: &Value) -> bool {
+    is_role(role, "slave")
+}
+
+/// Does this answer to ROLE come from a primary?
+pub(super) fn is_primary(role: &Value) -> bool {
+    is_role(role, "master")
+}
+
+fn is_role(role: &Value, name: &str) -> bool {
+    matches!(role, Value::Array(facts) if facts.first().and_then(word) == Some(name))
+}
+
 /// Does INFO say so?
 pub(super) fn is_of_replica(info: &str) -> bool {
     line(info, "role") == Some("slave")

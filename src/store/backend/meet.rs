@@ -6,7 +6,7 @@ use super::{
         reply::{self, Fields},
         scripts,
         server_info::{
-            Mode, ServerInfo, connected_replicas, epoch_of, is_of_replica, is_unguarded,
+            Mode, ServerInfo, connected_replicas, epoch_of, is_of_replica, is_replica, is_unguarded,
         },
         upgrade::upgrade_service,
     },
@@ -46,7 +46,7 @@ impl Backend {
         }
         // An error reply is an answer too: Redis may be busy or loading.
         let info = answers.get(1).and_then(reply::word).unwrap_or_default();
-        let replica = answers.get(1).is_some_and(reply::is_replica) || is_of_replica(info);
+        let replica = answers.get(1).is_some_and(is_replica) || is_of_replica(info);
         if replica {
             return seeded::bug("lanes stay at a replica");
         }
@@ -84,7 +84,7 @@ impl Backend {
             return Err(ConnectError::TooOld(server.version));
         }
         let role = connection.req_packed_command(&cmd("ROLE")).await;
-        if role.as_ref().is_ok_and(reply::is_replica) {
+        if role.as_ref().is_ok_and(is_replica) {
             return Err(ConnectError::Replica);
         }
         self.look_at_replication(&info);

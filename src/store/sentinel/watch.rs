@@ -5,7 +5,7 @@ use super::{
     super::{
         Store,
         connect_error::ConnectError,
-        reply,
+        server_info::is_primary,
         way::{Way, unreachable},
     },
     Address, Sentinels, View, ask,
@@ -180,7 +180,7 @@ impl Sentinels {
             connection.req_packed_command(&cmd("ROLE")).await
         };
         let role: Result<_, RedisError> = asked.await;
-        role.is_ok_and(|role| reply::is_primary(&role))
+        role.is_ok_and(|role| is_primary(&role))
     }
 }
 
