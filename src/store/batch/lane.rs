@@ -128,6 +128,10 @@ impl Lane {
                 return true;
             };
             node.backend.shared.metrics.redis_seconds.observe(sent.elapsed().as_secs_f64());
+            if node.is_down() {
+                // It is back: a lane without a connection need not wait until its pause is over, and refuse meanwhile.
+                node.set_down(None);
+            }
             exchange.epoch = epoch;
             let mut unknown = Vec::new();
             for (call, reply) in calls.into_iter().zip(replies) {
