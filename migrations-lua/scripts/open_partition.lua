@@ -14,8 +14,8 @@
 -- ARGV[9] paused: 1 or 0; '' to leave it as it is
 -- ARGV[10] group rules, as `group_rules` reads them, or '' for the default
 -- returns: 'OK'; 'STALE paused' (1 or 0) if a later revision is there, 'REPLACED' if a later topic of this name is;
---   'DELETED' if the topic was deleted; 'GROUPS' if it has messages in groups and the registry
---   does not say so; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n' if
+--   'DELETED' if the topic was deleted; 'GROUPS paused' if it has messages in groups and the registry
+--   does not say so; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n paused' if
 --   the topic has more partitions than the registry says
 -- cost: HMGET, HDEL, HSET, five times HSET or HDEL, PUBLISH, maybe HSET, HDEL and 2 UNLINK
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions', 'sleep', 'group_rules')
@@ -29,8 +29,8 @@ if meta[1] then
   if gone == '-' and known >= number then return 'DELETED' end
   if known > number then return 'REPLACED' end
   -- Also of a topic before it that the registry has lost: what lies in its partitions would be out of sight.
-  if gone == '' and tonumber(meta[4] or 1) > tonumber(ARGV[8]) then return table.concat({ 'SPLIT ', meta[4] }) end
-  if gone == '' and its_schema == 4 and schema < 4 then return 'GROUPS' end
+  if gone == '' and tonumber(meta[4] or 1) > tonumber(ARGV[8]) then return table.concat({ 'SPLIT ', meta[4], ' ', paused }) end
+  if gone == '' and its_schema == 4 and schema < 4 then return table.concat({ 'GROUPS ', paused }) end
   if gone == '' and its_schema > schema then return 'NEWER' end
   if gone == '' and its_schema < schema and its_schema == 1 then return 'OLDER' end
   if known == number and changed > revision then return table.concat({ 'STALE ', paused }) end

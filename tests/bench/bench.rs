@@ -11,6 +11,7 @@ mod beanstalkd;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod partitions;
+mod settings;
 mod spread;
 mod table;
 
@@ -26,7 +27,7 @@ const ROUNDS: usize = 3;
 const SECONDS: u64 = 3;
 const CONNECTIONS: usize = 64;
 
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 15] = [
     "rates",
     "lateness",
     "memory",
@@ -39,6 +40,9 @@ const PARTS: [&str; 12] = [
     "failover",
     "fairness",
     "instances",
+    "replicas",
+    "groups",
+    "growth",
 ];
 
 #[tokio::main]
@@ -67,7 +71,10 @@ async fn main() {
             "quiet" => partitions::quiet(&mut table).await,
             "failover" => spread::failover(&mut table).await,
             "fairness" => spread::fairness(&mut table).await,
-            _ => spread::instances(&mut table).await,
+            "instances" => spread::instances(&mut table).await,
+            "replicas" => settings::replicas(&mut table).await,
+            "groups" => settings::groups(&mut table).await,
+            _ => settings::growth(&mut table).await,
         }
     }
     print!("{table}");

@@ -12,7 +12,8 @@ fn cpu_us(redis: &Redis) -> f64 {
 
 /// The words that measure this dueq.
 fn words(dueq: &Dueq, redis: &str, partitions: usize) -> String {
-    let load = format!("--only publish,loop --connections {CONNECTIONS} --partitions {partitions}");
+    let settings = format!(r#"--settings {{"partitions":{partitions}}}"#);
+    let load = format!("--only publish,loop --connections {CONNECTIONS} {settings}");
     let urls = redis.split(',').map(|url| format!(" --redis-url {url}")).collect::<String>();
     format!("{load} --server {}{urls}", dueq.url())
 }
@@ -52,10 +53,11 @@ pub async fn split(table: &mut Table) {
     row("publish on 3 primaries / 1 Redis", Wanted::Anything, "per s", throughput);
 }
 
-/// The time of a publish, a lease and an ack with nobody else there, µs.
-async fn alone(client: &Client, topic: &str) -> f64 {
+/// The time of a publish with these fields, a lease and an ack, µs.
+pub async fn life_of(client: &Client, topic: &str, mut message: Value) -> f64 {
+    message["payload"] = json!(1);
     let begun = Instant::now();
-    client.published(topic, json!({"payload": 1})).await;
+    client.published(topic, message).await;
     let held = client.lease_one(topic).await;
     client.ack_leased(&held).await.expect(204);
     begun.elapsed().as_micros() as f64
@@ -77,8 +79,8 @@ pub async fn quiet(table: &mut Table) {
     for _ in 0..ROUNDS {
         let (mut of_split, mut of_single) = (Vec::new(), Vec::new());
         for _ in 0..LIVES / ROUNDS {
-            of_split.push(alone(&client, &split).await);
-            of_single.push(alone(&client, &single).await);
+            of_split.push(life_of(&client, &split, json!({})).await);
+            of_single.push(life_of(&client, &single, json!({})).await);
         }
         rounds.push(Some((median(of_split), median(of_single))));
     }

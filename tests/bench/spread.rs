@@ -14,7 +14,7 @@ use tokio::{task::JoinSet, time::sleep};
 const FAILOVERS: usize = 6;
 
 /// The share of these below which 99 of 100 are.
-fn p99(mut figures: Vec<f64>) -> f64 {
+pub fn p99(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len().saturating_sub(1) * 99 / 100).copied().unwrap_or(f64::NAN)
 }
@@ -98,7 +98,7 @@ async fn publishes_until(client: &Client, topic: &str, begun: Instant) -> Instan
 }
 
 /// Publishes to these topics while something else goes on: how long each took, ms, and how many were refused.
-async fn beside<T>(
+pub async fn beside<T>(
     client: &Client,
     topics: &[String],
     work: impl Future<Output = T>,

@@ -42,6 +42,36 @@ async fn a_running_server_is_measured_and_left_as_it_was() {
 }
 
 #[tokio::test]
+async fn topics_have_the_settings_and_messages_the_groups_that_are_asked_for() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let server = ["--server", &dueq.url(), "--connections", "2"];
+    let settings = ["--settings", r#"{"partitions":4,"group_concurrency":2}"#, "--groups", "150"];
+    let words = [&server[..], &settings, &["--only", "publish,loop"]].concat();
+    let client = dueq.client();
+    let seen = eventually("a topic of the bench with all groups", || async {
+        let topics = client.get_path("/topics").await.expect(200).json();
+        let name = topics["items"][0]["name"].as_str()?.to_owned();
+        let found = client.get_path(&format!("/topics/{name}/groups?limit=500")).await;
+        let many = found.json()["items"].as_array()?.len();
+        let config = client.topic(&name).await.json()["config"].clone();
+        let known = [&config["partitions"], &config["group_concurrency"]].map(Value::as_i64);
+        (many == 150 && known == [Some(4), Some(2)]).then_some(())
+    });
+    let (rows, ()) = tokio::join!(rows(&words), seen);
+    assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0) && row["failed"] == 0));
+    for (words, why) in [
+        (["--settings", "partitions=4"], "answered 400"),
+        (["--settings", r#"{"partitions":3}"#], "answered 422"),
+        (["--groups", "1000001"], "--groups"),
+    ] {
+        let words = [&["bench"], &server[..], &words].concat();
+        let finished = Launch::command(words).finish().await;
+        assert!(finished.code != 0 && finished.stderr.contains(why), "{finished:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_is_measured_by_tls() {
     let authority = Authority::new();
     let (served, client) = (authority.sign("dueq", &["localhost"]), authority.sign("c", &["c"]));

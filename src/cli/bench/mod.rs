@@ -65,9 +65,13 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64, 256],
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
     connections: Vec<usize>,
-    /// Partitions of each topic: 1, 2, 4 … 256.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    partitions: u16,
+    /// Settings of each topic, as PUT /topics/{topic} takes them: '{"partitions":16}'.
+    #[arg(long, default_value = "{}", value_name = "JSON")]
+    settings: String,
+    /// Publish to this many groups in turn; 0: to none.
+    #[arg(long, default_value_t = 0, value_name = "N",
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=1_000_000))]
+    groups: usize,
     /// Print one JSON object instead of the table.
     #[arg(long)]
     json: bool,
@@ -180,15 +184,16 @@ impl Bench {
     async fn rates(&mut self, connections: usize) -> Fallible<()> {
         if self.wants(Part::Healthz) {
             let request = self.server.target().request("GET", "/healthz");
-            self.timed("healthz", vec![Requests::repeat(request, 200, 1, None); connections])
-                .await?;
+            let works = vec![Requests::repeat(vec![request], 200, 1, None); connections];
+            self.timed("healthz", works).await?;
         }
         if self.wants(Part::Publish) {
-            let topic = self.server.topic(self.args.partitions).await?;
+            let topic = self.server.topic(&self.args.settings).await?;
             let path = format!("/topics/{topic}/messages");
-            let request = self.server.target().json("POST", &path, &message(""));
-            self.timed("publish", vec![Requests::repeat(request, 201, 1, None); connections])
-                .await?;
+            let request = |n| self.server.target().json("POST", &path, &self.message(n));
+            let requests = (0..self.args.groups.max(1)).map(request).collect();
+            let works = vec![Requests::repeat(requests, 201, 1, None); connections];
+            self.timed("publish", works).await?;
             self.server.delete(&topic).await?;
         }
         if self.wants(Part::Lease) || self.wants(Part::Ack) {
@@ -198,7 +203,7 @@ impl Bench {
             self.consume("loop: lease 1, ack 1", connections, 1).await?;
         }
         if self.wants(Part::Batch) {
-            let topic = self.server.topic(self.args.partitions).await?;
+            let topic = self.server.topic(&self.args.settings).await?;
             self.timed("publish by 100", vec![self.batches(&topic, None); connections]).await?;
             self.server.delete(&topic).await?;
             self.consume("loop: lease 100, ack 100", connections, BATCH).await?;
@@ -235,7 +240,7 @@ impl Bench {
 
     /// Creates a topic with as many ready messages as the consumers are expected to take.
     async fn filled(&self, connections: usize, batch: usize) -> Fallible<String> {
-        let topic = self.server.topic(self.args.partitions).await?;
+        let topic = self.server.topic(&self.args.settings).await?;
         let rate = (connections as f64 * MAX_RATE_PER_CONNECTION).min(MAX_RATE) * batch as f64;
         let wanted = ((rate * self.args.seconds) as usize).min(MAX_FILL);
         let works = vec![self.batches(&topic, Some(wanted.div_ceil(BATCH))); 8];
@@ -249,10 +254,22 @@ impl Bench {
 
     /// Publish requests of a batch each: `count` of them, or until the time is over.
     fn batches(&self, topic: &str, count: Option<usize>) -> Requests {
-        let body = format!(r#"{{"messages":[{}]}}"#, vec![message(""); BATCH].join(","));
-        let request =
-            self.server.target().json("POST", &format!("/topics/{topic}/messages/batch"), &body);
-        Requests::repeat(request, 200, BATCH as u64, count)
+        let path = format!("/topics/{topic}/messages/batch");
+        let request = |first: usize| {
+            let messages: Vec<_> = (first..first + BATCH).map(|n| self.message(n)).collect();
+            let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
+            self.server.target().json("POST", &path, &body)
+        };
+        let requests = (0..self.args.groups.div_ceil(BATCH).max(1)).map(|n| request(n * BATCH));
+        Requests::repeat(requests.collect(), 200, BATCH as u64, count)
+    }
+
+    /// The body of message number `n`.
+    fn message(&self, n: usize) -> String {
+        match self.args.groups {
+            0 => message(""),
+            groups => message(&format!(r#","group":"g-{}""#, n % groups)),
+        }
     }
 
     /// Drives the works, one per connection, and reports the result.
@@ -281,7 +298,7 @@ impl Bench {
     async fn lateness(&mut self) -> Fallible<()> {
         for due_per_s in [1_000, 5_000] {
             let window = Duration::from_secs_f64(self.args.seconds.max(5.0));
-            let topic = self.server.topic(self.args.partitions).await?;
+            let topic = self.server.topic(&self.args.settings).await?;
             let row = lateness::measure(&self.server, &topic, due_per_s, window).await?;
             self.server.delete(&topic).await?;
             self.add(row, None);

@@ -122,13 +122,12 @@ impl Server {
         }
     }
 
-    /// A new topic of so many partitions: its name.
-    pub async fn topic(&self, partitions: u16) -> Fallible<String> {
+    /// A new topic with these settings: its name.
+    pub async fn topic(&self, settings: &str) -> Fallible<String> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let (now, process) = (chrono::Utc::now().timestamp_millis(), std::process::id());
         let topic = format!("bench-{now}-{process}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let settings = format!(r#"{{"partitions":{partitions}}}"#);
-        let put = self.target.json("PUT", &format!("/topics/{topic}"), &settings);
+        let put = self.target.json("PUT", &format!("/topics/{topic}"), settings);
         match self.exchange(&put).await? {
             (201, _) => Ok(topic),
             (status, body) => Err(format!("making a topic was answered {status}: {body}").into()),

@@ -42,11 +42,11 @@ impl Target {
     }
 }
 
-/// The body of a publish with a payload of 200 bytes; `due` is empty or `,"deliver_at":…`.
-pub fn message(due: &str) -> String {
+/// The body of a publish with a payload of 200 bytes; `more` is empty or more fields, as `,"deliver_at":…`.
+pub fn message(more: &str) -> String {
     let filler = "x".repeat(133);
     format!(
-        r#"{{"payload":{{"order":1234567,"customer":"c-81723","total_cents":4599,"note":"{filler}"}}{due}}}"#
+        r#"{{"payload":{{"order":1234567,"customer":"c-81723","total_cents":4599,"note":"{filler}"}}{more}}}"#
     )
 }
 
@@ -69,9 +69,14 @@ impl Requests {
         Self { requests: Arc::new(requests), sent: Arc::default(), count, status, messages }
     }
 
-    /// Sends the same request `count` times, or until the time is over.
-    pub fn repeat(request: Vec<u8>, status: u16, messages: u64, count: Option<usize>) -> Self {
-        Self { count: count.unwrap_or(usize::MAX), ..Self::once(vec![request], status, messages) }
+    /// Sends these requests in turn, `count` in all, or until the time is over.
+    pub fn repeat(
+        requests: Vec<Vec<u8>>,
+        status: u16,
+        messages: u64,
+        count: Option<usize>,
+    ) -> Self {
+        Self { count: count.unwrap_or(usize::MAX), ..Self::once(requests, status, messages) }
     }
 }
 

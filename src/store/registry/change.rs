@@ -91,8 +91,15 @@ impl Registry {
                 (settings.paused, settings.was_closing) = (paused, true);
             }
             Lost::Change { .. } => {}
-            Lost::Partitions(known) => settings.partitions = known,
-            Lost::Groups => settings.grouped = true,
+            Lost::Partitions { known, paused } => {
+                (settings.partitions, settings.paused) = (known, paused);
+            }
+            Lost::Groups { paused } => {
+                settings.grouped = true;
+                if topic.is_split() {
+                    settings.paused = paused;
+                }
+            }
         }
         self.write(&topic.name, &settings, present.written).await?;
         self.forget(&present);
@@ -212,25 +219,27 @@ impl Registry {
     }
 }
 
-/// What the registry has lost, as a partition says that knows it.
+/// What the registry has lost, as a partition says that knows it, and whether the topic is paused: that may be lost too.
 enum Lost {
-    /// A change of the topic, which is paused or not.
+    /// A change of the topic.
     Change { paused: bool },
     /// A topic that was made anew under the name.
     Topic,
     /// Partitions: how many there are.
-    Partitions(i64),
+    Partitions { known: i64, paused: bool },
     /// That messages of the topic are in groups.
-    Groups,
+    Groups { paused: bool },
 }
 
 impl Lost {
     fn read(answer: &str) -> Option<Self> {
-        match answer {
-            "STALE 0" | "STALE 1" => Some(Self::Change { paused: answer.ends_with('1') }),
-            "REPLACED" => Some(Self::Topic),
-            "GROUPS" => Some(Self::Groups),
-            _ => answer.strip_prefix("SPLIT ")?.parse().ok().map(Self::Partitions),
+        let paused = answer.ends_with(" 1");
+        match answer.split(' ').collect::<Vec<_>>()[..] {
+            ["STALE", _] => Some(Self::Change { paused }),
+            ["REPLACED"] => Some(Self::Topic),
+            ["GROUPS", _] => Some(Self::Groups { paused }),
+            ["SPLIT", known, _] => Some(Self::Partitions { known: known.parse().ok()?, paused }),
+            _ => None,
         }
     }
 }

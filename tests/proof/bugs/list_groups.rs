@@ -39,6 +39,9 @@ pub(super) fn bugs() -> Vec<Bug> {
         bug("rate of a group ignored", &["I18"], scenario!(customers::a_slow_group))
             .does("the messages of a group fall due as if it had no rate")
             .patch("*", "if not interval then return due end", "if true then return due end"),
+        bug("unused calls are kept", &["I18"], scenario!(customers::a_slow_topic))
+            .does("what a topic did not grant in the last minute is granted on top of its rate")
+            .patch("take_calls", "now - math.max(50000, interval)", "now - 60000000"),
         bug("one more lease", &["I18"], scenario!(customers::leases_at_once))
             .does("of a topic one more message is leased at once than it allows")
             .patch(

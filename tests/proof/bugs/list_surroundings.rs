@@ -1,6 +1,6 @@
 //! Bugs of what is around messages: Redis, callbacks, the bounds of the service, and the program itself.
 
-use super::probes::{bounds, calls, deaths, keys, replicas, told, waits};
+use super::probes::{bounds, calls, deaths, forgets, keys, replicas, told, waits};
 use super::{Bug, bug, scenario};
 use crate::proof::scenarios::{endurance, failover, memory_stays, snapshot};
 
@@ -26,14 +26,25 @@ pub(super) fn bugs() -> Vec<Bug> {
             ),
         bug("lanes stay at a replica", &["I12"], scenario!(failover::failover_idle))
             .does("a lane does not mind that its server has become a replica"),
+        // A registry that has gone back, while the partitions have not.
+        bug("partitions fewer again", &["I1", "I12"], scenario!(forgets::a_registry_set_back))
+            .does("a registry that has forgotten a growth is believed")
+            .patch(
+                "open_partition",
+                "if gone == '' and tonumber(meta[4] or 1) > tonumber(ARGV[8]) then",
+                "if false then",
+            )
+            .patch("open_partition", "if known == number and changed > revision then", "if false then"),
+        bug("a pause forgotten", &["I15"], scenario!(forgets::a_registry_set_back))
+            .does("a registry that has forgotten a pause is believed")
+            .patch("open_partition", "if known == number and changed > revision then", "if false then"),
         // Answers that wait for replicas.
         bug("no fence on acks", &["I13"], scenario!(replicas::unconfirmed))
             .does("an ack is answered before the replica has it"),
         bug("replicas connected", &["I13"], scenario!(replicas::unconfirmed))
             .does("a primary whose replicas have left waits for none"),
         bug("fence refused", &["I13"], scenario!(replicas::unconfirmed))
-            .does("a full primary refuses the write that replicas are to confirm, and an earlier one counts for it")
-            .patch("fence", "redis.call('HDEL', KEYS[1], '')\n", ""),
+            .does("a full primary refuses the write that replicas are to confirm, and an earlier one counts for it"),
         bug("fence without its epoch", &["I13"], scenario!(replicas::unconfirmed))
             .does("what an old primary has written is confirmed by the replicas of the new one"),
         // What no answer shows: the watch over every run is there for it.

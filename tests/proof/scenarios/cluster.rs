@@ -231,7 +231,8 @@ pub async fn cluster_frozen(setting: Setting) -> Report {
 
 /// The slot of each topic goes round, and those of some partitions: key by key, and all at once where the server can.
 pub async fn cluster_moved(setting: Setting) -> Report {
-    let mut ground = Ground::start("cluster_moved", &setting, options(&setting, 0)).await;
+    let replicas = usize::from(setting.replicated());
+    let mut ground = Ground::start("cluster_moved", &setting, options(&setting, replicas)).await;
     for round in 0..setting.rounds {
         ground.pace(round).await;
         let mut slots: Vec<u16> = ground.runs.iter().map(|run| slot_of(&run.load.topic)).collect();

@@ -53,7 +53,7 @@ pub async fn cluster_cut(setting: Setting) -> Report {
         }
         // What either took before is forgotten or not in order, and what they took side by side is anybody's guess.
         let last = alone.min(taken) - POLL;
-        let lost = FaultKind::PowerLost(last - from + LAG);
+        let lost = FaultKind::PowerLost(setting.lost(last - from + LAG));
         ground.over_of(lost, hit, partitions, round, last).await;
         // Its client, and nobody who waits for it.
         sleep(Duration::from_millis(200)).await;

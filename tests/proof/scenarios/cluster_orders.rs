@@ -34,7 +34,7 @@ pub async fn cluster_orders(setting: Setting) -> Report {
     let dueq = [launch().start().await, launch().start().await];
     let clients = dueq.each_ref().map(Dueq::client);
     let name = topic("cluster_orders");
-    clients[0].new_topic(&name, json!({"partitions": PARTITIONS})).await;
+    clients[0].new_topic(&name, setting.topic(json!({"partitions": PARTITIONS}))).await;
     let fleet = Fleet::new(clients.clone());
     let mut run = Run::on_with("cluster_orders", name.clone(), &setting, &fleet, mix());
     for round in 0..setting.rounds {
@@ -45,13 +45,20 @@ pub async fn cluster_orders(setting: Setting) -> Report {
         let from = now();
         cluster.kill9(old);
         cluster.taken_over(slot, old).await;
+        // Where answers wait for the other one, none comes before it is back.
+        if setting.replicated() {
+            cluster.restart(old).await;
+            cluster.is_whole().await;
+        }
         for client in &clients {
             works_again(client).await;
         }
-        run.fault_at(FaultKind::PowerLost(LAG), from, partitions);
+        run.fault_at(FaultKind::PowerLost(setting.lost(LAG)), from, partitions);
         run.recovers(20_000 + round as u64, Duration::from_secs(5)).await;
-        cluster.restart(old).await;
-        cluster.is_whole().await;
+        if !setting.replicated() {
+            cluster.restart(old).await;
+            cluster.is_whole().await;
+        }
     }
     sleep(Duration::from_millis(500)).await;
     let mut places = Vec::new();

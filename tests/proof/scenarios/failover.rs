@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::findings::Findings;
 use super::ground::{Run, redis};
 use crate::harness::{Client, Dueq, Redis, eventually, text, topic, works_again};
-use crate::proof::actor::Fleet;
+use crate::proof::clients::Mix;
 use crate::proof::history::{FaultKind, Ms, now};
 use crate::proof::proxy::Proxy;
 use crate::proof::stage::{Report, Setting};
@@ -98,7 +98,7 @@ pub async fn failover(setting: Setting) -> Report {
     let at = |pair: &Pair| Dueq::at(&pair.address.url()).bug(setting.bug);
     let dueq = [at(&pair).start().await, at(&pair).start().await];
     let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
-    let mut run = Run::begin("failover", &setting, &Fleet::new(clients.clone()));
+    let mut run = Run::configured("failover", &setting, &clients, Mix::varied()).await;
     for round in 0..setting.rounds {
         run.pace(round, 500).await;
         let topic = topic("failover-lost-grant");
@@ -139,7 +139,7 @@ async fn over(run: &mut Run, pair: &mut Pair, from: Ms, clients: &[Client]) {
     for client in clients {
         works_again(client).await;
     }
-    run.fault(FaultKind::PowerLost(begin - from + LAG), begin);
+    run.fault(FaultKind::PowerLost(run.setting.lost(begin - from + LAG)), begin);
     let left = pair.left_alone().await;
     run.demand(left.is_ok(), "I12 liveness", || format!("lanes stay at the replica: {left:?}"));
 }

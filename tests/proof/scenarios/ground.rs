@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tokio::time::sleep;
 
-use crate::harness::{Launch, Redis, RedisOptions};
+use crate::harness::{Client, Launch, Redis, RedisOptions, topic};
 use crate::proof::actor::{Fleet, Options};
 use crate::proof::audit::Place;
 use crate::proof::checker::Violation;
@@ -77,6 +78,21 @@ impl Run {
         mix: Mix,
     ) -> Run {
         Run::of(Load::on(fleet, name, topic, mix, setting), setting)
+    }
+
+    /// A load by these clients on a topic as the setting wants it.
+    pub async fn configured(
+        name: &'static str,
+        setting: &Setting,
+        clients: &[Client],
+        mix: Mix,
+    ) -> Run {
+        let topic = topic(name);
+        for topic in [&topic, &Load::quiet_topic_of(&topic)] {
+            clients[0].new_topic(topic, setting.topic(json!({}))).await;
+        }
+        let mix = if setting.messages > 0 { Mix::bulk() } else { mix };
+        Run::on_with(name, topic, setting, &Fleet::new(clients.to_vec()), mix)
     }
 
     fn with(name: &'static str, setting: &Setting, fleet: &Fleet, mix: Mix) -> Run {

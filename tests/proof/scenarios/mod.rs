@@ -140,6 +140,16 @@ pub const FAULTS: [(&str, &str); 40] = [
     ("clock_of_an_instance", "an instance's clock an hour off"),
 ];
 
-/// Those of them in which primaries or replicas are away.
-pub const REPLICATED: [&str; 5] =
-    ["sentinel_killed", "sentinel_frozen", "replica_away", "cluster_killed", "cluster_frozen"];
+/// Those of them in which primaries or replicas are away, or slots are on their way.
+pub const REPLICATED: [&str; 10] = [
+    "failover",
+    "sentinel_killed",
+    "sentinel_frozen",
+    "sentinel_stale",
+    "replica_away",
+    "cluster_killed",
+    "cluster_frozen",
+    "cluster_orders",
+    "cluster_cut",
+    "cluster_moved",
+];

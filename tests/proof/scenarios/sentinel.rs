@@ -1,22 +1,18 @@
 //! Failovers that Sentinels lead, under load: the primary killed, frozen for longer than they wait, or killed while its replica
-//! is behind. What was not yet at
-//! the replica is lost; everything else is as it was, and the load goes on at the new primary.
+//! is behind. What was not yet at the replica is lost, but nothing of a topic whose answers wait for it; everything else is
+//! as it was, and the load goes on at the new primary.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::time::sleep;
 
 use super::ground::{DEADLINE, Run, SLACK, hasty, redis};
 use crate::harness::{
-    Client, Dueq, Group, Redis, RedisOptions, Sentinels, eventually, follow, pair, topic,
-    works_again,
+    Client, Dueq, Group, Redis, RedisOptions, Sentinels, eventually, follow, pair, works_again,
 };
-use crate::proof::actor::Fleet;
 use crate::proof::clients::Mix;
 use crate::proof::history::{FaultKind, Ms, now};
-use crate::proof::load::Load;
 use crate::proof::stage::{Report, Setting};
 
 const NAME: &str = "orders";
@@ -84,7 +80,7 @@ pub async fn sentinel_killed(setting: Setting) -> Report {
     let mut ground = Ground::start(redis(&setting)).await;
     let dueq = ground.instances(&setting).await;
     let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
-    let mut run = begin("sentinel_killed", &setting, &clients, Mix::varied()).await;
+    let mut run = Run::configured("sentinel_killed", &setting, &clients, Mix::varied()).await;
     for round in 0..setting.rounds {
         run.pace(round, 500).await;
         let from = now();
@@ -113,7 +109,7 @@ pub async fn sentinel_frozen(setting: Setting) -> Report {
     let mut ground = Ground::start(redis(&setting).args(guard)).await;
     let dueq = ground.instances(&setting).await;
     let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
-    let mut run = begin("sentinel_frozen", &setting, &clients, Mix::varied()).await;
+    let mut run = Run::configured("sentinel_frozen", &setting, &clients, Mix::varied()).await;
     for round in 0..setting.rounds {
         run.pace(round, 500).await;
         let from = now();
@@ -135,7 +131,7 @@ pub async fn sentinel_stale(setting: Setting) -> Report {
     let mut ground = Ground::start(redis(&setting)).await;
     let dueq = ground.instances(&setting).await;
     let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
-    let mut run = Run::begin("sentinel_stale", &setting, &Fleet::new(clients.clone()));
+    let mut run = Run::configured("sentinel_stale", &setting, &clients, Mix::varied()).await;
     for round in 0..setting.rounds {
         run.pace(round, 500).await;
         let stale = now();
@@ -146,10 +142,15 @@ pub async fn sentinel_stale(setting: Setting) -> Report {
         ground.primary.kill9();
         ground.replica.resume();
         ground.switched().await;
-        over_of(&mut run, round, &clients, from, from - stale + LAG).await;
+        if !setting.replicated() {
+            over_of(&mut run, round, &clients, from, from - stale + LAG).await;
+        }
         ground.replica.restart().await;
         follow(&ground.replica, &ground.primary).await;
         ground.is_whole().await;
+        if setting.replicated() {
+            over(&mut run, round, &clients, from).await;
+        }
     }
     let refused = run.ended("never");
     run.bit(refused > 0, || "no request met the failovers".into());
@@ -162,7 +163,7 @@ pub async fn replica_away(setting: Setting) -> Report {
     let launch = || hasty(Dueq::at(&ground.sentinels.urls())).bug(setting.bug);
     let dueq = [launch().start().await, launch().start().await];
     let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
-    let mut run = begin("replica_away", &setting, &clients, Mix::plain(5, 6)).await;
+    let mut run = Run::configured("replica_away", &setting, &clients, Mix::plain(5, 6)).await;
     for round in 0..setting.rounds {
         run.pace(round, 500).await;
         let (from, before) = (now(), run.ended("unknown"));
@@ -178,16 +179,6 @@ pub async fn replica_away(setting: Setting) -> Report {
     }
     run.in_time(DEADLINE + SLACK + 1_000);
     run.report(&ground.primary.url()).await
-}
-
-/// A load on a topic as the setting wants it.
-async fn begin(name: &'static str, setting: &Setting, clients: &[Client], mix: Mix) -> Run {
-    let topic = topic(name);
-    for topic in [&topic, &Load::quiet_topic_of(&topic)] {
-        clients[0].new_topic(topic, setting.topic(json!({}))).await;
-    }
-    let mix = if setting.messages > 0 { Mix::bulk() } else { mix };
-    Run::on_with(name, topic, setting, &Fleet::new(clients.to_vec()), mix)
 }
 
 /// Every instance works at the new primary.

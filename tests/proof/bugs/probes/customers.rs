@@ -98,6 +98,21 @@ pub async fn a_slow_group(setting: Setting) -> Report {
     scene.end().await
 }
 
+/// Of a topic 20 are leased a second.
+pub async fn a_slow_topic(setting: Setting) -> Report {
+    let scene = Scene::start("a_slow_topic", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.configure(json!({"rate_per_s": 20})).await;
+    scene.recorder.limit(&scene.topic, Limits { rate_per_s: Some(20.0), ..Limits::default() });
+    hand.publish_batch((0..300).map(|_| Ask::default()).collect()).await;
+    for _ in 0..5 {
+        for grant in hand.leased(100, 30_000, 200).await {
+            hand.ack(&grant).await;
+        }
+    }
+    scene.end().await
+}
+
 /// Three of a topic are leased at once.
 pub async fn leases_at_once(setting: Setting) -> Report {
     let scene = Scene::start("leases_at_once", setting, 1).await;

@@ -7,6 +7,7 @@ pub mod counts;
 pub mod customers;
 pub mod deaths;
 pub mod faults;
+pub mod forgets;
 pub mod grants;
 pub mod groups;
 pub mod keys;

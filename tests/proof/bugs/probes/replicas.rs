@@ -28,6 +28,8 @@ pub async fn unconfirmed(setting: Setting) -> Report {
     };
 
     // The primary is full, and its replica stopped: what frees memory is done, and the fence's own write is not to be refused.
+    // Before that it confirms by itself, once a second, what it has.
+    sleep(Duration::from_millis(1_500)).await;
     pair.replica.pause();
     let set = async |pair: &Pair, most: &str| -> () {
         pair.primary.command(&["CONFIG", "SET", "maxmemory", most]).await
