@@ -60,7 +60,7 @@ fn one_at_a_time(run: &Run, name: &str, key: &Key, found: &mut Found) {
         if let Some((end, other)) = last.filter(|(end, _)| from < *end) {
             let ids = (run.lives[other].id, run.lives[at].id);
             let what = format!("{name} is held by {} until {end}, by {} from {from}", ids.0, ids.1);
-            found.say(Some(at), format!("I10 keys: {what}"));
+            found.say(Some(other), format!("I10 keys: {what}"));
         }
         if last.is_none_or(|(end, _)| until > end) {
             last = Some((until, at));
