@@ -9,7 +9,7 @@
 -- ARGV[2] state
 -- ARGV[3] limit: at most 256
 -- ARGV[4] part of the list that has the last message of the page before, 0 or 1; '' for the first page
--- ARGV[5] its score
+-- ARGV[5] its score; for the first page '', or how many of the last messages of the list to begin before
 -- ARGV[6] its member
 -- ARGV[7] bytes of bodies to return at most, but one message at least; 0: no bodies
 -- returns: {now, more 0|1, topic's max_attempts, {part, score, member, …}, extras, bodies, events, ttl or 0} or 'STALE'
@@ -25,9 +25,9 @@ local function bytes_before(a, b)
   return #a < #b
 end
 
--- Up to `limit` members with scores between `low` and `high`, after (`score`, `member`) unless `score` is false; and
--- whether more are left. A binary search finds the place of that member, even if it is gone: nothing is skipped or repeated.
-local function page_after(zset, low, high, score, member, limit)
+-- Up to `limit` members with scores between `low` and `high`, after (`score`, `member`) unless `score` is false; of the last
+-- `newest` unless that is false; and whether more are left. A binary search finds the place of that member, even if it is gone: nothing is skipped or repeated.
+local function page_after(zset, low, high, score, member, limit, newest)
   local from = redis.call('ZCARD', zset) - redis.call('ZCOUNT', zset, low, '+inf')
   if score then
     local lowest = from
@@ -41,6 +41,7 @@ local function page_after(zset, low, high, score, member, limit)
     from = math.max(from, lowest)
   end
   local upto = redis.call('ZCOUNT', zset, '-inf', high)
+  if newest then from = math.max(from, upto - newest) end
   local last = math.min(from + limit, upto)
   if from >= last then return {}, false end
   return redis.call('ZRANGE', zset, from, last - 1, 'WITHSCORES'), last < upto
@@ -103,7 +104,8 @@ for number = first, #parts - 1 do
     more = more or count(part[1], part[3], part[4]) > 0
   else
     local at = ARGV[4] ~= '' and number == first
-    local page, rest = page_after(part[1], part[3], part[4], at and ARGV[5], ARGV[6], left)
+    local newest = ARGV[4] == '' and tonumber(ARGV[5])
+    local page, rest = page_after(part[1], part[3], part[4], at and ARGV[5], ARGV[6], left, newest)
     if part[2] and count(part[2], part[3], part[4]) > 0 then
       local other, other_rest = page_after(part[2], part[3], part[4], at and ARGV[5], ARGV[6], left)
       page, rest = merge_pages(page, other, left), rest or other_rest or #page + #other > 2 * left

@@ -6,7 +6,7 @@ use super::{
     problem::{FieldError, Problem},
 };
 use crate::{
-    model::{MEMBER_BYTES, ScheduleName, State, TopicName},
+    model::{ScheduleName, State, TopicName},
     store::ListCursor,
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -20,7 +20,6 @@ pub(super) const MAX_CURSOR: usize = 256;
 pub(super) type Cursor = Text<1, MAX_CURSOR>;
 
 const CHECK: usize = 8;
-const MESSAGE: usize = 1 + 8 + MEMBER_BYTES;
 
 /// Opens a query's `cursor`, which must be one that its list gave out. Errors: 422.
 pub(super) fn open_cursor<T>(
@@ -44,8 +43,12 @@ pub(super) struct SchedulesCursor;
 /// The list of a topic's groups.
 pub(super) struct GroupsCursor<'a>(pub &'a TopicName);
 
-/// The list of a topic's messages in one state.
-pub(super) struct MessagesCursor<'a>(pub &'a TopicName, pub State);
+/// The list of a topic's messages in one state, of all or of those that a query matches.
+pub(super) struct MessagesCursor<'a>(pub &'a TopicName, pub State, pub &'a str);
+
+/// Where a bulk operation goes on that works through the messages of several states which a query matches: its name, the topic,
+/// the states and the query.
+pub(super) struct BulkCursor<'a>(pub &'a str, pub &'a TopicName, pub &'a [State], pub &'a str);
 
 impl TopicsCursor<'_> {
     /// The cursor after the topic `last`.
@@ -87,36 +90,54 @@ impl GroupsCursor<'_> {
 }
 
 impl MessagesCursor<'_> {
-    fn list(&self) -> [&str; 3] {
-        let state = match self.1 {
-            State::Delayed => "delayed",
-            State::Ready => "ready",
-            State::Blocked => "blocked",
-            State::Leased => "leased",
-            State::Dead => "dead",
-            State::Acked => "acked",
-            State::Expired => "expired",
-        };
-        ["messages", self.0.as_str(), state]
+    fn list(&self) -> [&str; 4] {
+        let Self(topic, state, query) = self;
+        ["messages", topic.as_str(), state.word(), query]
     }
 
     /// The cursor of what comes next.
     pub fn seal(&self, next: &ListCursor) -> String {
-        let mut place = [0; MESSAGE];
-        place[0] = next.part;
-        place[1..9].copy_from_slice(&next.score.to_be_bytes());
-        place[9..].copy_from_slice(&next.member);
-        seal(&self.list(), &place)
+        seal(&self.list(), &bytes_of(next))
     }
 
     /// Where the list goes on.
     pub fn open(&self, cursor: &str) -> Option<ListCursor> {
-        let place = open(&self.list(), cursor)?;
-        let (part, rest) = place.split_first()?;
-        let (score, member) = rest.split_first_chunk()?;
-        let (score, member) = (i64::from_be_bytes(*score), member.try_into().ok()?);
-        Some(ListCursor { part: *part, score, member })
+        place_of(&open(&self.list(), cursor)?)
     }
+}
+
+impl BulkCursor<'_> {
+    fn states(&self) -> String {
+        self.2.iter().map(|state| format!("{},", state.word())).collect()
+    }
+
+    /// The cursor of what comes next: the index of a state, and after what in it, if after anything.
+    pub fn seal(&self, (state, next): (usize, Option<&ListCursor>)) -> String {
+        let Self(operation, topic, _, query) = self;
+        let place = next.map(bytes_of).unwrap_or_default();
+        let place = [&[state as u8], &place[..]].concat();
+        seal(&[operation, topic.as_str(), &self.states(), query], &place)
+    }
+
+    /// Where the operation goes on.
+    pub fn open(&self, cursor: &str) -> Option<(usize, Option<ListCursor>)> {
+        let Self(operation, topic, states, query) = self;
+        let place = open(&[operation, topic.as_str(), &self.states(), query], cursor)?;
+        let (state, place) = place.split_first()?;
+        let state = Some(usize::from(*state)).filter(|state| *state < states.len())?;
+        Some((state, if place.is_empty() { None } else { Some(place_of(place)?) }))
+    }
+}
+
+fn bytes_of(next: &ListCursor) -> Vec<u8> {
+    [&[next.part], &next.score.to_be_bytes()[..], &next.member].concat()
+}
+
+fn place_of(place: &[u8]) -> Option<ListCursor> {
+    let (part, rest) = place.split_first()?;
+    let (score, member) = rest.split_first_chunk()?;
+    let (score, member) = (i64::from_be_bytes(*score), member.try_into().ok()?);
+    Some(ListCursor { part: *part, score, member })
 }
 
 fn seal(list: &[&str], place: &[u8]) -> String {
@@ -147,14 +168,27 @@ mod tests {
     fn a_cursor_opens_for_its_own_list_only() {
         let (a, b) = (TopicName::parse("a").unwrap(), TopicName::parse("b").unwrap());
         let next = ListCursor { part: 1, score: -5, member: *b"elevenbytes" };
-        let list = MessagesCursor(&a, State::Ready);
+        let list = MessagesCursor(&a, State::Ready, "");
         let cursor = list.seal(&next);
         assert!(cursor.len() <= MAX_CURSOR);
         assert_eq!(list.open(&cursor), Some(next));
-        assert_eq!(MessagesCursor(&b, State::Ready).open(&cursor), None);
-        assert_eq!(MessagesCursor(&a, State::Dead).open(&cursor), None);
+        assert_eq!(MessagesCursor(&b, State::Ready, "").open(&cursor), None);
+        assert_eq!(MessagesCursor(&a, State::Dead, "").open(&cursor), None);
+        assert_eq!(MessagesCursor(&a, State::Ready, "key:x").open(&cursor), None);
         assert_eq!(TopicsCursor("").open(&cursor), None);
         assert_eq!(SchedulesCursor.open(&cursor), None);
+        let states = [State::Ready, State::Dead];
+        let bulk = BulkCursor("purge", &a, &states, "key:x");
+        for place in
+            [(0, None), (1, Some(&ListCursor { part: 0, score: 7, member: *b"elevenbytes" }))]
+        {
+            let cursor = bulk.seal(place);
+            assert!(cursor.len() <= MAX_CURSOR);
+            assert_eq!(bulk.open(&cursor), Some((place.0, place.1.cloned())));
+            assert_eq!(BulkCursor("run", &a, &states, "key:x").open(&cursor), None);
+            assert_eq!(BulkCursor("purge", &a, &states[..1], "key:x").open(&cursor), None);
+            assert_eq!(BulkCursor("purge", &a, &states, "").open(&cursor), None);
+        }
         let name = ScheduleName::parse(&"x".repeat(128)).unwrap();
         let cursor = SchedulesCursor.seal(&name);
         assert!(cursor.len() <= MAX_CURSOR);
@@ -181,7 +215,7 @@ mod tests {
         }
         for garbage in ["", "x", "!", "AAAA", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", &cursor[1..]] {
             assert_eq!(TopicsCursor("").open(garbage), None, "{garbage}");
-            assert_eq!(MessagesCursor(&a, State::Ready).open(garbage), None, "{garbage}");
+            assert_eq!(MessagesCursor(&a, State::Ready, "").open(garbage), None, "{garbage}");
         }
     }
 }

@@ -101,10 +101,9 @@ impl<'a> Message<'a> {
     pub fn listed(topic: &'a Topic, found: &'a MessageSnapshot) -> Result<Self, Problem> {
         let body = found.body.as_ref();
         let content = body.map(|Body { content, .. }| RenderedContent::of(content));
-        let pushed = |name: &str| topic.settings.push.as_ref().is_some_and(|p| p.is_secret(name));
         let headers = body.map(|body| match (&body.secrets, &topic.settings.push) {
             (None, None) => Cow::Borrowed(&body.headers),
-            _ => Cow::Owned(masked(&body.headers, |name| body.is_secret(name) || pushed(name))),
+            _ => Cow::Owned(masked(&body.headers, |name| topic.masks(body, name))),
         });
         let content = content.transpose()?.unwrap_or_default();
         let due = matches!(

@@ -1,15 +1,13 @@
-//! What is done with one message, by its id or by its key: getMessage, updateMessage, deleteMessage, redriveMessage. And
-//! listMessages: what is in a topic, state by state.
+//! What is done with one message, by its id or by its key: getMessage, getMessagePayload, updateMessage, deleteMessage,
+//! redriveMessage.
 
-use super::{callbacks::CallbackRequest, cursor::MessagesCursor, message::Message, prelude::*};
+use super::{callbacks::CallbackRequest, message::Message, openapi::Octets, prelude::*};
 use crate::{
-    model::{Backoff, Callback, DEFAULT_PAGE},
+    model::{Backoff, Callback, Content, OCTETS},
     seeded,
     store::{MessageRef, MessageUpdate},
 };
-
-/// Bytes of bodies and errors on a page.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
+use axum::http::header;
 
 request! {
     /// Query parameters of routes that delete.
@@ -34,6 +32,39 @@ pub async fn get_message(
     seeded::keep();
     let (topic, found) = state.store.get(&MessageRef::Id(id)).await?;
     Ok(json(&Message::whole(&topic, &found)?))
+}
+
+/// Get a message's payload.
+///
+/// The bytes as they were published, in any state, as a file to download: a browser shows nothing of it and runs nothing in it.
+/// A program that parses `payload` from JSON may change numbers and names; this is exact.
+#[utoipa::path(
+    get, path = "/messages/{id}/payload", tag = "messages", params(IdPath),
+    responses(
+        (status = 200, description = "The payload, with the media type that it was published with", body = Octets,
+            content_type = "application/octet-stream"),
+        MessageProblems, RedisProblems,
+    ),
+)]
+pub async fn get_message_payload(
+    State(state): State<AppState>,
+    IdPath(id): IdPath,
+    _: NoQuery,
+) -> Result<Response, Problem> {
+    let (_, found) = state.store.get(&MessageRef::Id(id)).await?;
+    let content = found.body.ok_or(Error::Internal)?.content;
+    let (media_type, extension) = match &content {
+        Content::Json(_) => ("application/json", "json"),
+        Content::Bytes { .. } => (content.content_type().unwrap_or(OCTETS), "bin"),
+    };
+    let headers = [
+        (header::CONTENT_TYPE, media_type),
+        (header::CONTENT_DISPOSITION, &format!("attachment; filename=\"{id}.{extension}\"")),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    Ok((headers, content.payload().clone()).into_response())
 }
 
 /// Delete a message.
@@ -197,56 +228,6 @@ pub async fn update(
     state.check_url(url, || "callback.url".to_owned())?;
     let (topic, found) = state.store.update(&which, update).await?;
     Ok(json(&Message::whole(&topic, &found)?))
-}
-
-request! {
-    /// Query parameters of listMessages.
-    pub struct ListMessagesParams {
-        /// The state to list.
-        pub state: ListedState,
-        /// Include payloads and headers.
-        pub payload: bool = false,
-        /// Items per page, 1 to 1000.
-        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
-        /// The `next_cursor` of the previous page.
-        pub cursor: Option<Cursor>,
-    }
-}
-
-answer! {
-    /// A page of messages.
-    pub struct MessageList<'a> {
-        /// The messages, in the state's own order, without their events.
-        items: Vec<Message<'a>>,
-        /// Cursor for the next page. Absent on the last page.
-        next_cursor: Option<String>,
-    }
-}
-
-/// List a topic's messages.
-///
-/// Messages in one state: ready ones in the order in which they would be leased, dead and acked ones oldest first. Pass
-/// `next_cursor` to get the next page. A page ends early at about 4 MiB of payloads and errors.
-#[utoipa::path(
-    get, path = "/topics/{topic}/messages", tag = "messages", params(TopicPath, ListMessagesParams),
-    responses((status = 200, description = "A page of messages", body = MessageList), TopicProblems, RedisProblems),
-)]
-pub async fn list_messages(
-    State(state): State<AppState>,
-    TopicPath(name): TopicPath,
-    Query(params): Query<ListMessagesParams>,
-) -> Result<Response, Problem> {
-    let ListMessagesParams { state: listed, payload, limit, cursor } = params;
-    let (listed, limit) = (listed.into(), limit.get());
-    let list = MessagesCursor(&name, listed);
-    let after = open_cursor(cursor, |cursor| list.open(cursor))?;
-    let bytes = PAGE_BYTES.min(state.budget.largest_answer());
-    let listing = state.store.list_messages(&name, listed, after.as_ref(), limit, payload, bytes);
-    let (topic, page) = listing.await?;
-    let items = page.items.iter().map(|found| Message::listed(&topic, found));
-    let items = items.collect::<Result<_, _>>()?;
-    let next_cursor = page.next.as_ref().map(|next| list.seal(next));
-    Ok(json(&MessageList { items, next_cursor }))
 }
 
 #[cfg(test)]

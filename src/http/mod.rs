@@ -5,6 +5,8 @@ mod activity;
 mod answer;
 mod backoff;
 mod budget;
+mod bulk;
+mod by_ids;
 mod callbacks;
 mod connections;
 mod cursor;
@@ -35,6 +37,7 @@ mod publish;
 mod push_settings;
 mod schedule_fields;
 mod schedules;
+mod search;
 pub mod server;
 mod service;
 mod session;
@@ -120,11 +123,12 @@ impl Deref for AppState {
 /// The routes in order of use, which is the order of the document and its page.
 fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
     let routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
-        .routes(routes!(publish::publish_message, messages::list_messages))
+        .routes(routes!(publish::publish_message, search::list_messages))
         .routes(routes!(publish::publish_raw))
         .routes(routes!(publish::publish_batch))
         .routes(routes!(callbacks::schedule_callback))
         .routes(routes!(messages::get_message, messages::update_message, messages::delete_message))
+        .routes(routes!(messages::get_message_payload))
         .routes(routes!(messages::redrive_message))
         .routes(routes!(
             messages::get_message_by_key,
@@ -139,6 +143,9 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(hold::ack_batch))
         .routes(routes!(hold::nack_batch))
         .routes(routes!(hold::extend_batch))
+        .routes(routes!(by_ids::redrive_batch))
+        .routes(routes!(by_ids::delete_batch))
+        .routes(routes!(by_ids::run_batch))
         .routes(routes!(topics::list_topics))
         .routes(routes!(
             topics::get_topic,
@@ -148,8 +155,10 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         ))
         .routes(routes!(topic_actions::pause_topic))
         .routes(routes!(topic_actions::resume_topic))
-        .routes(routes!(topic_actions::purge_topic))
-        .routes(routes!(topic_actions::redrive_topic))
+        .routes(routes!(bulk::purge_topic))
+        .routes(routes!(bulk::redrive_topic))
+        .routes(routes!(bulk::run_topic))
+        .routes(routes!(search::list_dead_reasons))
         .routes(routes!(topic_actions::forecast_topic))
         .routes(routes!(groups::list_groups))
         .routes(routes!(groups::get_group))

@@ -12,6 +12,7 @@ mod id;
 mod instant;
 mod masking;
 mod push;
+mod query;
 mod schedule;
 mod settings;
 mod token;
@@ -31,6 +32,7 @@ pub use masking::{
     is_credential, masked, names_header, unmasked,
 };
 pub use push::*;
+pub use query::{MessageQuery, Subject};
 pub use schedule::*;
 pub use settings::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
@@ -60,7 +62,20 @@ pub enum State {
 }
 
 impl State {
-    /// The word that scripts use for a state.
+    /// The word that scripts and cursors use for a state.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Delayed => "delayed",
+            Self::Ready => "ready",
+            Self::Blocked => "blocked",
+            Self::Leased => "leased",
+            Self::Dead => "dead",
+            Self::Acked => "acked",
+            Self::Expired => "expired",
+        }
+    }
+
+    /// The state that scripts use a word for.
     pub fn from_word(word: &str) -> Option<Self> {
         match word {
             "delayed" => Some(Self::Delayed),

@@ -4,6 +4,7 @@
 mod ack;
 mod backend;
 pub(crate) mod batch;
+mod change;
 mod clock;
 mod cluster;
 mod connect_error;
@@ -46,6 +47,7 @@ mod way;
 
 pub use backend::SCHEMA_VERSION;
 pub use batch::Wake;
+pub use change::Change;
 pub use connect_error::ConnectError;
 pub use dead_letters::{DeadLetter, Death};
 pub use grants::{Granted, Grants, LeaseOptions};
@@ -58,7 +60,7 @@ pub use redis_args::RedisArgs;
 pub use registry::Topic;
 pub use schedules::*;
 pub use sweeps::{Claim, Swept};
-pub use topics::{Purged, Redriven, TOTALS, TopicSnapshot};
+pub use topics::{Listing, Purged, Reason, Redriven, Selected, Selection, TOTALS, TopicSnapshot};
 pub use types::*;
 
 use crate::{

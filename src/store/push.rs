@@ -78,6 +78,11 @@ impl Topic {
         }
     }
 
+    /// Is the value of this header never shown?
+    pub fn masks(&self, body: &Body, name: &str) -> bool {
+        body.is_secret(name) || self.settings.push.as_ref().is_some_and(|push| push.is_secret(name))
+    }
+
     /// A body as it is stored here: a pushed topic marks which headers are secrets.
     pub(super) fn encode(&self, body: &Body) -> Bytes {
         match &self.settings.push {

@@ -104,6 +104,7 @@ scripts! {
     Scan {
         REDRIVE_TOPIC = "redrive_topic";
         PURGE_TOPIC = "purge_topic";
+        CHANGE_MESSAGES = "change_messages";
         LIST_MESSAGES = "list_messages";
         LIST_GROUPS = "list_groups";
         FORECAST_TOPIC = "forecast_topic";

@@ -275,4 +275,6 @@ pub struct MessagePage {
     pub items: Vec<MessageSnapshot>,
     /// Where the next page begins; `None` on the last.
     pub next: Option<ListCursor>,
+    /// Messages that were looked at.
+    pub scanned: u64,
 }

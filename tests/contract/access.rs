@@ -6,7 +6,7 @@ mod hosts;
 mod matrix;
 mod quota;
 mod reload;
-mod scopes;
+pub mod scopes;
 mod session;
 
 use std::time::Duration;

@@ -31,7 +31,7 @@ impl Answer {
     }
 
     /// What holds of every answer: never 500, a request id, errors as problems, a newline at the end,
-    /// no null but a payload's, and every `…_at` an instant.
+    /// no null but a payload's, and every `…_at` an instant. What was published comes back as it was.
     pub fn check(self) -> Answer {
         assert_ne!(self.status, 500, "500 is never right: {self}");
         assert!(self.headers.contains_key("x-request-id"), "no x-request-id: {self}");
@@ -43,6 +43,9 @@ impl Answer {
             return self;
         }
         let kind = self.header("content-type");
+        if self.status == 200 && self.request.ends_with("/payload") {
+            return self;
+        }
         if kind.contains("json") || kind.contains("text") && !self.request.contains(" /docs/") {
             assert!(self.body.ends_with(b"\n"), "no newline at the end: {self}");
         }

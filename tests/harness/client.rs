@@ -6,7 +6,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use reqwest::{Method, Url};
 use serde_json::{Value, json};
 
-use super::{answer::Answer, eventually};
+use super::{answer::Answer, by_key, eventually};
 
 /// A client of one instance.
 #[derive(Clone)]
@@ -330,15 +330,6 @@ impl Client {
         let kind = [("content-type", "application/json")];
         self.send(method, path, &kind, Some(body.to_string().into_bytes())).await
     }
-}
-
-/// The path of a message by its key, whatever the key holds.
-pub fn by_key(topic: &str, key: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    format!("/topics/{topic}/keys/{}", key.bytes().map(encode).collect::<String>())
 }
 
 /// The results of a batch that must succeed.

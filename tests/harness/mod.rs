@@ -30,7 +30,7 @@ pub use self::answer::Answer;
 pub use self::bench::{BenchRows, dueq_bench};
 pub use self::call::{Call, Ending, Reply};
 pub use self::certs::{Authority, Identity, replace};
-pub use self::client::{Client, by_key, number, text};
+pub use self::client::{Client, number, text};
 pub use self::cluster::{Cluster, ClusterOptions, Move, ask, moves_atomically, slot, slot_of};
 pub use self::dueq::{Dueq, Finished, Launch, SEEDED, Seeded, binary};
 pub use self::partitions::{partition_of, partitions_of, slot_of_partition, tag_of_partition};
@@ -164,4 +164,18 @@ impl Redis {
     pub async fn time_up_ms(&self) -> i64 {
         self.time_ms().await + 1
     }
+}
+
+/// The path of a message by its key, whatever the key holds.
+pub fn by_key(topic: &str, key: &str) -> String {
+    format!("/topics/{topic}/keys/{}", encoded(key))
+}
+
+/// A text as it stands in a path or a query.
+pub fn encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
 }

@@ -84,9 +84,9 @@ proptest! {
     ) {
         let topic = TopicName::parse(&name).unwrap();
         let next = ListCursor { part, score, member };
-        let cursor = MessagesCursor(&topic, state).seal(&next);
+        let cursor = MessagesCursor(&topic, state, "").seal(&next);
         prop_assert!(cursor.len() <= MAX_CURSOR);
-        prop_assert_eq!(MessagesCursor(&topic, state).open(&cursor), Some(next));
+        prop_assert_eq!(MessagesCursor(&topic, state, "").open(&cursor), Some(next));
         let cursor = TopicsCursor(&prefix).seal(&topic);
         prop_assert_eq!(TopicsCursor(&prefix).open(&cursor), Some(name.clone()));
         let schedule = ScheduleName::parse(&name).unwrap();
@@ -99,7 +99,7 @@ proptest! {
         state in select(&STATES[..]),
     ) {
         let topic = TopicName::parse("orders").unwrap();
-        prop_assert_eq!(MessagesCursor(&topic, state).open(&cursor), None);
+        prop_assert_eq!(MessagesCursor(&topic, state, "").open(&cursor), None);
         prop_assert_eq!(TopicsCursor("").open(&cursor), None);
         prop_assert_eq!(SchedulesCursor.open(&cursor), None);
     }

@@ -5,15 +5,16 @@ use super::{
     by_the_book, object, read,
 };
 use crate::http::{
+    bulk::{PurgeRequest, RunRequest},
     callbacks::ScheduleCallbackRequest,
     fingerprint::fingerprint,
     hold::NackFields,
     input::{Batch, Fields, Flat, LeaseMs, MediaType, request},
     lease::{LeaseAck, LeaseFromTopicsRequest},
     message_fields::take_idempotency_header,
-    messages::{ListMessagesParams, UpdateMessageRequest},
+    messages::UpdateMessageRequest,
     publish::{PublishBatchRequest, PublishRawParams, PublishRequest},
-    topic_actions::PurgeRequest,
+    search::ListMessagesParams,
 };
 use crate::model::fuzz::{cases, spoilt, text};
 use crate::model::{
@@ -195,6 +196,7 @@ proptest! {
             "deliver_at=2100-01-01T02%3A00%3A00%2B02%3A00&ttl_ms=5&idempotency_key=x",
             "state=ready&payload=true&limit=1000&cursor=AAAA&states=dead&force=true",
             "bucket_ms=1&buckets=1000&prefix=%ff&max_messages=7",
+            "state=dead&q=error%3A%22timeout%20*%22+payload.%24.a%5B0%5D%3A%3E1&dry_run=true",
         ])),
     ) {
         let pairs: Vec<_> = form_urlencoded::parse(&query).collect();
@@ -208,6 +210,7 @@ proptest! {
         for problem in [
             Fields::of_query(&pairs).read::<ListMessagesParams>().err(),
             Fields::of_query(&pairs).read::<PurgeRequest>().err(),
+            Fields::of_query(&pairs).read::<RunRequest>().err(),
             Fields::of_query(&pairs).read::<PublishRequest>().err(),
         ] {
             problem.map_or(Ok(()), by_the_book)?;

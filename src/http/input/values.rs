@@ -6,8 +6,8 @@ use crate::{
     model::{
         CallMethod, CallUrl, CatchUp, Durability, Instant, LEASE_CAP_MS, MASK, MAX_CALL_TIMEOUT_MS,
         MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_PAGE, MAX_TIMEZONE_CHARS,
-        MAX_URL_CHARS, MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, Millis, OnFull, SigningSecret,
-        State, TOKEN_MAX_CHARS, TopicName, parse_instant, parse_timezone,
+        MAX_URL_CHARS, MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, MessageQuery, Millis, OnFull,
+        SigningSecret, State, TOKEN_MAX_CHARS, TopicName, parse_instant, parse_timezone,
     },
     store::{KeyUntil, OnDuplicate},
 };
@@ -204,6 +204,7 @@ parsed! {
     MediaType: |text: &str| Self::parse(text).ok_or("must be a media type such as image/png, of at most 255 characters"),
         string().max_length(Some(Self::MAX_CHARS));
     MessageId: Self::parse, formatted(KnownFormat::Uuid);
+    MessageQuery: Self::parse, string().max_length(Some(Self::MAX_CHARS));
     SecretHeader: Self::parse, string();
     SigningSecret: |text: &str| if text == MASK { Ok(Self::kept()) } else { Self::parse(text) }, string();
     TopicName: Self::parse, string().max_length(Some(128));
@@ -308,6 +309,8 @@ states! {
     /// A state to purge. `ready`: due. `delayed`: not due yet, and also what is `blocked`. `dead`: attempts used up.
     /// `blocked`: waiting for earlier messages of their group.
     PurgedState: Ready, Delayed, Dead, Blocked;
+    /// A state of messages that can be made due.
+    RunState: Delayed, Blocked;
 }
 
 /// Reads a word.

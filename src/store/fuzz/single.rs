@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     model::{MAX_EVENTS, State},
     store::{
+        change::{Change, read_changes},
         dead_letters::read_deaths,
         message::{read_deleted, read_exists, read_found, read_redriven as read_redriven_message},
         sweeps::read_swept,
@@ -89,6 +90,8 @@ proptest! {
     fn bulks(settings in settings(), reply in reply(numbers(7))) {
         answer(read_purged, settings.clone(), reply.clone());
         answer(read_redriven, settings.clone(), reply.clone());
+        let done = answer(|reply| read_changes(reply, Change::Redrive), settings.clone(), reply.clone());
+        prop_assert!(done.is_none_or(|done| !done.is_empty()));
         answer(read_swept, settings, reply);
     }
 

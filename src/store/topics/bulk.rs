@@ -1,5 +1,6 @@
 //! purge_topic and redrive_topic: they work through the messages of a topic, a bounded number a call.
 
+use super::list::Listing;
 use crate::{
     error::Error,
     model::{Millis, State, TopicName},
@@ -150,9 +151,15 @@ impl Store {
         let (mut redriven, mut after) = (0, None);
         while redriven < of && started.elapsed() <= MAX_OPERATION_TIME {
             let limit = (MAX_LISTED).min((of - redriven) as u64);
-            let page =
-                self.list_messages(name, State::Dead, after.as_ref(), limit, false, usize::MAX);
-            let (_, page) = match page.await {
+            let listing = Listing {
+                state: State::Dead,
+                after: after.as_ref(),
+                limit,
+                bodies: false,
+                most_bytes: usize::MAX,
+                query: None,
+            };
+            let (_, page) = match self.list_messages(name, listing).await {
                 Err(error) if redriven > 0 => return Err(error.after_change()),
                 page => page?,
             };

@@ -4,7 +4,7 @@
 use super::contents::MAX_LOOKS;
 use crate::{
     error::Error,
-    model::{Event, MessageId, Millis, State, TopicName, last_error},
+    model::{Event, MessageId, MessageQuery, Millis, State, Subject, TopicName, last_error},
     store::{
         Store,
         batch::{Command, Request},
@@ -19,12 +19,20 @@ use crate::{
 };
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Messages of one call.
 const CALL_MESSAGES: u64 = 256;
 /// Bytes of bodies in one call.
 const CALL_BYTES: usize = 256 * 1024;
+/// What one search looks at: messages, bytes of bodies and errors, and for how long.
+pub(super) const MAX_SCANNED: u64 = 10_000;
+const MAX_READ: usize = 16 * 1024 * 1024;
+const MAX_SEARCH: Duration = Duration::from_millis(250);
 
 /// What a partition contributes to a page.
 struct Source {
@@ -53,19 +61,16 @@ impl Source {
 }
 
 impl Store {
-    /// A page of the messages of one state, at most `limit`, with or without bodies. It ends before `most_bytes` of bodies and
-    /// errors, but never without a message where there is one.
+    /// A page of the messages of one state. It ends before `most_bytes` of bodies and errors, but never without a message where
+    /// there is one. A search also ends when it has looked at so many messages or bytes, or for so long, as one request may.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn list_messages(
         &self,
         name: &TopicName,
-        state: State,
-        after: Option<&ListCursor>,
-        limit: u64,
-        bodies: bool,
-        most_bytes: usize,
+        listing: Listing<'_>,
     ) -> Result<(Arc<Topic>, MessagePage), Error> {
+        let Listing { state, after, limit, bodies, most_bytes, query } = listing;
         // What time has brought is carried out before the first page, so that it stands where it belongs.
         for _ in 0..if after.is_none() { MAX_LOOKS } else { 0 } {
             let swept = self.sweep_all(name).await?;
@@ -86,15 +91,22 @@ impl Store {
         };
         let mut sources: Vec<_> = topic.all().map(source).collect();
         let (mut items, mut bytes, mut last) = (Vec::new(), 0, None);
+        let (begun, mut scanned, mut read) = (Instant::now(), 0, 0);
+        let reads_bodies = bodies || query.is_some_and(MessageQuery::needs_body);
         while (items.len() as u64) < limit && bytes < most_bytes {
+            let over = scanned >= MAX_SCANNED || read >= MAX_READ || begun.elapsed() >= MAX_SEARCH;
+            if query.is_some() && over {
+                break;
+            }
             let dry: Vec<_> = sources.iter_mut().filter(|source| source.is_dry()).collect();
             let share = |n: usize| n.div_ceil(dry.len().max(1));
-            let limit = CALL_MESSAGES.min(share((limit - items.len() as u64) as usize) as u64);
-            let body_bytes = bodies.then(|| share(CALL_BYTES.min(most_bytes - bytes)));
+            let wanted = query.map_or(limit - items.len() as u64, |_| MAX_SCANNED - scanned);
+            let limit = CALL_MESSAGES.min(share(wanted as usize) as u64);
+            let body_bytes = reads_bodies.then(|| share(CALL_BYTES.min(most_bytes - bytes)));
             try_join_all(dry.into_iter().map(async |source| {
-                let list = ListSome { state, limit, after: source.after.clone(), body_bytes };
-                let (_, some) = self.on(&source.name, |it| list.request(it)).await?;
-                source.take(some);
+                let after = source.after.clone();
+                let list = ListSome { state, limit, after, newest: None, body_bytes };
+                source.take(self.list_some(&source.name, list).await?);
                 Ok::<_, Error>(())
             }))
             .await?;
@@ -103,18 +115,68 @@ impl Store {
             let first =
                 sources.iter_mut().filter(|source| !source.listed.is_empty()).min_by_key(place);
             let Some(first) = first else { break };
-            let fits = |item: &Listed| items.is_empty() || bytes + item.bytes <= most_bytes;
-            if !first.listed.front().is_some_and(fits) {
+            let matches = |item: &Listed| query.is_none_or(|query| item.matches(query, &topic));
+            let Some(front) = first.listed.front() else { break };
+            let is_found = matches(front);
+            if is_found && !items.is_empty() && bytes + front.bytes > most_bytes {
                 break;
             }
-            if let Some(Listed { message, cursor, bytes: size }) = first.listed.pop_front() {
-                bytes += size;
-                items.push(message);
-                last = Some(cursor);
+            if let Some(Listed { mut message, cursor, bytes: size }) = first.listed.pop_front() {
+                (scanned, read, last) = (scanned + 1, read + size, Some(cursor));
+                if is_found {
+                    message.body = message.body.filter(|_| bodies);
+                    bytes += size;
+                    items.push(message);
+                }
             }
         }
         let more = sources.iter().any(|source| source.more || !source.listed.is_empty());
-        Ok((topic, MessagePage { items, next: last.filter(|_| more) }))
+        let next = last.filter(|_| more);
+        Ok((topic, MessagePage { items, next, scanned }))
+    }
+
+    /// Some messages of a partition.
+    pub(super) async fn list_some(
+        &self,
+        name: &PartitionName,
+        list: ListSome,
+    ) -> Result<ListedSome, Error> {
+        Ok(self.on(name, |it| list.request(it)).await?.1)
+    }
+}
+
+/// What is asked of a list.
+#[derive(Clone, Copy)]
+pub struct Listing<'a> {
+    /// The state of its messages.
+    pub state: State,
+    /// Where the page before ended.
+    pub after: Option<&'a ListCursor>,
+    /// Messages on the page, at most.
+    pub limit: u64,
+    /// With bodies.
+    pub bodies: bool,
+    /// Bytes of bodies and errors on the page.
+    pub most_bytes: usize,
+    /// Only those that it matches.
+    pub query: Option<&'a MessageQuery>,
+}
+
+impl Listed {
+    fn matches(&self, query: &MessageQuery, topic: &Topic) -> bool {
+        let message = &self.message;
+        let body = message.body.as_ref();
+        let subject = Subject {
+            error: message.last_error.as_deref(),
+            key: message.key.as_deref(),
+            group: message.group.as_deref(),
+            attempts: message.attempts,
+            priority: message.priority,
+            at: message.at,
+            published: message.id.published(),
+            body,
+        };
+        query.matches(subject, |name| body.is_some_and(|body| topic.masks(body, name)))
     }
 }
 
@@ -123,6 +185,8 @@ pub(crate) struct ListSome {
     pub state: State,
     pub limit: u64,
     pub after: Option<ListCursor>,
+    /// Without `after`: no more than so many, those at the end.
+    pub newest: Option<u64>,
     /// Bytes of bodies, about; `None` without bodies.
     pub body_bytes: Option<usize>,
 }
@@ -130,10 +194,10 @@ pub(crate) struct ListSome {
 impl ListSome {
     fn request(&self, partition: &Partition) -> Request<ListedSome> {
         let list = Command::on(&scripts::LIST_MESSAGES, partition);
-        let list = list.arg((state_word(self.state), self.limit));
+        let list = list.arg((self.state.word(), self.limit));
         let list = match &self.after {
             Some(ListCursor { part, score, member }) => list.arg((part, score, &member[..])),
-            None => list.arg(("", "", "")),
+            None => list.arg(("", self.newest.map(|n| n.to_string()).unwrap_or_default(), "")),
         };
         let list = list.arg(self.body_bytes.unwrap_or(0));
         let (state, bodies) = (self.state, self.body_bytes.is_some());
@@ -217,17 +281,6 @@ pub(in crate::store) fn read_listed(
         items.push(Listed { message, cursor: ListCursor { part, score, member }, bytes });
     }
     Ok(ListedSome { items, more })
-}
-
-fn state_word(state: State) -> &'static str {
-    match state {
-        State::Delayed => "delayed",
-        State::Ready => "ready",
-        State::Blocked => "blocked",
-        State::Leased => "leased",
-        State::Dead => "dead",
-        State::Acked | State::Expired => "acked",
-    }
 }
 
 /// The instant in a score: see the keys in `migrations-lua/README.md`.

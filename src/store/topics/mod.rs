@@ -1,12 +1,18 @@
-//! Topics: their configuration here, what they hold in `contents` and `list`, and what works through many messages in `bulk`.
+//! Topics: their configuration here, what they hold in `contents`, `list` and `reasons`, and what works through many messages in
+//! `bulk` and `found`.
 
 mod bulk;
 mod contents;
+mod found;
 mod grow;
 mod list;
+mod reasons;
 
 pub use bulk::{Purged, Redriven};
 pub use contents::{TOTALS, TopicSnapshot};
+pub use found::{Selected, Selection};
+pub use list::Listing;
+pub use reasons::Reason;
 #[cfg(test)]
 pub(super) use {
     bulk::{read_purged, read_redriven},

@@ -92,12 +92,13 @@ impl Ground {
             "nackBatch",
             "extendBatch",
             "redriveMessage",
+            "redriveBatch",
         ]
         .contains(&operation)
         {
             let leased = client.lease_one(&ground.topic).await;
             ground.token = leased["lease_token"].clone();
-            if operation == "redriveMessage" {
+            if operation.starts_with("redrive") {
                 client.nack_leased(&leased, json!({})).await.expect(200);
             }
         }
@@ -127,6 +128,7 @@ impl Ground {
             "extendBatch" => {
                 json!({"messages": [{"id": id, "lease_token": token, "lease_ms": 30_000}]})
             }
+            "redriveBatch" | "deleteBatch" | "runBatch" => json!({"ids": [id]}),
             "updateMessage" | "updateMessageByKey" => json!({"priority": 1}),
             "purgeTopic" => json!({"states": ["ready"]}),
             "putSchedule" => {

@@ -1,0 +1,303 @@
+//! purgeTopic, redriveTopic, runTopic: what is done to many messages of a topic, to all of them or to those that a query finds.
+
+use super::{cursor::BulkCursor, prelude::*};
+use crate::{
+    model::{DEFAULT_REDRIVE, MAX_REDRIVE, MessageQuery, Millis, State as MessageState, TopicName},
+    store::{Change, Selected, Selection, TopicSnapshot},
+};
+use std::collections::HashSet;
+
+request! {
+    /// Which messages a request is about.
+    pub struct Choice {
+        /// Only messages for which all terms hold, as in listMessages.
+        #[example = "error:timeout"]
+        pub q: Option<MessageQuery>,
+        /// Change nothing, and only say how many messages match.
+        pub dry_run: bool = false,
+        /// The `next_cursor` of the previous answer.
+        pub cursor: Option<Cursor>,
+    }
+}
+
+request! {
+    /// What to purge. With `q`, `dry_run` or `cursor` a request looks at up to 10,000 messages: repeat it with `next_cursor` for
+    /// the rest.
+    #[example = json!({"states": ["ready", "delayed"]})]
+    pub struct PurgeRequest {
+        /// Remove the messages in these states, each named once. Leased messages stay.
+        pub states: List<PurgedState, 1, 4>,
+        pub choice: Flat<Choice>,
+    }
+    check(fields) {
+        let mut seen = HashSet::new();
+        if !states.iter().flat_map(|states| &states.0).all(|state| seen.insert(state)) {
+            fields.refuse("states", "names a state more than once");
+        }
+    }
+}
+
+answer! {
+    /// The result of a purge.
+    pub struct PurgeResponse {
+        /// Messages removed.
+        purged: i64,
+        /// Messages left in the named states.
+        remaining: i64,
+        /// Messages that match; only with `q`, `dry_run` or `cursor`, like the following.
+        matched: Option<i64>,
+        /// Messages that were looked at.
+        scanned: Option<i64>,
+        /// Cursor for the rest. Absent if there is no more.
+        next_cursor: Option<String>,
+    }
+}
+
+request! {
+    /// How to redrive dead messages. Every field is optional. With `q`, `dry_run` or `cursor` a request looks at up to 10,000
+    /// messages: repeat it with `next_cursor` for the rest.
+    #[example = json!({"max_messages": 1000, "spread_ms": 60_000})]
+    pub struct RedriveRequest {
+        /// Redrive up to this many messages, those dead longest first.
+        pub max_messages: Bounded<1, MAX_REDRIVE> = Bounded::new(DEFAULT_REDRIVE),
+        /// Spread their due times evenly over this time, ms.
+        pub spread_ms: DelayMs = Bounded::new(0),
+        pub choice: Flat<Choice>,
+    }
+}
+
+answer! {
+    /// The result of a redrive.
+    pub struct RedriveResponse {
+        /// Messages redriven.
+        redriven: i64,
+        /// Dead messages left.
+        remaining: i64,
+        /// Messages that match; only with `q`, `dry_run` or `cursor`, like the following.
+        matched: Option<i64>,
+        /// Messages that were looked at.
+        scanned: Option<i64>,
+        /// Cursor for the rest. Absent if there is no more.
+        next_cursor: Option<String>,
+    }
+}
+
+request! {
+    /// Which messages to make due. Every field is optional. A request looks at up to 10,000 messages: repeat it with
+    /// `next_cursor` for the rest.
+    #[example = json!({"q": "key:reminder/*", "spread_ms": 60_000})]
+    pub struct RunRequest {
+        /// Messages in these states, each named once; absent: in both.
+        pub states: Option<List<RunState, 1, 2>>,
+        /// Up to this many messages, those due first first.
+        pub max_messages: Bounded<1, MAX_REDRIVE> = Bounded::new(DEFAULT_REDRIVE),
+        /// Spread the due times of this request's messages evenly over this time, ms. None falls due later than it would anyway.
+        pub spread_ms: DelayMs = Bounded::new(0),
+        pub choice: Flat<Choice>,
+    }
+    check(fields) {
+        let named = states.iter().flatten().flat_map(|states| &states.0);
+        let mut seen = HashSet::new();
+        if !named.into_iter().all(|state| seen.insert(state)) {
+            fields.refuse("states", "names a state more than once");
+        }
+    }
+}
+
+answer! {
+    /// The result of a run.
+    pub struct RunResponse {
+        /// Messages that were made due.
+        run: i64,
+        /// Messages that match.
+        matched: i64,
+        /// Messages that were looked at.
+        scanned: i64,
+        /// Cursor for the rest. Absent if there is no more.
+        next_cursor: Option<String>,
+    }
+}
+
+/// Purge a topic.
+///
+/// Removes the messages in the named states. Leased messages stay.
+#[utoipa::path(
+    post, path = "/topics/{topic}/purge", tag = "topics", params(TopicPath),
+    request_body(content = PurgeRequest, description = "The states to purge"),
+    responses(
+        (status = 200, description = "How many messages were removed, and how many are left", body = PurgeResponse),
+        TopicProblems, RedisProblems,
+    ),
+)]
+pub async fn purge_topic(
+    State(state): State<AppState>,
+    TopicPath(name): TopicPath,
+    caller: Caller,
+    JsonBody(request, _): JsonBody<PurgeRequest>,
+) -> Result<Response, Problem> {
+    let states: Vec<_> = request.states.0.into_iter().map(MessageState::from).collect();
+    let choice = request.choice.0;
+    if !choice.is_made() {
+        let purged = state.store.purge_topic(&name, &states).await?;
+        caller.changed(purged.purged);
+        let (purged, remaining) = (purged.purged, purged.remaining);
+        let answer =
+            PurgeResponse { purged, remaining, matched: None, scanned: None, next_cursor: None };
+        return Ok(json(&answer));
+    }
+    // As a purge of all has it.
+    let all =
+        match states.contains(&MessageState::Delayed) && !states.contains(&MessageState::Blocked) {
+            true => [&states[..], &[MessageState::Blocked]].concat(),
+            false => states,
+        };
+    let work = Work { change: Change::Purge, states: &all, most: MAX_REDRIVE, spread_ms: 0 };
+    let done = work.through(&state, &caller, &name, choice).await?;
+    let left = state.store.topic(&name).await.map_err(|error| done.after(error))?.1;
+    let remaining = all.iter().map(|state| count_of(&left, *state)).sum();
+    let Done { changed: purged, matched, scanned, next_cursor } = done;
+    let (matched, scanned) = (Some(matched), Some(scanned));
+    Ok(json(&PurgeResponse { purged, remaining, matched, scanned, next_cursor }))
+}
+
+/// Redrive dead messages.
+///
+/// Those dead longest come first. They are ready at once, or spread over a time, with as many attempts as new messages.
+/// A dead message whose key belongs to a live message stays. Repeat the request while some remain.
+#[utoipa::path(
+    post, path = "/topics/{topic}/redrive", tag = "topics", params(TopicPath),
+    request_body(content = RedriveRequest, description = "How many, and over how long"),
+    responses(
+        (status = 200, description = "How many messages were redriven, and how many are left", body = RedriveResponse),
+        TopicProblems, RedisProblems,
+    ),
+)]
+pub async fn redrive_topic(
+    State(state): State<AppState>,
+    TopicPath(name): TopicPath,
+    caller: Caller,
+    JsonBody(request, _): OptionalJsonBody<RedriveRequest>,
+) -> Result<Response, Problem> {
+    let RedriveRequest { max_messages, spread_ms, choice } = request;
+    let (most, spread_ms, choice) = (max_messages.get(), spread_ms.millis(), choice.0);
+    if !choice.is_made() {
+        let redriven = state.store.redrive_topic(&name, most, spread_ms).await?;
+        caller.changed(redriven.redriven);
+        let (redriven, remaining) = (redriven.redriven, redriven.remaining);
+        let answer = RedriveResponse {
+            redriven,
+            remaining,
+            matched: None,
+            scanned: None,
+            next_cursor: None,
+        };
+        return Ok(json(&answer));
+    }
+    let work = Work { change: Change::Redrive, states: &[MessageState::Dead], most, spread_ms };
+    let done = work.through(&state, &caller, &name, choice).await?;
+    let left = state.store.topic(&name).await.map_err(|error| done.after(error))?.1;
+    let Done { changed: redriven, matched, scanned, next_cursor } = done;
+    let (matched, scanned) = (Some(matched), Some(scanned));
+    let answer = RedriveResponse { redriven, remaining: left.dead, matched, scanned, next_cursor };
+    Ok(json(&answer))
+}
+
+/// Make a topic's messages due.
+///
+/// Delayed messages are due now, or evenly over `spread_ms`; none later than it would be anyway. Those that wait for earlier ones
+/// of their group go on waiting for these. A time to live starts anew, as with any new due time.
+#[utoipa::path(
+    post, path = "/topics/{topic}/run", tag = "topics", params(TopicPath),
+    request_body(content = RunRequest, description = "Which messages, and over how long"),
+    responses(
+        (status = 200, description = "How many messages were made due", body = RunResponse),
+        TopicProblems, RedisProblems,
+    ),
+)]
+pub async fn run_topic(
+    State(state): State<AppState>,
+    TopicPath(name): TopicPath,
+    caller: Caller,
+    JsonBody(request, _): OptionalJsonBody<RunRequest>,
+) -> Result<Response, Problem> {
+    let RunRequest { states, max_messages, spread_ms, choice } = request;
+    let states: Vec<_> = match states {
+        Some(states) => states.0.into_iter().map(MessageState::from).collect(),
+        None => vec![MessageState::Delayed, MessageState::Blocked],
+    };
+    let (most, spread_ms) = (max_messages.get(), spread_ms.millis());
+    let work = Work { change: Change::Run, states: &states, most, spread_ms };
+    let Done { changed: run, matched, scanned, next_cursor } =
+        work.through(&state, &caller, &name, choice.0).await?;
+    Ok(json(&RunResponse { run, matched, scanned, next_cursor }))
+}
+
+fn count_of(topic: &TopicSnapshot, state: MessageState) -> i64 {
+    match state {
+        MessageState::Delayed => topic.delayed,
+        MessageState::Ready => topic.ready,
+        MessageState::Blocked => topic.blocked,
+        MessageState::Leased => topic.leased,
+        MessageState::Dead => topic.dead,
+        MessageState::Acked => topic.acked,
+        MessageState::Expired => 0,
+    }
+}
+
+impl Choice {
+    fn is_made(&self) -> bool {
+        self.q.is_some() || self.dry_run || self.cursor.is_some()
+    }
+}
+
+/// What a request does to messages of a topic.
+struct Work<'a> {
+    change: Change,
+    states: &'a [MessageState],
+    most: u64,
+    spread_ms: Millis,
+}
+
+/// What it has done.
+struct Done {
+    changed: i64,
+    matched: i64,
+    scanned: i64,
+    next_cursor: Option<String>,
+}
+
+impl Work<'_> {
+    /// Does it to the messages that are chosen. A query tells what is in messages, so it wants `read` too.
+    async fn through(
+        self,
+        state: &AppState,
+        caller: &Caller,
+        topic: &TopicName,
+        choice: Choice,
+    ) -> Result<Done, Problem> {
+        let Self { change, states, most, spread_ms } = self;
+        if choice.q.is_some() {
+            caller.check_verb(Verb::Read, topic)?;
+        }
+        let query = choice.q.unwrap_or_default();
+        let list = BulkCursor(change.word(), topic, states, query.text());
+        let from = open_cursor(choice.cursor, |cursor| list.open(cursor))?.unwrap_or((0, None));
+        let selection = Selection { topic, states, query: &query, most, from };
+        let Selected { matched, scanned, next } = state.store.select(selection).await?;
+        let changed = match choice.dry_run {
+            true => 0,
+            false => state.store.change_selected(change, states, &matched, spread_ms).await?,
+        };
+        caller.changed(changed);
+        let next_cursor = next.as_ref().map(|(at, after)| list.seal((*at, after.as_ref())));
+        let (matched, scanned) = (matched.len() as i64, scanned as i64);
+        Ok(Done { changed, matched, scanned, next_cursor })
+    }
+}
+
+impl Done {
+    /// An error after it.
+    fn after(&self, error: Error) -> Error {
+        if self.changed > 0 { error.after_change() } else { error }
+    }
+}

@@ -1,0 +1,122 @@
+//! listMessages and listDeadReasons: what is in a topic, state by state, what of it a query finds, and why messages died.
+
+use super::{cursor::MessagesCursor, message::Message, prelude::*};
+use crate::{
+    model::{DEFAULT_PAGE, MessageId, MessageQuery},
+    store::{Listing, Reason},
+};
+
+/// Bytes of bodies and errors on a page.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+request! {
+    /// Query parameters of listMessages.
+    pub struct ListMessagesParams {
+        /// The state to list.
+        pub state: ListedState,
+        /// Include payloads and headers.
+        pub payload: bool = false,
+        /// Items per page, 1 to 1000.
+        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
+        /// The `next_cursor` of the previous page.
+        pub cursor: Option<Cursor>,
+        /// Only messages for which all terms hold, separated by spaces: `error:timeout`, `key:cart/*`, `group:x`,
+        /// `header.tenant:42`, `payload:text`, `payload.$.order.id:42`, `attempts:>3`, `priority:0`, `at:>2026-11-20`,
+        /// `published:2026-11-20`. `*` stands for any characters, and `"…"` quotes a value with spaces.
+        #[example = "error:timeout attempts:>3"]
+        pub q: Option<MessageQuery>,
+    }
+}
+
+answer! {
+    /// A page of messages.
+    pub struct MessageList<'a> {
+        /// The messages, in the state's own order, without their events.
+        items: Vec<Message<'a>>,
+        /// Cursor for the next page. Absent on the last page.
+        next_cursor: Option<String>,
+        /// With `q`: how many messages the search looked at for this page.
+        scanned: Option<i64>,
+    }
+}
+
+/// List a topic's messages.
+///
+/// Messages in one state: ready ones in the order in which they would be leased, dead and acked ones oldest first. Pass
+/// `next_cursor` to get the next page. A page ends early at about 4 MiB of payloads and errors. With `q`, a page also ends when
+/// 10,000 messages or 16 MiB of payloads have been searched, or after 250 ms: it may be empty and still have a `next_cursor`.
+#[utoipa::path(
+    get, path = "/topics/{topic}/messages", tag = "messages", params(TopicPath, ListMessagesParams),
+    responses((status = 200, description = "A page of messages", body = MessageList), TopicProblems, RedisProblems),
+)]
+pub async fn list_messages(
+    State(state): State<AppState>,
+    TopicPath(name): TopicPath,
+    Query(params): Query<ListMessagesParams>,
+) -> Result<Response, Problem> {
+    let ListMessagesParams { state: listed, payload: bodies, limit, cursor, q: query } = params;
+    let (listed, query) = (listed.into(), query.as_ref());
+    let list = MessagesCursor(&name, listed, query.map_or("", MessageQuery::text));
+    let after = open_cursor(cursor, |cursor| list.open(cursor))?;
+    let most_bytes = PAGE_BYTES.min(state.budget.largest_answer());
+    let (after, limit) = (after.as_ref(), limit.get());
+    let listing = Listing { state: listed, after, limit, bodies, most_bytes, query };
+    let (topic, page) = state.store.list_messages(&name, listing).await?;
+    let items = page.items.iter().map(|found| Message::listed(&topic, found));
+    let items = items.collect::<Result<_, _>>()?;
+    let next_cursor = page.next.as_ref().map(|next| list.seal(next));
+    let scanned = query.map(|_| page.scanned as i64);
+    Ok(json(&MessageList { items, next_cursor, scanned }))
+}
+
+answer! {
+    /// Why messages died.
+    pub struct DeadReasons {
+        /// The reasons, the most frequent first, at most 200.
+        items: Vec<DeadReason>,
+        /// How many dead messages were looked at: the newest 10,000, at most.
+        scanned: i64,
+    }
+}
+
+answer! {
+    /// A reason, and the dead messages that have it.
+    pub struct DeadReason {
+        /// Their `last_error`, with `*` for numbers, UUIDs and hexadecimal digits. Absent if none was given. As a value of `error:`
+        /// in `q` it finds them.
+        #[example = "timeout after * s"]
+        reason: Option<String>,
+        /// The one that died last.
+        example_id: MessageId,
+        /// How many they are.
+        count: i64,
+        /// When the first of them died, RFC 3339 in UTC with ms.
+        first_at: Instant,
+        /// When the last of them died.
+        last_at: Instant,
+    }
+}
+
+/// Group dead messages by reason.
+///
+/// Looks at the newest 10,000 dead messages of the topic, an equal share of each partition.
+#[utoipa::path(
+    get, path = "/topics/{topic}/dead/reasons", tag = "messages", params(TopicPath),
+    responses((status = 200, description = "The reasons", body = DeadReasons), TopicProblems, RedisProblems),
+)]
+pub async fn list_dead_reasons(
+    State(state): State<AppState>,
+    TopicPath(name): TopicPath,
+    _: NoQuery,
+) -> Result<Response, Problem> {
+    let (reasons, scanned) = state.store.dead_reasons(&name).await?;
+    let item = |Reason { reason, example, count, first_at, last_at }| DeadReason {
+        reason,
+        example_id: example,
+        count: count as i64,
+        first_at: Instant(first_at),
+        last_at: Instant(last_at),
+    };
+    let items = reasons.into_iter().map(item).collect();
+    Ok(json(&DeadReasons { items, scanned: scanned as i64 }))
+}

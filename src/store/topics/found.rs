@@ -1,0 +1,97 @@
+//! What a query selects of a topic for a bulk operation: found as a list is searched, a bounded number a request, and then
+//! changed by id, each only if it is still in a state that was meant.
+
+use super::list::{Listing, MAX_SCANNED};
+use crate::{
+    error::Error,
+    model::{MessageId, MessageQuery, Millis, State, TopicName},
+    store::{
+        Store,
+        change::Change,
+        types::{Due, ListCursor},
+    },
+};
+
+/// What a bulk operation is to work through.
+pub struct Selection<'a> {
+    /// The topic.
+    pub topic: &'a TopicName,
+    /// The states, one after another.
+    pub states: &'a [State],
+    /// What a message must be like.
+    pub query: &'a MessageQuery,
+    /// Messages, at most.
+    pub most: u64,
+    /// Where to go on: the index of a state, and after what in it.
+    pub from: (usize, Option<ListCursor>),
+}
+
+/// What was selected.
+pub struct Selected {
+    /// The messages, state by state in the order of its list.
+    pub matched: Vec<MessageId>,
+    /// Messages that were looked at.
+    pub scanned: u64,
+    /// Where to go on, if there is more.
+    pub next: Option<(usize, Option<ListCursor>)>,
+}
+
+impl Store {
+    /// Selects messages.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn select(&self, selection: Selection<'_>) -> Result<Selected, Error> {
+        let Selection { topic, states, query, most, from: (first, mut after) } = selection;
+        let mut selected = Selected { matched: Vec::new(), scanned: 0, next: None };
+        for (at, state) in states.iter().enumerate().skip(first) {
+            let left = most.saturating_sub(selected.matched.len() as u64);
+            if left == 0 || selected.scanned >= MAX_SCANNED {
+                selected.next = Some((at, None));
+                break;
+            }
+            let listing = Listing {
+                state: *state,
+                after: after.as_ref(),
+                limit: left,
+                bodies: false,
+                most_bytes: usize::MAX,
+                query: Some(query),
+            };
+            let (_, page) = self.list_messages(topic, listing).await?;
+            selected.scanned += page.scanned;
+            selected.matched.extend(page.items.iter().map(|message| message.id));
+            if let Some(next) = page.next {
+                selected.next = Some((at, Some(next)));
+                break;
+            }
+            after = None;
+        }
+        Ok(selected)
+    }
+
+    /// Does this to selected messages that are still in one of these states; they fall due evenly over `spread_ms`. Returns how
+    /// many it did it to: what was changed or taken meanwhile stays as it is.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn change_selected(
+        &self,
+        change: Change,
+        states: &[State],
+        messages: &[MessageId],
+        spread_ms: Millis,
+    ) -> Result<i64, Error> {
+        let of = messages.len().max(1) as i128;
+        let due = |at: usize| Due::After((i128::from(spread_ms) * at as i128 / of) as Millis);
+        let messages: Vec<_> = messages.iter().enumerate().map(|(at, id)| (*id, due(at))).collect();
+        let outcomes = self.change_messages(change, states, &messages).await;
+        let done = outcomes.iter().filter(|outcome| outcome.is_ok()).count() as i64;
+        let failed = outcomes.into_iter().filter_map(Result::err).find(|error| {
+            matches!(error, Error::RedisUnavailable | Error::OutcomeUnknown | Error::Internal)
+        });
+        match failed {
+            None => Ok(done),
+            Some(error) if done == 0 => Err(error),
+            Some(error) => Err(error.after_change()),
+        }
+    }
+}
