@@ -13,6 +13,7 @@
 -- ARGV[8] partitions: how many the topic has
 -- ARGV[9] paused: 1 or 0; '' to leave it as it is
 -- ARGV[10] group rules, as `group_rules` reads them, or '' for the default
+-- ARGV[11] 1 to open the partition although the topic was deleted here, since its first partition is open; or absent
 -- returns: 'OK'; 'STALE paused' (1 or 0) if a later revision is there, 'REPLACED' if a later topic of this name is;
 --   'DELETED' if the topic was deleted; 'GROUPS paused' if it has messages in groups and the registry
 --   does not say so; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n paused' if
@@ -26,8 +27,8 @@ if meta[1] then
   number, revision, schema = tonumber(number), tonumber(revision), tonumber(schema)
   -- Version 1 did not write its number.
   known, changed, its_schema = tonumber(known), tonumber(changed) or 0, tonumber(its_schema) or 1
-  if gone == '-' and known >= number then return 'DELETED' end
-  if known > number then return 'REPLACED' end
+  if gone == '-' and known >= number and not ARGV[11] then return 'DELETED' end
+  if gone == '' and known > number then return 'REPLACED' end
   -- Also of a topic before it that the registry has lost: what lies in its partitions would be out of sight.
   if gone == '' and tonumber(meta[4] or 1) > tonumber(ARGV[8]) then return table.concat({ 'SPLIT ', meta[4], ' ', paused }) end
   if gone == '' and its_schema == 4 and schema < 4 then return table.concat({ 'GROUPS ', paused }) end

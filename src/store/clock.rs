@@ -2,7 +2,7 @@
 //! messages and to decide how long to sleep. What is due is decided by Redis alone.
 
 use super::reply;
-use crate::model::Millis;
+use crate::{model::Millis, seeded};
 use deadpool_redis::redis::Value;
 use std::{
     sync::{
@@ -59,7 +59,7 @@ impl Clock {
     pub fn observe(&self, redis_now: Millis, sent: Instant) {
         let redis_us = redis_now.saturating_mul(1000);
         let least = redis_us.saturating_sub(self.elapsed_us());
-        let known = self.offset.load(Ordering::Relaxed);
+        let known = self.offset().load(Ordering::Relaxed);
         if least == known {
             return;
         }
@@ -71,7 +71,7 @@ impl Clock {
         let renewed = raised.elapsed() > ESTIMATE_LIFETIME && way_us < MAX_PROMPT_US;
         let offset = if renewed { least } else { known.clamp(least, most) };
         if renewed || offset != known {
-            self.offset.store(offset, Ordering::Relaxed);
+            self.offset().store(offset, Ordering::Relaxed);
             *raised = Instant::now();
         }
         if offset.abs_diff(known) > STEP_MS * 1000 {
@@ -88,7 +88,12 @@ impl Clock {
     }
 
     fn now_us(&self) -> i64 {
-        self.offset.load(Ordering::Relaxed).saturating_add(self.elapsed_us())
+        self.offset().load(Ordering::Relaxed).saturating_add(self.elapsed_us())
+    }
+
+    fn offset(&self) -> &AtomicI64 {
+        static OF_ALL: AtomicI64 = AtomicI64::new(0);
+        if seeded::bug("one clock") { &OF_ALL } else { &self.offset }
     }
 
     fn elapsed_us(&self) -> i64 {

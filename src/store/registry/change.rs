@@ -13,6 +13,7 @@ use super::{
 use crate::{
     error::Error,
     model::{Millis, OnFull, PartitionNumber, Retention, TopicName, TopicNumber, TopicSettings},
+    seeded,
 };
 use deadpool_redis::redis::Value;
 use futures_util::future::{join_all, try_join_all};
@@ -174,25 +175,11 @@ impl Registry {
     /// Tells a partition what the registry says of its topic; false where the topic was deleted.
     async fn open_partition(&self, partition: &Partition) -> Result<bool, CallError> {
         let topic = &partition.topic;
-        let TopicSettings { max_attempts, backoff, lease_ms, dead_topic, .. } = &topic.settings;
-        let most = partition.large_share(topic.settings.retention.acked_max);
-        let most =
-            if most == Retention::default().acked_max { String::new() } else { most.to_string() };
-        let keys = &partition.keys;
-        let keys = [keys.meta.as_str(), &keys.first_due, &keys.rates];
-        let open = Command::eval(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
-        let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
-        let open = open.arg(rules(partition));
-        let open = open
-            .arg(dead_topic.as_ref().map_or("", TopicName::as_str))
-            .arg(most)
-            .arg(topic.partitions.len());
-        let paused = topic.is_split().then(|| u8::from(topic.settings.paused).to_string());
-        let open = open.arg(paused.unwrap_or_default()).arg(group_rules(&topic.settings));
+        let open = opening_call(partition);
         let mut answer = self.lanes.command(open.clone()).await?;
         if word(&answer) == Some("OLDER") {
             upgrade_partition(&self.lanes, partition).await?;
-            answer = self.lanes.command(open).await?;
+            answer = self.lanes.command(open.clone()).await?;
         }
         match word(&answer) {
             Some(word) if let Some(lost) = Lost::read(word) => {
@@ -202,11 +189,17 @@ impl Registry {
             // A newer dueq has taken over: nothing can be done here any more.
             Some("NEWER") => return Err(CallError::Unavailable),
             // Whoever deleted it died before the registry knew.
-            Some("DELETED") if partition.route.partition == PartitionNumber::default() => {
+            Some("DELETED") if decides(partition) => {
                 self.remove(topic).await?;
                 return Ok(false);
             }
-            // In another one, "DELETED": the first is closed by now. Whoever asked finds it stale once more.
+            // The first was closed before. Where it is open, its server has lost that in a failover, and the topic goes on.
+            Some("DELETED") => {
+                let first = opening_call(&Partition::first(topic.clone()));
+                if word(&self.lanes.command(first).await?) == Some("OK") {
+                    self.lanes.command(open.arg(1)).await?;
+                }
+            }
             _ => {}
         }
         Ok(true)
@@ -217,6 +210,32 @@ impl Registry {
         let keys = &self.lanes.shared.keys;
         Command::eval(script, &[&keys.registry, &keys.names, &keys.index, &keys.pushed])
     }
+}
+
+/// Writes what the registry says of a topic into one of its partitions.
+fn opening_call(partition: &Partition) -> Command {
+    let topic = &partition.topic;
+    let TopicSettings { max_attempts, backoff, lease_ms, dead_topic, .. } = &topic.settings;
+    let most = partition.large_share(topic.settings.retention.acked_max);
+    let most =
+        if most == Retention::default().acked_max { String::new() } else { most.to_string() };
+    let keys = &partition.keys;
+    let keys = [keys.meta.as_str(), &keys.first_due, &keys.rates];
+    let open = Command::eval(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
+    let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
+    let open = open.arg(rules(partition));
+    let open = open
+        .arg(dead_topic.as_ref().map_or("", TopicName::as_str))
+        .arg(most)
+        .arg(topic.partitions.len());
+    let paused = topic.is_split().then(|| u8::from(topic.settings.paused).to_string());
+    open.arg(paused.unwrap_or_default()).arg(group_rules(&topic.settings))
+}
+
+/// Is a topic deleted once this partition is closed?
+fn decides(partition: &Partition) -> bool {
+    partition.route.partition == PartitionNumber::default()
+        || seeded::bug("one partition's mark believed")
 }
 
 /// What the registry has lost, as a partition says that knows it, and whether the topic is paused: that may be lost too.

@@ -2,7 +2,7 @@
 
 use super::probes::{bounds, calls, deaths, forgets, keys, replicas, told, waits};
 use super::{Bug, bug, scenario};
-use crate::proof::scenarios::{endurance, failover, memory_stays, snapshot};
+use crate::proof::scenarios::{cluster_clocks, endurance, failover, memory_stays, snapshot};
 
 pub(super) fn bugs() -> Vec<Bug> {
     vec![
@@ -38,6 +38,10 @@ pub(super) fn bugs() -> Vec<Bug> {
         bug("a pause forgotten", &["I15"], scenario!(forgets::a_registry_set_back))
             .does("a registry that has forgotten a pause is believed")
             .patch("open_partition", "if known == number and changed > revision then", "if false then"),
+        bug("one partition's mark believed", &["I1"], scenario!(forgets::a_deletion_forgotten))
+            .does("a topic is deleted since one of its partitions says so, though its first is open"),
+        bug("one clock", &["I2", "I12"], scenario!(cluster_clocks::cluster_clocks))
+            .does("an instance takes the clocks of all nodes of a Cluster for one"),
         // Answers that wait for replicas.
         bug("no fence on acks", &["I13"], scenario!(replicas::unconfirmed))
             .does("an ack is answered before the replica has it"),

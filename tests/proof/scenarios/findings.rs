@@ -55,7 +55,10 @@ impl Findings {
     /// Notes a promise that was broken in the life of one message.
     pub fn broken_in(&mut self, invariant: &str, what: impl Display, life: Vec<String>) {
         let what = format!("{invariant}: {what}");
-        self.report.violations.push(Violation { invariant: invariant.into(), what, life });
+        // As the checker names them: `I12`, whatever is said of it.
+        let number = invariant.split(' ').next().filter(|word| word.starts_with('I'));
+        let invariant = number.unwrap_or(invariant).to_owned();
+        self.report.violations.push(Violation { invariant, what, life });
     }
 
     /// Prints something that was measured.

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Dueq, topic};
+use crate::harness::{Dueq, partition_of, tag_of_partition, topic};
 use crate::proof::scenarios::findings::Findings;
 use crate::proof::scenarios::ground::redis;
 use crate::proof::stage::{Report, Setting};
@@ -46,5 +46,49 @@ pub async fn a_registry_set_back(setting: Setting) -> Report {
     leased += answer.json()["messages"].as_array().map_or(0, Vec::len);
     findings.demand(leased == MESSAGES, "I1", || format!("{leased} of {MESSAGES} were leased"));
     findings.tally().published += MESSAGES as u64;
+    findings.report()
+}
+
+/// A deletion by force died when it had closed the first and the last partition, and a failover has forgotten the first of
+/// these: the topic goes on, with all partitions, and what lies in the others.
+pub async fn a_deletion_forgotten(setting: Setting) -> Report {
+    let mut findings = Findings::new("a_deletion_forgotten", &setting);
+    let redis = redis(&setting).start().await;
+    let launch = || Dueq::on(&redis).bug(setting.bug);
+    let (dueq, topic) = (launch().start().await, topic("half-deleted"));
+    let client = dueq.client();
+    client.new_topic(&topic, json!({"partitions": 4})).await;
+    // Keys have their homes in all of them.
+    let keyed = |what: &str, n: usize| json!({"payload": n, "key": format!("{what}-{n}")});
+    let mut there = 0;
+    for n in 0..MESSAGES {
+        let id = client.published(&topic, keyed("before", n)).await;
+        there += usize::from(partition_of(&id) != 3);
+    }
+    let entry: String = redis.command(&["HGET", "dueq:{topics}:registry", &topic]).await;
+    let number = entry.split(' ').next().expect("its number");
+    let tag = tag_of_partition(&topic, 3);
+    let keys: Vec<String> = redis.command(&["KEYS", &format!("dueq:{{{tag}}}:*")]).await;
+    for key in keys {
+        let _: i64 = redis.command(&["DEL", &key]).await;
+    }
+    let meta = format!("dueq:{{{tag}}}:meta");
+    let _: i64 = redis.command(&["HSET", &meta, "topic", &format!("-{number}")]).await;
+    let _: i64 = redis.command(&["PEXPIRE", &meta, "3600000"]).await;
+    let (mut leased, other) = (0, launch().start().await);
+    for (client, what) in [(&other.client(), "one"), (&client, "other")] {
+        for n in 0..MESSAGES {
+            let answer = client.publish(&topic, keyed(what, n)).await;
+            findings.demand(answer.status == 201, "I12", || format!("a publish: {answer}"));
+        }
+        there += MESSAGES;
+        let answer = client.lease(&topic, json!({"max_messages": 1_000})).await;
+        findings.demand(answer.status == 200, "I12", || format!("a lease: {answer}"));
+        leased += answer.json()["messages"].as_array().map_or(0, Vec::len);
+    }
+    findings.demand(leased == there, "I1", || format!("{leased} of {there} were leased"));
+    let kept: i64 = redis.command(&["PTTL", &meta]).await;
+    findings.demand(kept == -1, "I1", || format!("a partition in use is kept for {kept} ms"));
+    findings.tally().published += there as u64;
     findings.report()
 }
