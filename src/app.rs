@@ -1,5 +1,6 @@
 //! Runs the service: starts every component from a configuration, and stops them in order.
 
+mod address;
 mod secrets;
 
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     longpoll::LongPolls,
     loops::{
         callbacks::{Caller, Sending, send_callbacks},
-        run_housekeeping, tick_schedules,
+        register_instance, run_housekeeping, tick_schedules,
     },
     metrics::Metrics,
     model::{AddressGuard, SigningSecret},
@@ -22,14 +23,14 @@ use crate::{
     store::{ConnectError, RedisArgs, Store, StoreOptions},
     tls::TlsError,
 };
+use address::announce;
 use rustix::process::{Resource, getrlimit};
 use secrets::{listener_tls, signing_secrets};
 use std::{
-    fs::{self, File},
     future::{Future, pending},
-    io::{self, Write as _},
+    io,
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -250,12 +251,18 @@ async fn serve(
         let background = background.clone();
         tokio::spawn(async move { background.keep("files", follow_files).await })
     };
-    let stop_calls = CancellationToken::new();
+    let stop_loops = CancellationToken::new();
+    let registered = {
+        let (background, store, stopping) = (background.clone(), store.clone(), stop_loops.clone());
+        let instance = store.this_instance();
+        let task = move || register_instance(store.clone(), instance.clone(), stopping.clone());
+        tokio::spawn(async move { background.keep("instances", task).await })
+    };
     let callbacks = caller.map(|caller| {
         let (store, polls) = (store.clone(), polls.clone());
         let longest = Duration::from_millis(config.callback_max_timeout_ms);
         let sending = Sending { store, polls, metrics, caller, secrets, longest, drain };
-        let stopping = stop_calls.clone();
+        let stopping = stop_loops.clone();
         let task = move || send_callbacks(sending.clone(), stopping.clone());
         // The first thread has the lanes, which TLS and signatures must not delay.
         let thread = threads.last().cloned().unwrap_or_else(Handle::current);
@@ -273,7 +280,7 @@ async fn serve(
         shutdown.await;
         tracing::info!("stopping");
         stopping.send_replace(true);
-        stop_calls.cancel();
+        stop_loops.cancel();
         polls.close();
         // The server may already have stopped.
         let _ = stop_serving.send(());
@@ -287,6 +294,8 @@ async fn serve(
         // of it, so housekeeping still runs to publish their dead letters.
         let _ = callbacks.await;
     }
+    // It takes itself off the list of instances.
+    let _ = registered.await;
     housekeeping.abort();
     close_audit.await;
     primary.abort();
@@ -308,30 +317,4 @@ fn max_connections(config: &Config) -> usize {
         );
     }
     max
-}
-
-/// Logs the bound address, and writes it to the address file.
-fn announce(config: &Config, listener: &TcpListener) -> Result<(), RunError> {
-    let bound = listener.local_addr().map_err(|error| RunError::Listen(config.listen, error))?;
-    let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
-    tracing::info!("serving {scheme}://{bound}");
-    if let Some(path) = &config.addr_file {
-        write_atomically(path, &bound.to_string())
-            .map_err(|source| RunError::AddrFile { path: path.clone(), source })?;
-    }
-    Ok(())
-}
-
-/// Writes a file atomically: a process that waits for it never sees half of it. A symbolic link at `path`, or at the
-/// partial file's path, is replaced; its target is not touched.
-fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
-    let mut partial = path.to_owned().into_os_string();
-    partial.push(".partial");
-    match fs::remove_file(&partial) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = File::create_new(&partial)?;
-    file.write_all(text.as_bytes())?;
-    fs::rename(&partial, path)
 }

@@ -23,6 +23,7 @@ mod guide;
 mod handshake;
 mod hold;
 mod input;
+mod instances;
 mod lease;
 mod message;
 mod message_fields;
@@ -172,6 +173,7 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(schedules::resume_schedule))
         .routes(routes!(schedules::trigger_schedule))
         .routes(routes!(session::create_session, session::get_session, session::delete_session))
+        .routes(routes!(instances::list_instances))
         .routes(routes!(service::get_health))
         .routes(routes!(service::get_readiness))
         .routes(routes!(service::get_metrics))

@@ -5,8 +5,10 @@
 pub mod callbacks;
 mod dead_letters;
 mod housekeeping;
+mod instances;
 mod schedules;
 
 pub use dead_letters::WriteDeadLetter;
 pub use housekeeping::run_housekeeping;
+pub use instances::register_instance;
 pub use schedules::tick_schedules;

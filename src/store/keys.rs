@@ -28,6 +28,8 @@ pub(crate) struct GlobalKeys {
     pub schedules_index: String,
     /// string: the number that was drawn last for an instance
     pub instances: String,
+    /// zset: "id started_at version" of an instance → when it was last heard of, ms
+    pub alive: String,
     /// hash, of schema version 1: run_id → its number; not there once all partitions are of the present version
     pub runs: String,
     /// string: what lease tokens are sealed with, hex
@@ -54,6 +56,7 @@ impl GlobalKeys {
             schedules_due: key("schedules", "due"),
             schedules_index: key("schedules", "index"),
             instances: key("service", "instances"),
+            alive: key("service", "alive"),
             runs: key("service", "runs"),
             secret: key("service", "secret"),
             schema: key("service", "schema"),

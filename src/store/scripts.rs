@@ -95,6 +95,7 @@ scripts! {
         RELEASE_TICKS = "release_ticks";
         FINISH_SCHEDULE = "finish_schedule";
         OPEN_SERVICE = "open_service";
+        NOTE_INSTANCE = "note_instance";
         AUDIT_REGISTRY = "audit_registry";
         FENCE = "fence";
     }

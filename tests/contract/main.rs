@@ -43,6 +43,7 @@ mod housekeeping;
 mod idempotency;
 mod idempotency_keys;
 mod if_match;
+mod instances;
 mod instances_config;
 mod keys;
 mod keys_freed;

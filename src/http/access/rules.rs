@@ -53,7 +53,7 @@ const RULES: &[(Need, &[&str])] = &[
     (Need::Message(Read), &["getMessage", "getMessagePayload"]),
     (Need::Some(Read), &["listTopics", "listSchedules"]),
     (Need::Schedule(Read), &["getSchedule"]),
-    (Need::All(Read), &["getMetrics"]),
+    (Need::All(Read), &["getMetrics", "listInstances"]),
     (Need::Topic(Consume), &["leaseMessages"]),
     (Need::Body(Consume), &["leaseFromTopics"]),
     (Need::Message(Consume), &["ackMessage", "nackMessage", "extendLease"]),

@@ -1,6 +1,6 @@
 //! What all connections of an instance share, whichever server they lead to.
 
-use super::super::{StoreOptions, Wake, keys::GlobalKeys};
+use super::super::{StoreOptions, Wake, keys::GlobalKeys, random_bytes};
 use crate::{
     metrics::Metrics,
     model::{PartitionNumber, TokenKey, TopicName},
@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub options: StoreOptions,
     pub keys: GlobalKeys,
     pub metrics: Arc<Metrics>,
+    /// Tells this instance from the others, hex.
+    pub instance: String,
     service: RwLock<Option<Arc<Service>>>,
     /// How many epochs were met, of all servers.
     epochs: watch::Sender<u64>,
@@ -54,6 +56,7 @@ impl Shared {
             options: options.clone(),
             keys: GlobalKeys::new(&options.key_prefix),
             metrics,
+            instance: hex::encode(&random_bytes()[..8]),
             service: RwLock::default(),
             epochs: watch::Sender::new(0),
             registry_epochs: AtomicU64::new(0),

@@ -1,0 +1,51 @@
+//! listInstances: who serves this queue.
+
+use super::prelude::*;
+use crate::store;
+
+answer! {
+    /// An instance of dueq.
+    pub struct DueqInstance {
+        /// Its id, drawn at its start.
+        #[example = "9f86d081884c7d65"]
+        id: String,
+        /// The version of dueq that it runs.
+        #[example = "0.1.0"]
+        version: String,
+        /// When it was started, RFC 3339 in UTC with ms.
+        started_at: Instant,
+        /// When it last said that it runs, RFC 3339 in UTC with ms. It does so every 10 s.
+        seen_at: Instant,
+    }
+}
+
+answer! {
+    /// The instances of dueq.
+    pub struct InstanceList {
+        /// The instances, in the order in which they started.
+        items: Vec<DueqInstance>,
+    }
+}
+
+impl From<store::Instance> for DueqInstance {
+    fn from(found: store::Instance) -> Self {
+        let store::Instance { id, version, started_at, seen_at } = found;
+        Self { id, version, started_at: Instant(started_at), seen_at: Instant(seen_at) }
+    }
+}
+
+/// List instances.
+///
+/// Returns the instances of dueq that share this Redis and its key prefix, at most 1000. An instance that stops leaves the list at once;
+/// one that dies is listed for another minute.
+#[utoipa::path(
+    get, path = "/instances", tag = "service",
+    responses((status = 200, description = "The instances", body = InstanceList), RedisProblems),
+)]
+pub async fn list_instances(
+    State(state): State<AppState>,
+    _: NoQuery,
+) -> Result<Response, Problem> {
+    let items = state.store.instances().await?.into_iter().map(DueqInstance::from).collect();
+    Ok(json(&InstanceList { items }))
+}
