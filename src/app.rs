@@ -232,7 +232,7 @@ async fn serve(
     };
     announce(config, &listener)?;
     // Nothing fails from here on, so everything started below is stopped in order.
-    let background = metrics.background.clone();
+    let (background, open_connections) = (metrics.background.clone(), metrics.connections.clone());
     let housekeeping = {
         let (background, store) = (background.clone(), store.clone());
         let task = move || run_housekeeping(store.clone(), http::dead_letter);
@@ -271,7 +271,7 @@ async fn serve(
 
     let (stop_serving, stop_requested) = oneshot::channel::<()>();
     let max_connections = max_connections(config);
-    let service = Service { router, tls, public_url, max_connections, drain };
+    let service = Service { router, tls, public_url, max_connections, open_connections, drain };
     let server = async {
         let stop = async { drop(stop_requested.await) };
         server::serve(listener, threads, service, stop).await;

@@ -3,16 +3,25 @@
 
 mod calls;
 mod certificates;
+mod hosts;
+mod process;
+mod redis;
+mod text;
 mod topics;
 
 pub use calls::CallMetrics;
 pub use certificates::Certificates;
-pub use topics::{Counters, TopicCounters};
+pub use redis::{Contents, RedisGauges, RedisMemory, ScheduleGauges, TopicGauges};
+pub use topics::{Counters, MAX_TOPIC_LABELS, TopicCounters};
 
 use crate::{background::Background, model::TopicName};
 use calls::Calls;
+use process::ProcessCollector;
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::{
+        EncodeLabelSet,
+        text::{encode_eof, encode_registry},
+    },
     metrics::{
         counter::Counter,
         family::Family,
@@ -21,6 +30,7 @@ use prometheus_client::{
     },
     registry::{Metric, Registry},
 };
+use redis::{Latest, RedisCollector};
 use std::{fmt, sync::Arc};
 use topics::{TopicCollector, Topics};
 
@@ -54,6 +64,9 @@ struct RequestLabels {
 /// All metrics of one instance.
 pub struct Metrics {
     registry: Registry,
+    /// Those whose names begin with `process`.
+    process: Registry,
+    redis: Latest,
     topics: Arc<Topics>,
     /// What runs by itself, and whether it does.
     pub background: Background,
@@ -74,6 +87,9 @@ pub struct Metrics {
     /// Connections to Redis that were opened.
     pub redis_connects: Counter,
     redis_nodes: Family<[(&'static str, String); 1], Gauge>,
+    build: Family<[(&'static str, String); 2], Gauge>,
+    /// Open connections of clients.
+    pub connections: Gauge,
 }
 
 impl Default for Metrics {
@@ -128,11 +144,21 @@ impl Metrics {
         let redis_connects = registered(&mut registry, "redis_connects", help);
         let help = "1 where a primary can be connected to, else 0";
         let redis_nodes = registered(&mut registry, "redis_node_up", help);
+        let help = "1, with the version of dueq and that of the data in Redis";
+        let build = registered(&mut registry, "build_info", help);
+        let help = "Open connections of clients";
+        let connections = registered(&mut registry, "http_connections", help);
+        let redis = Latest::default();
+        registry.register_collector(Box::new(RedisCollector(redis.clone())));
+        let mut process = Registry::default();
+        process.register_collector(Box::new(ProcessCollector));
         let certificates = Certificates::new(&mut registry);
         let topics = Arc::new(Topics::new(Calls::new(&mut registry)));
         registry.register_collector(Box::new(TopicCollector(topics.clone())));
         Self {
             registry,
+            process,
+            redis,
             topics,
             background: Background::default(),
             certificates,
@@ -147,7 +173,25 @@ impl Metrics {
             audit_lost,
             redis_connects,
             redis_nodes,
+            build,
+            connections,
         }
+    }
+
+    /// Notes the version of the data in Redis that this program writes.
+    pub fn set_schema(&self, schema: i64) {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        self.build.get_or_create(&[("version", version), ("schema", schema.to_string())]).set(1);
+    }
+
+    /// Notes what was found when Redis was looked at, for the next [`Metrics::render`].
+    pub fn saw_redis(&self, found: RedisGauges) {
+        self.redis.set(found);
+    }
+
+    /// The topics with labels, in the order of their names.
+    pub fn labelled_topics(&self) -> Vec<TopicName> {
+        self.topics.labelled()
     }
 
     /// The counters of a topic, to be kept by whoever counts often; those of `_other` where many topics are counted.
@@ -203,8 +247,15 @@ impl Metrics {
     /// The OpenMetrics text that Prometheus scrapes.
     pub fn render(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
-        encode(&mut text, &self.registry)?;
+        encode_registry(&mut text, &self.registry)?;
+        encode_registry(&mut text, &self.process)?;
+        encode_eof(&mut text)?;
         Ok(text)
+    }
+
+    /// The same in the older text format of Prometheus, 0.0.4.
+    pub fn render_classic(&self) -> Result<String, fmt::Error> {
+        self.render().map(|text| text::classic(&text))
     }
 }
 

@@ -3,6 +3,7 @@
 //! to make room for new ones.
 
 use super::activity::Activity;
+use prometheus_client::metrics::gauge::Gauge;
 use std::{
     cmp::Reverse,
     collections::HashMap,
@@ -42,6 +43,8 @@ pub(super) struct Connections {
     closed: Notify,
     /// How many begin.
     beginning: Arc<AtomicUsize>,
+    /// How many are open, for operators.
+    gauge: Gauge,
 }
 
 struct Open {
@@ -52,12 +55,12 @@ struct Open {
 }
 
 impl Connections {
-    /// Creates an empty set of at most `max` connections that these threads are to serve.
-    pub fn new(threads: &[Handle], max: usize) -> Arc<Self> {
+    /// Creates an empty set of at most `max` connections that these threads are to serve; `gauge` shows how many are open.
+    pub fn new(threads: &[Handle], max: usize, gauge: Gauge) -> Arc<Self> {
         let of_thread = vec![0; threads.len()];
         let open = Mutex::new(Open { next: 0, of_thread, connections: HashMap::new() });
         let (closed, beginning) = (Notify::new(), Arc::default());
-        Arc::new(Self { threads: threads.to_vec(), max, open, closed, beginning })
+        Arc::new(Self { threads: threads.to_vec(), max, open, closed, beginning, gauge })
     }
 
     /// Serves a connection as a task of its own, on the thread with the fewest connections.
@@ -82,6 +85,7 @@ impl Connections {
             served.await;
         });
         open.connections.insert(number, (activity, task.abort_handle()));
+        self.gauge.inc();
     }
 
     /// Returns whether a limit is reached.
@@ -154,6 +158,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let mut open = self.connections.lock();
         open.connections.remove(&self.number);
+        self.connections.gauge.dec();
         open.of_thread[self.thread] -= 1;
         drop(open);
         self.connections.closed.notify_one();
@@ -193,7 +198,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_connection_that_is_idle_longest_is_evicted_and_a_busy_one_stays() {
-        let connections = Connections::new(&[Handle::current()], 3);
+        let connections = Connections::new(&[Handle::current()], 3, Gauge::default());
         let activities = fill(&connections);
         activities[0].mark_busy();
         let full = timeout(Duration::from_millis(300), connections.wait_for_slot()).await;
@@ -206,7 +211,7 @@ mod tests {
 
     #[tokio::test]
     async fn clients_that_were_let_in_stay_while_there_are_strangers() {
-        let connections = Connections::new(&[Handle::current()], 2);
+        let connections = Connections::new(&[Handle::current()], 2, Gauge::default());
         let activities = fill(&connections);
         activities[0].let_in();
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -218,7 +223,8 @@ mod tests {
 
     #[tokio::test]
     async fn too_many_handshakes_make_room_by_themselves() {
-        let connections = Connections::new(&[Handle::current()], MAX_HANDSHAKES * 2);
+        let connections =
+            Connections::new(&[Handle::current()], MAX_HANDSHAKES * 2, Gauge::default());
         let mut activities = Vec::new();
         for _ in 0..=MAX_HANDSHAKES {
             connections.spawn(|activity| {
@@ -238,7 +244,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_without_a_request_is_evicted_before_one_with_a_request_in_progress() {
-        let connections = Connections::new(&[Handle::current()], 2);
+        let connections = Connections::new(&[Handle::current()], 2, Gauge::default());
         let activities = fill(&connections);
         activities[0].request_started(true);
         activities[0].mark_idle();

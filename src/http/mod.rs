@@ -38,6 +38,7 @@ mod publish;
 mod push_settings;
 mod schedule_fields;
 mod schedules;
+mod scrape;
 mod search;
 pub mod server;
 mod service;
@@ -65,6 +66,7 @@ use axum::{
 use budget::Budget;
 use bytes::Bytes;
 use guard::{Operation, Operations, RequestIds};
+use scrape::Scrape;
 use serde::Serialize;
 use service::HealthCheck;
 use std::{ops::Deref, sync::Arc};
@@ -88,6 +90,7 @@ pub struct Inner {
     budget: Arc<Budget>,
     stopping: watch::Receiver<bool>,
     redis_health: HealthCheck,
+    scrape: Scrape,
     request_ids: RequestIds,
     operations: Operations,
     documents: Documents,
@@ -222,6 +225,7 @@ pub fn router(
         budget,
         stopping,
         redis_health: HealthCheck::default(),
+        scrape: Scrape::default(),
         request_ids: RequestIds::new(),
         operations: operations(&document),
         documents: Documents {

@@ -21,6 +21,7 @@ use hyper_util::{
     server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
+use prometheus_client::metrics::gauge::Gauge;
 use std::{
     error::Error,
     future::Future,
@@ -72,6 +73,8 @@ pub struct Service {
     pub public_url: PublicUrl,
     /// The limit on open connections.
     pub max_connections: usize,
+    /// Shows how many are open.
+    pub open_connections: Gauge,
     /// How long requests in flight may go on once the server stops.
     pub drain: Duration,
 }
@@ -84,11 +87,11 @@ pub async fn serve(
     service: Service,
     stop: impl Future<Output = ()>,
 ) {
-    let Service { router, tls, public_url, max_connections, drain } = service;
+    let Service { router, tls, public_url, max_connections, open_connections, drain } = service;
     let public_url = Arc::new(public_url);
     let stopping = CancellationToken::new();
     let graceful = GracefulShutdown::new();
-    let connections = Connections::new(threads, max_connections);
+    let connections = Connections::new(threads, max_connections, open_connections);
     let accepting = async {
         let mut warned: Option<Instant> = None;
         let mut may_warn = || {

@@ -1,14 +1,17 @@
 //! Health, readiness, metrics and the OpenAPI document, for operators and tools.
 
-use super::{openapi::OpenapiDocument, prelude::*};
+use super::{openapi::OpenapiDocument, prelude::*, scrape::Scrape};
 use crate::store::Store;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use std::time::{self, Duration};
 use tokio::sync::Mutex;
 
 /// How long a health check of Redis answers further requests.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The format of metrics that is preferred.
+const OPENMETRICS: &str = "application/openmetrics-text";
 
 /// The latest health check of Redis, and when it was made.
 #[derive(Default)]
@@ -76,21 +79,27 @@ pub async fn get_health(_: NoQuery) -> Result<Response, Problem> {
 )]
 pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<Response, Problem> {
     let not_ready = |reason: String| Problem::new(Code::NotReady, reason);
-    if *state.stopping.borrow() {
-        return Err(not_ready("dueq is stopping".to_owned()));
-    }
-    if let Some(part) = state.metrics.background.broken() {
-        return Err(not_ready(format!("a part of dueq failed and is restarting: {part}")));
-    }
-    let mut warnings = state.redis_health.health(&state.store).await.map_err(not_ready)?;
+    let mut warnings = readiness(&state).await.map_err(not_ready)?;
     warnings.extend(state.metrics.certificates.warnings());
     warnings.extend(state.access.warning());
     Ok(Health::answer(warnings))
 }
 
+/// Whether the server is ready.
+pub(super) async fn readiness(state: &AppState) -> RedisHealth {
+    if *state.stopping.borrow() {
+        return Err("dueq is stopping".to_owned());
+    }
+    if let Some(part) = state.metrics.background.broken() {
+        return Err(format!("a part of dueq failed and is restarting: {part}"));
+    }
+    state.redis_health.health(&state.store).await
+}
+
 /// Metrics for Prometheus.
 ///
-/// In the OpenMetrics 1.0 text format. Times are in seconds.
+/// In the OpenMetrics 1.0 text format, or in the older format 0.0.4 if `Accept` names `text/plain` and not OpenMetrics.
+/// Times are in seconds. Gauges of topics and of Redis are at most 5 seconds old.
 #[utoipa::path(
     get, path = "/metrics", tag = "service",
     responses(
@@ -98,9 +107,22 @@ pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<
             content_type = "application/openmetrics-text"),
             ),
 )]
-pub async fn get_metrics(State(state): State<AppState>, _: NoQuery) -> Result<Response, Problem> {
-    let text = state.metrics.render().map_err(|_| Error::Internal)?;
-    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub async fn get_metrics(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    _: NoQuery,
+) -> Result<Response, Problem> {
+    Scrape::look(&state).await;
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let accept = accept.collect::<Vec<_>>().join(",").to_ascii_lowercase();
+    let classic = accept.contains("text/plain") && !accept.contains(OPENMETRICS);
+    let (text, content_type) = match classic {
+        true => (state.metrics.render_classic(), "text/plain; version=0.0.4; charset=utf-8"),
+        false => {
+            (state.metrics.render(), "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        }
+    };
+    let text = text.map_err(|_| Error::Internal)?;
     Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
 }
 

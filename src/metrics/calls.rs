@@ -1,6 +1,7 @@
 //! What is measured of the calls that dueq makes itself, by topic.
 
 use super::{
+    hosts::Hosts,
     seconds,
     topics::{TopicCounters, TopicLabels},
 };
@@ -10,7 +11,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
@@ -19,7 +20,7 @@ struct CallLabels {
 }
 
 /// How calls end.
-const OUTCOMES: [&str; 3] = ["delivered", "failed", "dead"];
+pub(super) const OUTCOMES: [&str; 3] = ["delivered", "failed", "dead"];
 
 /// The calls of all topics.
 #[derive(Debug)]
@@ -28,12 +29,14 @@ pub(super) struct Calls {
     seconds: Family<TopicLabels, Histogram, fn() -> Histogram>,
     lateness_seconds: Family<TopicLabels, Histogram, fn() -> Histogram>,
     in_flight: Family<TopicLabels, Gauge>,
+    hosts: Hosts,
 }
 
 /// What is measured of one topic's calls, to be kept by whoever makes them.
 pub struct CallMetrics {
     topic: String,
     ended: Family<CallLabels, Counter>,
+    hosts: Hosts,
     /// From the first step of a call to its end, s.
     pub seconds: Histogram,
     /// From due to the first step of the call, s.
@@ -57,7 +60,8 @@ impl Calls {
         registry.register(name, "Begin of a call - due", lateness_seconds.clone());
         let in_flight = Family::default();
         registry.register("callbacks_in_flight", "Calls under way", in_flight.clone());
-        Self { ended, seconds: durations, lateness_seconds, in_flight }
+        let hosts = Hosts::new(registry);
+        Self { ended, seconds: durations, lateness_seconds, in_flight, hosts }
     }
 
     /// Those of the topic with this label and these counters.
@@ -66,6 +70,7 @@ impl Calls {
         CallMetrics {
             topic,
             ended: self.ended.clone(),
+            hosts: self.hosts.clone(),
             seconds: self.seconds.get_or_create(&labels).clone(),
             lateness_seconds: self.lateness_seconds.get_or_create(&labels).clone(),
             in_flight: self.in_flight.get_or_create(&labels).clone(),
@@ -86,9 +91,10 @@ impl Calls {
 }
 
 impl CallMetrics {
-    /// Counts a call that ended like this: `delivered`, `failed` or `dead`.
-    pub fn count(&self, outcome: &'static str) {
+    /// Counts a call of `host` that ended like this: `delivered`, `failed` or `dead`.
+    pub fn count(&self, host: &str, outcome: &'static str) {
         let topic = self.topic.clone();
         self.ended.get_or_create(&CallLabels { topic, outcome }).inc();
+        self.hosts.count(host, outcome, Instant::now());
     }
 }

@@ -5,8 +5,8 @@ use super::{CallMetrics, calls::Calls};
 use crate::model::TopicName;
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet},
-    metrics::{counter::Counter, family::Family},
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
+    metrics::{MetricType, counter::Counter, family::Family, histogram::Histogram},
 };
 use std::{
     collections::HashMap,
@@ -16,8 +16,11 @@ use std::{
 };
 
 /// Topics that get a label of their own; all others share `_other`.
-const MAX_TOPIC_LABELS: usize = 200;
+pub const MAX_TOPIC_LABELS: usize = 200;
 const OTHER: &str = "_other";
+/// Bounds of a topic's histogram of lateness, s. With the one that has no bound there are twelve: each costs every topic.
+const LATENESS_BUCKETS: [f64; 11] =
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 60.0, 3600.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct TopicLabels {
@@ -27,9 +30,17 @@ pub(super) struct TopicLabels {
 macro_rules! topic_counters {
     ($($name:ident: $help:literal,)*) => {
         /// What is counted for each topic.
-        #[derive(Debug, Default)]
+        #[derive(Debug)]
         pub struct TopicCounters {
             $(#[doc = $help] pub $name: Counter,)*
+            lateness_seconds: Histogram,
+        }
+
+        impl Default for TopicCounters {
+            fn default() -> Self {
+                let lateness_seconds = Histogram::new(LATENESS_BUCKETS);
+                Self { $($name: Counter::default(),)* lateness_seconds }
+            }
         }
 
         const TOPIC_COUNTERS: &[(&str, &str, fn(&TopicCounters) -> &Counter)] =
@@ -51,6 +62,16 @@ topic_counters! {
     purged: "Messages purged",
     redriven: "Dead messages made ready again",
     replaced: "Messages replaced in place",
+    refused: "Messages refused because the topic was full",
+}
+
+impl TopicCounters {
+    /// Takes in how late (ms) first grants were.
+    pub fn observe_lateness(&self, late_ms: &[i64]) {
+        for late in late_ms {
+            self.lateness_seconds.observe(*late as f64 / 1000.0);
+        }
+    }
 }
 
 /// A topic's counters for whoever keeps them. They take a label once something is counted: many topics are only looked at.
@@ -119,6 +140,14 @@ impl Topics {
         self.calls.of(label, counters)
     }
 
+    /// Those that have a label, in the order of their names.
+    pub fn labelled(&self) -> Vec<TopicName> {
+        let named = self.named.read();
+        let mut names: Vec<_> = named.map(|it| it.keys().cloned().collect()).unwrap_or_default();
+        names.sort_unstable();
+        names
+    }
+
     /// Gives back the label of a topic.
     pub fn forget(&self, name: &TopicName) {
         let known = self.named.read().is_ok_and(|named| named.contains_key(name));
@@ -145,13 +174,14 @@ impl Collector for TopicCollector {
                 let count = counter_of(counters).get();
                 family.get_or_create(&TopicLabels { topic: topic.clone() }).inc_by(count);
             }
-            let metric = encoder.encode_descriptor(
-                &name,
-                help,
-                None,
-                prometheus_client::metrics::MetricType::Counter,
-            )?;
-            prometheus_client::encoding::EncodeMetric::encode(&family, metric)?;
+            let metric = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+            family.encode(metric)?;
+        }
+        let (name, help) = ("topic_lateness_seconds", "Grant - due of first grants, by topic");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (topic, counters) in topics {
+            let labels = TopicLabels { topic };
+            counters.lateness_seconds.encode(family.encode_family(&labels)?)?;
         }
         Ok(())
     }

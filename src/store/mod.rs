@@ -22,6 +22,7 @@ mod instances;
 pub(crate) mod keys;
 mod layout;
 mod lease;
+mod look;
 mod message;
 mod nack;
 mod names;

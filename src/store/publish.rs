@@ -81,7 +81,10 @@ impl Store {
                     passed += 1;
                     full = Some(partition);
                 }
-                Ok(outcome) => return outcome,
+                Ok(outcome) => {
+                    self.count_refused(name, std::slice::from_ref(&outcome));
+                    return outcome;
+                }
                 Err(CallError::Stale) => self.registry.refresh(&partition).await?,
                 Err(CallError::Unknown) if seeded::bug("blind repeat") => {}
                 Err(error) => return Err(error.into()),
@@ -132,6 +135,7 @@ impl Store {
                 outcomes.resize(all, Err(Error::RedisUnavailable));
             }
         }
+        self.count_refused(name, &outcomes);
         Ok(outcomes)
     }
 

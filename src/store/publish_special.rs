@@ -1,6 +1,7 @@
 //! publish_special: stores messages that name more than when they are due, one after another.
 
 use super::{
+    Store,
     batch::{Answers, Op},
     partition::Partition,
     publish::{LARGE_BODY_BYTES, Outcome},
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Backoff, Epoch, MessageId, Millis, State},
+    model::{Backoff, Epoch, MessageId, Millis, State, TopicName},
     seeded,
 };
 use bytes::Bytes;
@@ -31,6 +32,16 @@ pub(crate) struct PublishSpecial {
     pub copy: bool,
     /// The topic has a bound.
     pub bounded: bool,
+}
+
+impl Store {
+    /// Counts those that found the topic full in every partition that was tried.
+    pub(super) fn count_refused(&self, name: &TopicName, outcomes: &[Outcome]) {
+        let full = outcomes.iter().filter(|it| matches!(it, Err(Error::TopicFull))).count();
+        if full > 0 {
+            self.lanes.shared.metrics.topic(name).refused.inc_by(full as u64);
+        }
+    }
 }
 
 fn hash(kind: u8, key: &[u8]) -> u64 {

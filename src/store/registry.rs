@@ -106,6 +106,11 @@ impl Registry {
         }
     }
 
+    /// The topic of this name if it is known, which is no use of it.
+    pub fn peek(&self, name: &TopicName) -> Option<Arc<Topic>> {
+        self.known(|known| known.by_name.get(name).cloned())
+    }
+
     /// The topic of this name as Redis has it now.
     pub async fn look_up(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, CallError> {
         let epochs = self.lanes.shared.registry_epochs();

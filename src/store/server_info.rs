@@ -201,7 +201,7 @@ pub(super) fn connected_replicas(info: &str) -> usize {
 }
 
 /// What INFO says by this name.
-fn line<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn line<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 

@@ -233,9 +233,10 @@ impl Dispatcher {
         CallOutcome { report, verdict }: CallOutcome,
     ) {
         let call = Call { started_at, report };
+        let host = context.host(&granted.body);
         let (outcome, kind, after) = match verdict {
             Verdict::Delivered => {
-                context.metrics.count("delivered");
+                context.metrics.count(&host, "delivered");
                 self.retry(granted, || self.store.ack_call(granted, call.clone())).await;
                 if seeded::bug("called again") {
                     self.call(context, granted, started_at).await;
@@ -245,7 +246,7 @@ impl Dispatcher {
             Verdict::Dead => ("dead", NackKind::Dead, None),
             Verdict::Retry { after } => ("failed", NackKind::Failed, after),
         };
-        context.metrics.count(outcome);
+        context.metrics.count(&host, outcome);
         let delay_ms =
             after.map(|after| Millis::try_from(after.as_millis()).unwrap_or(Millis::MAX));
         let request = NackRequest { delay_ms, kind, wished: true, call: Some(call), reason: None };

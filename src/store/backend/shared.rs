@@ -1,6 +1,9 @@
 //! What all connections of an instance share, whichever server they lead to.
 
-use super::super::{StoreOptions, Wake, keys::GlobalKeys, random_bytes};
+use super::{
+    super::{StoreOptions, Wake, keys::GlobalKeys, random_bytes},
+    SCHEMA_VERSION,
+};
 use crate::{
     metrics::Metrics,
     model::{PartitionNumber, TokenKey, TopicName},
@@ -52,6 +55,7 @@ impl Shared {
         metrics: Arc<Metrics>,
         wakes: mpsc::UnboundedSender<Wake>,
     ) -> Arc<Self> {
+        metrics.set_schema(SCHEMA_VERSION);
         Arc::new(Self {
             options: options.clone(),
             keys: GlobalKeys::new(&options.key_prefix),

@@ -129,6 +129,7 @@ impl Op for Lease {
         }
         partition.sweep_by(now, first_end);
         reply.backend.shared.metrics.observe_lateness(&found.lateness);
+        topic.counters.observe_lateness(&found.lateness);
         topic.counters.granted.inc_by(granted);
         Ok(answers)
     }

@@ -66,7 +66,7 @@ pub struct TopicSnapshot {
 
 impl TopicSnapshot {
     /// Both together, of different partitions of a topic.
-    fn plus(mut self, other: Self) -> Self {
+    pub(in crate::store) fn plus(mut self, other: Self) -> Self {
         self.paused &= other.paused;
         self.delayed += other.delayed;
         self.ready += other.ready;

@@ -9,6 +9,7 @@ mod list;
 mod reasons;
 
 pub use bulk::{Purged, Redriven};
+pub(super) use contents::count;
 pub use contents::{TOTALS, TopicSnapshot};
 pub use found::{Selected, Selection};
 pub use list::Listing;
@@ -16,7 +17,7 @@ pub use reasons::Reason;
 #[cfg(test)]
 pub(super) use {
     bulk::{read_purged, read_redriven},
-    contents::{count, read_forecast, read_totals},
+    contents::{read_forecast, read_totals},
     list::read_listed,
 };
 
