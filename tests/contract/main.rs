@@ -58,6 +58,7 @@ mod long_poll;
 mod max_messages;
 mod max_payload;
 mod max_room;
+mod metrics;
 mod model;
 mod much_expired;
 mod nack;
