@@ -31,7 +31,7 @@ const MAX_URI: usize = 8 * 1024;
 const MAX_HEADERS: usize = 99;
 const MAX_HEADERS_BYTES: usize = 16 * 1024;
 /// Paths that begin like this are pages and their assets.
-const PAGES: [&str; 2] = ["/docs", "/guide"];
+const PAGES: [&str; 3] = ["/docs", "/guide", "/ui"];
 /// A page loads everything from this server and cannot be framed.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
@@ -125,8 +125,8 @@ pub(super) async fn guard(
 
 /// The policy of the page, or of the page's asset, at this path.
 fn policy_of(path: &str) -> Option<&'static str> {
-    let [docs, guide] = PAGES.map(|prefix| path.starts_with(prefix));
-    docs.then_some(DOCS_POLICY).or(guide.then_some(PAGE_POLICY))
+    let [docs, guide, ui] = PAGES.map(|prefix| path.starts_with(prefix));
+    docs.then_some(DOCS_POLICY).or((guide || ui).then_some(PAGE_POLICY))
 }
 
 /// The operation that the request asks for. Pages need no key, since they hold nothing; whatever else is no operation needs

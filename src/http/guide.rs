@@ -76,6 +76,7 @@ async fn front(State(state): State<AppState>, headers: HeaderMap) -> Response {
     format!(
         "dueq: a delay queue over HTTP\n\n\
         guide     {base}/guide\n\
+        dashboard {base}/ui\n\
         API       {base}/docs\n\
         document  {base}/openapi.json\n\n\
         curl {server}/topics/orders/messages --json '{{\"payload\": {{\"order\": 42}}, \"delay_ms\": 2000}}'\n"

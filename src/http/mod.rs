@@ -48,6 +48,7 @@ mod topic_actions;
 mod topic_config;
 mod topic_settings;
 mod topics;
+mod ui;
 
 use crate::{longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::Store};
 pub use connections::max_connections;
@@ -238,6 +239,7 @@ pub fn router(
     Ok(routes
         .merge(docs::routes())
         .merge(guide::routes())
+        .merge(ui::routes())
         .fallback(async || axum::http::StatusCode::NOT_FOUND)
         .layer(CatchPanicLayer::new())
         .layer(middleware::from_fn_with_state(state.clone(), guard::guard))

@@ -1,0 +1,168 @@
+// What can be done to topics and messages: one at a time, some, or all that match a search, in portions.
+
+import { call, Problem } from "./api";
+import { ask } from "./dialog";
+import { count, many, parseDuration } from "./format";
+import { say } from "./parts";
+import { refresh } from "./poll";
+import type { Operation } from "./operations";
+import type { Bulk, State } from "./types";
+
+/** How many messages a request of a bulk action takes on. */
+const PORTION = 1000;
+
+export async function attempt(what: string, act: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await act();
+    say(what);
+    return true;
+  } catch (error) {
+    say(error instanceof Problem ? error.message : String(error), true);
+    return false;
+  } finally {
+    refresh();
+  }
+}
+
+export function setPaused(topic: string, pause: boolean): void {
+  void attempt(pause ? `${topic} is paused` : `${topic} goes on`, () =>
+    call(pause ? "pauseTopic" : "resumeTopic", { path: { topic } }),
+  );
+}
+
+export interface Match {
+  topic: string;
+  state: State;
+  q?: string;
+}
+
+/** Terms of the search that select exactly this failure. */
+export function errorTerm(reason: string): string {
+  // What was masked matches anything, so the longest part that was not is searched for.
+  const parts = reason.split(/[#*…]+|<[^>]*>|\{[^}]*\}/).map((part) => part.trim());
+  const longest = parts.reduce((best, part) => (part.length > best.length ? part : best), "");
+  return `error:"${(longest || reason).replace(/(["\\])/g, "\\$1")}"`;
+}
+
+/** How many messages match. Without a search that is the topic's count. */
+export async function matches(act: "redrive" | "delete" | "run", { topic, state, q }: Match): Promise<number | undefined> {
+  let sum = 0;
+  let cursor: string | undefined;
+  const [operation, states] = routeOf(act, state);
+  do {
+    const body = { ...states, q: q || undefined, dry_run: true, cursor };
+    const answer = await call<Bulk>(operation, { path: { topic }, body });
+    sum += answer.matched ?? 0;
+    cursor = answer.next_cursor;
+  } while (cursor && sum < 1_000_000);
+  return sum;
+}
+
+function routeOf(act: "redrive" | "delete" | "run", state: State): [Operation, object] {
+  if (act === "redrive") return ["redriveTopic", {}];
+  if (act === "delete") return ["purgeTopic", { states: [state] }];
+  return ["runTopic", { states: [state] }];
+}
+
+export interface Limits {
+  max?: number;
+  spread_ms?: number;
+}
+
+/** Does it to all that match, portion by portion; `report` hears how many it was so far. */
+export async function toAll(act: "redrive" | "delete" | "run", { topic, state, q }: Match, report: (done: number) => void, { max, spread_ms }: Limits = {}): Promise<number> {
+  const [operation, states] = routeOf(act, state);
+  const search = q || undefined;
+  let done = 0;
+  let cursor: string | undefined;
+  for (;;) {
+    const body: Record<string, unknown> = { ...states, q: search, cursor };
+    // A purge without a search takes all at once and knows no limit.
+    if (act !== "delete" || search) body.max_messages = Math.min(max === undefined ? Infinity : max - done, spread_ms ? 1_000_000 : PORTION * 10);
+    if (act !== "delete" && spread_ms) body.spread_ms = spread_ms;
+    const answer = await call<Bulk & Record<string, number>>(operation, { path: { topic }, body });
+    const part = answer.redriven ?? answer.purged ?? answer.run ?? 0;
+    done += part;
+    report(done);
+    cursor = answer.next_cursor;
+    const isOver = search ? !cursor : part === 0 || !answer.remaining || spread_ms !== undefined;
+    if (isOver || (max !== undefined && done >= max)) return done;
+  }
+}
+
+/** Does it to these messages; how many it was, and why the others were not. */
+export async function toSome(act: "redrive" | "delete" | "run", ids: string[]): Promise<{ done: number; refused: Map<string, number> }> {
+  const operation = ({ redrive: "redriveBatch", delete: "deleteBatch", run: "runBatch" } as const)[act];
+  const refused = new Map<string, number>();
+  let done = 0;
+  const note = (status: string) => (status === "ok" ? done++ : refused.set(status, (refused.get(status) ?? 0) + 1));
+  for (let at = 0; at < ids.length; at += PORTION) {
+    const portion = ids.slice(at, at + PORTION);
+    try {
+      const { results } = await call<{ results: { status: string }[] }>(operation, { body: { ids: portion } });
+      for (const { status } of results) note(status);
+    } catch (error) {
+      if (!(error instanceof Problem) || !error.isMissing) throw error;
+      // A server without the batch takes them one by one.
+      for (const id of portion) note(await toOne(act, id));
+    }
+  }
+  return { done, refused };
+}
+
+async function toOne(act: "redrive" | "delete" | "run", id: string): Promise<string> {
+  try {
+    if (act === "redrive") await call("redriveMessage", { path: { id } });
+    else if (act === "delete") await call("deleteMessage", { path: { id } });
+    else await call("updateMessage", { path: { id }, body: { delay_ms: 0 } });
+    return "ok";
+  } catch (error) {
+    if (error instanceof Problem && error.status !== 0) return error.code;
+    throw error;
+  }
+}
+
+export function outcome(verb: string, { done, refused }: { done: number; refused: Map<string, number> }): string {
+  const others = [...refused].map(([code, number]) => `${count(number)} not: ${code.replaceAll("_", " ")}`);
+  return [`${many(done, "message")} ${verb}`, ...others].join("; ");
+}
+
+/** Asks for a time span and says when that is. */
+export const delayField = {
+  name: "delay",
+  label: "Due in",
+  value: "10m",
+  hint: "90s, 10m, 2h 30m, 1d",
+  check: (value: string) => (parseDuration(value) === null ? "Not a duration: 90s, 10m, 2h 30m, 1d" : null),
+};
+
+export function askPurge(topic: string, counts: Record<string, number>): void {
+  const states = ["ready", "delayed", "dead"].filter((state) => (counts[state] ?? 0) > 0);
+  const sum = states.reduce((all, state) => all + (counts[state] ?? 0), 0);
+  ask({
+    title: `Purge ${topic}`,
+    body: `Deletes ${many(sum, "message")} that are ${states.join(", ") || "in no state"}. Leased messages stay. This cannot be undone.`,
+    action: `Purge ${many(sum, "message")}`,
+    danger: true,
+    typed: topic,
+    run: async () => {
+      const { purged } = await call<Bulk>("purgeTopic", { path: { topic }, body: { states: ["ready", "delayed", "dead"] } });
+      say(`${many(purged ?? 0, "message")} of ${topic} deleted`);
+      refresh();
+    },
+  });
+}
+
+export function askRedriveAll(topic: string, dead: number): void {
+  ask({
+    title: `Redrive the dead messages of ${topic}`,
+    body: `${many(dead, "dead message")} get fresh attempts.`,
+    action: `Redrive ${many(dead, "message")}`,
+    fields: [{ name: "spread", label: "Spread over (optional)", hint: "10m makes them due evenly over ten minutes", check: (value) => (value && parseDuration(value) === null ? "Not a duration" : null) }],
+    run: async ({ spread }) => {
+      const done = await toAll("redrive", { topic, state: "dead" }, () => {}, { spread_ms: spread ? parseDuration(spread)! : undefined });
+      say(`${many(done, "message")} of ${topic} redriven`);
+      refresh();
+    },
+  });
+}

@@ -1,0 +1,175 @@
+// A topic: its messages by state, what falls due when, how fast it moves, its groups and its settings.
+
+import { askPurge, askRedriveAll, setPaused } from "../actions";
+import { call, refusal } from "../api";
+import { Charts } from "../charts";
+import { ask } from "../dialog";
+import { count, duration } from "../format";
+import { Button, Card, Empty, Menu, Num, Skeleton, SHOWN, stateName, Table, Tabs, Text, Time, Unable } from "../parts";
+import { refresh, useQuery } from "../poll";
+import { go, setQuery, to } from "../router";
+import type { Group, Page, State, Topic } from "../types";
+import { Forecast } from "./forecast";
+import { Messages } from "./messages";
+import { Settings } from "./settings";
+
+const VIEWS: [string, string][] = [
+  ["messages", "Messages"],
+  ["charts", "Charts"],
+  ["groups", "Groups"],
+  ["settings", "Settings"],
+];
+
+export function TopicScreen({ name, query }: { name: string; query: URLSearchParams }) {
+  const { data: topic, problem } = useQuery<Topic>("getTopic", { path: { topic: name } });
+  const view = query.get("view") ?? "messages";
+  if (!topic) {
+    return (
+      <>
+        <Head name={name} />
+        {!problem ? (
+          <Card><Skeleton rows={8} /></Card>
+        ) : problem.code === "topic_not_found" ? (
+          <Card>
+            <Empty icon="topics" title="This topic does not exist">
+              <p>It is made by its first message.</p>
+              <p><a class="button" href={to(["publish"], { topic: name })}>Publish to it</a></p>
+            </Empty>
+          </Card>
+        ) : (
+          <Unable problem={problem} what="The topic" />
+        )}
+      </>
+    );
+  }
+  const first = SHOWN.find((state) => state !== "acked" && topic.counts[state] > 0) ?? "delayed";
+  const state = (query.get("state") ?? first) as State;
+  return (
+    <>
+      <Head name={name} topic={topic} />
+      <Facts topic={topic} />
+      <Tabs label="View" current={view} tabs={VIEWS} pick={(picked) => setQuery({ view: picked === "messages" ? undefined : picked })} />
+      {view === "messages" && (
+        <>
+          {topic.counts.delayed > 0 && state === "delayed" && <Forecast topic={name} query={query} />}
+          <div class="tabs states" role="group" aria-label="State">
+            {SHOWN.filter((shown) => shown !== "blocked" || topic.counts.blocked > 0 || state === "blocked").map((shown) => (
+              <button key={shown} type="button" class={`is-${shown}`} aria-pressed={shown === state ? "true" : "false"} onClick={() => setQuery({ state: shown, q: query.get("q") ?? undefined })}>
+                <span class="name"><i class={`fill-${shown}`} aria-hidden="true" />{stateName(shown)}</span> <b>{count(topic.counts[shown])}</b>
+              </button>
+            ))}
+          </div>
+          <Messages key={state} topic={topic} state={state} q={query.get("q") ?? ""} />
+        </>
+      )}
+      {view === "charts" && (
+        <>
+          <Charts topics={[name]} />
+          <Totals topic={topic} />
+        </>
+      )}
+      {view === "groups" && <Groups topic={name} />}
+      {view === "settings" && <Settings key={String(topic.revision)} topic={topic} />}
+    </>
+  );
+}
+
+function Head({ name, topic }: { name: string; topic?: Topic }) {
+  return (
+    <header class="head">
+      <div>
+        <p class="crumbs"><a href={to(["topics"])}>Topics</a></p>
+        <h1>
+          <Text>{name}</Text>
+          {topic?.paused && <span class="badge warn">paused</span>}
+          {topic?.config.push && <span class="badge">pushed</span>}
+          {name.startsWith("_") && <span class="badge">built in</span>}
+        </h1>
+      </div>
+      {topic && (
+        <div class="actions">
+          {!name.startsWith("_") && <a class={`button ${refusal("publish", name) ? "off" : ""}`} href={to(["publish"], { topic: name })}>Publish</a>}
+          <Button icon={topic.paused ? "play" : "pause"} needs={["operate", name]} onClick={() => setPaused(name, !topic.paused)}>
+            {topic.paused ? "Resume" : "Pause"}
+          </Button>
+          <Menu
+            label="More actions"
+            actions={[
+              { label: "Redrive dead…", icon: "redrive", needs: ["operate", name], unless: topic.counts.dead === 0 && "Nothing is dead", run: () => askRedriveAll(name, topic.counts.dead) },
+              { label: "Purge…", icon: "trash", danger: true, needs: ["operate", name], run: () => askPurge(name, topic.counts) },
+              { label: "Delete topic…", icon: "trash", danger: true, needs: ["configure", name], unless: name.startsWith("_") && "dueq's own", run: () => askDelete(topic) },
+            ]}
+          />
+        </div>
+      )}
+    </header>
+  );
+}
+
+function askDelete({ name, counts }: Topic): void {
+  const sum = counts.delayed + counts.ready + counts.leased + counts.dead + counts.blocked;
+  ask({
+    title: `Delete the topic ${name}`,
+    body: `Its settings, its totals and ${count(sum)} messages go with it. This cannot be undone.`,
+    action: "Delete the topic",
+    danger: true,
+    typed: name,
+    run: async () => {
+      await call("deleteTopic", { path: { topic: name }, query: { force: true } });
+      refresh();
+      go(["topics"]);
+    },
+  });
+}
+
+function Facts({ topic }: { topic: Topic }) {
+  return (
+    <dl class="facts">
+      <div><dt>Oldest ready</dt><dd>{topic.oldest_ready_age_ms === undefined ? "–" : duration(topic.oldest_ready_age_ms)}</dd></div>
+      <div><dt>Next due</dt><dd>{topic.next_due_at ? <Time at={topic.next_due_at} /> : "–"}</dd></div>
+      <div><dt>Published</dt><dd>{count(topic.totals.published ?? 0)}</dd></div>
+      <div><dt>Acknowledged</dt><dd>{count(topic.totals.acked ?? 0)}</dd></div>
+      {topic.config.push?.url && <div><dt>Pushed to</dt><dd class="mono"><Text>{topic.config.push.url}</Text></dd></div>}
+      {topic.config.dead_topic && <div><dt>Dead letters to</dt><dd><a href={to(["topics", topic.config.dead_topic])}>{topic.config.dead_topic}</a></dd></div>}
+    </dl>
+  );
+}
+
+function Totals({ topic }: { topic: Topic }) {
+  return (
+    <Card title="Since the topic was made">
+      <dl class="facts">
+        {Object.entries(topic.totals).map(([name, value]) => (
+          <div key={name}><dt>{name.replaceAll("_", " ")}</dt><dd>{count(value)}</dd></div>
+        ))}
+      </dl>
+    </Card>
+  );
+}
+
+function Groups({ topic }: { topic: string }) {
+  const { data, problem } = useQuery<Page<Group>>("listGroups", { path: { topic }, query: { limit: 200 } });
+  if (!data) return <Card>{problem ? <Unable problem={problem} what="Groups are" /> : <Skeleton />}</Card>;
+  if (data.items.length === 0) {
+    return (
+      <Card>
+        <Empty title="No groups">Messages that are published with a group are granted in the order of publishing.</Empty>
+      </Card>
+    );
+  }
+  return (
+    <Card flush>
+      <Table label="Groups" head={["Group", ["Leased", "num"], ["Blocked", "num"], ["Next", "num"]]}>
+        {data.items.map(({ group, leased, blocked, next_at }) => (
+          <tr key={group}>
+            <th scope="row" class="mono"><Text>{group}</Text></th>
+            <td class="num"><Num value={leased} /></td>
+            <td class="num"><Num value={blocked} /></td>
+            <td class="num">{next_at ? <Time at={next_at} /> : "–"}</td>
+          </tr>
+        ))}
+      </Table>
+      {data.next_cursor && <footer class="hint">The first 200 groups.</footer>}
+    </Card>
+  );
+}

@@ -1,0 +1,49 @@
+// A value that components follow.
+
+import { useEffect, useState } from "preact/hooks";
+
+export class Store<Value> {
+  private readonly followers = new Set<() => void>();
+
+  constructor(private current: Value) {}
+
+  get value(): Value {
+    return this.current;
+  }
+
+  set(value: Value): void {
+    if (Object.is(value, this.current)) return;
+    this.current = value;
+    for (const follower of [...this.followers]) follower();
+  }
+
+  follow(follower: () => void): () => void {
+    this.followers.add(follower);
+    return () => this.followers.delete(follower);
+  }
+}
+
+export function useStore<Value>(store: Store<Value>): Value {
+  const [, render] = useState(0);
+  useEffect(() => store.follow(() => render((count) => count + 1)), [store]);
+  return store.value;
+}
+
+/** A choice that the browser remembers. Where it may not, the choice lasts as long as the page. */
+export function remembered(name: string, fallback: string): Store<string> {
+  let first = fallback;
+  try {
+    first = localStorage.getItem(`dueq.${name}`) ?? fallback;
+  } catch {
+    // Storage is switched off.
+  }
+  const store = new Store(first);
+  store.follow(() => {
+    try {
+      localStorage.setItem(`dueq.${name}`, store.value);
+    } catch {
+      // As above.
+    }
+  });
+  return store;
+}

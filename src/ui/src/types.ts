@@ -1,0 +1,166 @@
+// What answers of the API hold, as far as the dashboard reads it.
+
+export type State = "delayed" | "ready" | "leased" | "dead" | "acked" | "blocked";
+
+export type Counts = Record<State, number>;
+
+export interface TopicItem {
+  name: string;
+  paused: boolean;
+  counts: Counts;
+}
+
+export interface Push {
+  url?: string;
+  method?: string;
+  [field: string]: unknown;
+}
+
+export interface TopicConfig {
+  push?: Push;
+  dead_topic?: string;
+  [field: string]: unknown;
+}
+
+export interface Topic extends TopicItem {
+  revision: string | number;
+  config: TopicConfig;
+  totals: Record<string, number>;
+  oldest_ready_age_ms?: number;
+  next_due_at?: string;
+}
+
+export interface MessageEvent {
+  at: string;
+  kind: string;
+  attempt?: number;
+  reason?: string;
+  status?: number;
+  error?: string;
+  duration_ms?: number;
+  answer?: string;
+  estimated?: boolean;
+}
+
+export interface Callback {
+  url: string;
+  method?: string;
+  timeout_ms?: number;
+}
+
+export interface Message {
+  id: string;
+  topic: string;
+  state: State;
+  headers?: Record<string, string>;
+  callback?: Callback;
+  key?: string;
+  group?: string;
+  priority: number;
+  attempts: number;
+  attempts_left: number;
+  max_attempts?: number;
+  backoff?: unknown;
+  ttl_ms?: number;
+  content_type?: string;
+  payload_base64?: string;
+  expires_at?: string;
+  published_at: string;
+  due_at?: string;
+  lease_expires_at?: string;
+  died_at?: string;
+  last_error?: string;
+  events?: MessageEvent[];
+}
+
+export interface Page<Item> {
+  items: Item[];
+  next_cursor?: string;
+  scanned?: number;
+}
+
+export interface Point {
+  at: string;
+  published: number;
+  granted: number;
+  acked: number;
+  nacked: number;
+  dead: number;
+  lease_expired: number;
+  oldest_ready_age_ms?: number;
+  lateness_p50_ms?: number;
+  lateness_p99_ms?: number;
+  lateness_max_ms?: number;
+}
+
+export interface History {
+  step_ms: number;
+  points: Point[];
+}
+
+export interface Reason {
+  reason?: string;
+  example_id: string;
+  count: number;
+  first_at: string;
+  last_at: string;
+}
+
+export interface Schedule {
+  name: string;
+  cron?: string;
+  timezone?: string;
+  every_ms?: number;
+  topic?: string;
+  callback?: Callback;
+  message: Record<string, unknown>;
+  catch_up: string;
+  paused: boolean;
+  next_at?: string;
+  last_at?: string;
+  last_message_id?: string;
+  last_error?: string;
+  created_at: string;
+}
+
+export interface Group {
+  group: string;
+  leased: number;
+  blocked: number;
+  next_at?: string;
+}
+
+export interface Host {
+  host: string;
+  paused: boolean;
+  in_flight: number;
+  waiting: number;
+  outcomes: unknown;
+  p99_ms?: number;
+  last_error?: unknown;
+  [field: string]: unknown;
+}
+
+export interface Instance {
+  id: string;
+  version: string;
+  started_at: string;
+  seen_at: string;
+  [field: string]: unknown;
+}
+
+export interface Session {
+  name: string;
+  scopes: string[];
+}
+
+/** What bulk operations answer. */
+export interface Bulk {
+  matched?: number;
+  scanned?: number;
+  redriven?: number;
+  purged?: number;
+  run?: number;
+  remaining?: number;
+  next_cursor?: string;
+}
