@@ -19,6 +19,7 @@ await build({
   target: "es2022",
   jsx: "automatic",
   jsxImportSource: "preact",
+  charset: "utf8",
   legalComments: "none",
   logLevel: "warning",
 });

@@ -110,7 +110,7 @@ export function words(text: string): string | null {
   const sorted = (values: Set<number>) => [...values].sort((a, b) => a - b);
   const parts = [timeWords(cron)];
   const days: string[] = [];
-  if (cron.weekday) days.push(`on ${list(ranges(sorted(cron.weekday), (day) => DAY_NAMES[day]!))}`);
+  if (cron.weekday) days.push(`on ${list(ranges(sorted(cron.weekday), (day) => DAY_NAMES[day]!)).replaceAll("–", " to ")}`);
   if (cron.day) days.push(`on day ${list(ranges(sorted(cron.day)))} of the month`);
   if (days.length > 0) parts.push(days.join(" or "));
   else if (parts[0]!.startsWith("at ")) parts.push("every day");

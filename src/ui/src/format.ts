@@ -91,7 +91,7 @@ export function inZone(instant: number, timeZone: string): string {
 
 /** An id as short as it stays telling. */
 export function shortId(id: string): string {
-  return id.length === 36 ? `${id.slice(0, 8)}…${id.slice(-6)}` : id;
+  return id.length === 36 ? `${id.slice(0, 13)}…${id.slice(-6)}` : id;
 }
 
 /** Characters that would not be seen, or would turn the text around them: controls, bidi controls, zero widths. */

@@ -8,7 +8,7 @@ import { Dialog } from "./dialog";
 import { zone } from "./format";
 import { Icon } from "./icons";
 import { KEYS, startKeys } from "./keys";
-import { Button, Empty, Field, Notice, plainTitle, Text } from "./parts";
+import { Button, Empty, Field, Notice, plainTitle, Text, useInSight } from "./parts";
 import { forget, paused, refresh, startPolling, useQuery } from "./poll";
 import { place, to, usePlace } from "./router";
 import { Callbacks } from "./screens/callbacks";
@@ -97,6 +97,7 @@ function Shell() {
   const { path } = usePlace();
   const here = path[0] === "messages" ? "topics" : (path[0] ?? "");
   const main = useRef<HTMLElement>(null);
+  const nav = useInSight(here, "[aria-current]");
   const at = path.join("/");
   const before = useRef(at);
   useEffect(() => {
@@ -121,7 +122,7 @@ function Shell() {
           </svg>
           <span>dueq</span>
         </a>
-        <nav aria-label="Screens">
+        <nav ref={nav} aria-label="Screens">
           {NAV.map(([id, name, icon]) => (
             <a key={id} href={to(id ? [id] : [])} aria-current={here === id ? "page" : undefined}>
               <Icon name={icon} />

@@ -351,6 +351,36 @@ export function Spark({ values }: { values: number[] }) {
   );
 }
 
+/** Keeps the current one of tabs that do not all fit in sight. */
+export function useInSight(current: string, selector: string) {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const element = box.current;
+    const tab = element?.querySelector<HTMLElement>(selector);
+    if (!element || !tab || element.scrollWidth <= element.clientWidth) return;
+    element.scrollLeft = tab.offsetLeft - element.offsetLeft - (element.clientWidth - tab.clientWidth) / 2;
+  }, [current]);
+  return box;
+}
+
+/** The states as tabs, with their counts. */
+export function StateTabs({ counts, states, current, pick, names = {} }: { counts: Counts; states: State[]; current: State; pick: (state: State) => void; names?: Partial<Record<State, string>> }) {
+  const box = useInSight(current, "[aria-pressed=true]");
+  return (
+    <div ref={box} class="tabs states" role="group" aria-label="State">
+      {states.map((state) => (
+        <button key={state} type="button" aria-pressed={state === current ? "true" : "false"} onClick={() => pick(state)}>
+          <span class="name">
+            <i class={`fill-${state}`} aria-hidden="true" />
+            {names[state] ?? stateName(state)}
+          </span>
+          <b>{count(counts[state])}</b>
+        </button>
+      ))}
+    </div>
+  );
+}
+
 /** Calls back when the user stopped typing. */
 export function useSettled(value: string, settle: (value: string) => void): void {
   const first = useRef(true);

@@ -3,7 +3,7 @@
 import { call } from "../api";
 import { attempt } from "../actions";
 import { count } from "../format";
-import { Button, Card, Empty, Ms, Num, SHOWN, Skeleton, stateName, Table, Text, Unable } from "../parts";
+import { Button, Card, Empty, Ms, Num, SHOWN, Skeleton, StateTabs, Table, Text, Unable } from "../parts";
 import { useQuery } from "../poll";
 import { setQuery, to } from "../router";
 import type { Host, Page, State, Topic } from "../types";
@@ -91,13 +91,7 @@ function Deliveries({ query }: { query: URLSearchParams }) {
   return (
     <>
       <h2 class="section">Deliveries</h2>
-      <div class="tabs states" role="group" aria-label="State">
-        {SHOWN.filter((shown) => shown !== "blocked").map((shown) => (
-          <button key={shown} type="button" class={`is-${shown}`} aria-pressed={shown === state ? "true" : "false"} onClick={() => setQuery({ state: shown })}>
-            <span class="name"><i class={`fill-${shown}`} aria-hidden="true" />{shown === "acked" ? "Delivered" : stateName(shown)}</span> <b>{count(topic.counts[shown])}</b>
-          </button>
-        ))}
-      </div>
+      <StateTabs counts={topic.counts} states={SHOWN.filter((shown) => shown !== "blocked")} current={state} names={{ acked: "Delivered" }} pick={(picked) => setQuery({ state: picked })} />
       <Messages key={state} topic={topic} state={state} q={query.get("q") ?? ""} />
     </>
   );

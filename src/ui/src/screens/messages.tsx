@@ -107,6 +107,7 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
   const columns: (string | [string, string])[] = ["!Select", "Message", "Key", [whenOf(state), "num"], ["Attempt", "num"], ["Priority", "num"]];
   const hasErrors = items.some(({ last_error }) => last_error);
   if (hasErrors) columns.push("Last error");
+  if (state === "dead" || canRun) columns.push("!Actions");
   const everyone = items.length > 0 && items.every(({ id }) => all || chosen.has(id));
   return (
     <Card flush>

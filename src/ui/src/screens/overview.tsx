@@ -125,7 +125,10 @@ function TopicTable({ topics, histories }: { topics: TopicItem[]; histories: Map
   if (sort !== "name") found.sort((a, b) => b.counts[sort as keyof Counts] - a.counts[sort as keyof Counts]);
   const shown = all ? found : found.slice(0, ROWS);
   const hasHistory = [...histories.values()].some(({ data }) => data);
-  const head: (string | [string, string])[] = ["Topic", "!Shares", ["Delayed", "num"], ["Ready", "num"], ["Leased", "num"], ["Dead", "num"]];
+  const head: (string | [string, string])[] = ["Topic", ["!Shares", "shares"], ["Delayed", "num"], ["Ready", "num"], ["Leased", "num"]];
+  const hasBlocked = topics.some(({ counts }) => counts.blocked > 0);
+  if (hasBlocked) head.push(["Blocked", "num"]);
+  head.push(["Dead", "num"]);
   if (hasHistory) head.push(["Rate/s", "num"], "!Last hour", ["Oldest", "num"]);
   return (
     <Card
@@ -152,7 +155,7 @@ function TopicTable({ topics, histories }: { topics: TopicItem[]; histories: Map
       ) : (
         <Table label="Topics" head={[...head, "!Actions"]}>
           {shown.map((topic) => (
-            <Row key={topic.name} topic={topic} history={hasHistory ? histories.get(topic.name)?.data ?? null : undefined} />
+            <Row key={topic.name} topic={topic} hasBlocked={hasBlocked} history={hasHistory ? histories.get(topic.name)?.data ?? null : undefined} />
           ))}
         </Table>
       )}
@@ -166,7 +169,7 @@ function TopicTable({ topics, histories }: { topics: TopicItem[]; histories: Map
 }
 
 /** `history`: null where this topic has none, undefined where the column is absent. */
-function Row({ topic, history }: { topic: TopicItem; history: History | null | undefined }) {
+function Row({ topic, hasBlocked, history }: { topic: TopicItem; hasBlocked: boolean; history: History | null | undefined }) {
   const { name, paused, counts } = topic;
   const points = history?.points ?? [];
   const whole = points.slice(-6, -1);
@@ -188,6 +191,7 @@ function Row({ topic, history }: { topic: TopicItem; history: History | null | u
       {link("delayed")}
       {link("ready")}
       {link("leased")}
+      {hasBlocked && link("blocked")}
       {link("dead")}
       {history !== undefined && (
         <>

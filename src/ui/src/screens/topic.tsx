@@ -5,7 +5,7 @@ import { call, refusal } from "../api";
 import { Charts } from "../charts";
 import { ask } from "../dialog";
 import { count, duration } from "../format";
-import { Button, Card, Empty, Menu, Num, Skeleton, SHOWN, stateName, Table, Tabs, Text, Time, Unable } from "../parts";
+import { Button, Card, Empty, Menu, Num, Skeleton, SHOWN, StateTabs, Table, Tabs, Text, Time, Unable } from "../parts";
 import { refresh, useQuery } from "../poll";
 import { go, setQuery, to } from "../router";
 import type { Group, Page, State, Topic } from "../types";
@@ -52,13 +52,12 @@ export function TopicScreen({ name, query }: { name: string; query: URLSearchPar
       {view === "messages" && (
         <>
           {topic.counts.delayed > 0 && state === "delayed" && <Forecast topic={name} query={query} />}
-          <div class="tabs states" role="group" aria-label="State">
-            {SHOWN.filter((shown) => shown !== "blocked" || topic.counts.blocked > 0 || state === "blocked").map((shown) => (
-              <button key={shown} type="button" class={`is-${shown}`} aria-pressed={shown === state ? "true" : "false"} onClick={() => setQuery({ state: shown, q: query.get("q") ?? undefined })}>
-                <span class="name"><i class={`fill-${shown}`} aria-hidden="true" />{stateName(shown)}</span> <b>{count(topic.counts[shown])}</b>
-              </button>
-            ))}
-          </div>
+          <StateTabs
+            counts={topic.counts}
+            states={SHOWN.filter((shown) => shown !== "blocked" || topic.counts.blocked > 0 || state === "blocked")}
+            current={state}
+            pick={(picked) => setQuery({ state: picked })}
+          />
           <Messages key={state} topic={topic} state={state} q={query.get("q") ?? ""} />
         </>
       )}
