@@ -46,12 +46,14 @@ function options({ lateness, series }: Props, width: number): uPlot.Options {
       y: lateness ? { distr: 3, range: (_, low, high) => [Math.max(0.5, (low ?? 1) / 2), Math.max(100, (high ?? 1) * 2)] } : { range: (_, __, high) => [0, Math.max(1, (high ?? 0) * 1.1)] },
     },
     axes: [
-      { ...axis, grid: { show: false }, space: 72, values: (_, splits) => splits.map((at) => clock(at * 1000).slice(0, 5)) },
+      { ...axis, size: 26, grid: { show: false }, space: 72, values: (_, splits) => splits.map((at) => clock(at * 1000).slice(0, 5)) },
       {
         ...axis,
         size: 52,
         grid: { stroke: color("--line"), width: 1 },
-        values: (_, splits) => splits.map((value) => (value === null || (lateness && !Number.isInteger(Math.log10(value))) ? "" : shown(value))),
+        // Of a logarithmic axis only the decades.
+        filter: (_, splits) => (lateness ? splits.map((value) => (Number.isInteger(Math.log10(value)) ? value : null)) : splits) as number[],
+        values: (_, splits) => splits.map((value) => (value === null ? "" : shown(value))),
       },
     ],
     series: [

@@ -31,7 +31,7 @@ const paths: Record<string, string> = {
 
 export function Icon({ name, size = 18 }: { name: string; size?: number }) {
   return (
-    <svg class={`icon ${name}`} width={size} height={size} viewBox="0 0 20 20" aria-hidden="true" focusable="false">
+    <svg class={`icon i-${name}`} width={size} height={size} viewBox="0 0 20 20" aria-hidden="true" focusable="false">
       <path d={paths[name] ?? ""} />
     </svg>
   );
