@@ -1,21 +1,22 @@
 //! What an operator can graph. Everything is counted where it happens and rendered on demand; the only labels that a
-//! user can multiply are topic names, and those are bounded.
+//! user can multiply are names of topics, hosts and schedules, and those are bounded.
 
 mod calls;
 mod certificates;
+mod gauges;
 mod hosts;
 mod process;
-mod redis;
 mod text;
 mod topics;
 
 pub use calls::CallMetrics;
 pub use certificates::Certificates;
-pub use redis::{Contents, RedisGauges, RedisMemory, ScheduleGauges, TopicGauges};
+pub use gauges::{Contents, RedisGauges, RedisMemory, ScheduleGauges, TopicGauges};
 pub use topics::{Counters, MAX_TOPIC_LABELS, TopicCounters};
 
 use crate::{background::Background, model::TopicName};
 use calls::Calls;
+use gauges::{Latest, RedisCollector};
 use process::ProcessCollector;
 use prometheus_client::{
     encoding::{
@@ -30,7 +31,7 @@ use prometheus_client::{
     },
     registry::{Metric, Registry},
 };
-use redis::{Latest, RedisCollector};
+
 use std::{fmt, sync::Arc};
 use topics::{TopicCollector, Topics};
 

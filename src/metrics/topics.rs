@@ -231,7 +231,7 @@ mod tests {
         for counters in &kept {
             counters.published.inc();
         }
-        metrics.calls(&name(3)).count("delivered");
+        metrics.calls(&name(3)).count("h:80", "delivered");
         assert!(has(&metrics, "dueq_callbacks_total{topic=\"t3\",outcome=\"delivered\"} 1"));
         metrics.forget_topic(&name(3));
         assert!(!metrics.render().unwrap().contains("\"t3\""));

@@ -131,8 +131,9 @@ async fn every_alert_fires_and_every_panel_shows_something() {
         ("DueqScheduleMissed", "schedule", "stuck"),
         ("DueqCallbackHostFailing", "host", &receiver.addr().to_string()),
     ] {
-        let of: Vec<_> = firing.iter().filter(|it| it["alertname"] == alert).collect();
-        assert!(of.len() == 1 && of[0][label] == wanted, "{alert}: {of:?}");
+        // A busy machine is late with others, too.
+        let mut of = firing.iter().filter(|it| it["alertname"] == alert);
+        assert!(of.any(|it| it[label] == wanted), "{alert} of {wanted}: {firing:?}");
     }
     let lying = json!({"alertname": "DueqOldestReady", "job": "dueq", "severity": "warning", "topic": "lying"});
     assert!(firing.contains(&lying), "{firing:?}");
@@ -164,7 +165,10 @@ async fn every_alert_fires_and_every_panel_shows_something() {
     eventually("every metric that is named is scraped", || async {
         let known = prometheus.get("label/__name__/values", &[]).await;
         let known: BTreeSet<String> = serde_json::from_value(known).unwrap();
-        names(&named).is_subset(&known).then_some(())
+        // A histogram goes by the name that its samples begin with.
+        let is_known =
+            |name: &String| known.contains(name) || known.contains(&format!("{name}_bucket"));
+        names(&named).iter().all(is_known).then_some(())
     })
     .await;
 }
