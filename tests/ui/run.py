@@ -1,0 +1,62 @@
+"""The dashboard in a real browser over a real dueq. Each scenario is a person's question or an attacker's attempt.
+
+Usage: run.py DUEQ [--pictures DIR] [NAME…]: the scenarios whose name contains one of the names; with --pictures it
+makes the guide's pictures instead. Where a scenario fails there is a screenshot in DUEQ_UI_SHOTS, if that is set.
+"""
+
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+sys.path.insert(0, str(Path(__file__).parent))
+import scenarios  # noqa: E402
+from stage import Stage  # noqa: E402
+
+
+def main():
+    args = sys.argv[1:]
+    binary = args.pop(0)
+    with sync_playwright() as playwright:
+        stage = Stage(binary, playwright)
+        try:
+            if args[:1] == ["--pictures"]:
+                import pictures
+
+                pictures.make(stage, Path(args[1]))
+                return 0
+            return run(stage, args)
+        finally:
+            stage.close()
+
+
+def run(stage, names):
+    failed = []
+    count = 0
+    began = time.monotonic()
+    world = scenarios.World(stage)
+    for name, scenario in scenarios.all_of(world):
+        if names and not any(wanted in name for wanted in names):
+            continue
+        count += 1
+        start = time.monotonic()
+        try:
+            scenario()
+            print(f"ok   {name} ({time.monotonic() - start:.1f} s)", flush=True)
+        except Exception:
+            failed.append(name)
+            print(f"FAIL {name}\n{traceback.format_exc()}", flush=True)
+            if shots := os.environ.get("DUEQ_UI_SHOTS"):
+                world.shoot(Path(shots) / f"{len(failed)}.png")
+        world.close_views()
+    print(f"{count - len(failed)} of {count} scenarios passed in {time.monotonic() - began:.0f} s", flush=True)
+    for name in failed:
+        print(f"failed: {name}")
+    return 1 if failed or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
