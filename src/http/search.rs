@@ -20,7 +20,8 @@ request! {
         pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
         /// The `next_cursor` of the previous page.
         pub cursor: Option<Cursor>,
-        /// Only messages for which all terms hold, separated by spaces: `error:timeout`, `key:cart/*`, `group:x`,
+        /// Only messages for which all terms hold, separated by spaces: `error:timeout`, `reason:"timeout after * s"`,
+        /// `key:cart/*`, `group:x`,
         /// `header.tenant:42`, `payload:text`, `payload.$.order.id:42`, `attempts:>3`, `priority:0`, `at:>2026-11-20`,
         /// `published:2026-11-20`. `*` stands for any characters, and `"…"` quotes a value with spaces.
         #[example = "error:timeout attempts:>3"]
@@ -82,8 +83,9 @@ answer! {
 answer! {
     /// A reason, and the dead messages that have it.
     pub struct DeadReason {
-        /// Their `last_error`, with `*` for numbers, UUIDs and hexadecimal digits. Absent if none was given. As a value of `error:`
-        /// in `q` it finds them.
+        /// Their `last_error`, with `*` for numbers, UUIDs and hexadecimal digits. Absent if none was given. As a value of
+        /// `reason:`
+        /// in `q` it finds them, and `reason:""` finds those without one.
         #[example = "timeout after * s"]
         reason: Option<String>,
         /// The one that died last.

@@ -13,6 +13,7 @@ mod instant;
 mod masking;
 mod push;
 mod query;
+mod reason;
 mod schedule;
 mod settings;
 mod token;
@@ -33,6 +34,7 @@ pub use masking::{
 };
 pub use push::*;
 pub use query::{MessageQuery, Subject};
+pub use reason::reason_of;
 pub use schedule::*;
 pub use settings::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};

@@ -1,7 +1,7 @@
 //! What people search messages by: `error:timeout header.tenant:42 attempts:>3`. Terms are told apart by spaces, and all of
 //! them must hold. It is read here once and matched in dueq, message by message, so that no search holds Redis.
 
-use super::{Body, Content, Millis, parse_instant};
+use super::{Body, Content, Millis, parse_instant, reason_of};
 use memchr::memmem;
 use serde_json::Value;
 
@@ -10,8 +10,7 @@ const MAX_TERMS: usize = 16;
 /// A day, ms.
 const DAY_MS: Millis = 86_400_000;
 /// What a term can begin with, for whoever wrote another.
-const NAMES: &str =
-    "error, key, group, header.NAME, payload, payload.$.FIELD, attempts, priority, at or published";
+const NAMES: &str = "error, reason, key, group, header.NAME, payload, payload.$.FIELD, attempts, priority, at or published";
 
 /// A query. Without terms, every message matches.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,6 +43,8 @@ pub struct Subject<'a> {
 #[derive(Clone, Debug, PartialEq)]
 enum Term {
     Error(Pattern),
+    /// The error as it is counted; empty: there is none.
+    Reason(String),
     Key(Pattern),
     Group(Pattern),
     Header(String, Pattern),
@@ -77,7 +78,7 @@ struct Range(f64, f64);
 
 impl MessageQuery {
     /// Characters of a query, at most.
-    pub const MAX_CHARS: usize = 1024;
+    pub const MAX_CHARS: usize = 4096;
 
     /// Reads a query. Errors: what is wrong with it, as a sentence's end.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -159,6 +160,7 @@ impl Term {
             instants().ok_or_else(|| format!("{name} must be {reason}"))
         };
         Ok(match name {
+            "reason" => Self::Reason(value.to_owned()),
             "error" => Self::Error(Pattern::new(value, true)),
             "payload" => Self::Payload(Pattern::new(value, true)),
             "key" => Self::Key(like()),
@@ -192,6 +194,7 @@ impl Term {
         };
         match self {
             Self::Error(pattern) => like(pattern, message.error),
+            Self::Reason(reason) => *reason == message.error.map(reason_of).unwrap_or_default(),
             Self::Key(pattern) => like(pattern, message.key),
             Self::Group(pattern) => like(pattern, message.group),
             Self::Attempts(range) => range.has(message.attempts as f64),

@@ -36,12 +36,9 @@ export interface Match {
   q?: string;
 }
 
-/** Terms of the search that select exactly this failure. */
-export function errorTerm(reason: string): string {
-  // What was masked matches anything, so the longest part that was not is searched for.
-  const parts = reason.split(/[#*…]+|<[^>]*>|\{[^}]*\}/).map((part) => part.trim());
-  const longest = parts.reduce((best, part) => (part.length > best.length ? part : best), "");
-  return `error:"${(longest || reason).replace(/(["\\])/g, "\\$1")}"`;
+/** The search for messages that failed for exactly this reason; empty: those for which none was given. */
+export function reasonTerm(reason: string): string {
+  return `reason:"${reason.replace(/(["\\])/g, "\\$1")}"`;
 }
 
 /** How many messages match. Without a search that is the topic's count. */
@@ -77,8 +74,8 @@ export async function toAll(act: "redrive" | "delete" | "run", { topic, state, q
   let cursor: string | undefined;
   for (;;) {
     const body: Record<string, unknown> = { ...states, q: search, cursor };
-    // A purge without a search takes all at once and knows no limit.
-    if (act !== "delete" || search) body.max_messages = Math.min(max === undefined ? Infinity : max - done, spread_ms ? 1_000_000 : PORTION * 10);
+    // A purge knows no limit.
+    if (act !== "delete") body.max_messages = Math.min(max === undefined ? Infinity : max - done, spread_ms ? 1_000_000 : PORTION * 10);
     if (act !== "delete" && spread_ms) body.spread_ms = spread_ms;
     const answer = await call<Bulk & Record<string, number>>(operation, { path: { topic }, body });
     const part = answer.redriven ?? answer.purged ?? answer.run ?? 0;

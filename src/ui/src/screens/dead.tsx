@@ -1,7 +1,7 @@
 // What died, over all topics, by reason: how many, since when, and how to bring it back with care.
 
 import { useState } from "preact/hooks";
-import { errorTerm, toAll } from "../actions";
+import { reasonTerm, toAll } from "../actions";
 import { refusal } from "../api";
 import { ask } from "../dialog";
 import { count, many, parseDuration } from "../format";
@@ -29,7 +29,7 @@ interface Result {
 }
 
 const keyOf = ({ topic, reason }: Row) => `${topic} ${reason?.reason ?? ""}`;
-const termOf = ({ reason }: Row) => (reason?.reason ? errorTerm(reason.reason) : undefined);
+const termOf = ({ reason }: Row) => (reason ? reasonTerm(reason.reason ?? "") : undefined);
 
 export function Dead() {
   const { query } = usePlace();
