@@ -15,7 +15,7 @@ use crate::{
     longpoll::LongPolls,
     loops::{
         callbacks::{Caller, Sending, send_callbacks},
-        register_instance, run_housekeeping, tick_schedules,
+        keep_history, register_instance, run_housekeeping, tick_schedules,
     },
     metrics::Metrics,
     model::{AddressGuard, SigningSecret},
@@ -238,6 +238,11 @@ async fn serve(
         let task = move || run_housekeeping(store.clone(), http::dead_letter);
         tokio::spawn(async move { background.keep("housekeeping", task).await })
     };
+    let history = {
+        let (background, store) = (background.clone(), store.clone());
+        let task = move || keep_history(store.clone());
+        tokio::spawn(async move { background.keep("history", task).await })
+    };
     let schedules = {
         let (background, store) = (background.clone(), store.clone());
         let task = move || tick_schedules(store.clone());
@@ -296,6 +301,9 @@ async fn serve(
     }
     // It takes itself off the list of instances.
     let _ = registered.await;
+    history.abort();
+    // What this instance did in the last seconds, so that others note it.
+    let _ = store.report_activity().await;
     housekeeping.abort();
     close_audit.await;
     primary.abort();

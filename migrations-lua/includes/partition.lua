@@ -7,6 +7,8 @@ local function partition(keys)
     delayed_prio = keys[7], ready = keys[8], dead = keys[9], keys = keys[10], expires = keys[11],
     first_due = keys[12], events = keys[13], acked = keys[14], dead_out = keys[15], heads = keys[16], queued = keys[17],
     blocked = keys[18], rates = keys[19], idem = keys[20], idem_due = keys[21], held = keys[22],
+    -- Of the scripts that get these, too.
+    history = keys[23], recent = keys[24],
   }
 end
 

@@ -2,7 +2,7 @@
 -- @include sweep
 -- @include time
 -- close_partition: delete a topic's messages and leave a mark, so that no instance that still knows the topic writes here.
--- KEYS[1..] all of the partition's
+-- KEYS[1..] all of the partition's, and those of its history
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] number: the topic's
 -- ARGV[3] how: 0 to close it only if it is empty; 1 to delete it with its messages; 2 the same at any revision of the topic,
@@ -36,7 +36,7 @@ end
 for _, key in ipairs({
   k.unack, k.last, k.delayed, k.messages, k.meta, k.extra, k.delayed_prio, k.ready, k.dead, k.keys, k.expires,
   k.first_due, k.events, k.acked, k.dead_out, k.heads, k.queued, k.blocked, k.rates, k.idem,
-  k.idem_due, k.held,
+  k.idem_due, k.held, k.history, k.recent,
 }) do redis.call('UNLINK', key) end
 redis.call('HSET', k.meta, 'topic', table.concat({ '-', ARGV[2] }))
 redis.call('PEXPIRE', k.meta, ARGV[4])

@@ -1,8 +1,7 @@
--- @include lease
+-- @include oldest
 -- @include partition
 -- @include sweep
 -- @include time
--- @include waiting
 -- count_topic: sweep a partition, then return its counts and totals as one consistent snapshot.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
@@ -27,29 +26,16 @@ local died = redis.call('ZCOUNT', k.last, '-inf', over)
 local leased = redis.call('ZCARD', k.unack) + redis.call('ZCARD', k.last) - ended - died
 local later = redis.call('ZCARD', k.delayed) + redis.call('ZCARD', k.delayed_prio) - due - due_prio
 
-local oldest, next_due = 0, 0
-local function older(at)
-  if at and (oldest == 0 or at < oldest) then oldest = at end
-end
+local next_due = 0
 for _, key in ipairs({ k.delayed, k.delayed_prio }) do
-  local first = tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
-  if first and first <= now then older(first) end
   local coming = redis.call('ZRANGEBYSCORE', key, string.format('(%d', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   if coming and (next_due == 0 or tonumber(coming) < next_due) then next_due = tonumber(coming) end
-end
-if ended > 0 then older((unpack_lease(redis.call('ZRANGE', k.unack, 0, 0, 'WITHSCORES')[2]))) end
--- The first of each priority is its oldest: step from one priority to the next.
-local first = redis.call('ZRANGE', k.ready, 0, 0, 'WITHSCORES')[2]
-while first do
-  local at = rank_due(first)
-  older(at)
-  first = redis.call('ZRANGEBYSCORE', k.ready, int(tonumber(first) - at + 35184372088832), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 end
 
 local reply = {
   now, more and 1 or 0, rules.paused and 1 or 0, later, due + due_prio + ranked + ended, leased,
   redis.call('ZCARD', k.dead) + died, redis.call('ZCARD', k.acked),
-  redis.call('ZCARD', k.blocked), oldest, next_due,
+  redis.call('ZCARD', k.blocked), oldest_ready(k, now), next_due,
 }
 local totals = redis.call('HMGET', k.meta, unpack(ARGV, 2))
 for i = 1, #totals do

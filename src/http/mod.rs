@@ -21,6 +21,7 @@ mod groups;
 mod guard;
 mod guide;
 mod handshake;
+mod history;
 mod hold;
 mod input;
 mod instances;
@@ -165,6 +166,7 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(bulk::run_topic))
         .routes(routes!(search::list_dead_reasons))
         .routes(routes!(topic_actions::forecast_topic))
+        .routes(routes!(history::get_topic_history))
         .routes(routes!(groups::list_groups))
         .routes(routes!(groups::get_group))
         .routes(routes!(schedules::list_schedules))

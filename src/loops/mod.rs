@@ -4,11 +4,13 @@
 
 pub mod callbacks;
 mod dead_letters;
+mod history;
 mod housekeeping;
 mod instances;
 mod schedules;
 
 pub use dead_letters::WriteDeadLetter;
+pub use history::keep_history;
 pub use housekeeping::run_housekeeping;
 pub use instances::register_instance;
 pub use schedules::tick_schedules;

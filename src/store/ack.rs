@@ -109,6 +109,7 @@ impl Op for Ack {
                 return Err(malformed(&reply.whole));
             }
             topic.counters.acked.inc_by(size as u64);
+            reply.partition.happened(true);
             return Ok((0..size).map(|_| Ok(Ok(()))).collect());
         }
         let mut answers = Vec::with_capacity(size);
@@ -116,6 +117,7 @@ impl Op for Ack {
             let code = reply.int()?;
             if code == 0 {
                 topic.counters.acked.inc();
+                reply.partition.happened(true);
             }
             answers.push(match code {
                 // 3: it was acked before by the same token, and is retained.

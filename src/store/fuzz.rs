@@ -68,6 +68,7 @@ pub(crate) fn partition(settings: TopicSettings) -> Partition {
         placed: first_place(),
         used: AtomicBool::new(true),
         hints: mpsc::unbounded_channel().0,
+        active: mpsc::unbounded_channel().0,
     }))
 }
 

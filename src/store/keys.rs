@@ -18,6 +18,10 @@ pub(crate) struct GlobalKeys {
     pub pushed: String,
     /// zset: topic name → when it must be swept, ms
     pub sweeps: String,
+    /// zset: partition → when something first happened there since it was last noted, ms
+    pub active: String,
+    /// hash: partition → how late messages were granted there since
+    pub lateness: String,
     /// hash: schedule's name → its definition, JSON
     pub schedules: String,
     /// hash: schedule's name → its state; and the counter `:revision`
@@ -51,6 +55,8 @@ impl GlobalKeys {
             index: key("topics", "index"),
             pushed: key("topics", "pushed"),
             sweeps: key("sweeps", "index"),
+            active: key("history", "active"),
+            lateness: key("history", "lateness"),
             schedules: key("schedules", "entries"),
             schedule_states: key("schedules", "states"),
             schedules_due: key("schedules", "due"),
@@ -67,23 +73,31 @@ impl GlobalKeys {
 }
 
 macro_rules! partition_keys {
-    ($($name:ident),* $(,)?) => {
+    ($($name:ident),*; $($seldom:ident),* $(,)?) => {
         /// Names of the keys of one partition; `migrations-lua/README.md` says what each holds.
         #[derive(Clone, Debug)]
         pub(crate) struct PartitionKeys {
             $(pub $name: String,)*
+            $(pub $seldom: String,)*
         }
 
         impl PartitionKeys {
             pub fn new(prefix: &str, topic: &TopicName, partition: PartitionNumber) -> Self {
                 let tag = tag(topic, partition);
                 let key = |what| format!("{prefix}{{{tag}}}:{what}");
-                Self { $($name: key(stringify!($name)),)* }
+                Self { $($name: key(stringify!($name)),)* $($seldom: key(stringify!($seldom)),)* }
             }
 
-            /// All of them, in the order in which the include `partition.lua` names them.
+            /// Those of messages, in the order in which the include `partition.lua` names them.
             pub fn all(&self) -> [&str; [$(stringify!($name)),*].len()] {
                 [$(&self.$name),*]
+            }
+
+            /// The same, and those that few scripts need.
+            pub fn with_seldom(&self) -> Vec<&str> {
+                let mut keys = self.all().to_vec();
+                keys.extend([$(self.$seldom.as_str()),*]);
+                keys
             }
         }
     };
@@ -91,11 +105,12 @@ macro_rules! partition_keys {
 
 partition_keys! {
     unack, last, delayed, messages, meta, extra, delayed_prio, ready, dead, keys, expires, first_due, events, acked,
-    dead_out, heads, queued, blocked, rates, idem, idem_due, held,
+    dead_out, heads, queued, blocked, rates, idem, idem_due, held;
+    history, recent,
 }
 
 impl PartitionKeys {
-    /// Writes all of them, their number first, as the first arguments of a call.
+    /// Writes those of messages, their number first, as the first arguments of a call.
     pub fn write_all(&self, command: &mut Cmd) {
         let all = self.all();
         command.arg(all.len()).arg(&all);
@@ -112,14 +127,14 @@ mod tests {
         let keys = PartitionKeys::new("dueq:", &topic, PartitionNumber(0));
         assert_eq!(keys.delayed, "dueq:{orders:0}:delayed");
         assert_eq!(keys.meta, "dueq:{orders:0}:meta");
-        assert!(keys.all().iter().all(|key| key.starts_with("dueq:{orders:0}:")));
+        assert!(keys.with_seldom().iter().all(|key| key.starts_with("dueq:{orders:0}:")));
     }
 
     #[test]
     fn scripts_name_the_keys_in_the_order_in_which_they_get_them() {
         let keys = PartitionKeys::new("", &TopicName::parse("t").unwrap(), PartitionNumber(0));
         let include = include_str!("../../migrations-lua/includes/partition.lua");
-        for (at, key) in keys.all().iter().enumerate() {
+        for (at, key) in keys.with_seldom().iter().enumerate() {
             let name = key.rsplit(':').next().unwrap();
             assert!(include.contains(&format!("{name} = keys[{}]", at + 1)), "{name}");
         }

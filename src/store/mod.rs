@@ -16,6 +16,7 @@ mod extra;
 pub(crate) mod fuzz;
 mod grants;
 mod groups;
+mod history;
 mod holder;
 mod ids;
 mod instances;
@@ -54,6 +55,7 @@ pub use connect_error::ConnectError;
 pub use dead_letters::{DeadLetter, Death};
 pub use grants::{Granted, Grants, LeaseOptions};
 pub use groups::Group;
+pub use history::{Active, ClaimedHistory, HistoryPoint};
 pub use instances::Instance;
 pub use lease::LeaseOutcome;
 pub use partition::{Partition, PartitionName};
@@ -73,7 +75,10 @@ use crate::{
 use backend::Shared;
 use batch::Lanes;
 use registry::Registry;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use sweeps::Hint;
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -99,6 +104,8 @@ pub struct Store {
     pub(crate) registry: Arc<Registry>,
     /// Topics that this instance wants to be swept; for whoever passes that on.
     hints: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Hint>>>,
+    /// Partitions in which this instance has done something; for whoever reports that.
+    active: Arc<Mutex<mpsc::UnboundedReceiver<Partition>>>,
     /// Rings when this instance has changed when a schedule ticks.
     schedules_changed: Arc<Notify>,
 }
@@ -114,9 +121,11 @@ impl Store {
         let (wakes, woken) = mpsc::unbounded_channel();
         let lanes = Lanes::start(Shared::new(options, metrics, wakes)).await?;
         let (hints, hinted) = mpsc::unbounded_channel();
-        let registry = Arc::new(Registry::new(lanes.clone(), &options.key_prefix, hints));
-        let hints = Arc::new(tokio::sync::Mutex::new(hinted));
-        let this = Self { lanes, registry, hints, schedules_changed: Arc::default() };
+        let (active, activity) = mpsc::unbounded_channel();
+        let registry = Registry::new(lanes.clone(), &options.key_prefix, hints, active);
+        let (registry, hints) = (Arc::new(registry), Arc::new(tokio::sync::Mutex::new(hinted)));
+        let active = Arc::new(Mutex::new(activity));
+        let this = Self { lanes, registry, hints, active, schedules_changed: Arc::default() };
         if options.upgrade {
             this.upgrade().await.map_err(|error| ConnectError::Upgrade(error.kind()))?;
         }

@@ -163,7 +163,10 @@ impl Op for Nack {
                 How::Asked(request) if request.kind == NackKind::Released => {
                     topic.counters.released.inc()
                 }
-                How::Asked(_) => topic.counters.nacked.inc(),
+                How::Asked(_) => {
+                    partition.happened(true);
+                    topic.counters.nacked.inc()
+                }
             };
             match state {
                 State::Dead => {

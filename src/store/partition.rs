@@ -11,6 +11,7 @@ pub(crate) use outlook::Outlook;
 
 use super::{
     cluster::{Slot, slot_of},
+    history::Activity,
     keys::PartitionKeys,
     registry::Topic,
     types::{Idempotency, MessageKey, MessageOptions},
@@ -54,6 +55,8 @@ pub struct PartitionState {
     pub(crate) sweep_at: AtomicI64,
     /// The last lease found all that it wanted: the next one may as well.
     pub(crate) plenty: AtomicBool,
+    /// What is to be reported to its history.
+    pub(super) activity: Activity,
     /// Kept where there are several partitions.
     outlook: Mutex<Outlook>,
 }
@@ -96,6 +99,7 @@ impl PartitionState {
             keys,
             sweep_at: AtomicI64::new(0),
             plenty: AtomicBool::new(false),
+            activity: Activity::default(),
             outlook: Mutex::default(),
         }
     }

@@ -331,6 +331,7 @@ impl Op for Publish {
         let (partition, now) = (reply.partition, reply.now_and_wake()?);
         let (topic, up) = (&partition.topic, reply.int()?);
         topic.counters.published.inc_by(group.len() as u64);
+        partition.happened(true);
         let due_at = |publish: &Self| publish.due.from(now, up);
         if let Some(ttl) = topic.settings.ttl_ms {
             let first = group.iter().map(due_at).min();

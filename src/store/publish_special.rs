@@ -133,6 +133,7 @@ impl Op for PublishSpecial {
                         2 => topic.counters.replaced.inc(),
                         _ => 0,
                     };
+                    partition.happened(code == 0);
                     if code != 1 {
                         let ttl = options.ttl_ms.or(topic.settings.ttl_ms);
                         partition.sweep_by(now, ttl.map(|ttl| at.saturating_add(ttl)));

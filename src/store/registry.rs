@@ -8,7 +8,7 @@ pub(super) use change::DELETED_MARK_MS;
 use super::{
     backend::{GROUPS_VERSION, SCHEMA_VERSION, SPLIT_VERSION},
     batch::{Command, Lanes},
-    partition::{PartitionState, first_place},
+    partition::{Partition, PartitionState, first_place},
     reply::{CallError, Fields, word},
     scripts::{self, Script},
     sweeps::Hint,
@@ -52,6 +52,8 @@ pub struct Topic {
     pub(crate) used: AtomicBool,
     /// Where sweeps are asked for.
     pub(crate) hints: mpsc::UnboundedSender<Hint>,
+    /// Where partitions are reported in which something happens.
+    pub(super) active: mpsc::UnboundedSender<Partition>,
 }
 
 impl Known {
@@ -81,6 +83,7 @@ pub(crate) struct Registry {
     prefix: String,
     known: RwLock<Known>,
     hints: mpsc::UnboundedSender<Hint>,
+    active: mpsc::UnboundedSender<Partition>,
 }
 
 /// The topics that this instance has read of, for as long as somebody uses them.
@@ -93,9 +96,14 @@ struct Known {
 }
 
 impl Registry {
-    /// An empty one; `hints` is where its topics ask for sweeps.
-    pub fn new(lanes: Arc<Lanes>, prefix: &str, hints: mpsc::UnboundedSender<Hint>) -> Self {
-        Self { lanes, prefix: prefix.to_owned(), known: RwLock::default(), hints }
+    /// An empty one; `hints` is where its topics ask for sweeps, `active` where they report that something happens.
+    pub fn new(
+        lanes: Arc<Lanes>,
+        prefix: &str,
+        hints: mpsc::UnboundedSender<Hint>,
+        active: mpsc::UnboundedSender<Partition>,
+    ) -> Self {
+        Self { lanes, prefix: prefix.to_owned(), known: RwLock::default(), hints, active }
     }
 
     /// The topic of this name, if there is one.
@@ -208,6 +216,7 @@ impl Registry {
             placed: first_place(),
             used: AtomicBool::new(true),
             hints: self.hints.clone(),
+            active: self.active.clone(),
         });
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if epochs < known.epochs {

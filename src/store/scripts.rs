@@ -30,7 +30,8 @@ impl Script {
     /// Does its answer say how things are, to whoever looks at a whole topic, and neither that something was done nor that
     /// it is over?
     pub fn only_looks(&self) -> bool {
-        ["list_messages", "forecast_topic", "count_topic", "sweep"].contains(&self.name)
+        ["list_messages", "forecast_topic", "count_topic", "note_history", "read_history", "sweep"]
+            .contains(&self.name)
             || self.name.starts_with("audit_")
     }
 
@@ -85,6 +86,9 @@ scripts! {
         FETCH_PARKED = "fetch_parked";
         FINISH_SWEEP = "finish_sweep";
         CLAIM_WALK = "claim_walk";
+        NOTE_ACTIVE = "note_active";
+        CLAIM_HISTORY = "claim_history";
+        FINISH_HISTORY = "finish_history";
         PUT_SCHEDULE = "put_schedule";
         GET_SCHEDULE = "get_schedule";
         LIST_SCHEDULES = "list_schedules";
@@ -110,6 +114,8 @@ scripts! {
         LIST_GROUPS = "list_groups";
         FORECAST_TOPIC = "forecast_topic";
         COUNT_TOPIC = "count_topic";
+        NOTE_HISTORY = "note_history";
+        READ_HISTORY = "read_history";
         SWEEP = "sweep";
         TAKE_DEAD = "take_dead";
         AUDIT_MESSAGES = "audit_messages";

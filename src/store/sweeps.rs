@@ -69,6 +69,7 @@ impl Partition {
     /// where that is wished.
     pub(crate) fn saw_deaths(&self, died: i64, now: Millis) {
         self.topic.counters.dead.inc_by(died as u64);
+        self.happened(died > 0);
         if died > 0 && self.topic.settings.dead_topic.is_some() {
             // Each time: whoever tells of deaths now may have looked already.
             self.tell_deaths(now);
@@ -221,6 +222,7 @@ pub(super) fn read_swept(reply: &mut Reply<'_>) -> Result<Swept, CallError> {
         for (counter, ended) in of.into_iter().zip(ended) {
             counter.inc_by(ended);
         }
+        reply.partition.happened(true);
     }
     Ok(Swept { more, next_at, deaths: reply.int()? == 1 })
 }

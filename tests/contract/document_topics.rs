@@ -38,6 +38,7 @@ const OPERATIONS: &[(&str, &str, &str, &[&str])] = &[
     ("get", "/topics/{topic}/messages", "listMessages", &["200"]),
     ("post", "/topics/{topic}/redrive", "redriveTopic", &["200"]),
     ("get", "/topics/{topic}/forecast", "forecastTopic", &["200"]),
+    ("get", "/topics/{topic}/history", "getTopicHistory", &["200"]),
     ("get", "/instances", "listInstances", &["200"]),
     ("post", "/callbacks", "scheduleCallback", &["201", "200"]),
     ("get", "/schedules", "listSchedules", &["200"]),

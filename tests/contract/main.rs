@@ -38,6 +38,7 @@ mod groups;
 mod groups_hard;
 mod growth;
 mod guide;
+mod history;
 mod hold_batch;
 mod housekeeping;
 mod idempotency;

@@ -64,7 +64,7 @@ fn every_key_and_argument_that_is_used_is_documented_and_the_other_way_round() {
 }
 
 /// The keys of a partition, as the include `partition.lua` names them.
-const PARTITION: [&str; 21] = [
+const PARTITION: [&str; 24] = [
     "unack",
     "last",
     "delayed",
@@ -86,6 +86,9 @@ const PARTITION: [&str; 21] = [
     "rates",
     "idem",
     "idem_due",
+    "held",
+    "history",
+    "recent",
 ];
 
 /// Is this expression made of keys alone, as `last and KEYS[2] or KEYS[1]` is, or `k.delayed` of the table that the
@@ -206,8 +209,15 @@ const REMOVING: [&str; 9] = [
 /// Those that are refused there.
 const GROWING: [&str; 6] = ["'HSET'", "'HINCRBY'", "'ZADD'", "'SADD'", "'SET'", "'SETNX'"];
 /// Scripts that bring something new, and are refused whole at maxmemory; a claimed tick would be published.
-const NEW: [&str; 6] =
-    ["claim_schedules", "create_topic", "publish", "publish_special", "put_schedule", "update"];
+const NEW: [&str; 7] = [
+    "claim_schedules",
+    "create_topic",
+    "note_history",
+    "publish",
+    "publish_special",
+    "put_schedule",
+    "update",
+];
 
 #[test]
 fn at_maxmemory_only_what_brings_something_new_is_refused() {

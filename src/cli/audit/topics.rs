@@ -124,10 +124,22 @@ async fn audit_entry(
 
 /// One name that is none keeps all instances from sweeping. Names of deleted topics leave when their time comes.
 async fn audit_sweeps(store: &Store, repair: bool, tell: Tell<'_>) -> Result<(), Error> {
-    let sweeps = &store.lanes.shared.keys.sweeps;
+    let keys = &store.lanes.shared.keys;
+    audit_names(store, &keys.sweeps, "in sweeps", repair, tell).await?;
+    audit_names(store, &keys.active, "in history", repair, tell).await
+}
+
+/// The members of this sorted set are names of partitions.
+async fn audit_names(
+    store: &Store,
+    key: &str,
+    place: &str,
+    repair: bool,
+    tell: Tell<'_>,
+) -> Result<(), Error> {
     let mut cursor = "0".to_owned();
     loop {
-        let scan = Command::new("ZSCAN").arg((sweeps, &cursor, "COUNT", TOPICS));
+        let scan = Command::new("ZSCAN").arg((key, &cursor, "COUNT", TOPICS));
         let mut fields = Fields::of(store.lanes.command(scan).await?)?;
         cursor = fields.text()?;
         let mut list = fields.fields()?;
@@ -137,9 +149,9 @@ async fn audit_sweeps(store: &Store, repair: bool, tell: Tell<'_>) -> Result<(),
             if PartitionName::parse(&text).is_some() {
                 continue;
             }
-            let mut finding = Finding::of_topic(&text, "bad_name", "in sweeps".to_owned());
+            let mut finding = Finding::of_topic(&text, "bad_name", place.to_owned());
             if repair {
-                store.lanes.command(Command::new("ZREM").arg((sweeps, &name[..]))).await?;
+                store.lanes.command(Command::new("ZREM").arg((key, &name[..]))).await?;
                 finding.mended = Some("put right");
             }
             tell(finding);

@@ -46,6 +46,7 @@ const RULES: &[(Need, &[&str])] = &[
             "getMessageByKey",
             "getTopic",
             "forecastTopic",
+            "getTopicHistory",
             "listGroups",
             "getGroup",
         ],

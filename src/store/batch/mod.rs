@@ -121,6 +121,11 @@ impl Command {
         Self::script(script, &partition.keys.all()).arg(&partition.topic.word)
     }
 
+    /// As [`Command::on`], with the keys that few scripts need.
+    pub fn on_more(script: &'static Script, partition: &Partition) -> Self {
+        Self::script(script, &partition.keys.with_seldom()).arg(&partition.topic.word)
+    }
+
     /// The first key that it names. A command of a bare server names none.
     fn key(&self) -> Option<&[u8]> {
         let argument = |at: usize| match self.cmd.args_iter().nth(at)? {

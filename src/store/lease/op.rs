@@ -80,7 +80,8 @@ impl Op for Lease {
         let (partition, topic) = (reply.partition, reply.topic());
         let (now, up, next_at) = (reply.now()?, reply.int()?, reply.instant()?);
         let more = reply.int()? == 1;
-        topic.counters.lease_expired.inc_by(reply.int()? as u64);
+        let lease_expired = reply.int()? as u64;
+        topic.counters.lease_expired.inc_by(lease_expired);
         partition.saw_deaths(reply.int()?, now);
         let expired = reply.int()? as u64;
         topic.counters.expired.inc_by(expired);
@@ -131,6 +132,8 @@ impl Op for Lease {
         reply.backend.shared.metrics.observe_lateness(&found.lateness);
         topic.counters.observe_lateness(&found.lateness);
         topic.counters.granted.inc_by(granted);
+        partition.happened(granted + lease_expired > 0);
+        partition.were_late(&found.lateness);
         Ok(answers)
     }
 }

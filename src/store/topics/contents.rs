@@ -173,6 +173,7 @@ pub(in crate::store) fn read_totals(reply: &mut Reply<'_>) -> Result<TopicSnapsh
     for total in &mut totals {
         *total = reply.int()?;
     }
+    reply.partition.saw_totals(&totals);
     Ok(TopicSnapshot {
         paused,
         delayed,

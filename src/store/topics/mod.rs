@@ -283,7 +283,7 @@ const FORCE: u8 = 1;
 const LOOK: u8 = 3;
 
 fn close(partition: &Partition, how: u8) -> Request<Closed> {
-    let close = Command::on(&scripts::CLOSE_PARTITION, partition);
+    let close = Command::on_more(&scripts::CLOSE_PARTITION, partition);
     let number = partition.topic.number.0;
     close.arg((number, how, DELETED_MARK_MS)).read(partition, read_closed)
 }
