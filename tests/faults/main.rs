@@ -13,6 +13,7 @@ mod epochs;
 mod failover;
 mod fuzz;
 mod groups;
+mod growth;
 mod half_done;
 #[path = "../harness/mod.rs"]
 mod harness;

@@ -1,11 +1,11 @@
 //! What lies between dueq and Redis, to be disturbed: a TCP proxy that loses, delays and cuts
-//! answers, while requests reach Redis.
+//! answers, while requests reach Redis; or that lets so many calls of scripts through and no more.
 //!
 //! TCP loses no bytes of a connection that goes on: so a connection of which an answer was lost
 //! stays silent and is closed once answers pass again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,6 +49,8 @@ pub struct Proxy {
     port: u16,
     server: Arc<AtomicU16>,
     mode: watch::Sender<Mode>,
+    /// How many more calls of scripts reach Redis, on all connections.
+    calls: Arc<AtomicI64>,
     done: Arc<Done>,
     task: JoinHandle<()>,
 }
@@ -66,8 +68,10 @@ impl Proxy {
         let port = free_port();
         let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the proxy's port");
         let server = Arc::new(AtomicU16::new(server));
-        let task = tokio::spawn(listen(listener, server.clone(), modes, done.clone()));
-        Proxy { port, server, mode, done, task }
+        let calls = Arc::new(AtomicI64::new(i64::MAX));
+        let with = (server.clone(), calls.clone(), done.clone());
+        let task = tokio::spawn(listen(listener, modes, with));
+        Proxy { port, server, mode, calls, done, task }
     }
 
     /// Its URL, as `--redis-url` takes it.
@@ -88,6 +92,17 @@ impl Proxy {
     /// From now on answers are treated so.
     pub fn set(&self, mode: Mode) {
         self.mode.send_replace(mode);
+    }
+
+    /// So many calls of scripts reach Redis from now on; who sends the next one is cut off before it, as if its process had
+    /// died there.
+    pub fn cut_after_calls(&self, calls: i64) {
+        self.calls.store(calls, Ordering::Relaxed);
+    }
+
+    /// Any number of calls reaches Redis again. Returns whether somebody was cut off since.
+    pub fn mend(&self) -> bool {
+        self.calls.swap(i64::MAX, Ordering::Relaxed) < 0
     }
 
     /// How many answers were lost.
@@ -114,9 +129,8 @@ impl Drop for Proxy {
 
 async fn listen(
     first: TcpListener,
-    server: Arc<AtomicU16>,
     mut modes: watch::Receiver<Mode>,
-    done: Arc<Done>,
+    (server, calls, done): (Arc<AtomicU16>, Arc<AtomicI64>, Arc<Done>),
 ) {
     let address = first.local_addr().expect("its address");
     let mut listener = Some(first);
@@ -143,40 +157,65 @@ async fn listen(
         };
         if let Some((client, _)) = accepted {
             let server = server.load(Ordering::Relaxed);
-            connections.spawn(carry(client, server, modes.clone(), done.clone()));
+            connections.spawn(carry(client, server, modes.clone(), calls.clone(), done.clone()));
         }
         while connections.try_join_next().is_some() {}
     }
 }
 
 /// One connection, until either side closes it.
-async fn carry(client: TcpStream, server: u16, modes: watch::Receiver<Mode>, done: Arc<Done>) {
+async fn carry(
+    client: TcpStream,
+    server: u16,
+    modes: watch::Receiver<Mode>,
+    calls: Arc<AtomicI64>,
+    done: Arc<Done>,
+) {
     let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (requests, to_client) = client.into_split();
     let (answers, to_server) = server.into_split();
     let subscribes = AtomicBool::new(false);
     tokio::select! {
-        () = pass_on(requests, to_server, &subscribes) => {}
+        () = pass_on(requests, to_server, &subscribes, &calls) => {}
         () = hand_back(answers, to_client, modes, &done, &subscribes) => {}
     }
 }
 
-/// Passes requests on, and notes when one is a subscription.
+/// Passes requests on until one is too many, and notes when one is a subscription.
 async fn pass_on(
     mut requests: OwnedReadHalf,
     mut to_server: OwnedWriteHalf,
     subscribes: &AtomicBool,
+    calls: &AtomicI64,
 ) {
     let (mut buffer, word) = (vec![0; 64 * 1024], b"SUBSCRIBE");
     while let Ok(read @ 1..) = requests.read(&mut buffer).await {
         if buffer[..read].windows(word.len()).any(|bytes| bytes == word) {
             subscribes.store(true, Ordering::Relaxed);
         }
-        if to_server.write_all(&buffer[..read]).await.is_err() {
+        let pass = passing(&buffer[..read], calls);
+        if to_server.write_all(&buffer[..pass]).await.is_err() || pass < read {
             return;
         }
     }
+}
+
+/// How many bytes of these requests may pass: all before the first call of a script that is too many.
+fn passing(requests: &[u8], calls: &AtomicI64) -> usize {
+    if calls.load(Ordering::Relaxed) == i64::MAX {
+        return requests.len();
+    }
+    let call: [&[u8]; 2] = [b"$4\r\nEVAL\r\n", b"$7\r\nEVALSHA\r\n"];
+    for at in 0..requests.len() {
+        if call.iter().any(|word| requests[at..].starts_with(word))
+            && calls.fetch_sub(1, Ordering::Relaxed) <= 0
+        {
+            // Before it stands how many words it has.
+            return requests[..at].iter().rposition(|byte| *byte == b'*').unwrap_or(0);
+        }
+    }
+    requests.len()
 }
 
 /// Hands the answers of one connection back until one is cut, or the server closes.
