@@ -80,7 +80,7 @@ impl Partition {
     /// Somebody has looked at the totals. If they are others than at the last look, whoever changed them may have died before
     /// it could report that.
     pub(super) fn saw_totals(&self, totals: &[i64]) {
-        let sum = totals.iter().sum::<i64>().saturating_add(1);
+        let sum = totals.iter().fold(1, |sum: i64, total| sum.saturating_add(*total));
         let before = self.activity.seen.swap(sum, Ordering::Relaxed);
         self.happened(before != 0 && before != sum);
     }

@@ -132,7 +132,7 @@ impl Op for Lease {
         reply.backend.shared.metrics.observe_lateness(&found.lateness);
         topic.counters.observe_lateness(&found.lateness);
         topic.counters.granted.inc_by(granted);
-        partition.happened(granted + lease_expired > 0);
+        partition.happened(granted > 0 || lease_expired > 0);
         partition.were_late(&found.lateness);
         Ok(answers)
     }
