@@ -41,7 +41,7 @@ pub async fn get_message(
 #[utoipa::path(
     get, path = "/messages/{id}/payload", tag = "messages", params(IdPath),
     responses(
-        (status = 200, description = "The payload, with the media type that it was published with", body = Octets,
+        (status = 200, description = "The payload", body = Octets,
             content_type = "application/octet-stream"),
         MessageProblems, RedisProblems,
     ),
@@ -53,12 +53,9 @@ pub async fn get_message_payload(
 ) -> Result<Response, Problem> {
     let (_, found) = state.store.get(&MessageRef::Id(id)).await?;
     let content = found.body.ok_or(Error::Internal)?.content;
-    let (media_type, extension) = match &content {
-        Content::Json(_) => ("application/json", "json"),
-        Content::Bytes { .. } => (content.content_type().unwrap_or(OCTETS), "bin"),
-    };
+    let extension = if let Content::Json(_) = &content { "json" } else { "bin" };
     let headers = [
-        (header::CONTENT_TYPE, media_type),
+        (header::CONTENT_TYPE, OCTETS),
         (header::CONTENT_DISPOSITION, &format!("attachment; filename=\"{id}.{extension}\"")),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
