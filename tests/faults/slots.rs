@@ -256,6 +256,17 @@ async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
     let monitor = Monitor::start(redis.port()).await;
     let (one, other) = (Dueq::calling(redis).start().await, Dueq::calling(redis).start().await);
     visit_everything(&one.client(), &other.client()).await;
+    let client = one.client();
+    let noted = topic("slots-noted");
+    let id = client.published(&noted, json!({"payload": 1, "delay_ms": 60_000})).await;
+    client.post("/messages/run", &json!({"ids": [id]})).await.expect(200);
+    client.get_path(&format!("/topics/{noted}/history")).await.expect(200);
+    let history = format!("dueq:{{{noted}:0}}:history");
+    eventually("it is noted", || async {
+        let there: i64 = redis.command(&["EXISTS", &history]).await;
+        (there == 1).then_some(())
+    })
+    .await;
     // A place without a body, for the audit to find and to mend.
     let damaged = topic("slots-damaged");
     one.client().published(&damaged, json!({"payload": 1, "key": "k", "ttl_ms": 60_000})).await;
