@@ -1,7 +1,7 @@
 //! What is done with one message, by its id or by its key: getMessage, getMessagePayload, updateMessage, deleteMessage,
 //! redriveMessage.
 
-use super::{callbacks::CallbackRequest, message::Message, openapi::Octets, prelude::*};
+use super::{callbacks::CallbackRequest, message::Message, prelude::*};
 use crate::{
     model::{Backoff, Callback, Content, OCTETS},
     seeded,
@@ -41,7 +41,7 @@ pub async fn get_message(
 #[utoipa::path(
     get, path = "/messages/{id}/payload", tag = "messages", params(IdPath),
     responses(
-        (status = 200, description = "The payload", body = Octets,
+        (status = 200, description = "The payload", body = String,
             content_type = "application/octet-stream"),
         MessageProblems, RedisProblems,
     ),

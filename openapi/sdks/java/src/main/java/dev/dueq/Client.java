@@ -319,7 +319,7 @@ public final class Client implements AutoCloseable {
   public Pages<Message> dead(String topic) {
     return new Pages<>(
         cursor -> {
-          MessageList list = messages.listMessages(topic, ListedState.DEAD, true, null, cursor);
+          MessageList list = messages.listMessages(topic, ListedState.DEAD, true, null, cursor, null);
           return new Page<>(list.getItems(), list.getNextCursor());
         });
   }
