@@ -214,9 +214,9 @@ final class InMemory {
       check(client.listTopics().stream().map(TopicItem::getName).toList().equals(List.of("t", "u")), "topics");
       TopicItem topic = client.listTopics("u").iterator().next();
       check(topic.getCounts().getDelayed() == 1 && topic.getCounts().getReady() == 0, topic);
-      var page = client.messages().listMessages("t", ListedState.READY, null, 50L, null);
+      var page = client.messages().listMessages("t", ListedState.READY, null, 50L, null, null);
       check(page.getItems().size() == 50 && !page.getItems().get(0).getPayload_JsonNullable().isPresent(), "a page");
-      page = client.messages().listMessages("t", ListedState.READY, true, null, page.getNextCursor());
+      page = client.messages().listMessages("t", ListedState.READY, true, null, page.getNextCursor(), null);
       check(page.getItems().get(69).getPayload().equals(119) && page.getNextCursor() == null, "the rest");
       refused("topic_not_found", () -> client.redrive("v"));
     }
