@@ -20,9 +20,8 @@ redis.call('ZREM', k.unack, '')
 local now, up = now_ms()
 local rules, what, states = parse_rules(meta[3]), ARGV[2], ARGV[3]
 local room, earliest, redriven = EVENT_BYTES, math.huge, 0
-local waits = { delayed = true, ready = true, blocked = true }
 
--- Makes a waiting message due; its TTL starts anew. Returns when it is due.
+-- Makes a waiting message due; its TTL starts anew.
 local function make_due(member, state, due, extra)
   local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
   local _, ttl, policy, hold, key, group, order = parse_rest(rest)
@@ -59,7 +58,8 @@ local function change(member, due)
   end
   if state == 'leased' then return 2 end
   if what == 'run' then
-    if not waits[state] then return state == 'dead' and 3 or 4 end
+    if state == 'dead' then return 3 end
+    if state == 'acked' then return 4 end
     if due < at then make_due(member, state, due, extra) end
     return 0
   end
