@@ -1,12 +1,15 @@
 //! getTopicHistory: what happened in a topic, step by step.
 
 use super::{
-    describe::{Described, Description, integer},
+    describe::{described, integer},
     prelude::*,
 };
 use crate::store;
 use serde::Serialize;
-use utoipa::openapi::{RefOr, Schema};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{RefOr, Schema},
+};
 
 /// The most points of the finest step.
 const MAX_FINE_POINTS: u64 = 360;
@@ -27,16 +30,21 @@ impl Input for StepMs {
     }
 }
 
-impl Described for StepMs {
-    fn schema(_: &mut Description) -> RefOr<Schema> {
-        integer().enum_values(Some(STEPS_MS)).into()
+impl PartialSchema for StepMs {
+    fn schema() -> RefOr<Schema> {
+        let about = "Length of a point of a topic's history, ms.";
+        integer().enum_values(Some(STEPS_MS)).description(Some(about)).into()
     }
 }
+
+impl ToSchema for StepMs {}
+
+described!(StepMs: |document| document.component::<StepMs>(););
 
 request! {
     /// Query parameters of getTopicHistory.
     pub struct HistoryParams {
-        /// Length of a point, ms: 10000 or 60000.
+        /// Length of a point, ms: 10000, or 60000 by default.
         pub step_ms: StepMs = StepMs(60_000),
         /// Number of points, 1 to 1440; with `step_ms` 10000 up to 360.
         pub points: Bounded<1, MAX_POINTS> = Bounded::new(60),

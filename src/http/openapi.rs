@@ -6,6 +6,7 @@ mod v3_0;
 use super::{
     access::Need,
     describe::{formatted, in_one_line},
+    history::StepMs,
     input::ListedState,
     problem::{Code, ProblemBody, Scope},
 };
@@ -75,7 +76,7 @@ schemas! {
         (name = "schedules", description = "Publish repeatedly, by a cron expression or at a fixed interval"),
         (name = "service", description = "Health, metrics, this document, and sessions of dueq's own pages"),
     ),
-    components(schemas(ProblemBody, ListedState)),
+    components(schemas(ProblemBody, ListedState, StepMs)),
     security((), ("bearer" = [])),
 )]
 pub(super) struct Document;
@@ -155,7 +156,7 @@ impl<'a> From<&'a openapi::OpenApi> for InOrder<'a> {
 /// null, what a key is, what each code of an operation means. And by what they say in a form that generators of clients make
 /// little of.
 pub(super) fn complete(document: &mut openapi::OpenApi) {
-    for path in ["/topics/{topic}/lease", "/topics/{topic}/redrive"] {
+    for path in ["/topics/{topic}/lease", "/topics/{topic}/redrive", "/topics/{topic}/run"] {
         let operation = document.paths.paths.get_mut(path).and_then(|path| path.post.as_mut());
         let body = operation.and_then(|operation| operation.request_body.as_mut());
         if let Some(RefOr::T(body)) = body {

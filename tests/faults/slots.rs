@@ -260,13 +260,14 @@ async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
     let noted = topic("slots-noted");
     let id = client.published(&noted, json!({"payload": 1, "delay_ms": 60_000})).await;
     client.post("/messages/run", &json!({"ids": [id]})).await.expect(200);
-    client.get_path(&format!("/topics/{noted}/history")).await.expect(200);
+    // By the instances, once the step is over; then a reader has it noted.
     let history = format!("dueq:{{{noted}:0}}:history");
     eventually("it is noted", || async {
         let there: i64 = redis.command(&["EXISTS", &history]).await;
         (there == 1).then_some(())
     })
     .await;
+    client.get_path(&format!("/topics/{noted}/history")).await.expect(200);
     // A place without a body, for the audit to find and to mend.
     let damaged = topic("slots-damaged");
     one.client().published(&damaged, json!({"payload": 1, "key": "k", "ttl_ms": 60_000})).await;
