@@ -283,7 +283,9 @@ impl Work<'_> {
         let list = BulkCursor(change.word(), topic, states, query.text());
         let from = open_cursor(choice.cursor, |cursor| list.open(cursor))?.unwrap_or((0, None));
         let selection = Selection { topic, states, query: &query, most, from };
+        let search = state.searches.begin().await?;
         let Selected { matched, scanned, next } = state.store.select(selection).await?;
+        drop(search);
         let changed = match choice.dry_run {
             true => 0,
             false => state.store.change_selected(change, states, &matched, spread_ms).await?,
