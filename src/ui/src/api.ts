@@ -36,13 +36,6 @@ export class Problem extends Error {
   ) {
     super(detail);
   }
-
-  /** The server has no such route, or does not know these options of it. */
-  get isMissing(): boolean {
-    if (this.status === 405) return true;
-    if (this.status === 404) return this.code === "not_found" || this.code === "route_not_found";
-    return this.status === 422 && this.errors.some(({ reason }) => reason.includes("unknown"));
-  }
 }
 
 export interface Ask {
