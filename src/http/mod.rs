@@ -13,10 +13,12 @@ mod cursor;
 mod departure;
 mod describe;
 mod docs;
+mod etag;
 mod extract;
 mod fingerprint;
 #[cfg(test)]
 mod fuzz;
+mod glances;
 mod groups;
 mod guard;
 mod guide;
@@ -67,6 +69,7 @@ use axum::{
 };
 use budget::Budget;
 use bytes::Bytes;
+use glances::Glances;
 use guard::{Operation, Operations, RequestIds};
 use scrape::Scrape;
 use serde::Serialize;
@@ -92,6 +95,7 @@ pub struct Inner {
     budget: Arc<Budget>,
     stopping: watch::Receiver<bool>,
     redis_health: HealthCheck,
+    glances: Glances,
     scrape: Scrape,
     request_ids: RequestIds,
     operations: Operations,
@@ -228,6 +232,7 @@ pub fn router(
         budget,
         stopping,
         redis_health: HealthCheck::default(),
+        glances: Glances::default(),
         scrape: Scrape::default(),
         request_ids: RequestIds::new(),
         operations: operations(&document),
