@@ -7,6 +7,7 @@ mod backoff;
 mod budget;
 mod bulk;
 mod by_ids;
+mod callback_hosts;
 mod callbacks;
 mod connections;
 mod cursor;
@@ -173,6 +174,9 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(history::get_topic_history))
         .routes(routes!(groups::list_groups))
         .routes(routes!(groups::get_group))
+        .routes(routes!(callback_hosts::list_callback_hosts))
+        .routes(routes!(callback_hosts::pause_callback_host))
+        .routes(routes!(callback_hosts::resume_callback_host))
         .routes(routes!(schedules::list_schedules))
         .routes(routes!(
             schedules::get_schedule,
