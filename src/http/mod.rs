@@ -14,10 +14,12 @@ mod cursor;
 mod departure;
 mod describe;
 mod docs;
+mod etag;
 mod extract;
 mod fingerprint;
 #[cfg(test)]
 mod fuzz;
+mod glances;
 mod groups;
 mod guard;
 mod guide;
@@ -68,6 +70,7 @@ use axum::{
 };
 use budget::Budget;
 use bytes::Bytes;
+use glances::Glances;
 use guard::{Operation, Operations, RequestIds};
 use scrape::Scrape;
 use serde::Serialize;
@@ -94,6 +97,7 @@ pub struct Inner {
     searches: search::Searches,
     stopping: watch::Receiver<bool>,
     redis_health: HealthCheck,
+    glances: Glances,
     scrape: Scrape,
     request_ids: RequestIds,
     operations: Operations,
@@ -234,6 +238,7 @@ pub fn router(
         searches: search::Searches::default(),
         stopping,
         redis_health: HealthCheck::default(),
+        glances: Glances::default(),
         scrape: Scrape::default(),
         request_ids: RequestIds::new(),
         operations: operations(&document),
