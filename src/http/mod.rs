@@ -14,10 +14,12 @@ mod cursor;
 mod departure;
 mod describe;
 mod docs;
+mod etag;
 mod extract;
 mod fingerprint;
 #[cfg(test)]
 mod fuzz;
+mod glances;
 mod groups;
 mod guard;
 mod guide;
@@ -68,6 +70,7 @@ use axum::{
 };
 use budget::Budget;
 use bytes::Bytes;
+use glances::Glances;
 use guard::{Operation, Operations, RequestIds};
 use scrape::Scrape;
 use serde::Serialize;
@@ -91,8 +94,10 @@ pub struct Inner {
     metrics: Arc<Metrics>,
     max_body_bytes: usize,
     budget: Arc<Budget>,
+    searches: search::Searches,
     stopping: watch::Receiver<bool>,
     redis_health: HealthCheck,
+    glances: Glances,
     scrape: Scrape,
     request_ids: RequestIds,
     operations: Operations,
@@ -230,8 +235,10 @@ pub fn router(
         // A body that could never fit the budget is refused as too large.
         max_body_bytes: body.min(budget.largest()),
         budget,
+        searches: search::Searches::default(),
         stopping,
         redis_health: HealthCheck::default(),
+        glances: Glances::default(),
         scrape: Scrape::default(),
         request_ids: RequestIds::new(),
         operations: operations(&document),
