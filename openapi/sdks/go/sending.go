@@ -189,7 +189,9 @@ func (s sender) try(request *http.Request, operation string, limit time.Duration
 	if response.StatusCode >= 300 {
 		return response, newProblem(response.StatusCode, response.Header, body)
 	}
-	if response.StatusCode != http.StatusNoContent && !strings.HasSuffix(request.URL.Path, "/metrics") {
+	path := request.URL.Path
+	isJSON := !strings.HasSuffix(path, "/metrics") && !strings.HasSuffix(path, "/payload")
+	if response.StatusCode != http.StatusNoContent && isJSON {
 		if err := s.client.foreign(operation, response.Header); err != nil {
 			return nil, err
 		}
