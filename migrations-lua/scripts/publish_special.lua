@@ -105,14 +105,21 @@ local function join(member, group, due)
   local order, its = string.format('%012x', orders), groups[group] or line_of(group)
   local entry = table.concat({ its[1], order, member })
   members[member] = its[1]
-  if its[4] or its[2] + its[3] - (doomed[its[1]] or 0) >= most then
+  local waits = its[4] or its[2] + its[3] - (doomed[its[1]] or 0) >= most
+  if not waits and its[3] > 0 then
+    -- Those before it go first.
+    flush()
+    its = line_of(group)
+    waits = its[2] + its[3] >= most
+  end
+  if waits then
     its[3] = its[3] + 1
     add(queued, 0, entry)
     return order, due, true
   end
   its[2] = its[2] + 1
   add(heads, 0, entry)
-  return order, head_due(k, its[1], now, due, interval, burst, its[2]), false
+  return order, head_due(k, its[1], now, due, interval, burst, its[2] - (doomed[its[1]] or 0)), false
 end
 
 for i = 1, n do

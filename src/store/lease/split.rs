@@ -21,6 +21,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use tokio::time::timeout;
 
 /// So many partitions of which nothing is known are asked one after the other.
 const FEW: usize = 3;
@@ -79,7 +80,15 @@ impl Store {
             let left_for_it = deadline.saturating_duration_since(Instant::now());
             let patience = if insists { left_for_it } else { self.patience(&partition) };
             let lease = self.lease_from(partition.clone(), left, begun, true, until);
-            let got = match answer_within(patience, lease).await {
+            let answer = timeout(patience, lease).await;
+            // What may have been granted there counts where only so many may be leased: others may not be asked for as much.
+            let unsure = matches!(answer, Err(_) | Ok(Err(Error::OutcomeUnknown)));
+            if unsure && topic.settings.max_leased.is_some() {
+                partition.put_off();
+                outcome.failed = Some(Error::OutcomeUnknown);
+                return Ok(outcome);
+            }
+            let got = match answer.unwrap_or(Err(Error::RedisUnavailable)) {
                 Ok(got) => got,
                 Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
                     silent.insert(partition.route.partition);
@@ -150,9 +159,12 @@ impl Store {
             asked.insert(partition.route.partition);
             let options: Vec<_> = left.iter().map(|at| all[*at]).collect();
             let patience = self.patience(&partition);
-            let answers =
-                answer_within(patience, self.lease_waiting_from(partition.clone(), &options));
-            for (at, answer) in left.iter().zip(answers.await.unwrap_or_else(|e| vec![Err(e)])) {
+            let answers = timeout(patience, self.lease_waiting_from(partition.clone(), &options));
+            let answers = answers.await;
+            let limited = topic.settings.max_leased.is_some();
+            let mut unsure = answers.is_err() && limited;
+            let answers = answers.unwrap_or(Err(Error::RedisUnavailable));
+            for (at, answer) in left.iter().zip(answers.unwrap_or_else(|e| vec![Err(e)])) {
                 match answer {
                     Ok(got) => {
                         more |= got.more;
@@ -161,9 +173,15 @@ impl Store {
                     // A partition whose server is away keeps nobody from the others.
                     Err(error) => {
                         partition.put_off();
+                        unsure |= limited && error == Error::OutcomeUnknown;
                         failed = Some(error);
                     }
                 }
+            }
+            // As above.
+            if unsure {
+                failed = Some(Error::OutcomeUnknown);
+                break;
             }
             match self.registry.find(&topic.name).await {
                 Ok(Some(same)) if same.is_split() => topic = same,
@@ -282,5 +300,5 @@ async fn answer_within<T>(
     patience: Duration,
     answer: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    tokio::time::timeout(patience, answer).await.unwrap_or(Err(Error::RedisUnavailable))
+    timeout(patience, answer).await.unwrap_or(Err(Error::RedisUnavailable))
 }

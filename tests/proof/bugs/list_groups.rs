@@ -39,6 +39,9 @@ pub(super) fn bugs() -> Vec<Bug> {
         bug("rate of a group ignored", &["I18"], scenario!(customers::a_slow_group))
             .does("the messages of a group fall due as if it had no rate")
             .patch("*", "if not interval then return due end", "if true then return due end"),
+        bug("next of a group at once", &["I18"], scenario!(customers::a_slow_line))
+            .does("the next message of a group does not wait for the rate of its group")
+            .patch("*", "if not over or over > now then at = head_due(", "if false then at = head_due("),
         bug("unused calls are kept", &["I18"], scenario!(customers::a_slow_topic))
             .does("what a topic did not grant in the last minute is granted on top of its rate")
             .patch("take_calls", "now - math.max(50000, interval)", "now - 60000000"),
