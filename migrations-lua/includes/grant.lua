@@ -95,7 +95,7 @@ local function grant_key(k, member, extra)
   local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
   local over, ttl, policy, hold, key, group, order = parse_rest(rest)
   if hold == 'g' and key ~= '' then
-    free_key(k, member, rest)
+    free_key(k, member, key)
     rest = format_rest(over, ttl, policy, 'f', key, group, order)
     redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
   end

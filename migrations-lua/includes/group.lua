@@ -57,10 +57,16 @@ local function let_go(k, ids)
   local most, interval, burst = group_rules(k)
   local entries, heads, members = {}, {}, {}
   for id, limit in pairs(ids) do
-    local free = math.min(limit, most - entries_of(k.heads, id))
+    local from, upto = table.concat({ '[', id }), table.concat({ '(', id, 'g' })
+    -- Where one stands in the way of all others, to look for it is less than to count.
+    local free = 1
+    if most > 1 then
+      free = math.min(limit, most - entries_of(k.heads, id))
+    elseif redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 1)[1] then
+      free = 0
+    end
     if free > 0 then
-      local upto = table.concat({ '(', id, 'g' })
-      for _, entry in ipairs(redis.call('ZRANGEBYLEX', k.queued, table.concat({ '[', id }), upto, 'LIMIT', 0, free)) do
+      for _, entry in ipairs(redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, free)) do
         local n = #members + 1
         entries[n], heads[2 * n - 1], heads[2 * n], members[n] = entry, 0, entry, string.sub(entry, 29)
       end
@@ -78,14 +84,16 @@ local function let_go(k, ids)
       local due = tonumber(dues[i])
       local at = head_due(k, string.sub(entries[i], 1, 16), due, interval, burst)
       local _, _, _, priority, rest = parse_extra(extras[i])
-      local _, own = parse_rest(rest)
       if priority == 0 then
-        plain[#plain + 1], plain[#plain + 2] = at, members[i]
+        plain[#plain + 1], plain[#plain + 2] = at == due and dues[i] or at, members[i]
       else
         place(members[i], priority, at, now, k.delayed, k.delayed_prio, k.ready)
       end
       -- The topic's TTL counts from its own due time.
-      if at > due and own == '' then late[#late + 1], late[#late + 2] = due, members[i] end
+      if at > due then
+        local _, own = parse_rest(rest)
+        if own == '' then late[#late + 1], late[#late + 2] = due, members[i] end
+      end
       earliest = math.min(earliest, at)
     end
   end
@@ -94,20 +102,25 @@ local function let_go(k, ids)
   wake(k.meta, redis.call('HGET', k.meta, 'sleep'), earliest)
 end
 
--- Takes messages that are done out of their groups: `rests` holds the rest of their `extra`, by index. For each head that
--- leaves the next message goes; two more if there may be more heads by now.
-local function leave_groups(k, members, rests)
-  local entries, ids = {}, {}
+-- Takes messages that are done out of their groups: `groups` and `orders` hold those of each, by index, '' for none. For each
+-- head that leaves the next message goes; two more if there may be more heads by now.
+local function leave_groups(k, members, groups, orders)
+  local entries, ids, left, any = {}, {}, {}, false
   for i = 1, #members do
-    local id, entry = entry_of(members[i], rests[i] or '')
-    if id then ids[#ids + 1], entries[#entries + 1] = id, entry end
+    if groups[i] and groups[i] ~= '' then
+      local n, id = #ids + 1, group_id(groups[i])
+      ids[n], entries[n] = id, table.concat({ id, orders[i], members[i] })
+    end
   end
   if #entries == 0 then return end
-  local were, left, any = redis.call('ZMSCORE', k.heads, unpack(entries)), {}, false
-  redis.call('ZREM', k.queued, unpack(entries))
-  redis.call('ZREM', k.heads, unpack(entries))
+  -- What is done was mostly a head.
+  local queued = {}
+  if redis.call('ZREM', k.heads, unpack(entries)) < #entries then
+    queued = redis.call('ZMSCORE', k.queued, unpack(entries))
+    redis.call('ZREM', k.queued, unpack(entries))
+  end
   for i = 1, #entries do
-    if were[i] then left[ids[i]], any = (left[ids[i]] or 2) + 1, true end
+    if not queued[i] then left[ids[i]], any = (left[ids[i]] or 2) + 1, true end
   end
   if any then let_go(k, left) end
 end

@@ -8,6 +8,7 @@ pub(super) use change::DELETED_MARK_MS;
 use super::{
     backend::{GROUPS_VERSION, SCHEMA_VERSION, SPLIT_VERSION},
     batch::{Command, Lanes},
+    lease::Survey,
     partition::{Partition, PartitionState, first_place},
     reply::{CallError, Fields, word},
     scripts::{self, Script},
@@ -48,6 +49,8 @@ pub struct Topic {
     pub(super) partitions: Box<[PartitionState]>,
     /// Messages without a name that this instance has placed, about.
     pub(super) placed: AtomicUsize,
+    /// The last look at partitions of which nothing was known.
+    pub(super) survey: Survey,
     /// Somebody has looked for it since the cache was last tidied.
     pub(crate) used: AtomicBool,
     /// Where sweeps are asked for.
@@ -214,6 +217,7 @@ impl Registry {
             counters: self.lanes.shared.metrics.topic(name),
             partitions,
             placed: first_place(),
+            survey: Survey::default(),
             used: AtomicBool::new(true),
             hints: self.hints.clone(),
             active: self.active.clone(),
