@@ -75,11 +75,14 @@ local function flush()
   groups, doomed = {}, {}
 end
 
--- Adds a group of the call: its ID, how many heads it has, how many messages behind them, and whether a new message has to
--- wait in any case.
+-- Adds a group of the call: its ID, how many heads it has, how many messages behind them (0 if that makes no difference),
+-- and whether a new message has to wait in any case.
 local function line_of(group)
   local id = group_id(group)
-  local its = { id, entries_of(k.heads, id), entries_of(k.queued, id) }
+  local heads = heads_of(k, id, most)
+  -- A new message waits, however many do, unless the call drops some of them.
+  local behind = (heads < most or rules.drops_oldest) and entries_of(k.queued, id) or 0
+  local its = { id, heads, behind }
   its[4] = its[2] < most and its[3] > 0
   groups[group] = its
   return its

@@ -221,7 +221,7 @@ fn opening_call(partition: &Partition) -> Command {
         if most == Retention::default().acked_max { String::new() } else { most.to_string() };
     let keys = &partition.keys;
     let keys = [keys.meta.as_str(), &keys.first_due, &keys.rates];
-    let open = Command::eval(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
+    let open = Command::script(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
     let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
     let open = open.arg(rules(partition));
     let open = open
