@@ -24,8 +24,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             .does("of a group whatever falls due first is next, not what was published first")
             .patch(
                 "*",
-                "for _, entry in ipairs(redis.call('ZRANGEBYLEX', k.queued, table.concat({ '[', id }), upto, 'LIMIT', 0, free)) do",
-                "local line = redis.call('ZRANGEBYLEX', k.queued, table.concat({ '[', id }), upto)\n\
+                "for _, entry in ipairs(redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, free)) do",
+                "local line = redis.call('ZRANGEBYLEX', k.queued, from, upto)\n\
                       local function due_of(entry) return tonumber(redis.call('ZSCORE', k.blocked, string.sub(entry, 29)) or 0) end\n\
                       table.sort(line, function(a, b) return due_of(a) < due_of(b) end)\n\
                       for _, entry in ipairs({ unpack(line, 1, math.min(free, #line)) }) do",
@@ -34,8 +34,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             .does("of a group one more may be leased at once than its topic allows")
             .patch(
                 "*",
-                "local free = math.min(limit, most - heads_of(k, id, most))",
-                "local free = math.min(limit, most + 1 - heads_of(k, id, most))",
+                "local free = math.min(limit, most - redis.call('ZLEXCOUNT', k.heads, from, upto))",
+                "local free = math.min(limit, most + 1 - redis.call('ZLEXCOUNT', k.heads, from, upto))",
             ),
         bug("rate of a group ignored", &["I18"], scenario!(customers::a_slow_group))
             .does("the messages of a group fall due as if it had no rate")
