@@ -128,8 +128,7 @@ impl Registry {
     /// A script answered STALE: the registry is read again, and the partition told what stands there, in case whoever
     /// changed the topic died in between.
     pub async fn refresh(&self, stale: &Partition) -> Result<(), CallError> {
-        self.forget(&stale.topic);
-        let Some(topic) = self.look_up(&stale.topic.name).await? else { return Ok(()) };
+        let Some(topic) = self.look_up_again(&stale.topic).await? else { return Ok(()) };
         let stale = topic.partition(stale.route.partition);
         let first = Partition::first(topic);
         if !first.topic.may_be_closed() {
