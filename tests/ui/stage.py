@@ -172,13 +172,13 @@ class View:
         if not url.startswith((origin, "data:", "blob:")):
             self.wrong.append(f"asked {url}")
 
-    def open(self, place="#/", wait="main h1", still=True):
+    def open(self, place="#/", wait="main h1", still=True, state="visible"):
         """Goes to a screen; within the page where one is open. Until nothing loads any more, if `still`."""
         if self.page.url.startswith(f"{self.server}/ui"):
             self.page.evaluate("(place) => { location.hash = place }", place)
         else:
             self.page.goto(f"{self.server}/ui{place}")
-        self.page.wait_for_selector(wait)
+        self.page.wait_for_selector(wait, state=state)
         if still:
             self.settled()
         return self

@@ -73,15 +73,17 @@ export function Chart({ title, times, series, lateness, unit }: Props) {
       series.map(({ values }) => {
         let line = "";
         let dots = "";
+        let newest = "";
         values.forEach((value, at) => {
           if (value === null) return;
           const point = `${(left(times[at]!) * WIDTH).toFixed(1)} ${((1 - up(value)) * HEIGHT).toFixed(1)}`;
           const [before = null, after = null] = [values[at - 1], values[at + 1]];
           // A point without neighbours is a line of no length with round ends.
           if (before === null && after === null) dots += `M${point}h0`;
-          else line += `${before === null ? "M" : "L"}${point}`;
+          else if (at < last) line += `${before === null ? "M" : "L"}${point}`;
+          if (at >= last - 1) newest += `${newest ? "L" : "M"}${point}`;
         });
-        return [line, dots] as const;
+        return [line, dots, newest] as const;
       }),
     [times, series],
   );
@@ -119,9 +121,10 @@ export function Chart({ title, times, series, lateness, unit }: Props) {
         ))}
         <div class="field-of" onMouseMove={pointed} onMouseLeave={() => setOver(null)}>
           <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
-            {paths.map(([line, dots], at) => (
+            {paths.map(([line, dots, newest], at) => (
               <g key={at} class={series[at]!.look}>
                 <path d={line} />
+                <path class="newest" d={newest} />
                 <path class="dots" d={dots} />
               </g>
             ))}
