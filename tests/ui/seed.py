@@ -50,7 +50,7 @@ class Receiver(BaseHTTPRequestHandler):
         status = {"/ok": 200, "/gone": 410}.get(self.path, 500)
         body = b"" if status == 200 else b'{"error": "the card was declined"}'
         if self.path.startswith("/say/"):
-            body = bytes.fromhex(self.path.removeprefix("/say/"))
+            body = bytes.fromhex(self.path.removeprefix("/say/").split("?")[0])
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
