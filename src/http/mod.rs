@@ -94,6 +94,7 @@ pub struct Inner {
     metrics: Arc<Metrics>,
     max_body_bytes: usize,
     budget: Arc<Budget>,
+    searches: search::Searches,
     stopping: watch::Receiver<bool>,
     redis_health: HealthCheck,
     glances: Glances,
@@ -234,6 +235,7 @@ pub fn router(
         // A body that could never fit the budget is refused as too large.
         max_body_bytes: body.min(budget.largest()),
         budget,
+        searches: search::Searches::default(),
         stopping,
         redis_health: HealthCheck::default(),
         glances: Glances::default(),
