@@ -3,6 +3,7 @@
 
 use serde_json::json;
 
+use crate::access::scopes::KeyFile;
 use crate::harness::*;
 
 const UI: (&str, &str) = ("dueq-ui", "1");
@@ -60,22 +61,34 @@ async fn what_the_dashboard_has_already_is_304() {
     let other = look(&client, &[UI, ("if-none-match", &known)]).await.expect(200);
     assert_ne!(tag(&other), known);
     // The revision is the tag for all others.
-    let revision = text(&first.json(), "revision").to_owned();
+    let revision = number(&first.json(), "revision");
     let plain = look(&client, &[("if-none-match", &known)]).await.expect(200);
     assert_eq!(tag(&plain), format!("\"{revision}\""));
 }
 
 #[tokio::test]
 async fn nobody_is_given_what_another_key_was_answered() {
-    let (first, second) = ("the-first-key-of-glances", "the-second-key-of-glances");
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).args(["--api-key", first, "--api-key", second]).start().await;
-    let with = |key: &str| format!("Bearer {key}");
-    let client = Client::new(&format!("http://{}", dueq.addr())).with_key(first);
-    client.published("glances", json!({"payload": 1})).await;
-    for (key, status) in [(first, 200), (second, 200), ("another-key-than-those", 401), (first, 200)] {
-        let stranger = Client::new(&format!("http://{}", dueq.addr()));
-        let authorization = with(key);
-        look(&stranger, &[UI, CONTENT, ("authorization", &authorization)]).await.expect(status);
+    let (mine, other) = (topic("glances-mine"), topic("glances-other"));
+    let mut file = KeyFile::new();
+    file.add("mine", &[&format!("read:{mine}")]);
+    file.add("other", &[&format!("read:{other}")]);
+    let dueq = file.start().await;
+    let open = shared().await.dueq.client();
+    for topic in [&mine, &other] {
+        open.published(topic, json!({"payload": 1})).await;
     }
+    for (name, topic) in [("mine", &mine), ("other", &other), ("mine", &mine)] {
+        let client = file.client(&dueq, name);
+        let list = client.send("GET", "/topics?limit=1000", &[UI, CONTENT], None).await.expect(200);
+        let list = list.json();
+        let names: Vec<_> =
+            list["items"].as_array().unwrap().iter().map(|item| text(item, "name")).collect();
+        assert_eq!(names, [topic]);
+        // And what it may not read is refused, whoever was just given it.
+        let foreign = if *topic == mine { &other } else { &mine };
+        let path = format!("/topics/{foreign}");
+        client.send("GET", &path, &[UI, CONTENT], None).await.problem(403, "not_allowed");
+        client.send("GET", &format!("/topics/{topic}"), &[UI, CONTENT], None).await.expect(200);
+    }
+    dueq.client().send("GET", "/topics", &[UI, CONTENT], None).await.expect(401);
 }
