@@ -4,7 +4,7 @@ import time
 
 from PIL import Image
 
-from seed import Api, batch
+from seed import Api, batch, receiver
 
 SIZE = {"width": 1200, "height": 760}
 #: Screens in dark, to show that too.
@@ -16,7 +16,10 @@ def make(stage, directory):
 
     world = World(stage)
     server, ids = world.open
-    traffic(Api(server))
+    api, ill = Api(server), receiver()
+    for number in range(7):
+        api("POST", "/callbacks", {"url": f"{ill}/broken", "payload": {"order": 100 + number}, "backoff": {"kind": "fixed", "base_ms": 900_000}})
+    traffic(api)
     directory.mkdir(parents=True, exist_ok=True)
     screens = {
         "overview": "#/",
@@ -45,8 +48,8 @@ def traffic(api):
     beat = 0
     while time.monotonic() < ends:
         beat += 1
-        number = 6 + (beat * beat * 7) % 23
-        batch(api, "emails", [{"payload": {"to": f"user{index}@example.com"}, "delay_ms": (index * 37) % 900} for index in range(number)])
-        for message in api.lease("emails", number - beat % 3):
+        number = 3 + (beat * beat * 7) % 11
+        batch(api, "emails", [{"payload": {"to": f"user{index}@example.com"}, "delay_ms": (index * 37) % 300} for index in range(number)])
+        for message in api.lease("emails", 100):
             api("POST", f"/messages/{message['id']}/ack", {"lease_token": message["lease_token"]})
-        time.sleep(0.7)
+        time.sleep(0.3)

@@ -2,7 +2,7 @@
 
 import { call } from "../api";
 import { attempt } from "../actions";
-import { count, many } from "../format";
+import { count, many, plain } from "../format";
 import { Button, Card, Empty, Ms, Num, SHOWN, Skeleton, StateTabs, Table, Text, Time, Unable } from "../parts";
 import { useQuery } from "../poll";
 import { setQuery, to } from "../router";
@@ -54,7 +54,7 @@ function Hosts() {
   const hosts = [...data.items].sort((a, b) => ill(b) - ill(a) || (a.host < b.host ? -1 : 1));
   return (
     <Card flush title={many(hosts.length, "host")}>
-      <Table label="Hosts" head={["Host", ["In flight", "num"], ["Waiting", "num"], "Delivered, 5 min", ["p99", "num"], ["Failures in a row", "num"], "Last error", "!Actions"]}>
+      <Table label="Hosts" head={["Host", ["In flight", "num"], ["Waiting", "num"], "Delivered, 5 min", ["p99", "num"], "Last error", "!Actions"]}>
         {hosts.map(({ host, paused, in_flight, waiting, outcomes, p99_ms, consecutive_failures, last_error, last_error_at }) => (
           <tr key={host} data-row="">
             <th scope="row" class="mono"><Text>{host}</Text>{paused && <span class="badge warn">paused</span>}</th>
@@ -62,8 +62,10 @@ function Hosts() {
             <td class="num"><Num value={waiting} /></td>
             <td><Ended of={outcomes} /></td>
             <td class="num"><Ms value={p99_ms} /></td>
-            <td class="num"><Num value={consecutive_failures} /></td>
-            <td class="error-text" title={last_error}>{last_error ? <><Text>{last_error}</Text>{last_error_at && <>, <Time at={last_error_at} /></>}</> : <span class="nil">–</span>}</td>
+            <td class="error-text" title={last_error && plain(last_error)}>
+              {last_error ? <Text>{last_error}</Text> : <span class="nil">–</span>}
+              {last_error_at && <span class="hint block">{consecutive_failures > 1 && `${count(consecutive_failures)} in a row, `}<Time at={last_error_at} /></span>}
+            </td>
             <td class="end">
               <Button
                 icon={paused ? "play" : "pause"}
