@@ -17,6 +17,7 @@ mod client_tail;
 mod client_tls;
 mod client_update;
 mod cluster;
+mod dashboard;
 mod descriptors;
 mod docs;
 mod embedded;
