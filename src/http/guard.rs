@@ -5,7 +5,7 @@ use super::{
     AppState,
     access::{Entry, Need},
     activity::Activity,
-    budget, json_line,
+    budget, glances, json_line,
     problem::{Code, Problem, ProblemBody},
 };
 use axum::{
@@ -96,7 +96,7 @@ pub(super) async fn guard(
     let policy = policy_of(request.uri().path());
     let mut response = match refused {
         Err(problem) => problem.into_response(),
-        Ok(()) => next.run(request).await,
+        Ok(()) => glances::answer(&state, request, next).await,
     };
     if let Err(problem) = budget::count(&state.budget, &method, operation, &mut response) {
         response = problem.into_response();
