@@ -282,7 +282,7 @@ async fn the_examples_of_the_help_work() {
     let dir = temp_dir("examples");
     std::os::unix::fs::symlink(binary(), dir.join("dueq")).unwrap();
     let mut script = "set -euo pipefail\n".to_owned();
-    for command in ["publish", "messages", "lease"] {
+    for command in ["publish", "messages", "lease", "search", "redrive"] {
         let help = done(&[command, "--help"]).await;
         let (_, examples) = help.split_once("\nExamples:\n").unwrap();
         assert!(examples.lines().count() >= 3, "{help}");

@@ -49,7 +49,7 @@ pub async fn change(
     client: &Client,
     out: &mut Out<'_>,
     verb: &str,
-    done: &'static str,
+    done: &str,
     ids: &[String],
 ) -> Result<(), Failure> {
     let path = path(&["messages", verb]);

@@ -132,7 +132,7 @@ impl<'a> Out<'a> {
     }
 
     /// Shows the progress of a command that takes long, unless it prints for scripts.
-    fn progress(&self, what: &'static str) -> Progress {
+    fn progress(&self, what: &str) -> Progress {
         if self.json { Progress::hidden() } else { Progress::new(what) }
     }
 

@@ -71,8 +71,9 @@ impl Run for Search {
                 }
                 if progress.appears() {
                     let states: Vec<&str> = self.states.iter().map(|state| &**state).collect();
-                    let total = bulk::count(client, &self.topic, &states).await?;
-                    progress.set_total(total.unsigned_abs());
+                    if let Ok(total) = bulk::count(client, &self.topic, &states).await {
+                        progress.set_total(total.unsigned_abs());
+                    }
                 }
                 progress.set(scanned);
             }

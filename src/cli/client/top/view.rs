@@ -142,7 +142,10 @@ impl View {
     fn sort(&mut self) {
         let order = self.order;
         let by = |row: &Row| match order {
-            0 => row.recent.map_or(0.0, |recent| recent.published_per_s + recent.acked_per_s),
+            // To the tenth that is shown: less is no reason to change places.
+            0 => row.recent.map_or(0.0, |recent| {
+                ((recent.published_per_s + recent.acked_per_s) * 10.0).round()
+            }),
             1 => 0.0,
             at => (COLUMNS[at - 2].size)(row),
         };
@@ -184,8 +187,9 @@ impl View {
         let mut table = table.lines();
         let sum = |of: fn(&Row) -> i64| self.rows.iter().map(of).sum::<i64>();
         let about = format!(
-            "dueq top  {server}  {} topics, {} ready, {} delayed, {} leased, {} dead  by {}{}",
+            "dueq top  {server}  {} topic{}, {} ready, {} delayed, {} leased, {} dead  by {}{}",
             self.rows.len(),
+            if self.rows.len() == 1 { "" } else { "s" },
             sum(|row| row.ready),
             sum(|row| row.delayed),
             sum(|row| row.leased),
