@@ -200,7 +200,7 @@ async fn a_host_of_callbacks_is_listed_paused_and_resumed() {
 /// Runs the words on a terminal; all that reached it.
 async fn on_a_terminal(words: &[&str], variables: &str) -> String {
     let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
-    let line = format!("{variables} dueq {}", words.join(" "));
+    let line = format!("stty rows 30 cols 100; {variables} dueq {}", words.join(" "));
     let (ok, said) = shell(&format!("script -qec {} /dev/null", quoted(&line))).await;
     assert!(ok, "{line}: {said}");
     said
@@ -266,4 +266,17 @@ async fn colours_are_for_terminals_that_want_them() {
     assert!(!done(&words).await.contains('\u{1b}'), "a pipe");
     let forced = dueq(words).await.env("CLICOLOR_FORCE", "1").finish().await;
     assert!(forced.stdout.contains(red), "{forced:?}");
+}
+
+#[tokio::test]
+async fn what_takes_long_shows_its_progress_on_a_terminal_only() {
+    let url = shared().await.dueq.url();
+    let words =
+        ["bench", "--server", &url, "--only", "healthz", "--seconds", "2", "--connections", "1"];
+    let said = on_a_terminal(&words, "TERM=xterm").await;
+    assert!(said.contains("healthz at 1 connections ") && said.contains(" left"), "{said:?}");
+    let said = on_a_terminal(&[&words[..], &["--json"]].concat(), "TERM=xterm").await;
+    assert!(!said.contains(" left"), "{said:?}");
+    let finished = dueq(words).await.finish().await;
+    assert!(finished.code == 0 && !finished.stderr.contains(" left"), "{finished:?}");
 }
