@@ -83,6 +83,12 @@ pub enum Error {
     /// The schedule does not exist.
     #[error("there is no such schedule")]
     ScheduleNotFound,
+    /// No instance knows the host, and it is not paused.
+    #[error("no calls to this host are known, and it is not paused")]
+    CallbackHostNotFound,
+    /// As many hosts are paused as may be.
+    #[error("{0} hosts are paused, and no more may be")]
+    TooManyPausedHosts(usize),
     /// The topic cannot get more partitions: so many names are in use.
     #[error(
         "the topic cannot get more partitions while names are in use: {0} keys, idempotency keys and groups"

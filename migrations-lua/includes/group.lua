@@ -40,14 +40,16 @@ end
 
 -- When a message that becomes a head now is due (ms): no sooner than the rate of its group allows. `rates` holds when the
 -- heads so far end at this rate, µs. `heads`: how many there are with this one; unknown if nil.
-local function head_due(k, id, due, interval, burst, heads)
+local function head_due(k, id, now, due, interval, burst, heads)
   if not interval then return due end
   local ahead = tonumber(redis.call('ZSCORE', k.rates, id) or 0)
   -- A head may have been due much later than now, and be gone, or due sooner, since.
   heads = heads or entries_of(k.heads, id)
-  ahead = math.min(ahead, now_ms() * 1000 + (burst + heads) * interval)
-  local at = math.max(due, math.ceil((ahead - (burst - 1) * interval) / 1000))
-  redis.call('ZADD', k.rates, string.format('%d', math.max(ahead, at * 1000, now_ms() * 1000) + interval), id)
+  ahead = math.min(ahead, now * 1000 + (burst + heads) * interval)
+  local turn = math.ceil((ahead - (burst - 1) * interval) / 1000)
+  -- A turn that has come delays nothing. Sweeps forget those of long ago, so it must not matter whether one has.
+  local at = turn > now and math.max(due, turn) or due
+  redis.call('ZADD', k.rates, string.format('%d', math.max(ahead, at * 1000, now * 1000) + interval), id)
   return at
 end
 
@@ -76,7 +78,7 @@ local function let_go(k, ids)
     -- A message without a place is the audit's.
     if dues[i] then
       local due = tonumber(dues[i])
-      local at = head_due(k, string.sub(entries[i], 1, 16), due, interval, burst)
+      local at = head_due(k, string.sub(entries[i], 1, 16), now, due, interval, burst)
       local _, _, _, priority, rest = parse_extra(extras[i])
       local _, own = parse_rest(rest)
       if priority == 0 then
@@ -121,7 +123,7 @@ local function join_group(k, member, group, due)
   local most, interval, burst = group_rules(k)
   if entries_of(k.heads, id) < most and entries_of(k.queued, id) == 0 then
     redis.call('ZADD', k.heads, 0, entry)
-    return order, head_due(k, id, due, interval, burst)
+    return order, head_due(k, id, now_ms(), due, interval, burst)
   end
   redis.call('ZADD', k.queued, 0, entry)
   redis.call('ZADD', k.blocked, due, member)

@@ -23,6 +23,24 @@ local function place(member, priority, due, now, delayed, delayed_prio, ready)
   end
 end
 
+-- Moves a waiting message in this state to where its due time and its priority want it. `ttl` is its own (ms or '') and counts
+-- from `began`, as the topic's does.
+local function reschedule(k, member, state, priority, due, began, ttl, now)
+  redis.call('ZREM', k.expires, member)
+  redis.call('ZREM', k.first_due, member)
+  if ttl ~= '' then
+    redis.call('ZADD', k.expires, string.format('%d', began + tonumber(ttl)), member)
+  elseif began ~= due then
+    redis.call('ZADD', k.first_due, string.format('%d', began), member)
+  end
+  for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready, k.blocked }) do redis.call('ZREM', zset, member) end
+  if state == 'blocked' then
+    redis.call('ZADD', k.blocked, due, member)
+  else
+    place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+  end
+end
+
 -- Moves up to `limit` due messages with a priority into `ready`. Returns how many.
 local function promote(now, limit, delayed_prio, ready, extra_key)
   local due = redis.call('ZRANGEBYSCORE', delayed_prio, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)

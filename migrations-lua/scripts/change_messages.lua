@@ -9,7 +9,7 @@
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] what: 'redrive', 'delete', 'purge' (a delete that totals count as a purge), or 'run'
 -- ARGV[3] the states, separated by commas, in which a message must be, otherwise nothing is done to it; '' for any
--- ARGV[4..] for each message, at most 64: member; due: delay in ms, or '@' before an instant. A `run` makes none due later
+-- ARGV[4..] for each message, at most 32: member; due: delay in ms, or '@' before an instant. A `run` makes none due later
 -- returns: {now, wake 0|1, code, …} or 'STALE'. Codes of as many messages as the call got to, one at least: 0 done, 1 there is
 --   no such message in these states, 2 leased, 3 dead, 4 acked, 5 not dead, 6 its key is taken
 -- cost: HMGET, ZREM, TIME; up to 30 calls a message, 15 more if it is in a group; one HSTRLEN more for its events and its body
@@ -25,17 +25,8 @@ local room, earliest, redriven = EVENT_BYTES, math.huge, 0
 local function make_due(member, state, due, extra)
   local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
   local _, ttl, policy, hold, key, group, order = parse_rest(rest)
-  redis.call('ZREM', k.expires, member)
-  redis.call('ZREM', k.first_due, member)
-  if ttl ~= '' then redis.call('ZADD', k.expires, int(due + tonumber(ttl)), member) end
-  if state == 'blocked' then
-    redis.call('ZADD', k.blocked, due, member)
-  else
-    redis.call('ZREM', k.delayed, member)
-    redis.call('ZREM', k.delayed_prio, member)
-    place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
-    if due < earliest then earliest = due end
-  end
+  reschedule(k, member, state, priority, due, due, ttl, now)
+  if state ~= 'blocked' and due < earliest then earliest = due end
   if extra then
     rest = format_rest('', ttl, policy, hold, key, group, order)
     redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))

@@ -112,7 +112,7 @@ local function join(member, group, due)
   end
   its[2] = its[2] + 1
   add(heads, 0, entry)
-  return order, head_due(k, its[1], due, interval, burst, its[2]), false
+  return order, head_due(k, its[1], now, due, interval, burst, its[2]), false
 end
 
 for i = 1, n do

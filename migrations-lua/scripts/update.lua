@@ -64,20 +64,10 @@ if state ~= 'dead' then
     began, over = due, ''
   end
   if ARGV[6] ~= '-' then ttl, over = ARGV[6], '' end
-  redis.call('ZREM', k.expires, member)
-  redis.call('ZREM', k.first_due, member)
-  if ttl ~= '' then
-    redis.call('ZADD', k.expires, int(began + tonumber(ttl)), member)
-  elseif began ~= due then
-    redis.call('ZADD', k.first_due, int(began), member)
-  end
-  for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready, k.blocked }) do redis.call('ZREM', zset, member) end
   dies = is_spent(counted, max_attempts, tonumber(meta[3]))
-  if state == 'blocked' and not dies then
-    redis.call('ZADD', k.blocked, due, member)
-  elseif not dies then
-    place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
-    state = due > now and 'delayed' or 'ready'
+  if not dies then
+    reschedule(k, member, state, priority, due, began, ttl, now)
+    if state ~= 'blocked' then state = due > now and 'delayed' or 'ready' end
   end
 elseif ARGV[6] ~= '-' then
   ttl = ARGV[6]
@@ -88,6 +78,7 @@ add_events(k, member, event('u', up, 0, ''))
 local woken = 0
 if dies then
   -- Fewer attempts are allowed than it has failed.
+  for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready, k.blocked }) do redis.call('ZREM', zset, member) end
   add_events(k, member, event('d', up, attempts, ''))
   state, due = 'dead', up
   bury(k, member, format_rest(over, ttl, policy, hold, key, group, order), up)

@@ -135,28 +135,28 @@ pub async fn purge_topic(
     caller: Caller,
     JsonBody(request, _): JsonBody<PurgeRequest>,
 ) -> Result<Response, Problem> {
-    let states: Vec<_> = request.states.0.into_iter().map(MessageState::from).collect();
+    let mut states: Vec<_> = request.states.0.into_iter().map(MessageState::from).collect();
     let choice = request.choice.0;
-    if !choice.is_made() {
-        let purged = state.store.purge_topic(&name, &states).await?;
-        caller.changed(purged.purged);
-        let (purged, remaining) = (purged.purged, purged.remaining);
-        let answer =
-            PurgeResponse { purged, remaining, matched: None, scanned: None, next_cursor: None };
-        return Ok(json(&answer));
-    }
-    // As a purge of all has it.
-    let all =
-        match states.contains(&MessageState::Delayed) && !states.contains(&MessageState::Blocked) {
-            true => [&states[..], &[MessageState::Blocked]].concat(),
-            false => states,
-        };
-    let work = Work { change: Change::Purge, states: &all, most: MAX_REDRIVE, spread_ms: 0 };
-    let done = work.through(&state, &caller, &name, choice).await?;
-    let left = state.store.topic(&name).await.map_err(|error| done.after(error))?.1;
-    let remaining = all.iter().map(|state| count_of(&left, *state)).sum();
-    let Done { changed: purged, matched, scanned, next_cursor } = done;
-    let (matched, scanned) = (Some(matched), Some(scanned));
+    let (purged, remaining, found) = match choice.is_made() {
+        false => {
+            let done = state.store.purge_topic(&name, &states).await?;
+            caller.changed(done.purged);
+            (done.purged, done.remaining, Found::default())
+        }
+        true => {
+            // As a purge of all has it: what is delayed includes what is blocked, which goes before others let it go.
+            if states.contains(&MessageState::Delayed) && !states.contains(&MessageState::Blocked) {
+                states.push(MessageState::Blocked);
+            }
+            states.sort_by_key(|state| *state != MessageState::Blocked);
+            let change = Change::Purge;
+            let work = Work { change, states: &states, most: MAX_REDRIVE, spread_ms: 0 };
+            let (purged, found) = work.through(&state, &caller, &name, choice).await?;
+            let left = what_is_left(&state, &name, purged).await?;
+            (purged, states.iter().map(|state| count_of(&left, *state)).sum(), found)
+        }
+    };
+    let Found { matched, scanned, next_cursor } = found;
     Ok(json(&PurgeResponse { purged, remaining, matched, scanned, next_cursor }))
 }
 
@@ -180,26 +180,21 @@ pub async fn redrive_topic(
 ) -> Result<Response, Problem> {
     let RedriveRequest { max_messages, spread_ms, choice } = request;
     let (most, spread_ms, choice) = (max_messages.get(), spread_ms.millis(), choice.0);
-    if !choice.is_made() {
-        let redriven = state.store.redrive_topic(&name, most, spread_ms).await?;
-        caller.changed(redriven.redriven);
-        let (redriven, remaining) = (redriven.redriven, redriven.remaining);
-        let answer = RedriveResponse {
-            redriven,
-            remaining,
-            matched: None,
-            scanned: None,
-            next_cursor: None,
-        };
-        return Ok(json(&answer));
-    }
-    let work = Work { change: Change::Redrive, states: &[MessageState::Dead], most, spread_ms };
-    let done = work.through(&state, &caller, &name, choice).await?;
-    let left = state.store.topic(&name).await.map_err(|error| done.after(error))?.1;
-    let Done { changed: redriven, matched, scanned, next_cursor } = done;
-    let (matched, scanned) = (Some(matched), Some(scanned));
-    let answer = RedriveResponse { redriven, remaining: left.dead, matched, scanned, next_cursor };
-    Ok(json(&answer))
+    let (redriven, remaining, found) = match choice.is_made() {
+        false => {
+            let done = state.store.redrive_topic(&name, most, spread_ms).await?;
+            caller.changed(done.redriven);
+            (done.redriven, done.remaining, Found::default())
+        }
+        true => {
+            let states = &[MessageState::Dead];
+            let work = Work { change: Change::Redrive, states, most, spread_ms };
+            let (redriven, found) = work.through(&state, &caller, &name, choice).await?;
+            (redriven, what_is_left(&state, &name, redriven).await?.dead, found)
+        }
+    };
+    let Found { matched, scanned, next_cursor } = found;
+    Ok(json(&RedriveResponse { redriven, remaining, matched, scanned, next_cursor }))
 }
 
 /// Make a topic's messages due.
@@ -227,9 +222,19 @@ pub async fn run_topic(
     };
     let (most, spread_ms) = (max_messages.get(), spread_ms.millis());
     let work = Work { change: Change::Run, states: &states, most, spread_ms };
-    let Done { changed: run, matched, scanned, next_cursor } =
-        work.through(&state, &caller, &name, choice.0).await?;
-    Ok(json(&RunResponse { run, matched, scanned, next_cursor }))
+    let (run, found) = work.through(&state, &caller, &name, choice.0).await?;
+    let (matched, scanned) = (found.matched.unwrap_or(0), found.scanned.unwrap_or(0));
+    Ok(json(&RunResponse { run, matched, scanned, next_cursor: found.next_cursor }))
+}
+
+/// The topic after `changed` messages were changed.
+async fn what_is_left(
+    state: &AppState,
+    name: &TopicName,
+    changed: i64,
+) -> Result<TopicSnapshot, Error> {
+    let after = |error: Error| if changed > 0 { error.after_change() } else { error };
+    Ok(state.store.topic(name).await.map_err(after)?.1)
 }
 
 fn count_of(topic: &TopicSnapshot, state: MessageState) -> i64 {
@@ -258,23 +263,23 @@ struct Work<'a> {
     spread_ms: Millis,
 }
 
-/// What it has done.
-struct Done {
-    changed: i64,
-    matched: i64,
-    scanned: i64,
+/// What was found; nothing where nothing was searched.
+#[derive(Default)]
+struct Found {
+    matched: Option<i64>,
+    scanned: Option<i64>,
     next_cursor: Option<String>,
 }
 
 impl Work<'_> {
-    /// Does it to the messages that are chosen. A query tells what is in messages, so it wants `read` too.
+    /// Does it to the messages that are chosen, and says to how many. A query tells what is in messages, so it wants `read` too.
     async fn through(
         self,
         state: &AppState,
         caller: &Caller,
         topic: &TopicName,
         choice: Choice,
-    ) -> Result<Done, Problem> {
+    ) -> Result<(i64, Found), Problem> {
         let Self { change, states, most, spread_ms } = self;
         if choice.q.is_some() {
             caller.check_verb(Verb::Read, topic)?;
@@ -283,21 +288,16 @@ impl Work<'_> {
         let list = BulkCursor(change.word(), topic, states, query.text());
         let from = open_cursor(choice.cursor, |cursor| list.open(cursor))?.unwrap_or((0, None));
         let selection = Selection { topic, states, query: &query, most, from };
+        let search = state.searches.begin().await?;
         let Selected { matched, scanned, next } = state.store.select(selection).await?;
+        drop(search);
         let changed = match choice.dry_run {
             true => 0,
             false => state.store.change_selected(change, states, &matched, spread_ms).await?,
         };
         caller.changed(changed);
         let next_cursor = next.as_ref().map(|(at, after)| list.seal((*at, after.as_ref())));
-        let (matched, scanned) = (matched.len() as i64, scanned as i64);
-        Ok(Done { changed, matched, scanned, next_cursor })
-    }
-}
-
-impl Done {
-    /// An error after it.
-    fn after(&self, error: Error) -> Error {
-        if self.changed > 0 { error.after_change() } else { error }
+        let (matched, scanned) = (Some(matched.len() as i64), Some(scanned as i64));
+        Ok((changed, Found { matched, scanned, next_cursor }))
     }
 }

@@ -13,8 +13,8 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
-/// Characters of a cursor, at most: a topic's name is the longest thing in one.
-pub(super) const MAX_CURSOR: usize = 256;
+/// Characters of a cursor, at most: the name of a host is the longest thing in one.
+pub(super) const MAX_CURSOR: usize = 384;
 
 /// A query's `cursor` before it is opened.
 pub(super) type Cursor = Text<1, MAX_CURSOR>;
@@ -42,6 +42,9 @@ pub(super) struct SchedulesCursor;
 
 /// The list of a topic's groups.
 pub(super) struct GroupsCursor<'a>(pub &'a TopicName);
+
+/// The list of the hosts of callbacks.
+pub(super) struct HostsCursor;
 
 /// The list of a topic's messages in one state, of all or of those that a query matches.
 pub(super) struct MessagesCursor<'a>(pub &'a TopicName, pub State, pub &'a str);
@@ -86,6 +89,18 @@ impl GroupsCursor<'_> {
     /// The ID that the cursor stands after.
     pub fn open(&self, cursor: &str) -> Option<String> {
         String::from_utf8(open(&["groups", self.0.as_str()], cursor)?).ok()
+    }
+}
+
+impl HostsCursor {
+    /// The cursor after the host `last`.
+    pub fn seal(&self, last: &str) -> String {
+        seal(&["hosts"], last.as_bytes())
+    }
+
+    /// The host that the cursor stands after.
+    pub fn open(&self, cursor: &str) -> Option<String> {
+        String::from_utf8(open(&["hosts"], cursor)?).ok()
     }
 }
 
@@ -163,6 +178,7 @@ fn check(list: &[&str], place: &[u8]) -> [u8; CHECK] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::MAX_HOST_CHARS;
 
     #[test]
     fn a_cursor_opens_for_its_own_list_only() {
@@ -194,6 +210,12 @@ mod tests {
         assert!(cursor.len() <= MAX_CURSOR);
         assert_eq!(SchedulesCursor.open(&cursor), Some(name));
         assert_eq!(TopicsCursor("").open(&cursor), None);
+
+        let host = "x".repeat(MAX_HOST_CHARS);
+        let cursor = HostsCursor.seal(&host);
+        assert!(cursor.len() <= MAX_CURSOR);
+        assert_eq!(HostsCursor.open(&cursor), Some(host));
+        assert_eq!(SchedulesCursor.open(&cursor), None);
 
         let long = TopicName::parse(&"x".repeat(128)).unwrap();
         let cursor = TopicsCursor("x").seal(&long);

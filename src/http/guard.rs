@@ -5,7 +5,7 @@ use super::{
     AppState,
     access::{Entry, Need},
     activity::Activity,
-    budget, json_line,
+    budget, glances, json_line,
     problem::{Code, Problem, ProblemBody},
     trace,
 };
@@ -100,7 +100,7 @@ pub(super) async fn guard(
         Ok(()) => {
             let traces = state.traces.as_ref();
             let trace = traces.and_then(|it| trace::begin(it, operation, &mut request));
-            (next.run(request).await, trace)
+            (glances::answer(&state, request, next).await, trace)
         }
     };
     if let Err(problem) = budget::count(&state.budget, &method, operation, &mut response) {

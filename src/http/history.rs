@@ -6,10 +6,6 @@ use super::{
 };
 use crate::store;
 use serde::Serialize;
-use utoipa::{
-    PartialSchema, ToSchema,
-    openapi::{RefOr, Schema},
-};
 
 /// The most points of the finest step.
 const MAX_FINE_POINTS: u64 = 360;
@@ -30,16 +26,7 @@ impl Input for StepMs {
     }
 }
 
-impl PartialSchema for StepMs {
-    fn schema() -> RefOr<Schema> {
-        let about = "Length of a point of a topic's history, ms.";
-        integer().enum_values(Some(STEPS_MS)).description(Some(about)).into()
-    }
-}
-
-impl ToSchema for StepMs {}
-
-described!(StepMs: |document| document.component::<StepMs>(););
+described!(StepMs: |_| integer().enum_values(Some(STEPS_MS)););
 
 request! {
     /// Query parameters of getTopicHistory.

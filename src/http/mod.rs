@@ -7,16 +7,19 @@ mod backoff;
 mod budget;
 mod bulk;
 mod by_ids;
+mod callback_hosts;
 mod callbacks;
 mod connections;
 mod cursor;
 mod departure;
 mod describe;
 mod docs;
+mod etag;
 mod extract;
 mod fingerprint;
 #[cfg(test)]
 mod fuzz;
+mod glances;
 mod groups;
 mod guard;
 mod guide;
@@ -70,6 +73,7 @@ use axum::{
 };
 use budget::Budget;
 use bytes::Bytes;
+use glances::Glances;
 use guard::{Operation, Operations, RequestIds};
 use scrape::Scrape;
 use serde::Serialize;
@@ -93,8 +97,10 @@ pub struct Inner {
     metrics: Arc<Metrics>,
     max_body_bytes: usize,
     budget: Arc<Budget>,
+    searches: search::Searches,
     stopping: watch::Receiver<bool>,
     redis_health: HealthCheck,
+    glances: Glances,
     scrape: Scrape,
     request_ids: RequestIds,
     operations: Operations,
@@ -175,6 +181,9 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(history::get_topic_history))
         .routes(routes!(groups::list_groups))
         .routes(routes!(groups::get_group))
+        .routes(routes!(callback_hosts::list_callback_hosts))
+        .routes(routes!(callback_hosts::pause_callback_host))
+        .routes(routes!(callback_hosts::resume_callback_host))
         .routes(routes!(schedules::list_schedules))
         .routes(routes!(
             schedules::get_schedule,
@@ -232,8 +241,10 @@ pub fn router(
         // A body that could never fit the budget is refused as too large.
         max_body_bytes: body.min(budget.largest()),
         budget,
+        searches: search::Searches::default(),
         stopping,
         redis_health: HealthCheck::default(),
+        glances: Glances::default(),
         scrape: Scrape::default(),
         request_ids: RequestIds::new(),
         operations: operations(&document),

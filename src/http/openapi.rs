@@ -6,7 +6,6 @@ mod v3_0;
 use super::{
     access::Need,
     describe::{formatted, in_one_line},
-    history::StepMs,
     input::ListedState,
     problem::{Code, ProblemBody, Scope},
 };
@@ -76,7 +75,7 @@ schemas! {
         (name = "schedules", description = "Publish repeatedly, by a cron expression or at a fixed interval"),
         (name = "service", description = "Health, metrics, this document, and sessions of dueq's own pages"),
     ),
-    components(schemas(ProblemBody, ListedState, StepMs)),
+    components(schemas(ProblemBody, ListedState)),
     security((), ("bearer" = [])),
 )]
 pub(super) struct Document;

@@ -7,7 +7,7 @@ use super::{
     describe::{formatted, parameters, string},
     problem::{Code, Problem},
 };
-use crate::model::{MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
+use crate::model::{CallHost, MAX_HOST_CHARS, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
 use crate::store::MessageRef;
 use axum::{
     extract::{FromRequestParts, Path},
@@ -57,6 +57,8 @@ paths! {
         unless |topic| topic.is_reserved() && !topic.is_callbacks();
     /// The `{name}` of a schedule in the path, which the handler judges by its topic.
     SchedulePath(ScheduleName) or InvalidScheduleName;
+    /// The `{host}` of the path, whom callbacks are for.
+    HostPath(CallHost) or InvalidHost, count_change;
     /// The `{id}` of the path.
     IdPath(MessageId) or InvalidMessageId, judge_message;
 }
@@ -64,6 +66,12 @@ paths! {
 /// May the caller do this to the topic? Errors: as for [`Caller::check_topic`].
 async fn judge_topic(parts: &Parts, _: &AppState, topic: &TopicName) -> Result<(), Problem> {
     Ok(Caller::of(parts)?.check_topic(topic)?)
+}
+
+/// Counts for the audit log what the request changes.
+async fn count_change(parts: &Parts, _: &AppState, _: &CallHost) -> Result<(), Problem> {
+    Caller::of(parts)?.changed(1);
+    Ok(())
 }
 
 /// May the caller do this to the message? Errors: as for [`Caller::check_message`].
@@ -91,6 +99,8 @@ parameters! {
     SchedulePath: Path "name" = "daily-report" name("A-Za-z0-9"),
         "Name of the schedule: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
     IdPath: Path "id" formatted(KnownFormat::Uuid), "Id of the message, a UUID";
+    HostPath: Path "host" = "example.com:443" string().min_length(Some(1)).max_length(Some(MAX_HOST_CHARS)),
+        "Host and port of callbacks, such as `example.com:443`; an IPv6 address is in brackets";
     KeyPath: Path "topic" = "orders" name("A-Za-z0-9_"),
         "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
         "key" = "order-42" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),

@@ -179,6 +179,8 @@ fn code_of(error: &Error) -> Code {
         Error::TopicIsPushed => Code::TopicIsPushed,
         Error::ScheduleNotFound => Code::ScheduleNotFound,
         Error::TopicNotEmpty => Code::TopicNotEmpty,
+        Error::CallbackHostNotFound => Code::CallbackHostNotFound,
+        Error::TooManyPausedHosts(_) => Code::TooManyPausedHosts,
         Error::NamesInUse(_) => Code::NamesInUse,
         Error::RevisionMismatch => Code::RevisionMismatch,
         Error::PayloadTooLarge(_) => Code::PayloadTooLarge,

@@ -5,9 +5,37 @@ use crate::{
     model::{DEFAULT_PAGE, MessageId, MessageQuery},
     store::{Listing, Reason},
 };
+use std::time::Duration;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
 
 /// Bytes of bodies and errors on a page.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Searches at once. Each holds a few megabytes, and keeps Redis and a processor busy while it runs.
+const MAX_SEARCHES: usize = 8;
+/// How long a search waits for others to end.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// The searches under way.
+pub struct Searches(Semaphore);
+
+impl Default for Searches {
+    fn default() -> Self {
+        Self(Semaphore::new(MAX_SEARCHES))
+    }
+}
+
+impl Searches {
+    /// Waits until one more may begin; it counts until this is dropped. Errors: 503 `overloaded`.
+    pub(super) async fn begin(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let busy =
+            || Problem::new(Code::Overloaded, "too many searches are under way; nothing happened");
+        let begun = timeout(MAX_WAIT, self.0.acquire()).await;
+        begun.ok().and_then(Result::ok).ok_or_else(|| busy().retry_after(1))
+    }
+}
 
 request! {
     /// Query parameters of listMessages.
@@ -62,6 +90,10 @@ pub async fn list_messages(
     let most_bytes = PAGE_BYTES.min(state.budget.largest_answer());
     let (after, limit) = (after.as_ref(), limit.get());
     let listing = Listing { state: listed, after, limit, bodies, most_bytes, query };
+    let _search = match query {
+        Some(_) => Some(state.searches.begin().await?),
+        None => None,
+    };
     let (topic, page) = state.store.list_messages(&name, listing).await?;
     let items = page.items.iter().map(|found| Message::listed(&topic, found));
     let items = items.collect::<Result<_, _>>()?;
@@ -111,6 +143,7 @@ pub async fn list_dead_reasons(
     TopicPath(name): TopicPath,
     _: NoQuery,
 ) -> Result<Response, Problem> {
+    let _search = state.searches.begin().await?;
     let (reasons, scanned) = state.store.dead_reasons(&name).await?;
     let item = |Reason { reason, example, count, first_at, last_at }| DeadReason {
         reason,

@@ -2,17 +2,19 @@
 //! nothing and needs no key; whatever it shows it reads through the API, like any other client. Assets have the hash of
 //! their content in their name, so that browsers keep them for good and a new version is another file.
 
-use super::AppState;
+use super::{AppState, etag};
 use axum::{
     Router,
     extract::{Path, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderName, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
 use bytes::Bytes;
-use ring::digest::{SHA256, digest};
 use std::sync::{LazyLock, OnceLock};
+
+/// What only dueq's own pages send: a foreign page cannot.
+pub(super) const HEADER: HeaderName = HeaderName::from_static("dueq-ui");
 
 /// A file of the dashboard as it is served.
 struct Asset {
@@ -24,7 +26,7 @@ struct Asset {
 
 impl Asset {
     fn new(stem: &str, ending: &str, content_type: &'static str, content: &'static [u8]) -> Self {
-        Self { name: format!("{stem}-{}.{ending}", hash(content)), content_type, content }
+        Self { name: format!("{stem}-{}.{ending}", etag::hash(content)), content_type, content }
     }
 }
 
@@ -54,7 +56,7 @@ async fn page(State(state): State<AppState>, headers: HeaderMap) -> Response {
     static PAGE: OnceLock<(String, Bytes)> = OnceLock::new();
     let (tag, html) = PAGE.get_or_init(|| {
         let html = document(state.public_url.base());
-        (quoted(&hash(html.as_bytes())), html.into())
+        (etag::of(html.as_bytes()), html.into())
     });
     // The page names the assets of this version, so browsers ask for it each time.
     answer(&headers, tag, "no-cache", "text/html; charset=utf-8", html.clone())
@@ -66,7 +68,7 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
     };
     let forever = "public, max-age=31536000, immutable";
     let content = Bytes::from_static(asset.content);
-    answer(&headers, &quoted(&asset.name), forever, asset.content_type, content)
+    answer(&headers, &format!("\"{}\"", asset.name), forever, asset.content_type, content)
 }
 
 /// The content, or 304 where the browser has it.
@@ -77,11 +79,8 @@ fn answer(
     content_type: &'static str,
     content: Bytes,
 ) -> Response {
-    let known = asked.get_all(header::IF_NONE_MATCH).iter();
-    let mut known = known.filter_map(|value| value.to_str().ok()).flat_map(|tags| tags.split(','));
-    let is_known = known.any(|known| known.trim().trim_start_matches("W/") == tag);
     let headers = [(header::ETAG, tag), (header::CACHE_CONTROL, keep)];
-    if is_known {
+    if etag::is_known(asked, tag.as_bytes()) {
         return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
     (headers, [(header::CONTENT_TYPE, content_type)], content).into_response()
@@ -101,13 +100,4 @@ fn document(base: &str) -> String {
         <body><div id=\"app\"></div><noscript>The dashboard needs JavaScript. The API does not: \
         see <a href=\"{base}/guide\">the guide</a>.</noscript></body></html>\n"
     )
-}
-
-fn quoted(tag: &str) -> String {
-    format!("\"{tag}\"")
-}
-
-/// The first 64 bits of the SHA-256, in hexadecimal.
-fn hash(content: &[u8]) -> String {
-    hex::encode(&digest(&SHA256, content).as_ref()[..8])
 }

@@ -170,7 +170,7 @@ impl LongPolls {
         tokio::time::timeout_at(until, known).await.unwrap_or(true)
     }
 
-    /// Changes whenever a topic may have become a pushed one, on any instance.
+    /// Changes whenever a topic may have become a pushed one, or a host may have been paused or resumed, on any instance.
     pub fn pushed(&self) -> watch::Receiver<()> {
         self.inner.pushed.subscribe()
     }

@@ -43,6 +43,8 @@ pub struct Contents {
     pub topics: Vec<TopicGauges>,
     /// Some, in the order of their names.
     pub schedules: Vec<ScheduleGauges>,
+    /// Hosts of callbacks that are paused.
+    pub paused_hosts: i64,
 }
 
 /// Memory of a Redis, bytes.
@@ -118,6 +120,8 @@ impl Collector for RedisCollector {
         gauge("topic_oldest_ready_seconds", help, &mut oldest)?;
         let mut paused = topics().map(|it| (vec![of(it)], f64::from(u8::from(it.paused))));
         gauge("topic_paused", "1 while nothing is leased, else 0", &mut paused)?;
+        let mut hosts = [(vec![], contents.paused_hosts as f64)].into_iter();
+        gauge("callback_hosts_paused", "Hosts of callbacks that are paused", &mut hosts)?;
         let ticks = |tick: fn(&ScheduleGauges) -> Option<f64>| {
             contents.schedules.iter().filter_map(move |schedule| {
                 Some((vec![("schedule", schedule.schedule.clone())], tick(schedule)?))

@@ -29,6 +29,39 @@ pub enum InvalidCallUrl {
     Userinfo,
 }
 
+/// Characters of a host and its port, at most: DNS names have 253.
+pub const MAX_HOST_CHARS: usize = 259;
+
+/// Whom calls are for: a name or an address as it is dialled, and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallHost(String);
+
+/// Why a text is no host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a host has a name or an address and a port, such as example.com:443 or [2001:db8::1]:80")]
+pub struct InvalidCallHost;
+
+impl CallHost {
+    /// Checks a text and writes it as [`CallUrl::host`] does.
+    pub fn parse(text: &str) -> Result<Self, InvalidCallHost> {
+        let (_, port) = text.rsplit_once(':').ok_or(InvalidCallHost)?;
+        let is_port = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+        if !is_port || text.contains(['/', '?', '#', '%']) {
+            return Err(InvalidCallHost);
+        }
+        let url = CallUrl::parse(&format!("http://{text}/")).map_err(|_| InvalidCallHost)?;
+        Some(url.host())
+            .filter(|host| host.len() <= MAX_HOST_CHARS)
+            .map(Self)
+            .ok_or(InvalidCallHost)
+    }
+
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl CallUrl {
     /// Checks a text.
     pub fn parse(text: &str) -> Result<Self, InvalidCallUrl> {
@@ -83,6 +116,46 @@ impl CallUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_is_written_as_that_of_a_url() {
+        for (text, host) in [
+            ("example.com:443", "example.com:443"),
+            ("EXAMPLE.com:80", "example.com:80"),
+            ("bücher.example:0443", "xn--bcher-kva.example:443"),
+            ("127.1:8080", "127.0.0.1:8080"),
+            ("[2001:DB8:0::1]:80", "[2001:db8::1]:80"),
+        ] {
+            assert_eq!(CallHost::parse(text).as_ref().map(CallHost::as_str), Ok(host), "{text}");
+            let url = CallUrl::parse(&format!("http://{host}/path")).unwrap();
+            assert_eq!(url.host(), host);
+        }
+        let long = format!("{}:80", "a".repeat(MAX_HOST_CHARS));
+        for bad in [
+            "",
+            ":",
+            ":80",
+            "example.com",
+            "example.com:",
+            "example.com:x",
+            "example.com:65536",
+            "example.com:+80",
+            "http://example.com:80",
+            "example.com:80/",
+            "a b:80",
+            "a@b:80",
+            "2001:db8::1",
+            "[2001:db8::1]",
+            "[::1:80",
+            "a%2fb:80",
+            "a?b:80",
+            "a#b:80",
+            "é\0:80",
+            &long,
+        ] {
+            assert_eq!(CallHost::parse(bad), Err(InvalidCallHost), "{bad}");
+        }
+    }
 
     #[test]
     fn urls_that_cannot_be_called_are_refused_with_their_reason() {

@@ -53,7 +53,7 @@ pub struct CallReport {
 
 impl CallReport {
     /// How the call failed, if it did.
-    fn failure(&self) -> Option<Cow<'_, str>> {
+    pub fn failure(&self) -> Option<Cow<'_, str>> {
         let refused = self.status.filter(|status| !(200..300).contains(status));
         let told = || refused.map(|status| Cow::Owned(format!("answered {status}")));
         self.error.as_deref().map(Cow::Borrowed).or_else(told)

@@ -1,9 +1,10 @@
 //! What people search messages by: `error:timeout header.tenant:42 attempts:>3`. Terms are told apart by spaces, and all of
 //! them must hold. It is read here once and matched in dueq, message by message, so that no search holds Redis.
 
+mod field;
+
 use super::{Body, Content, Millis, parse_instant, reason_of};
 use memchr::memmem;
-use serde_json::Value;
 
 /// Terms of one query.
 const MAX_TERMS: usize = 16;
@@ -122,9 +123,7 @@ impl MessageQuery {
 
     /// Do all terms hold? The values of headers that are secret match nothing.
     pub fn matches(&self, message: Subject<'_>, is_secret: impl Fn(&str) -> bool) -> bool {
-        // The payload is parsed once, whatever the number of terms.
-        let mut parsed = None;
-        self.terms.iter().all(|term| term.holds(message, &is_secret, &mut parsed))
+        self.terms.iter().all(|term| term.holds(message, &is_secret))
     }
 }
 
@@ -183,12 +182,7 @@ impl Term {
         })
     }
 
-    fn holds(
-        &self,
-        message: Subject<'_>,
-        is_secret: &impl Fn(&str) -> bool,
-        parsed: &mut Option<Value>,
-    ) -> bool {
+    fn holds(&self, message: Subject<'_>, is_secret: &impl Fn(&str) -> bool) -> bool {
         let like = |pattern: &Pattern, text: Option<&str>| {
             text.is_some_and(|text| pattern.matches(text.as_bytes()))
         };
@@ -212,9 +206,7 @@ impl Term {
             }
             Self::Field(path, test) => message.body.is_some_and(|body| {
                 let Content::Json(json) = &body.content else { return false };
-                let value = parsed
-                    .get_or_insert_with(|| serde_json::from_slice(json).unwrap_or(Value::Null));
-                step(value, path).is_some_and(|found| test.holds(found))
+                field::find(json, path).is_some_and(|found| test.holds(found))
             }),
         }
     }
@@ -231,21 +223,18 @@ fn path_of(path: &str) -> Result<Vec<String>, String> {
     Err(format!("has the path ${path}, which must be like $.order.items[0].id"))
 }
 
-/// The value at the end of a path.
-fn step<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
-    path.iter().try_fold(value, |value, part| match value {
-        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
-        _ => value.get(part),
-    })
-}
-
 impl FieldTest {
-    fn holds(&self, value: &Value) -> bool {
-        match (self, value) {
-            (Self::Number(range), _) => value.as_f64().is_some_and(|number| range.has(number)),
-            (Self::Like(_), Value::Array(_) | Value::Object(_)) => false,
-            (Self::Like(pattern), Value::String(text)) => pattern.matches(text.as_bytes()),
-            (Self::Like(pattern), _) => pattern.matches(value.to_string().as_bytes()),
+    /// Is it so of a JSON value, as it was written?
+    fn holds(&self, value: &str) -> bool {
+        match (self, value.as_bytes().first()) {
+            (_, Some(b'[' | b'{')) => false,
+            (Self::Number(_), Some(b'"')) => false,
+            (Self::Number(range), _) => value.parse().is_ok_and(|number| range.has(number)),
+            (Self::Like(pattern), Some(b'"')) => serde_json::from_str::<String>(value)
+                .is_ok_and(|text| pattern.matches(text.as_bytes())),
+            (Self::Like(pattern), _) => {
+                pattern.matches(value.as_bytes()) || pattern.is_number(value)
+            }
         }
     }
 }
@@ -254,6 +243,14 @@ impl Pattern {
     fn new(text: &str, anywhere: bool) -> Self {
         let text = if anywhere { text.to_ascii_lowercase() } else { text.to_owned() };
         Self { pieces: text.split('*').map(|piece| piece.as_bytes().to_vec()).collect(), anywhere }
+    }
+
+    /// Does it stand for this number, however that is spelled? Not beyond 2^53, where numbers that differ become equal.
+    fn is_number(&self, text: &str) -> bool {
+        let [whole] = &self.pieces[..] else { return false };
+        let whole = std::str::from_utf8(whole).ok().and_then(number);
+        let exact = |number: &f64| number.abs() < 9_007_199_254_740_992.0;
+        whole.is_some_and(|(number, _)| exact(&number) && text.parse() == Ok(number))
     }
 
     fn matches(&self, text: &[u8]) -> bool {

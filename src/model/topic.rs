@@ -45,7 +45,8 @@ impl TopicName {
         Self(CALLBACKS.into())
     }
 
-    /// No topic, but the name under which instances tell each other that there is a pushed one.
+    /// No topic, but the name under which instances tell each other that there is a pushed one, or
+    /// that other hosts are paused.
     pub fn pushed() -> Self {
         Self(PUSHED.into())
     }

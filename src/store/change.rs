@@ -15,8 +15,8 @@ use crate::{
 use futures_util::future::join_all;
 use std::collections::HashMap;
 
-/// Messages of one call.
-const CALL_MESSAGES: usize = 64;
+/// Messages of one call. Redriving or deleting one that is in a group takes some 45 commands.
+const CALL_MESSAGES: usize = 32;
 
 /// What is done to messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

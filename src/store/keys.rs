@@ -34,6 +34,12 @@ pub(crate) struct GlobalKeys {
     pub instances: String,
     /// zset: "id started_at version" of an instance → when it was last heard of, ms
     pub alive: String,
+    /// hash: host of callbacks → since when it is paused, ms
+    pub paused_hosts: String,
+    /// zset: id of an instance → when it last reported how its calls to hosts go, ms
+    pub hosts_reported: String,
+    /// hash: id of an instance → that report, JSON
+    pub host_reports: String,
     /// hash, of schema version 1: run_id → its number; not there once all partitions are of the present version
     pub runs: String,
     /// string: what lease tokens are sealed with, hex
@@ -63,6 +69,9 @@ impl GlobalKeys {
             schedules_index: key("schedules", "index"),
             instances: key("service", "instances"),
             alive: key("service", "alive"),
+            paused_hosts: key("callbacks", "paused"),
+            hosts_reported: key("callbacks", "reported"),
+            host_reports: key("callbacks", "reports"),
             runs: key("service", "runs"),
             secret: key("service", "secret"),
             schema: key("service", "schema"),

@@ -61,7 +61,8 @@ impl Store {
             .filter_map(ready)
             .take_until(sleep(LOOK_TIME));
         let topics = topics.collect().await;
-        Ok(Contents { topics, schedules })
+        let paused_hosts = self.count_paused_hosts().await?;
+        Ok(Contents { topics, schedules, paused_hosts })
     }
 
     /// The topic of this name, which is not kept any longer for having been looked at.

@@ -18,6 +18,7 @@ mod grants;
 mod groups;
 mod history;
 mod holder;
+mod hosts;
 mod ids;
 mod instances;
 pub(crate) mod keys;
@@ -56,6 +57,7 @@ pub use dead_letters::{DeadLetter, Death};
 pub use grants::{Granted, Grants, LeaseOptions};
 pub use groups::Group;
 pub use history::{Active, ClaimedHistory, HistoryPoint};
+pub use hosts::{CallCounts, CallEnd, HostReport, PausedHosts, Places};
 pub use instances::Instance;
 pub use lease::LeaseOutcome;
 pub use partition::{Partition, PartitionName};
@@ -108,6 +110,8 @@ pub struct Store {
     active: Arc<Mutex<mpsc::UnboundedReceiver<Partition>>>,
     /// Rings when this instance has changed when a schedule ticks.
     schedules_changed: Arc<Notify>,
+    /// What this instance knows of the hosts of callbacks.
+    hosts: Arc<hosts::Hosts>,
 }
 
 impl Store {
@@ -125,7 +129,8 @@ impl Store {
         let registry = Registry::new(lanes.clone(), &options.key_prefix, hints, active);
         let (registry, hints) = (Arc::new(registry), Arc::new(tokio::sync::Mutex::new(hinted)));
         let active = Arc::new(Mutex::new(activity));
-        let this = Self { lanes, registry, hints, active, schedules_changed: Arc::default() };
+        let (schedules_changed, hosts) = (Arc::default(), Arc::default());
+        let this = Self { lanes, registry, hints, active, schedules_changed, hosts };
         if options.upgrade {
             this.upgrade().await.map_err(|error| ConnectError::Upgrade(error.kind()))?;
         }

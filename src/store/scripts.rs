@@ -100,6 +100,8 @@ scripts! {
         FINISH_SCHEDULE = "finish_schedule";
         OPEN_SERVICE = "open_service";
         NOTE_INSTANCE = "note_instance";
+        PAUSE_HOST = "pause_host";
+        REPORT_HOSTS = "report_hosts";
         AUDIT_REGISTRY = "audit_registry";
         FENCE = "fence";
     }

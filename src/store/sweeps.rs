@@ -169,7 +169,11 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn sweep(&self, name: &PartitionName) -> Result<Option<Swept>, Error> {
         match self.on(name, sweep).await {
-            Ok((_, swept)) => Ok(Some(swept)),
+            Ok((partition, swept)) => {
+                // What it came for may have been ended by whoever looked at the message: that is history too.
+                partition.happened(true);
+                Ok(Some(swept))
+            }
             Err(Error::TopicNotFound) => Ok(None),
             Err(error) => Err(error),
         }

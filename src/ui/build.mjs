@@ -25,7 +25,7 @@ await build({
 });
 copyFileSync(join(here, "src/icon.svg"), join(out, "icon.svg"));
 
-const bundled = ["preact", "uplot"];
+const bundled = ["preact"];
 const licenses = bundled.map((name) => {
   const dir = join(here, "node_modules", name);
   const { version } = JSON.parse(readFileSync(join(dir, "package.json"), "utf8"));

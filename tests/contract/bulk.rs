@@ -312,3 +312,41 @@ async fn whoever_may_not_read_learns_nothing_by_a_query() {
         operator.post(&path, &want).await.expect(200);
     }
 }
+
+#[tokio::test]
+async fn a_request_looks_at_so_many_messages_over_all_states() {
+    let (client, topic) = (client().await, topic("bulk"));
+    let later = vec![json!({"payload": 1, "delay_ms": 600_000}); 1000];
+    for _ in 0..6 {
+        client.fill(&topic, &vec![json!({"payload": 1}); 1000]).await;
+        client.fill(&topic, &later).await;
+    }
+    let mut ask = json!({"states": ["ready", "delayed"], "dry_run": true});
+    let (mut matched, mut requests) = (0, 0);
+    loop {
+        let seen = on_topic(&client, &topic, "purge", ask.clone()).await;
+        let scanned = seen["scanned"].as_i64().unwrap();
+        assert!((1..=10_000).contains(&scanned), "{seen}");
+        assert_eq!(seen["matched"], scanned);
+        (matched, requests) = (matched + scanned, requests + 1);
+        match seen.get("next_cursor") {
+            Some(next) => ask["cursor"] = next.clone(),
+            None => break,
+        }
+    }
+    assert!(matched == 12_000 && requests > 1, "{matched} in {requests} requests");
+}
+
+#[tokio::test]
+async fn what_is_blocked_is_purged_with_what_blocks_it() {
+    let (client, topic) = (client().await, topic("bulk"));
+    client.new_topic(&topic, json!({"group_concurrency": 1})).await;
+    client.published(&topic, json!({"payload": 1, "group": "g", "delay_ms": 600_000})).await;
+    for _ in 0..3 {
+        client.published(&topic, json!({"payload": 1, "group": "g"})).await;
+    }
+    let purge = json!({"states": ["delayed"], "q": "group:g"});
+    let purged = on_topic(&client, &topic, "purge", purge).await;
+    assert_eq!(purged, json!({"purged": 4, "remaining": 0, "matched": 4, "scanned": 4}));
+    topic_in_balance(&client, &topic).await;
+}

@@ -23,6 +23,19 @@ async fn a_head_that_has_gone_takes_nothing_of_the_rate() {
 }
 
 #[tokio::test]
+async fn a_rate_whose_turn_has_passed_leaves_a_message_its_due_time() {
+    let (client, topic) = (client().await, topic("groups"));
+    client.configure(&topic, json!({"group_rate_per_s": 100})).await;
+    let ids = line(&client, &topic, "a", 0..2).await;
+    let due = client.get(&ids[1]).await.text("due_at");
+    let head = client.lease_one(&topic).await;
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    client.ack_leased(&head).await.expect(204);
+    let next = client.get(&ids[1]).await;
+    assert_eq!((next.text("state"), next.text("due_at")), ("ready".into(), due));
+}
+
+#[tokio::test]
 async fn a_message_that_waits_for_the_rate_keeps_a_ttl_of_its_own() {
     let (client, topic) = (client().await, topic("groups"));
     client.configure(&topic, json!({"ttl_ms": 700, "group_rate_per_s": 0.5})).await;

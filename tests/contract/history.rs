@@ -328,3 +328,22 @@ async fn idle_topics_write_nothing_and_looking_at_them_neither() {
         assert!(keys.is_empty(), "{keys:?}");
     }
 }
+
+#[tokio::test]
+async fn a_lease_that_ends_while_somebody_looks_is_noted_in_its_step() {
+    let (redis, dueq) = alone().await;
+    let (client, topic) = (dueq.client(), topic("history"));
+    client.published(&topic, json!({"payload": 1})).await;
+    let held = client.leased(&topic, json!({"lease_ms": 15_000})).await.remove(0);
+    let end = instant_ms(text(&held, "lease_expires_at"));
+    let left = end - redis.time_ms().await - 50;
+    tokio::time::sleep(Duration::from_millis(left.max(0) as u64)).await;
+    // Whoever asks for the message ends its lease, before any sweep.
+    while client.state(text(&held, "id")).await == "leased" {}
+    tokio::time::sleep(Duration::from_secs(22)).await;
+    let seen = points(&client, &topic, "?step_ms=10000&points=6").await;
+    let ended: Vec<_> = seen.iter().filter(|point| point["lease_expired"] == 1).collect();
+    assert_eq!(ended.len(), 1, "{seen:?}");
+    let at = instant_ms(text(ended[0], "at"));
+    assert!((at..at + 12_500).contains(&end), "{end}: {seen:?}");
+}

@@ -19,6 +19,7 @@ mod batch;
 mod bulk;
 mod bytes;
 mod callback_fields;
+mod callback_hosts;
 mod connections;
 mod dead_topic;
 mod dead_topic_gone;

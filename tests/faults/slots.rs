@@ -157,6 +157,20 @@ async fn visit_pushed(one: &Client) {
         one.published(here, json!({"payload": payload, "key": key, "key_until": "granted"})).await;
     }
     receiver.wait_for(27).await;
+    visit_hosts(one, &receiver).await;
+}
+
+/// A host that is paused, and how calls to it went as an instance wrote it down.
+async fn visit_hosts(one: &Client, receiver: &Receiver) {
+    let host = format!("/callbacks/hosts/{}", receiver.addr());
+    for verb in ["pause", "resume"] {
+        send(one, "POST", &format!("{host}/{verb}"), json!({})).await.expect(200);
+    }
+    eventually("a report", || async {
+        let list = one.get_path("/callbacks/hosts").await.expect(200).json();
+        list["items"].as_array().is_some_and(|items| !items.is_empty()).then_some(())
+    })
+    .await;
 }
 
 /// Whatever a topic can be told, and what can be done with all that is in one.

@@ -17,6 +17,7 @@ mod callbacks;
 mod caller;
 mod events;
 mod faults;
+mod hosts;
 mod instances;
 mod kept;
 mod later;

@@ -42,7 +42,8 @@ sed -i -e '/^export const BASE_PATH/i import type { CallOptions } from "../sende
 sed -i 's/initOverrides?: RequestInit |/initOverrides?: runtime.CallOptions |/' "$package"/generated/apis/*.ts
 # What the generator says nothing about.
 sed -i -E -e 's#^export interface (\w+)OperationRequest \{#/** The parameters of `\l\1`. */\n&#;t' \
-  -e 's#^export interface (\w+)Request \{#/** The parameters of `\l\1`. */\n&#' "$package"/generated/apis/*.ts
+  -e 's#^export interface (\w+)Request \{#/** The parameters of `\l\1`. */\n&#' \
+  -e 's#^export (const|type) (\w+)Enum = #/** The values that a parameter may have. */\n&#' "$package"/generated/apis/*.ts
 sed -i -z -E -e 's#/\*\*\n +\* \n +\*/(\n +body)#/** The request'"'"'s body. */\1#g' \
   -e 's#/\*\*\n \* \n \*/(\nexport class (\w+)Api )#/** \2, as the HTTP API has them. */\1#' "$package"/generated/apis/*.ts
 

@@ -55,6 +55,8 @@ const RULES: &[(Need, &[&str])] = &[
     (Need::Some(Read), &["listTopics", "listSchedules"]),
     (Need::Schedule(Read), &["getSchedule"]),
     (Need::All(Read), &["getMetrics", "listInstances"]),
+    (Need::Callbacks(Read), &["listCallbackHosts"]),
+    (Need::Callbacks(Operate), &["pauseCallbackHost", "resumeCallbackHost"]),
     (Need::Topic(Consume), &["leaseMessages"]),
     (Need::Body(Consume), &["leaseFromTopics"]),
     (Need::Message(Consume), &["ackMessage", "nackMessage", "extendLease"]),

@@ -2,6 +2,7 @@
 //! ends, sealed with a secret that all instances share. So any instance takes it, a script cannot read it, and it ends with
 //! the key. It counts only with the header `dueq-ui: 1`, which a foreign page cannot send, and only from this origin.
 
+use super::super::ui;
 use super::key_file::Digest;
 use crate::model::Millis;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -11,7 +12,6 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 /// How long a session lasts: 12 h, in ms.
 const LENGTH_MS: Millis = 12 * 3_600_000;
 /// What pages send with every request.
-const UI: HeaderName = HeaderName::from_static("dueq-ui");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// What the sealed bytes are, in this form.
 const KIND: &[u8] = b"dueq session 1";
@@ -57,7 +57,7 @@ impl Place {
 
     /// The session that a request of a page has, if it has one. Several are none.
     pub fn session_in<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
-        if headers.get(&UI).is_none_or(|value| value != "1") {
+        if headers.get(&ui::HEADER).is_none_or(|value| value != "1") {
             return None;
         }
         // Other programs of the host may set whatever they like.

@@ -66,7 +66,8 @@ codes! {
         InvalidMessageId "invalid_message_id"
         InvalidTopicName "invalid_topic_name"
         InvalidScheduleName "invalid_schedule_name"
-        InvalidKey "invalid_key": "the path cannot be parsed";
+        InvalidKey "invalid_key"
+        InvalidHost "invalid_host": "the path cannot be parsed";
     400 Body
         MalformedBody "malformed_body"
         MalformedJson "malformed_json": "the body cannot be parsed";
@@ -80,6 +81,7 @@ codes! {
     404 Own MessageNotFound "message_not_found": "there is no such message";
     404 Own TopicNotFound "topic_not_found": "there is no such topic";
     404 Own ScheduleNotFound "schedule_not_found": "there is no such schedule";
+    404 Own CallbackHostNotFound "callback_host_not_found": "no calls to the host are known, and it is not paused";
     405 Any MethodNotAllowed "method_not_allowed": "the route does not take this method";
     408 Body RequestTimeout "request_timeout": "the body was not sent in time";
     409 Own LeaseLost "lease_lost": "the token is stale, expired or forged; nothing changed";
@@ -92,6 +94,7 @@ codes! {
     409 Own TopicNotEmpty "topic_not_empty": "the topic holds messages";
     409 Own NamesInUse "names_in_use":
         "the topic cannot get more partitions while keys, idempotency keys or groups are in use";
+    409 Own TooManyPausedHosts "too_many_paused_hosts": "as many hosts of callbacks are paused as may be";
     412 Own RevisionMismatch "revision_mismatch":
         "the topic has none of the revisions in If-Match, or does not exist";
     413 Body BodyTooLarge "body_too_large": "the body is larger than the server accepts";
@@ -155,6 +158,10 @@ problems! {
     /// What scheduling a callback can answer.
     CallbackProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackAddressRefused, IdempotencyKeyReused,
         GroupChanged, RateLimited, TopicsExhausted;
+    /// What pausing a host can answer.
+    PauseHostProblems: TooManyPausedHosts;
+    /// What resuming a host can answer.
+    ResumeHostProblems: CallbackHostNotFound;
     /// What routes of one message can answer.
     MessageProblems: MessageNotFound;
     /// What routes of one message by its key can answer.

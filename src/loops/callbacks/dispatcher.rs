@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     model::{CallReport, Millis, SigningSecret, TopicName},
     seeded,
-    store::{Call, Granted, InForce, NackKind, NackRequest, Store},
+    store::{Call, CallCounts, CallEnd, Granted, InForce, NackKind, NackRequest, Store},
     traces::Traces,
 };
 use std::{
@@ -125,6 +125,9 @@ impl Dispatcher {
                 if paused || context.host(&granted.body) != *host {
                     return Ok(false);
                 }
+            }
+            if self.store.is_host_paused(host) {
+                return Ok(false);
             }
             if granted.key.is_some() {
                 self.store.start_call(&context.topic, granted.id).await?;
@@ -242,8 +245,9 @@ impl Dispatcher {
         started_at: Millis,
         CallOutcome { report, verdict }: CallOutcome,
     ) {
-        let call = Call { started_at, report };
         let host = context.host(&granted.body);
+        self.note(&host, &report, verdict);
+        let call = Call { started_at, report };
         let (outcome, kind, after) = match verdict {
             Verdict::Delivered => {
                 context.metrics.count(&host, "delivered");
@@ -261,6 +265,27 @@ impl Dispatcher {
             after.map(|after| Millis::try_from(after.as_millis()).unwrap_or(Millis::MAX));
         let request = NackRequest { delay_ms, kind, wished: true, call: Some(call), reason: None };
         self.retry(granted, || self.store.nack_call(granted, request.clone())).await;
+    }
+
+    /// Counts the call for the list of hosts.
+    fn note(&self, host: &HostKey, report: &CallReport, verdict: Verdict) {
+        let mut counts = CallCounts::default();
+        let error = report.failure();
+        let error = match verdict {
+            Verdict::Delivered => {
+                counts.delivered = 1;
+                None
+            }
+            Verdict::Dead => {
+                counts.dead = 1;
+                error.as_deref()
+            }
+            Verdict::Retry { .. } => {
+                counts.failed = 1;
+                error.as_deref()
+            }
+        };
+        self.store.note_call(host, CallEnd { counts, took_ms: report.duration_ms, error });
     }
 
     /// Gives back a message whose call was not sent.

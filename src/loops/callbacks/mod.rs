@@ -3,6 +3,7 @@
 //!
 //! [`send_callbacks`] runs one sender per pushed topic. `sender` leases messages and begins their calls, `slots` limits the
 //! calls and decides which message is next, `dispatcher` handles one message from call to ack, `client` makes the call.
+//! `hosts` follows which hosts are paused, and reports how calls go.
 
 mod client;
 mod context;
@@ -10,6 +11,7 @@ mod dial;
 mod dispatcher;
 #[cfg(test)]
 mod fuzz;
+mod hosts;
 mod outcome;
 mod parked;
 mod request;
@@ -64,6 +66,25 @@ pub struct Sending {
 /// Sends the messages of all pushed topics until `stopping` is cancelled. Then calls under way may go on for the drain time,
 /// and messages that were not called by then are given back.
 pub async fn send_callbacks(sending: Sending, stopping: CancellationToken) {
+    let store = sending.store.clone();
+    let polls = sending.polls.clone();
+    tokio::select! {
+        () = send_all(sending, stopping) => {}
+        never = hosts::follow_paused_hosts(&store, &polls) => match never {},
+        never = hosts::report_hosts(&store) => match never {},
+    }
+    if let Err(error) = store.forget_hosts().await {
+        tracing::debug!(%error, "the calls of this instance count for some seconds more");
+    }
+}
+
+async fn send_all(sending: Sending, stopping: CancellationToken) {
+    // Nothing is called before it is known which hosts are paused.
+    let mut paused = sending.store.paused_hosts();
+    tokio::select! {
+        _ = paused.wait_for(Option::is_some) => {}
+        () = stopping.cancelled() => return,
+    }
     let mut changes = sending.polls.pushed();
     let dispatcher = Dispatcher::new(&sending);
     let mut senders: JoinSet<TopicName> = JoinSet::new();

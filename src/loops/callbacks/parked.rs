@@ -40,6 +40,11 @@ impl ParkedMessages {
         self.count == 0
     }
 
+    /// Returns how many messages of each host are parked.
+    pub fn counts(&self) -> impl Iterator<Item = (&HostKey, usize)> {
+        self.hosts.iter().map(|(host, queue)| (host, queue.len()))
+    }
+
     /// Adds a message that was parked at `now`.
     pub fn park(&mut self, host: HostKey, parked: Parked, now: Millis) {
         let queue = self.hosts.entry(host).or_default();

@@ -12,10 +12,10 @@ use crate::{
     error::Error,
     metrics::CallMetrics,
     model::{Push, TopicName},
-    store::{Granted, Grants, LeaseOptions},
+    store::{Granted, Grants, LeaseOptions, Places},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
@@ -34,6 +34,10 @@ const PARK_INTERVAL: Duration = Duration::from_millis(50);
 const RATE_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a leased message waits for its topic's rate.
 const RATE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the calls under way and the messages that wait are counted, by host.
+const COUNT_INTERVAL: Duration = Duration::from_millis(500);
+/// Hosts that are counted, those with the most.
+const MAX_COUNTED: usize = 2_000;
 /// Pause after an error of Redis.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -55,6 +59,8 @@ pub(super) struct Sender {
     context: Option<(i64, Arc<DispatchContext>)>,
     /// Whether another instance may have changed the topic's settings.
     stale: bool,
+    /// When the calls and messages of hosts were last counted, if there were any.
+    counted_at: Option<Instant>,
 }
 
 impl Sender {
@@ -75,6 +81,7 @@ impl Sender {
             parked_messages: ParkedMessages::default(),
             context: None,
             stale: false,
+            counted_at: None,
         }
     }
 
@@ -86,6 +93,8 @@ impl Sender {
         let mut lease: Option<Lease> = None;
         let mut lease_rate = None;
         let mut changes = self.sending.polls.pushed();
+        let mut paused = self.sending.store.paused_hosts();
+        paused.mark_changed();
         while !stopping.is_cancelled() {
             let Ok(context) = self.context().await else {
                 pause(RETRY_INTERVAL, &stopping).await;
@@ -113,10 +122,17 @@ impl Sender {
                     Some(lease) => lease.await,
                 }
             };
-            let is_active = self.slots.in_flight() > 0 || !self.parked_messages.is_empty();
+            let is_active = self.is_active() || self.counted_at.is_some();
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => {}
+                // The store, which has the other end, is there.
+                _ = paused.changed() => {
+                    let (now, hosts) = (Instant::now(), paused.borrow_and_update().clone());
+                    self.slots.pause(hosts.unwrap_or_default(), now);
+                    let overdue = self.slots.overdue(now, limits);
+                    self.park(&context, overdue).await;
+                }
                 leased = leased => {
                     lease = None;
                     match leased {
@@ -142,10 +158,12 @@ impl Sender {
                     let capacity = |host: &str| self.slots.host_capacity(host, now.0, limits);
                     let parked = self.parked_messages.fetch(now, most, capacity);
                     self.fetch(parked);
+                    self.count_places(now.0);
                 }
             }
         }
         drop(lease);
+        self.sending.store.note_places(&self.name, HashMap::new());
         for granted in self.slots.clear() {
             let dispatcher = self.dispatcher.clone();
             self.dispatcher
@@ -158,6 +176,33 @@ impl Sender {
         }
         let parked = self.parked_messages.clear();
         self.fetch(parked);
+    }
+
+    fn is_active(&self) -> bool {
+        self.slots.in_flight() > 0 || !self.parked_messages.is_empty()
+    }
+
+    /// Tells the store from time to time which calls are under way and which messages wait, by host.
+    fn count_places(&mut self, now: Instant) {
+        if self.counted_at.is_some_and(|at| now < at + COUNT_INTERVAL) {
+            return;
+        }
+        let mut places: HashMap<&HostKey, Places> = HashMap::new();
+        for (host, in_flight, waiting) in self.slots.places() {
+            let (in_flight, waiting) = (in_flight as i64, waiting as i64);
+            places.insert(host, Places { in_flight, waiting });
+        }
+        for (host, count) in self.parked_messages.counts() {
+            places.entry(host).or_default().waiting += count as i64;
+        }
+        self.counted_at = self.is_active().then_some(now);
+        let mut places: Vec<_> = places.into_iter().collect();
+        if places.len() > MAX_COUNTED {
+            places.sort_by_key(|(_, it)| Reverse(it.in_flight + it.waiting));
+            places.truncate(MAX_COUNTED);
+        }
+        let places = places.into_iter().map(|(host, places)| (host.clone(), places)).collect();
+        self.sending.store.note_places(&self.name, places);
     }
 
     fn note_parked(&mut self, host: HostKey, parked: Parked) {

@@ -9,6 +9,7 @@
 
 mod usage;
 
+use crate::store::PausedHosts;
 use std::{
     collections::{HashMap, VecDeque},
     net::IpAddr,
@@ -30,6 +31,13 @@ const MAX_WAITING: usize = 512;
 const MAX_WAITING_BYTES: usize = 16 * 1024 * 1024;
 /// Longest time for which a message is parked. Its host may have recovered by then.
 const MAX_PARK_TIME: Duration = Duration::from_secs(30);
+/// A message for a paused host is parked for at least this long. Others are fetched back sooner once the host is resumed, but
+/// not those of an instance that died meanwhile.
+const MIN_HELD_TIME: Duration = Duration::from_secs(15);
+/// Messages for a paused host come back one by one, this long after each other: each costs Redis a lease and a release…
+const HELD_INTERVAL: Duration = Duration::from_millis(2);
+/// …but none comes back later than this.
+const MAX_HELD_TIME: Duration = Duration::from_secs(300);
 /// Call time to assume until the first call has ended.
 const INITIAL_CALL_TIME: Duration = Duration::from_millis(10);
 /// A host whose calls take longer than this is slow. Messages for other hosts are leased even if only this one has calls.
@@ -59,6 +67,8 @@ pub(super) enum Offered<M> {
 
 struct Host<M> {
     in_flight: usize,
+    /// It is paused: no call begins.
+    paused: bool,
     state: HostState,
     /// How long its last answered call took.
     last_answer_time: Duration,
@@ -86,6 +96,7 @@ pub(super) struct Slots<M> {
     /// Hosts with waiting messages, in round-robin order.
     round_robin: VecDeque<HostKey>,
     usage: Usage,
+    paused: PausedHosts,
     waiting: usize,
     waiting_bytes: usize,
     /// Moving average of how long calls take, over all hosts.
@@ -96,6 +107,7 @@ impl<M> Host<M> {
     fn new(key: &str, now: Instant) -> Self {
         Self {
             in_flight: 0,
+            paused: false,
             state: HostState { silent: true, address: ip_of(key) },
             last_answer_time: Duration::ZERO,
             blocked_since: None,
@@ -107,7 +119,7 @@ impl<M> Host<M> {
     }
 
     fn has_slot(&self, usage: &Usage, limits: Limits) -> bool {
-        usage.has_slot(self.state, self.in_flight, limits)
+        !self.paused && usage.has_slot(self.state, self.in_flight, limits)
     }
 
     fn begin(&mut self, usage: &mut Usage, now: Instant) {
@@ -136,12 +148,24 @@ impl<M> Host<M> {
 
     /// Maximum number of messages for it that wait here.
     fn max_waiting(&self, now: Instant, limits: Limits) -> usize {
+        if self.paused {
+            return 0;
+        }
         calls_within_window(limits.per_host.min(limits.in_flight), self.expected_call_time(now))
     }
 
     /// Returns for how long to park the next message: until a slot is expected for it. Each parked message has a time of its
     /// own, so that they come back one by one, in order.
     fn park(&mut self, now: Instant, limits: Limits) -> Duration {
+        if self.paused {
+            self.next_slot_at = self.next_slot_at.max(now) + HELD_INTERVAL;
+            let spread = self.next_slot_at - now;
+            let longest = MAX_HELD_TIME - MIN_HELD_TIME;
+            if spread > longest {
+                self.next_slot_at = now;
+            }
+            return MIN_HELD_TIME + spread.min(longest);
+        }
         let interval =
             self.expected_call_time(now) / limits.per_host.min(limits.in_flight).max(1) as u32;
         self.next_slot_at = self.next_slot_at.max(now + LOCAL_WINDOW) + interval;
@@ -174,6 +198,7 @@ impl<M> Slots<M> {
             hosts: HashMap::new(),
             round_robin: VecDeque::new(),
             usage: Usage::default(),
+            paused: PausedHosts::default(),
             waiting: 0,
             waiting_bytes: 0,
             call_time: INITIAL_CALL_TIME,
@@ -220,7 +245,10 @@ impl<M> Slots<M> {
             let busy = |host: &Host<M>| host.in_flight > 0 || !host.waiting.is_empty();
             self.hosts.retain(|_, host| busy(host) || answers(host));
         }
-        let entry = self.hosts.entry(host.clone()).or_insert_with(|| Host::new(&host, now));
+        let entry = self.hosts.entry(host.clone()).or_insert_with(|| Host {
+            paused: self.paused.contains_key(&host),
+            ..Host::new(&host, now)
+        });
         if entry.waiting.is_empty() && entry.has_slot(&self.usage, limits) {
             entry.begin(&mut self.usage, now);
             return Offered::Begin(message);
@@ -256,6 +284,26 @@ impl<M> Slots<M> {
         }
     }
 
+    /// Begins no further call to these hosts. Messages that wait for them are overdue.
+    pub fn pause(&mut self, paused: PausedHosts, now: Instant) {
+        for (key, host) in &mut self.hosts {
+            let is_paused = paused.contains_key(key);
+            if is_paused != host.paused {
+                host.paused = is_paused;
+                // What was expected of it is over.
+                host.next_slot_at = now;
+                host.blocked_since = None;
+            }
+        }
+        self.paused = paused;
+    }
+
+    /// Returns the calls under way to each host, and the messages that wait here.
+    pub fn places(&self) -> impl Iterator<Item = (&HostKey, usize, usize)> {
+        let used = self.hosts.iter().map(|(key, host)| (key, host.in_flight, host.waiting.len()));
+        used.filter(|(_, in_flight, waiting)| in_flight + waiting > 0)
+    }
+
     /// Updates the state of hosts with calls. `address_of` returns the address that a host was dialled at.
     pub fn update_hosts(&mut self, now: Instant, address_of: impl Fn(&str) -> Option<IpAddr>) {
         for (key, host) in self.hosts.iter_mut().filter(|(_, host)| host.in_flight > 0) {
@@ -273,6 +321,9 @@ impl<M> Slots<M> {
     /// times of messages that are parked from now on start anew.
     pub fn host_capacity(&mut self, host: &str, now: Instant, limits: Limits) -> usize {
         let free = limits.in_flight.saturating_sub(self.usage.in_flight).min(limits.per_host);
+        if self.paused.contains_key(host) {
+            return 0;
+        }
         let Some(host) = self.hosts.get_mut(host) else {
             let state = HostState { silent: true, address: ip_of(host) };
             return if self.usage.has_slot(state, 0, limits) { free } else { 0 };

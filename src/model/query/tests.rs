@@ -100,6 +100,40 @@ fn terms_hold_together() {
 }
 
 #[test]
+fn a_field_is_what_was_written() {
+    let json = r#"{"huge":1E400,"a":5,"id":9007199254740993,"deep":{"list":[0,{"x":null},"y"]},
+        "a":{"b":1.50},"n\u00e4me":"caf\u00e9","s":"7","no":1e5}"#;
+    for query in [
+        "payload.$.id:9007199254740993",
+        "payload.$.huge:1E400",
+        "payload.$.huge:>1",
+        "payload.$.a.b:1.50",
+        "payload.$.a.b:1.5",
+        "payload.$.no:100000",
+        "payload.$.deep.list[1].x:null",
+        "payload.$.deep.list[2]:y",
+        "payload.$.näme:café",
+        "payload.$.s:7",
+    ] {
+        assert!(holds(query, json), "{query}");
+    }
+    for query in [
+        "payload.$.id:9007199254740992",
+        "payload.$.a:5",
+        "payload.$.s:>1",
+        "payload.$.s.x:7",
+        "payload.$.deep.list[3]:*",
+        "payload.$.deep.list.x:*",
+        "payload.$.deep.list[1]:*",
+        "payload.$.huge:inf",
+        "payload.$.näme:>0",
+    ] {
+        assert!(!holds(query, json), "{query}");
+    }
+    assert!(holds("payload.$:4*", "42") && holds("payload.$[1]:x", r#"[1,"x"]"#));
+}
+
+#[test]
 fn values_may_be_quoted() {
     assert!(holds(r#"payload.$.a:"x \"y\" z" error:timeout"#, r#"{"a":"x \"y\" z"}"#));
     assert!(holds(r#"payload.$.a:"""#, r#"{"a":""}"#));

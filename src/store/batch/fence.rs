@@ -16,7 +16,7 @@ use super::{
     node::Node,
 };
 use crate::{model::Epoch, seeded};
-use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
+use deadpool_redis::redis::{Cmd, Pipeline, Value, aio::ConnectionLike};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard},
@@ -33,6 +33,8 @@ const WAIT_MS: u64 = 100;
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a round that came to nothing at once.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long a lane's own pipeline waits for the replicas, ms.
+pub(super) const LANE_WAIT_MS: u64 = 20;
 
 /// Whether the answer of a call waits for replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +62,19 @@ pub(super) struct Held {
     pub answers: Vec<(usize, Release)>,
 }
 
+impl Held {
+    /// Takes out what this round confirms.
+    fn confirmed_by(&mut self, round: &Round) -> Vec<(usize, Release)> {
+        if self.epoch != round.epoch && !seeded::bug("fence without its epoch") {
+            return Vec::new();
+        }
+        let all = std::mem::take(&mut self.answers);
+        let (done, left) = all.into_iter().partition(|(wanted, _)| *wanted <= round.replicas);
+        self.answers = left;
+        done
+    }
+}
+
 /// Where it arrives that the replicas have a change; nothing where nobody has to.
 pub(crate) struct Confirmed(pub(super) Option<oneshot::Receiver<Result<(), CallError>>>);
 
@@ -80,6 +95,8 @@ impl Confirmed {
 pub(super) struct Fence {
     queue: Mutex<Queue>,
     filled: Notify,
+    /// What lanes write at the end of their own pipelines; nothing while they must not wait for replicas.
+    key: Mutex<Option<Arc<str>>>,
 }
 
 #[derive(Default)]
@@ -90,8 +107,39 @@ struct Queue {
 }
 
 impl Fence {
+    /// What a lane writes that asks the replicas itself, at the end of its pipeline; nothing if they did not answer at once
+    /// when they were last asked.
+    pub fn key(&self) -> Option<Arc<str>> {
+        self.lock_key().clone()
+    }
+
+    fn set_key(&self, key: Option<&Arc<str>>) {
+        let mut present = self.lock_key();
+        if present.as_ref() != key {
+            *present = key.cloned();
+        }
+    }
+
+    fn lock_key(&self) -> MutexGuard<'_, Option<Arc<str>>> {
+        self.key.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Hands out what the end of the pipeline itself has confirmed, if that was `asked`, and takes in the rest.
+    pub fn settle(&self, mut held: Held, asked: bool, end: Option<&Round>) {
+        if let Some(round) = end {
+            held.confirmed_by(round).into_iter().for_each(|(_, release)| release(Ok(())));
+        }
+        if held.answers.is_empty() {
+            return;
+        }
+        if asked {
+            self.set_key(None);
+        }
+        self.hold(held);
+    }
+
     /// Takes answers in.
-    pub fn hold(&self, held: Held) {
+    fn hold(&self, held: Held) {
         self.lock().held.push_back((Instant::now(), held));
         self.filled.notify_one();
     }
@@ -142,23 +190,19 @@ impl Fence {
         }
     }
 
-    /// Hands out what so many replicas have confirmed, of all before `end` that was written in this epoch.
-    fn release(&self, end: usize, epoch: Epoch, replicas: usize) {
+    /// Hands out what a round has confirmed, of all before `end`. From then on lanes ask by themselves, with this key.
+    fn release(&self, end: usize, round: &Round, key: &Arc<str>) {
         let mut confirmed = Vec::new();
         let mut queue = self.lock();
         let many = end.saturating_sub(queue.gone).min(queue.held.len());
         for (_, held) in queue.held.iter_mut().take(many) {
-            if held.epoch != epoch && !seeded::bug("fence without its epoch") {
-                continue;
-            }
-            let all = std::mem::take(&mut held.answers);
-            let (done, left): (Vec<_>, _) =
-                all.into_iter().partition(|(wanted, _)| *wanted <= replicas);
-            held.answers = left;
-            confirmed.extend(done);
+            confirmed.append(&mut held.confirmed_by(round));
         }
         queue.tidy();
         drop(queue);
+        if !confirmed.is_empty() {
+            self.set_key(Some(key));
+        }
         confirmed.into_iter().for_each(|(_, release)| release(Ok(())));
     }
 
@@ -189,13 +233,47 @@ impl Queue {
 struct Line {
     link: Link,
     opened: Instant,
-    key: String,
+    key: Arc<str>,
 }
 
 /// What a round learnt.
-struct Round {
+pub(super) struct Round {
     epoch: Epoch,
     replicas: usize,
+}
+
+impl Round {
+    /// Adds its three commands to a pipeline: `write` has the key.
+    pub fn ask(pipeline: &mut Pipeline, mut write: Cmd, key: &str, wanted: usize, wait_ms: u64) {
+        if seeded::bug("fence refused") {
+            // A full server refuses it before it runs, and WAIT then waits for what this connection wrote before.
+            pipeline.cmd("HSET").arg(key).arg("").arg("");
+        } else {
+            write.arg(1).arg(key);
+            pipeline.add_command(write);
+        }
+        pipeline.cmd("WAIT").arg(wanted).arg(wait_ms);
+        pipeline.cmd("INFO").arg("replication");
+    }
+
+    /// Reads their answers. Errors: whether the connection must not be used again.
+    pub fn read([written, replicas, info]: &[Value; 3], node: &Node) -> Result<Self, bool> {
+        if word(written) != Some("OK") && !seeded::bug("fence refused") {
+            return Err(reply::code_of(written) == Some("READONLY"));
+        }
+        let info = word(info).ok_or(true)?;
+        let epoch = epoch_of(info, "master_replid");
+        if !epoch.is_known() || is_of_replica(info) {
+            return Err(true);
+        }
+        // Where WAIT is refused, `warnings` in readyz says so.
+        let Value::Int(replicas) = *replicas else { return Err(true) };
+        let mut replicas = replicas.max(0) as usize;
+        if seeded::bug("replicas connected") && replicas >= connected_replicas(info) {
+            replicas = usize::MAX;
+        }
+        Ok(Self { epoch, replicas })
+    }
 }
 
 /// Confirms what is held, until the lanes have ended and nothing is left.
@@ -217,9 +295,9 @@ pub(super) async fn run(node: Arc<Node>) {
         };
         let (begun, end) = (Instant::now(), fence.end());
         match round(&node, &mut here).await {
-            Ok(Round { epoch, replicas }) => {
-                fence.release(end, epoch, replicas);
-                let opened = here.opened;
+            Ok(round) => {
+                fence.release(end, &round, &here.key);
+                let (epoch, opened) = (round.epoch, here.opened);
                 if !fence.has_other_epoch(end, epoch) {
                     line = Some(here);
                     continue;
@@ -233,7 +311,7 @@ pub(super) async fn run(node: Arc<Node>) {
                 if broken {
                     discard(here.link.connection);
                 } else {
-                    here.key = node.fence_key(tries);
+                    here.key = node.fence_key(tries).into();
                     line = Some(here);
                 }
                 if begun.elapsed() < PAUSE {
@@ -267,46 +345,25 @@ async fn connected(node: &Arc<Node>, line: Option<Line>, tries: usize) -> Option
         link = node.backend.connect() => link.ok()?,
         () = node.backend.moved_from(node.backend.moves_so_far()) => return None,
     };
-    Some(Line { link, opened, key: node.fence_key(tries) })
+    Some(Line { link, opened, key: node.fence_key(tries).into() })
 }
 
 /// One round. Errors: whether the connection must not be used again; a server may also have refused the write, which
 /// makes the round void.
 async fn round(node: &Node, line: &mut Line) -> Result<Round, bool> {
     let mut pipeline = Pipeline::with_capacity(3);
-    if seeded::bug("fence refused") {
-        // A full server refuses it before it runs, and WAIT then waits for what this connection wrote before.
-        pipeline.cmd("HSET").arg(&line.key).arg("").arg("");
-    } else {
-        let mut write = scripts::FENCE.call(true);
-        write.arg(1).arg(&line.key);
-        pipeline.add_command(write);
-    }
-    pipeline.cmd("WAIT").arg(node.fence.wanted()).arg(WAIT_MS);
-    pipeline.cmd("INFO").arg("replication");
+    let wanted = node.fence.wanted();
+    Round::ask(&mut pipeline, scripts::FENCE.call(true), &line.key, wanted, WAIT_MS);
     let sent = line.link.connection.req_packed_commands(&pipeline, 0, 3);
     let limit = node.timeout + Duration::from_millis(WAIT_MS);
     let answers = tokio::select! {
         answers = timeout(limit, sent) => answers.ok().and_then(Result::ok).ok_or(true)?,
         () = node.backend.moved_from(line.link.door) => return Err(true),
     };
-    let [written, replicas, info] = <[Value; 3]>::try_from(answers).map_err(|_| true)?;
-    if word(&written) != Some("OK") && !seeded::bug("fence refused") {
-        if node.backend.shared.may_complain() {
-            tracing::warn!(answer = ?written, "Redis refuses the write that replicas are to confirm");
-        }
-        return Err(reply::code_of(&written) == Some("READONLY"));
+    let answers = <[Value; 3]>::try_from(answers).map_err(|_| true)?;
+    let round = Round::read(&answers, node);
+    if round.is_err() && word(&answers[0]) != Some("OK") && node.backend.shared.may_complain() {
+        tracing::warn!(answer = ?answers[0], "Redis refuses the write that replicas are to confirm");
     }
-    let info = word(&info).ok_or(true)?;
-    let epoch = epoch_of(info, "master_replid");
-    if !epoch.is_known() || is_of_replica(info) {
-        return Err(true);
-    }
-    // Where WAIT is refused, `warnings` in readyz says so.
-    let Value::Int(replicas) = replicas else { return Err(true) };
-    let mut replicas = replicas.max(0) as usize;
-    if seeded::bug("replicas connected") && replicas >= connected_replicas(info) {
-        replicas = usize::MAX;
-    }
-    Ok(Round { epoch, replicas })
+    round
 }

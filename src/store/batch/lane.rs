@@ -6,10 +6,10 @@ use super::{
         backend::{Link, discard},
         cluster::Redirect,
         reply::{self, CallError, refusal},
-        scripts::Script,
+        scripts::{self, Script},
         server_info::epoch_of,
     },
-    fence::Held,
+    fence::{Held, LANE_WAIT_MS, Round},
     node::Node,
     request::{Call, Exchange, group},
 };
@@ -108,16 +108,17 @@ impl Lane {
         for texts in [Texts::None, Texts::First, Texts::All] {
             let mut exchange = Exchange::new(node);
             let (sent, until) = (exchange.sent, Instant::now() + limit);
-            let waits = calls.iter().any(|call| node.replicas_for(call.confirm()) > 0);
+            let end = End::of(&calls, node);
+            let sending = send(node, link, &calls, &end, texts, limit);
             let replies = tokio::select! {
                 biased;
-                replies = send(link, &calls, waits, texts, limit) => replies,
+                replies = sending => replies,
                 () = node.backend.moved_from(link_at) => {
                     tracing::warn!(calls = calls.len(), "the primary has moved before it answered");
                     None
                 }
             };
-            let Some((epoch, replies)) = replies else {
+            let Some(Answered { epoch, replies, round }) = replies else {
                 let bug = seeded::bug("unavailable after it was sent");
                 let error = if bug { CallError::Unavailable } else { CallError::Unknown };
                 for call in calls {
@@ -149,7 +150,8 @@ impl Lane {
             node.inbox.put_back(exchange.again);
             if !exchange.held.is_empty() {
                 let epoch = epoch.unwrap_or_default();
-                node.fence.hold(Held { epoch, door: link_at, until, answers: exchange.held });
+                let held = Held { epoch, door: link_at, until, answers: exchange.held };
+                node.fence.settle(held, matches!(end, End::Round(..)), round.as_ref());
             }
             if unknown.is_empty() {
                 break;
@@ -252,16 +254,48 @@ enum Texts {
     All,
 }
 
-/// One pipeline there and back within `limit`; nothing where its answers are lost. With `waits` it begins with the question
-/// which epoch it is.
+/// What a pipeline has beside its calls.
+enum End {
+    /// Nothing: no answer waits for replicas.
+    Nothing,
+    /// It begins with the question which epoch it is, for answers that are left with the fence.
+    Epoch,
+    /// So it does, and ends with a round of the fence, for so many replicas and with this key: all answers wait, so it keeps
+    /// nobody from another.
+    Round(usize, Arc<str>),
+}
+
+impl End {
+    fn of(calls: &[Box<dyn Call>], node: &Node) -> Self {
+        let wanted = || calls.iter().map(|call| node.replicas_for(call.confirm()));
+        match (wanted().min(), wanted().max(), node.fence.key()) {
+            (_, None | Some(0), _) => Self::Nothing,
+            (Some(1..), Some(wanted), Some(key)) => Self::Round(wanted, key),
+            _ => Self::Epoch,
+        }
+    }
+}
+
+/// What came back of a pipeline.
+struct Answered {
+    /// In which epoch it began, if that was asked.
+    epoch: Option<Epoch>,
+    replies: Vec<Value>,
+    /// What replicas have, if that was asked and could be known.
+    round: Option<Round>,
+}
+
+/// One pipeline there and back within `limit`; nothing where its answers are lost.
 async fn send(
+    node: &Node,
     link: &mut Link,
     calls: &[Box<dyn Call>],
-    waits: bool,
+    end: &End,
     texts: Texts,
     limit: Duration,
-) -> Option<(Option<Epoch>, Vec<Value>)> {
-    let mut pipeline = Pipeline::with_capacity(calls.len() + 1);
+) -> Option<Answered> {
+    let mut pipeline = Pipeline::with_capacity(calls.len() + 4);
+    let waits = !matches!(end, End::Nothing);
     if waits {
         pipeline.cmd("INFO").arg("replication");
     }
@@ -281,9 +315,18 @@ async fn send(
         }
         pipeline.add_command(call.command(link.epoch, &mut begin));
     }
+    if let End::Round(wanted, key) = end {
+        Round::ask(&mut pipeline, scripts::FENCE.call(false), key, *wanted, LANE_WAIT_MS);
+    }
     let sent = link.connection.req_packed_commands(&pipeline, 0, pipeline.len());
     match timeout(limit, sent).await {
         Ok(Ok(mut replies)) => {
+            let round = match end {
+                End::Round(..) => {
+                    <[Value; 3]>::try_from(replies.split_off(replies.len().checked_sub(3)?)).ok()
+                }
+                _ => None,
+            };
             for at in asking.into_iter().rev().filter(|at| *at < replies.len()).collect::<Vec<_>>()
             {
                 replies.remove(at);
@@ -291,7 +334,9 @@ async fn send(
             let info = (waits && !replies.is_empty()).then(|| replies.remove(0));
             let epoch =
                 info.map(|info| epoch_of(reply::word(&info).unwrap_or_default(), "master_replid"));
-            return Some((epoch, replies)).filter(|(_, replies)| replies.len() == calls.len());
+            let round = round.and_then(|round| Round::read(&round, node).ok());
+            let answered = Answered { epoch, replies, round };
+            return Some(answered).filter(|it| it.replies.len() == calls.len());
         }
         Ok(Err(error)) => {
             tracing::warn!(%error, calls = calls.len(), "the answers of Redis were lost");

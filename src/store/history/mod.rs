@@ -71,7 +71,9 @@ impl Activity {
 impl Partition {
     /// One of the totals has changed that history shows, if so.
     pub(super) fn happened(&self, so: bool) {
-        if so && !self.activity.reported.swap(true, Ordering::Relaxed) {
+        let reported = &self.activity.reported;
+        // Most find it reported already, and a load is cheaper than a swap.
+        if so && !reported.load(Ordering::Relaxed) && !reported.swap(true, Ordering::Relaxed) {
             // Nobody listens while the instance stops.
             let _ = self.topic.active.send(self.clone());
         }

@@ -1,7 +1,7 @@
 //! What a query selects of a topic for a bulk operation: found as a list is searched, a bounded number a request, and then
 //! changed by id, each only if it is still in a state that was meant.
 
-use super::list::{Listing, MAX_SCANNED};
+use super::list::{Listing, Search};
 use crate::{
     error::Error,
     model::{MessageId, MessageQuery, Millis, State, TopicName},
@@ -42,11 +42,11 @@ impl Store {
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn select(&self, selection: Selection<'_>) -> Result<Selected, Error> {
         let Selection { topic, states, query, most, from: (first, mut after) } = selection;
-        let mut selected = Selected { matched: Vec::new(), scanned: 0, next: None };
+        let (mut search, mut matched, mut next) = (Search::new(), Vec::new(), None);
         for (at, state) in states.iter().enumerate().skip(first) {
-            let left = most.saturating_sub(selected.matched.len() as u64);
-            if left == 0 || selected.scanned >= MAX_SCANNED {
-                selected.next = Some((at, None));
+            let left = most.saturating_sub(matched.len() as u64);
+            if left == 0 || (search.scanned > 0 && search.is_over()) {
+                next = Some((at, None));
                 break;
             }
             let listing = Listing {
@@ -57,16 +57,16 @@ impl Store {
                 most_bytes: usize::MAX,
                 query: Some(query),
             };
-            let (_, page) = self.list_messages(topic, listing).await?;
-            selected.scanned += page.scanned;
-            selected.matched.extend(page.items.iter().map(|message| message.id));
-            if let Some(next) = page.next {
-                selected.next = Some((at, Some(next)));
+            // Only the ids are kept: keys and errors of ten thousand messages would be many megabytes.
+            let (_, rest) =
+                self.search(topic, listing, &mut search, |found| matched.push(found.id)).await?;
+            if let Some(rest) = rest {
+                next = Some((at, Some(rest)));
                 break;
             }
             after = None;
         }
-        Ok(selected)
+        Ok(Selected { matched, scanned: search.scanned, next })
     }
 
     /// Does this to selected messages that are still in one of these states; they fall due evenly over `spread_ms`. Returns how

@@ -29,10 +29,30 @@ use std::{
 const CALL_MESSAGES: u64 = 256;
 /// Bytes of bodies in one call.
 const CALL_BYTES: usize = 256 * 1024;
-/// What one search looks at: messages, bytes of bodies and errors, and for how long.
+/// What one request searches: messages, bytes of bodies and errors, and for how long.
 pub(super) const MAX_SCANNED: u64 = 10_000;
 const MAX_READ: usize = 16 * 1024 * 1024;
 const MAX_SEARCH: Duration = Duration::from_millis(250);
+
+/// What a request has searched so far, whatever the number of lists.
+pub(super) struct Search {
+    begun: Instant,
+    /// Messages.
+    pub scanned: u64,
+    /// Bytes of bodies and errors.
+    read: usize,
+}
+
+impl Search {
+    pub fn new() -> Self {
+        Self { begun: Instant::now(), scanned: 0, read: 0 }
+    }
+
+    /// Has it looked at as much as one request may?
+    pub fn is_over(&self) -> bool {
+        self.scanned >= MAX_SCANNED || self.read >= MAX_READ || self.begun.elapsed() >= MAX_SEARCH
+    }
+}
 
 /// What a partition contributes to a page.
 struct Source {
@@ -70,6 +90,20 @@ impl Store {
         name: &TopicName,
         listing: Listing<'_>,
     ) -> Result<(Arc<Topic>, MessagePage), Error> {
+        let (mut search, mut items) = (Search::new(), Vec::new());
+        let (topic, next) =
+            self.search(name, listing, &mut search, |found| items.push(found)).await?;
+        Ok((topic, MessagePage { items, next, scanned: search.scanned }))
+    }
+
+    /// The same, one message after another, as a part of a search. Returns where the next page goes on, if there is more.
+    pub(super) async fn search(
+        &self,
+        name: &TopicName,
+        listing: Listing<'_>,
+        search: &mut Search,
+        mut found: impl FnMut(MessageSnapshot),
+    ) -> Result<(Arc<Topic>, Option<ListCursor>), Error> {
         let Listing { state, after, limit, bodies, most_bytes, query } = listing;
         // What time has brought is carried out before the first page, so that it stands where it belongs.
         for _ in 0..if after.is_none() { MAX_LOOKS } else { 0 } {
@@ -77,7 +111,8 @@ impl Store {
             if swept.is_empty() {
                 return Err(Error::TopicNotFound);
             }
-            if swept.iter().all(|(_, swept)| !swept.more) {
+            let all = swept.iter().all(|(_, swept)| !swept.more);
+            if all || (query.is_some() && search.is_over()) {
                 break;
             }
         }
@@ -90,17 +125,17 @@ impl Store {
             stuck: false,
         };
         let mut sources: Vec<_> = topic.all().map(source).collect();
-        let (mut items, mut bytes, mut last) = (Vec::new(), 0, None);
-        let (begun, mut scanned, mut read) = (Instant::now(), 0, 0);
+        let (mut count, mut bytes, mut last) = (0, 0, None);
         let reads_bodies = bodies || query.is_some_and(MessageQuery::needs_body);
-        while (items.len() as u64) < limit && bytes < most_bytes {
-            let over = scanned >= MAX_SCANNED || read >= MAX_READ || begun.elapsed() >= MAX_SEARCH;
-            if query.is_some() && over {
+        while count < limit && bytes < most_bytes {
+            // However slow Redis is, each page gets on.
+            if query.is_some() && last.is_some() && search.is_over() {
                 break;
             }
             let dry: Vec<_> = sources.iter_mut().filter(|source| source.is_dry()).collect();
             let share = |n: usize| n.div_ceil(dry.len().max(1));
-            let wanted = query.map_or(limit - items.len() as u64, |_| MAX_SCANNED - scanned);
+            let left = MAX_SCANNED.saturating_sub(search.scanned).max(1);
+            let wanted = query.map_or(limit - count, |_| left);
             let limit = CALL_MESSAGES.min(share(wanted as usize) as u64);
             let body_bytes = reads_bodies.then(|| share(CALL_BYTES.min(most_bytes - bytes)));
             try_join_all(dry.into_iter().map(async |source| {
@@ -118,21 +153,21 @@ impl Store {
             let matches = |item: &Listed| query.is_none_or(|query| item.matches(query, &topic));
             let Some(front) = first.listed.front() else { break };
             let is_found = matches(front);
-            if is_found && !items.is_empty() && bytes + front.bytes > most_bytes {
+            if is_found && count > 0 && bytes + front.bytes > most_bytes {
                 break;
             }
             if let Some(Listed { mut message, cursor, bytes: size }) = first.listed.pop_front() {
-                (scanned, read, last) = (scanned + 1, read + size, Some(cursor));
+                (search.scanned, search.read) = (search.scanned + 1, search.read + size);
+                last = Some(cursor);
                 if is_found {
                     message.body = message.body.filter(|_| bodies);
-                    bytes += size;
-                    items.push(message);
+                    (count, bytes) = (count + 1, bytes + size);
+                    found(message);
                 }
             }
         }
         let more = sources.iter().any(|source| source.more || !source.listed.is_empty());
-        let next = last.filter(|_| more);
-        Ok((topic, MessagePage { items, next, scanned }))
+        Ok((topic, last.filter(|_| more)))
     }
 
     /// Some messages of a partition.

@@ -35,6 +35,17 @@ pub struct Reason {
     pub last_at: Millis,
 }
 
+/// Each reason once, as the errors of ten thousand messages may differ.
+type Reasons = HashMap<Option<String>, Found>;
+
+/// The messages of one reason.
+struct Found {
+    example: MessageId,
+    count: u64,
+    first_at: Millis,
+    last_at: Millis,
+}
+
 impl Store {
     /// The most frequent reasons of the newest dead messages, and how many messages were looked at. The partitions of a topic
     /// have equal shares of these.
@@ -47,25 +58,25 @@ impl Store {
         let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
         let share = MAX_SCANNED.div_ceil(topic.partitions.len() as u64);
         let parts = try_join_all(topic.all().map(|it| self.reasons_of(it, share))).await?;
-        let (mut all, mut scanned) = (HashMap::<_, Reason>::new(), 0);
+        let (mut all, mut scanned) = (Reasons::new(), 0);
         for (reasons, some) in parts {
             scanned += some;
             for (reason, found) in reasons {
                 all.entry(reason).and_modify(|known| known.add(&found)).or_insert(found);
             }
         }
-        let mut all: Vec<_> = all.into_values().collect();
+        let with_reason = |(reason, found): (Option<String>, Found)| {
+            let Found { example, count, first_at, last_at } = found;
+            Reason { reason, example, count, first_at, last_at }
+        };
+        let mut all: Vec<_> = all.into_iter().map(with_reason).collect();
         all.sort_by(|a, b| (b.count, b.last_at, &a.reason).cmp(&(a.count, a.last_at, &b.reason)));
         all.truncate(MAX_REASONS);
         Ok((all, scanned))
     }
 
-    async fn reasons_of(
-        &self,
-        partition: Partition,
-        newest: u64,
-    ) -> Result<(HashMap<Option<String>, Reason>, u64), Error> {
-        let (mut reasons, mut scanned) = (HashMap::<_, Reason>::new(), 0);
+    async fn reasons_of(&self, partition: Partition, newest: u64) -> Result<(Reasons, u64), Error> {
+        let (mut reasons, mut scanned) = (Reasons::new(), 0);
         let (begun, mut after, mut more) = (Instant::now(), None, true);
         while more && scanned < newest && begun.elapsed() < MAX_TIME {
             let limit = CALL_MESSAGES.min(newest - scanned);
@@ -82,14 +93,8 @@ impl Store {
             after = some.items.last().map(|item| item.cursor.clone());
             for dead in some.items.into_iter().map(|item| item.message) {
                 let reason = dead.last_error.as_deref().map(reason_of);
-                let (first_at, last_at) = (dead.at, dead.at);
-                let found = Reason {
-                    reason: reason.clone(),
-                    example: dead.id,
-                    count: 1,
-                    first_at,
-                    last_at,
-                };
+                let found =
+                    Found { example: dead.id, count: 1, first_at: dead.at, last_at: dead.at };
                 reasons.entry(reason).and_modify(|known| known.add(&found)).or_insert(found);
             }
         }
@@ -97,7 +102,7 @@ impl Store {
     }
 }
 
-impl Reason {
+impl Found {
     fn add(&mut self, other: &Self) {
         if other.last_at >= self.last_at {
             self.example = other.example;

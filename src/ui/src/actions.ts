@@ -95,28 +95,10 @@ export async function toSome(act: "redrive" | "delete" | "run", ids: string[]): 
   const note = (status: string) => (status === "ok" ? done++ : refused.set(status, (refused.get(status) ?? 0) + 1));
   for (let at = 0; at < ids.length; at += PORTION) {
     const portion = ids.slice(at, at + PORTION);
-    try {
-      const { results } = await call<{ results: { status: string }[] }>(operation, { body: { ids: portion } });
-      for (const { status } of results) note(status);
-    } catch (error) {
-      if (!(error instanceof Problem) || !error.isMissing) throw error;
-      // A server without the batch takes them one by one.
-      for (const id of portion) note(await toOne(act, id));
-    }
+    const { results } = await call<{ results: { status: string }[] }>(operation, { body: { ids: portion } });
+    for (const { status } of results) note(status);
   }
   return { done, refused };
-}
-
-async function toOne(act: "redrive" | "delete" | "run", id: string): Promise<string> {
-  try {
-    if (act === "redrive") await call("redriveMessage", { path: { id } });
-    else if (act === "delete") await call("deleteMessage", { path: { id } });
-    else await call("updateMessage", { path: { id }, body: { delay_ms: 0 } });
-    return "ok";
-  } catch (error) {
-    if (error instanceof Problem && error.status !== 0) return error.code;
-    throw error;
-  }
 }
 
 export function outcome(verb: string, { done, refused }: { done: number; refused: Map<string, number> }): string {

@@ -36,13 +36,6 @@ export class Problem extends Error {
   ) {
     super(detail);
   }
-
-  /** The server has no such route, or does not know these options of it. */
-  get isMissing(): boolean {
-    if (this.status === 405) return true;
-    if (this.status === 404) return this.code === "not_found" || this.code === "route_not_found";
-    return this.status === 422 && this.errors.some(({ reason }) => reason.includes("unknown"));
-  }
 }
 
 export interface Ask {
@@ -52,6 +45,10 @@ export interface Ask {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
+  /** The tag of the answer that is known; the same again is a 304 without a text. */
+  known?: string;
+  /** An answer that another tab got within the last second will do. */
+  glance?: boolean;
 }
 
 export function urlOf(operation: Operation, { path = {}, query = {} }: Ask = {}): string {
@@ -69,6 +66,8 @@ export function urlOf(operation: Operation, { path = {}, query = {} }: Ask = {})
 export async function send(operation: Operation, ask: Ask = {}): Promise<Response> {
   const method = operations[operation].split(" ")[0]!;
   const headers: Record<string, string> = { "dueq-ui": "1", ...ask.headers };
+  headers["cache-control"] = ask.glance ? "max-age=1" : "no-cache";
+  if (ask.known !== undefined) headers["if-none-match"] = ask.known;
   if (ask.body !== undefined) headers["content-type"] = "application/json";
   let answer: Response;
   try {
@@ -87,7 +86,7 @@ export async function send(operation: Operation, ask: Ask = {}): Promise<Respons
   const date = Date.parse(answer.headers.get("date") ?? "");
   const ahead = date + 500 - Date.now();
   if (Number.isFinite(ahead)) skew = Math.abs(ahead) > 2000 ? ahead : 0;
-  if (answer.ok) return answer;
+  if (answer.ok || answer.status === 304) return answer;
   const problem = await problemOf(answer);
   if (answer.status === 401 && operation !== "createSession") session.set(null);
   if (problem.code === "redis_unavailable") {

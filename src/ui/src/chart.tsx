@@ -1,19 +1,16 @@
-// Charts by uPlot. Each has its numbers in a table, which is made when somebody opens it.
+// Lines over time, as SVG: it is stretched to its box by the browser and coloured by the style sheet, so that nothing is drawn
+// anew when the window or the theme changes. Labels are HTML, which does not stretch. Each chart has its numbers in a table, which
+// is made when somebody opens it.
 
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import uPlot from "uplot";
+import { useMemo, useState } from "preact/hooks";
 import { clock, count, duration, zone } from "./format";
 import { Table } from "./parts";
-import { Store, useStore } from "./store";
-
-/** Grows when the colours change. */
-export const themed = new Store(0);
+import { useStore } from "./store";
 
 export interface Series {
   label: string;
-  /** The custom property of its colour. */
-  color: string;
-  dash?: number[];
+  /** Its colour and its dashes. */
+  look: "one" | "two" | "three";
   values: (number | null)[];
 }
 
@@ -26,90 +23,104 @@ interface Props {
   unit: string;
 }
 
-function color(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** The inner size of the drawing, before it is stretched. */
+const WIDTH = 1000;
+const HEIGHT = 100;
+const MINUTE = 60_000;
+
+/** Round values from 0 to the top, which is at least the highest. */
+function linear(high: number): number[] {
+  const rough = Math.max(high, 1) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((step) => step >= rough)!;
+  return [0, 1, 2, 3, 4].map((at) => at * step);
 }
 
-const HEIGHT = 168;
-
-function options({ lateness, series }: Props, width: number): uPlot.Options {
-  const shown = (value: number) => (lateness ? duration(value) : value >= 1000 ? `${Number((value / 1000).toFixed(1))}k` : count(Number(value.toFixed(1))));
-  const font = `11px ${getComputedStyle(document.body).fontFamily}`;
-  const axis = { stroke: color("--muted"), font, ticks: { show: false } };
-  return {
-    width,
-    height: HEIGHT,
-    legend: { show: false },
-    cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
-    scales: {
-      x: { time: true },
-      y: lateness ? { distr: 3, range: (_, low, high) => [Math.max(0.5, (low ?? 1) / 2), Math.max(100, (high ?? 1) * 2)] } : { range: (_, __, high) => [0, Math.max(1, (high ?? 0) * 1.1)] },
-    },
-    axes: [
-      { ...axis, size: 26, grid: { show: false }, space: 72, values: (_, splits) => splits.map((at) => clock(at * 1000).slice(0, 5)) },
-      {
-        ...axis,
-        size: 52,
-        grid: { stroke: color("--line"), width: 1 },
-        // Of a logarithmic axis only the decades.
-        filter: (_, splits) => (lateness ? splits.map((value) => (Number.isInteger(Math.log10(value)) ? value : null)) : splits) as number[],
-        values: (_, splits) => splits.map((value) => (value === null ? "" : shown(value))),
-      },
-    ],
-    series: [
-      {},
-      ...series.map(({ label, color: name, dash }) => ({
-        label,
-        stroke: color(name),
-        width: 1.5,
-        dash,
-        points: { show: false },
-        spanGaps: false,
-      })),
-    ],
-  };
+/** Powers of ten around the values, of milliseconds. */
+function decades(values: number[]): number[] {
+  const low = Math.floor(Math.log10(Math.max(1, Math.min(...values, 10))));
+  const high = Math.max(low + 2, Math.ceil(Math.log10(Math.max(1, ...values))));
+  return Array.from({ length: high - low + 1 }, (_, at) => 10 ** (low + at));
 }
 
-export function Chart(props: Props) {
-  const { title, times, series, lateness, unit } = props;
-  const box = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | null>(null);
-  const theme = useStore(themed);
-  const inZone = useStore(zone);
-  const [at, setAt] = useState<number | null>(null);
+/** Instants at round minutes, few enough to be labelled. */
+function instants(from: number, until: number): number[] {
+  const step = [1, 2, 5, 10, 15, 30, 60, 120, 240, 360].map((minutes) => minutes * MINUTE).find((step) => (until - from) / step <= 7) ?? 720 * MINUTE;
+  // By the wall clock that is shown.
+  const offset = zone.value === "utc" ? 0 : new Date(until).getTimezoneOffset() * MINUTE;
+  const first = Math.ceil((from - offset) / step) * step + offset;
+  return Array.from({ length: Math.max(0, Math.floor((until - first) / step) + 1) }, (_, at) => first + at * step);
+}
+
+function short(value: number): string {
+  return value >= 1000 ? `${Number((value / 1000).toFixed(1))}k` : count(Number(value.toFixed(2)));
+}
+
+export function Chart({ title, times, series, lateness, unit }: Props) {
+  useStore(zone);
+  const [over, setOver] = useState<number | null>(null);
   const [open, setOpen] = useState(false);
-  const data: uPlot.AlignedData = [times.map((time) => time / 1000), ...series.map(({ values }) => values.map((value) => (lateness && value !== null ? Math.max(value, 0.5) : value)))];
-  useLayoutEffect(() => {
-    const element = box.current;
-    if (!element) return;
-    const made = new uPlot({ ...options(props, element.clientWidth), hooks: { setCursor: [(u) => setAt(u.cursor.idx ?? null)] } }, data, element);
-    plot.current = made;
-    const watcher = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
-    watcher.observe(element);
-    return () => {
-      watcher.disconnect();
-      made.destroy();
-    };
-  }, [theme, inZone, series.map(({ label }) => label).join()]);
-  useEffect(() => plot.current?.setData(data), [times, JSON.stringify(data)]);
   const last = times.length - 1;
-  const shown = at ?? last;
+  const from = times[0]!;
+  const span = times[last]! - from || 1;
+  const all = series.flatMap(({ values }) => values.filter((value) => value !== null));
+  const marks = lateness ? decades(all) : linear(Math.max(0, ...all));
+  const [bottom, top] = [marks[0]!, marks.at(-1)!];
+  const left = (time: number) => (time - from) / span;
+  const up = (value: number) => (lateness ? Math.log10(Math.max(value, bottom) / bottom) / Math.log10(top / bottom) : value / top);
+  const paths = useMemo(
+    () =>
+      series.map(({ values }) => {
+        let path = "";
+        let drawn = false;
+        values.forEach((value, at) => {
+          // A point without neighbours is a line of no length, which has round ends.
+          if (value !== null) path += `${drawn ? "L" : "M"}${(left(times[at]!) * WIDTH).toFixed(1)} ${((1 - up(value)) * HEIGHT).toFixed(1)}${drawn ? "" : "h0"}`;
+          drawn = value !== null;
+        });
+        return path;
+      }),
+    [times, series],
+  );
+  const shown = over ?? last;
   const said = (value: number | null | undefined) => (value === null || value === undefined ? "–" : lateness ? duration(value) : count(Number(value.toFixed(1))));
+  const pointed = (event: MouseEvent) => {
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    const time = from + ((event.clientX - box.left) / box.width) * span;
+    const next = times.findIndex((at) => at >= time);
+    const near = next === -1 ? last : next > 0 && time - times[next - 1]! < times[next]! - time ? next - 1 : next;
+    setOver(near);
+  };
   return (
     <figure class="chart">
       <figcaption>
         <span class="title">{title}</span>
+        <span class="when">{clock(times[shown]!)}{shown === last ? " · partial" : ""}</span>
         <span class="legend">
-          {series.map(({ label, color: name, dash, values }) => (
+          {series.map(({ label, look, values }) => (
             <span key={label}>
-              <i class={dash ? "dashed" : ""} style={{ borderTopColor: `var(${name})` }} aria-hidden="true" />
+              <i class={look} aria-hidden="true" />
               {label} <b>{said(values[shown])}</b>
             </span>
           ))}
-          <span class="when">{times[shown] === undefined ? "" : clock(times[shown]!)}{shown === last ? " · partial" : ""}</span>
         </span>
       </figcaption>
-      <div ref={box} class="plot" aria-hidden="true" />
+      <div class="plot" aria-hidden="true">
+        {marks.map((mark) => (
+          <span key={mark} class="mark-y" style={{ bottom: `${up(mark) * 100}%` }}>
+            <span>{lateness ? duration(mark) : short(mark)}</span>
+          </span>
+        ))}
+        {instants(from, times[last]!).map((time) => (
+          <span key={time} class="mark-x" style={{ left: `${left(time) * 100}%` }}>{clock(time).slice(0, 5)}</span>
+        ))}
+        <div class="field-of" onMouseMove={pointed} onMouseLeave={() => setOver(null)}>
+          <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
+            {paths.map((path, at) => <path key={at} class={series[at]!.look} d={path} />)}
+          </svg>
+          {over !== null && <i class="cursor" style={{ left: `${left(times[over]!) * 100}%` }} />}
+        </div>
+      </div>
       <details onToggle={(event) => setOpen((event.currentTarget as HTMLDetailsElement).open)}>
         <summary>Numbers</summary>
         {open && (

@@ -66,13 +66,13 @@ export function Charts({ topics, note }: { topics: string[]; note?: string }) {
   const rate = (name: "published" | "granted" | "acked"): (number | null)[] => all.map((point) => point[name] / seconds);
   const late = (name: "lateness_p50_ms" | "lateness_p99_ms"): (number | null)[] => all.map((point) => point[name] ?? null);
   const throughput: Series[] = [
-    { label: "published", color: "--series-1", values: rate("published") },
-    { label: "granted", color: "--series-2", values: rate("granted"), dash: [6, 3] },
-    { label: "acked", color: "--series-3", values: rate("acked"), dash: [2, 2] },
+    { label: "published", look: "one", values: rate("published") },
+    { label: "granted", look: "two", values: rate("granted") },
+    { label: "acked", look: "three", values: rate("acked") },
   ];
   const lateness: Series[] = [
-    { label: "p50", color: "--series-3", values: late("lateness_p50_ms"), dash: [6, 3] },
-    { label: "p99", color: "--series-1", values: late("lateness_p99_ms") },
+    { label: "p50", look: "two", values: late("lateness_p50_ms") },
+    { label: "p99", look: "one", values: late("lateness_p99_ms") },
   ];
   return (
     <Card title="Throughput and lateness" actions={tabs}>

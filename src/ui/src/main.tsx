@@ -2,7 +2,6 @@
 
 import { render, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import "uplot/dist/uPlot.min.css";
 import { base, logIn, logOut, meet, Problem, session, trouble } from "./api";
 import { Dialog } from "./dialog";
 import { zone } from "./format";

@@ -242,9 +242,8 @@ export function Empty({ title, children, icon }: { title: string; icon?: string 
   );
 }
 
-/** A calm word where a part cannot be shown: the server lacks the route, or refused. */
+/** A calm word where a part cannot be shown. */
 export function Unable({ problem, what }: { problem: Problem; what: string }) {
-  if (problem.isMissing) return <Empty title={`${what} not available`}>This server does not offer it.</Empty>;
   if (problem.status === 403) {
     return <Empty icon="lock" title={`${what} not available`}>{plain(problem.message)}</Empty>;
   }

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { Problem, send, type Problem as ProblemType } from "./api";
-import { children, isJson, member, node, type Node } from "./exact";
+import { children, isJson, node, type Node } from "./exact";
 import { bytes as sized, many } from "./format";
 import { Button, Card, copy, Empty, Skeleton, Tabs, Text, Unable } from "./parts";
 import { to } from "./router";
@@ -30,34 +30,25 @@ function contentOf(bytes: Uint8Array, type: string): Content {
   return { bytes, type, text, isJson: text !== null && /json/.test(type) && isJson(text) };
 }
 
-/** The payload of a message. A server without the route for it has the same bytes in its answer about the message. */
-export async function payloadOf(id: string): Promise<Content> {
-  try {
-    const answer = await send("getMessagePayload", { path: { id } });
-    return contentOf(new Uint8Array(await answer.arrayBuffer()), answer.headers.get("content-type") ?? "application/octet-stream");
-  } catch (error) {
-    if (!(error instanceof Problem) || !error.isMissing) throw error;
-  }
-  const whole = await (await send("getMessage", { path: { id } })).text();
-  const json = member(whole, "payload");
-  if (json !== undefined) return contentOf(new TextEncoder().encode(json), "application/json");
-  const { payload_base64 = "", content_type = "application/octet-stream" } = JSON.parse(whole);
-  return contentOf(Uint8Array.from(atob(payload_base64), (character) => character.charCodeAt(0)), content_type);
+export async function payloadOf(id: string, type: string): Promise<Content> {
+  const answer = await send("getMessagePayload", { path: { id } });
+  return contentOf(new Uint8Array(await answer.arrayBuffer()), type);
 }
 
-/** `version` changes whenever the payload may have changed. */
-export function usePayload(id: string, version: string): { content?: Content; problem?: ProblemType } {
+/** `type` is undefined until it is known; `version` changes whenever the payload may have changed. */
+export function usePayload(id: string, type: string | undefined, version: string): { content?: Content; problem?: ProblemType } {
   const [known, setKnown] = useState<{ content?: Content; problem?: ProblemType }>({});
   useEffect(() => {
     let isCurrent = true;
-    payloadOf(id).then(
+    if (type === undefined) return;
+    payloadOf(id, type).then(
       (content) => isCurrent && setKnown({ content }),
       (error) => isCurrent && setKnown({ problem: error instanceof Problem ? error : new Problem(0, "unknown", String(error)) }),
     );
     return () => {
       isCurrent = false;
     };
-  }, [id, version]);
+  }, [id, type, version]);
   return known;
 }
 

@@ -22,6 +22,7 @@ interface Entry {
   every: number;
   lookers: Set<() => void>;
   text?: string;
+  tag?: string;
   data?: unknown;
   problem?: Problem;
   /** Under way. */
@@ -30,14 +31,16 @@ interface Entry {
 
 const entries = new Map<string, Entry>();
 
-async function load(entry: Entry): Promise<void> {
+/** `glance`: an answer of the last second will do. */
+async function load(entry: Entry, glance = true): Promise<void> {
   if (entry.flight) return;
   const flight = new AbortController();
   entry.flight = flight;
   let changed = false;
   try {
-    const answer = await send(entry.operation, { ...entry.ask, signal: flight.signal });
-    const text = await answer.text();
+    const answer = await send(entry.operation, { ...entry.ask, signal: flight.signal, known: entry.tag, glance });
+    const text = answer.status === 304 ? entry.text : await answer.text();
+    entry.tag = answer.headers.get("etag") ?? undefined;
     changed = text !== entry.text || entry.problem !== undefined;
     if (text !== entry.text) {
       entry.data = text ? JSON.parse(text) : undefined;
@@ -53,6 +56,7 @@ async function load(entry: Entry): Promise<void> {
     if (problem.status === 404) {
       entry.data = undefined;
       entry.text = undefined;
+      entry.tag = undefined;
     }
   } finally {
     if (entry.flight === flight) entry.flight = undefined;
@@ -67,7 +71,7 @@ export function refresh(): void {
     // An answer that is under way may be older than what the user just did.
     entry.flight?.abort();
     entry.flight = undefined;
-    void load(entry);
+    void load(entry, false);
   }
 }
 
@@ -94,7 +98,7 @@ export function forget(): void {
   for (const [key, entry] of entries) {
     entry.flight?.abort();
     if (entry.lookers.size === 0) entries.delete(key);
-    else Object.assign(entry, { text: undefined, data: undefined, problem: undefined, flight: undefined });
+    else Object.assign(entry, { text: undefined, tag: undefined, data: undefined, problem: undefined, flight: undefined });
   }
   trouble.set(null);
 }

@@ -1,6 +1,5 @@
 // Light, dark, or what the system wants.
 
-import { themed } from "./chart";
 import { remembered } from "./store";
 
 /** `light`, `dark`, or `system`. */
@@ -14,7 +13,6 @@ export function isDark(): boolean {
 
 function apply(): void {
   document.documentElement.dataset.theme = isDark() ? "dark" : "light";
-  themed.set(themed.value + 1);
 }
 
 export function switchTheme(): void {

@@ -112,6 +112,7 @@ impl Ground {
             _ => "",
         };
         let path = operation.path.replace("{topic}", &self.topic).replace("{id}", &self.id);
+        let path = path.replace("{host}", "example.com:443");
         path.replace("{key}", "k").replace("{name}", &self.schedule) + query
     }
 

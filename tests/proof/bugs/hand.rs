@@ -214,6 +214,24 @@ impl Hand {
         outcome
     }
 
+    /// deleteBatch.
+    pub async fn delete_batch(&self, ids: &[&str]) {
+        let sent = now();
+        let answer = self.post("/messages/delete", json!({"ids": ids}).to_string()).await;
+        for (at, id) in ids.iter().enumerate() {
+            let status = |answer: Answer| answer.json()["results"][at]["status"].take();
+            let outcome = match answer.clone().map(status) {
+                Outcome::Ok(status) if status == "ok" => Outcome::Ok(()),
+                Outcome::Ok(status) => {
+                    Outcome::Refused(200, status.as_str().unwrap_or_default().to_owned())
+                }
+                failed => failed.map(|_| ()),
+            };
+            self.note(sent, What::Delete { id: (*id).to_owned(), force: false, outcome });
+        }
+        moment().await;
+    }
+
     /// updateMessage.
     pub async fn update(&self, id: &str, payload: Option<String>, delay: Option<Ms>) {
         let sent = now();

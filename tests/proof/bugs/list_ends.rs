@@ -38,6 +38,16 @@ pub(super) fn bugs() -> Vec<Bug> {
                 "drop_all(k, { member }, 'deleted')",
                 "if state ~= 'ready' then drop_all(k, { member }, 'deleted') end",
             ),
+        bug("bulk delete of leased messages", &["I8", "I9", "I11"], scenario!(counts::a_bulk_delete))
+            .does("a delete of many messages takes those that somebody holds")
+            .patch("change_messages", "if state == 'leased' then return 2 end", ""),
+        bug("bulk delete counts once", &["I9"], scenario!(counts::a_bulk_delete))
+            .does("messages that one request deletes are left out of the totals")
+            .patch(
+                "change_messages",
+                "redis.call('HINCRBY', k.meta, total, #members)",
+                "if total ~= 'deleted' then redis.call('HINCRBY', k.meta, total, #members) end",
+            ),
         bug("purge takes leased ones", &["I1", "I5", "I9"], scenario!(counts::a_purge))
             .does("a purge removes messages that somebody holds")
             .patch(

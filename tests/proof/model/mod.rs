@@ -8,6 +8,7 @@
 //! jitter) is taken from the answer, if it is allowed.
 
 mod broken;
+mod bulk;
 mod change;
 mod clock;
 mod config;

@@ -42,6 +42,12 @@ pub enum Op {
         delayed: bool,
         dead: bool,
     },
+    BulkByIds(Bulk, Vec<Pick>),
+    BulkByQuery {
+        bulk: Bulk,
+        query: u8,
+        dry: bool,
+    },
     Pause(bool),
     Put(Settings, Guard),
     Patch(Settings, Guard),
@@ -55,6 +61,14 @@ pub enum Op {
         bucket: i64,
         buckets: i64,
     },
+}
+
+/// What is done to many messages. By a query, a delete is a purge.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bulk {
+    Redrive,
+    Delete,
+    Run,
 }
 
 /// How far time leaps.

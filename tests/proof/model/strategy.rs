@@ -206,6 +206,10 @@ fn want() -> impl Strategy<Value = Want> {
         .prop_map(|(most, bytes, lease_ms, acks)| Want { most, bytes, lease_ms, acks })
 }
 
+fn bulk() -> impl Strategy<Value = Bulk> {
+    prop_oneof![3 => Just(Bulk::Redrive), 1 => Just(Bulk::Delete), 3 => Just(Bulk::Run)]
+}
+
 fn leap() -> impl Strategy<Value = Leap> {
     prop_oneof![
         1 => time().prop_map(Leap::Ms),
@@ -233,6 +237,9 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (option::of(1..4i64), prop_oneof![Just(0i64), time()])
             .prop_map(|(most, spread)| Op::RedriveTopic { most, spread }),
         1 => (any::<bool>(), any::<bool>()).prop_map(|(ready, delayed)| Op::Purge { ready, delayed, dead: !ready || delayed }),
+        4 => (bulk(), vec(pick(), 1..6)).prop_map(|(bulk, picks)| Op::BulkByIds(bulk, picks)),
+        3 => (bulk(), 0..4u8, prop::bool::weighted(0.2))
+            .prop_map(|(bulk, query, dry)| Op::BulkByQuery { bulk, query, dry }),
         2 => prop::bool::weighted(0.4).prop_map(Op::Pause),
         1 => (settings(), guard()).prop_map(|(settings, guard)| Op::Put(settings, guard)),
         4 => (settings(), guard()).prop_map(|(settings, guard)| Op::Patch(settings, guard)),

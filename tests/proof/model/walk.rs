@@ -82,7 +82,10 @@ impl<'a> Walk<'a> {
                 self.look_at_topic(via, at).await?;
             }
         }
-        if matches!(step.op, Op::Purge { .. } | Op::Put(..) | Op::Patch(..)) {
+        if matches!(
+            step.op,
+            Op::Purge { .. } | Op::BulkByQuery { .. } | Op::Put(..) | Op::Patch(..)
+        ) {
             // What time has brought is carried out when somebody looks: here first, so that it is
             // not counted as purged, and not undone by a change of what it goes by.
             self.look_at_topic(via, at).await?;
@@ -111,6 +114,10 @@ impl<'a> Walk<'a> {
             }
             Op::Purge { ready, delayed, dead } => {
                 self.purge(via, at, [*ready, *delayed, *dead]).await?;
+            }
+            Op::BulkByIds(bulk, picks) => self.bulk_by_ids(via, at, *bulk, picks).await?,
+            Op::BulkByQuery { bulk, query, dry } => {
+                self.bulk_by_query(via, at, *bulk, *query, *dry).await?;
             }
             Op::Pause(pause) => return self.pause(via, at, *pause).await,
             Op::Put(settings, guard) => {

@@ -17,7 +17,7 @@ const FIRST = 10;
 
 interface Row {
   topic: string;
-  /** All dead messages of the topic where reasons are not available. */
+  /** Null for all dead messages of the topic, until their reasons are read. */
   reason: Reason | null;
   count: number;
 }
@@ -55,7 +55,6 @@ export function Dead() {
     return known.items.map((reason) => ({ topic: name, reason, count: reason.count }));
   });
   const shown = rows.filter(({ topic, reason }) => `${topic} ${reason?.reason ?? ""}`.toLowerCase().includes(filter)).sort((a, b) => b.count - a.count);
-  const missing = [...reasons.values()].some(({ problem }) => problem?.isMissing);
   const partial = [...reasons.entries()].filter(([name, { data }]) => data?.scanned !== undefined && data.scanned < (dead.find((topic) => topic.name === name)?.counts.dead ?? 0));
   const report = (row: Row, text: string, rest: number) => setResults((before) => [{ row, text, rest }, ...before.filter((result) => keyOf(result.row) !== keyOf(row))]);
   return (
@@ -78,7 +77,6 @@ export function Dead() {
         title={many(dead.reduce((sum, { counts }) => sum + counts.dead, 0), "dead message")}
         actions={<Search value={query.get("filter") ?? ""} label="Filter dead letters" placeholder="Filter by topic or reason" search={(text) => setQuery({ filter: text })} />}
       >
-        {missing && <p class="hint inset">Reasons are not available on this server, so this is by topic.</p>}
         {shown.length === 0 ? (
           <Empty title="Nothing matches"><Button onClick={() => setQuery({ filter: undefined })}>Clear the filter</Button></Empty>
         ) : (

@@ -15,7 +15,8 @@ import { draft } from "./publish";
 export function MessageScreen({ id }: { id: string }) {
   const { data: message, problem } = useQuery<Message>("getMessage", { path: { id } });
   const version = String(message?.events?.filter(({ kind }) => kind === "updated").at(-1)?.at ?? "");
-  const payload = usePayload(id, version);
+  // Bytes come with their type; without one it is JSON.
+  const payload = usePayload(id, message && (message.content_type ?? "application/json"), version);
   if (!message) {
     return (
       <>

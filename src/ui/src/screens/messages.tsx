@@ -51,7 +51,7 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
       try {
         expected = await matches(what, match);
       } catch (error) {
-        return say(error instanceof Problem && error.isMissing ? "This server cannot act on all that match a search. Select rows instead." : String((error as Error).message), true);
+        return say((error as Error).message, true);
       }
     }
     const number = expected ?? 0;
@@ -133,12 +133,7 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
           <Text>{result}</Text> <Button kind="ghost" icon="close" label="Dismiss the result" onClick={() => setResult("")} />
         </p>
       )}
-      {problem && q && problem.isMissing ? (
-        <Empty title="Search is not available">
-          <p>This server does not offer it.</p>
-          <Button onClick={() => search("")}>Show all {state} messages</Button>
-        </Empty>
-      ) : problem && q && problem.status === 422 ? (
+      {problem && q && problem.status === 422 ? (
         <Empty icon="search" title="That search cannot be read">
           <p><Text>{problem.message}</Text></p>
           <p>Terms are <code>error:"…"</code> <code>key:cart/*</code> <code>header.name:value</code> <code>payload:text</code> <code>attempts:&gt;3</code> <code>at:&gt;2026-11-20</code></p>

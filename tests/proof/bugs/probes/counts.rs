@@ -78,6 +78,24 @@ pub async fn deletes(setting: Setting) -> Report {
     scene.end().await
 }
 
+/// Messages in different states that are deleted by one request.
+pub async fn a_bulk_delete(setting: Setting) -> Report {
+    let scene = Scene::start("a_bulk_delete", setting, 1).await;
+    let hand = scene.hand(0);
+    for n in 0..2 {
+        hand.publish_ok(Ask::key(format!("k{n}"))).await;
+    }
+    let waiting = hand.publish_ok(Ask::after(60_000)).await;
+    let grants = hand.leased(2, 30_000, 1_000).await;
+    let ready = hand.publish_ok(Ask::default()).await;
+    hand.delete_batch(&[&waiting, &grants[0].id, &ready, &grants[1].id]).await;
+    hand.leased(3, 30_000, 200).await;
+    for grant in &grants {
+        hand.ack(grant).await;
+    }
+    scene.end().await
+}
+
 /// A purge of all that can be purged, while some are leased.
 pub async fn a_purge(setting: Setting) -> Report {
     let scene = Scene::start("a_purge", setting, 1).await;
