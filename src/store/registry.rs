@@ -128,6 +128,11 @@ impl Registry {
         self.known(|known| known.by_name.get(name).cloned())
     }
 
+    /// The topic of this number if it is known, which is no use of it.
+    pub fn peek_number(&self, number: TopicNumber) -> Option<Arc<Topic>> {
+        self.known(|known| known.by_number.get(&number).cloned())
+    }
+
     /// The topic of this name as Redis has it now.
     pub async fn look_up(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, CallError> {
         self.look_up_or_forget(name, None).await
