@@ -337,7 +337,7 @@ async fn send(
             let info = (waits && !replies.is_empty()).then(|| replies.remove(0));
             let epoch =
                 info.map(|info| epoch_of(reply::word(&info).unwrap_or_default(), "master_replid"));
-            let round = round.and_then(|round| Round::read(&round, node).ok());
+            let round = round.and_then(|round| Round::read(&round).ok());
             let answered = Answered { epoch, replies, round };
             return Some(answered).filter(|it| it.replies.len() == calls.len());
         }
