@@ -34,9 +34,14 @@ local function group_rules(k)
   return tonumber(most or 1), tonumber(interval or ''), tonumber(burst or 1)
 end
 
+-- Where the entries of a group begin and end.
+local function bounds_of(id)
+  return table.concat({ '[', id }), table.concat({ '(', id, 'g' })
+end
+
 -- How many entries of a group are in `heads` or `queued`.
 local function entries_of(zset, id)
-  return redis.call('ZLEXCOUNT', zset, table.concat({ '[', id }), table.concat({ '(', id, 'g' }))
+  return redis.call('ZLEXCOUNT', zset, bounds_of(id))
 end
 
 -- When a message that becomes a head now is due (ms): no sooner than the rate of its group allows. `rates` holds when the
@@ -60,12 +65,13 @@ local function let_go(k, ids)
   local most, interval, burst = group_rules(k)
   local entries, heads, members = {}, {}, {}
   for id, limit in pairs(ids) do
-    local free = math.min(limit, most - entries_of(k.heads, id))
+    local from, upto = bounds_of(id)
+    -- Mostly none: then this costs a third of looking for one.
+    local free = math.min(limit, most - redis.call('ZLEXCOUNT', k.heads, from, upto))
     if free > 0 then
-      local upto = table.concat({ '(', id, 'g' })
-      for _, entry in ipairs(redis.call('ZRANGEBYLEX', k.queued, table.concat({ '[', id }), upto, 'LIMIT', 0, free)) do
+      for _, entry in ipairs(redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, free)) do
         local n = #members + 1
-        entries[n], heads[2 * n - 1], heads[2 * n], members[n] = entry, 0, entry, string.sub(entry, 29)
+        entries[n], heads[2 * n - 1], heads[2 * n], members[n] = entry, '0', entry, string.sub(entry, 29)
       end
     end
   end
@@ -81,18 +87,20 @@ local function let_go(k, ids)
     if dues[i] then
       local due = tonumber(dues[i])
       local _, _, _, priority, rest = parse_extra(extras[i])
-      local _, own = parse_rest(rest)
       -- As many as may be: then it does not matter how many leave in one call. One whose TTL has ended takes nothing of the
       -- rate, whether it is dropped before or after this.
       local at, over = due, interval and expiry(k, members[i], rest, due, ttl)
       if not over or over > now then at = head_due(k, string.sub(entries[i], 1, 16), now, due, interval, burst, most) end
       if priority == 0 then
-        plain[#plain + 1], plain[#plain + 2] = at, members[i]
+        plain[#plain + 1], plain[#plain + 2] = at == due and dues[i] or at, members[i]
       else
         place(members[i], priority, at, now, k.delayed, k.delayed_prio, k.ready)
       end
       -- The topic's TTL counts from its own due time.
-      if at > due and own == '' then late[#late + 1], late[#late + 2] = due, members[i] end
+      if at > due then
+        local _, own = parse_rest(rest)
+        if own == '' then late[#late + 1], late[#late + 2] = due, members[i] end
+      end
       earliest = math.min(earliest, at)
     end
   end
@@ -102,20 +110,26 @@ local function let_go(k, ids)
   return #members
 end
 
--- Takes messages that are done out of their groups: `rests` holds the rest of their `extra`, by index. For each head that
--- leaves the next message goes; two more if there may be more heads by now.
-local function leave_groups(k, members, rests)
-  local entries, ids = {}, {}
+-- Takes messages that are done out of their groups: `groups` and `orders` hold those of each, by index, '' for none. For each
+-- head that leaves the next message goes; two more if there may be more heads by now.
+local function leave_groups(k, members, groups, orders)
+  local entries, ids, left, any = {}, {}, {}, false
   for i = 1, #members do
-    local id, entry = entry_of(members[i], rests[i] or '')
-    if id then ids[#ids + 1], entries[#entries + 1] = id, entry end
+    if groups[i] and groups[i] ~= '' then
+      local n, id = #ids + 1, group_id(groups[i])
+      ids[n], entries[n] = id, table.concat({ id, orders[i], members[i] })
+    end
   end
   if #entries == 0 then return end
-  local were, left, any = redis.call('ZMSCORE', k.heads, unpack(entries)), {}, false
-  redis.call('ZREM', k.queued, unpack(entries))
-  redis.call('ZREM', k.heads, unpack(entries))
+  -- Mostly all were heads, or none.
+  local heads, queued = redis.call('ZREM', k.heads, unpack(entries)), {}
+  if heads < #entries then
+    if heads > 0 then queued = redis.call('ZMSCORE', k.queued, unpack(entries)) end
+    redis.call('ZREM', k.queued, unpack(entries))
+    if heads == 0 then return end
+  end
   for i = 1, #entries do
-    if were[i] then left[ids[i]], any = (left[ids[i]] or 2) + 1, true end
+    if not queued[i] then left[ids[i]], any = (left[ids[i]] or 2) + 1, true end
   end
   if any then let_go(k, left) end
 end

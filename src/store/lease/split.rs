@@ -18,10 +18,13 @@ use crate::{
 use futures_util::future::{join_all, try_join_all};
 use std::{
     collections::BTreeSet,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 /// So many partitions of which nothing is known are asked one after the other.
 const FEW: usize = 3;
@@ -30,6 +33,18 @@ const DOWN_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Partitions that were asked already.
 type Asked = BTreeSet<PartitionNumber>;
+
+/// The looks at partitions of which nothing is known, of one topic: one after another, since what one finds is what the
+/// next would ask.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Survey {
+    /// How many there were.
+    count: AtomicU64,
+    last: tokio::sync::Mutex<Surveyed>,
+}
+
+/// Partitions that need not be asked any more, since they did not answer in time, and why.
+type Surveyed = (Asked, Option<Error>);
 
 impl Store {
     /// As [`Store::lease`].
@@ -203,17 +218,24 @@ impl Store {
         Ok(outcomes.into_iter().map(outcome).collect())
     }
 
-    /// Looks at the partitions of which nothing is known, all at once, if they are many. Returns those that need not be
-    /// asked any more, since they did not answer by `until`, and why.
-    async fn survey(
-        &self,
-        topic: &Arc<Topic>,
-        options: LeaseOptions,
-        until: Instant,
-    ) -> (Asked, Option<Error>) {
+    /// Looks at the partitions of which nothing is known, all at once, if they are many. Whoever comes meanwhile waits for
+    /// that: when a topic is met anew under load, all of its consumers come at once.
+    async fn survey(&self, topic: &Arc<Topic>, options: LeaseOptions, until: Instant) -> Surveyed {
         let is_unknown = |it: &PartitionState| it.outlook().head() == 0;
-        if topic.partitions.iter().filter(|it| is_unknown(it)).count() <= FEW {
-            return (Asked::new(), None);
+        let are_few = || topic.partitions.iter().filter(|it| is_unknown(it)).count() <= FEW;
+        if are_few() {
+            return Surveyed::default();
+        }
+        let Survey { count, last } = &topic.survey;
+        let before = count.load(Ordering::Relaxed);
+        let mut last = timeout_at(until.into(), last.lock()).await.ok();
+        if let Some(last) = &last
+            && count.load(Ordering::Relaxed) != before
+        {
+            return (**last).clone();
+        }
+        if are_few() {
+            return Surveyed::default();
         }
         let unknown: Vec<_> = topic.all().filter(|it| is_unknown(it)).collect();
         let looks = join_all(unknown.iter().map(async |partition| {
@@ -228,6 +250,10 @@ impl Store {
                 silent.insert(number);
                 failed = Some(error);
             }
+        }
+        if let Some(last) = &mut last {
+            **last = (silent.clone(), failed.clone());
+            count.fetch_add(1, Ordering::Relaxed);
         }
         (silent, failed)
     }
