@@ -109,7 +109,7 @@ impl Lane {
             let mut exchange = Exchange::new(node);
             let (sent, until) = (exchange.sent, Instant::now() + limit);
             let end = End::of(&calls, node);
-            let sending = send(node, link, &calls, &end, texts, limit);
+            let sending = send(link, &calls, &end, texts, limit);
             let replies = tokio::select! {
                 biased;
                 replies = sending => replies,
@@ -290,7 +290,6 @@ struct Answered {
 
 /// One pipeline there and back within `limit`; nothing where its answers are lost.
 async fn send(
-    node: &Node,
     link: &mut Link,
     calls: &[Box<dyn Call>],
     end: &End,
