@@ -41,7 +41,7 @@ pub async fn get_message(
 #[utoipa::path(
     get, path = "/messages/{id}/payload", tag = "messages", params(IdPath),
     responses(
-        (status = 200, description = "The payload", body = String,
+        (status = 200, description = "The payload", body = super::openapi::Octets,
             content_type = "application/octet-stream"),
         MessageProblems, RedisProblems,
     ),

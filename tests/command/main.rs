@@ -19,6 +19,7 @@ mod client_tls;
 mod client_top;
 mod client_update;
 mod cluster;
+mod dashboard;
 mod descriptors;
 mod docs;
 mod embedded;

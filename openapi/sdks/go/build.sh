@@ -25,6 +25,9 @@ generate go "$fresh/api"
 rm -rf "$fresh/api/.openapi-generator"* "$fresh/api/api"
 # A body that is left out is no body; as a nil pointer in an interface it would be sent as null.
 sed -i -E 's/^(\s*)localVarPostBody = (r\.\w+)$/\1if \2 != nil {\n\1\tlocalVarPostBody = \2\n\1}/' "$fresh"/api/api_*.go
+# An answer that is bytes comes as bytes; what is sent may come from a reader.
+sed -i -E -e 's/\(\*?io\.Reader, \*http\.Response, error\)/([]byte, *http.Response, error)/' -e 's/^(\s*localVarReturnValue\s+)\*?io\.Reader$/\1[]byte/' \
+  -e 's/@return io\.Reader$/@return []byte/' "$fresh"/api/api_*.go
 # Initialisms are spelled as Go spells them (message.ID), in names and in comments.
 sed -i -E 's/(Id|Url|Ttl)(s?)([^a-z]|$)/\U\1\E\2\3/g' "$fresh"/api/*.go
 # What the generator leaves without a comment, and users see.

@@ -28,6 +28,9 @@ generate java "$home/generated"
 # option for it.
 apis=("$home"/generated/src/main/java/dev/dueq/api/*Api.java)
 sed -i 's/new String(\([A-Za-z]*\)\.readAllBytes())/new String(\1.readAllBytes(), java.nio.charset.StandardCharsets.UTF_8)/' "${apis[@]}"
+# With bytes as bytes, the generator still makes a file of an answer.
+sed -i 's/File responseValue = downloadFileFromResponse(localVarResponse, localVarResponseBody);/byte[] responseValue = localVarResponseBody.readAllBytes();/' \
+  "${apis[@]}"
 for api in "${apis[@]}"; do
   grep -q 'StandardCharsets.UTF_8)' "$api" && ! grep -q 'readAllBytes())' "$api" || die "the generator reads answers otherwise: $api"
 done

@@ -34,6 +34,8 @@ cp -r "$out/generated/dueq/generated/models" "$module/generated/"
 cp -r "$out/generated/dueq/generated/api" "$module/_async/"
 sed -E -i 's/\bdueq\.generated\.(api_client|api_response|rest)\b/dueq._async.calls/; s/\bdueq\.generated\.api\b/dueq._async.api/' \
   "$module"/_async/api/*.py
+# The bytes of a payload are not to be changed.
+sed -i 's/\bbytearray\b/bytes/g' "$module"/_async/api/*.py
 # A payload may be anything, not "anything or None", which could not be looked into.
 sed -i 's/\bOptional\[Any\]/Any/' "$module"/generated/models/*.py
 # The client that blocks is the asyncio one without its awaits, on another transport.

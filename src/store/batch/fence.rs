@@ -1,8 +1,13 @@
 //! Answers that wait until the replicas have what they tell of: those about topics of `durability` `replicated`, and of
-//! changes of the registry. Lanes leave them with the fence of their node, and wait for nothing. The fence works in rounds,
+//! changes of the registry. Lanes leave them with the fence of their node, which works in rounds,
 //! over a connection of its own: a small write, `WAIT`, and which epoch it was. Replication is one stream in order, so a
 //! round confirms all answers that were there when it began, whoever wrote what they tell of. But only those of the same
 //! epoch: a server that was demoted meanwhile has forgotten what it wrote, however many replicas it has now.
+//!
+//! As long as the replicas answer at once, a pipeline whose answers all wait ends with such a round itself. The lane waits
+//! for it, and so does what comes meanwhile, which then shares a call: requests that wait for replicas elsewhere make
+//! groups small. A round that comes to nothing there is left to the fence, and so is what comes after it, until the fence
+//! has had an answer: no lane waits for a replica that is away. What waits for no replica never shares such a pipeline.
 //!
 //! What is not confirmed in time is answered that its outcome is not known, and what it granted goes back.
 
@@ -133,9 +138,14 @@ impl Fence {
             return;
         }
         if asked {
-            self.set_key(None);
+            self.leave_it();
         }
         self.hold(held);
+    }
+
+    /// The replicas did not answer a lane at once: no lane waits for them until they have answered a round.
+    pub fn leave_it(&self) {
+        self.set_key(None);
     }
 
     /// Takes answers in.

@@ -125,6 +125,9 @@ impl Lane {
                     node.count(error);
                     hand_out(call, &mut exchange, Err(error));
                 }
+                if matches!(end, End::Round(..)) {
+                    node.fence.leave_it();
+                }
                 self.trouble();
                 return true;
             };

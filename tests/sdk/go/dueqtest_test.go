@@ -177,7 +177,7 @@ func TestUntilEmptyAWorkerOfNothingReturnsAtOnce(t *testing.T) {
 }
 
 // The steps that dueqtest does not take as dueq does: it has no configuration, schedules or callbacks.
-var notInMemory = []string{"configure", "reset", "pause", "list", "drop", "callback_refused", "schedule", "trigger"}
+var notInMemory = []string{"configure", "reset", "pause", "list", "drop", "callback_refused", "schedule", "trigger", "payload"}
 
 func TestInMemoryTakesTheStepsThatDueqTakes(t *testing.T) {
 	var said bytes.Buffer

@@ -36,6 +36,7 @@ func steps(ctx context.Context, client *dueq.Client, topic string) (err error) {
 	s.changing()
 	s.topics()
 	s.callbacksAndSchedules()
+	s.payload()
 	return nil
 }
 
@@ -339,5 +340,22 @@ func (s *stepper) callbacksAndSchedules() {
 		did(schedules.DeleteSchedule(s.ctx, s.topic).Execute())
 		_, _, err := schedules.GetSchedule(s.ctx, s.topic).Execute()
 		refused(step, err)
+	})
+}
+
+func (s *stepper) payload() {
+	s.take("payload", func(step fields) {
+		every := make([]byte, 256)
+		for at := range every {
+			every[at] = byte(at)
+		}
+		request := api.NewPublishRequest()
+		request.SetPayloadBase64(base64.StdEncoding.EncodeToString(every))
+		request.SetDelayMs(3600000)
+		id := s.publish(request).ID
+		came, _, err := s.client.API.Messages.GetMessagePayload(s.ctx, id).Execute()
+		did(s.client.API.Messages.DeleteMessage(s.ctx, id).Execute())
+		did(nil, err)
+		step["base64"] = base64.StdEncoding.EncodeToString(came)
 	})
 }

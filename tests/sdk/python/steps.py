@@ -231,4 +231,12 @@ async def schedules(client: AsyncClient, topic: str, say: Say) -> None:
     say(step="trigger", paused=paused.paused, status=problem.status, code=problem.code)
 
 
-PARTS = (messages, by_key, topics, contradiction, callbacks, callback_address, schedules)
+async def payload(client: AsyncClient, topic: str, say: Say) -> None:
+    every = base64.b64encode(bytes(range(256))).decode()
+    published = await client.api.messages.publish_message(topic, PublishRequest(payload_base64=every, delay_ms=3_600_000))
+    came: bytes = await client.api.messages.get_message_payload(published.id)
+    await client.api.messages.delete_message(published.id)
+    say(step="payload", base64=base64.b64encode(came).decode())
+
+
+PARTS = (messages, by_key, topics, contradiction, callbacks, callback_address, schedules, payload)

@@ -189,3 +189,48 @@ fn messages_of_a_host_without_any_slot_are_parked_ever_longer() {
     let later = wait(&mut slots, now + Duration::from_secs(60));
     assert!(first < Duration::from_secs(1) && later > MAX_PARK_TIME / 4, "{first:?} {later:?}");
 }
+
+#[test]
+fn a_paused_host_gets_no_slot_until_it_is_resumed() {
+    let (mut slots, now) = (Slots::new(), Instant::now());
+    let paused = PausedHosts::new([("ill".to_owned(), 1)].into());
+    assert_eq!(offer(&mut slots, "ill", 1, now), Offered::Begin(1));
+    assert_eq!(offer(&mut slots, "ill", 2, now), Offered::Begin(2));
+    assert_eq!(offer(&mut slots, "ill", 3, now), Offered::Wait);
+    slots.pause(paused.clone(), now);
+    assert_eq!(slots.begin(now, LIMITS), None);
+    let parked = slots.overdue(now, LIMITS);
+    assert_eq!(parked.iter().map(|(message, _)| *message).collect::<Vec<_>>(), [3]);
+    slots.call_ended("ill", Some(Duration::from_millis(1)), true, now);
+    // One after another, however many there are.
+    let mut last = parked[0].1;
+    for message in 4..100 {
+        let Offered::Park(_, wait) = offer(&mut slots, "ill", message, now) else {
+            panic!("a call of a paused host")
+        };
+        assert!(wait > last && wait <= MAX_HELD_TIME);
+        last = wait;
+    }
+    assert_eq!(offer(&mut slots, "well", 4, now), Offered::Begin(4));
+    assert_eq!((slots.host_capacity("ill", now, LIMITS), slots.in_flight()), (0, 2));
+    // A host that was never called is paused just so.
+    slots.pause(PausedHosts::new([("new".to_owned(), 1)].into()), now);
+    assert_eq!(slots.host_capacity("new", now, LIMITS), 0);
+    assert!(matches!(offer(&mut slots, "new", 5, now), Offered::Park(5, _)));
+    assert!(slots.host_capacity("ill", now, LIMITS) > 0);
+    assert_eq!(offer(&mut slots, "ill", 6, now), Offered::Begin(6));
+}
+
+#[test]
+fn messages_of_a_paused_host_come_back_within_five_minutes_however_many_there_are() {
+    let (mut slots, now) = (Slots::new(), Instant::now());
+    slots.pause(PausedHosts::new([("ill".to_owned(), 1)].into()), now);
+    let wait = |message: u32| match offer(&mut slots, "ill", message, now) {
+        Offered::Park(_, wait) => wait,
+        other => panic!("{other:?}"),
+    };
+    let waits: Vec<_> = (0..300_000).map(wait).collect();
+    assert!(waits.iter().all(|wait| (MIN_HELD_TIME..=MAX_HELD_TIME).contains(wait)));
+    let late = waits.iter().filter(|wait| **wait > MAX_HELD_TIME / 2).count();
+    assert!((100_000..250_000).contains(&late), "they are spread: {late}");
+}

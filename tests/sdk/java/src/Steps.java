@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -43,6 +44,7 @@ final class Steps {
     steps.put("callback_refused", this::callbackRefused);
     steps.put("schedule", this::schedule);
     steps.put("trigger", this::trigger);
+    steps.put("payload", this::payload);
     steps.keySet().removeAll(without);
     steps.values().forEach(Runnable::run);
   }
@@ -149,6 +151,19 @@ final class Steps {
     print("dead", "state", dead.getState(), "last_error", dead.getLastError(), "attempts", dead.getAttempts());
     print("redrive", "state", client.messages().redriveMessage(id).getState());
     client.messages().deleteMessage(id, null);
+  }
+
+  private void payload() {
+    byte[] every = new byte[256];
+    for (int at = 0; at < every.length; at++) {
+      every[at] = (byte) at;
+    }
+    var base64 = Base64.getEncoder();
+    var request = new PublishRequest().payloadBase64(base64.encodeToString(every)).delayMs(3_600_000L);
+    UUID id = client.publish(topic, request).getId();
+    byte[] came = client.messages().getMessagePayload(id);
+    client.messages().deleteMessage(id, null);
+    print("payload", "base64", base64.encodeToString(came));
   }
 
   private String configured() {

@@ -162,6 +162,13 @@ export async function steps(
     await schedules.deleteSchedule({ name: topic });
     return { paused, ...(await refused(schedules.getSchedule({ name: topic }))) };
   });
+
+  await step("payload", async () => {
+    const payload_base64 = Buffer.from(Array.from({ length: 256 }, (_, at) => at)).toString("base64");
+    const { id } = await messages.publishMessage({ topic, body: { payload_base64, delay_ms: 3_600_000 } });
+    const payload: Blob = await messages.getMessagePayload({ id }).finally(() => messages.deleteMessage({ id }));
+    return { base64: Buffer.from(await payload.arrayBuffer()).toString("base64") };
+  });
 }
 
 /** What a refused request says. */

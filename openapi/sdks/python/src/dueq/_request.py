@@ -137,6 +137,8 @@ class Requests:
         data: Any = None
         if kind == "str":
             data = content.decode()
+        elif kind == "bytes":
+            data = content
         elif kind is not None:
             data = _json.loads(content)
             model = getattr(models, kind, None)
