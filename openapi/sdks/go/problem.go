@@ -162,7 +162,7 @@ func (c *Client) unanswered(ctx context.Context, operation string, err error) er
 // foreign is the error of an answer with which dueq does not answer: a web page, most likely, of something else at that URL.
 func (c *Client) foreign(operation string, header http.Header) error {
 	kind := header.Get("Content-Type")
-	if strings.Contains(kind, "json") {
+	if strings.Contains(kind, "json") || kind == "application/octet-stream" {
 		return nil
 	}
 	return fmt.Errorf("dueq: %s: %s answered with %q instead of JSON: is it dueq?", operation, c.server, kind)

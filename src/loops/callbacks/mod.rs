@@ -14,6 +14,7 @@ mod fuzz;
 mod hosts;
 mod outcome;
 mod parked;
+mod places;
 mod request;
 mod sender;
 mod slots;

@@ -6,16 +6,17 @@ use super::{
     context::{CallEnded, DispatchContext},
     dispatcher::{Dispatcher, LEASE_MS},
     parked::{Parked, ParkedMessages},
+    places::places,
     slots::{HostKey, Limits, Offered, Slots},
 };
 use crate::{
     error::Error,
     metrics::CallMetrics,
     model::{Push, TopicName},
-    store::{Granted, Grants, LeaseOptions, Places},
+    store::{Granted, Grants, LeaseOptions},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
-use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
@@ -36,8 +37,6 @@ const RATE_INTERVAL: Duration = Duration::from_millis(10);
 const RATE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the calls under way and the messages that wait are counted, by host.
 const COUNT_INTERVAL: Duration = Duration::from_millis(500);
-/// Hosts that are counted, those with the most.
-const MAX_COUNTED: usize = 2_000;
 /// Pause after an error of Redis.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -187,21 +186,8 @@ impl Sender {
         if self.counted_at.is_some_and(|at| now < at + COUNT_INTERVAL) {
             return;
         }
-        let mut places: HashMap<&HostKey, Places> = HashMap::new();
-        for (host, in_flight, waiting) in self.slots.places() {
-            let (in_flight, waiting) = (in_flight as i64, waiting as i64);
-            places.insert(host, Places { in_flight, waiting });
-        }
-        for (host, count) in self.parked_messages.counts() {
-            places.entry(host).or_default().waiting += count as i64;
-        }
         self.counted_at = self.is_active().then_some(now);
-        let mut places: Vec<_> = places.into_iter().collect();
-        if places.len() > MAX_COUNTED {
-            places.sort_by_key(|(_, it)| Reverse(it.in_flight + it.waiting));
-            places.truncate(MAX_COUNTED);
-        }
-        let places = places.into_iter().map(|(host, places)| (host.clone(), places)).collect();
+        let places = places(&self.slots, &self.parked_messages);
         self.sending.store.note_places(&self.name, places);
     }
 

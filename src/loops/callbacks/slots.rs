@@ -7,9 +7,11 @@
 //!
 //! Nothing in here calls Redis or HTTP. The caller passes the current time.
 
+mod host;
 mod usage;
 
 use crate::store::PausedHosts;
+use host::Host;
 use std::{
     collections::{HashMap, VecDeque},
     net::IpAddr,
@@ -29,15 +31,6 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 const MAX_WAITING: usize = 512;
 /// Maximum size of the messages that wait here.
 const MAX_WAITING_BYTES: usize = 16 * 1024 * 1024;
-/// Longest time for which a message is parked. Its host may have recovered by then.
-const MAX_PARK_TIME: Duration = Duration::from_secs(30);
-/// A message for a paused host is parked for at least this long. Others are fetched back sooner once the host is resumed, but
-/// not those of an instance that died meanwhile.
-const MIN_HELD_TIME: Duration = Duration::from_secs(15);
-/// Messages for a paused host come back one by one, this long after each other: each costs Redis a lease and a release…
-const HELD_INTERVAL: Duration = Duration::from_millis(2);
-/// …but none comes back later than this.
-const MAX_HELD_TIME: Duration = Duration::from_secs(300);
 /// Call time to assume until the first call has ended.
 const INITIAL_CALL_TIME: Duration = Duration::from_millis(10);
 /// A host whose calls take longer than this is slow. Messages for other hosts are leased even if only this one has calls.
@@ -65,24 +58,6 @@ pub(super) enum Offered<M> {
     Park(M, Duration),
 }
 
-struct Host<M> {
-    in_flight: usize,
-    /// It is paused: no call begins.
-    paused: bool,
-    state: HostState,
-    /// How long its last answered call took.
-    last_answer_time: Duration,
-    /// Since when it has been refused a slot while it had none.
-    blocked_since: Option<Instant>,
-    waiting: VecDeque<Waiting<M>>,
-    /// Moving average of how long its calls take.
-    call_time: Duration,
-    /// When its last call ended, or the first call under way began.
-    progress_at: Instant,
-    /// When the message that was parked last is expected to get a slot.
-    next_slot_at: Instant,
-}
-
 /// A message that waits for a slot.
 struct Waiting<M> {
     since: Instant,
@@ -101,85 +76,6 @@ pub(super) struct Slots<M> {
     waiting_bytes: usize,
     /// Moving average of how long calls take, over all hosts.
     call_time: Duration,
-}
-
-impl<M> Host<M> {
-    fn new(key: &str, now: Instant) -> Self {
-        Self {
-            in_flight: 0,
-            paused: false,
-            state: HostState { silent: true, address: ip_of(key) },
-            last_answer_time: Duration::ZERO,
-            blocked_since: None,
-            waiting: VecDeque::new(),
-            call_time: INITIAL_CALL_TIME,
-            progress_at: now,
-            next_slot_at: now,
-        }
-    }
-
-    fn has_slot(&self, usage: &Usage, limits: Limits) -> bool {
-        !self.paused && usage.has_slot(self.state, self.in_flight, limits)
-    }
-
-    fn begin(&mut self, usage: &mut Usage, now: Instant) {
-        if self.in_flight == 0 {
-            self.progress_at = now;
-        }
-        self.blocked_since = None;
-        self.in_flight += 1;
-        usage.take(self.state, 1);
-    }
-
-    fn set_state(&mut self, usage: &mut Usage, state: HostState) {
-        usage.release(self.state, self.in_flight);
-        self.state = state;
-        usage.take(self.state, self.in_flight);
-    }
-
-    /// How long its calls are expected to take: the average, or the time without progress if that is longer.
-    fn expected_call_time(&self, now: Instant) -> Duration {
-        let since = match self.in_flight {
-            0 => self.blocked_since.unwrap_or(now),
-            _ => self.progress_at,
-        };
-        self.call_time.max(now.saturating_duration_since(since))
-    }
-
-    /// Maximum number of messages for it that wait here.
-    fn max_waiting(&self, now: Instant, limits: Limits) -> usize {
-        if self.paused {
-            return 0;
-        }
-        calls_within_window(limits.per_host.min(limits.in_flight), self.expected_call_time(now))
-    }
-
-    /// Returns for how long to park the next message: until a slot is expected for it. Each parked message has a time of its
-    /// own, so that they come back one by one, in order.
-    fn park(&mut self, now: Instant, limits: Limits) -> Duration {
-        if self.paused {
-            self.next_slot_at = self.next_slot_at.max(now) + HELD_INTERVAL;
-            let spread = self.next_slot_at - now;
-            let longest = MAX_HELD_TIME - MIN_HELD_TIME;
-            if spread > longest {
-                self.next_slot_at = now;
-            }
-            return MIN_HELD_TIME + spread.min(longest);
-        }
-        let interval =
-            self.expected_call_time(now) / limits.per_host.min(limits.in_flight).max(1) as u32;
-        self.next_slot_at = self.next_slot_at.max(now + LOCAL_WINDOW) + interval;
-        let wait = self.next_slot_at - now;
-        if wait <= MAX_PARK_TIME {
-            return wait;
-        }
-        // The time is too far away to predict. Messages come back spread over the second half of the longest time.
-        let half = MAX_PARK_TIME / 2;
-        let spread = wait.as_millis() as u64 % half.as_millis() as u64;
-        // The bound lets a host that recovers return to short times soon.
-        self.next_slot_at = self.next_slot_at.min(now + 20 * MAX_PARK_TIME);
-        half + Duration::from_millis(spread)
-    }
 }
 
 /// Returns how many calls of this duration `slots` slots can make within [`LOCAL_WINDOW`], up to [`MAX_WAITING`].

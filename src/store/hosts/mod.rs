@@ -6,9 +6,10 @@
 //! How calls go, each instance counts for itself (`seen`). It writes that down every few seconds, and whoever is asked adds
 //! up what all instances wrote. What an instance wrote counts for a while only, so one that was killed is soon left out.
 
+mod report;
 mod seen;
 
-pub use seen::{CallCounts, CallEnd, HostReport, Places};
+pub use report::{CallCounts, CallEnd, HostReport, Places};
 
 use super::{Store, batch::Command, reply::Fields, scripts, scripts::Script};
 use crate::{
@@ -195,7 +196,7 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn report_hosts(&self) -> Result<(), Error> {
         let report = self.hosts.seen().report(self.now(), MAX_LISTED);
-        self.write_report(seen::as_json(&report, MAX_REPORT_BYTES)).await
+        self.write_report(report::as_json(&report, MAX_REPORT_BYTES)).await
     }
 
     /// Takes back what this instance wrote.

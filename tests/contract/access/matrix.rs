@@ -61,6 +61,11 @@ fn may(scope: &str, verbs: &str, on: On) -> bool {
     verbs == "admin" || (verbs.split('.').any(|verb| verb == needed) && on_place)
 }
 
+/// A host of callbacks of a topic's own.
+fn host_of(topic: &str) -> String {
+    format!("{topic}.example:443")
+}
+
 /// What an operation is tried on.
 struct Ground {
     topic: String,
@@ -77,6 +82,10 @@ impl Ground {
         let daily = json!({"cron": "0 0 1 1 *", "topic": topic, "message": {"payload": 1}});
         if operation.ends_with("Schedule") && operation != "putSchedule" {
             client.send_json("PUT", &format!("/schedules/{schedule}"), &daily).await.expect(201);
+        }
+        if operation == "resumeCallbackHost" {
+            let pause = format!("/callbacks/hosts/{}/pause", host_of(&topic));
+            client.post(&pause, &json!({})).await.expect(200);
         }
         let mut ground = Ground { topic, id: unknown_id(), schedule, token: Value::Null };
         if operation == "deleteTopic" {
@@ -112,7 +121,7 @@ impl Ground {
             _ => "",
         };
         let path = operation.path.replace("{topic}", &self.topic).replace("{id}", &self.id);
-        let path = path.replace("{host}", "example.com:443");
+        let path = path.replace("{host}", &host_of(&self.topic));
         path.replace("{key}", "k").replace("{name}", &self.schedule) + query
     }
 

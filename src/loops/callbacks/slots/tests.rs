@@ -1,6 +1,9 @@
 //! The slots of a topic, without Redis, calls or passing time.
 
-use super::*;
+use super::{
+    host::{MAX_HELD_TIME, MIN_HELD_TIME},
+    *,
+};
 
 const LIMITS: Limits = Limits { in_flight: 6, per_host: 2 };
 
