@@ -70,7 +70,8 @@ impl Progress {
 
     /// Shows how much of the time `limit` has passed while `work` goes on.
     pub async fn meanwhile<W: Future>(mut self, limit: Duration, work: W) -> W::Output {
-        let (began, mut tick, mut work) = (Instant::now(), interval(PATIENCE), pin!(work));
+        let (began, mut tick) = (Instant::now(), interval(PATIENCE));
+        let mut work = pin!(work);
         loop {
             tokio::select! {
                 done = &mut work => return done,

@@ -133,7 +133,9 @@ impl Bulk<'_> {
                     Some(all) => Some(all),
                     None => count(client, self.topic, self.counted).await.ok(),
                 };
-                total.into_iter().for_each(|total| progress.set_total(total.unsigned_abs()));
+                if let Some(total) = total {
+                    progress.set_total(total.unsigned_abs());
+                }
             }
             progress.set(sum.scanned.unwrap_or(sum.changed).unsigned_abs());
         }
