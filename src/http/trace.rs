@@ -78,7 +78,9 @@ impl Trace {
     }
 
     fn with(&self, say: impl FnOnce(&mut Span)) {
-        self.0.as_ref().and_then(|trace| trace.with(say));
+        if let Some(trace) = &self.0 {
+            trace.with(say);
+        }
     }
 }
 

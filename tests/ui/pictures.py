@@ -37,8 +37,7 @@ def make(stage, directory):
         view.page.wait_for_timeout(3000)
         shot = stage.dir / f"{name}.png"
         view.page.screenshot(path=str(shot))
-        # Flat colours: a palette loses nothing that can be seen, and is a third of the size.
-        Image.open(shot).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(directory / f"{name}.png", optimize=True)
+        Image.open(shot).convert("RGB").save(directory / f"{name}.png", optimize=True)
         view.close()
 
 

@@ -267,7 +267,7 @@ impl Round {
     }
 
     /// Reads their answers. Errors: whether the connection must not be used again.
-    pub fn read([written, replicas, info]: &[Value; 3], node: &Node) -> Result<Self, bool> {
+    pub fn read([written, replicas, info]: &[Value; 3]) -> Result<Self, bool> {
         if word(written) != Some("OK") && !seeded::bug("fence refused") {
             return Err(reply::code_of(written) == Some("READONLY"));
         }
@@ -371,7 +371,7 @@ async fn round(node: &Node, line: &mut Line) -> Result<Round, bool> {
         () = node.backend.moved_from(line.link.door) => return Err(true),
     };
     let answers = <[Value; 3]>::try_from(answers).map_err(|_| true)?;
-    let round = Round::read(&answers, node);
+    let round = Round::read(&answers);
     if round.is_err() && word(&answers[0]) != Some("OK") && node.backend.shared.may_complain() {
         tracing::warn!(answer = ?answers[0], "Redis refuses the write that replicas are to confirm");
     }

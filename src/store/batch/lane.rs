@@ -109,7 +109,7 @@ impl Lane {
             let mut exchange = Exchange::new(node);
             let (sent, until) = (exchange.sent, Instant::now() + limit);
             let end = End::of(&calls, node);
-            let sending = send(node, link, &calls, &end, texts, limit);
+            let sending = send(link, &calls, &end, texts, limit);
             let replies = tokio::select! {
                 biased;
                 replies = sending => replies,
@@ -290,7 +290,6 @@ struct Answered {
 
 /// One pipeline there and back within `limit`; nothing where its answers are lost.
 async fn send(
-    node: &Node,
     link: &mut Link,
     calls: &[Box<dyn Call>],
     end: &End,
@@ -337,7 +336,7 @@ async fn send(
             let info = (waits && !replies.is_empty()).then(|| replies.remove(0));
             let epoch =
                 info.map(|info| epoch_of(reply::word(&info).unwrap_or_default(), "master_replid"));
-            let round = round.and_then(|round| Round::read(&round, node).ok());
+            let round = round.and_then(|round| Round::read(&round).ok());
             let answered = Answered { epoch, replies, round };
             return Some(answered).filter(|it| it.replies.len() == calls.len());
         }
