@@ -1,8 +1,9 @@
 //! Progress bars of commands that take long: on standard error, if that is a terminal, and only once it has become clear that
 //! they take long.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::{
+    fmt::Write,
     pin::pin,
     time::{Duration, Instant},
 };
@@ -37,19 +38,18 @@ impl Progress {
         let due = self.at.is_some_and(|at| at <= Instant::now());
         if due {
             self.at = None;
+            self.bar.set_style(style("{msg} {human_pos} ({rate})"));
             self.bar.set_message(self.what.clone());
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
-            self.bar.set_style(style("{msg} {human_pos} ({per_sec})"));
         }
         due
     }
 
     /// Sets what there is to do in all.
     pub fn set_total(&self, total: u64) {
+        let template = "{msg} {wide_bar} {human_pos} of {human_len} ({rate}, {eta} left)";
+        self.bar.set_style(style(template));
         self.bar.set_length(total);
-        self.bar.set_style(style(
-            "{msg} {wide_bar} {human_pos} of {human_len} ({per_sec}, {eta} left)",
-        ));
     }
 
     /// Sets how much is done.
@@ -77,8 +77,8 @@ impl Progress {
                 done = &mut work => return done,
                 _ = tick.tick() => {
                     if self.appears() {
-                        self.bar.set_length(limit.as_millis() as u64);
                         self.bar.set_style(style("{msg} {wide_bar} {eta} left"));
+                        self.bar.set_length(limit.as_millis() as u64);
                     }
                     self.set(began.elapsed().min(limit).as_millis() as u64);
                 }
@@ -94,5 +94,11 @@ impl Drop for Progress {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key(
+        "rate",
+        |state: &ProgressState, text: &mut dyn Write| {
+            let _ = write!(text, "{:.0}/s", state.per_sec());
+        },
+    )
 }

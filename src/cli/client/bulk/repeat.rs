@@ -101,7 +101,8 @@ impl Bulk<'_> {
         sum: &mut Sum,
     ) -> Result<(), Failure> {
         let path = path(&["topics", self.topic, self.verb]);
-        let mut progress = out.progress(self.done);
+        let looks = body.q.is_some() || body.dry_run || self.verb == "run";
+        let mut progress = out.progress(if looks { "looked at" } else { self.done });
         let mut left = body.max_messages;
         // How many messages there were at first: those that come to it meanwhile are not waited for.
         let mut all = None;
