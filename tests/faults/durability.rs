@@ -101,7 +101,7 @@ async fn calls(redis: &Redis, command: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipeline_asks_the_replica_itself_while_that_answers_at_once() {
-    let [primary, replica] = pair(Redis::options()).await;
+    let [primary, mut replica] = pair(Redis::options()).await;
     let dueq = Dueq::on(&primary).args(["--redis-timeout-ms", "1000"]).start().await;
     let client = dueq.client();
     let name = &topic("replicated");
