@@ -14,14 +14,14 @@
 use super::{
     super::{
         backend::{Link, discard},
-        reply::{self, CallError, word},
+        reply::{CallError, word},
         scripts,
-        server_info::{connected_replicas, epoch_of, is_of_replica},
     },
     node::Node,
+    round::Round,
 };
 use crate::{model::Epoch, seeded};
-use deadpool_redis::redis::{Cmd, Pipeline, Value, aio::ConnectionLike};
+use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard},
@@ -38,8 +38,6 @@ const WAIT_MS: u64 = 100;
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a round that came to nothing at once.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a lane's own pipeline waits for the replicas, ms.
-pub(super) const LANE_WAIT_MS: u64 = 20;
 
 /// Whether the answer of a call waits for replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -244,46 +242,6 @@ struct Line {
     link: Link,
     opened: Instant,
     key: Arc<str>,
-}
-
-/// What a round learnt.
-pub(super) struct Round {
-    epoch: Epoch,
-    replicas: usize,
-}
-
-impl Round {
-    /// Adds its three commands to a pipeline: `write` has the key.
-    pub fn ask(pipeline: &mut Pipeline, mut write: Cmd, key: &str, wanted: usize, wait_ms: u64) {
-        if seeded::bug("fence refused") {
-            // A full server refuses it before it runs, and WAIT then waits for what this connection wrote before.
-            pipeline.cmd("HSET").arg(key).arg("").arg("");
-        } else {
-            write.arg(1).arg(key);
-            pipeline.add_command(write);
-        }
-        pipeline.cmd("WAIT").arg(wanted).arg(wait_ms);
-        pipeline.cmd("INFO").arg("replication");
-    }
-
-    /// Reads their answers. Errors: whether the connection must not be used again.
-    pub fn read([written, replicas, info]: &[Value; 3]) -> Result<Self, bool> {
-        if word(written) != Some("OK") && !seeded::bug("fence refused") {
-            return Err(reply::code_of(written) == Some("READONLY"));
-        }
-        let info = word(info).ok_or(true)?;
-        let epoch = epoch_of(info, "master_replid");
-        if !epoch.is_known() || is_of_replica(info) {
-            return Err(true);
-        }
-        // Where WAIT is refused, `warnings` in readyz says so.
-        let Value::Int(replicas) = *replicas else { return Err(true) };
-        let mut replicas = replicas.max(0) as usize;
-        if seeded::bug("replicas connected") && replicas >= connected_replicas(info) {
-            replicas = usize::MAX;
-        }
-        Ok(Self { epoch, replicas })
-    }
 }
 
 /// Confirms what is held, until the lanes have ended and nothing is left.

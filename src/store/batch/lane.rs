@@ -9,9 +9,10 @@ use super::{
         scripts::{self, Script},
         server_info::epoch_of,
     },
-    fence::{Held, LANE_WAIT_MS, Round},
+    fence::Held,
     node::Node,
     request::{Call, Exchange, group},
+    round::{End, LANE_WAIT_MS, Round},
 };
 use crate::{model::Epoch, seeded};
 use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
@@ -255,28 +256,6 @@ enum Texts {
     First,
     /// All: Redis was told to forget once more, or sent the first to another server.
     All,
-}
-
-/// What a pipeline has beside its calls.
-enum End {
-    /// Nothing: no answer waits for replicas.
-    Nothing,
-    /// It begins with the question which epoch it is, for answers that are left with the fence.
-    Epoch,
-    /// So it does, and ends with a round of the fence, for so many replicas and with this key: all answers wait, so it keeps
-    /// nobody from another.
-    Round(usize, Arc<str>),
-}
-
-impl End {
-    fn of(calls: &[Box<dyn Call>], node: &Node) -> Self {
-        let wanted = || calls.iter().map(|call| node.replicas_for(call.confirm()));
-        match (wanted().min(), wanted().max(), node.fence.key()) {
-            (_, None | Some(0), _) => Self::Nothing,
-            (Some(1..), Some(wanted), Some(key)) => Self::Round(wanted, key),
-            _ => Self::Epoch,
-        }
-    }
 }
 
 /// What came back of a pipeline.
