@@ -2,8 +2,10 @@
 //! script answers that a partition belongs to another topic by now.
 
 mod change;
+mod entry;
 
 pub(super) use change::DELETED_MARK_MS;
+pub(crate) use entry::parse_entry;
 
 use super::{
     backend::{GROUPS_VERSION, SCHEMA_VERSION, SPLIT_VERSION},
@@ -313,14 +315,6 @@ impl Registry {
         let keys = &self.lanes.shared.keys;
         Command::eval(script, &[&keys.registry, &keys.names, &keys.index])
     }
-}
-
-/// Number, revision and configuration, which is not there where it is the default; nothing where they cannot be read.
-pub(crate) fn parse_entry(entry: &str) -> Option<(u32, i64, Option<TopicSettings>)> {
-    let mut parts = entry.splitn(3, ' ');
-    let (number, revision) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    let settings = parts.next().map(serde_json::from_str).transpose();
-    Some((number, revision, settings.ok()?))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl Round {
     }
 
     /// Reads their answers. Errors: whether the connection must not be used again.
-    pub fn read([written, replicas, info]: &[Value; 3], node: &Node) -> Result<Self, bool> {
+    pub fn read([written, replicas, info]: &[Value; 3]) -> Result<Self, bool> {
         if word(written) != Some("OK") && !seeded::bug("fence refused") {
             return Err(reply::code_of(written) == Some("READONLY"));
         }
