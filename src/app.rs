@@ -22,6 +22,7 @@ use crate::{
     reload::Watched,
     store::{ConnectError, RedisArgs, Store, StoreOptions},
     tls::TlsError,
+    traces::{Traces, TracesError},
 };
 use address::announce;
 use rustix::process::{Resource, getrlimit};
@@ -32,7 +33,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     net::TcpListener,
@@ -41,6 +42,9 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+
+/// The time for the last spans, even if the requests have used all of the drain time.
+const MIN_FLUSH: Duration = Duration::from_millis(500);
 
 /// The reason why the service could not start. Each message is one line.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +84,9 @@ pub enum RunError {
     /// A certificate or key of the listener cannot be used.
     #[error("HTTPS: {0}")]
     Https(#[from] TlsError),
+    /// The exporter of traces cannot be set up.
+    #[error(transparent)]
+    Traces(#[from] TracesError),
     /// The OpenAPI document cannot be serialized: a defect.
     #[error("the OpenAPI document cannot be written: {0}")]
     Document(#[from] serde_json::Error),
@@ -209,6 +216,7 @@ async fn serve(
         only: config.callback_only.clone(),
         denied: config.callback_deny.clone(),
     });
+    let (traces, exporting) = Traces::start(config.trace_context, &metrics)?.unzip();
     let inflight = usize::try_from(config.max_inflight_bytes).unwrap_or(usize::MAX);
     let public_url = config.public_url.clone().unwrap_or_default();
     let settings = http::Settings {
@@ -216,6 +224,7 @@ async fn serve(
         inflight,
         public_url: public_url.clone(),
         proxies: TrustedProxies::new(config.trusted_proxies.clone()),
+        traces: traces.clone(),
     };
     let router = http::router(
         access,
@@ -244,8 +253,8 @@ async fn serve(
         tokio::spawn(async move { background.keep("history", task).await })
     };
     let schedules = {
-        let (background, store) = (background.clone(), store.clone());
-        let task = move || tick_schedules(store.clone());
+        let (background, store, traces) = (background.clone(), store.clone(), traces.clone());
+        let task = move || tick_schedules(store.clone(), traces.clone());
         tokio::spawn(async move { background.keep("schedules", task).await })
     };
     let primary = {
@@ -266,7 +275,7 @@ async fn serve(
     let callbacks = caller.map(|caller| {
         let (store, polls) = (store.clone(), polls.clone());
         let longest = Duration::from_millis(config.callback_max_timeout_ms);
-        let sending = Sending { store, polls, metrics, caller, secrets, longest, drain };
+        let sending = Sending { store, polls, metrics, traces, caller, secrets, longest, drain };
         let stopping = stop_loops.clone();
         let task = move || send_callbacks(sending.clone(), stopping.clone());
         // The first thread has the lanes, which TLS and signatures must not delay.
@@ -283,14 +292,16 @@ async fn serve(
     };
     let stopper = async {
         shutdown.await;
+        let stopped = Instant::now();
         tracing::info!("stopping");
         stopping.send_replace(true);
         stop_loops.cancel();
         polls.close();
         // The server may already have stopped.
         let _ = stop_serving.send(());
+        stopped
     };
-    tokio::join!(server, stopper);
+    let ((), stopped) = tokio::join!(server, stopper);
     files.abort();
     // Another instance, or the next start, publishes the ticks that this one has claimed.
     schedules.abort();
@@ -307,6 +318,9 @@ async fn serve(
     housekeeping.abort();
     close_audit.await;
     primary.abort();
+    if let Some(exporting) = exporting {
+        exporting.stop(drain.saturating_sub(stopped.elapsed()).max(MIN_FLUSH)).await;
+    }
     store.stop().await;
     tracing::info!("stopped");
     Ok(())

@@ -5,6 +5,7 @@ use crate::http::PublicUrl;
 use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
 use crate::store::RedisArgs;
 use crate::tls::Identity;
+use crate::traces::CallTrace;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use ipnet::IpNet;
 use std::{
@@ -168,6 +169,10 @@ pub struct Config {
     /// Limit on client connections; lower if the system allows too few open files.
     #[arg(long, env = "DUEQ_MAX_CONNECTIONS", value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
+    /// How the trace of a callback is related to that of its publish: a trace of its own with a link, or the same trace, for
+    /// tools that show no links. Traces are exported where OTEL_EXPORTER_OTLP_ENDPOINT is set.
+    #[arg(long, env = "DUEQ_TRACE_CONTEXT", value_enum, default_value = "link")]
+    pub trace_context: CallTrace,
     /// Format of the log.
     #[arg(long, env = "DUEQ_LOG_FORMAT", value_enum, default_value = "text")]
     pub log_format: LogFormat,

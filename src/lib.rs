@@ -59,7 +59,7 @@
 //! that the server shows at `/guide`. The keys in Redis are described in `migrations-lua/README.md`.
 //!
 //! Modules import in one direction:
-//! `{seeded, embedded, files, reload} ← tls ← model ← error ← background ← metrics ← store ← longpoll ← {http, loops} ← app
+//! `{seeded, embedded, files, reload} ← tls ← model ← error ← background ← metrics ← traces ← store ← longpoll ← {http, loops} ← app
 //! ← cli ← main`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -80,3 +80,4 @@ pub mod reload;
 mod seeded;
 pub mod store;
 pub mod tls;
+pub mod traces;

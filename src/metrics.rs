@@ -91,6 +91,10 @@ pub struct Metrics {
     build: Family<[(&'static str, String); 2], Gauge>,
     /// Open connections of clients.
     pub connections: Gauge,
+    /// Spans that the OTLP endpoint took.
+    pub spans_exported: Counter,
+    /// Spans that it did not take, or that the queue before it had no room for.
+    pub spans_dropped: Counter,
 }
 
 impl Default for Metrics {
@@ -149,6 +153,10 @@ impl Metrics {
         let build = registered(&mut registry, "build_info", help);
         let help = "Open connections of clients";
         let connections = registered(&mut registry, "http_connections", help);
+        let help = "Spans that the OTLP endpoint took";
+        let spans_exported = registered(&mut registry, "trace_spans_exported", help);
+        let help = "Spans that were lost on the way to the OTLP endpoint";
+        let spans_dropped = registered(&mut registry, "trace_spans_dropped", help);
         let redis = Latest::default();
         registry.register_collector(Box::new(RedisCollector(redis.clone())));
         let mut process = Registry::default();
@@ -176,6 +184,8 @@ impl Metrics {
             redis_nodes,
             build,
             connections,
+            spans_exported,
+            spans_dropped,
         }
     }
 

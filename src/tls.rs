@@ -3,8 +3,10 @@
 
 mod expiry;
 mod key;
+mod roots;
 
 pub use expiry::{Expiry, instant};
+pub use roots::to_anyone;
 
 use crate::files::{self, Content, FileError};
 use rustls::{

@@ -152,7 +152,7 @@ local function mend(k, member, now, drop)
     end
   end
   if not lives then
-    free_key(k, member, rest)
+    free_key(k, member, key)
     changed = changed + redis.call('ZREM', k.first_due, member)
   end
   if lives and ttl ~= '' and over == '' then

@@ -91,11 +91,12 @@ local function remember_first_due(k, found, extras)
 end
 
 -- The key of a message that is granted now, or '', and its group or ''. If the message holds the key until granted, it gives it up for good.
-local function grant_key(k, member, extra)
-  local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
+-- `rest` is that of its `extra`.
+local function grant_key(k, member, extra, rest)
   local over, ttl, policy, hold, key, group, order = parse_rest(rest)
   if hold == 'g' and key ~= '' then
-    free_key(k, member, rest)
+    free_key(k, member, key)
+    local attempts, counted, max_attempts, priority = parse_extra(extra)
     rest = format_rest(over, ttl, policy, 'f', key, group, order)
     redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
   end
@@ -104,8 +105,7 @@ end
 
 -- The key that a message holds until granted, or '', and its group or ''. A message of a pushed topic may have to wait after its lease begins,
 -- so it counts as granted when its call begins (start_call).
-local function call_key(extra)
-  local _, _, _, _, rest = parse_extra(extra)
+local function call_key(rest)
   local _, _, _, hold, key, group = parse_rest(rest)
   return hold == 'g' and key or '', group
 end

@@ -53,13 +53,16 @@ local function read_leases(args, n, epochs, meta, unack, last_key, extra_key, kn
   for field in string.gmatch(epochs, '%S+') do fields[#fields + 1] = field end
   local numbers = redis.call('HMGET', meta, unpack(fields))
   local scores = redis.call('ZMSCORE', unack, unpack(members))
-  local last
+  local last, before, opened, is_last
   for i = 1, n do
     local seal = args[4] ~= '' and args[4] or args[n + 4 + i]
-    local _, at, is_last = open_seal(seal)
-    local number = numbers[at + 1]
-    -- This partition does not know the epoch. No lease has an attempt 0, so the token holds none.
-    seals[i] = number and seal + 2 * (number % 2048 - at) or 0
+    if seal ~= before then
+      local _, at, ends = open_seal(seal)
+      local number = numbers[at + 1]
+      -- This partition does not know the epoch. No lease has an attempt 0, so the token holds none.
+      before, opened, is_last = seal, number and seal + 2 * (number % 2048 - at) or 0, ends
+    end
+    seals[i] = opened
     if is_last then
       last = last or redis.call('ZMSCORE', last_key, unpack(members))
       scores[i] = last[i]

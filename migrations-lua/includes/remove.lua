@@ -22,9 +22,25 @@ local function new_budget()
 end
 
 -- Frees the key of a message if the message still holds it.
-local function free_key(k, member, rest)
-  local _, _, _, _, key = parse_rest(rest)
+local function free_key(k, member, key)
   if key ~= '' and redis.call('HGET', k.keys, key) == member then redis.call('HDEL', k.keys, key) end
+end
+
+-- Frees the keys of messages that are done, and takes them out of their groups. `extras` holds their `extra`, by index.
+-- Returns whether any of them has one.
+local function let_names_go(k, members, extras)
+  local any, groups, orders = false, {}, {}
+  for i = 1, #members do
+    if extras[i] then
+      any = true
+      local _, _, _, _, rest = parse_extra(extras[i])
+      local _, _, _, _, key, group, order = parse_rest(rest)
+      free_key(k, members[i], key)
+      groups[i], orders[i] = group, order
+    end
+  end
+  if any then leave_groups(k, members, groups, orders) end
+  return any
 end
 
 -- Returns those of these messages that have no death left to publish to a dead topic.
@@ -53,16 +69,7 @@ end
 -- Deletes these messages (at most 256), which are no longer in any set. `extras` holds their `extra`, by index. A message
 -- whose death is still to be published keeps its data until finish_dead deletes it.
 local function forget_all(k, members, extras)
-  local died, rests = false, {}
-  for i = 1, #members do
-    if extras[i] then
-      died = true
-      local _, _, _, _, rest = parse_extra(extras[i])
-      free_key(k, members[i], rest)
-      rests[i] = rest
-    end
-  end
-  if died then leave_groups(k, members, rests) end
+  local died = let_names_go(k, members, extras)
   redis.call('ZREM', k.expires, unpack(members))
   redis.call('ZREM', k.first_due, unpack(members))
   -- A message that died has an `extra`.
@@ -100,11 +107,12 @@ end
 -- Adds a message that is in no other set to the dead ones. It loses its key and TTL. If the topic has a dead topic, its
 -- death is recorded to be published.
 local function bury(k, member, rest, at)
-  free_key(k, member, rest)
+  local _, _, _, _, key, group, order = parse_rest(rest)
+  free_key(k, member, key)
   redis.call('ZREM', k.expires, member)
   redis.call('ZREM', k.first_due, member)
   redis.call('ZADD', k.dead, at, member)
   redis.call('HINCRBY', k.meta, 'dead', 1)
   if redis.call('HEXISTS', k.meta, 'dead_topic') == 1 then redis.call('ZADD', k.dead_out, at, member) end
-  leave_groups(k, { member }, { rest })
+  leave_groups(k, { member }, { group }, { order })
 end

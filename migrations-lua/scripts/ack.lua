@@ -1,4 +1,3 @@
--- @include group
 -- @include lease
 -- @include message
 -- @include partition
@@ -97,8 +96,10 @@ for i = 1, n do
     codes[i] = 0
     good[#good + 1] = member
     known[#good] = extras[i]
-    local _, epoch = lib.open_seal(seals[i])
-    kept[2 * #good - 1], kept[2 * #good] = lib.pack_lease(up, epoch), member
+    if acked_ms > 0 then
+      local _, epoch = lib.open_seal(seals[i])
+      kept[2 * #good - 1], kept[2 * #good] = lib.pack_lease(up, epoch), member
+    end
     if noted then room = lib.room_after(k, member, room) end
   elseif acked_ms > 0 and lib.holds(seals[i], redis.call('ZSCORE', KEYS[10], member), extras[i], now - acked_ms) then
     codes[i], repeated = 3, repeated + 1
@@ -119,13 +120,7 @@ if #good > 0 then
     redis.call('ZADD', KEYS[10], unpack(kept))
     redis.call('ZREM', KEYS[7], unpack(good))
     redis.call('ZREM', KEYS[8], unpack(good))
-    local rests = {}
-    for i = 1, #good do
-      local _, _, _, _, rest = lib.parse_extra(known[i])
-      if rest ~= '' then lib.free_key(k, good[i], rest) end
-      rests[i] = rest
-    end
-    lib.leave_groups(k, good, rests)
+    lib.let_names_go(k, good, known)
     lib.trim_acked(k, #good + 16, lib.new_budget())
   elseif extras[1] == nil and plain then
     redis.call('HDEL', KEYS[3], unpack(good))

@@ -139,9 +139,9 @@ if taken > 0 then
         if attempts > 0 and ARGV[3] < '2' then lib.add_events(k, members[i], lib.event('g', up, attempts + 1, '')) end
         if rest ~= '' then
           if ARGV[3] < '2' then
-            key, group = lib.grant_key(k, members[i], extras[i])
+            key, group = lib.grant_key(k, members[i], extras[i], rest)
           else
-            key, group = lib.call_key(extras[i])
+            key, group = lib.call_key(rest)
           end
         end
       end

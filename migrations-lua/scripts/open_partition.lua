@@ -72,10 +72,11 @@ else
   redis.call('HSET', KEYS[1], 'group_rules', ARGV[10])
 end
 -- What was taken of another rate counts no more.
-if (meta[6] or '') ~= ARGV[10] then redis.call('UNLINK', KEYS[3]) end
+local interval, before = string.match(ARGV[10], ',(%d*),'), string.match(meta[6] or '', ',(%d*),')
+if (interval or '') ~= (before or '') then redis.call('UNLINK', KEYS[3]) end
 -- More messages of each group may go now, so a sweep looks for them.
-local most, before = string.match(ARGV[10], '^%d+'), string.match(meta[6] or '', '^%d+')
-if tonumber(most or 1) > tonumber(before or 1) then redis.call('HSET', KEYS[1], 'raised', '') end
+local most, fewer = string.match(ARGV[10], '^%d+'), string.match(meta[6] or '', '^%d+')
+if tonumber(most or 1) > tonumber(fewer or 1) then redis.call('HSET', KEYS[1], 'raised', '') end
 -- Messages may have failed more often than is allowed now, so leases check that from now on.
 if tonumber(ARGV[2]) < tonumber(meta[3] or 0) then redis.call('HSET', KEYS[1], 'lowered', '1') end
 -- Without a TTL nothing keeps `first_due` up to date.

@@ -75,11 +75,16 @@ local function flush()
   groups, doomed = {}, {}
 end
 
--- Adds a group of the call: its ID, how many heads it has, how many messages behind them, and whether a new message has to
--- wait in any case.
+-- Adds a group of the call: its ID, how many heads it has, how many messages behind them (0 if that makes no difference),
+-- and whether a new message has to wait in any case.
 local function line_of(group)
   local id = group_id(group)
-  local its = { id, entries_of(k.heads, id), entries_of(k.queued, id) }
+  -- To look for the only one costs a third of counting it.
+  local from, upto = bounds_of(id)
+  local heads = most > 1 and entries_of(k.heads, id) or #redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 1)
+  -- A new message waits, however many do, unless the call drops some of them.
+  local behind = (heads < most or rules.drops_oldest) and entries_of(k.queued, id) or 0
+  local its = { id, heads, behind }
   its[4] = its[2] < most and its[3] > 0
   groups[group] = its
   return its
@@ -105,14 +110,21 @@ local function join(member, group, due)
   local order, its = string.format('%012x', orders), groups[group] or line_of(group)
   local entry = table.concat({ its[1], order, member })
   members[member] = its[1]
-  if its[4] or its[2] + its[3] - (doomed[its[1]] or 0) >= most then
+  local waits = its[4] or its[2] + its[3] - (doomed[its[1]] or 0) >= most
+  if not waits and its[3] > 0 then
+    -- Those before it go first.
+    flush()
+    its = line_of(group)
+    waits = its[2] + its[3] >= most
+  end
+  if waits then
     its[3] = its[3] + 1
-    add(queued, 0, entry)
+    add(queued, '0', entry)
     return order, due, true
   end
   its[2] = its[2] + 1
-  add(heads, 0, entry)
-  return order, head_due(k, its[1], now, due, interval, burst, its[2]), false
+  add(heads, '0', entry)
+  return order, head_due(k, its[1], now, due, interval, burst, its[2] - (doomed[its[1]] or 0)), false
 end
 
 for i = 1, n do

@@ -1,4 +1,5 @@
 -- @include grant
+-- @include message
 -- @include partition
 -- start_call: record that the call of a leased message begins. A key that it holds until granted becomes free.
 -- KEYS[1..] all of the partition's
@@ -11,6 +12,8 @@ if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local member = ARGV[2]
 if redis.call('ZSCORE', k.unack, member) or redis.call('ZSCORE', k.last, member) then
-  grant_key(k, member, redis.call('HGET', k.extra, member))
+  local extra = redis.call('HGET', k.extra, member)
+  local _, _, _, _, rest = parse_extra(extra)
+  grant_key(k, member, extra, rest)
 end
 return 'OK'

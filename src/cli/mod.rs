@@ -7,6 +7,7 @@ mod completions;
 mod data;
 mod exec_child;
 mod keys;
+mod progress;
 mod serve;
 mod server_url;
 

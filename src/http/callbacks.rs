@@ -169,13 +169,14 @@ impl ScheduleCallbackRequest {
 pub async fn schedule_callback(
     State(state): State<AppState>,
     caller: Caller,
+    trace: Trace,
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
     let request = payload.read::<ScheduleCallbackRequest>(take_idempotency_header)?;
     let message = request.into_message();
     state.check_new_callback(&message.body, String::new)?;
-    publish(&state, &caller, TopicName::callbacks(), message).await
+    publish(&state, &caller, &trace, TopicName::callbacks(), message).await
 }
 
 #[cfg(test)]

@@ -108,9 +108,9 @@ async fn read(response: Response<Body>) -> Result<Answer, Box<Response<Body>>> {
         return Err(Box::new(response));
     }
     let (mut parts, body) = response.into_parts();
-    let failed = |()| Box::new(StatusCode::INTERNAL_SERVER_ERROR.into_response());
-    let body = to_bytes(body, LIMIT).await.map_err(|_| failed(()))?;
-    let tag = HeaderValue::try_from(etag::of(&body)).map_err(|_| failed(()))?;
+    let failed = || Box::new(StatusCode::INTERNAL_SERVER_ERROR.into_response());
+    let body = to_bytes(body, LIMIT).await.map_err(|_| failed())?;
+    let tag = HeaderValue::try_from(etag::of(&body)).map_err(|_| failed())?;
     parts.headers.remove(header::ETAG);
     Ok(Answer { at, tag, headers: parts.headers, body })
 }

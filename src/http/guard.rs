@@ -1,5 +1,5 @@
-//! The middleware around every route: request ids, access, limits on the head, problem responses, security headers and
-//! metrics.
+//! The middleware around every route: request ids, access, limits on the head, problem responses, security headers, metrics
+//! and the spans of traced requests.
 
 use super::{
     AppState,
@@ -7,6 +7,7 @@ use super::{
     activity::Activity,
     budget, glances, json_line,
     problem::{Code, Problem, ProblemBody},
+    trace,
 };
 use axum::{
     body::Body,
@@ -94,9 +95,13 @@ pub(super) async fn guard(
     let refused = refuse(&state, need, &mut request, entry.as_mut());
     let method = request.method().clone();
     let policy = policy_of(request.uri().path());
-    let mut response = match refused {
-        Err(problem) => problem.into_response(),
-        Ok(()) => glances::answer(&state, request, next).await,
+    let (mut response, trace) = match refused {
+        Err(problem) => (problem.into_response(), None),
+        Ok(()) => {
+            let traces = state.traces.as_ref();
+            let trace = traces.and_then(|it| trace::begin(it, operation, &mut request));
+            (glances::answer(&state, request, next).await, trace)
+        }
     };
     if let Err(problem) = budget::count(&state.budget, &method, operation, &mut response) {
         response = problem.into_response();
@@ -108,6 +113,9 @@ pub(super) async fn guard(
     let problem = is_error.then(|| write_problem(&mut response, &asked));
     if let Some(problem) = problem.as_ref().filter(|_| status == StatusCode::FORBIDDEN) {
         state.metrics.count_auth_failure(&problem.code);
+    }
+    if let Some(trace) = trace {
+        trace.end(&state, status, problem.as_ref());
     }
     if let Some(mut entry) = entry {
         entry.answered(status, problem);

@@ -46,7 +46,7 @@ macro_rules! pages {
 static SECTIONS: LazyLock<[(&str, Vec<Page>); 4]> = LazyLock::new(|| {
     pages! {
         "Start": "tutorial";
-        "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "alerts" "security" "tls" "proxy" "redis" "redis-tls" "sentinel" "cluster" "upgrade";
+        "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "dashboard" "alerts" "traces" "security" "tls" "proxy" "redis" "redis-tls" "sentinel" "cluster" "upgrade";
         "Reference": "api" "messages" "topics" "errors" "flags" "cli" "metrics" "limits";
         "Background": "guarantees" "proof" "numbers" "compare" "contribute";
     }
@@ -148,10 +148,10 @@ fn list(base: &str, current: &str) -> String {
 }
 
 /// A page's HTML. Headings get the anchors that code hosts give them, and links between files become links between
-/// routes.
+/// routes. Pictures are left out: they are not in the program, which shows the real thing at `/ui`.
 fn rendered(base: &str, markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES;
-    let mut events: Vec<Event<'_>> = Parser::new_ext(markdown, options).collect();
+    let mut events: Vec<Event<'_>> = without_pictures(Parser::new_ext(markdown, options)).collect();
     for at in 0..events.len() {
         let anchor = anchor(&events[at + 1..]);
         match &mut events[at] {
@@ -167,6 +167,24 @@ fn rendered(base: &str, markdown: &str) -> String {
     let mut text = String::new();
     html::push_html(&mut text, events.into_iter());
     text
+}
+
+/// The same without images and what stands in them.
+fn without_pictures<'a>(
+    events: impl Iterator<Item = Event<'a>>,
+) -> impl Iterator<Item = Event<'a>> {
+    let mut depth = 0;
+    events.filter(move |event| match event {
+        Event::Start(Tag::Image { .. }) => {
+            depth += 1;
+            false
+        }
+        Event::End(TagEnd::Image) => {
+            depth -= 1;
+            false
+        }
+        _ => depth == 0,
+    })
 }
 
 /// The anchor of a heading whose content begins here: in lower case, blanks as dashes, without punctuation.
@@ -214,11 +232,12 @@ mod tests {
     fn headings_get_anchors_and_links_lead_to_routes() {
         let html = rendered(
             "/q",
-            "## What is `X-Y`, really?\n[a](flags.md#log) [b](#x) [c](https://d/e.md)",
+            "## What is `X-Y`, really?\n[a](flags.md#log) [b](#x) [c](https://d/e.md) ![d *e*](f/g.png)",
         );
         assert!(html.contains("<h2 id=\"what-is-x-y-really\">"), "{html}");
         for link in ["\"/q/guide/flags#log\"", "\"#x\"", "\"https://d/e.md\""] {
             assert!(html.contains(link), "{link}: {html}");
         }
+        assert!(!html.contains("g.png") && !html.contains("<em>"), "{html}");
     }
 }

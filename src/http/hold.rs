@@ -54,8 +54,7 @@ impl From<NackFields> for store::NackRequest {
             (_, true) => NackKind::Released,
             _ => NackKind::Failed,
         };
-        let delay_ms = delay_ms.map(DelayMs::millis);
-        let reason = reason.map(Text::into_string);
+        let (delay_ms, reason) = (delay_ms.map(DelayMs::millis), reason.map(Text::into_string));
         Self { delay_ms, reason, kind, ..Self::default() }
     }
 }
@@ -131,8 +130,7 @@ pub async fn nack_message(
 ) -> Result<Response, Problem> {
     let nacked = state.store.nack(id, &request.lease_token, request.nack.0.into()).await?;
     let Nacked { state, due_at, attempt } = nacked;
-    let answer = NackedMessage { id, state, due_at: due_at.map(Instant), attempt };
-    Ok(json(&answer))
+    Ok(json(&NackedMessage { id, state, due_at: due_at.map(Instant), attempt }))
 }
 
 /// Extend a lease.
@@ -149,9 +147,8 @@ pub async fn extend_lease(
     JsonBody(request, _): JsonBody<ExtendRequest>,
 ) -> Result<Response, Problem> {
     let extended = state.store.extend(id, &request.lease_token, request.lease_ms.get()).await?;
-    let lease_expires_at = Instant(extended.lease_expires_at);
-    let answer = ExtendedLease { id, lease_ms: extended.lease_ms, lease_expires_at };
-    Ok(json(&answer))
+    let Extended { lease_ms, lease_expires_at } = extended;
+    Ok(json(&ExtendedLease { id, lease_ms, lease_expires_at: Instant(lease_expires_at) }))
 }
 
 /// Requests of many items, and their answers.
@@ -265,10 +262,11 @@ answer! {
 pub async fn ack_batch(
     State(state): State<AppState>,
     caller: Caller,
+    trace: Trace,
     JsonBody(request, _): JsonBody<AckBatchRequest>,
 ) -> Result<Response, Problem> {
-    let items = request.messages.0.into_iter();
-    let acks: Vec<_> = items.map(|item| item.ack.0.into_pair()).collect();
+    let acks: Vec<_> = request.messages.0.into_iter().map(|it| it.ack.0.into_pair()).collect();
+    trace.counts(acks.len());
     let ids: Vec<_> = acks.iter().map(|(id, _)| *id).collect();
     let ack = async |acks: Vec<_>| state.store.ack_batch(&acks).await;
     let outcomes = caller.on_permitted(&state.store, acks, |(id, _)| *id, ack).await;
@@ -297,6 +295,7 @@ fn results<T, R>(
 pub async fn nack_batch(
     State(state): State<AppState>,
     caller: Caller,
+    trace: Trace,
     JsonBody(request, _): JsonBody<NackBatchRequest>,
 ) -> Result<Response, Problem> {
     let nack = |NackBatchItem { ack, nack }| {
@@ -304,6 +303,7 @@ pub async fn nack_batch(
         (id, token, nack.0.into())
     };
     let nacks: Vec<_> = request.messages.0.into_iter().map(nack).collect();
+    trace.counts(nacks.len());
     let ids: Vec<_> = nacks.iter().map(|(id, ..)| *id).collect();
     let nack = |nacks| state.store.nack_batch(nacks);
     let outcomes = caller.on_permitted(&state.store, nacks, |(id, ..)| *id, nack).await;
@@ -328,6 +328,7 @@ pub async fn nack_batch(
 pub async fn extend_batch(
     State(state): State<AppState>,
     caller: Caller,
+    trace: Trace,
     JsonBody(request, _): JsonBody<ExtendBatchRequest>,
 ) -> Result<Response, Problem> {
     let extend = |ExtendBatchItem { ack, lease_ms }| {
@@ -335,6 +336,7 @@ pub async fn extend_batch(
         (id, token, lease_ms.get())
     };
     let extends: Vec<_> = request.messages.0.into_iter().map(extend).collect();
+    trace.counts(extends.len());
     let ids: Vec<_> = extends.iter().map(|(id, ..)| *id).collect();
     let extend = |extends| state.store.extend_batch(extends);
     let outcomes = caller.on_permitted(&state.store, extends, |(id, ..)| *id, extend).await;

@@ -1,5 +1,7 @@
 //! leaseMessages and leaseFromTopics: what a consumer's loop calls, acknowledging what it did before in the same request.
 
+mod body;
+
 use super::{describe::described, json_line, message::RenderedContent, prelude::*};
 use crate::{
     model::{
@@ -13,15 +15,13 @@ use axum::{
     body::Body,
     http::{HeaderValue, header},
 };
-use bytes::Bytes;
+use body::GrantsBody;
 use serde::Serialize;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashSet},
     future::pending,
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
     time::Duration,
 };
 use utoipa::ToSchema;
@@ -92,6 +92,8 @@ answer! {
         attempt: u32,
         /// Attempts left after this one; 0: this is the last.
         attempts_left: i64,
+        /// The trace that it was published in, as a W3C `traceparent`, if that is recorded.
+        traceparent: Option<String>,
         /// When it was published, RFC 3339 in UTC with ms, like all instants.
         published_at: Instant,
         /// When it became ready: its due time or, after a nack or an expired lease, the time at which it came back.
@@ -163,15 +165,16 @@ pub async fn lease_messages(
     State(state): State<AppState>,
     TopicPath(topic): TopicPath,
     caller: Caller,
+    trace: Trace,
     JsonBody(request, payload): OptionalJsonBody<LeaseRequest>,
 ) -> Result<Response<Body>, Problem> {
-    serve(&state, &caller, &[topic], request, payload).await
+    serve(&state, (&caller, &trace), &[topic], request, payload).await
 }
 
 /// Acks and leases, as was read from `payload`.
 pub async fn serve(
     state: &AppState,
-    caller: &Caller,
+    (caller, trace): (&Caller, &Trace),
     topics: &[TopicName],
     LeaseRequest { max_messages, max_bytes, lease_ms, wait_ms, acks }: LeaseRequest,
     payload: Payload,
@@ -223,6 +226,7 @@ pub async fn serve(
     };
     // All from one topic, whose name grants know that can still go back.
     let topic = grants.topic().unwrap_or(&topics[0]).clone();
+    trace.leases(&topic, grants.messages());
     let mut response = respond(state, &topic, grants, outcomes)?;
     if is_cut {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -280,6 +284,7 @@ fn leased_message<'a>(
         priority: message.priority,
         attempt: message.claims.attempt,
         attempts_left: message.attempts_left,
+        traceparent: message.body.trace.map(|trace| trace.to_string()),
         published_at: Instant(message.id.published()),
         due_at: Instant(message.due_at),
         lease_token: Text::new(store.token(&message.id, &message.claims)),
@@ -319,32 +324,10 @@ request! {
 pub async fn lease_from_topics(
     State(state): State<AppState>,
     caller: Caller,
+    trace: Trace,
     JsonBody(request, payload): JsonBody<LeaseFromTopicsRequest>,
 ) -> Result<Response<Body>, Problem> {
     let topics = &request.topics.0;
     topics.iter().try_for_each(|topic| caller.check_topic(topic))?;
-    serve(&state, &caller, topics, request.lease.0, payload).await
-}
-
-/// The answer with the grants in it: if the connection is gone before a byte was taken, they go back at once.
-pub struct GrantsBody {
-    pub bytes: Option<Bytes>,
-    pub grants: Grants,
-}
-
-impl http_body::Body for GrantsBody {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
-        self.grants.deliver();
-        Poll::Ready(self.bytes.take().map(|bytes| Ok(http_body::Frame::data(bytes))))
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        http_body::SizeHint::with_exact(self.bytes.as_ref().map_or(0, Bytes::len) as u64)
-    }
+    serve(&state, (&caller, &trace), topics, request.lease.0, payload).await
 }

@@ -33,6 +33,8 @@ answer! {
         headers: Option<Cow<'a, BTreeMap<String, String>>>,
         /// Where dueq sends the message. Absent: to the topic's `push.url`.
         callback: Option<CallbackView<'a>>,
+        /// The trace that it was published in, as a W3C `traceparent`, if that is recorded. In lists as `payload` is.
+        traceparent: Option<String>,
         /// The key that it was published with.
         key: Option<&'a str>,
         /// Its group.
@@ -120,6 +122,7 @@ impl<'a> Message<'a> {
             content_type: content.content_type,
             headers,
             callback: body.and_then(|body| body.callback.as_ref()).map(CallbackView::from),
+            traceparent: body.and_then(|body| body.trace).map(|trace| trace.to_string()),
             key: found.key.as_deref(),
             group: found.group.as_deref(),
             priority: found.priority,

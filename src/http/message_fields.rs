@@ -2,7 +2,9 @@
 //! as a callback, by a schedule, and changing a message.
 
 use super::{fingerprint::fingerprint, prelude::*};
-use crate::model::{Backoff, Body, Callback, Content, MAX_ATTEMPTS_LIMIT, OCTETS, is_own_header};
+use crate::model::{
+    Backoff, Body, Callback, Content, MAX_ATTEMPTS_LIMIT, OCTETS, TraceContext, is_own_header,
+};
 use crate::store::{
     Due, Idempotency, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate,
 };
@@ -65,6 +67,10 @@ request! {
         /// Makes the request safe to repeat: during the topic's `idempotency_window_ms`, a repeat gets the first
         /// answer. The header `Idempotency-Key` does the same.
         pub idempotency_key: Option<Key>,
+        /// The trace that the message is published in, as a W3C `traceparent`. It is kept if the trace is recorded, and
+        /// is no part of what an idempotency key stands for. Default: the header of this name, if the server traces.
+        #[example = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"]
+        pub traceparent: Option<TraceContext>,
     }
 }
 
@@ -188,7 +194,8 @@ pub fn new_message(
     let (mut content, mut key, policy) = (message.content.0, message.key.0, message.policy.0);
     let data = content.take_content().unwrap_or_else(Content::nothing);
     let headers = content.headers.unwrap_or_default().0;
-    let body = Body { callback, ..Body::new(data, headers) };
+    let trace = publish.as_ref().and_then(|publish| publish.traceparent);
+    let body = Body { callback, trace, ..Body::new(data, headers) };
     let options = MessageOptions {
         priority: policy.priority.map_or(0, |priority| priority.get() as u8),
         max_attempts: policy.life.0.max_attempts.value().map(|attempts| attempts.get() as u16),

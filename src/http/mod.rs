@@ -52,9 +52,12 @@ mod topic_actions;
 mod topic_config;
 mod topic_settings;
 mod topics;
+mod trace;
 mod ui;
 
-use crate::{longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::Store};
+use crate::{
+    longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::Store, traces::Traces,
+};
 pub use connections::max_connections;
 pub use handshake::Handshakes;
 pub use message::dead_letter;
@@ -104,6 +107,7 @@ pub struct Inner {
     documents: Documents,
     public_url: PublicUrl,
     proxies: TrustedProxies,
+    traces: Option<Traces>,
 }
 
 /// Settings of the routes.
@@ -116,6 +120,8 @@ pub struct Settings {
     pub public_url: PublicUrl,
     /// Who is believed about where requests come from.
     pub proxies: TrustedProxies,
+    /// Where requests are traced, if they are.
+    pub traces: Option<Traces>,
 }
 
 /// The serialized OpenAPI document in each version.
@@ -220,7 +226,7 @@ pub fn router(
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, serde_json::Error> {
     let (routes, mut document) = routes_and_document();
-    let Settings { body, inflight, public_url, proxies } = settings;
+    let Settings { body, inflight, public_url, proxies, traces } = settings;
     let base = public_url.base();
     if !base.is_empty() {
         document.servers.iter_mut().flatten().for_each(|server| base.clone_into(&mut server.url));
@@ -248,6 +254,7 @@ pub fn router(
         },
         public_url,
         proxies,
+        traces,
     }));
     Ok(routes
         .merge(docs::routes())

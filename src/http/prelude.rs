@@ -12,6 +12,7 @@ pub(super) use super::{
     message_fields::*,
     path::*,
     problem::*,
+    trace::Trace,
 };
 pub(super) use crate::{error::Error, model::Instant};
 pub(super) use axum::{

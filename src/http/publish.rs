@@ -55,7 +55,8 @@ impl PublishRawParams {
         let content = Flat(ContentFields::bytes(payload, media_type));
         let policy = Flat(PolicyFields { priority: self.priority, life: self.life });
         let message = MessageFields { content, key: self.key, policy };
-        let publish = PublishFields { due: self.due, idempotency_key: self.idempotency_key };
+        let (due, idempotency_key) = (self.due, self.idempotency_key);
+        let publish = PublishFields { due, idempotency_key, traceparent: None };
         new_message(message, Some(publish), None)
     }
 }
@@ -107,12 +108,13 @@ pub async fn publish_message(
     State(state): State<AppState>,
     PublicTopic(topic): PublicTopic,
     caller: Caller,
+    trace: Trace,
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
     let message = payload.read::<PublishRequest>(take_idempotency_header)?.into_message();
     state.check_new_callback(&message.body, || "callback".to_owned())?;
-    publish(&state, &caller, topic, message).await
+    publish(&state, &caller, &trace, topic, message).await
 }
 
 /// Publish a raw body.
@@ -135,6 +137,7 @@ pub async fn publish_raw(
     State(state): State<AppState>,
     PublicTopic(topic): PublicTopic,
     caller: Caller,
+    trace: Trace,
     RawQuery(query): RawQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
@@ -150,7 +153,8 @@ pub async fn publish_raw(
     let mut fields = Fields::of_query(&query);
     take_idempotency_header(&mut fields, &payload.headers);
     let params = fields.read::<PublishRawParams>()?;
-    publish(&state, &caller, topic, params.into_message(payload.bytes, media_type)).await
+    let message = params.into_message(payload.bytes, media_type);
+    publish(&state, &caller, &trace, topic, message).await
 }
 
 /// May the caller publish these to the topic? What may replace another's message changes it, and is kept in the audit log.
@@ -170,13 +174,16 @@ pub fn check_replace<'a>(
 pub async fn publish(
     state: &AppState,
     caller: &Caller,
+    trace: &Trace,
     topic: TopicName,
-    message: NewMessage,
+    mut message: NewMessage,
 ) -> Result<Response, Problem> {
+    trace.publishes([&mut message]);
     check_replace(caller, &topic, [&message])?;
     caller.spend(1)?;
     let published = state.store.publish(&topic, message).await?;
     caller.changed(published.replaced.into());
+    trace.is_about_message(&published.id);
     let status = if published.duplicate { StatusCode::OK } else { StatusCode::CREATED };
     let location = [(header::LOCATION, format!("/messages/{}", published.id))];
     let answer = json(&PublishedMessage::of(&topic, &published));
@@ -228,14 +235,16 @@ pub async fn publish_batch(
     State(state): State<AppState>,
     PublicTopic(topic): PublicTopic,
     caller: Caller,
+    trace: Trace,
     _: NoQuery,
     payload: Payload,
 ) -> Result<Response, Problem> {
     let PublishBatchRequest { messages } = payload.read(refuse_idempotency_header)?;
-    let messages: Vec<_> = messages.0.into_iter().map(PublishRequest::into_message).collect();
+    let mut messages: Vec<_> = messages.0.into_iter().map(PublishRequest::into_message).collect();
     for (i, message) in messages.iter().enumerate() {
         state.check_new_callback(&message.body, || format!("messages[{i}].callback"))?;
     }
+    trace.publishes(&mut messages);
     check_replace(&caller, &topic, &messages)?;
     caller.spend(messages.len())?;
     let outcomes = state.store.publish_batch(&topic, messages).await?;

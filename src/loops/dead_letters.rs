@@ -60,7 +60,8 @@ pub(super) async fn tell_of_deaths(
                 })
                 .ok()?;
             let (group, payload) = (message.group.clone(), payload.into());
-            Some(DeadLetter { id: death.id, died_at: death.died_at, payload, group })
+            let trace = message.body.as_ref().and_then(|body| body.trace);
+            Some(DeadLetter { id: death.id, died_at: death.died_at, payload, group, trace })
         };
         store.publish_dead_letters(dead_topic, deaths.iter().filter_map(letter).collect()).await?;
     }

@@ -6,6 +6,7 @@ use crate::{
     model::Millis,
     seeded,
     store::{Schedule, Store, Ticked},
+    traces::{Span, Traces},
 };
 use std::{convert::Infallible, time::Duration};
 use tokio::{
@@ -27,7 +28,7 @@ const MAX_BATCH_TICKS: usize = 100;
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
 
 /// Publishes the messages of schedules until the future is dropped.
-pub async fn tick_schedules(store: Store) -> Infallible {
+pub async fn tick_schedules(store: Store, traces: Option<Traces>) -> Infallible {
     // A topic on a server that does not answer holds up the ticks of no other.
     let mut under_way = JoinSet::new();
     loop {
@@ -43,7 +44,7 @@ pub async fn tick_schedules(store: Store) -> Infallible {
             }
             Ok((claimed, _)) => {
                 for schedule in claimed {
-                    under_way.spawn(tick(store.clone(), schedule));
+                    under_way.spawn(tick(store.clone(), traces.clone(), schedule));
                 }
                 if seeded::bug("loop that ends") {
                     return std::future::pending().await;
@@ -58,16 +59,16 @@ fn until(store: &Store, next: Option<Millis>) -> Duration {
     next.map_or(POLL_INTERVAL, |at| store.until_tick(at)).clamp(MIN_SLEEP, POLL_INTERVAL)
 }
 
-async fn tick(store: Store, schedule: Schedule) {
+async fn tick(store: Store, traces: Option<Traces>, schedule: Schedule) {
     // If the outcome is unknown, the claim expires soon, and an instance makes the ticks again.
-    let Some(ticked) = publish(&store, &schedule).await else { return };
+    let Some(ticked) = publish(&store, traces.as_ref(), &schedule).await else { return };
     if let Err(error) = store.finish_schedule(&schedule, &ticked).await {
         tracing::debug!(name = %schedule.name, %error, "ticks were published but not recorded");
     }
 }
 
 /// Publishes the ticks of a claimed schedule. Returns `None` if the outcome of one is unknown or the claim is too old.
-async fn publish(store: &Store, schedule: &Schedule) -> Option<Ticked> {
+async fn publish(store: &Store, traces: Option<&Traces>, schedule: &Schedule) -> Option<Ticked> {
     let spec = &schedule.spec;
     let bytes = spec.message.body.content.payload().len();
     let batch_size = (MAX_BATCH_BYTES / bytes.max(1)).clamp(1, MAX_BATCH_TICKS);
@@ -78,7 +79,15 @@ async fn publish(store: &Store, schedule: &Schedule) -> Option<Ticked> {
         if schedule.is_stale(store.tick_now()) {
             return None;
         }
-        let messages = ticks.iter().map(|tick| schedule.message_of(*tick)).collect();
+        // The spans end with the publish.
+        let begin = |_| traces.and_then(|it| it.tick(&schedule.name, &spec.topic));
+        let spans: Vec<_> = ticks.iter().map(begin).collect();
+        let message = |(tick, span): (&Millis, &Option<Span>)| {
+            let mut message = schedule.message_of(*tick);
+            message.body.trace = span.as_ref().map(Span::context);
+            message
+        };
+        let messages = ticks.iter().zip(&spans).map(message).collect();
         let outcomes = match store.publish_batch(&spec.topic, messages).await {
             Ok(outcomes) => outcomes,
             // The batch was refused as a whole.

@@ -1,10 +1,10 @@
 //! How a message's body lies in Redis: bytes that no script parses.
 //!
-//! A plain JSON payload is the tag 0 and the payload as it was sent. Anything with a content type, headers or a callback
-//! is the tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. One byte is what the
+//! A plain JSON payload is the tag 0 and the payload as it was sent. Anything with a content type, headers, a callback or a
+//! trace is the tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. One byte is what the
 //! common case pays; the payload's size can be told without reading it (`payload_bytes` in `includes/message.lua`).
 
-use super::{Callback, SecretHeaders};
+use super::{Callback, SecretHeaders, TraceContext};
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -65,6 +65,8 @@ pub struct Body {
     pub dead_letter: bool,
     /// Which of the headers are secrets; marked where a pushed topic takes them.
     pub secrets: Option<SecretHeaders>,
+    /// What it was published in. Kept only if the trace is recorded.
+    pub trace: Option<TraceContext>,
 }
 
 /// What was read from Redis is no body.
@@ -84,12 +86,14 @@ struct Header<'a> {
     dead_letter: bool,
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     secrets: Option<SecretHeaders>,
+    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
+    trace: Option<TraceContext>,
 }
 
 impl Body {
     /// A body of nothing but this payload and these headers.
     pub fn new(content: Content, headers: BTreeMap<String, String>) -> Self {
-        Self { content, headers, callback: None, dead_letter: false, secrets: None }
+        Self { content, headers, callback: None, dead_letter: false, secrets: None, trace: None }
     }
 
     /// The bytes that Redis keeps.
@@ -99,13 +103,15 @@ impl Body {
             Content::Bytes { data, content_type } => (data, Some(content_type.as_str().into())),
         };
         let mut out = BytesMut::with_capacity(payload.len() + 64);
-        let said = self.callback.is_some() || self.dead_letter;
+        // Nothing can be linked to a trace that is not recorded.
+        let trace = self.trace.filter(TraceContext::is_sampled);
+        let said = self.callback.is_some() || self.dead_letter || trace.is_some();
         if content_type.is_none() && self.headers.is_empty() && !said {
             out.put_u8(PLAIN);
         } else {
             let (headers, callback) = (self.headers.clone(), self.callback.clone());
             let (dead_letter, secrets) = (self.dead_letter, self.secrets.clone());
-            let header = Header { content_type, headers, callback, dead_letter, secrets };
+            let header = Header { content_type, headers, callback, dead_letter, secrets, trace };
             // A map of strings always serializes; 8 KiB of headers, each byte escaped, stay below 64 KiB.
             let header = serde_json::to_vec(&header).unwrap_or_default();
             out.put_u8(WITH_HEADER);
@@ -131,8 +137,8 @@ impl Body {
                         Content::Bytes { data: payload, content_type: content_type.into_owned() }
                     }
                 };
-                let Header { headers, callback, dead_letter, secrets, .. } = header;
-                Ok(Self { content, headers, callback, dead_letter, secrets })
+                let Header { headers, callback, dead_letter, secrets, trace, .. } = header;
+                Ok(Self { content, headers, callback, dead_letter, secrets, trace })
             }
             _ => Err(BrokenBody),
         }
@@ -166,6 +172,8 @@ mod tests {
             let mut body = Body { callback: Some(callback), dead_letter: true, ..body };
             body.mark_secrets(&Push::default());
             assert_eq!(Body::decode(body.encode()).unwrap(), body);
+            body.trace = Some(TraceContext { trace: [1; 16], span: [2; 8], flags: 1 });
+            assert_eq!(Body::decode(body.encode()).unwrap(), body);
         }
     }
 
@@ -173,6 +181,17 @@ mod tests {
     fn a_plain_payload_costs_one_byte() {
         let body = Body::new(Content::Json(Bytes::from_static(b"[1]")), BTreeMap::new());
         assert_eq!(&body.encode()[..], b"\0[1]");
+    }
+
+    #[test]
+    fn a_trace_costs_44_bytes_and_what_later_versions_say_is_passed_over() {
+        let plain = Body::new(Content::Json(Bytes::from_static(b"[1]")), BTreeMap::new());
+        let trace = Some(TraceContext { trace: [1; 16], span: [2; 8], flags: 1 });
+        let traced = Body { trace, ..plain.clone() };
+        assert_eq!(traced.encode().len(), plain.encode().len() + 44);
+        // As versions see it that do not know the member.
+        let stored = b"\x01\0\x0e{\"zz\":[\"new\"]}[1]";
+        assert_eq!(Body::decode(Bytes::from_static(stored)).unwrap(), plain);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod schedule;
 mod settings;
 mod token;
 mod topic;
+mod trace_context;
 
 pub use addresses::{AddressGuard, RefusedAddress};
 pub use backoff::Backoff;
@@ -39,6 +40,7 @@ pub use schedule::*;
 pub use settings::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName};
+pub use trace_context::TraceContext;
 
 /// The state of a message. `delayed`: not due yet. `ready`: due, waiting for a consumer. `leased`: held by a consumer
 /// until its lease ends. `blocked`: behind earlier messages of its group. `dead`: its attempts are used up. `acked`:

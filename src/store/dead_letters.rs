@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, Content, MessageId, Millis, TopicName},
+    model::{Body, Content, MessageId, Millis, TopicName, TraceContext},
 };
 use bytes::Bytes;
 use deadpool_redis::redis::Value;
@@ -52,6 +52,8 @@ pub struct DeadLetter {
     pub payload: Bytes,
     /// The group of the message, and so of what tells of it.
     pub group: Option<String>,
+    /// What the message was published in.
+    pub trace: Option<TraceContext>,
 }
 
 impl DeadLetter {
@@ -128,6 +130,7 @@ impl Store {
     fn copy(&self, partition: &Partition, letter: &DeadLetter) -> PublishSpecial {
         let body = Body {
             dead_letter: true,
+            trace: letter.trace,
             ..Body::new(Content::Json(letter.payload.clone()), BTreeMap::new())
         };
         let options = MessageOptions {

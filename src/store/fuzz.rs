@@ -66,6 +66,7 @@ pub(crate) fn partition(settings: TopicSettings) -> Partition {
         number,
         partitions,
         placed: first_place(),
+        survey: super::lease::Survey::default(),
         used: AtomicBool::new(true),
         hints: mpsc::unbounded_channel().0,
         active: mpsc::unbounded_channel().0,

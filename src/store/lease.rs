@@ -5,6 +5,7 @@ mod op;
 mod split;
 
 pub(crate) use op::Lease;
+pub(super) use split::Survey;
 
 use super::{
     Store,

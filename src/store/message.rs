@@ -156,8 +156,7 @@ pub(super) fn read_snapshot(
     let expires_at = fields.instant()?;
     let (written, stored) = (fields.text()?, fields.bytes()?);
     let body = decode(body.cloned().unwrap_or(stored), &id, topic)?;
-    let events = Event::read_all(&written);
-    let last_error = last_error(&events);
+    let (last_error, events) = (last_error(&written), Event::read_all(&written));
     let events = all_events(topic, &id, state, at, attempts, events);
     Ok(MessageSnapshot {
         id,

@@ -2,12 +2,15 @@
 //! script answers that a partition belongs to another topic by now.
 
 mod change;
+mod entry;
 
 pub(super) use change::DELETED_MARK_MS;
+pub(crate) use entry::parse_entry;
 
 use super::{
     backend::{GROUPS_VERSION, SCHEMA_VERSION, SPLIT_VERSION},
     batch::{Command, Lanes},
+    lease::Survey,
     partition::{Partition, PartitionState, first_place},
     reply::{CallError, Fields, word},
     scripts::{self, Script},
@@ -48,6 +51,8 @@ pub struct Topic {
     pub(super) partitions: Box<[PartitionState]>,
     /// Messages without a name that this instance has placed, about.
     pub(super) placed: AtomicUsize,
+    /// The last look at partitions of which nothing was known.
+    pub(super) survey: Survey,
     /// Somebody has looked for it since the cache was last tidied.
     pub(crate) used: AtomicBool,
     /// Where sweeps are asked for.
@@ -67,6 +72,12 @@ impl Known {
 }
 
 impl Topic {
+    /// Was it read of this entry of the registry?
+    fn is_of(&self, entry: &str) -> bool {
+        let mut parts = entry.splitn(3, ' ').map(str::parse::<i64>);
+        parts.next() == Some(Ok(self.number.0.into())) && parts.next() == Some(Ok(self.written))
+    }
+
     /// The same, which is kept a while longer for it.
     fn used(self: &Arc<Self>) -> Arc<Self> {
         // Hardly ever written, so that many may read it at once.
@@ -119,11 +130,36 @@ impl Registry {
         self.known(|known| known.by_name.get(name).cloned())
     }
 
+    /// The topic of this number if it is known, which is no use of it.
+    pub fn peek_number(&self, number: TopicNumber) -> Option<Arc<Topic>> {
+        self.known(|known| known.by_number.get(&number).cloned())
+    }
+
     /// The topic of this name as Redis has it now.
     pub async fn look_up(&self, name: &TopicName) -> Result<Option<Arc<Topic>>, CallError> {
+        self.look_up_or_forget(name, None).await
+    }
+
+    /// The topic as Redis has it now. What was read before is forgotten, unless it is the same: under load, to meet all
+    /// partitions of a topic anew costs more than all calls that were stale.
+    async fn look_up_again(&self, before: &Topic) -> Result<Option<Arc<Topic>>, CallError> {
+        self.look_up_or_forget(&before.name, Some(before)).await
+    }
+
+    async fn look_up_or_forget(
+        &self,
+        name: &TopicName,
+        before: Option<&Topic>,
+    ) -> Result<Option<Arc<Topic>>, CallError> {
         let epochs = self.lanes.shared.registry_epochs();
         let get = Command::new("HGET").arg(&self.lanes.shared.keys.registry);
-        match self.lanes.command(get.arg(name.as_str())).await? {
+        let entry = self.lanes.command(get.arg(name.as_str())).await?;
+        if let Some(before) = before
+            && !word(&entry).is_some_and(|entry| before.is_of(entry))
+        {
+            self.forget(before);
+        }
+        match entry {
             Value::Nil => {
                 self.lanes.shared.metrics.forget_topic(name);
                 Ok(None)
@@ -214,6 +250,7 @@ impl Registry {
             counters: self.lanes.shared.metrics.topic(name),
             partitions,
             placed: first_place(),
+            survey: Survey::default(),
             used: AtomicBool::new(true),
             hints: self.hints.clone(),
             active: self.active.clone(),
@@ -280,14 +317,6 @@ impl Registry {
     }
 }
 
-/// Number, revision and configuration, which is not there where it is the default; nothing where they cannot be read.
-pub(crate) fn parse_entry(entry: &str) -> Option<(u32, i64, Option<TopicSettings>)> {
-    let mut parts = entry.splitn(3, ' ');
-    let (number, revision) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    let settings = parts.next().map(serde_json::from_str).transpose();
-    Some((number, revision, settings.ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,5 +333,14 @@ mod tests {
         assert_eq!((known.by_name.len(), known.by_number.len()), (1, 1));
         known.forget_unused();
         assert_eq!((known.by_name.len(), known.by_number.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_topic_that_is_stale_stays_known_if_the_registry_says_the_same() {
+        let topic = partition(TopicSettings::default()).topic;
+        assert!(topic.is_of("5 1") && topic.is_of("5 1 {}"));
+        for other in ["5 2", "6 1", "5", "", "x 1", "5 1.0"] {
+            assert!(!topic.is_of(other), "{other}");
+        }
     }
 }

@@ -183,4 +183,9 @@ impl Store {
         let partition = topic.and_then(|topic| topic.partition(route.partition));
         partition.ok_or(Error::MessageNotFound)
     }
+
+    /// The name of the topic that an id is of, if this instance has used the topic lately.
+    pub fn known_topic_of(&self, id: MessageId) -> Option<TopicName> {
+        self.registry.peek_number(id.route()?.topic).map(|topic| topic.name.clone())
+    }
 }

@@ -11,6 +11,7 @@ mod beanstalkd;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod partitions;
+mod search;
 mod settings;
 mod spread;
 mod table;
@@ -27,7 +28,7 @@ const ROUNDS: usize = 3;
 const SECONDS: u64 = 3;
 const CONNECTIONS: usize = 64;
 
-const PARTS: [&str; 15] = [
+const PARTS: [&str; 16] = [
     "rates",
     "lateness",
     "memory",
@@ -42,6 +43,7 @@ const PARTS: [&str; 15] = [
     "instances",
     "replicas",
     "groups",
+    "search",
     "growth",
 ];
 
@@ -74,6 +76,7 @@ async fn main() {
             "instances" => spread::instances(&mut table).await,
             "replicas" => settings::replicas(&mut table).await,
             "groups" => settings::groups(&mut table).await,
+            "search" => search::search(&mut table).await,
             _ => settings::growth(&mut table).await,
         }
     }

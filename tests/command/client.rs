@@ -282,7 +282,7 @@ async fn the_examples_of_the_help_work() {
     let dir = temp_dir("examples");
     std::os::unix::fs::symlink(binary(), dir.join("dueq")).unwrap();
     let mut script = "set -euo pipefail\n".to_owned();
-    for command in ["publish", "messages", "lease"] {
+    for command in ["publish", "messages", "lease", "search", "redrive"] {
         let help = done(&[command, "--help"]).await;
         let (_, examples) = help.split_once("\nExamples:\n").unwrap();
         assert!(examples.lines().count() >= 3, "{help}");
@@ -302,7 +302,7 @@ async fn the_examples_of_the_help_work() {
 async fn completions_know_the_commands_of_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = done(&["completions", shell]).await;
-        for word in ["publish", "redrive", "on-duplicate", "healthcheck"] {
+        for word in ["publish", "redrive", "on-duplicate", "healthcheck", "search", "dry-run"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
         assert!(!script.contains("exec-child"), "{shell}: what is dueq's own is offered");

@@ -95,6 +95,17 @@ async fn a_batch_keeps_the_order_of_a_group_though_a_call_has_no_room_for_it() {
 }
 
 #[tokio::test]
+async fn another_concurrency_is_no_other_rate() {
+    let (client, topic) = (client().await, topic("groups"));
+    client.configure(&topic, json!({"group_rate_per_s": 0.01})).await;
+    line(&client, &topic, "a", 0..3).await;
+    client.reconfigure(&topic, json!({"group_concurrency": 2})).await;
+    // The second has come to the front, and waits for its turn there.
+    counted(&client, &topic, &[("counts", "delayed", 1), ("counts", "blocked", 1)]).await;
+    assert_eq!(payloads(&client, &topic).await.0, [0]);
+}
+
+#[tokio::test]
 async fn a_new_rate_begins_anew() {
     let (client, topic) = (client().await, topic("groups"));
     let slow = json!({"group_concurrency": 10, "group_rate_per_s": 0.01});

@@ -34,6 +34,7 @@ mod events;
 mod extend;
 mod forecast;
 mod get_delete;
+mod glances;
 mod gone;
 mod groups;
 mod groups_hard;

@@ -31,6 +31,7 @@ short! {
     instance_paused: 1,
     liveness: 1,
     lost_wakes: 3,
+    million_blocked: 1,
     million_delayed: 1,
     order: 1,
     poison: 1,

@@ -91,6 +91,39 @@ async fn answers_wait_for_the_replica_and_what_it_does_not_confirm_is_taken_back
     client.new_topic(&topic("alone"), json!({})).await;
 }
 
+/// How often the server was told this.
+async fn calls(redis: &Redis, command: &str) -> u64 {
+    let stats: String = redis.command(&["INFO", "commandstats"]).await;
+    let calls =
+        stats.split_once(&format!("cmdstat_{command}:calls=")).map_or("0", |(_, rest)| rest);
+    calls.split(',').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pipeline_asks_the_replica_itself_while_that_answers_at_once() {
+    let [primary, mut replica] = pair(Redis::options()).await;
+    let dueq = Dueq::on(&primary).args(["--redis-timeout-ms", "1000"]).start().await;
+    let client = dueq.client();
+    let name = &topic("replicated");
+    replicated(&client, name).await;
+    for away in [false, true] {
+        if away {
+            replica.pause();
+            client.publish(name, json!({"payload": 0})).await.problem(503, "outcome_unknown");
+            replica.resume();
+        }
+        // The fence answers for the first, and sends its script as text.
+        client.published(name, json!({"payload": 1})).await;
+        let before = (calls(&primary, "eval").await, calls(&primary, "wait").await);
+        for number in 0..40 {
+            client.published(name, json!({"payload": number})).await;
+        }
+        let after = (calls(&primary, "eval").await, calls(&primary, "wait").await);
+        assert!(after.1 - before.1 >= 40, "{before:?} {after:?}");
+        assert!(after.0 - before.0 < 20, "each goes through the fence: {before:?} {after:?}");
+    }
+}
+
 #[tokio::test]
 async fn without_a_replica_nothing_can_be_replicated() {
     let client = client().await;

@@ -1,5 +1,5 @@
-//! A growth of a topic that is cut off after each of its steps, as if its instance had been killed there: whoever comes next
-//! completes it or takes it back, nothing is lost, and a paused topic stays paused.
+//! A growth of a topic that is cut off after each of its steps, as if its instance had been killed there, and some that are
+//! killed: whoever comes next completes it or takes it back, nothing is lost, and a paused topic stays paused.
 
 use serde_json::{Value, json};
 
@@ -51,6 +51,7 @@ impl Ground {
         let answer = self.cut.update_topic(&topic, json!({"partitions": to})).await;
         let was_cut = self.proxy.mend();
         assert!(answer.status == 200 || was_cut, "{answer}");
+        let done = answer.status == 200;
 
         // The next one comes to publish, to consume, or to let it grow again.
         match calls % 3 {
@@ -65,17 +66,65 @@ impl Ground {
             }
             _ => {}
         }
-        let seen = whole.topic(&topic).await.expect(200).json();
-        let partitions = seen["config"]["partitions"].as_i64().unwrap();
-        let fits = partitions == to || (partitions == from && answer.status != 200);
-        assert!(fits, "{partitions} partitions after {calls} calls and {answer}");
-        if partitions == from {
-            let grown = whole.update_topic(&topic, json!({"partitions": to})).await.expect(200);
-            assert_eq!(grown.json()["config"]["partitions"], to, "after {calls} calls");
-        }
+        self.complete(&topic, [from, to], calls, done).await;
         sent.extend(self.fill(&topic, 20).await);
         self.is_whole(&topic, to, paused, &sent).await;
         was_cut
+    }
+
+    /// The topic has grown by the next request, or as if nothing had been, and then it grows now.
+    async fn complete(&self, topic: &str, [from, to]: [i64; 2], calls: i64, done: bool) {
+        let seen = self.whole.topic(topic).await.expect(200).json();
+        let partitions = seen["config"]["partitions"].as_i64().unwrap();
+        let fits = partitions == to || (partitions == from && !done);
+        assert!(fits, "{partitions} partitions after {calls} calls, done: {done}");
+        if partitions == from {
+            let grown = self.whole.update_topic(topic, json!({"partitions": to})).await.expect(200);
+            assert_eq!(grown.json()["config"]["partitions"], to, "after {calls} calls");
+        }
+    }
+
+    /// The instance that lets the topic grow is killed after so many calls of scripts, while others go on with what they know.
+    async fn kill(&self, from: i64, to: i64, calls: i64) {
+        let (topic, whole) = (topic("killed-growth"), &self.whole);
+        whole.new_topic(&topic, json!({"partitions": from})).await;
+        let mut sent = self.fill(&topic, 20).await;
+        // It is not told of anything that happens meanwhile.
+        self.cut.topic(&topic).await.expect(200);
+        let mut dueq = Dueq::at(&self.proxy.url()).start().await;
+        let client = dueq.client();
+        client.topic(&topic).await.expect(200);
+        self.proxy.cut_after_calls(calls);
+        let path = format!("/topics/{topic}");
+        let (kind, body) = ([("content-type", "application/json")], json!({"partitions": to}));
+        let grown = client.try_send("PATCH", &path, &kind, Some(body.to_string().into_bytes()));
+        let cut = eventually("a cut", || async { self.proxy.has_cut().then_some(()) });
+        let done = tokio::select! {
+            answer = grown => answer.is_ok_and(|answer| answer.status == 200),
+            () = cut => false,
+        };
+        dueq.kill9();
+        assert!(self.proxy.mend(), "a growth of less than {calls} calls");
+        // Its connections may have been cut, too.
+        works_again(&self.cut).await;
+
+        // Whoever comes next, by what they know of the topic: of one key there is one message.
+        let named = json!({"payload": "named", "key": "k"});
+        let first = whole.published(&topic, named.clone()).await;
+        for client in [&self.cut, whole] {
+            let again = client.publish(&topic, named.clone()).await.expect(200);
+            assert_eq!(again.text("id"), first, "after {calls} calls");
+        }
+        whole.delete(&first).await.expect(204);
+        self.complete(&topic, [from, to], calls, done).await;
+        let back = self.cut.update_topic(&topic, json!({"partitions": from})).await;
+        back.refused(422).field("partitions");
+        for client in [&self.cut, whole] {
+            let seen = client.topic(&topic).await.expect(200).json();
+            assert_eq!(seen["config"]["partitions"], to, "after {calls} calls");
+        }
+        sent.extend(self.fill(&topic, 20).await);
+        self.is_whole(&topic, to, false, &sent).await;
     }
 
     /// All of it is there, in a topic of so many partitions.
@@ -137,4 +186,15 @@ async fn a_first_growth_may_be_cut_off_anywhere() {
 async fn a_later_growth_may_be_cut_off_anywhere() {
     let steps = Ground::start().await.at_each_step(4, 16, true).await;
     assert!(steps >= 22, "{steps} steps");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_lets_a_topic_grow_may_be_killed_anywhere() {
+    let ground = Ground::start().await;
+    for calls in [0, 1, 3, 5] {
+        ground.kill(1, 4, calls).await;
+    }
+    for calls in [2, 9, 18] {
+        ground.kill(4, 16, calls).await;
+    }
 }

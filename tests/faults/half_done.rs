@@ -253,3 +253,30 @@ async fn a_grant_goes_back_whose_client_is_gone_and_whose_topic_has_changed() {
     assert_eq!(text(&again, "id"), id);
     assert_eq!(again["attempts_left"].take(), 6, "a grant that nobody saw does not count");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_are_leased_than_may_be_though_a_partition_does_not_say_what_it_granted() {
+    let redis = Redis::start().await;
+    let proxy = Proxy::of(&redis).await;
+    let cut = Dueq::at(&proxy.url()).args(["--redis-timeout-ms", "1000"]).start().await;
+    let whole = Dueq::on(&redis).start().await;
+    let (client, other) = (cut.client(), whole.client());
+    let config = json!({"partitions": 4, "max_leased": 1, "lease_ms": 3_600_000});
+    let mut unsaid = 0;
+    for (wait, calls) in [0, 300].into_iter().flat_map(|wait| (0..10).map(move |n| (wait, n))) {
+        let topic = topic("lost-lease");
+        other.new_topic(&topic, config.clone()).await;
+        let named: Vec<_> =
+            (0..16).map(|n| json!({"payload": n, "key": format!("k{n}")})).collect();
+        other.fill(&topic, &named).await;
+        client.topic(&topic).await.expect(200);
+        proxy.lose_answer_after_calls(calls);
+        let answer = client.lease(&topic, json!({"wait_ms": wait})).await;
+        proxy.mend();
+        let told = answer.json()["messages"].as_array().map_or(0, Vec::len);
+        let leased = other.count(&topic, "leased").await;
+        assert!(leased <= 1, "{leased} after {calls} calls, and {answer}");
+        unsaid += usize::from(leased == 1 && told == 0);
+    }
+    assert!(unsaid > 0, "no answer to a lease was lost");
+}

@@ -51,6 +51,8 @@ pub struct Proxy {
     mode: watch::Sender<Mode>,
     /// How many more calls of scripts reach Redis, on all connections.
     calls: Arc<AtomicI64>,
+    /// Whether the one that is too many reaches it too, and everything after it.
+    one_lost: Arc<AtomicBool>,
     done: Arc<Done>,
     task: JoinHandle<()>,
 }
@@ -69,9 +71,10 @@ impl Proxy {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the proxy's port");
         let server = Arc::new(AtomicU16::new(server));
         let calls = Arc::new(AtomicI64::new(i64::MAX));
-        let with = (server.clone(), calls.clone(), done.clone());
+        let one_lost = Arc::<AtomicBool>::default();
+        let with = (server.clone(), (calls.clone(), one_lost.clone()), done.clone());
         let task = tokio::spawn(listen(listener, modes, with));
-        Proxy { port, server, mode, calls, done, task }
+        Proxy { port, server, mode, calls, one_lost, done, task }
     }
 
     /// Its URL, as `--redis-url` takes it.
@@ -97,7 +100,20 @@ impl Proxy {
     /// So many calls of scripts reach Redis from now on; who sends the next one is cut off before it, as if its process had
     /// died there.
     pub fn cut_after_calls(&self, calls: i64) {
+        self.one_lost.store(false, Ordering::Relaxed);
         self.calls.store(calls, Ordering::Relaxed);
+    }
+
+    /// After so many calls of scripts from now on whoever sends the next one is cut off behind it: Redis runs it, and the
+    /// answer is lost.
+    pub fn lose_answer_after_calls(&self, calls: i64) {
+        self.one_lost.store(true, Ordering::Relaxed);
+        self.calls.store(calls, Ordering::Relaxed);
+    }
+
+    /// Has somebody been cut off?
+    pub fn has_cut(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) < 0
     }
 
     /// Any number of calls reaches Redis again. Returns whether somebody was cut off since.
@@ -130,7 +146,7 @@ impl Drop for Proxy {
 async fn listen(
     first: TcpListener,
     mut modes: watch::Receiver<Mode>,
-    (server, calls, done): (Arc<AtomicU16>, Arc<AtomicI64>, Arc<Done>),
+    (server, calls, done): (Arc<AtomicU16>, (Arc<AtomicI64>, Arc<AtomicBool>), Arc<Done>),
 ) {
     let address = first.local_addr().expect("its address");
     let mut listener = Some(first);
@@ -168,7 +184,7 @@ async fn carry(
     client: TcpStream,
     server: u16,
     modes: watch::Receiver<Mode>,
-    calls: Arc<AtomicI64>,
+    (calls, one_lost): (Arc<AtomicI64>, Arc<AtomicBool>),
     done: Arc<Done>,
 ) {
     let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
@@ -177,7 +193,7 @@ async fn carry(
     let (answers, to_server) = server.into_split();
     let subscribes = AtomicBool::new(false);
     tokio::select! {
-        () = pass_on(requests, to_server, &subscribes, &calls) => {}
+        () = pass_on(requests, to_server, &subscribes, (&calls, &one_lost)) => {}
         () = hand_back(answers, to_client, modes, &done, &subscribes) => {}
     }
 }
@@ -187,30 +203,36 @@ async fn pass_on(
     mut requests: OwnedReadHalf,
     mut to_server: OwnedWriteHalf,
     subscribes: &AtomicBool,
-    calls: &AtomicI64,
+    (calls, one_lost): (&AtomicI64, &AtomicBool),
 ) {
     let (mut buffer, word) = (vec![0; 64 * 1024], b"SUBSCRIBE");
     while let Ok(read @ 1..) = requests.read(&mut buffer).await {
         if buffer[..read].windows(word.len()).any(|bytes| bytes == word) {
             subscribes.store(true, Ordering::Relaxed);
         }
-        let pass = passing(&buffer[..read], calls);
-        if to_server.write_all(&buffer[..pass]).await.is_err() || pass < read {
+        let one_lost = one_lost.load(Ordering::Relaxed);
+        let mut pass = passing(&buffer[..read], calls, one_lost);
+        let cut = pass < read;
+        if one_lost {
+            pass = read;
+        }
+        if to_server.write_all(&buffer[..pass]).await.is_err() || cut {
             return;
         }
     }
 }
 
-/// How many bytes of these requests may pass: all before the first call of a script that is too many.
-fn passing(requests: &[u8], calls: &AtomicI64) -> usize {
+/// How many bytes of these requests may pass: all before the first call of a script that is too many. If only `one` is,
+/// those after it may pass again.
+fn passing(requests: &[u8], calls: &AtomicI64, one: bool) -> usize {
     if calls.load(Ordering::Relaxed) == i64::MAX {
         return requests.len();
     }
     let call: [&[u8]; 2] = [b"$4\r\nEVAL\r\n", b"$7\r\nEVALSHA\r\n"];
     for at in 0..requests.len() {
-        if call.iter().any(|word| requests[at..].starts_with(word))
-            && calls.fetch_sub(1, Ordering::Relaxed) <= 0
-        {
+        let is_call = call.iter().any(|word| requests[at..].starts_with(word));
+        let left = if is_call { calls.fetch_sub(1, Ordering::Relaxed) } else { 1 };
+        if left == 0 || left < 0 && !one {
             // Before it stands how many words it has.
             return requests[..at].iter().rposition(|byte| *byte == b'*').unwrap_or(0);
         }

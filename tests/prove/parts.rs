@@ -75,6 +75,7 @@ impl Proof {
             ("adversary", 51_000),
             ("poison", 100_000),
             ("million_delayed", 1_000_000),
+            ("million_blocked", 1_000_000),
             ("herd", 1),
             ("burst", 200_000),
             ("order", 6_000),

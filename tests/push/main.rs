@@ -31,3 +31,4 @@ mod receivers;
 mod retry_after;
 mod signing;
 mod stopping;
+mod traces;

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod dashboard;
 mod docker;
 mod links;
 mod lua;

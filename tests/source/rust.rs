@@ -13,6 +13,7 @@ const ORDER: &[&str] = &[
     "error",
     "background",
     "metrics",
+    "traces",
     "store",
     "longpoll",
     "http",

@@ -1,7 +1,8 @@
 """The dashboard in a real browser over a real dueq. Each scenario is a person's question or an attacker's attempt.
 
-Usage: run.py DUEQ [--pictures DIR] [NAME…]: the scenarios whose name contains one of the names; with --pictures it
-makes the guide's pictures instead. Where a scenario fails there is a screenshot in DUEQ_UI_SHOTS, if that is set.
+Usage: run.py DUEQ [--part K/N] [--pictures DIR] [NAME…]: the scenarios whose name contains one of the names, and of these
+every Nth from the Kth on; with --pictures it makes the guide's pictures instead. DUEQ_UI_DIST is a directory of assets to use in
+place of those in the binary. Where a scenario fails there is a screenshot in DUEQ_UI_SHOTS, if that is set.
 """
 
 import os
@@ -20,6 +21,10 @@ from stage import Stage  # noqa: E402
 def main():
     args = sys.argv[1:]
     binary = args.pop(0)
+    part, parts = 1, 1
+    if args[:1] == ["--part"]:
+        part, parts = map(int, args[1].split("/"))
+        args = args[2:]
     with sync_playwright() as playwright:
         stage = Stage(binary, playwright)
         try:
@@ -28,19 +33,18 @@ def main():
 
                 pictures.make(stage, Path(args[1]))
                 return 0
-            return run(stage, args)
+            return run(stage, args, part, parts)
         finally:
             stage.close()
 
 
-def run(stage, names):
+def run(stage, names, part, parts):
     failed = []
     count = 0
     began = time.monotonic()
     world = scenarios.World(stage)
-    for name, scenario in scenarios.all_of(world):
-        if names and not any(wanted in name for wanted in names):
-            continue
+    wanted = [(name, scenario) for name, scenario in scenarios.all_of(world) if not names or any(part in name for part in names)]
+    for name, scenario in wanted[part - 1 :: parts]:
         count += 1
         start = time.monotonic()
         try:

@@ -3,31 +3,79 @@ and two widths."""
 
 import json
 import time
+from urllib.parse import quote
 
 from seed import Api, batch, receiver, seed
-from stage import free_port, new_key
+from stage import free_port, monitor, new_key
 
+# Each calls `ran` if anything of it is run as a script, or an alert.
 HOSTILE = [
     "<script>ran('script')</script>",
+    "<SCRIPT SRC=//evil.example/x.js></SCRIPT>",
+    "<scr<script>ipt>ran('nested')</scr</script>ipt>",
+    "<script\\x20type=module>ran('module')</script>",
+    "<script>/*\n*/ran('lines')</script>",
     "<img src=x onerror=ran('img')>",
+    "<img src=x onerror=ran('img') //",
+    "<IMG \"\"\"><SCRIPT>ran('quotes')</SCRIPT>\">",
+    "<img/src/onerror=ran('slashes')>",
     "<svg onload=ran('svg')>",
+    "<svg><script>ran('svg script')</script></svg>",
+    "<svg><animate onbegin=ran('animate') attributeName=x dur=1s>",
+    "<svg><use href='data:image/svg+xml,<svg id=x onload=ran(1)>#x'></svg>",
     "\"><svg/onload=ran('attribute')>",
+    "' onmouseover=ran('attribute') x='",
+    "\" autofocus onfocus=ran('focus') x=\"",
     "'-ran('quote')-'",
+    "\\'-ran('escape')//",
     "javascript:ran('url')",
+    "JaVaScRiPt:ran('case')",
+    "java\tscript:ran('tab')",
+    "javascript://%0aran('comment')",
+    "vbscript:msgbox(1)",
+    "data:text/html,<script>ran(1)</script>",
+    "data:text/html;base64,PHNjcmlwdD5yYW4oMSk8L3NjcmlwdD4=",
+    "blob:null/ran",
     "</textarea><script>ran('textarea')</script>",
     "</title><script>ran('title')</script>",
+    "</style><script>ran('style')</script>",
+    "</script><script>ran('end')</script>",
+    "</noscript><script>ran('noscript')</script>",
+    "</pre><img src=x onerror=ran('pre')>",
     "{{constructor.constructor('ran(1)')()}}",
     "${ran('template')}",
+    "#{ran('ruby')}",
+    "<%= ran('erb') %>",
     "`${ran('backtick')}`",
     "<iframe srcdoc='<script>parent.ran(1)</script>'>",
+    "<iframe src=javascript:parent.ran('iframe')>",
+    "<object data=javascript:ran('object')>",
+    "<embed src=javascript:ran('embed')>",
     "<a href='javascript:ran(1)'>click</a>",
+    "<form action=javascript:ran('form')><button>send</button></form>",
+    "<button formaction=javascript:ran('button')>x</button>",
+    "<input autofocus onfocus=ran('input')>",
+    "<details open ontoggle=ran('details')>",
+    "<video><source onerror=ran('video')></video>",
+    "<body onload=ran('body')>",
+    "<base href=//evil.example/>",
+    "<link rel=stylesheet href=//evil.example/x.css>",
+    "<meta http-equiv=refresh content='0;url=javascript:ran(1)'>",
     "<math><mtext><style><img src=x onerror=ran('mxss')>",
     "<!--><img src=x onerror=ran('comment')>-->",
-    "data:text/html,<script>ran(1)</script>",
+    "<![CDATA[<script>ran('cdata')</script>]]>",
+    "<style>*{background:url(//evil.example/x)}</style>",
+    "<x style='animation-name:x' onanimationstart=ran('css')>",
+    "&lt;script&gt;ran('entity')&lt;/script&gt;",
+    "\\u003cscript\\u003eran('escaped')\\u003c/script\\u003e",
+    "%3Cscript%3Eran('percent')%3C/script%3E",
     "__proto__",
     "constructor",
+    "toString",
     "a\u202egnp.exe",
     "zero\u200bwidth",
+    "\u2066\u2067isolates\u2069",
+    "nul\u0001\u001b[31mred",
 ]
 
 
@@ -144,21 +192,61 @@ def looks_right(world, screen, theme, width):
 
 @scenario
 def finds_why_order_42_was_not_called(world):
-    view = world.view().open("#/callbacks")
+    view = world.view().open("#/")
+    view.page.click("nav a:has-text('Callbacks')")
     view.page.click("[aria-label=State] button:has-text('Delayed')")
+    view.page.wait_for_selector("[aria-label='Search delayed messages']")
+    view.press("/")
+    view.page.keyboard.type("payload.$.order:42")
+    view.until("document.querySelectorAll('tbody [data-open]').length === 1")
     view.page.click("tr:has-text('answered 500') [data-open]")
     view.see("Called", "500", "Falls due")
     view.page.click("summary:has-text('Answer')")
     view.see("the card was declined")
+    assert view.clicks() <= 5, view.clicks()
     view.check()
 
 
 @scenario
-def says_when_the_peak_is(world):
-    view = world.view().open("#/topics/reminders")
+def redrives_all_timeouts(world):
+    server, _ = world.open
+    api = Api(server)
+    batch(api, "timeouts", [{"payload": number} for number in range(34)])
+    api.kill("timeouts", [f"timeout after {number} ms" for number in range(30)] + ["declined"] * 4)
+    view = world.view().open("#/")
+    view.page.click("nav a:has-text('Dead letters')")
+    view.page.click("tr:has-text('timeouts'):has-text('timeout after') button:has-text('Redrive')")
+    view.page.click("dialog button:has-text('Redrive 10 first')")
+    view.see("10 messages redriven")
+    view.page.click("button:has-text('Redrive the other 20')")
+    view.page.click("dialog button:has-text('Redrive 20 messages')")
+    view.see("20 messages more redriven, due over 10m")
+    assert view.clicks() <= 5, view.clicks()
+    counts = api("GET", "/topics/timeouts")["counts"]
+    assert (counts["dead"], counts["ready"] + counts["delayed"]) == (4, 30), counts
+    view.check()
+
+
+@scenario
+def says_when_tonights_peak_is(world):
+    view = world.view().open("#/")
+    view.page.click("tbody a:has-text('reminders')")
     view.see("in the next day", "peak")
     view.page.click("summary:has-text('Numbers')")
     assert view.page.locator("[aria-label='What falls due, by an hour'] tbody tr").count() == 24
+    assert view.clicks() <= 5, view.clicks()
+    view.check()
+
+
+@scenario
+def shows_the_messages_of_a_bar(world):
+    view = world.view().open("#/topics/reminders")
+    view.page.click("summary:has-text('Numbers')")
+    bars = view.page.locator("[aria-label='What falls due, by an hour'] tbody tr")
+    told = int(bars.nth(1).locator("td").nth(1).inner_text())
+    bars.nth(1).locator("button").click()
+    view.page.wait_for_selector("main footer:has-text('looked at')")
+    assert view.page.locator("tbody [data-row]").count() == min(told, 50)
     view.check()
 
 
@@ -167,13 +255,41 @@ def moves_a_reminder(world):
     server, _ = world.open
     api = Api(server)
     made = api("POST", "/topics/reminders/messages", {"payload": 1, "delay_ms": 86_400_000, "key": "move-me"})
-    view = world.view().open(f"#/messages/{made['id']}")
+    view = world.view().open("#/")
+    view.page.click("tbody a:has-text('reminders')")
+    view.page.wait_for_selector("[aria-label='Search delayed messages']")
+    view.press("/")
+    view.page.keyboard.type("key:move-me")
+    view.until("document.querySelectorAll('tbody [data-open]').length === 1")
+    view.page.click("tr:has-text('move-me') [data-open]")
     view.page.click("button:has-text('Reschedule')")
     view.page.fill("dialog input", "2h 30m")
-    view.press("Enter")
+    view.page.click("dialog button:has-text('Reschedule')")
     view.see("The message is rescheduled", "in 2h")
     due = api("GET", f"/messages/{made['id']}")["due_at"]
     assert 2.4 < hours_until(due) < 2.6, due
+    assert view.clicks() <= 5, view.clicks()
+    view.check()
+
+
+@scenario
+def stops_a_bad_host(world):
+    server, _ = world.open
+    api = Api(server)
+    bad = receiver()
+    host = bad.removeprefix("http://")
+    for _ in range(3):
+        api("POST", "/callbacks", {"url": f"{bad}/broken", "backoff": {"kind": "fixed", "base_ms": 600_000}})
+    view = world.view().open("#/")
+    view.page.click("nav a:has-text('Callbacks')")
+    row = view.page.locator(f"tr:has-text('{host}')")
+    row.locator(":text('answered 500')").wait_for(timeout=30_000)
+    row.locator("button:has-text('Pause')").click()
+    row.locator(":text('paused')").wait_for()
+    assert view.clicks() <= 5, view.clicks()
+    assert next(item for item in api("GET", "/callbacks/hosts")["items"] if item["host"] == host)["paused"]
+    row.locator("button:has-text('Resume')").click()
+    row.locator("button:has-text('Pause')").wait_for()
     view.check()
 
 
@@ -256,7 +372,7 @@ def redrives_dead_letters_from_their_screen(world):
     view.see("10 messages redriven", "Redrive the other 20")
     view.page.click("button:has-text('Redrive the other 20')")
     view.page.click("dialog button:has-text('Redrive 20 messages')")
-    view.see("20 messages more redriven".replace(" more", ""), "due over 10m") if False else view.see("due over 10m")
+    view.see("20 messages more redriven, due over 10m")
     counts = api("GET", "/topics/many-dead")["counts"]
     assert counts["dead"] == 0 and counts["ready"] >= 10, counts
     view.check()
@@ -346,8 +462,8 @@ def publishes_what_the_curl_line_says(world):
     server, _ = world.open
     view = world.view().open("#/publish?topic=by-hand")
     view.page.locator("textarea").first.fill('{"order": 9007199254740993, "order": "it\'s"}')
-    view.page.get_by_label("Delay", exact=True).fill("1h")
-    view.page.get_by_label("Key", exact=False).first.fill("order/7")
+    view.page.get_by_role("textbox", name="Delay").fill("1h")
+    view.page.get_by_role("textbox", name="Key").fill("order/7")
     view.see("--json '{\"payload\": {\"order\": 9007199254740993, \"order\": \"it'\\''s\"}, \"delay_ms\": 3600000, \"key\": \"order/7\"}'")
     for language, line in {
         "Python": "client.publish(\"by-hand\", {\"order\": 9007199254740993, \"order\": \"it's\"}, delay=3600, key=\"order/7\")",
@@ -407,8 +523,10 @@ def shows_a_payload_of_a_megabyte(world):
     payload = {"rows": [{"n": number, "text": "x" * 80} for number in range(9000)]}
     made = api("POST", "/topics/large/messages", {"payload": payload})
     view = world.view().open(f"#/messages/{made['id']}")
-    view.page.click("summary:has-text('rows')")
     view.see("9,000 items", "Show more of 9000")
+    view.page.click("button:has-text('Raw')")
+    view.page.click("button:has-text('Show all')")
+    assert view.page.locator("[aria-label='Payload as text']").text_content() == json.dumps(payload)
     view.check()
 
 
@@ -630,31 +748,42 @@ def helps_where_nothing_is_yet(world):
 def runs_nothing_of_hostile_strings(world):
     server, _ = world.open
     api = Api(server)
-    ids = []
-    for number, text in enumerate(HOSTILE):
-        made = api(
-            "POST",
-            "/topics/hostile/messages",
-            {"payload": {text: text, "list": [text]}, "key": text, "group": text, "headers": {"x-hostile": printable(text)}},
-        )
-        ids.append(made["id"])
+    batch(api, "hostile", [{"payload": text, "key": text, "group": text} for text in HOSTILE])
     api.kill("hostile", HOSTILE)
-    for text in HOSTILE:
-        api("PUT", "/schedules/hostile", {"every_ms": 60_000, "callback": {"url": "http://127.0.0.1:1/?" + "".join(c for c in printable(text) if c.isalnum() or c in "-._~()")}, "message": {"payload": text}})
+    called = []
+    for number, text in enumerate(HOSTILE):
+        fields = {"payload": {text: text, "list": [text]}, "key": text, "headers": {"x-hostile": printable(text)}}
+        # Of a URL only what may stand in one.
+        query = quote(text, safe="'()*!;:@&=+$,/?").replace("%", "%25" if number % 2 else "%")
+        url = f"{world.target}/say/{text.encode().hex()}?{query}"
+        called.append(api("POST", "/callbacks", {"url": url, "max_attempts": 1, **fields})["id"])
+        api("PUT", f"/schedules/hostile-{number}", {"every_ms": 3_600_000, "callback": {"url": url}, "message": fields})
+    ends = time.monotonic() + 30
+    while any("answer" not in json.dumps(api("GET", f"/messages/{id}")["events"]) for id in called):
+        assert time.monotonic() < ends, "not all were called"
+        time.sleep(0.2)
     view = world.view()
-    places = ["#/topics/hostile?state=dead", "#/dead", "#/topics/hostile?view=groups", "#/schedules", "#/schedules/hostile"]
-    for place in places + [f"#/messages/{id}" for id in ids]:
-        view.open(place, wait="main")
-        for name in ("Raw", "Tree"):
-            tab = view.page.locator(f"[aria-label='Payload as'] button:has-text('{name}')")
-            if tab.count():
-                tab.click()
-    for text in HOSTILE:
-        from urllib.parse import quote
+    for place in ["#/topics/hostile?state=dead", "#/topics/hostile", "#/topics/hostile?view=groups", "#/dead", "#/schedules", "#/callbacks?state=dead"]:
+        view.open(place)
+    for number, id in enumerate(called):
+        # The answer lies in a closed part.
+        view.open(f"#/messages/{id}", wait=".timeline pre", still=False, state="attached")
+        view.page.wait_for_selector(".tree")
+        view.page.evaluate("() => document.querySelectorAll('[aria-label=\"Payload as\"] button')[1].click()")
+        if number % 3 == 0:
+            view.open(f"#/schedules/hostile-{number}", wait="pre", still=False)
+    view.check()
+    for number in range(len(HOSTILE)):
+        api("DELETE", f"/schedules/hostile-{number}")
 
-        view.open("#/topics/orders?q=" + quote(text), wait="main")
-        view.open("#/topics/" + quote(text, safe=""), wait="main")
-        view.open("#/" + quote(text), wait="main")
+
+@scenario
+def runs_nothing_of_hostile_links(world):
+    view = world.view()
+    places = ["#/topics/orders?q=", "#/dead?filter=", "#/topics/", "#/schedules/", "#/", "#/messages/", "#/?filter="]
+    for number, text in enumerate(HOSTILE):
+        for place in places[number % 3 :: 3]:
+            view.open(place + quote(text, safe=""), wait="main", still=False)
     view.check()
 
 
@@ -666,7 +795,7 @@ def printable(text):
 def marks_characters_that_would_hide_or_turn_text(world):
     server, _ = world.open
     api = Api(server)
-    made = api("POST", "/topics/marks/messages", {"payload": "a\u202eb", "key": "k\u2066\u200b"})
+    made = api("POST", "/topics/marks/messages", raw='{"payload": "a\u202eb", "key": "k\u2066\u200b"}'.encode())
     view = world.view().open(f"#/messages/{made['id']}")
     view.see("U+202E", "U+2066", "U+200B")
     assert "\u202e" not in view.page.locator("main").inner_text()
@@ -784,11 +913,76 @@ def draws_a_thousand_topics_quickly(world):
     for number in range(1000):
         api("POST", f"/topics/t{number:04}/messages", {"payload": 1})
     view = world.view(server)
-    view.page.goto(f"{server}/ui")
+    # The assets and the connection are there, as for whoever looks a second time.
+    view.open("#/instances")
     began = time.monotonic()
+    view.page.evaluate("location.hash = '#/topics'")
     view.page.wait_for_selector("tbody [data-row]")
+    # The machine of the tests does other things besides: a good browser alone needs a fifth.
     assert time.monotonic() - began < 5
-    view.press("/")
+    view.press("R", "/")
+    # From the key to the drawn frame, without the pause that waits for the end of typing.
+    took = view.page.evaluate(
+        """() => new Promise((done) => {
+            const table = document.querySelector('tbody');
+            const began = performance.now();
+            document.querySelector('select').value = 'ready';
+            document.querySelector('select').dispatchEvent(new Event('change', {bubbles: true}));
+            requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
+        })"""
+    )
+    assert took < 500, f"{took} ms"
     view.page.keyboard.type("t0999")
     view.until("document.querySelectorAll('tbody [data-row]').length === 1")
+    view.check()
+
+
+@scenario
+def ten_tabs_ask_redis_little(world):
+    port = free_port()
+    world.stage.redis(port)
+    server = world.stage.dueq("--redis-url", f"redis://127.0.0.1:{port}")
+    seed(Api(server), receiver())
+    places = ["#/", "#/", "#/topics", "#/topics/orders?state=dead", "#/topics/orders?view=charts", "#/topics/reminders", "#/dead", "#/callbacks", "#/schedules", "#/instances"]
+    views = [world.view(server).open(place) for place in places]
+    views[0].page.wait_for_timeout(1500)
+    # Commands that dueq sends, not those within its scripts.
+    with monitor(port) as commands:
+        views[0].page.wait_for_timeout(6000)
+        rate = commands() / 6
+    assert 1 < rate <= 100, f"{rate} commands a second"
+    for view in views:
+        view.check()
+
+
+@scenario
+def a_second_look_is_304(world):
+    view = world.view().open("#/topics/orders?state=dead")
+    statuses = []
+    view.page.on("response", lambda answer: statuses.append(answer.status))
+    view.page.wait_for_timeout(4500)
+    assert statuses.count(304) >= 2, statuses
+    assert set(statuses) <= {200, 304}, statuses
+    view.check()
+
+
+@scenario
+def works_behind_nginx_below_a_path(world):
+    port = free_port()
+    inner = world.stage.dueq("--public-url", f"http://127.0.0.1:{port}/dueq", "--allow-host", "127.0.0.1")
+    server = world.stage.nginx(port, inner)
+    api = Api(server)
+    batch(api, "proxied", [{"payload": number} for number in range(3)])
+    view = world.view(server)
+    asked = []
+    view.page.on("request", lambda request: asked.append(request.url))
+    for place in ("#/", "#/topics/proxied", "#/dead", "#/callbacks", "#/schedules", "#/instances"):
+        view.open(place)
+    view.open("#/topics/proxied").see("proxied", "3")
+    view.page.click("main a:has-text('Publish')")
+    view.page.locator("textarea").first.fill("1")
+    view.page.click("button[type=submit]")
+    view.see("Published:")
+    assert api("GET", "/topics/proxied")["counts"]["ready"] == 4
+    assert all(url.startswith(f"{server}/") for url in asked), asked
     view.check()

@@ -43,12 +43,14 @@ class Api:
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """/ok answers 200, /broken 500 with a text, /gone 410."""
+    """/ok answers 200, /broken 500 with a text, /gone 410, and /say/… 500 with what the path says, in hexadecimal."""
 
     def do_POST(self):
         self.rfile.read(int(self.headers.get("content-length", 0)))
         status = {"/ok": 200, "/gone": 410}.get(self.path, 500)
         body = b"" if status == 200 else b'{"error": "the card was declined"}'
+        if self.path.startswith("/say/"):
+            body = bytes.fromhex(self.path.removeprefix("/say/").split("?")[0])
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()

@@ -8,6 +8,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
@@ -21,6 +22,8 @@ FLAGS = (
 ).split()
 WATCH = """
 window.notes = [];
+window.clicks = 0;
+document.addEventListener("click", (event) => { if (event.isTrusted && event.detail > 0) clicks++; }, true);
 document.addEventListener("securitypolicyviolation", (event) => notes.push(`CSP ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
 window.ran = (what) => notes.push(`ran ${what}`);
 window.alert = (what) => notes.push(`alert ${what}`);
@@ -81,6 +84,20 @@ class Stage:
         self._run([*command, *args], lambda: answers(f"{server}/readyz"))
         return server + base
 
+    def nginx(self, port, server):
+        """The URL below which nginx passes requests on to this server."""
+        dir = self.dir / f"nginx-{port}"
+        dir.mkdir()
+        temp = " ".join(f"{name}_temp_path {dir}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        proxy = f"proxy_pass {server}; proxy_http_version 1.1; proxy_set_header Connection ''; proxy_set_header Host $http_host;"
+        where = f"server {{ listen 127.0.0.1:{port}; location /dueq/ {{ {proxy} }} }}"
+        (dir / "nginx.conf").write_text(
+            f"pid {dir}/pid; daemon off; master_process off; events {{}} http {{ access_log off; {temp} {where} }}"
+        )
+        program = shutil.which("nginx") or "/usr/sbin/nginx"
+        self._run([program, "-e", "stderr", "-p", str(dir), "-c", str(dir / "nginx.conf")], lambda: can_connect(port))
+        return f"http://127.0.0.1:{port}/dueq"
+
     def _run(self, args, ready):
         process = Process(args, ready)
         self.processes.append(process)
@@ -101,11 +118,35 @@ def can_connect(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+@contextmanager
+def monitor(port):
+    """Counts the commands that clients send to this Redis."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"MONITOR\r\n")
+        connection.setblocking(False)
+
+        def count():
+            said = bytearray()
+            with suppress(BlockingIOError):
+                while part := connection.recv(1 << 20):
+                    said += part
+            # Those within scripts come from `lua`.
+            return sum(b"]" in line and b" lua] " not in line for line in said.splitlines())
+
+        yield count
+
+
 def answers(url):
     try:
         return urllib.request.urlopen(url, timeout=2).status == 200
     except (OSError, urllib.error.HTTPError):
         return False
+
+
+def built(dist, url):
+    """The file of this directory that the asset was made of: of a build newer than the binary."""
+    stem, ending = url.rsplit("/", 1)[1].split(".")
+    return str(Path(dist) / f"{stem.rsplit('-', 1)[0]}.{ending}")
 
 
 class View:
@@ -121,6 +162,8 @@ class View:
         self.wrong = []
         self.page.add_init_script(WATCH)
         origin = "/".join(server.split("/")[:3]) + "/"
+        if dist := os.environ.get("DUEQ_UI_DIST"):
+            self.page.route("**/ui/assets/*", lambda route: route.fulfill(path=built(dist, route.request.url)))
         self.page.on("request", lambda request: self._asked(request.url, origin))
         self.page.on("pageerror", lambda error: self.wrong.append(f"error {error}"))
         self.page.on("dialog", lambda dialog: (self.wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
@@ -129,14 +172,15 @@ class View:
         if not url.startswith((origin, "data:", "blob:")):
             self.wrong.append(f"asked {url}")
 
-    def open(self, place="#/", wait="main h1"):
-        """Goes to a screen; within the page where one is open."""
+    def open(self, place="#/", wait="main h1", still=True, state="visible"):
+        """Goes to a screen; within the page where one is open. Until nothing loads any more, if `still`."""
         if self.page.url.startswith(f"{self.server}/ui"):
             self.page.evaluate("(place) => { location.hash = place }", place)
         else:
             self.page.goto(f"{self.server}/ui{place}")
-        self.page.wait_for_selector(wait)
-        self.settled()
+        self.page.wait_for_selector(wait, state=state)
+        if still:
+            self.settled()
         return self
 
     def settled(self):
@@ -158,6 +202,10 @@ class View:
         while not self.page.evaluate(script, argument):
             assert time.monotonic() < end, f"never {script}"
             self.page.wait_for_timeout(30)
+
+    def clicks(self):
+        """How often somebody clicked since the page was opened."""
+        return self.page.evaluate("clicks")
 
     def axe(self):
         # What axe does to the page is not the page's doing.
@@ -186,4 +234,4 @@ def new_key(binary, name, *scopes):
     return key, made.stdout.strip()
 
 
-__all__ = ["Api", "Stage", "View", "free_port", "new_key"]
+__all__ = ["Api", "Stage", "View", "free_port", "monitor", "new_key"]

@@ -38,7 +38,11 @@ func (r *run) admit(messages []LeasedMessage, arrived time.Time) {
 func (r *run) contextOf(h *held) context.Context {
 	ctx, cancel := context.WithCancelCause(r.base)
 	h.cancel = cancel
-	if trace := h.message.Headers[traceparent]; trace != "" {
+	trace := h.message.GetTraceparent()
+	if trace == "" {
+		trace = h.message.Headers[traceparent]
+	}
+	if trace != "" {
 		ctx = WithTraceparent(ctx, trace)
 	}
 	return ctx

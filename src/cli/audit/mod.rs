@@ -7,7 +7,7 @@ mod scripts;
 mod topics;
 mod walk;
 
-use super::{data::DataArgs, fail};
+use super::{data::DataArgs, fail, progress::Progress};
 use clap::Args as ClapArgs;
 use finding::{Finding, Subject, escaped, quoted};
 use serde_json::{Value, json};
@@ -38,12 +38,16 @@ pub async fn run(args: Args) -> ExitCode {
         Err(error) => return fail(&*error),
     };
     let (mut found, mut mended) = (0, 0);
+    let mut progress = if json { Progress::hidden() } else { Progress::new("looked at") };
+    let bar = progress.bar();
     let tell: Tell<'_> = &mut |finding| {
         found += 1;
         mended += u64::from(finding.mended.is_some());
-        print(&if json { as_json(&finding).to_string() } else { line(&finding) });
+        let line = if json { as_json(&finding).to_string() } else { line(&finding) };
+        bar.suspend(|| print(&line));
     };
-    let audited = audit(&data.store, repair, tell).await;
+    let audited = audit(&data.store, repair, tell, &mut progress).await;
+    drop(progress);
     data.close().await;
     match audited {
         Ok(Audited { topics, messages }) => {

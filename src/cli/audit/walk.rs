@@ -7,6 +7,7 @@
 //! every instant, and cause no false alarm. A repair mends each message in a script that looks at it once more.
 
 use super::{
+    super::progress::Progress,
     finding::{Finding, Subject, became, known},
     scripts::{self, KEY_WALKS, Page, Step, WALKS, Walked},
     topics::{audit_partition, audit_registry},
@@ -42,14 +43,20 @@ pub(super) type Tell<'a> = &'a mut (dyn FnMut(Finding) + Send);
 /// Looks at everything, tells what is wrong, and with `repair` mends it.
 ///
 /// Errors: `RedisUnavailable`, `OutcomeUnknown`, `Internal`; then the audit is not complete.
-pub(super) async fn audit(store: &Store, repair: bool, tell: Tell<'_>) -> Result<Audited, Error> {
+pub(super) async fn audit(
+    store: &Store,
+    repair: bool,
+    tell: Tell<'_>,
+    progress: &mut Progress,
+) -> Result<Audited, Error> {
     let names = audit_registry(store, repair, tell).await?;
     let mut audited = Audited::default();
     for name in names {
         let topic = store.registry.look_up(&name).await?;
         let mut seen = false;
         for partition in topic.iter().flat_map(|topic| topic.all()) {
-            if let Some(messages) = audit_one(store, &partition.name(), repair, tell).await? {
+            let name = partition.name();
+            if let Some(messages) = audit_one(store, &name, repair, tell, progress).await? {
                 seen = true;
                 audited.messages += messages;
             }
@@ -65,11 +72,13 @@ async fn audit_one(
     name: &PartitionName,
     repair: bool,
     tell: Tell<'_>,
+    progress: &mut Progress,
 ) -> Result<Option<i64>, Error> {
     for attempt in 1..=MAX_TRIES {
         let found = audit_partition(store, name, repair, tell).await?;
         let Some((partition, owner)) = found else { return Ok(None) };
-        let audit = PartitionAudit { store, partition, owner, repair, told: HashSet::new() };
+        let told = HashSet::new();
+        let audit = PartitionAudit { store, partition, owner, repair, told, progress };
         match audit.run(tell).await {
             Ok(messages) => return Ok(Some(messages)),
             Err(CallError::Stale) if attempt < MAX_TRIES => {}
@@ -88,6 +97,7 @@ struct PartitionAudit<'a> {
     repair: bool,
     /// A walk may come by twice, and several walks may meet one message.
     told: HashSet<(Subject, &'static str)>,
+    progress: &'a mut Progress,
 }
 
 impl PartitionAudit<'_> {
@@ -112,6 +122,7 @@ impl PartitionAudit<'_> {
             let look = scripts::look_at_messages(&self.partition, walked, &step, self.repair);
             let page = self.store.lanes.submit(look).await?;
             let done = advance(&mut step, &page);
+            self.progress.add(page.seen.unsigned_abs());
             self.messages_found(page, tell).await?;
             if done {
                 return Ok(());

@@ -10,7 +10,7 @@ mod report;
 mod server;
 mod work;
 
-use super::{client::TlsArgs, serve::raise_file_limit};
+use super::{client::TlsArgs, progress::Progress, serve::raise_file_limit};
 use crate::store::RedisArgs;
 use clap::Arg;
 use client::Address;
@@ -276,7 +276,12 @@ impl Bench {
     async fn timed<W: load::Work>(&mut self, operation: &str, works: Vec<W>) -> Fallible<Vec<W>> {
         let connections = works.len();
         let before = self.server.cpu_us().await?;
-        let (mut measured, works) = load::drive(self.server.address(), works, self.limit()).await?;
+        let progress = match self.args.json {
+            true => Progress::hidden(),
+            false => Progress::new(&format!("{operation} at {connections} connections")),
+        };
+        let drive = load::drive(self.server.address(), works, self.limit());
+        let (mut measured, works) = progress.meanwhile(self.limit(), drive).await?;
         let after = self.server.cpu_us().await?;
         let each = |of: usize| Some((after[of]? - before[of]?) / measured.messages.max(1) as f64);
         let row = Row {

@@ -12,6 +12,8 @@ pub enum Failure {
     Unreachable(String),
     /// The arguments are invalid.
     Usage(String),
+    /// The server did only a part of it.
+    Incomplete(String),
     /// Standard output cannot be written.
     Output(io::Error),
 }
@@ -41,7 +43,7 @@ impl Failure {
         match self {
             Self::Refused(answer) => answer.status.is_server_error(),
             Self::Unreachable(_) => true,
-            Self::Usage(_) | Self::Output(_) => false,
+            Self::Usage(_) | Self::Incomplete(_) | Self::Output(_) => false,
         }
     }
 
@@ -58,7 +60,9 @@ impl Failure {
     pub fn message(&self) -> String {
         match self {
             Self::Refused(answer) => refusal(answer),
-            Self::Unreachable(reason) | Self::Usage(reason) => reason.clone(),
+            Self::Unreachable(reason) | Self::Usage(reason) | Self::Incomplete(reason) => {
+                clean(reason)
+            }
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => String::new(),
             Self::Output(error) => format!("cannot write the answer: {error}"),
         }

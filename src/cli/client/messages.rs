@@ -11,7 +11,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use std::num::NonZeroUsize;
 
 /// How many messages are listed unless told.
-const LIMIT: usize = 100;
+pub const LIMIT: usize = 100;
 
 const EXAMPLES: &str = "Examples:
   dueq messages orders
@@ -41,8 +41,8 @@ impl Run for Messages {
         let mut more = false;
         for state in &self.states {
             if left > 0 {
-                let filter = Some(("state", &**state));
-                let (found, rest) = out.pages(client, &path, filter, left, &mut items).await?;
+                let filter = [("state", &**state)];
+                let (found, rest) = out.pages(client, &path, &filter, left, &mut items).await?;
                 left = left.saturating_sub(found);
                 more |= rest;
             } else if self.limit.is_none() && !more {

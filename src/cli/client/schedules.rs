@@ -7,7 +7,7 @@ use super::{
     failure::Failure,
     object::Object,
     schedule_put::Put,
-    table::{columns, fields},
+    table::{clean, columns, fields},
     view::rows,
 };
 use clap::{Args, Subcommand};
@@ -61,7 +61,7 @@ struct List {}
 
 impl Run for List {
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        out.list(client, "/schedules", None, table).await
+        out.list(client, "/schedules", &[], table).await
     }
 }
 
@@ -158,7 +158,7 @@ async fn act(
     outcome: impl Fn(&Object) -> String,
 ) -> Result<(), Failure> {
     let answer = client.post(&path(&["schedules", name, verb]), &serde_json::json!({})).await?;
-    out.show(&answer, |after| format!("{name} {}\n", outcome(after)))
+    out.show(&answer, |after| format!("{}\n", clean(&format!("{name} {}", outcome(after)))))
 }
 
 #[cfg(test)]

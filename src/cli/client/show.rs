@@ -3,6 +3,7 @@
 use super::{
     Out, Run,
     api::{Client, path},
+    by_ids,
     failure::Failure,
     view,
 };
@@ -30,10 +31,6 @@ impl MessageRef {
             (id, ..) => path(&["messages", id.as_deref().unwrap_or_default()]),
         }
     }
-
-    fn name(&self) -> &str {
-        self.id.as_deref().or(self.key.as_deref()).unwrap_or_default()
-    }
 }
 
 /// Arguments of `dueq get`.
@@ -52,8 +49,15 @@ impl Run for Get {
 /// Arguments of `dueq delete`.
 #[derive(Args, Clone, Debug)]
 pub struct Delete {
-    #[command(flatten)]
-    message: MessageRef,
+    /// Ids of messages; `-` reads ids from standard input, one per line.
+    #[arg(value_name = "ID", required_unless_present = "key")]
+    ids: Vec<String>,
+    /// Topic of --key, instead of an id.
+    #[arg(long, requires = "key", conflicts_with = "ids")]
+    topic: Option<String>,
+    /// Key of the message in --topic, instead of an id.
+    #[arg(long, requires = "topic", conflicts_with = "ids")]
+    key: Option<String>,
     /// Delete the message even while it is leased; the consumer's ack then finds nothing.
     #[arg(long)]
     force: bool,
@@ -61,9 +65,20 @@ pub struct Delete {
 
 impl Run for Delete {
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let (path, name) = match (&self.ids[..], &self.topic, &self.key) {
+            ([], Some(topic), Some(key)) => (path(&["topics", topic, "keys", key]), key),
+            ([id], ..) if id != "-" => (path(&["messages", id]), id),
+            _ if self.force => {
+                return Err(Failure::Usage("--force deletes one message at a time".to_owned()));
+            }
+            (ids, ..) => {
+                let ids = by_ids::read(ids)?;
+                return by_ids::change(client, out, "delete", "deleted", &ids).await;
+            }
+        };
         let query = if self.force { "?force=true" } else { "" };
-        let answer = client.delete(&format!("{}{query}", self.message.path())).await?;
-        out.done(&answer, &format!("deleted {}", self.message.name()))
+        let answer = client.delete(&format!("{path}{query}")).await?;
+        out.done(&answer, &format!("deleted {name}"))
     }
 }
 
@@ -77,8 +92,8 @@ pub struct Topics {
 
 impl Run for Topics {
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let prefix = self.prefix.as_deref().map(|prefix| ("prefix", prefix));
-        out.list(client, "/topics", prefix, view::topics).await
+        let prefix: Vec<_> = self.prefix.iter().map(|prefix| ("prefix", &**prefix)).collect();
+        out.list(client, "/topics", &prefix, view::topics).await
     }
 }
 

@@ -1,4 +1,7 @@
-//! Aligned text. Control characters are escaped, so that no payload can send commands to the terminal.
+//! Aligned text. Control characters are escaped, so that no payload can send commands to the terminal. Colours are always
+//! written; what prints the text removes them where they are not wanted.
+
+use anstyle::{AnsiColor, Style};
 
 /// Formats names and values as two columns. Rows without a value are left out.
 pub fn fields(rows: impl IntoIterator<Item = (String, String)>) -> String {
@@ -7,7 +10,10 @@ pub fn fields(rows: impl IntoIterator<Item = (String, String)>) -> String {
         .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| vec![name, value])
         .collect();
-    align(&rows, &[])
+    align(&rows, &[], |row, column| match column {
+        0 => Style::new().dimmed(),
+        _ => colour(&rows[row][0], &rows[row][1]),
+    })
 }
 
 /// Formats a table with a header; the columns named in `right` are aligned to the right. Columns that are empty in every
@@ -22,24 +28,67 @@ pub fn columns(head: &[&str], right: &[&str], rows: Vec<Vec<String>>) -> String 
         row.retain(|_| keep.next() == Some(&true));
     }
     let kept = head.iter().zip(&filled).filter(|(_, filled)| **filled);
-    let numbers: Vec<bool> = kept.map(|(name, _)| right.contains(name)).collect();
-    align(&all, &numbers)
+    let kept: Vec<&str> = kept.map(|(name, _)| *name).collect();
+    let numbers: Vec<bool> = kept.iter().map(|name| right.contains(name)).collect();
+    align(&all, &numbers, |row, column| match row {
+        0 => Style::new().bold(),
+        _ => colour(kept[column], &all[row][column]),
+    })
 }
 
-/// Escapes control characters. Line breaks and tabs, which JSON has between tokens, become spaces.
+/// The colour of a value. It repeats what the value says, for the eye only.
+pub fn colour(name: &str, value: &str) -> Style {
+    let colour = match (name, value) {
+        ("dead", "" | "0") => return Style::new(),
+        ("state", "dead") | ("dead", _) => AnsiColor::Red,
+        ("state", "leased") | (_, "paused") | ("paused", "yes") => AnsiColor::Yellow,
+        ("state", "ready") => AnsiColor::Green,
+        ("state", "delayed" | "blocked") => AnsiColor::Cyan,
+        _ => return Style::new(),
+    };
+    colour.on_default()
+}
+
+/// Escapes control characters, and those that reverse the direction of text or hide in it. Line breaks and tabs, which JSON
+/// has between tokens, become spaces.
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\n' | '\r' | '\t' => clean.push(' '),
-            c if c.is_control() => clean.extend(c.escape_unicode()),
+            c if is_unsafe(c) => clean.extend(c.escape_unicode()),
             c => clean.push(c),
         }
     }
     clean
 }
 
-fn align(rows: &[Vec<String>], right: &[bool]) -> String {
+/// Whether a character can change how the text around it is shown.
+fn is_unsafe(c: char) -> bool {
+    let hides =
+        matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    c.is_control() || hides || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+}
+
+/// Escapes the same in JSON, where it stays the same value. What is no JSON and comes in its place is escaped, too.
+pub fn clean_json(json: &str) -> String {
+    let mut clean = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' | '\t' => clean.push(c),
+            '\r' => clean.push(' '),
+            c if is_unsafe(c) => {
+                let mut units = [0; 2];
+                let units = c.encode_utf16(&mut units).iter();
+                clean.extend(units.map(|unit| format!("\\u{unit:04x}")));
+            }
+            c => clean.push(c),
+        }
+    }
+    clean
+}
+
+fn align(rows: &[Vec<String>], right: &[bool], style: impl Fn(usize, usize) -> Style) -> String {
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| clean(cell)).collect()).collect();
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -49,14 +98,16 @@ fn align(rows: &[Vec<String>], right: &[bool]) -> String {
     };
     let widths: Vec<usize> = (0..count).map(width).collect();
     let mut text = String::new();
-    for row in &rows {
+    for (number, row) in rows.iter().enumerate() {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
-            let width = widths[column];
-            line.push_str(&if right.get(column) == Some(&true) {
-                format!("{cell:>width$}  ")
-            } else {
-                format!("{cell:<width$}  ")
+            let style = style(number, column);
+            let space = " ".repeat(widths[column] - cell.chars().count());
+            let text =
+                if cell.is_empty() { String::new() } else { format!("{style}{cell}{style:#}") };
+            line.push_str(&match right.get(column) {
+                Some(true) => format!("{space}{text}  "),
+                _ => format!("{text}{space}  "),
             });
         }
         text.push_str(line.trim_end());
@@ -73,18 +124,22 @@ mod tests {
         (name.to_owned(), value.to_owned())
     }
 
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let rows = vec![vec!["orders".into(), "7".into()], vec!["ä".into(), "12000".into()]];
         let table = columns(&["name", "ready"], &["ready"], rows);
-        assert_eq!(table, "NAME    READY\norders      7\nä       12000\n");
+        assert_eq!(plain(&table), "NAME    READY\norders      7\nä       12000\n");
     }
 
     #[test]
     fn empty_columns_are_left_out() {
         let rows = vec![vec!["a".into(), String::new(), "1".into()]];
         assert_eq!(
-            columns(&["name", "key", "ready"], &["ready"], rows),
+            plain(&columns(&["name", "key", "ready"], &["ready"], rows)),
             "NAME  READY\na         1\n"
         );
     }
@@ -92,12 +147,33 @@ mod tests {
     #[test]
     fn fields_without_a_value_are_left_out() {
         let text = fields([("id", "1"), ("key", ""), ("state", "ready")].map(owned));
-        assert_eq!(text, "id     1\nstate  ready\n");
+        assert_eq!(plain(&text), "id     1\nstate  ready\n");
     }
 
     #[test]
     fn control_characters_are_escaped() {
         let text = fields([("payload", "\u{1b}[2J\n\u{9b}31m\u{7f}")].map(owned));
-        assert_eq!(text, "payload  \\u{1b}[2J \\u{9b}31m\\u{7f}\n");
+        assert_eq!(plain(&text), "payload  \\u{1b}[2J \\u{9b}31m\\u{7f}\n");
+    }
+
+    #[test]
+    fn text_that_turns_its_direction_is_escaped() {
+        assert_eq!(
+            clean("a\u{202e}b\u{2066}\u{200b}\u{feff}ä"),
+            "a\\u{202e}b\\u{2066}\\u{200b}\\u{feff}ä"
+        );
+        let json = "{\"a\":\n\"\u{9b}31m\u{7f}\u{e0041}ä\"}";
+        let escaped = "{\"a\":\n\"\\u009b31m\\u007f\\udb40\\udc41ä\"}";
+        assert_eq!(clean_json(json), escaped);
+        assert_eq!(clean_json("<html>\u{1b}[2J"), "<html>\\u001b[2J");
+    }
+
+    #[test]
+    fn states_have_colours_and_zeros_have_none() {
+        let rows = vec![vec!["dead".into(), "0".into()], vec!["acked".into(), "3".into()]];
+        let table = columns(&["state", "dead"], &["dead"], rows);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines[1], "\u{1b}[31mdead\u{1b}[0m      0");
+        assert_eq!(lines[2], "acked     \u{1b}[31m3\u{1b}[0m");
     }
 }

@@ -85,7 +85,9 @@ pub async fn tried(words: &[&str], answers: &[String]) -> (Result<(), Failure>, 
         }
         sent
     };
-    let (outcome, mut sent) = tokio::join!(command.execute(&mut shown), serving);
+    // As on a pipe.
+    let mut writer = anstream::StripStream::new(&mut shown);
+    let (outcome, mut sent) = tokio::join!(command.execute(&mut writer), serving);
     for sent in &mut sent {
         sent.shown = String::from_utf8(shown.clone()).unwrap();
     }

@@ -161,7 +161,8 @@ fn event(event: &Object) -> Vec<String> {
     vec![when(&event.text("at")), event.text("kind"), more.join(", ")]
 }
 
-fn shortened(text: &str) -> String {
+/// Cuts text that is too long for a line.
+pub fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -171,6 +172,10 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
 
     fn object(text: &str) -> Object {
         serde_json::from_str(text).unwrap()
@@ -183,7 +188,7 @@ mod tests {
                 "new_thing":true,"events":[{"at":"x","kind":"nacked","attempt":1,"reason":"no luck"}]}"#,
         ));
         assert_eq!(
-            shown,
+            plain(&shown),
             "id         1\npayload    {\"n\": 1.50}\nattempts   2 (8 left)\nheaders    a: b\nttl        1m 30s\n\
              new thing  yes\n\nAT  EVENT   MORE\nx   nacked  attempt 1, reason no luck\n"
         );
@@ -198,6 +203,7 @@ mod tests {
                 {{"at":"x","kind":"called","attempt":2,"error":"timeout","duration_ms":15000}},
                 {{"at":"x","kind":"called","attempt":3,"answer":"{long}"}}]}}"#,
         )));
+        let shown = plain(&shown);
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[1], "callback  PUT http://a/b, within 15s");
         assert_eq!(lines[4], "x   called  attempt 1, status 500, duration 12ms, answer no luck");
@@ -208,7 +214,8 @@ mod tests {
 
     #[test]
     fn a_topic_says_that_it_is_pushed_and_where_to() {
-        let shown = |push| topic(&object(&format!(r#"{{"name":"a","config":{{"push":{push}}}}}"#)));
+        let shown =
+            |push| plain(&topic(&object(&format!(r#"{{"name":"a","config":{{"push":{push}}}}}"#))));
         let named = shown(r#"{"url":"http://a/b"}"#);
         assert!(named.contains("\npushed to  http://a/b\n"), "{named}");
         assert!(shown("{}").contains("\npushed to  each message's own callback\n"));
@@ -226,7 +233,7 @@ mod tests {
             object(r#"{"name":"b"}"#),
         ];
         assert_eq!(
-            topics(&items),
+            plain(&topics(&items)),
             "TOPIC  DELAYED  READY  BLOCKED  LEASED  DEAD  ACKED\n\
              a            0     12        0       0     0      0  paused\n\
              b            0      0        0       0     0      0\n"
@@ -240,7 +247,7 @@ mod tests {
                 "config":{"lease_ms":30000,"retention":{"acked_ms":0}}}"#,
         ));
         assert_eq!(
-            shown,
+            plain(&shown),
             "name    a\npaused  no\nso far  published 3, granted 2\n\n\
              DELAYED  READY  BLOCKED  LEASED  DEAD  ACKED\n      0      1        0       0     0      0\n\n\
              lease      30s\nretention  {\"acked_ms\":0}\n"

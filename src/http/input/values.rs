@@ -7,7 +7,8 @@ use crate::{
         CallMethod, CallUrl, CatchUp, Durability, Instant, LEASE_CAP_MS, MASK, MAX_CALL_TIMEOUT_MS,
         MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_PAGE, MAX_TIMEZONE_CHARS,
         MAX_URL_CHARS, MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, MessageQuery, Millis, OnFull,
-        SigningSecret, State, TOKEN_MAX_CHARS, TopicName, parse_instant, parse_timezone,
+        SigningSecret, State, TOKEN_MAX_CHARS, TopicName, TraceContext, parse_instant,
+        parse_timezone,
     },
     store::{KeyUntil, OnDuplicate},
 };
@@ -208,6 +209,7 @@ parsed! {
     SecretHeader: Self::parse, string();
     SigningSecret: |text: &str| if text == MASK { Ok(Self::kept()) } else { Self::parse(text) }, string();
     TopicName: Self::parse, string().max_length(Some(128));
+    TraceContext: |text: &str| Self::parse(text).ok_or("must be a W3C traceparent"), string();
     Tz: parse_timezone, string().max_length(Some(MAX_TIMEZONE_CHARS));
 }
 

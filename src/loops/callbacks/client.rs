@@ -9,18 +9,17 @@ use super::{
 };
 use crate::{
     model::{AddressGuard, CallReport, MASK, Millis},
-    seeded,
+    seeded, tls,
 };
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::{
     client::legacy::{self, connect::capture_connection},
     rt::{TokioExecutor, TokioTimer},
 };
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use std::{
     error::Error as _,
     future::Future,
@@ -60,7 +59,7 @@ impl Caller {
     pub fn new(guard: Arc<AddressGuard>, dns: Option<SocketAddr>) -> Result<Self, rustls::Error> {
         let dialler = Dialler::new(guard, dns);
         let https = HttpsConnectorBuilder::new()
-            .with_tls_config(tls()?)
+            .with_tls_config(tls::to_anyone()?)
             .https_or_http()
             .enable_http1()
             .wrap_connector(dialler.service());
@@ -142,22 +141,6 @@ impl Caller {
 
 fn millis(since: Instant) -> Millis {
     since.elapsed().as_millis() as Millis
-}
-
-fn tls() -> Result<ClientConfig, rustls::Error> {
-    let config = || {
-        ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-    };
-    // A system without root certificates can still call http.
-    let config = match config()?.with_native_roots() {
-        Ok(config) => config,
-        Err(error) => {
-            tracing::warn!(%error, "no root certificates: callbacks by https will fail");
-            config()?.with_root_certificates(RootCertStore::empty())
-        }
-    };
-    Ok(config.with_no_client_auth())
 }
 
 fn to_http(request: &CallRequest) -> Result<Request<Full<Bytes>>, String> {

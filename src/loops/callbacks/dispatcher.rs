@@ -8,12 +8,14 @@ use super::{
     parked::Parked,
     request,
     slots::HostKey,
+    trace::CallSpan,
 };
 use crate::{
     error::Error,
     model::{CallReport, Millis, SigningSecret, TopicName},
     seeded,
     store::{Call, CallCounts, CallEnd, Granted, InForce, NackKind, NackRequest, Store},
+    traces::Traces,
 };
 use std::{
     future::Future,
@@ -39,6 +41,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Clone)]
 pub(super) struct Dispatcher {
     store: Store,
+    traces: Option<Traces>,
     caller: Caller,
     secrets: watch::Receiver<Arc<[SigningSecret]>>,
     max_timeout: Duration,
@@ -51,6 +54,7 @@ impl Dispatcher {
     pub fn new(sending: &Sending) -> Self {
         Self {
             store: sending.store.clone(),
+            traces: sending.traces.clone(),
             caller: sending.caller.clone(),
             secrets: sending.secrets.clone(),
             max_timeout: sending.longest,
@@ -185,7 +189,7 @@ impl Dispatcher {
         let secrets = self.secrets.borrow().clone();
         let request =
             request::build(&granted.id, topic, attempt, &granted.body, push, &secrets, started_at);
-        let request = match request {
+        let mut request = match request {
             Ok(mut request) => {
                 request.timeout = request.timeout.min(self.max_timeout);
                 context.warn_unsigned(&request);
@@ -202,7 +206,13 @@ impl Dispatcher {
                 () = self.cancel.cancelled() => {}
             }
         };
-        self.caller.call(request, cancelled).await
+        let traces = self.traces.as_ref();
+        let span = traces.and_then(|it| CallSpan::begin(it, topic, granted, &mut request));
+        let outcome = self.caller.call(request, cancelled).await;
+        if let Some(span) = span {
+            span.end(outcome.as_ref());
+        }
+        outcome
     }
 
     /// Extends the lease again and again. Returns when the lease is lost.

@@ -18,6 +18,7 @@ mod places;
 mod request;
 mod sender;
 mod slots;
+mod trace;
 mod wire;
 
 pub use client::Caller;
@@ -29,6 +30,7 @@ use crate::{
     metrics::Metrics,
     model::{SigningSecret, TopicName},
     store::Store,
+    traces::Traces,
 };
 use dispatcher::Dispatcher;
 use sender::Sender;
@@ -50,6 +52,8 @@ pub struct Sending {
     pub polls: LongPolls,
     /// Where calls are counted.
     pub metrics: Arc<Metrics>,
+    /// Where calls are traced, if they are.
+    pub traces: Option<Traces>,
     /// The HTTP client.
     pub caller: Caller,
     /// The secrets that sign calls of topics without secrets of their own.

@@ -1,22 +1,27 @@
 //! Answers that wait until the replicas have what they tell of: those about topics of `durability` `replicated`, and of
-//! changes of the registry. Lanes leave them with the fence of their node, and wait for nothing. The fence works in rounds,
+//! changes of the registry. Lanes leave them with the fence of their node, which works in rounds,
 //! over a connection of its own: a small write, `WAIT`, and which epoch it was. Replication is one stream in order, so a
 //! round confirms all answers that were there when it began, whoever wrote what they tell of. But only those of the same
 //! epoch: a server that was demoted meanwhile has forgotten what it wrote, however many replicas it has now.
+//!
+//! As long as the replicas answer at once, a pipeline whose answers all wait ends with such a round itself. The lane waits
+//! for it, and so does what comes meanwhile, which then shares a call: requests that wait for replicas elsewhere make
+//! groups small. A round that comes to nothing there is left to the fence, and so is what comes after it, until the fence
+//! has had an answer: no lane waits for a replica that is away. What waits for no replica never shares such a pipeline.
 //!
 //! What is not confirmed in time is answered that its outcome is not known, and what it granted goes back.
 
 use super::{
     super::{
         backend::{Link, discard},
-        reply::{self, CallError, word},
+        reply::{CallError, word},
         scripts,
-        server_info::{connected_replicas, epoch_of, is_of_replica},
     },
     node::Node,
+    round::Round,
 };
 use crate::{model::Epoch, seeded};
-use deadpool_redis::redis::{Cmd, Pipeline, Value, aio::ConnectionLike};
+use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard},
@@ -33,8 +38,6 @@ const WAIT_MS: u64 = 100;
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a round that came to nothing at once.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a lane's own pipeline waits for the replicas, ms.
-pub(super) const LANE_WAIT_MS: u64 = 20;
 
 /// Whether the answer of a call waits for replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,9 +136,14 @@ impl Fence {
             return;
         }
         if asked {
-            self.set_key(None);
+            self.leave_it();
         }
         self.hold(held);
+    }
+
+    /// The replicas did not answer a lane at once: no lane waits for them until they have answered a round.
+    pub fn leave_it(&self) {
+        self.set_key(None);
     }
 
     /// Takes answers in.
@@ -236,46 +244,6 @@ struct Line {
     key: Arc<str>,
 }
 
-/// What a round learnt.
-pub(super) struct Round {
-    epoch: Epoch,
-    replicas: usize,
-}
-
-impl Round {
-    /// Adds its three commands to a pipeline: `write` has the key.
-    pub fn ask(pipeline: &mut Pipeline, mut write: Cmd, key: &str, wanted: usize, wait_ms: u64) {
-        if seeded::bug("fence refused") {
-            // A full server refuses it before it runs, and WAIT then waits for what this connection wrote before.
-            pipeline.cmd("HSET").arg(key).arg("").arg("");
-        } else {
-            write.arg(1).arg(key);
-            pipeline.add_command(write);
-        }
-        pipeline.cmd("WAIT").arg(wanted).arg(wait_ms);
-        pipeline.cmd("INFO").arg("replication");
-    }
-
-    /// Reads their answers. Errors: whether the connection must not be used again.
-    pub fn read([written, replicas, info]: &[Value; 3], node: &Node) -> Result<Self, bool> {
-        if word(written) != Some("OK") && !seeded::bug("fence refused") {
-            return Err(reply::code_of(written) == Some("READONLY"));
-        }
-        let info = word(info).ok_or(true)?;
-        let epoch = epoch_of(info, "master_replid");
-        if !epoch.is_known() || is_of_replica(info) {
-            return Err(true);
-        }
-        // Where WAIT is refused, `warnings` in readyz says so.
-        let Value::Int(replicas) = *replicas else { return Err(true) };
-        let mut replicas = replicas.max(0) as usize;
-        if seeded::bug("replicas connected") && replicas >= connected_replicas(info) {
-            replicas = usize::MAX;
-        }
-        Ok(Self { epoch, replicas })
-    }
-}
-
 /// Confirms what is held, until the lanes have ended and nothing is left.
 pub(super) async fn run(node: Arc<Node>) {
     let fence = &node.fence;
@@ -361,7 +329,7 @@ async fn round(node: &Node, line: &mut Line) -> Result<Round, bool> {
         () = node.backend.moved_from(line.link.door) => return Err(true),
     };
     let answers = <[Value; 3]>::try_from(answers).map_err(|_| true)?;
-    let round = Round::read(&answers, node);
+    let round = Round::read(&answers);
     if round.is_err() && word(&answers[0]) != Some("OK") && node.backend.shared.may_complain() {
         tracing::warn!(answer = ?answers[0], "Redis refuses the write that replicas are to confirm");
     }

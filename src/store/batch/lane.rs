@@ -9,9 +9,10 @@ use super::{
         scripts::{self, Script},
         server_info::epoch_of,
     },
-    fence::{Held, LANE_WAIT_MS, Round},
+    fence::Held,
     node::Node,
     request::{Call, Exchange, group},
+    round::{End, LANE_WAIT_MS, Round},
 };
 use crate::{model::Epoch, seeded};
 use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
@@ -109,7 +110,7 @@ impl Lane {
             let mut exchange = Exchange::new(node);
             let (sent, until) = (exchange.sent, Instant::now() + limit);
             let end = End::of(&calls, node);
-            let sending = send(node, link, &calls, &end, texts, limit);
+            let sending = send(link, &calls, &end, texts, limit);
             let replies = tokio::select! {
                 biased;
                 replies = sending => replies,
@@ -124,6 +125,9 @@ impl Lane {
                 for call in calls {
                     node.count(error);
                     hand_out(call, &mut exchange, Err(error));
+                }
+                if matches!(end, End::Round(..)) {
+                    node.fence.leave_it();
                 }
                 self.trouble();
                 return true;
@@ -254,28 +258,6 @@ enum Texts {
     All,
 }
 
-/// What a pipeline has beside its calls.
-enum End {
-    /// Nothing: no answer waits for replicas.
-    Nothing,
-    /// It begins with the question which epoch it is, for answers that are left with the fence.
-    Epoch,
-    /// So it does, and ends with a round of the fence, for so many replicas and with this key: all answers wait, so it keeps
-    /// nobody from another.
-    Round(usize, Arc<str>),
-}
-
-impl End {
-    fn of(calls: &[Box<dyn Call>], node: &Node) -> Self {
-        let wanted = || calls.iter().map(|call| node.replicas_for(call.confirm()));
-        match (wanted().min(), wanted().max(), node.fence.key()) {
-            (_, None | Some(0), _) => Self::Nothing,
-            (Some(1..), Some(wanted), Some(key)) => Self::Round(wanted, key),
-            _ => Self::Epoch,
-        }
-    }
-}
-
 /// What came back of a pipeline.
 struct Answered {
     /// In which epoch it began, if that was asked.
@@ -287,7 +269,6 @@ struct Answered {
 
 /// One pipeline there and back within `limit`; nothing where its answers are lost.
 async fn send(
-    node: &Node,
     link: &mut Link,
     calls: &[Box<dyn Call>],
     end: &End,
@@ -334,7 +315,7 @@ async fn send(
             let info = (waits && !replies.is_empty()).then(|| replies.remove(0));
             let epoch =
                 info.map(|info| epoch_of(reply::word(&info).unwrap_or_default(), "master_replid"));
-            let round = round.and_then(|round| Round::read(&round, node).ok());
+            let round = round.and_then(|round| Round::read(&round).ok());
             let answered = Answered { epoch, replies, round };
             return Some(answered).filter(|it| it.replies.len() == calls.len());
         }

@@ -15,6 +15,7 @@ mod lane;
 mod lanes;
 mod node;
 mod request;
+mod round;
 mod single;
 
 pub(crate) use fence::{Confirm, Confirmed};

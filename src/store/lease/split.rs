@@ -18,9 +18,13 @@ use crate::{
 use futures_util::future::{join_all, try_join_all};
 use std::{
     collections::BTreeSet,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
+use tokio::time::{timeout, timeout_at};
 
 /// So many partitions of which nothing is known are asked one after the other.
 const FEW: usize = 3;
@@ -29,6 +33,18 @@ const DOWN_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Partitions that were asked already.
 type Asked = BTreeSet<PartitionNumber>;
+
+/// The looks at partitions of which nothing is known, of one topic: one after another, since what one finds is what the
+/// next would ask.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Survey {
+    /// How many there were.
+    count: AtomicU64,
+    last: tokio::sync::Mutex<Surveyed>,
+}
+
+/// Partitions that need not be asked any more, since they did not answer in time, and why.
+type Surveyed = (Asked, Option<Error>);
 
 impl Store {
     /// As [`Store::lease`].
@@ -79,7 +95,15 @@ impl Store {
             let left_for_it = deadline.saturating_duration_since(Instant::now());
             let patience = if insists { left_for_it } else { self.patience(&partition) };
             let lease = self.lease_from(partition.clone(), left, begun, true, until);
-            let got = match answer_within(patience, lease).await {
+            let answer = timeout(patience, lease).await;
+            // What may have been granted there counts where only so many may be leased: others may not be asked for as much.
+            let unsure = matches!(answer, Err(_) | Ok(Err(Error::OutcomeUnknown)));
+            if unsure && topic.settings.max_leased.is_some() {
+                partition.put_off();
+                outcome.failed = Some(Error::OutcomeUnknown);
+                return Ok(outcome);
+            }
+            let got = match answer.unwrap_or(Err(Error::RedisUnavailable)) {
                 Ok(got) => got,
                 Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
                     silent.insert(partition.route.partition);
@@ -150,9 +174,12 @@ impl Store {
             asked.insert(partition.route.partition);
             let options: Vec<_> = left.iter().map(|at| all[*at]).collect();
             let patience = self.patience(&partition);
-            let answers =
-                answer_within(patience, self.lease_waiting_from(partition.clone(), &options));
-            for (at, answer) in left.iter().zip(answers.await.unwrap_or_else(|e| vec![Err(e)])) {
+            let answers = timeout(patience, self.lease_waiting_from(partition.clone(), &options));
+            let answers = answers.await;
+            let limited = topic.settings.max_leased.is_some();
+            let mut unsure = answers.is_err() && limited;
+            let answers = answers.unwrap_or(Err(Error::RedisUnavailable));
+            for (at, answer) in left.iter().zip(answers.unwrap_or_else(|e| vec![Err(e)])) {
                 match answer {
                     Ok(got) => {
                         more |= got.more;
@@ -161,9 +188,15 @@ impl Store {
                     // A partition whose server is away keeps nobody from the others.
                     Err(error) => {
                         partition.put_off();
+                        unsure |= limited && error == Error::OutcomeUnknown;
                         failed = Some(error);
                     }
                 }
+            }
+            // As above.
+            if unsure {
+                failed = Some(Error::OutcomeUnknown);
+                break;
             }
             match self.registry.find(&topic.name).await {
                 Ok(Some(same)) if same.is_split() => topic = same,
@@ -185,17 +218,24 @@ impl Store {
         Ok(outcomes.into_iter().map(outcome).collect())
     }
 
-    /// Looks at the partitions of which nothing is known, all at once, if they are many. Returns those that need not be
-    /// asked any more, since they did not answer by `until`, and why.
-    async fn survey(
-        &self,
-        topic: &Arc<Topic>,
-        options: LeaseOptions,
-        until: Instant,
-    ) -> (Asked, Option<Error>) {
+    /// Looks at the partitions of which nothing is known, all at once, if they are many. Whoever comes meanwhile waits for
+    /// that: when a topic is met anew under load, all of its consumers come at once.
+    async fn survey(&self, topic: &Arc<Topic>, options: LeaseOptions, until: Instant) -> Surveyed {
         let is_unknown = |it: &PartitionState| it.outlook().head() == 0;
-        if topic.partitions.iter().filter(|it| is_unknown(it)).count() <= FEW {
-            return (Asked::new(), None);
+        let are_few = || topic.partitions.iter().filter(|it| is_unknown(it)).count() <= FEW;
+        if are_few() {
+            return Surveyed::default();
+        }
+        let Survey { count, last } = &topic.survey;
+        let before = count.load(Ordering::Relaxed);
+        let mut last = timeout_at(until.into(), last.lock()).await.ok();
+        if let Some(last) = &last
+            && count.load(Ordering::Relaxed) != before
+        {
+            return (**last).clone();
+        }
+        if are_few() {
+            return Surveyed::default();
         }
         let unknown: Vec<_> = topic.all().filter(|it| is_unknown(it)).collect();
         let looks = join_all(unknown.iter().map(async |partition| {
@@ -210,6 +250,10 @@ impl Store {
                 silent.insert(number);
                 failed = Some(error);
             }
+        }
+        if let Some(last) = &mut last {
+            **last = (silent.clone(), failed.clone());
+            count.fetch_add(1, Ordering::Relaxed);
         }
         (silent, failed)
     }
@@ -282,5 +326,5 @@ async fn answer_within<T>(
     patience: Duration,
     answer: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    tokio::time::timeout(patience, answer).await.unwrap_or(Err(Error::RedisUnavailable))
+    timeout(patience, answer).await.unwrap_or(Err(Error::RedisUnavailable))
 }

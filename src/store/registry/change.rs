@@ -128,8 +128,7 @@ impl Registry {
     /// A script answered STALE: the registry is read again, and the partition told what stands there, in case whoever
     /// changed the topic died in between.
     pub async fn refresh(&self, stale: &Partition) -> Result<(), CallError> {
-        self.forget(&stale.topic);
-        let Some(topic) = self.look_up(&stale.topic.name).await? else { return Ok(()) };
+        let Some(topic) = self.look_up_again(&stale.topic).await? else { return Ok(()) };
         let stale = topic.partition(stale.route.partition);
         let first = Partition::first(topic);
         if !first.topic.may_be_closed() {
@@ -221,7 +220,7 @@ fn opening_call(partition: &Partition) -> Command {
         if most == Retention::default().acked_max { String::new() } else { most.to_string() };
     let keys = &partition.keys;
     let keys = [keys.meta.as_str(), &keys.first_due, &keys.rates];
-    let open = Command::eval(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
+    let open = Command::script(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
     let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
     let open = open.arg(rules(partition));
     let open = open

@@ -71,14 +71,19 @@ export function Chart({ title, times, series, lateness, unit }: Props) {
   const paths = useMemo(
     () =>
       series.map(({ values }) => {
-        let path = "";
-        let drawn = false;
+        let line = "";
+        let dots = "";
+        let newest = "";
         values.forEach((value, at) => {
-          // A point without neighbours is a line of no length, which has round ends.
-          if (value !== null) path += `${drawn ? "L" : "M"}${(left(times[at]!) * WIDTH).toFixed(1)} ${((1 - up(value)) * HEIGHT).toFixed(1)}${drawn ? "" : "h0"}`;
-          drawn = value !== null;
+          if (value === null) return;
+          const point = `${(left(times[at]!) * WIDTH).toFixed(1)} ${((1 - up(value)) * HEIGHT).toFixed(1)}`;
+          const [before = null, after = null] = [values[at - 1], values[at + 1]];
+          // A point without neighbours is a line of no length with round ends.
+          if (before === null && after === null) dots += `M${point}h0`;
+          else if (at < last) line += `${before === null ? "M" : "L"}${point}`;
+          if (at >= last - 1) newest += `${newest ? "L" : "M"}${point}`;
         });
-        return path;
+        return [line, dots, newest] as const;
       }),
     [times, series],
   );
@@ -116,7 +121,13 @@ export function Chart({ title, times, series, lateness, unit }: Props) {
         ))}
         <div class="field-of" onMouseMove={pointed} onMouseLeave={() => setOver(null)}>
           <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
-            {paths.map((path, at) => <path key={at} class={series[at]!.look} d={path} />)}
+            {paths.map(([line, dots, newest], at) => (
+              <g key={at} class={series[at]!.look}>
+                <path d={line} />
+                <path class="newest" d={newest} />
+                <path class="dots" d={dots} />
+              </g>
+            ))}
           </svg>
           {over !== null && <i class="cursor" style={{ left: `${left(times[over]!) * 100}%` }} />}
         </div>

@@ -53,18 +53,18 @@ function inRow(selector: string): HTMLElement | null {
 }
 
 export function startKeys(actions: { theme: () => void; help: () => void }): void {
-  let prefix = 0;
+  let prefix = -Infinity;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (document.querySelector("dialog[open]")) return;
     const { key } = event;
     if (event.timeStamp - prefix < 1500 && SCREENS[key]) {
-      prefix = 0;
+      prefix = -Infinity;
       go(SCREENS[key]);
       event.preventDefault();
       return;
     }
-    prefix = 0;
+    prefix = -Infinity;
     const does: Record<string, () => void> = {
       g: () => (prefix = event.timeStamp),
       "/": () => document.querySelector<HTMLElement>("[data-search]")?.focus(),

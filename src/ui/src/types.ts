@@ -130,15 +130,23 @@ export interface Group {
   next_at?: string;
 }
 
+export interface Outcomes {
+  delivered: number;
+  failed: number;
+  dead: number;
+}
+
 export interface Host {
   host: string;
   paused: boolean;
   in_flight: number;
   waiting: number;
-  outcomes: unknown;
+  /** Of the last five minutes. */
+  outcomes: Outcomes;
+  consecutive_failures: number;
   p99_ms?: number;
-  last_error?: unknown;
-  [field: string]: unknown;
+  last_error?: string;
+  last_error_at?: string;
 }
 
 export interface Instance {

@@ -2,7 +2,7 @@
 //! off from every other machine: all of it is there, and nothing of it comes from elsewhere.
 
 pub mod browser;
-mod pages;
+pub mod pages;
 mod tables;
 
 use std::path::Path;

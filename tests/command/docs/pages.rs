@@ -138,7 +138,7 @@ fn script(blocks: &[Block], dir: &Path) -> String {
 }
 
 /// Python with what the pages' examples import.
-fn python() -> PathBuf {
+pub fn python() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let path = root().join(target).join("checkers/bin/python");
     assert!(path.exists(), "no {}: `tests/setup.sh checkers` installs it", path.display());
@@ -202,7 +202,7 @@ async fn run(path: &Path) -> Result<(), String> {
     Err(printed)
 }
 
-fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 

@@ -77,8 +77,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             .does("a message that waits for a place has given up the key that it holds until it is granted")
             .patch(
                 "lease",
-                "key, group = lib.call_key(extras[i])",
-                "key, group = lib.grant_key(k, members[i], extras[i])",
+                "key, group = lib.call_key(rest)",
+                "key, group = lib.grant_key(k, members[i], extras[i], rest)",
             ),
         bug("broken off is no attempt", &["I7"], scenario!(calls::a_drain))
             .does("a call that the end of an instance breaks off does not count"),

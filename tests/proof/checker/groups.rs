@@ -1,6 +1,6 @@
 //! I17: messages of a group are granted in the order of publishing, and no more of them at once than the topic allows.
 //!
-//! Where one at a time is allowed, a grant is wrong while an earlier message of the group is alive. That one was alive is
+//! A grant is wrong while as many earlier messages of the group are alive as may be leased at once. That one was alive is
 //! certain where it shows itself later: by a grant, by an answer to its holder, or by what lies in Redis at the end.
 
 use std::collections::{BTreeMap, HashMap};
@@ -34,9 +34,7 @@ pub(super) fn check(run: &Run, found: &mut Found) {
             let what = format!("{count} of {group:?} are held at {when}, at most {most} may be");
             found.say(Some(at), format!("I17 groups: {what}"));
         }
-        if most == 1 {
-            in_order(run, &lives, found);
-        }
+        in_order(run, &lives, most, found);
     }
     for (at, life) in run.lives.iter().enumerate() {
         let Some(publish) = life.births.first().and_then(|at| run.publish(*at)) else { continue };
@@ -61,7 +59,10 @@ fn groups<'a>(run: &'a Run) -> BTreeMap<&'a str, Vec<usize>> {
     groups
 }
 
-fn in_order(run: &Run, lives: &[usize], found: &mut Found) {
+/// Of the members before one those that lived longest, as many as may be leased at once, the longest first.
+type Longest<'a> = Vec<&'a Member>;
+
+fn in_order(run: &Run, lives: &[usize], most: usize, found: &mut Found) {
     let member = |at: &usize| {
         let life = &run.lives[*at];
         let publish = life.births.first().copied();
@@ -75,42 +76,45 @@ fn in_order(run: &Run, lives: &[usize], found: &mut Found) {
     earlier.sort_by_key(|member| answered(member));
     let mut later: Vec<&Member> = members.iter().collect();
     later.sort_by_key(|member| member.sent);
-    let (mut longest, mut next) = (None, 0);
+    let (mut longest, mut next) = (Longest::new(), 0);
     for member in &later {
         while let Some(one) = earlier.get(next).filter(|one| answered(one) <= member.sent) {
-            longest = longer(longest, one);
+            add(&mut longest, one, most);
             next += 1;
         }
-        judge(run, longest, member, found);
+        judge(run, &longest, most, member, found);
     }
     // A client makes one request after another, and a batch is in order.
     later.retain(|member| member.publish.is_some());
     later.sort_by_key(|member| member.publish);
-    let mut of_client: HashMap<u64, &Member> = HashMap::new();
+    let mut of_client: HashMap<u64, Longest> = HashMap::new();
     for member in &later {
         let client = member.publish.map_or(0, |at| run.ops[at].client);
-        let before = of_client.get(&client).copied();
-        judge(run, before, member, found);
-        of_client.extend(longer(before, member).map(|longest| (client, longest)));
+        let before = of_client.entry(client).or_default();
+        judge(run, before, most, member, found);
+        add(before, member, most);
     }
 }
 
-fn longer<'a>(a: Option<&'a Member>, b: &'a Member) -> Option<&'a Member> {
-    Some(a.filter(|a| a.alive >= b.alive).unwrap_or(b))
+fn add<'a>(longest: &mut Longest<'a>, member: &'a Member, most: usize) {
+    longest.insert(longest.partition_point(|it| it.alive >= member.alive), member);
+    longest.truncate(most);
 }
 
-/// Was `member` granted while this earlier one was alive?
-fn judge(run: &Run, earlier: Option<&Member>, member: &Member, found: &mut Found) {
-    let Some(earlier) = earlier else { return };
+/// Was `member` granted while as many earlier ones were alive as may be leased at once?
+fn judge(run: &Run, earlier: &[&Member], most: usize, member: &Member, found: &mut Found) {
+    let (Some(last), Some(earlier)) = (earlier.first(), earlier.get(most - 1)) else { return };
     let (life, before) = (&run.lives[member.life], &run.lives[earlier.life]);
-    let wrong = |at: (Ms, Ms), forgotten: Ms| at.1 < earlier.alive && earlier.alive < forgotten;
+    let wrong = |at: (Ms, Ms), forgotten: Ms| at.1 < earlier.alive && last.alive < forgotten;
     if let Some(held) = life.held.iter().find(|held| wrong(held.at, held.forgotten)) {
         let (granted, attempt) = (held.grant.granted_at, held.grant.attempt);
         let until =
             if earlier.alive < NEVER { earlier.alive.to_string() } else { "the end".to_owned() };
         let what = format!(
-            "{} granted at {granted} as attempt {attempt}, {} of its group was published before it and alive until {until}",
-            life.id, before.id
+            "{} granted at {granted} as attempt {attempt}, {} of its group (and {} more) was published before it and alive until {until}",
+            life.id,
+            before.id,
+            most - 1
         );
         found.say(Some(earlier.life), format!("I17 groups: {what}"));
     }

@@ -134,7 +134,8 @@ impl World {
             let id = id(self, *n);
             // The order of their members, which groups show.
             let member = member_of(&id);
-            (died(self, *n), left.contains(&id), dues.get(&id).copied(), member)
+            let due = dues.get(&id).copied().filter(|_| spread > 0);
+            (died(self, *n), left.contains(&id), due, member)
         });
         let (mut count, mut latest) = (0, self.now);
         for n in dead {
@@ -146,11 +147,15 @@ impl World {
             }
             let id = id(self, n);
             must!("the contract", !left.contains(&id), "{id} is still dead, but its turn had come");
-            let due = dues.get(&id).copied().unwrap_or(self.now);
+            let seen = dues.get(&id).copied().unwrap_or(self.now);
+            // Without a spread all are due now, or when the rate of their group allows.
+            let due = if spread == 0 { self.now } else { seen };
             let fits = (latest..=self.now + spread).contains(&due);
             must!("the contract", fits, "{id} is due {} ms from now", due - self.now);
             latest = due;
             self.revive(n, due);
+            let got = self.messages[n].due();
+            must!("the contract", got == Some(seen), "{id} is due at {seen}, not {got:?}");
             count += 1;
         }
         Ok(count)
@@ -182,6 +187,7 @@ impl World {
         for m in self.messages.iter_mut().filter(|m| m.topic == at) {
             (m.place, m.blocked) = (Place::Gone, false);
         }
+        self.rates.retain(|(topic, _), _| *topic != at);
         self.topics[at] = None;
         "ok"
     }

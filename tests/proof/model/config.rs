@@ -65,6 +65,9 @@ pub struct Config {
     pub acked_ms: i64,
     pub dead_ms: i64,
     pub group_concurrency: i64,
+    /// In hundredths a second.
+    pub group_rate: Option<i64>,
+    pub group_burst: i64,
 }
 
 impl Default for Config {
@@ -80,6 +83,8 @@ impl Default for Config {
             acked_ms: 0,
             dead_ms: 1_209_600_000,
             group_concurrency: 1,
+            group_rate: None,
+            group_burst: 1,
         }
     }
 }
@@ -97,6 +102,11 @@ impl Config {
             Field::Absent => (self.max_messages, self.drop_oldest),
             Field::Null => (None, false),
             Field::Set((most, drops)) => (Some(most), drops),
+        };
+        let (group_rate, group_burst) = match settings.group_rate {
+            Field::Absent => (self.group_rate, self.group_burst),
+            Field::Null => (None, 1),
+            Field::Set((rate, burst)) => (Some(rate), burst),
         };
         let (acked_ms, dead_ms) = match settings.retention {
             Field::Absent => (self.acked_ms, self.dead_ms),
@@ -126,7 +136,15 @@ impl Config {
                 self.group_concurrency,
                 default.group_concurrency,
             ),
+            group_rate,
+            group_burst,
         }
+    }
+
+    /// The time between two messages of a group, µs, where there is a rate.
+    pub fn group_interval(&self) -> Option<i64> {
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // small
+        self.group_rate.map(|rate| (1e8 / rate as f64).round() as i64)
     }
 
     /// As getTopic shows it.
@@ -140,7 +158,11 @@ impl Config {
             "retention": {"acked_ms": self.acked_ms, "acked_max": 100_000, "dead_ms": self.dead_ms, "dead_max": 100_000},
             "max_payload_bytes": 262_144,
             "group_concurrency": self.group_concurrency,
+            "group_burst": self.group_burst,
         });
+        if let Some(rate) = self.group_rate {
+            config["group_rate_per_s"] = per_second(rate);
+        }
         if let Some(ttl) = self.ttl {
             config["ttl_ms"] = json!(ttl);
         }
@@ -170,7 +192,14 @@ pub fn body(settings: &Settings) -> Value {
     let retention = |(acked, dead): &(i64, i64)| json!({"acked_ms": acked, "dead_ms": dead});
     put("retention", map(&settings.retention, retention));
     put("group_concurrency", map(&settings.group_concurrency, |most| json!(most)));
+    put("group_rate_per_s", map(&settings.group_rate, |(rate, _)| per_second(*rate)));
+    put("group_burst", map(&settings.group_rate, |(_, burst)| json!(burst)));
     Value::Object(body)
+}
+
+#[allow(clippy::cast_precision_loss)] // small
+fn per_second(hundredths: i64) -> Value {
+    json!(hundredths as f64 / 100.0)
 }
 
 /// A field with its value as JSON.

@@ -40,7 +40,59 @@ pub fn sequences() -> Vec<(&'static str, Vec<Step>)> {
         let some = |count: i64| Op::PublishBatch((0..count).map(|_| due_in(0)).collect());
         steps([Op::Put(short, Guard::None), some(2), Op::Advance(Leap::Ms(1_001)), some(5)])
     });
-    vec![bound, forecast, full]
+    let mut all = vec![bound, forecast, full];
+    all.extend(rates());
+    all
+}
+
+/// Groups with a rate of one in 100 s.
+fn rates() -> Vec<(&'static str, Vec<Step>)> {
+    let slow = |burst: i64, most: i64| Settings {
+        group_rate: Field::Set((1, burst)),
+        group_concurrency: Field::Set(most),
+        ttl: Field::Set(600_000),
+        ..same()
+    };
+    let put = |settings| Op::Put(settings, Guard::None);
+    let of_group = |ms: i64, ttl: Option<i64>| Publish { group: Some(0), ttl, ..due_in(ms) };
+    let some = |count: usize| Op::PublishBatch(vec![of_group(0, None); count]);
+    let lease = || Op::Lease(Want { most: 1, bytes: None, lease_ms: None, acks: Vec::new() });
+    let ack = || Op::Ack(Hold { pick: Pick::Leased(0), token: Token::Right });
+    let look = |n: u8| Op::Get(Pick::Waiting(n));
+    let after = |ms: i64| Op::Advance(Leap::Ms(ms));
+    let concurrency = |most: i64| Settings {
+        group_concurrency: Field::Set(most),
+        group_rate: Field::Absent,
+        ..same()
+    };
+    vec![
+        ("a burst goes at once, and what comes behind waits for its turn", {
+            // A TTL counts from when it was due by itself.
+            let first = [put(slow(2, 3)), some(6), look(2), lease(), ack(), look(1), look(2)];
+            let then = [after(100_000), lease(), ack(), look(2), look(3), after(600_001), look(0)];
+            steps(first.into_iter().chain(then))
+        }),
+        ("a turn that has passed delays nothing, however long ago it was", {
+            let first =
+                [put(slow(1, 1)), some(3), lease(), after(150_000), ack(), look(0), lease()];
+            steps(first.into_iter().chain([ack(), look(0), after(100_000), lease(), ack()]))
+        }),
+        ("a head of far away takes no more than its place when it goes", {
+            let far = Op::Publish(of_group(86_400_000, None));
+            let gone = Op::Delete(Pick::Waiting(0), false);
+            steps([put(slow(2, 1)), far, some(3), gone, look(0), after(1), look(1)])
+        }),
+        ("what is over takes nothing of the rate", {
+            let [first, last] = [Some(600_000), Some(86_400_000)];
+            let line = [first, None, None, last, last].map(|ttl| of_group(0, ttl));
+            let line = Op::PublishBatch(line.into());
+            steps([put(slow(1, 1)), line, after(600_001), look(0), lease(), ack(), look(0)])
+        }),
+        ("another concurrency is no other rate", {
+            let more = Op::Patch(concurrency(2), Guard::None);
+            steps([put(slow(1, 1)), some(3), more, look(1), look(2), lease(), ack(), look(1)])
+        }),
+    ]
 }
 
 /// On the first topic, through the first instance, no time between them.
@@ -59,6 +111,7 @@ fn same() -> Settings {
         window: Field::Absent,
         retention: Field::Absent,
         group_concurrency: Field::Absent,
+        group_rate: Field::Absent,
     }
 }
 

@@ -57,7 +57,7 @@ impl World {
         for (name, value) in config.as_object().into_iter().flatten() {
             same(CONTRACT, name, &seen["config"][name], value)?;
         }
-        for name in ["ttl_ms", "max_messages"] {
+        for name in ["ttl_ms", "max_messages", "group_rate_per_s"] {
             same(CONTRACT, name, seen["config"].get(name), config.get(name))?;
         }
         let dues = || self.of(at).filter(|(_, m)| !m.blocked).filter_map(|(_, m)| m.due());

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::broken::{CONTRACT, Kept, must, same};
 use super::config::{self, Config};
-use super::steps::{Change, Guard, Pick, Settings};
+use super::steps::{Change, Field, Guard, Pick, Settings};
 use super::walk::Walk;
 use super::wire::Reply;
 use super::words;
@@ -110,6 +110,10 @@ impl Walk<'_> {
         if let Some(most) = most {
             body["max_messages"] = json!(most);
         }
+        // A rate would hide where the spread has put them.
+        let config = self.world.topics[at].as_ref().map(|topic| &topic.config);
+        let rated = config.is_some_and(|config| config.group_rate.is_some());
+        let spread = if rated { 0 } else { spread };
         if spread > 0 {
             body["spread_ms"] = json!(spread);
         }
@@ -184,7 +188,19 @@ impl Walk<'_> {
             Guard::Wrong => format!("\r\nif-match: \"{}\"", revision.unwrap_or(0) + 1),
         };
         let path = format!("/topics/{}", self.names[at]);
-        let body = config::body(settings).to_string();
+        let config = |settings: &Settings| match (&self.world.topics[at], method) {
+            (Some(topic), "PATCH") => topic.config.with(settings),
+            _ => Config::default().with(settings),
+        };
+        // Whether what a call drops has been at the front of its group for a moment is open, and so what that takes of the
+        // rate.
+        let mut settings = settings.clone();
+        let wanted = config(&settings);
+        if wanted.drop_oldest && wanted.group_rate.is_some() {
+            settings.group_rate = Field::Null;
+        }
+        let config = config(&settings);
+        let body = config::body(&settings).to_string();
         let reply = self.talk.send(via, method, &path, &header, Some(&body)).await?;
         let wrong = match guard {
             Guard::None => false,
@@ -207,10 +223,10 @@ impl Walk<'_> {
         }
         same(CONTRACT, "the status", reply.status, if revision.is_none() { 201 } else { 200 })?;
         let topic = self.world.topics[at].get_or_insert_with(Topic::default);
-        topic.config = match method {
-            "PUT" => Config::default().with(settings),
-            _ => topic.config.with(settings),
-        };
+        if topic.config.group_interval() != config.group_interval() {
+            self.world.rates.retain(|(topic, _), _| *topic != at);
+        }
+        topic.config = config;
         // As good as new: whatever the answer says, but none from before.
         let before = std::mem::take(&mut topic.revision);
         let now = reply.json["revision"].as_i64().unwrap_or_default();

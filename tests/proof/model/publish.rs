@@ -171,13 +171,15 @@ impl World {
             place: Place::Waiting { due },
             lingers: false,
             spent: false,
-            began: sent.ttl.map(|_| due),
+            began: None,
             tokens: Vec::new(),
             events: vec![("published", 0, None)],
         });
         self.topic(at).add("published");
         let n = self.messages.len() - 1;
         self.join(n);
+        let m = &mut self.messages[n];
+        m.began = m.ttl.and(m.due());
         n
     }
 }

@@ -198,6 +198,8 @@ pub struct Settings {
     /// `acked_ms` and `dead_ms`.
     pub retention: Field<(i64, i64)>,
     pub group_concurrency: Field<i64>,
+    /// `group_rate_per_s` in hundredths, and `group_burst`.
+    pub group_rate: Field<(i64, i64)>,
 }
 
 /// `If-Match`.

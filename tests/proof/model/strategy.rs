@@ -166,6 +166,7 @@ fn settings() -> impl Strategy<Value = Settings> {
         field(time()),
         field(retention),
         field(1..4i64),
+        field((prop_oneof![2 => Just(1i64), 1 => Just(300), 1 => Just(100_000)], 1..4i64)),
     )
         .prop_map(
             |(
@@ -177,6 +178,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 window,
                 retention,
                 group_concurrency,
+                group_rate,
             )| {
                 Settings {
                     lease_ms,
@@ -187,6 +189,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                     window,
                     retention,
                     group_concurrency,
+                    group_rate,
                 }
             },
         )

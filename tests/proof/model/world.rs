@@ -139,6 +139,8 @@ pub struct World {
     pub messages: Vec<Message>,
     /// The place of the last one in the line of a group.
     pub(super) order: u64,
+    /// When the messages of a topic's group that have come to the front so far end at its rate, µs.
+    pub(super) rates: BTreeMap<(usize, String), i64>,
     /// Time itself is at work.
     pub(super) settling: bool,
     /// Time has ended a message at the front of its group.
@@ -267,6 +269,7 @@ impl World {
                 Place::Gone => {}
             }
         }
+        found.extend(self.rates.values().map(|end| end.div_euclid(1000)));
         let told = self.topics.iter().flatten().flat_map(|topic| topic.told.values());
         found.extend(told.map(|told| told.until));
         found.retain(|at| *at > self.now);

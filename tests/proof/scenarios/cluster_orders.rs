@@ -1,11 +1,13 @@
 //! Orders through a topic of 16 partitions on a Cluster with replicas, while one primary after the other is killed: each that
-//! was taken is worked on, but for what the last moments of a primary take with them, and the audit finds nothing.
+//! was taken is worked on, but for what the last moments of a primary take with them, and the audit finds nothing. Some are
+//! events of customers, each of whom is a group: where nothing is lost, each customer's log is in order.
 
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::customers::logs;
 use super::ground::{Run, redis};
 use crate::harness::{
     Cluster, Dueq, binary, slot_of_partition, tag_of_partition, topic, works_again,
@@ -21,9 +23,17 @@ const PRIMARIES: usize = 3;
 /// What a replica may be behind, ms, on a busy machine.
 const LAG: Ms = 1_000;
 
-/// Named and nameless orders, alone and in batches; each is worked on and acked, some at the second try.
+/// Named and nameless orders and events of customers, alone and in batches; each is worked on and acked, some at the second
+/// try.
 fn mix() -> Mix {
-    Mix { bulk_publishers: 1, idempotent_publishers: 1, key_publishers: 1, ..Mix::plain(2, 5) }
+    Mix {
+        bulk_publishers: 1,
+        idempotent_publishers: 1,
+        key_publishers: 1,
+        group_publishers: 1,
+        customers: 40,
+        ..Mix::plain(2, 5)
+    }
 }
 
 /// A short run publishes what it can; a long one as many as it is told, with 10 s between two kills.
@@ -34,7 +44,10 @@ pub async fn cluster_orders(setting: Setting) -> Report {
     let dueq = [launch().start().await, launch().start().await];
     let clients = dueq.each_ref().map(Dueq::client);
     let name = topic("cluster_orders");
-    clients[0].new_topic(&name, setting.topic(json!({"partitions": PARTITIONS}))).await;
+    // One after the other where logs must be in order, otherwise two of a customer at once.
+    let at_once = if setting.replicated() { 1 } else { 2 };
+    let config = json!({"partitions": PARTITIONS, "group_concurrency": at_once});
+    clients[0].new_topic(&name, setting.topic(config)).await;
     let fleet = Fleet::new(clients.clone());
     let mut run = Run::on_with("cluster_orders", name.clone(), &setting, &fleet, mix());
     for round in 0..setting.rounds {
@@ -74,5 +87,12 @@ pub async fn cluster_orders(setting: Setting) -> Report {
     let audit = audit.expect("dueq audit");
     let said = || format!("the audit: {}", String::from_utf8_lossy(&audit.stdout));
     run.demand(audit.status.success(), "I8 one place", said);
+    let logs = logs(&run.load.recorder.of(&name));
+    let longest = logs.values().map(Vec::len).max().unwrap_or(0);
+    run.bit(longest > 2, || format!("{} customers, the longest log is of {longest}", logs.len()));
+    for (customer, log) in logs.iter().filter(|_| setting.replicated()) {
+        let wrong = log.windows(2).find(|two| two[1].1 < two[0].1);
+        run.demand(wrong.is_none(), "I17 groups", || format!("the log of {customer:?}: {wrong:?}"));
+    }
     run.report_at(&places).await
 }

@@ -80,7 +80,7 @@ pub async fn customers(setting: Setting) -> Report {
 }
 
 /// What each customer's log would say: when an event was granted, and its number among those of its publisher.
-fn logs(ops: &[Op]) -> BTreeMap<String, Vec<(Ms, u64)>> {
+pub(super) fn logs(ops: &[Op]) -> BTreeMap<String, Vec<(Ms, u64)>> {
     let mut logs: BTreeMap<String, Vec<(Ms, u64)>> = BTreeMap::new();
     for op in ops {
         let What::Lease { outcome: Outcome::Ok(grants), .. } = &op.what else { continue };

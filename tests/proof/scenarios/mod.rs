@@ -38,6 +38,7 @@ pub mod liveness;
 pub mod lost_wakes;
 pub mod memory;
 pub mod memory_stays;
+pub mod million_blocked;
 pub mod million_delayed;
 pub mod order;
 pub mod poison;
@@ -78,7 +79,7 @@ scenarios! {
     connections::scripts_flushed customers::customers descriptors::descriptors_used_up disk::disk_full endurance::endurance
     failover::failover failover::failover_idle herd::herd instance_killed::instance_killed
     instance_paused::instance_paused liveness::liveness lost_wakes::lost_wakes memory::memory_full
-    memory_stays::memory_stays million_delayed::million_delayed order::order poison::poison power::power_lost
+    memory_stays::memory_stays million_blocked::million_blocked million_delayed::million_delayed order::order poison::poison power::power_lost
     power::redis_killed sentinel::replica_away sentinel::sentinel_frozen sentinel::sentinel_killed sentinel::sentinel_stale
     snapshot::snapshot_restored stale_tokens::stale_tokens stall::redis_busy stall::redis_paused
     storm::storm ticks_killed::ticks_killed unread::unread

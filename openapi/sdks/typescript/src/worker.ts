@@ -183,7 +183,7 @@ export class Worker<Payload = any> {
     let result: unknown;
     try {
       const { message } = held;
-      const trace = message.headers?.["traceparent"];
+      const trace = message.traceparent ?? message.headers?.["traceparent"];
       const handle = (): unknown => this.settings.handler(message, held);
       result = trace === undefined ? handle() : traceparent.run(trace, handle);
     } catch (error) {

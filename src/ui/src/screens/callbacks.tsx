@@ -2,11 +2,11 @@
 
 import { call } from "../api";
 import { attempt } from "../actions";
-import { count } from "../format";
-import { Button, Card, Empty, Ms, Num, SHOWN, Skeleton, StateTabs, Table, Text, Unable } from "../parts";
+import { count, many, plain } from "../format";
+import { Button, Card, Empty, Ms, Num, SHOWN, Skeleton, StateTabs, Table, Text, Time, Unable } from "../parts";
 import { useQuery } from "../poll";
 import { setQuery, to } from "../router";
-import type { Host, Page, State, Topic } from "../types";
+import type { Host, Outcomes, Page, State, Topic } from "../types";
 import { Messages } from "./messages";
 
 const CALLBACKS = "_callbacks";
@@ -27,35 +27,45 @@ export function Callbacks({ query }: { query: URLSearchParams }) {
   );
 }
 
-/** Outcomes however they come: numbers by name, perhaps by span. */
-function outcomes(value: unknown): string {
-  if (typeof value === "number") return count(value);
-  if (typeof value === "string") return value;
-  if (Array.isArray(value)) return value.map(outcomes).join(" · ");
-  if (value === null || typeof value !== "object") return "–";
-  return Object.entries(value)
-    .filter(([, number]) => number !== 0)
-    .map(([name, inner]) => (typeof inner === "object" ? `${name}: ${outcomes(inner)}` : `${outcomes(inner)} ${name}`))
-    .join(" · ") || "–";
+/** How the calls of the last five minutes ended: the share that was delivered, and how many. */
+function Ended({ of: { delivered, failed, dead } }: { of: Outcomes }) {
+  const sum = delivered + failed + dead;
+  if (sum === 0) return <span class="nil">–</span>;
+  const title = `${count(delivered)} delivered, ${count(failed)} failed, ${count(dead)} dead`;
+  return (
+    <span class="ended" title={title}>
+      <span class="bar" aria-hidden="true">
+        {delivered > 0 && <span class="fill-acked" style={{ flexGrow: String(delivered / sum) }} />}
+        {failed + dead > 0 && <span class="fill-dead" style={{ flexGrow: String((failed + dead) / sum) }} />}
+      </span>
+      {Math.floor((delivered / sum) * 100)}% <span class="nil">of {count(sum)}</span>
+    </span>
+  );
 }
 
 function Hosts() {
-  const { data, problem } = useQuery<Page<Host>>("listCallbackHosts", {}, 2);
+  const { data, problem } = useQuery<Page<Host>>("listCallbackHosts", { query: { limit: 1000 } }, 2);
   if (!data) return <Card title="Hosts">{problem ? <Unable problem={problem} what="The health of hosts is" /> : <Skeleton rows={3} />}</Card>;
   if (data.items.length === 0) {
     return <Card title="Hosts"><Empty title="No host was called lately">Hosts appear here with their first call.</Empty></Card>;
   }
+  // The ill ones first; those alike by name, so that rows keep their places.
+  const ill = ({ consecutive_failures, outcomes: { failed, dead } }: Host) => (consecutive_failures > 0 ? 2 : 0) + (failed + dead > 0 ? 1 : 0);
+  const hosts = [...data.items].sort((a, b) => ill(b) - ill(a) || (a.host < b.host ? -1 : 1));
   return (
-    <Card flush title="Hosts">
-      <Table label="Hosts" head={["Host", ["In flight", "num"], ["Waiting", "num"], "Outcomes", ["p99", "num"], "Last error", "!Actions"]}>
-        {data.items.map(({ host, paused, in_flight, waiting, outcomes: ended, p99_ms, last_error }) => (
+    <Card flush title={many(hosts.length, "host")}>
+      <Table label="Hosts" head={["Host", ["In flight", "num"], ["Waiting", "num"], "Delivered, 5 min", ["p99", "num"], "Last error", "!Actions"]}>
+        {hosts.map(({ host, paused, in_flight, waiting, outcomes, p99_ms, consecutive_failures, last_error, last_error_at }) => (
           <tr key={host} data-row="">
             <th scope="row" class="mono"><Text>{host}</Text>{paused && <span class="badge warn">paused</span>}</th>
             <td class="num"><Num value={in_flight} /></td>
             <td class="num"><Num value={waiting} /></td>
-            <td><Text>{outcomes(ended)}</Text></td>
+            <td><Ended of={outcomes} /></td>
             <td class="num"><Ms value={p99_ms} /></td>
-            <td class="error-text">{last_error ? <Text>{outcomes(last_error)}</Text> : <span class="nil">–</span>}</td>
+            <td class="error-text" title={last_error && plain(last_error)}>
+              {last_error ? <Text>{last_error}</Text> : <span class="nil">–</span>}
+              {last_error_at && <span class="hint block">{consecutive_failures > 1 && `${count(consecutive_failures)} in a row, `}<Time at={last_error_at} /></span>}
+            </td>
             <td class="end">
               <Button
                 icon={paused ? "play" : "pause"}

@@ -80,7 +80,7 @@ export function Dead() {
         {shown.length === 0 ? (
           <Empty title="Nothing matches"><Button onClick={() => setQuery({ filter: undefined })}>Clear the filter</Button></Empty>
         ) : (
-          <Table label="Dead messages by reason" head={["Reason", "Topic", ["Messages", "num"], ["First", "num"], ["Last", "num"], "!Actions"]}>
+          <Table label="Dead messages by reason" head={["Reason", ["Messages", "num"], "Topic", ["First", "num"], ["Last", "num"], "!Actions"]}>
             {shown.map((row) => (
               <Line key={keyOf(row)} row={row} report={report} />
             ))}
@@ -112,8 +112,8 @@ function Line({ row, report }: { row: Row; report: Report }) {
       <th scope="row" class="reason-cell">
         <a data-open="" href={href}>{reason === null ? "All reasons" : reason.reason ? <Text>{reason.reason}</Text> : <i>no reason given</i>}</a>
       </th>
-      <td><a href={to(["topics", topic], { state: "dead" })}><Text>{topic}</Text></a></td>
       <td class="num">{count(row.count)}</td>
+      <td><a href={to(["topics", topic], { state: "dead" })}><Text>{topic}</Text></a></td>
       <td class="num">{reason ? <Time at={reason.first_at} /> : "–"}</td>
       <td class="num">{reason ? <Time at={reason.last_at} /> : "–"}</td>
       <td class="end">

@@ -98,6 +98,16 @@ pub async fn a_slow_group(setting: Setting) -> Report {
     scene.end().await
 }
 
+/// Of a group one falls due in 100 s, and the next waits for it.
+pub async fn a_slow_line(setting: Setting) -> Report {
+    let scene = Scene::start("a_slow_line", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.configure(json!({"group_rate_per_s": 0.01})).await;
+    hand.publish_batch((0..3).map(|_| Ask::group("g")).collect()).await;
+    work(&hand, 2).await;
+    scene.end().await
+}
+
 /// Of a topic 20 are leased a second.
 pub async fn a_slow_topic(setting: Setting) -> Report {
     let scene = Scene::start("a_slow_topic", setting, 1).await;

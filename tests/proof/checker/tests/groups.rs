@@ -132,6 +132,22 @@ fn more_at_once_than_the_topic_allows_are_named() {
 }
 
 #[test]
+fn a_grant_before_as_many_as_may_be_leased_at_once_is_named() {
+    let run = |most: &str, second: &'static str| {
+        let mut small = line([published(1020, C), granted(C, 1, 9, 1100), acked(1150, 1, C)]);
+        small.audit.meta.insert("group_rules".into(), most.into());
+        small.there(A, "ready").there(B, second)
+    };
+    run("1,,1", "blocked").names("I17 groups");
+    run("2,,1", "ready").names("I17 groups");
+    run("3,,1", "ready").passes();
+    // It was not there at the end: it may have gone before.
+    let mut gone = line([published(1020, C), granted(C, 1, 9, 1100), acked(1150, 1, C)]);
+    gone.audit.meta.insert("group_rules".into(), "2,,1".into());
+    assert!(gone.there(A, "ready").found().iter().all(|what| !what.starts_with("I17")));
+}
+
+#[test]
 fn another_group_than_the_published_one_is_named() {
     let mut small = line([granted(A, 1, 9, 1100), acked(1150, 1, A)]).there(B, "ready");
     small.ops[2] = of("h", granted(A, 1, 9, 1100));

@@ -250,7 +250,7 @@ class Engine:
     async def _handle(self, held: Held) -> None:
         hooks, message = self.hooks, held.message
         try:
-            traceparent.set(message.headers.get("traceparent"))
+            traceparent.set(message.traceparent or message.headers.get("traceparent"))
             began = monotonic()
             if began >= held.deadline:
                 self._lose(held, running=False)

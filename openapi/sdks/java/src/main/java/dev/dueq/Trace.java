@@ -3,7 +3,7 @@ package dev.dueq;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** Keeps a trace together: what a handler publishes carries the W3C header traceparent of the message that it handles. */
+/** Keeps a trace together: what a handler publishes carries the W3C traceparent of the message that it handles. */
 final class Trace {
   private static final String HEADER = "traceparent";
   private static final ThreadLocal<String> CURRENT = new ThreadLocal<>();
@@ -19,6 +19,9 @@ final class Trace {
               CURRENT.set(value);
             }
           });
+    }
+    if (message.getTraceparent() != null) {
+      CURRENT.set(message.getTraceparent());
     }
   }
 

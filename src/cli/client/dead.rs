@@ -1,0 +1,114 @@
+//! `dueq dead`: why a topic's messages died, and the commands that deal with the most frequent reason.
+
+use super::{
+    Out, Run,
+    api::{Client, path},
+    durations::when,
+    failure::Failure,
+    object::Object,
+    table::{clean, columns},
+};
+use clap::Args;
+
+/// Arguments of `dueq dead`.
+#[derive(Args, Clone, Debug)]
+pub struct Dead {
+    /// The topic's name.
+    topic: String,
+}
+
+impl Run for Dead {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let answer = client.get(&path(&["topics", &self.topic, "dead", "reasons"])).await?;
+        out.show(&answer, |reasons| view(&self.topic, reasons))
+    }
+}
+
+fn view(topic: &str, reasons: &Object) -> String {
+    let items = reasons.objects("items");
+    let Some(first) = items.first() else { return "no dead messages\n".to_owned() };
+    let row = |item: &Object| {
+        let reason = item.get("reason").unwrap_or_else(|| "(none given)".to_owned());
+        let at = |name| when(&item.text(name));
+        let count = item.number("count").to_string();
+        vec![count, at("first_at"), at("last_at"), item.text("example_id"), reason]
+    };
+    let head = ["count", "first", "last", "example", "reason"];
+    let table = columns(&head, &["count"], items.iter().map(row).collect());
+    let topic = quoted(topic);
+    let query = quoted(&format!("reason:{}", term(&first.text("reason"))));
+    format!(
+        "{table}\nlooked at {}, the newest. The first reason:\n\
+         \x20 dueq search {topic} {query} --state dead\n\
+         \x20 dueq redrive {topic} --query {query} --spread 10m --dry-run\n\
+         \x20 dueq purge {topic} --state dead --query {query} --dry-run\n",
+        reasons.number("scanned"),
+    )
+}
+
+/// A reason as a value of a term.
+fn term(reason: &str) -> String {
+    format!("\"{}\"", reason.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A word as a shell reads it. A terminal must not be given what it would act on, so this has its own way to write it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    if clean(word) != word {
+        let escaped = word.chars().map(|c| match c {
+            '\'' | '\\' => format!("\\{c}"),
+            ' '..='~' => c.to_string(),
+            c if u32::from(c) < 0x80 => format!("\\x{:02x}", u32::from(c)),
+            c => format!("\\U{:08x}", u32::from(c)),
+        });
+        return format!("$'{}'", escaped.collect::<String>());
+    }
+    match word.chars().all(plain) && !word.is_empty() {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{asked, ok, unparsed};
+    use super::*;
+
+    #[tokio::test]
+    async fn reasons_are_a_table_with_what_can_be_done() {
+        let answer = ok(
+            r#"{"items":[{"reason":"it's \"late\" by * s","example_id":"1","count":12,"first_at":"x","last_at":"y"},
+                {"example_id":"2","count":3,"first_at":"x","last_at":"y"}],"scanned":15}"#,
+        );
+        let sent = asked(&["dead", "a"], &answer).await;
+        assert_eq!(sent.lines(), ("GET /topics/a/dead/reasons", ""));
+        let query = r#"'reason:"it'\''s \"late\" by * s"'"#;
+        assert_eq!(
+            sent.shown,
+            format!(
+                "COUNT  FIRST  LAST  EXAMPLE  REASON\n   \
+                 12  x      y     1        it's \"late\" by * s\n    \
+                 3  x      y     2        (none given)\n\n\
+                 looked at 15, the newest. The first reason:\n  \
+                 dueq search a {query} --state dead\n  \
+                 dueq redrive a --query {query} --spread 10m --dry-run\n  \
+                 dueq purge a --state dead --query {query} --dry-run\n"
+            )
+        );
+        let none = asked(&["dead", "a"], ok(r#"{"items":[],"scanned":0}"#)).await;
+        assert_eq!(none.shown, "no dead messages\n");
+        assert!(unparsed(&["dead"]) && unparsed(&["dead", "a", "b"]));
+    }
+
+    #[test]
+    fn a_hostile_reason_is_one_word_of_a_shell() {
+        for (reason, written) in [
+            ("", "'reason:\"\"'"),
+            ("'; rm -rf ~ #", "'reason:\"'\\''; rm -rf ~ #\"'"),
+            ("\u{1b}[2J'\n\u{202e}", "$'reason:\"\\x1b[2J\\'\\x0a\\U0000202e\"'"),
+        ] {
+            assert_eq!(quoted(&format!("reason:{}", term(reason))), written);
+        }
+        assert_eq!(quoted("orders"), "orders");
+    }
+}

@@ -1,0 +1,162 @@
+//! What `dueq top` asks: the list of topics, and the history of some of them. A thousand topics are one request and a few
+//! dozen more: those on the screen come first, then those whose counts have changed, then the others in turn.
+
+use super::super::{
+    PAGE,
+    api::{Client, path},
+    durations::now,
+    failure::Failure,
+    object::Object,
+};
+use crate::model::{Millis, parse_instant};
+use form_urlencoded::Serializer;
+use futures_util::{StreamExt as _, stream};
+use std::collections::{HashMap, HashSet};
+
+/// Pages of topics that are shown, at most.
+const MAX_PAGES: usize = 5;
+/// Topics whose history is asked for in one round, and how many at the same time.
+const HISTORIES: usize = 64;
+const TOGETHER: usize = 8;
+/// The step of the histories.
+const STEP_MS: Millis = 10_000;
+
+/// A topic as it is shown.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    pub name: String,
+    pub is_paused: bool,
+    pub ready: i64,
+    /// With those that are blocked.
+    pub delayed: i64,
+    pub leased: i64,
+    pub dead: i64,
+    /// What its history says, where it was asked for.
+    pub recent: Option<Recent>,
+}
+
+/// The last ten to twenty seconds of a topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Recent {
+    pub published_per_s: f64,
+    pub acked_per_s: f64,
+    pub oldest_ms: Option<Millis>,
+    pub late_p99_ms: Option<Millis>,
+}
+
+impl Row {
+    fn of(topic: &Object) -> Self {
+        let counts = topic.object("counts");
+        Self {
+            name: topic.text("name"),
+            is_paused: topic.get("paused") == Some(true),
+            ready: counts.number("ready"),
+            delayed: counts.number("delayed") + counts.number("blocked"),
+            leased: counts.number("leased"),
+            dead: counts.number("dead"),
+            recent: None,
+        }
+    }
+
+    /// What changes while something happens.
+    pub fn counts(&self) -> [i64; 4] {
+        [self.ready, self.delayed, self.leased, self.dead]
+    }
+}
+
+impl Recent {
+    /// Of a step that is over and one that is not. The local clock says how much of it has passed: no more than all of it.
+    fn of(history: &Object, now: Millis) -> Self {
+        let points = history.objects("points");
+        let begun = points.last().and_then(|point| parse_instant(&point.text("at")).ok());
+        let passed = begun.map_or(STEP_MS, |begun| (now - begun).clamp(0, STEP_MS));
+        let seconds =
+            (STEP_MS * (points.len().max(1) as Millis - 1) + passed).max(1_000) as f64 / 1e3;
+        let sum = |name| points.iter().map(|point| point.number(name)).sum::<i64>() as f64;
+        Self {
+            published_per_s: sum("published") / seconds,
+            acked_per_s: sum("acked") / seconds,
+            oldest_ms: points.last().and_then(|point| point.get("oldest_ready_age_ms")),
+            late_p99_ms: points.iter().filter_map(|point| point.get("lateness_p99_ms")).max(),
+        }
+    }
+}
+
+/// Asks a server again and again.
+pub struct Poll<'a> {
+    client: &'a Client,
+    list: String,
+    /// What was found in earlier rounds.
+    known: HashMap<String, Row>,
+    /// Where the others' turn begins.
+    turn: usize,
+}
+
+impl<'a> Poll<'a> {
+    pub fn new(client: &'a Client, filter: &[(&str, &str)]) -> Self {
+        let mut list = Serializer::new(format!("/topics?limit={PAGE}"));
+        list.extend_pairs(filter);
+        Self { client, list: list.finish(), known: HashMap::new(), turn: 0 }
+    }
+
+    /// The topics as they are now.
+    pub async fn next(&mut self, visible: &[String]) -> Result<Vec<Row>, Failure> {
+        let mut rows = self.topics().await?;
+        let chosen = self.choose(&rows, visible);
+        let client = self.client;
+        let asked = stream::iter(chosen).map(async |name: String| {
+            let path = path(&["topics", &name, "history"]);
+            let answer = client.get(&format!("{path}?step_ms={STEP_MS}&points=2")).await;
+            // A topic can be gone by now, and a key can be allowed the list only.
+            let history = answer.and_then(|answer| answer.object()).ok()?;
+            Some((name, Recent::of(&history, now())))
+        });
+        let found: HashMap<_, _> =
+            asked.buffer_unordered(TOGETHER).filter_map(async |found| found).collect().await;
+        for row in &mut rows {
+            let before = self.known.get(&row.name).and_then(|row| row.recent);
+            row.recent = found.get(&row.name).copied().or(before);
+        }
+        self.known = rows.iter().map(|row| (row.name.clone(), row.clone())).collect();
+        Ok(rows)
+    }
+
+    async fn topics(&self) -> Result<Vec<Row>, Failure> {
+        let mut rows = Vec::new();
+        let mut path = self.list.clone();
+        for _ in 0..MAX_PAGES {
+            let page = self.client.get(&path).await?.object()?;
+            rows.extend(page.objects("items").iter().map(Row::of));
+            let Some(cursor) = page.get::<String>("next_cursor") else { break };
+            let cursor = Serializer::new(String::new()).append_pair("cursor", &cursor).finish();
+            path = format!("{}&{cursor}", self.list);
+        }
+        Ok(rows)
+    }
+
+    /// The topics whose history is asked for now.
+    fn choose(&mut self, rows: &[Row], visible: &[String]) -> Vec<String> {
+        let names: HashSet<&str> = rows.iter().map(|row| &*row.name).collect();
+        let visible = visible.iter().map(|name| &**name).filter(|name| names.contains(name));
+        let has_changed = |row: &&Row| match self.known.get(&row.name) {
+            Some(before) => before.counts() != row.counts(),
+            None => row.counts() != [0; 4],
+        };
+        let changed = rows.iter().filter(has_changed).map(|row| &*row.name);
+        let start = self.turn.min(rows.len());
+        let others = rows[start..].iter().chain(&rows[..start]).map(|row| &*row.name);
+        let mut chosen = Vec::new();
+        let mut seen = HashSet::new();
+        for name in visible.chain(changed).chain(others) {
+            if chosen.len() == HISTORIES {
+                break;
+            }
+            if seen.insert(name) {
+                chosen.push(name.to_owned());
+            }
+        }
+        let last = chosen.last().and_then(|last| rows.iter().position(|row| row.name == *last));
+        self.turn = (last.unwrap_or_default() + 1) % rows.len().max(1);
+        chosen
+    }
+}
