@@ -1,7 +1,7 @@
 //! The slots of a topic, without Redis, calls or passing time.
 
 use super::{
-    host::{MAX_HELD_TIME, MIN_HELD_TIME},
+    host::{MAX_HELD_TIME, MAX_PARK_TIME, MIN_HELD_TIME},
     *,
 };
 
