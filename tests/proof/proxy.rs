@@ -72,8 +72,8 @@ impl Proxy {
         let server = Arc::new(AtomicU16::new(server));
         let calls = Arc::new(AtomicI64::new(i64::MAX));
         let one_lost = Arc::<AtomicBool>::default();
-        let with = (server.clone(), (calls.clone(), one_lost.clone()), done.clone());
-        let task = tokio::spawn(listen(listener, modes, with));
+        let with = ((calls.clone(), one_lost.clone()), done.clone());
+        let task = tokio::spawn(listen(listener, modes, server.clone(), with));
         Proxy { port, server, mode, calls, one_lost, done, task }
     }
 
@@ -146,7 +146,8 @@ impl Drop for Proxy {
 async fn listen(
     first: TcpListener,
     mut modes: watch::Receiver<Mode>,
-    (server, calls, done): (Arc<AtomicU16>, (Arc<AtomicI64>, Arc<AtomicBool>), Arc<Done>),
+    server: Arc<AtomicU16>,
+    (calls, done): ((Arc<AtomicI64>, Arc<AtomicBool>), Arc<Done>),
 ) {
     let address = first.local_addr().expect("its address");
     let mut listener = Some(first);

@@ -8,8 +8,11 @@ use super::walk::Walk;
 use super::world::{Message, Place, World};
 use crate::proof::audit::member_of;
 
+/// Whether a query finds a message.
+type Finds = fn(&Message) -> bool;
+
 /// Queries, and what they find.
-const QUERIES: [(&str, fn(&Message) -> bool); 4] = [
+const QUERIES: [(&str, Finds); 4] = [
     ("priority:0", |m| m.priority == 0),
     ("attempts:>0", |m| m.attempts > 0),
     ("key:*", |m| m.key.is_some()),

@@ -45,10 +45,9 @@ impl World {
         let (mut line, front): (Vec<_>, Vec<_>) = live.partition(|(_, m)| m.blocked);
         line.sort_by_key(|(_, m)| m.order);
         let free = most.saturating_sub(front.len());
-        let mut at_front = front.len();
+        let at_front = front.len() + 1..;
         let go: Vec<usize> = line.into_iter().take(free).map(|(n, _)| n).collect();
-        for n in go {
-            at_front += 1;
+        for (n, at_front) in go.into_iter().zip(at_front) {
             let m = &mut self.messages[n];
             m.blocked = false;
             let Place::Waiting { due } = m.place else { continue };
