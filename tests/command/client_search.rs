@@ -260,7 +260,7 @@ async fn colours_are_for_terminals_that_want_them() {
     let red = "\u{1b}[31mdead";
     assert!(on_a_terminal(&words, "TERM=xterm").await.contains(red));
     for variables in ["TERM=xterm NO_COLOR=1", "TERM=dumb", "TERM=xterm CLICOLOR=0"] {
-        let said = on_a_terminal(&words, &format!("env {variables}")).await;
+        let said = on_a_terminal(&words, &format!("env -u CI {variables}")).await;
         assert!(!said.contains('\u{1b}'), "{variables}: {said:?}");
     }
     assert!(!done(&words).await.contains('\u{1b}'), "a pipe");

@@ -42,6 +42,9 @@ with open(shown, "ab", buffering=0) as out:
             out.write(os.read(master, 65536))
         elif os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             break
+    # What it wrote between the last look and its end.
+    while select.select([master], [], [], 0)[0]:
+        out.write(os.read(master, 65536))
 _, status = os.waitpid(child, 0)
 with open(end, "w") as out:
     out.write(f"{os.waitstatus_to_exitcode(status)} {termios.tcgetattr(slave) == before}")

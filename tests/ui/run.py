@@ -46,20 +46,27 @@ def run(stage, names, part, parts):
     wanted = [(name, scenario) for name, scenario in scenarios.all_of(world) if not names or any(part in name for part in names)]
     for name, scenario in wanted[part - 1 :: parts]:
         count += 1
-        start = time.monotonic()
-        try:
-            scenario()
-            print(f"ok   {name} ({time.monotonic() - start:.1f} s)", flush=True)
-        except Exception:
+        if not passes(world, name, scenario):
             failed.append(name)
-            print(f"FAIL {name}\n{traceback.format_exc()}", flush=True)
-            if shots := os.environ.get("DUEQ_UI_SHOTS"):
-                world.shoot(Path(shots) / f"{len(failed)}.png")
-        world.close_views()
     print(f"{count - len(failed)} of {count} scenarios passed in {time.monotonic() - began:.0f} s", flush=True)
     for name in failed:
         print(f"failed: {name}")
     return 1 if failed or count == 0 else 0
+
+
+def passes(world, name, scenario):
+    start = time.monotonic()
+    try:
+        scenario()
+        print(f"ok   {name} ({time.monotonic() - start:.1f} s)", flush=True)
+        return True
+    except Exception:
+        print(f"FAIL {name}\n{traceback.format_exc()}\nshown: {world.shown()}", flush=True)
+        if shots := os.environ.get("DUEQ_UI_SHOTS"):
+            world.shoot(Path(shots) / f"{name}.png".replace(" ", "-"))
+        return False
+    finally:
+        world.close_views()
 
 
 if __name__ == "__main__":

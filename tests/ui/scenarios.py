@@ -134,6 +134,10 @@ class World:
             view.close()
         self.views = []
 
+    def shown(self):
+        """The text of the page that was open last."""
+        return [view.page.evaluate("document.body.innerText") for view in self.views[-1:]]
+
     def shoot(self, path):
         path.parent.mkdir(parents=True, exist_ok=True)
         for view in self.views[-1:]:
@@ -315,16 +319,17 @@ def runs_a_delayed_message_now(world):
 def redrives_selected_messages_with_the_keyboard_only(world):
     server, _ = world.open
     api = Api(server)
-    batch(api, "keyboard", [{"payload": number} for number in range(5)])
-    api.kill("keyboard", ["timeout"] * 5)
+    topic = f"keyboard-{time.monotonic_ns()}"
+    batch(api, topic, [{"payload": number} for number in range(5)])
+    api.kill(topic, ["timeout"] * 5)
     view = world.view().open("#/")
     view.press("g", "t")
     view.page.wait_for_selector("h1:has-text('Topics')")
     view.press("/")
-    view.page.keyboard.type("keyboard")
+    view.page.keyboard.type(topic)
     view.until("document.querySelectorAll('tbody [data-row]').length === 1")
     view.press("Escape", "j", "Enter")
-    view.page.wait_for_selector("h1:has-text('keyboard')")
+    view.page.wait_for_selector(f"h1:has-text('{topic}')")
     view.settled()
     view.press("j", "x", "j", "x")
     view.see("2 selected")
@@ -335,14 +340,15 @@ def redrives_selected_messages_with_the_keyboard_only(world):
         view.press("Shift+Tab")
     view.press("Enter")
     view.page.wait_for_selector("dialog[open]")
-    view.see("Redrive: 2 messages of keyboard")
+    view.see(f"Redrive: 2 messages of {topic}")
+    view.until("document.querySelector('dialog[open]').contains(document.activeElement)")
     for _ in range(6):
         if view.page.evaluate("document.activeElement?.textContent?.trim()") == "Redrive 2 messages":
             break
         view.press("Tab")
     view.press("Enter")
     view.see("2 messages redriven")
-    counts = api("GET", "/topics/keyboard")["counts"]
+    counts = api("GET", f"/topics/{topic}")["counts"]
     assert (counts["ready"], counts["dead"]) == (2, 3), counts
     view.check()
 

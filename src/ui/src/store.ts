@@ -1,6 +1,6 @@
 // A value that components follow.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 export class Store<Value> {
   private readonly followers = new Set<() => void>();
@@ -27,6 +27,13 @@ export function useStore<Value>(store: Store<Value>): Value {
   const [, render] = useState(0);
   useEffect(() => store.follow(() => render((count) => count + 1)), [store]);
   return store.value;
+}
+
+/** The first value there is. What comes later changes nothing, so that a page does not move under its reader. */
+export function useFirst<Value>(value: Value | undefined): Value | undefined {
+  const first = useRef<Value | undefined>(undefined);
+  first.current ??= value;
+  return first.current;
 }
 
 /** A choice that the browser remembers. Where it may not, the choice lasts as long as the page. */

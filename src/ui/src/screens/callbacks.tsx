@@ -6,6 +6,7 @@ import { count, many, plain } from "../format";
 import { Button, Card, Empty, Ms, Num, SHOWN, Skeleton, StateTabs, Table, Text, Time, Unable } from "../parts";
 import { useQuery } from "../poll";
 import { setQuery, to } from "../router";
+import { useFirst } from "../store";
 import type { Host, Outcomes, Page, State, Topic } from "../types";
 import { Messages } from "./messages";
 
@@ -84,6 +85,7 @@ function Hosts() {
 
 function Deliveries({ query }: { query: URLSearchParams }) {
   const { data: topic, problem } = useQuery<Topic>("getTopic", { path: { topic: CALLBACKS } });
+  const first = useFirst(topic && (SHOWN.find((state) => topic.counts[state] > 0) ?? "delayed"));
   if (!topic) {
     return (
       <Card title="Deliveries">
@@ -96,7 +98,6 @@ function Deliveries({ query }: { query: URLSearchParams }) {
       </Card>
     );
   }
-  const first = SHOWN.find((state) => topic.counts[state] > 0) ?? "delayed";
   const state = (query.get("state") ?? first) as State;
   return (
     <>

@@ -8,6 +8,7 @@ import { count, duration } from "../format";
 import { Button, Card, Empty, Menu, Num, Skeleton, SHOWN, StateTabs, Table, Tabs, Text, Time, Unable } from "../parts";
 import { refresh, useQuery } from "../poll";
 import { go, setQuery, to } from "../router";
+import { useFirst } from "../store";
 import type { Group, Page, State, Topic } from "../types";
 import { Forecast } from "./forecast";
 import { Messages } from "./messages";
@@ -23,6 +24,7 @@ const VIEWS: [string, string][] = [
 export function TopicScreen({ name, query }: { name: string; query: URLSearchParams }) {
   const { data: topic, problem } = useQuery<Topic>("getTopic", { path: { topic: name } });
   const view = query.get("view") ?? "messages";
+  const first = useFirst(topic && (SHOWN.find((state) => state !== "acked" && topic.counts[state] > 0) ?? "delayed"));
   if (!topic) {
     return (
       <>
@@ -42,7 +44,6 @@ export function TopicScreen({ name, query }: { name: string; query: URLSearchPar
       </>
     );
   }
-  const first = SHOWN.find((state) => state !== "acked" && topic.counts[state] > 0) ?? "delayed";
   const state = (query.get("state") ?? first) as State;
   return (
     <>
