@@ -99,6 +99,16 @@ class WorkerMessage(Generic[P]):
         return self._raw.get("key")
 
     @property
+    def group(self) -> Optional[str]:
+        """Its group, where it was published in one."""
+        return self._raw.get("group")
+
+    @property
+    def traceparent(self) -> Optional[str]:
+        """The trace that it was published in, as a W3C `traceparent`, if that is recorded."""
+        return self._raw.get("traceparent")
+
+    @property
     def priority(self) -> int:
         """0…255."""
         return int(self._raw["priority"])
