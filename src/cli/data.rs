@@ -1,6 +1,7 @@
 //! The data that offline commands work on: a Redis, or the directory of a private Redis that is not being served.
 
 use crate::{
+    config::Secret,
     embedded::{EmbeddedRedis, Fsync, Options},
     metrics::Metrics,
     store::{RedisArgs, Store, StoreOptions},
@@ -51,17 +52,43 @@ impl DataArgs {
         }
     }
 
+    /// Where the data are, in words, without secrets.
+    pub fn described(&self) -> String {
+        let plain = |url: &Secret| match url::Url::parse(url.reveal()) {
+            Ok(mut url) => {
+                // Neither can fail where there is something to take away.
+                let _ = (url.set_username(""), url.set_password(None));
+                url.set_query(None);
+                url.to_string()
+            }
+            Err(_) => "a Redis".to_owned(),
+        };
+        match &self.redis.redis_url_file {
+            _ if !self.redis.are_given() => self.data_dir.display().to_string(),
+            Some(file) => format!("the Redis of {}", file.display()),
+            None => self.redis.redis_url.iter().map(plain).collect::<Vec<_>>().join(" "),
+        }
+    }
+
     /// Connects to the data, and runs the private Redis while they are open. `upgrade` migrates data of an older schema;
     /// without it they are refused.
     ///
     /// Errors: the reason, in one line.
     pub async fn open(self, upgrade: bool) -> Result<Data, Box<dyn Error>> {
+        self.open_with(upgrade, Fsync::Always).await
+    }
+
+    /// The same to write much: what a private Redis has written is on disk once it is stopped, at the latest.
+    pub async fn open_to_load(self) -> Result<Data, Box<dyn Error>> {
+        self.open_with(false, Fsync::Everysec).await
+    }
+
+    async fn open_with(self, upgrade: bool, fsync: Fsync) -> Result<Data, Box<dyn Error>> {
         let Self { redis, insecure, data_dir, redis_bin, key_prefix } = self;
         let (redis, embedded) = match redis.are_given() {
             true => (RedisArgs { insecure, ..redis }, None),
             false => {
-                let options =
-                    Options { data_dir, redis_bin, fsync: Fsync::Always, maxmemory: Some(0) };
+                let options = Options { data_dir, redis_bin, fsync, maxmemory: Some(0) };
                 let redis = EmbeddedRedis::start(options).await?;
                 (RedisArgs::at(redis.url()), Some(redis))
             }

@@ -7,6 +7,7 @@ mod completions;
 mod data;
 mod exec_child;
 mod keys;
+mod moving;
 mod progress;
 mod serve;
 mod server_url;
@@ -37,6 +38,10 @@ enum Command {
     Migrate(serve::MigrateArgs),
     /// Check the data in Redis, also while dueq serves them: exit code 1 if something was found.
     Audit(audit::Args),
+    /// Write topics, schedules and messages as lines of JSON, for dueq load.
+    Dump(moving::DumpArgs),
+    /// Store what dueq dump wrote, in an empty place or beside what is there.
+    Load(moving::LoadArgs),
     /// Measure a dueq server, by default one started for the purpose.
     Bench(Box<bench::Args>),
     #[command(flatten)]
@@ -81,6 +86,8 @@ pub fn main() -> ExitCode {
             Command::Openapi(args) => print_document(args.openapi_version),
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Audit(args) => audit::run(args).await,
+            Command::Dump(args) => moving::dump(args).await,
+            Command::Load(args) => moving::load(args).await,
             Command::Bench(args) => bench::run(*args).await,
             Command::Client(command) => client::run(command).await,
             Command::Completions(args) => completions::run(&args, &Cli::command()),

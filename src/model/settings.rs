@@ -178,6 +178,9 @@ pub struct TopicSettings {
     /// Nothing is granted. A topic of one partition keeps this there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+    /// The dump that is being loaded into it, which keeps it paused: see `cli/moving/load.rs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loading: Option<String>,
     /// The topic's revision, where `closing` or `paused` were written since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
@@ -215,6 +218,7 @@ impl Default for TopicSettings {
             closing: false,
             was_closing: false,
             paused: false,
+            loading: None,
             revision: None,
             once_secret: BTreeMap::new(),
         }
@@ -241,6 +245,7 @@ impl TopicSettings {
         self.paused = before.paused;
         self.grouped |= before.grouped;
         self.was_closing = before.was_closing || before.closing;
+        self.loading.clone_from(&before.loading);
         self.once_secret.clone_from(&before.once_secret);
         if let Some(was) = &before.push {
             let origin = was.origin();

@@ -102,6 +102,7 @@ scripts! {
         NOTE_INSTANCE = "note_instance";
         PAUSE_HOST = "pause_host";
         REPORT_HOSTS = "report_hosts";
+        LOAD_SCHEDULE = "load_schedule";
         AUDIT_REGISTRY = "audit_registry";
         FENCE = "fence";
     }
@@ -120,6 +121,8 @@ scripts! {
         READ_HISTORY = "read_history";
         SWEEP = "sweep";
         TAKE_DEAD = "take_dead";
+        DUMP_MESSAGES = "dump_messages";
+        LOAD_MESSAGES = "load_messages";
         AUDIT_MESSAGES = "audit_messages";
         AUDIT_KEYS = "audit_keys";
         AUDIT_MEND = "audit_mend";
