@@ -2,7 +2,7 @@
 
 use crate::{
     config::Secret,
-    embedded::{EmbeddedRedis, Fsync, Options},
+    embedded::{self, EmbeddedRedis, Fsync, Options, StartError},
     metrics::Metrics,
     store::{RedisArgs, Store, StoreOptions},
 };
@@ -75,22 +75,35 @@ impl DataArgs {
     ///
     /// Errors: the reason, in one line.
     pub async fn open(self, upgrade: bool) -> Result<Data, Box<dyn Error>> {
-        self.open_with(upgrade, Fsync::Always).await
+        self.open_with(upgrade, Fsync::Always, false).await
     }
 
-    /// The same to write much: what a private Redis has written is on disk once it is stopped, at the latest.
-    pub async fn open_to_load(self) -> Result<Data, Box<dyn Error>> {
-        self.open_with(false, Fsync::Everysec).await
+    /// The same to move much. What a private Redis has written is on disk once it is stopped, at the latest. One that is being
+    /// served is used as it is.
+    pub async fn open_to_move(self) -> Result<Data, Box<dyn Error>> {
+        self.open_with(false, Fsync::Everysec, true).await
     }
 
-    async fn open_with(self, upgrade: bool, fsync: Fsync) -> Result<Data, Box<dyn Error>> {
+    async fn open_with(
+        self,
+        upgrade: bool,
+        fsync: Fsync,
+        attach: bool,
+    ) -> Result<Data, Box<dyn Error>> {
         let Self { redis, insecure, data_dir, redis_bin, key_prefix } = self;
         let (redis, embedded) = match redis.are_given() {
             true => (RedisArgs { insecure, ..redis }, None),
             false => {
                 let options = Options { data_dir, redis_bin, fsync, maxmemory: Some(0) };
-                let redis = EmbeddedRedis::start(options).await?;
-                (RedisArgs::at(redis.url()), Some(redis))
+                let dir = options.data_dir.clone();
+                match EmbeddedRedis::start(options).await {
+                    Ok(redis) => (RedisArgs::at(redis.url()), Some(redis)),
+                    // It is being served: its Redis takes us, too.
+                    Err(StartError::Locked { .. }) if attach => {
+                        (RedisArgs::at(embedded::url_in(&dir)?), None)
+                    }
+                    Err(error) => return Err(error.into()),
+                }
             }
         };
         let options = StoreOptions { redis, key_prefix, lanes: 1, timeout: TIMEOUT, upgrade };

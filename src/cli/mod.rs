@@ -1,6 +1,7 @@
 //! The command line: the subcommands, and their exit codes (0 success, 1 failure, 2 cannot start).
 
 mod audit;
+mod backup;
 mod bench;
 mod client;
 mod completions;
@@ -42,6 +43,8 @@ enum Command {
     Dump(moving::DumpArgs),
     /// Store what dueq dump wrote, in an empty place or beside what is there.
     Load(moving::LoadArgs),
+    /// Copy the data of the private Redis, while it is served or not.
+    Backup(backup::Args),
     /// Measure a dueq server, by default one started for the purpose.
     Bench(Box<bench::Args>),
     #[command(flatten)]
@@ -88,6 +91,7 @@ pub fn main() -> ExitCode {
             Command::Audit(args) => audit::run(args).await,
             Command::Dump(args) => moving::dump(args).await,
             Command::Load(args) => moving::load(args).await,
+            Command::Backup(args) => backup::run(&args),
             Command::Bench(args) => bench::run(*args).await,
             Command::Client(command) => client::run(command).await,
             Command::Completions(args) => completions::run(&args, &Cli::command()),

@@ -36,7 +36,7 @@ pub async fn run(args: Args) -> Result<bool, Failure> {
     let Args { data, topics, output } = args;
     data.exist().map_err(|error| Failure::Other(error.to_string()))?;
     let from = data.described();
-    let data = data.open(false).await.map_err(|error| Failure::Other(error.to_string()))?;
+    let data = data.open_to_move().await.map_err(|error| Failure::Other(error.to_string()))?;
     let patterns = Patterns::of(&topics);
     let dumped = match &output {
         None => dump(&data.store, &patterns, from, io::stdout().lock()).await.map(|(_, end)| end),

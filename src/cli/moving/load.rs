@@ -56,7 +56,7 @@ pub async fn run(args: Args) -> Result<bool, Failure> {
     let data = match nothing_there {
         true => None,
         false => Some(
-            (args.data.open_to_load().await).map_err(|error| Failure::Other(error.to_string()))?,
+            (args.data.open_to_move().await).map_err(|error| Failure::Other(error.to_string()))?,
         ),
     };
     let options =

@@ -103,6 +103,7 @@ impl Plan {
         if goes_on {
             return Ok(());
         }
+        there.sort();
         if beside && !self.targets.is_empty() {
             return match there.is_empty() {
                 true => Ok(()),
