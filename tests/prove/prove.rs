@@ -18,7 +18,8 @@ use crate::parts::Proof;
 use crate::proof::scenarios::FAULTS;
 
 /// What can be asked for by name, beside each of the faults; all of it, in this order, where nothing is.
-const PARTS: [&str; 7] = ["numbers", "storm", "faults", "model", "bugs", "http", "versions"];
+const PARTS: [&str; 8] =
+    ["numbers", "storm", "faults", "upgrade", "model", "bugs", "http", "versions"];
 
 fn main() -> ExitCode {
     // `cargo bench` adds `--bench`; what does not begin with a dash is ours.
@@ -44,6 +45,9 @@ fn main() -> ExitCode {
             proof.storm().await;
         }
         proof.faults(|name| wanted("faults") || asked.iter().any(|word| word == name)).await;
+        if wanted("upgrade") {
+            proof.upgrade().await;
+        }
         if wanted("model") {
             proof.model().await;
         }
