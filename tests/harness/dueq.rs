@@ -17,9 +17,6 @@ use super::ready::is_ok;
 use super::redis::Redis;
 use super::watch::{self, Instance};
 
-/// What tells a build with seeded bugs which one is on.
-const BUG: &str = "DUEQ_SEEDED_BUG";
-
 /// The binary under test: cargo's, or the one that `TEST_DUEQ` names, such as an older release.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
@@ -118,7 +115,7 @@ impl Launch {
     pub fn bug(self, bug: Option<&str>) -> Launch {
         let Some(bug) = bug else { return self };
         let Seeded { binary, patches } = SEEDED.get().expect("a build with seeded bugs");
-        self.of(binary).env(BUG, bug).env("DUEQ_SEEDED_PATCH", patches)
+        self.of(binary).env("DUEQ_SEEDED_BUG", bug).env("DUEQ_SEEDED_PATCH", patches)
     }
 
     /// At this address, as a server has it that is started again, rather than on a free port.
@@ -198,6 +195,7 @@ impl Launch {
     pub async fn finish(self) -> Finished {
         let limit = self.limit;
         let mut dueq = self.spawn();
+        dueq.ends();
         let status = dueq.process.wait(limit).await;
         Finished {
             code: code(status),

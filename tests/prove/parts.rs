@@ -147,7 +147,7 @@ impl Proof {
         scenarios::rolling_upgrade::OLDER.get_or_init(|| older);
         for durability in [Durability::Everysec, Durability::Always] {
             let reports = self.run("rolling_upgrade", long(durability, UPGRADE_ROUNDS)).await;
-            self.faults.extend(reports);
+            self.calm.extend(reports);
         }
     }
 

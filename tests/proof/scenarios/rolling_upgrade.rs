@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
@@ -20,6 +20,8 @@ pub static OLDER: OnceLock<PathBuf> = OnceLock::new();
 
 /// How long instances of both versions work side by side after each step.
 const STEP: Duration = Duration::from_secs(10);
+/// How long an instance counts after its death, and a little more.
+const REMEMBERED: Duration = Duration::from_secs(70);
 
 /// Two instances of the older version are replaced one by one by the newer one and then back, `setting.rounds` times, under
 /// the usual load: every other time they are killed. Then the upgrade is finished, and the older version finds no way in.
@@ -63,7 +65,12 @@ pub async fn rolling_upgrade(setting: Setting) -> Report {
         fleet.replace(index, instance.client());
         load.recorder.fault(FaultKind::InstanceKilled(index), from);
     }
-    let finished = finish().await;
+    // Those that were killed are remembered for a while.
+    let (begin, mut finished) = (Instant::now(), finish().await);
+    while finished.code != 0 && begin.elapsed() < REMEMBERED {
+        sleep(Duration::from_secs(1)).await;
+        finished = finish().await;
+    }
     findings.demand(finished.code == 0, CONTRACT, || format!("{finished:?}"));
     let refused = Launch::command(["serve", "--redis-url", &redis.url()]).of(older).finish().await;
     let in_a_line = refused.code == 2 && refused.stderr.contains("use a newer dueq");
