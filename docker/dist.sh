@@ -9,8 +9,7 @@ built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 dist=$built/dist
 work=$built/dist-work
 tools=$built/dist-tools
-host=$(rustc -vV | sed -n 's/^host: //p')
-target=${1:-$host}
+target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 name=dueq-$version-$target
 # The same sources make the same files.
@@ -22,15 +21,15 @@ say() { printf 'dist: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 program() {
+  local size file unused=$built/dist-unused
   say "building $target"
-  if [ "$target" = "$host" ]; then
-    "$cargo" build --release --locked
-    program=$built/release/dueq
-  else
-    "$cargo" build --release --locked --target "$target"
-    program=$built/$target/release/dueq
-  fi
-  local size
+  # Files of Swagger UI that no page loads are empty. Its build script looks at this only once.
+  mkdir -p "$unused"
+  for file in swagger-ui.js swagger-ui-es-bundle.js swagger-ui-es-bundle-core.js; do
+    : > "$unused/$file"
+  done
+  SWAGGER_UI_OVERWRITE_FOLDER=$unused "$cargo" build --profile dist --locked --target "$target" --target-dir "$built/dist-build"
+  program=$built/dist-build/$target/dist/dueq
   size=$(stat -c %s "$program")
   [ "$size" -le $((20 * 1024 * 1024)) ] || die "$program has $size bytes, more than 20 MiB"
 }
@@ -85,13 +84,12 @@ deb() {
   install -D -m 644 docker/debian/dueq.service "$root/lib/systemd/system/dueq.service"
   install -D -m 644 docker/debian/dueq.env "$root/etc/dueq/dueq.env"
   install -D -m 644 CHANGELOG.md "$root/usr/share/doc/dueq/changelog"
-  printf 'dueq (%s) stable; urgency=medium\n\n  * See changelog.gz.\n\n -- The dueq contributors <dueq@localhost>  %s\n' \
+  printf 'dueq (%s) stable; urgency=medium\n\n  * See changelog.gz.\n\n -- The dueq contributors <packages@dueq.dev>  %s\n' \
     "$debian_version" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" > "$root/usr/share/doc/dueq/changelog.Debian"
-  {
-    cat docker/debian/copyright
-    # The licences as the format wants them: each line begins with a space, an empty one is a dot.
-    sed -e 's/^$/./' -e 's/^/ /' LICENSE
-  } > "$root/usr/share/doc/dueq/copyright"
+  install -m 644 docker/debian/copyright "$root/usr/share/doc/dueq/copyright"
+  # Debian's archive is another's.
+  mkdir -p "$root/usr/share/lintian/overrides"
+  echo "dueq: initial-upload-closes-no-bugs" > "$root/usr/share/lintian/overrides/dueq"
   gzip -9n "$root"/usr/share/man/man1/*.1 "$root"/usr/share/doc/dueq/changelog{,.Debian}
   mkdir -p "$root/DEBIAN"
   for file in postinst prerm postrm; do
@@ -103,7 +101,7 @@ deb() {
 Package: dueq
 Version: $debian_version
 Architecture: $arch
-Maintainer: The dueq contributors <dueq@localhost>
+Maintainer: The dueq contributors <packages@dueq.dev>
 Installed-Size: $(du -sk --exclude DEBIAN "$root" | cut -f 1)
 Depends: adduser, init-system-helpers (>= 1.54)$(libraries)
 Recommends: ca-certificates, redis-server | valkey-server
