@@ -7,6 +7,7 @@ mod completions;
 mod data;
 mod exec_child;
 mod keys;
+mod man;
 mod progress;
 mod serve;
 mod server_url;
@@ -43,6 +44,9 @@ enum Command {
     Client(client::Command),
     /// Print a shell completion script.
     Completions(completions::Args),
+    /// Write manual pages.
+    #[command(hide = true)]
+    Man(man::Args),
     #[command(hide = true)]
     ExecChild(exec_child::Args),
 }
@@ -84,6 +88,7 @@ pub fn main() -> ExitCode {
             Command::Bench(args) => bench::run(*args).await,
             Command::Client(command) => client::run(command).await,
             Command::Completions(args) => completions::run(&args, &Cli::command()),
+            Command::Man(args) => man::run(&args, Cli::command()),
             Command::ExecChild(_) => ExitCode::SUCCESS,
         }
     })

@@ -4,7 +4,7 @@ use super::data::DataArgs;
 use crate::{
     app,
     config::{Config, LogFormat},
-    store::SCHEMA_VERSION,
+    store::{KNOWN_VERSION, SCHEMA_VERSION},
 };
 use clap::Args;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -67,16 +67,31 @@ pub(super) fn raise_file_limit() {
 pub struct MigrateArgs {
     #[command(flatten)]
     data: DataArgs,
+    /// Finish an upgrade: refuse instances of versions before this one from now on. All that run must be of this version.
+    #[arg(long)]
+    finish: bool,
 }
 
 /// Migrates the data to this version's schema, as `serve` does when it starts.
 pub async fn migrate(args: MigrateArgs) -> ExitCode {
-    match args.data.open(true).await {
-        Ok(data) => {
-            data.close().await;
-            println!("the data have schema version {SCHEMA_VERSION}");
-            ExitCode::SUCCESS
+    let data = match args.data.open(true).await {
+        Ok(data) => data,
+        Err(error) => return super::fail(&*error),
+    };
+    let done = match args.finish {
+        true => data.store.adopt_version(KNOWN_VERSION).await,
+        false => Ok(()),
+    };
+    data.close().await;
+    match done {
+        Ok(()) if args.finish => {
+            println!("instances that do not read schema version {KNOWN_VERSION} are refused");
         }
-        Err(error) => super::fail(&*error),
+        Ok(()) => println!("the data have schema version {SCHEMA_VERSION}"),
+        Err(error) => {
+            eprintln!("dueq: {error}");
+            return ExitCode::FAILURE;
+        }
     }
+    ExitCode::SUCCESS
 }

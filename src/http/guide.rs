@@ -45,7 +45,7 @@ macro_rules! pages {
 /// Every page, by section, in reading order.
 static SECTIONS: LazyLock<[(&str, Vec<Page>); 4]> = LazyLock::new(|| {
     pages! {
-        "Start": "tutorial";
+        "Start": "tutorial" "install";
         "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "dashboard" "alerts" "traces" "security" "tls" "proxy" "redis" "redis-tls" "sentinel" "cluster" "upgrade";
         "Reference": "api" "messages" "topics" "errors" "flags" "cli" "metrics" "limits";
         "Background": "guarantees" "proof" "numbers" "compare" "contribute";

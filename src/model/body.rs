@@ -2,15 +2,18 @@
 //!
 //! A plain JSON payload is the tag 0 and the payload as it was sent. Anything with a content type, headers, a callback or a
 //! trace is the tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. One byte is what the
-//! common case pays; the payload's size can be told without reading it (`payload_bytes` in `includes/message.lua`).
+//! common case pays; the payload's size can be told without reading it (`payload_bytes` in `includes/message.lua`). Members of
+//! the header that this version does not know stay when the message is changed.
 
-use super::{Callback, SecretHeaders, TraceContext};
+use super::{Callback, SecretHeaders, TraceContext, Unknown};
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 const PLAIN: u8 = 0;
 const WITH_HEADER: u8 = 1;
+/// What the length of a header can say, and a little less: the media type is left out where it is counted.
+const MAX_HEADER_BYTES: usize = 60 * 1024;
 
 /// What a payload is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +70,8 @@ pub struct Body {
     pub secrets: Option<SecretHeaders>,
     /// What it was published in. Kept only if the trace is recorded.
     pub trace: Option<TraceContext>,
+    /// What a later version says of it.
+    pub unknown: Unknown,
 }
 
 /// What was read from Redis is no body.
@@ -88,12 +93,15 @@ struct Header<'a> {
     secrets: Option<SecretHeaders>,
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     trace: Option<TraceContext>,
+    #[serde(flatten)]
+    unknown: Unknown,
 }
 
 impl Body {
     /// A body of nothing but this payload and these headers.
     pub fn new(content: Content, headers: BTreeMap<String, String>) -> Self {
-        Self { content, headers, callback: None, dead_letter: false, secrets: None, trace: None }
+        let (callback, dead_letter, secrets, trace) = (None, false, None, None);
+        Self { content, headers, callback, dead_letter, secrets, trace, unknown: Unknown::new() }
     }
 
     /// The bytes that Redis keeps.
@@ -106,13 +114,16 @@ impl Body {
         // Nothing can be linked to a trace that is not recorded.
         let trace = self.trace.filter(TraceContext::is_sampled);
         let said = self.callback.is_some() || self.dead_letter || trace.is_some();
-        if content_type.is_none() && self.headers.is_empty() && !said {
+        if content_type.is_none() && self.headers.is_empty() && !said && self.unknown.is_empty() {
             out.put_u8(PLAIN);
         } else {
             let (headers, callback) = (self.headers.clone(), self.callback.clone());
             let (dead_letter, secrets) = (self.dead_letter, self.secrets.clone());
-            let header = Header { content_type, headers, callback, dead_letter, secrets, trace };
-            // A map of strings always serializes; 8 KiB of headers, each byte escaped, stay below 64 KiB.
+            let unknown = self.unknown.clone();
+            let header =
+                Header { content_type, headers, callback, dead_letter, secrets, trace, unknown };
+            // A map of strings always serializes; 8 KiB of headers, each byte escaped, stay below 64 KiB. So they do with
+            // what is unknown, or `fits` has refused the change.
             let header = serde_json::to_vec(&header).unwrap_or_default();
             out.put_u8(WITH_HEADER);
             out.put_u16(header.len() as u16);
@@ -120,6 +131,13 @@ impl Body {
         }
         out.put_slice(payload);
         out.freeze()
+    }
+
+    /// Has the header room for what this version does not know of? It always has without.
+    pub fn fits(&self) -> bool {
+        let empty = Content::Json(Bytes::new());
+        let header = || Self { content: empty, ..self.clone() }.encode().len();
+        self.unknown.is_empty() || header() <= MAX_HEADER_BYTES
     }
 
     /// Reads what [`Body::encode`] wrote; the payload is not copied.
@@ -137,8 +155,8 @@ impl Body {
                         Content::Bytes { data: payload, content_type: content_type.into_owned() }
                     }
                 };
-                let Header { headers, callback, dead_letter, secrets, trace, .. } = header;
-                Ok(Self { content, headers, callback, dead_letter, secrets, trace })
+                let Header { headers, callback, dead_letter, secrets, trace, unknown, .. } = header;
+                Ok(Self { content, headers, callback, dead_letter, secrets, trace, unknown })
             }
             _ => Err(BrokenBody),
         }
@@ -184,14 +202,20 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_costs_44_bytes_and_what_later_versions_say_is_passed_over() {
+    fn a_trace_costs_44_bytes_and_what_later_versions_say_is_kept() {
         let plain = Body::new(Content::Json(Bytes::from_static(b"[1]")), BTreeMap::new());
         let trace = Some(TraceContext { trace: [1; 16], span: [2; 8], flags: 1 });
         let traced = Body { trace, ..plain.clone() };
         assert_eq!(traced.encode().len(), plain.encode().len() + 44);
         // As versions see it that do not know the member.
         let stored = b"\x01\0\x0e{\"zz\":[\"new\"]}[1]";
-        assert_eq!(Body::decode(Bytes::from_static(stored)).unwrap(), plain);
+        let mut later = Body::decode(Bytes::from_static(stored)).unwrap();
+        assert_eq!(&later.encode()[..], stored, "it is written back");
+        assert!(later.fits());
+        later.unknown.insert("long".to_owned(), "x".repeat(MAX_HEADER_BYTES).into());
+        assert!(!later.fits());
+        later.unknown.clear();
+        assert_eq!(later, plain);
     }
 
     #[test]

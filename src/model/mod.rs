@@ -42,6 +42,10 @@ pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName};
 pub use trace_context::TraceContext;
 
+/// Members of a stored object that this version does not know. A later one wrote them, and they are written back with
+/// whatever is changed beside them.
+pub type Unknown = std::collections::BTreeMap<String, serde_json::Value>;
+
 /// The state of a message. `delayed`: not due yet. `ready`: due, waiting for a consumer. `leased`: held by a consumer
 /// until its lease ends. `blocked`: behind earlier messages of its group. `dead`: its attempts are used up. `acked`:
 /// acknowledged, and kept as long as the topic retains

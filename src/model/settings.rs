@@ -1,6 +1,6 @@
 //! A topic's settings and the limits of the contract, each number in one place.
 
-use super::{Backoff, Millis, OnceSecret, Push, TopicName};
+use super::{Backoff, Millis, OnceSecret, Push, TopicName, Unknown};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -108,11 +108,20 @@ pub struct Retention {
     pub dead_ms: Millis,
     /// How many dead messages are kept.
     pub dead_max: i64,
+    /// What a later version says of it.
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { acked_ms: 0, acked_max: 100_000, dead_ms: 1_209_600_000, dead_max: 100_000 }
+        Self {
+            acked_ms: 0,
+            acked_max: 100_000,
+            dead_ms: 1_209_600_000,
+            dead_max: 100_000,
+            unknown: Unknown::new(),
+        }
     }
 }
 
@@ -184,6 +193,9 @@ pub struct TopicSettings {
     /// Headers that were secrets by a push that is another by now, in lower case. Only the topic's end takes one away.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub once_secret: BTreeMap<String, OnceSecret>,
+    /// What a later version says of it.
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 fn is_one(number: &i64) -> bool {
@@ -217,6 +229,7 @@ impl Default for TopicSettings {
             paused: false,
             revision: None,
             once_secret: BTreeMap::new(),
+            unknown: Unknown::new(),
         }
     }
 }
@@ -234,7 +247,8 @@ impl TopicSettings {
     }
 
     /// These settings, which take the place of those `before`, with what those remember: a paused topic stays so, and a
-    /// header that was a secret until now stays one of messages that are there. `None`: they are too many.
+    /// header that was a secret until now stays one of messages that are there. What a later version has written stays too:
+    /// nobody here can tell a setting from a note that the data depend on. `None`: there are too many secrets.
     pub fn remembering(mut self, before: Option<&Self>, now: Millis) -> Option<Self> {
         self.revision = None;
         let Some(before) = before else { return Some(self) };
@@ -242,6 +256,11 @@ impl TopicSettings {
         self.grouped |= before.grouped;
         self.was_closing = before.was_closing || before.closing;
         self.once_secret.clone_from(&before.once_secret);
+        self.unknown.clone_from(&before.unknown);
+        self.retention.unknown.clone_from(&before.retention.unknown);
+        if let (Some(push), Some(was)) = (&mut self.push, &before.push) {
+            push.unknown.clone_from(&was.unknown);
+        }
         if let Some(was) = &before.push {
             let origin = was.origin();
             let same = self.push.as_ref().filter(|push| push.origin() == origin);

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName},
+    model::{CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName, Unknown},
 };
 use std::{collections::HashMap, time::Duration};
 use stored::Definition;
@@ -68,6 +68,8 @@ pub struct Schedule {
     /// When this instance claimed it; 0: it has not.
     held_at: Millis,
     generation: String,
+    /// What a later version says of it.
+    unknown: Unknown,
 }
 
 /// A page of schedules.
@@ -110,10 +112,7 @@ impl Store {
                 Some(before) if *before == spec.timing => String::new(),
                 _ => spec.timing.next_after(now).unwrap_or(0).to_string(),
             };
-            let definition = match &present {
-                Some(seen) => Definition::of(&spec, seen.created_at, seen.generation.clone()),
-                None => Definition::of(&spec, now, hex::encode(&super::random_bytes()[..8])),
-            };
+            let definition = Definition::of(&spec, present.as_ref(), now);
             let revision = present.as_ref().map(|seen| seen.revision.to_string());
             let definition = serde_json::to_vec(&definition).map_err(|_| Error::Internal)?;
             let moved = present.as_ref().is_some_and(|seen| seen.spec.topic != spec.topic);

@@ -100,6 +100,7 @@ scripts! {
         FINISH_SCHEDULE = "finish_schedule";
         OPEN_SERVICE = "open_service";
         NOTE_INSTANCE = "note_instance";
+        ADOPT_VERSION = "adopt_version";
         PAUSE_HOST = "pause_host";
         REPORT_HOSTS = "report_hosts";
         AUDIT_REGISTRY = "audit_registry";

@@ -70,6 +70,9 @@ impl Store {
             topic.keep_secrets(&mut body, &seen, update.headers.as_ref())?;
             topic.takes(&body)?;
         }
+        if !body.fits() {
+            return Err(Error::HeadersTooLarge("headers".to_owned()));
+        }
         Ok((found.written, body.encode()))
     }
 }

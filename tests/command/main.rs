@@ -34,4 +34,5 @@ mod sentinel;
 mod settings;
 mod stopping;
 mod subcommands;
+mod systemd;
 mod threads;

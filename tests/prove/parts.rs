@@ -24,6 +24,8 @@ const STORM_PARTS: usize = 10;
 const STORM_ROUNDS: usize = 6;
 /// How often each fault of the table is caused, for each durability.
 const FAULT_ROUNDS: usize = 3;
+/// How often two instances are upgraded and set back: five minutes for each durability.
+const UPGRADE_ROUNDS: usize = 8;
 /// Orders while primaries are killed every 10 s.
 const ORDERS: usize = 10_000;
 /// Events of customers while instances and Redis are killed.
@@ -130,6 +132,25 @@ impl Proof {
                 let reports = self.run(name, setting).await;
                 self.faults.extend(reports);
             }
+        }
+    }
+
+    /// From the last release to this build and back, one instance after another, under load.
+    pub async fn upgrade(&mut self) {
+        self.say("the dueq that upgrades begin from");
+        let older = match std::env::var_os("DUEQ_OLDER_BINARY") {
+            Some(binary) => binary.into(),
+            None => match tokio::process::Command::new("tests/older.sh").output().await {
+                Ok(built) if built.status.success() => {
+                    String::from_utf8_lossy(&built.stdout).trim().into()
+                }
+                outcome => return self.failures.push(format!("upgrade: {outcome:?}")),
+            },
+        };
+        scenarios::rolling_upgrade::OLDER.get_or_init(|| older);
+        for durability in [Durability::Everysec, Durability::Always] {
+            let reports = self.run("rolling_upgrade", long(durability, UPGRADE_ROUNDS)).await;
+            self.calm.extend(reports);
         }
     }
 

@@ -19,7 +19,8 @@ use crate::proof::scenarios::FAULTS;
 
 /// What can be asked for by name, beside each scenario of `numbers` and each of the faults; all of it, in this order, where
 /// nothing is.
-const PARTS: [&str; 7] = ["numbers", "storm", "faults", "model", "bugs", "http", "versions"];
+const PARTS: [&str; 8] =
+    ["numbers", "storm", "faults", "upgrade", "model", "bugs", "http", "versions"];
 
 /// Before a part of the names of the bugs that are asked for.
 const BUGS_NAMED: &str = "bugs:";
@@ -50,6 +51,9 @@ fn main() -> ExitCode {
             proof.storm().await;
         }
         proof.faults(|name| wanted("faults") || asked.iter().any(|word| word == name)).await;
+        if wanted("upgrade") {
+            proof.upgrade().await;
+        }
         if wanted("model") {
             proof.model().await;
         }

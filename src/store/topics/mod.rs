@@ -23,6 +23,7 @@ pub(super) use {
 
 use super::{
     Store,
+    backend::SPLIT_VERSION,
     batch::{Command, Request},
     partition::Partition,
     registry::{DELETED_MARK_MS, Topic},
@@ -69,8 +70,8 @@ impl Store {
     /// Gives a topic a configuration, and makes it if there is none. `change` makes the new one of the present one, of which
     /// it may keep secrets. `if_match`: revisions one of which it must have. Returns whether it was made.
     ///
-    /// Errors: those of `change`, `RevisionMismatch`, `NamesInUse`, `BadSetting`, `TopicsExhausted`, `RedisUnavailable`,
-    /// `OutcomeUnknown`.
+    /// Errors: those of `change`, `RevisionMismatch`, `NamesInUse`, `BadSetting`, `TopicsExhausted`, `UpgradePending`,
+    /// `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn put_topic(
         &self,
         name: &TopicName,
@@ -90,6 +91,9 @@ impl Store {
                 return Err(Error::RevisionMismatch);
             }
             self.check_replicas(name, &settings, before).await?;
+            if settings.partitions > 1 && before.is_none_or(|before| before.partitions == 1) {
+                self.adopt_version(SPLIT_VERSION).await?;
+            }
             if let Some(topic) = &topic
                 && settings.partitions > topic.settings.partitions
                 && !self.prepare_growth(topic, &mut settings).await?
