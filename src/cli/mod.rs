@@ -1,6 +1,7 @@
 //! The command line: the subcommands, and their exit codes (0 success, 1 failure, 2 cannot start).
 
 mod audit;
+mod backup;
 mod bench;
 mod client;
 mod completions;
@@ -8,6 +9,7 @@ mod data;
 mod exec_child;
 mod keys;
 mod man;
+mod moving;
 mod progress;
 mod serve;
 mod server_url;
@@ -38,6 +40,12 @@ enum Command {
     Migrate(serve::MigrateArgs),
     /// Check the data in Redis, also while dueq serves them: exit code 1 if something was found.
     Audit(audit::Args),
+    /// Write topics, schedules and messages as lines of JSON, for dueq load.
+    Dump(moving::DumpArgs),
+    /// Store what dueq dump wrote, in an empty place or beside what is there.
+    Load(moving::LoadArgs),
+    /// Copy the data of the private Redis, while it is served or not.
+    Backup(backup::Args),
     /// Measure a dueq server, by default one started for the purpose.
     Bench(Box<bench::Args>),
     #[command(flatten)]
@@ -85,6 +93,9 @@ pub fn main() -> ExitCode {
             Command::Openapi(args) => print_document(args.openapi_version),
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Audit(args) => audit::run(args).await,
+            Command::Dump(args) => moving::dump(args).await,
+            Command::Load(args) => moving::load(args).await,
+            Command::Backup(args) => backup::run(&args),
             Command::Bench(args) => bench::run(*args).await,
             Command::Client(command) => client::run(command).await,
             Command::Completions(args) => completions::run(&args, &Cli::command()),

@@ -238,6 +238,7 @@ impl TopicFields {
             closing: false,
             was_closing: false,
             paused: false,
+            loading: None,
             revision: None,
             once_secret: settings.once_secret.clone(),
             unknown: settings.unknown.clone(),

@@ -187,6 +187,9 @@ pub struct TopicSettings {
     /// Nothing is granted. A topic of one partition keeps this there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+    /// The dump that is being loaded into it, which keeps it paused: see `cli/moving/load.rs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loading: Option<String>,
     /// The topic's revision, where `closing` or `paused` were written since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
@@ -227,6 +230,7 @@ impl Default for TopicSettings {
             closing: false,
             was_closing: false,
             paused: false,
+            loading: None,
             revision: None,
             once_secret: BTreeMap::new(),
             unknown: Unknown::new(),
@@ -255,6 +259,7 @@ impl TopicSettings {
         self.paused = before.paused;
         self.grouped |= before.grouped;
         self.was_closing = before.was_closing || before.closing;
+        self.loading.clone_from(&before.loading);
         self.once_secret.clone_from(&before.once_secret);
         self.unknown.clone_from(&before.unknown);
         self.retention.unknown.clone_from(&before.retention.unknown);

@@ -81,6 +81,26 @@ pub struct SchedulePage {
     pub next_after: Option<ScheduleName>,
 }
 
+impl Schedule {
+    /// One that is created at `now` and has not ticked.
+    pub fn new(name: ScheduleName, spec: ScheduleSpec, now: Millis) -> Self {
+        Self {
+            name,
+            spec,
+            created_at: now,
+            paused: false,
+            next_at: None,
+            last_at: None,
+            last_message_id: None,
+            last_error: None,
+            revision: 0,
+            claimed_at: 0,
+            held_at: 0,
+            generation: String::new(),
+        }
+    }
+}
+
 impl Store {
     /// Makes a schedule, or replaces one; `change` makes the new one of the present one, of which it may keep secrets. One
     /// that ticks when it did before goes on as if nothing had happened. Returns whether it was made.

@@ -6,7 +6,9 @@
 mod harness;
 
 mod access;
+mod apply;
 mod audit;
+mod backup;
 mod bench;
 mod client;
 mod client_callback;
@@ -24,6 +26,7 @@ mod descriptors;
 mod docs;
 mod embedded;
 mod keys;
+mod moving;
 mod observability;
 mod operator;
 mod private;

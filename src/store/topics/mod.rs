@@ -6,6 +6,7 @@ mod contents;
 mod found;
 mod grow;
 mod list;
+mod loading;
 mod reasons;
 
 pub use bulk::{Purged, Redriven};
