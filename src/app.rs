@@ -98,10 +98,13 @@ pub enum RunError {
 /// The `threads` serve connections; everything else runs on the caller's thread. With TLS, the last one has the handshakes
 /// instead: they cost a hundred times what a request costs, and strangers may ask for as many as they like.
 ///
+/// `announced` is told the bound address once requests are accepted.
+///
 /// Errors: [`RunError`] if the service could not start.
 pub async fn run(
     config: Config,
     threads: &[Handle],
+    announced: impl FnOnce(SocketAddr),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let metrics = Arc::new(Metrics::new());
@@ -158,7 +161,7 @@ pub async fn run(
     let tls = handshakes.first().map(|thread| Handshakes::new(thread.clone(), tls));
     let start =
         Start { config: &config, metrics, access, secrets, redis, redis_files, listener, tls };
-    let served = serve(start, threads, &mut reloads, shutdown).await;
+    let served = serve(start, threads, &mut reloads, announced, shutdown).await;
     match embedded {
         Some(_) if lost => return Err(RunError::Lost),
         Some(redis) => redis.stop().await,
@@ -183,6 +186,7 @@ async fn serve(
     start: Start<'_>,
     threads: &[Handle],
     reloads: &mut JoinSet<()>,
+    announced: impl FnOnce(SocketAddr),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let Start { config, metrics, access, secrets, redis, redis_files, listener, tls } = start;
@@ -239,7 +243,7 @@ async fn serve(
         true => None,
         false => Some(Caller::new(addresses, config.callback_dns)?),
     };
-    announce(config, &listener)?;
+    announced(announce(config, &listener)?);
     // Nothing fails from here on, so everything started below is stopped in order.
     let (background, open_connections) = (metrics.background.clone(), metrics.connections.clone());
     let housekeeping = {
