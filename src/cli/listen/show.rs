@@ -60,15 +60,13 @@ pub fn call(
     let rows = rows.into_iter().map(|(name, value)| (name.to_owned(), value));
     let known = head.headers.keys().filter(|name| !NOT_SHOWN.contains(&name.as_str()));
     let others = known.map(|name| (name.to_string(), text_of(&head.headers, name.as_str())));
-    let (colour, word) = match signature {
-        Signature::Valid => (AnsiColor::Green, "valid".to_owned()),
-        Signature::Unchecked => (AnsiColor::Yellow, "not checked: there is no secret".to_owned()),
-        Signature::Wrong(reason) => (AnsiColor::Red, format!("not accepted: {}", clean(reason))),
+    let signature = match signature {
+        Signature::Valid => "valid".to_owned(),
+        Signature::Unchecked => "not checked: there is no secret".to_owned(),
+        Signature::Wrong(reason) => format!("not accepted: {reason}"),
     };
-    let (dim, colour) = (Style::new().dimmed(), colour.on_default());
-    let mut body = fields(rows.chain(others));
-    body.push_str(&format!("{dim}signature{dim:#}  {colour}{word}{colour:#}\n"));
-    body.push_str(&shown(payload));
+    let signature = [("signature".to_owned(), signature)];
+    let body = fields(rows.chain(others).chain(signature)) + &shown(payload);
     for line in body.lines() {
         text.push_str(&format!("  {line}\n"));
     }
@@ -164,7 +162,7 @@ mod tests {
                 "  due            2025-11-21T04:40:00.120Z (3ms late)",
                 "  x-tenant       42",
                 "  authorization  *** (13 bytes)",
-                "  signature  valid",
+                "  signature      valid",
                 "  {",
                 "    \"order\": 42",
                 "  }",
