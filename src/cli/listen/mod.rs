@@ -44,8 +44,8 @@ pub struct Args {
 
 /// Parses a port, or an address and a port.
 fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    let text = text.strip_prefix("localhost:").unwrap_or(text);
     let at_port = || text.parse().map(|port| (Ipv4Addr::LOCALHOST, port).into());
-    let text = text.strip_prefix("localhost:").map_or(text, |port| port);
     text.parse().or_else(|_| at_port()).map_err(
         |_| "expected a port such as 9123, or an address and a port such as 127.0.0.1:9123",
     )
