@@ -23,6 +23,7 @@ mod client_update;
 mod cluster;
 mod dashboard;
 mod descriptors;
+mod dev;
 mod docs;
 mod embedded;
 mod keys;
