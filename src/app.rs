@@ -31,6 +31,7 @@ use rustix::process::{Resource, getrlimit};
 use secrets::{listener_tls, signing_secrets};
 use std::{
     future::{Future, pending},
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };

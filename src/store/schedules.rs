@@ -97,6 +97,7 @@ impl Schedule {
             claimed_at: 0,
             held_at: 0,
             generation: String::new(),
+            unknown: Unknown::default(),
         }
     }
 }
