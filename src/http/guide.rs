@@ -46,7 +46,7 @@ macro_rules! pages {
 static SECTIONS: LazyLock<[(&str, Vec<Page>); 4]> = LazyLock::new(|| {
     pages! {
         "Start": "tutorial";
-        "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "operate" "dashboard" "alerts" "traces" "security" "tls" "proxy" "redis" "redis-tls" "sentinel" "cluster" "upgrade";
+        "How to": "workers" "callbacks" "schedules" "reminders" "failures" "sdks" "sqs" "operate" "dashboard" "alerts" "traces" "security" "tls" "proxy" "redis" "redis-tls" "sentinel" "cluster" "upgrade";
         "Reference": "api" "messages" "topics" "errors" "flags" "cli" "metrics" "limits";
         "Background": "guarantees" "proof" "numbers" "compare" "contribute";
     }
