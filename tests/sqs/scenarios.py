@@ -167,7 +167,7 @@ def a_delay_of_a_day_works():
 
 
 def visibility_ends_is_changed_and_old_handles_delete():
-    url = queue(VisibilityTimeout="1")
+    url = queue(VisibilityTimeout="2")
     send(url)
     assert counts(url) == [1, 0, 0]
     [first] = receive(url)
@@ -299,7 +299,7 @@ def a_fifo_queue_keeps_order_in_groups_and_drops_repeats():
     system = got[0]["Attributes"]
     assert (system["MessageGroupId"], system["MessageDeduplicationId"], system["SequenceNumber"]) == ("a", "1", numbers[0])
     sqs.delete_message(QueueUrl=url, ReceiptHandle=got[0]["ReceiptHandle"])
-    assert [it["Body"] for it in receive(url, VisibilityTimeout=1)] == ["a2"]
+    assert [it["Body"] for it in receive(url, VisibilityTimeout=3)] == ["a2"]
     sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=got[1]["ReceiptHandle"], VisibilityTimeout=0)
     assert [it["Body"] for it in receive(url, WaitTimeSeconds=2)] == ["b1"]
     a2 = eventually("a2 comes again", lambda: receive(url))
@@ -469,7 +469,6 @@ def raw_requests_get_answers_in_the_form_of_sqs():
         ("/sqs/sqs-no-such", "{}", {"x-amz-target": "AmazonSQS.PurgeQueue"}, 400, "QueueDoesNotExist"),
         ("/sqs/%00", "{}", {"x-amz-target": "AmazonSQS.PurgeQueue"}, 400, "QueueDoesNotExist"),
         ("/sqs/sqs-no-such", '{"Entries": [' + "{}," * 2000 + "{}]}", {"x-amz-target": "AmazonSQS.SendMessageBatch"}, 400, "QueueDoesNotExist"),
-        ("/sqs", "x" * 17_000_000, {}, 400, "SerializationException"),
         ("/sqs", "{}", {"authorization": "AWS4-HMAC-SHA256 Credential=x"}, 403, "UnrecognizedClientException"),
         ("/sqs", "{}", {"authorization": f"Bearer {KEY}"}, 200, None),
     ]:

@@ -68,8 +68,9 @@ while (seen.size < bodies.length || (await left()) > 0) {
   assert.ok(Date.now() < end, `${seen.size} handled`);
   await new Promise((resolve) => setTimeout(resolve, 50));
 }
+const stopped = once(consumer, "stopped");
 consumer.stop();
-await once(consumer, "stopped");
+await stopped;
 assert.deepEqual(failures, []);
 for (const [body, times] of seen) assert.equal(times, body.endsWith("7") ? 2 : 1, body);
 console.log("ok");
