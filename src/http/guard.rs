@@ -7,7 +7,7 @@ use super::{
     activity::Activity,
     budget, glances, json_line,
     problem::{Code, Problem, ProblemBody},
-    trace,
+    sqs, trace,
 };
 use axum::{
     body::Body,
@@ -94,7 +94,7 @@ pub(super) async fn guard(
     let mut entry = Entry::new(&state.access.audit, (operation, need), &request, &id);
     let refused = refuse(&state, need, &mut request, entry.as_mut());
     let method = request.method().clone();
-    let policy = policy_of(request.uri().path());
+    let (policy, is_sqs) = (policy_of(request.uri().path()), sqs::has(request.uri().path()));
     let (mut response, trace) = match refused {
         Err(problem) => (problem.into_response(), None),
         Ok(()) => {
@@ -112,6 +112,7 @@ pub(super) async fn guard(
     let base = state.public_url.base();
     let asked = Asked { id: &id, operation, method: &method, peer, base };
     let problem = is_error.then(|| write_problem(&mut response, &asked));
+    let refusal = problem.clone().filter(|_| is_sqs);
     if let Some(problem) = problem.as_ref().filter(|_| status == StatusCode::FORBIDDEN) {
         state.metrics.count_auth_failure(&problem.code);
     }
@@ -125,6 +126,9 @@ pub(super) async fn guard(
         && let Some(location) = state.public_url.location(path, status.is_redirection())
     {
         response.headers_mut().insert(header::LOCATION, location);
+    }
+    if is_sqs {
+        sqs::finish(&mut response, refusal.as_ref(), &id);
     }
     response.headers_mut().insert(REQUEST_ID, id);
     let seconds = started.elapsed().as_secs_f64();
@@ -146,6 +150,9 @@ fn operation_of(state: &AppState, request: &Request) -> Operation {
         &Method::HEAD => &Method::GET,
         method => method,
     };
+    if sqs::has(path) && *method == Method::POST {
+        return sqs::operation(request.headers());
+    }
     let known = state.operations.get(path).and_then(|methods| methods.get(method)).copied();
     known.unwrap_or_else(|| {
         let is_page = ["/", "/llms.txt"].contains(&path)

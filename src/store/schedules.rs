@@ -11,7 +11,7 @@ mod ticks;
 pub use ticks::Ticked;
 
 use super::{
-    NewMessage, Store,
+    IfAbsent, NewMessage, Store,
     batch::Command,
     reply::{CallError, Fields, malformed, word},
     scripts,
@@ -280,7 +280,7 @@ impl Store {
     /// Errors: `ScheduleNotFound`, those of [`Store::publish`].
     pub async fn trigger_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
         let ScheduleSpec { topic, message, .. } = self.get_schedule(name).await?.spec;
-        let published = self.publish(&topic, message).await?;
+        let published = self.publish(&topic, message, IfAbsent::Create).await?;
         let note = Command::eval(&scripts::TRIGGER_SCHEDULE, &self.schedule_keys()[1..2]);
         let note = note.arg((name.as_str(), self.now(), published.id.to_string()));
         // The message is published by now.

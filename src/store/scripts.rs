@@ -67,6 +67,7 @@ scripts! {
         EXTEND = "extend";
         GET = "get";
         DELETE = "delete";
+        SETTLE_LATE = "settle_late";
         UPDATE = "update";
         REDRIVE_MESSAGE = "redrive_message";
         EXISTS = "exists";

@@ -36,6 +36,7 @@ mod refusals;
 mod secret_files;
 mod sentinel;
 mod settings;
+mod sqs;
 mod stopping;
 mod subcommands;
 mod systemd;

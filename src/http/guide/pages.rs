@@ -86,6 +86,7 @@ pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
             "upgrade" "from one version to the next"
         }
         "How to: move" "From another system to dueq" {
+            "sqs" "boto3, celery and the AWS SDKs, unchanged, with dueq behind them"
             "from-sqs" "delays beyond 15 minutes, the same habits"
             "from-celery" "long countdowns that leave your workers alone"
             "from-bullmq" "delayed jobs for every language"
