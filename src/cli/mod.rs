@@ -6,12 +6,16 @@ mod bench;
 mod client;
 mod completions;
 mod data;
+mod dev;
 mod exec_child;
 mod keys;
+mod listen;
+mod man;
 mod moving;
 mod progress;
 mod serve;
 mod server_url;
+mod signals;
 
 use crate::{config::Config, http};
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -31,6 +35,13 @@ struct Cli {
 enum Command {
     /// Run the service.
     Serve(Box<Config>),
+    /// Run the service for development: callbacks may reach this machine and are signed, and the dashboard opens.
+    ///
+    /// Takes the options of `dueq serve`, too.
+    #[command(mut_arg("log", |log| log.default_value("warn")))]
+    Dev(Box<dev::Args>),
+    /// Receive callbacks on this machine: verify their signatures, print them, and answer as told, until Ctrl-C.
+    Listen(listen::Args),
     /// Make API keys.
     Keys(keys::Args),
     /// Print the OpenAPI document.
@@ -51,6 +62,9 @@ enum Command {
     Client(client::Command),
     /// Print a shell completion script.
     Completions(completions::Args),
+    /// Write manual pages.
+    #[command(hide = true)]
+    Man(man::Args),
     #[command(hide = true)]
     ExecChild(exec_child::Args),
 }
@@ -71,10 +85,13 @@ pub fn main() -> ExitCode {
     if let Command::ExecChild(args) = &cli.command {
         return fail(&exec_child::run(args));
     }
-    let threads = match &cli.command {
-        Command::Serve(config) => config.threads() + usize::from(config.identity().is_some()),
-        _ => 1,
+    let config = match &cli.command {
+        Command::Serve(config) => Some(&**config),
+        Command::Dev(args) => Some(&args.config),
+        _ => None,
     };
+    let threads =
+        config.map_or(1, |config| config.threads() + usize::from(config.identity().is_some()));
     // Each runtime has one thread: a runtime with several wakes another thread for most of its work.
     let runtime = || Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtimes: Vec<_> = match (0..threads).map(|_| runtime()).collect::<Result<_, _>>() {
@@ -84,7 +101,9 @@ pub fn main() -> ExitCode {
     let threads: Vec<_> = runtimes.iter().map(|runtime| runtime.handle().clone()).collect();
     threads[0].block_on(async {
         match cli.command {
-            Command::Serve(config) => serve::run(*config, &threads).await,
+            Command::Serve(config) => serve::run(*config, &threads, |_| {}).await,
+            Command::Dev(args) => dev::run(*args, &threads).await,
+            Command::Listen(args) => listen::run(args).await,
             Command::Keys(args) => keys::run(args),
             Command::Openapi(args) => print_document(args.openapi_version),
             Command::Migrate(args) => serve::migrate(args).await,
@@ -95,6 +114,7 @@ pub fn main() -> ExitCode {
             Command::Bench(args) => bench::run(*args).await,
             Command::Client(command) => client::run(command).await,
             Command::Completions(args) => completions::run(&args, &Cli::command()),
+            Command::Man(args) => man::run(&args, Cli::command()),
             Command::ExecChild(_) => ExitCode::SUCCESS,
         }
     })

@@ -1,6 +1,6 @@
 //! A topic's settings and the limits of the contract, each number in one place.
 
-use super::{Backoff, Millis, OnceSecret, Push, TopicName};
+use super::{Backoff, Millis, OnceSecret, Push, SqsQueue, TopicName, Unknown};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,6 +96,25 @@ impl Durability {
     }
 }
 
+/// What a topic's `dead_topic` gets of a message that dies. `letter`: a message that tells of it, and it stays dead here.
+/// `raw`: the message itself, with its payload, headers, priority and group, and it is dead here only until then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadForm {
+    /// A message that tells of it.
+    #[default]
+    Letter,
+    /// The message itself.
+    Raw,
+}
+
+impl DeadForm {
+    /// Is it the default?
+    pub fn is_letter(&self) -> bool {
+        *self == Self::Letter
+    }
+}
+
 /// How long acknowledged and dead messages are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -108,11 +127,20 @@ pub struct Retention {
     pub dead_ms: Millis,
     /// How many dead messages are kept.
     pub dead_max: i64,
+    /// What a later version says of it.
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { acked_ms: 0, acked_max: 100_000, dead_ms: 1_209_600_000, dead_max: 100_000 }
+        Self {
+            acked_ms: 0,
+            acked_max: 100_000,
+            dead_ms: 1_209_600_000,
+            dead_max: 100_000,
+            unknown: Unknown::new(),
+        }
     }
 }
 
@@ -157,6 +185,12 @@ pub struct TopicSettings {
     /// Where what dies here is published too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_topic: Option<TopicName>,
+    /// What is published there.
+    #[serde(skip_serializing_if = "DeadForm::is_letter")]
+    pub dead_form: DeadForm,
+    /// What clients of SQS have set, if one has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sqs: Option<SqsQueue>,
     /// How many messages of a group may be leased at a time.
     #[serde(skip_serializing_if = "is_one")]
     pub group_concurrency: i64,
@@ -187,6 +221,9 @@ pub struct TopicSettings {
     /// Headers that were secrets by a push that is another by now, in lower case. Only the topic's end takes one away.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub once_secret: BTreeMap<String, OnceSecret>,
+    /// What a later version says of it.
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 fn is_one(number: &i64) -> bool {
@@ -211,6 +248,8 @@ impl Default for TopicSettings {
             durability: Durability::Memory,
             push: None,
             dead_topic: None,
+            dead_form: DeadForm::Letter,
+            sqs: None,
             group_concurrency: 1,
             group_rate_per_s: None,
             group_burst: 1,
@@ -221,6 +260,7 @@ impl Default for TopicSettings {
             loading: None,
             revision: None,
             once_secret: BTreeMap::new(),
+            unknown: Unknown::new(),
         }
     }
 }
@@ -238,15 +278,24 @@ impl TopicSettings {
     }
 
     /// These settings, which take the place of those `before`, with what those remember: a paused topic stays so, and a
-    /// header that was a secret until now stays one of messages that are there. `None`: they are too many.
+    /// header that was a secret until now stays one of messages that are there. What a later version has written stays too:
+    /// nobody here can tell a setting from a note that the data depend on. `None`: there are too many secrets.
     pub fn remembering(mut self, before: Option<&Self>, now: Millis) -> Option<Self> {
         self.revision = None;
         let Some(before) = before else { return Some(self) };
         self.paused = before.paused;
         self.grouped |= before.grouped;
+        if self.sqs.is_none() {
+            self.sqs.clone_from(&before.sqs);
+        }
         self.was_closing = before.was_closing || before.closing;
         self.loading.clone_from(&before.loading);
         self.once_secret.clone_from(&before.once_secret);
+        self.unknown.clone_from(&before.unknown);
+        self.retention.unknown.clone_from(&before.retention.unknown);
+        if let (Some(push), Some(was)) = (&mut self.push, &before.push) {
+            push.unknown.clone_from(&was.unknown);
+        }
         if let Some(was) = &before.push {
             let origin = was.origin();
             let same = self.push.as_ref().filter(|push| push.origin() == origin);

@@ -11,14 +11,14 @@ mod ticks;
 pub use ticks::Ticked;
 
 use super::{
-    NewMessage, Store,
+    IfAbsent, NewMessage, Store,
     batch::Command,
     reply::{CallError, Fields, malformed, word},
     scripts,
 };
 use crate::{
     error::Error,
-    model::{CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName},
+    model::{CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName, Unknown},
 };
 use std::{collections::HashMap, time::Duration};
 use stored::Definition;
@@ -68,6 +68,8 @@ pub struct Schedule {
     /// When this instance claimed it; 0: it has not.
     held_at: Millis,
     generation: String,
+    /// What a later version says of it.
+    unknown: Unknown,
 }
 
 /// A page of schedules.
@@ -95,6 +97,7 @@ impl Schedule {
             claimed_at: 0,
             held_at: 0,
             generation: String::new(),
+            unknown: Unknown::default(),
         }
     }
 }
@@ -130,10 +133,7 @@ impl Store {
                 Some(before) if *before == spec.timing => String::new(),
                 _ => spec.timing.next_after(now).unwrap_or(0).to_string(),
             };
-            let definition = match &present {
-                Some(seen) => Definition::of(&spec, seen.created_at, seen.generation.clone()),
-                None => Definition::of(&spec, now, hex::encode(&super::random_bytes()[..8])),
-            };
+            let definition = Definition::of(&spec, present.as_ref(), now);
             let revision = present.as_ref().map(|seen| seen.revision.to_string());
             let definition = serde_json::to_vec(&definition).map_err(|_| Error::Internal)?;
             let moved = present.as_ref().is_some_and(|seen| seen.spec.topic != spec.topic);
@@ -280,7 +280,7 @@ impl Store {
     /// Errors: `ScheduleNotFound`, those of [`Store::publish`].
     pub async fn trigger_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
         let ScheduleSpec { topic, message, .. } = self.get_schedule(name).await?.spec;
-        let published = self.publish(&topic, message).await?;
+        let published = self.publish(&topic, message, IfAbsent::Create).await?;
         let note = Command::eval(&scripts::TRIGGER_SCHEDULE, &self.schedule_keys()[1..2]);
         let note = note.arg((name.as_str(), self.now(), published.id.to_string()));
         // The message is published by now.

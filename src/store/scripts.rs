@@ -67,6 +67,7 @@ scripts! {
         EXTEND = "extend";
         GET = "get";
         DELETE = "delete";
+        SETTLE_LATE = "settle_late";
         UPDATE = "update";
         REDRIVE_MESSAGE = "redrive_message";
         EXISTS = "exists";
@@ -100,6 +101,7 @@ scripts! {
         FINISH_SCHEDULE = "finish_schedule";
         OPEN_SERVICE = "open_service";
         NOTE_INSTANCE = "note_instance";
+        ADOPT_VERSION = "adopt_version";
         PAUSE_HOST = "pause_host";
         REPORT_HOSTS = "report_hosts";
         LOAD_SCHEDULE = "load_schedule";

@@ -284,7 +284,7 @@ impl Load<'_> {
         if into.is_none() {
             for host in &self.hosts {
                 let host = CallHost::parse(host).map_err(|e| Failure::Other(e.to_string()))?;
-                self.store.pause_host(&host).await?;
+                self.store.set_host_paused(&host, true).await?;
             }
         }
         for schedule in &self.schedules {

@@ -326,7 +326,7 @@ mod tests {
             ttl_ms: Some(5),
             max_messages: Some(7),
             on_full: OnFull::DropOldest,
-            retention: Retention { acked_ms: 1, acked_max: 4, dead_ms: 2, dead_max: 3 },
+            retention: Retention { acked_ms: 1, dead_ms: 2, dead_max: 3, ..Retention::default() },
             ..TopicSettings::default()
         };
         assert_eq!(rules(settings), "5,1,2,3,7,drop_oldest");
