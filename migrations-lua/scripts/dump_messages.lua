@@ -10,7 +10,7 @@
 -- returns: {cursor, now, bytes of bodies and events, {members that are left for another call}, {for each message: member,
 --   body, set (a number as in `stands_of`; 0: none), score, extra, events, when its own TTL ends, when it first fell due, when
 --   it died if that is still to be published; '' for none, …}} or 'STALE'
--- cost: HGET, TIME, HSCAN; 8 ZMSCORE, 3 ZMSCORE and HMGET for 256 messages, 2 HMGET for eight; it ends at 256 KiB of bodies and events
+-- cost: HGET, TIME, HSCAN; 8 ZMSCORE, 3 ZMSCORE and HMGET, 2 HMGET for eight; it ends at 96 messages or 256 KiB of bodies and events
 local k = partition(KEYS)
 if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
 local cursor, members = '', {}
@@ -22,8 +22,9 @@ else
   for i = 1, #page[2], 2 do members[#members + 1] = page[2][i] end
 end
 local found, done, bytes = {}, 0, 0
-while done < #members and bytes < 262144 do
-  local some = { unpack(members, done + 1, math.min(done + 128, #members)) }
+-- Redis returns small hashes whole, regardless of the count.
+while done < math.min(#members, 96) and bytes < 262144 do
+  local some = { unpack(members, done + 1, math.min(done + 96, #members)) }
   local stands, extras = stands_of(k, some), redis.call('HMGET', k.extra, unpack(some))
   local expires = redis.call('ZMSCORE', k.expires, unpack(some))
   local first_due = redis.call('ZMSCORE', k.first_due, unpack(some))

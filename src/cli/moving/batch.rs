@@ -1,4 +1,4 @@
-//! Messages on their way into Redis: some hundred to a call, and some calls at once.
+//! Messages on their way into Redis: some to a call, and some calls at once.
 
 use super::{
     line::IdempotencyKey,
@@ -18,7 +18,7 @@ use std::{
 use tokio::task::JoinSet;
 
 /// Messages of a call at most, and about how many bytes.
-const MESSAGES: usize = 128;
+const MESSAGES: usize = 64;
 const BYTES: usize = 128 * 1024;
 /// Calls under way at once.
 const CALLS: usize = 8;

@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 use std::{collections::HashSet, io, sync::Arc};
 
 /// Messages of a page at most, and how many bytes a page may have before the next one is smaller.
-const MAX_COUNT: usize = 128;
+const MAX_COUNT: usize = 64;
 const MAX_BYTES: i64 = 128 * 1024;
 /// Keys of a page, about.
 const KEYS: usize = 256;
