@@ -8,7 +8,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Python checkers, in an environment of their own (tests/setup.sh).
 CHECKERS := $(TARGET)/checkers/bin
-# Arguments for `run`, `bench`, `prove` and `orders`.
+# Arguments for `run`, `dist`, `bench`, `prove` and `orders`.
 ARGS ?=
 
 .PHONY: help
@@ -70,13 +70,18 @@ prove: setup ## The long proof, two hours or more: faults, a million messages, s
 	DUEQ_SEEDED_BINARY="$(abspath $(TARGET))/seeded/dueq" $(CARGO) bench --locked --bench prove -- $(ARGS)
 
 .PHONY: lint
-lint: need-cargo checkers ## Formatting, clippy, rustdoc, Dockerfile, compose file, dependencies
+lint: need-cargo checkers ## Formatting, clippy, rustdoc, Dockerfile, compose and workflow files, dependencies
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --all-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --quiet
 	$(CHECKERS)/hadolint docker/Dockerfile
 	$(CHECKERS)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml docker/compose.cluster.yaml
+	$(CHECKERS)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/release.yml
 	$(CHECKERS)/python tests/deny.py
+
+.PHONY: dist
+dist: need-cargo ## A release in target/dist: tarball, Debian package, bill of materials, checksums; ARGS=x86_64-unknown-linux-musl
+	@docker/dist.sh $(ARGS)
 
 .PHONY: bench
 bench: redis need-cargo ## dueq beside wrk, beanstalkd and itself, in a table; ARGS="rates memory"

@@ -1,15 +1,18 @@
 //! Runs the service: starts every component from a configuration, and stops them in order.
 
 mod address;
+mod run_error;
 mod secrets;
+mod systemd;
+
+pub use run_error::RunError;
 
 use crate::{
     config::Config,
-    embedded::{EmbeddedRedis, Options, StartError},
-    files::FileError,
+    embedded::{EmbeddedRedis, Options},
     http::{
         self, Handshakes, TrustedProxies,
-        access::{Access, AccessError},
+        access::Access,
         server::{self, Service},
     },
     longpoll::LongPolls,
@@ -20,18 +23,15 @@ use crate::{
     metrics::Metrics,
     model::{AddressGuard, SigningSecret},
     reload::Watched,
-    store::{ConnectError, RedisArgs, Store, StoreOptions},
-    tls::TlsError,
-    traces::{Traces, TracesError},
+    store::{RedisArgs, Store, StoreOptions},
+    traces::Traces,
 };
 use address::announce;
 use rustix::process::{Resource, getrlimit};
 use secrets::{listener_tls, signing_secrets};
 use std::{
     future::{Future, pending},
-    io,
     net::SocketAddr,
-    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -46,62 +46,19 @@ use tokio_util::sync::CancellationToken;
 /// The time for the last spans, even if the requests have used all of the drain time.
 const MIN_FLUSH: Duration = Duration::from_millis(500);
 
-/// The reason why the service could not start. Each message is one line.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The access settings are invalid: keys, hosts or the listen address.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// The service cannot listen on the address.
-    #[error("cannot listen on {0}: {1}")]
-    Listen(SocketAddr, io::Error),
-    /// The embedded Redis does not start.
-    #[error(transparent)]
-    Embedded(#[from] StartError),
-    /// The supervisor of the embedded Redis has ended: a defect. A restart of dueq recovers.
-    #[error("the supervisor of the embedded Redis has ended")]
-    Lost,
-    /// Redis cannot be used.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// The address file cannot be written.
-    #[error("cannot write the address to {path}: {source}")]
-    AddrFile {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A signing secret is invalid.
-    #[error("{0}")]
-    SigningSecret(String),
-    /// The file of signing secrets cannot be used.
-    #[error("--signing-secret-file: {0}")]
-    SigningSecretFile(#[from] FileError),
-    /// HTTPS callbacks cannot be made: a defect.
-    #[error("TLS cannot be set up: {0}")]
-    Tls(#[from] rustls::Error),
-    /// A certificate or key of the listener cannot be used.
-    #[error("HTTPS: {0}")]
-    Https(#[from] TlsError),
-    /// The exporter of traces cannot be set up.
-    #[error(transparent)]
-    Traces(#[from] TracesError),
-    /// The OpenAPI document cannot be serialized: a defect.
-    #[error("the OpenAPI document cannot be written: {0}")]
-    Document(#[from] serde_json::Error),
-}
-
 /// Serves until `shutdown`, then stops in order: long polls are answered, requests in flight finish, loops end, lanes
 /// drain, the embedded Redis stops.
 ///
 /// The `threads` serve connections; everything else runs on the caller's thread. With TLS, the last one has the handshakes
 /// instead: they cost a hundred times what a request costs, and strangers may ask for as many as they like.
 ///
-/// Errors: [`RunError`] if the service could not start.
+/// `announced` is told the bound address once requests are accepted.
+///
+/// Errors: [`RunError`] if the service could not start, or had to stop because it cannot read the data any more.
 pub async fn run(
     config: Config,
     threads: &[Handle],
+    announced: impl FnOnce(SocketAddr),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let metrics = Arc::new(Metrics::new());
@@ -158,7 +115,7 @@ pub async fn run(
     let tls = handshakes.first().map(|thread| Handshakes::new(thread.clone(), tls));
     let start =
         Start { config: &config, metrics, access, secrets, redis, redis_files, listener, tls };
-    let served = serve(start, threads, &mut reloads, shutdown).await;
+    let served = serve(start, threads, &mut reloads, announced, shutdown).await;
     match embedded {
         Some(_) if lost => return Err(RunError::Lost),
         Some(redis) => redis.stop().await,
@@ -183,6 +140,7 @@ async fn serve(
     start: Start<'_>,
     threads: &[Handle],
     reloads: &mut JoinSet<()>,
+    announced: impl FnOnce(SocketAddr),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let Start { config, metrics, access, secrets, redis, redis_files, listener, tls } = start;
@@ -200,6 +158,11 @@ async fn serve(
         reloads.spawn(redis_files.follow(read, drop));
     }
     reloads.spawn(metrics.certificates.clone().watch());
+    // Registered before anything is stored, so that nobody else stores what this instance cannot read.
+    let instance = store.this_instance();
+    if let Err(error) = store.note_instance(&instance).await {
+        tracing::warn!(%error, "the instance is not registered yet");
+    }
     if let Err(reason) = store.health().await {
         tracing::error!(%reason, "not ready");
     }
@@ -239,7 +202,7 @@ async fn serve(
         true => None,
         false => Some(Caller::new(addresses, config.callback_dns)?),
     };
-    announce(config, &listener)?;
+    announced(announce(config, &listener)?);
     // Nothing fails from here on, so everything started below is stopped in order.
     let (background, open_connections) = (metrics.background.clone(), metrics.connections.clone());
     let housekeeping = {
@@ -268,7 +231,6 @@ async fn serve(
     let stop_loops = CancellationToken::new();
     let registered = {
         let (background, store, stopping) = (background.clone(), store.clone(), stop_loops.clone());
-        let instance = store.this_instance();
         let task = move || register_instance(store.clone(), instance.clone(), stopping.clone());
         tokio::spawn(async move { background.keep("instances", task).await })
     };
@@ -291,17 +253,25 @@ async fn serve(
         server::serve(listener, threads, service, stop).await;
     };
     let stopper = async {
-        shutdown.await;
+        let outdated = tokio::select! {
+            () = shutdown => None,
+            error = store.outdated() => Some(error),
+        };
         let stopped = Instant::now();
-        tracing::info!("stopping");
+        match &outdated {
+            None => tracing::info!("stopping"),
+            Some(error) => tracing::error!(%error, "stopping"),
+        }
+        systemd::notify("STOPPING=1");
         stopping.send_replace(true);
         stop_loops.cancel();
         polls.close();
         // The server may already have stopped.
         let _ = stop_serving.send(());
-        stopped
+        (stopped, outdated)
     };
-    let ((), stopped) = tokio::join!(server, stopper);
+    systemd::notify("READY=1");
+    let ((), (stopped, outdated)) = tokio::join!(server, stopper);
     files.abort();
     // Another instance, or the next start, publishes the ticks that this one has claimed.
     schedules.abort();
@@ -323,7 +293,7 @@ async fn serve(
     }
     store.stop().await;
     tracing::info!("stopped");
-    Ok(())
+    outdated.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// The maximum number of client connections.

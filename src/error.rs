@@ -106,6 +106,11 @@ pub enum Error {
     /// All topic numbers are used up.
     #[error("no more topics can be created in this Redis")]
     TopicsExhausted,
+    /// An instance of an older dueq runs, which this names, and it could not read what the request would store.
+    #[error(
+        "an older instance of dueq runs that could not read this: {0}; upgrade it first, or wait a minute if it has died"
+    )]
+    UpgradePending(String),
     /// Redis did not accept the request: it had no effect and will have none.
     #[error("Redis is not available; nothing happened")]
     RedisUnavailable,

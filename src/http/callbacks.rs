@@ -8,7 +8,7 @@ use super::{
 use crate::{
     model::{
         Body, CallMethod, CallUrl, Callback, DEFAULT_CALL_TIMEOUT_MS, MASK, MAX_HEADERS, Millis,
-        SigningSecret, TopicName,
+        SigningSecret, TopicName, Unknown,
     },
     store::NewMessage,
 };
@@ -43,6 +43,7 @@ impl From<CallbackRequest> for Callback {
             timeout_ms: request.timeout_ms.map(CallTimeoutMs::millis),
             secret_headers: names_of(request.secret_headers),
             secret: request.secret,
+            unknown: Unknown::new(),
         }
     }
 }
@@ -71,7 +72,7 @@ answer! {
 
 impl<'a> From<&'a Callback> for CallbackView<'a> {
     fn from(callback: &'a Callback) -> Self {
-        let Callback { url, method, timeout_ms, secret_headers, secret } = callback;
+        let Callback { url, method, timeout_ms, secret_headers, secret, .. } = callback;
         Self {
             url: url.as_str(),
             method: *method,

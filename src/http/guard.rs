@@ -109,7 +109,8 @@ pub(super) async fn guard(
     set_security_headers(response.headers_mut(), policy);
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
-    let asked = Asked { id: &id, operation, method: &method, peer };
+    let base = state.public_url.base();
+    let asked = Asked { id: &id, operation, method: &method, peer, base };
     let problem = is_error.then(|| write_problem(&mut response, &asked));
     let refusal = problem.clone().filter(|_| is_sqs);
     if let Some(problem) = problem.as_ref().filter(|_| status == StatusCode::FORBIDDEN) {
@@ -154,7 +155,8 @@ fn operation_of(state: &AppState, request: &Request) -> Operation {
     }
     let known = state.operations.get(path).and_then(|methods| methods.get(method)).copied();
     known.unwrap_or_else(|| {
-        let is_page = path == "/" || PAGES.iter().any(|prefix| path.starts_with(prefix));
+        let is_page = ["/", "/llms.txt"].contains(&path)
+            || PAGES.iter().any(|prefix| path.starts_with(prefix));
         let need = if is_page { Need::Nothing } else { Need::Key };
         Operation { name: NO_OPERATION, need }
     })
@@ -219,11 +221,13 @@ struct Asked<'a> {
     operation: &'a str,
     method: &'a Method,
     peer: Option<IpAddr>,
+    /// The path before all routes.
+    base: &'a str,
 }
 
 /// Writes the problem body of an error response, whichever layer refused the request, and logs it. Returns what it says.
 fn write_problem(response: &mut Response<Body>, asked: &Asked<'_>) -> ProblemBody {
-    let &Asked { id, operation, method, peer } = asked;
+    let &Asked { id, operation, method, peer, base } = asked;
     let peer = peer.map(tracing::field::display);
     let status = response.status();
     let problem = response.extensions_mut().remove::<Arc<Problem>>();
@@ -248,6 +252,8 @@ fn write_problem(response: &mut Response<Body>, asked: &Asked<'_>) -> ProblemBod
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.remove(header::CONTENT_LENGTH);
+    let help = HeaderValue::try_from(format!("<{base}/guide/errors/{code}>; rel=help"));
+    headers.extend(help.ok().map(|help| (header::LINK, help)));
     if *method != Method::HEAD {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
         *response.body_mut() = Body::from(body);

@@ -3,6 +3,7 @@
 pub mod access;
 mod activity;
 mod answer;
+pub mod as_code;
 mod backoff;
 mod budget;
 mod bulk;

@@ -86,7 +86,7 @@ answer! {
 
 impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
     fn from(settings: &'a TopicSettings) -> Self {
-        let Retention { acked_ms, acked_max, dead_ms, dead_max } = settings.retention;
+        let Retention { acked_ms, acked_max, dead_ms, dead_max, .. } = settings.retention;
         Self {
             lease_ms: settings.lease_ms,
             max_attempts: settings.max_attempts,

@@ -125,6 +125,7 @@ impl RetentionRequest {
             acked_max: self.acked_max.map_or(default.acked_max, Bounded::count),
             dead_ms: self.dead_ms.map_or(default.dead_ms, Bounded::millis),
             dead_max: self.dead_max.map_or(default.dead_max, Bounded::count),
+            ..default.clone()
         }
     }
 }
@@ -241,8 +242,10 @@ impl TopicFields {
             closing: false,
             was_closing: false,
             paused: false,
+            loading: None,
             revision: None,
             once_secret: settings.once_secret.clone(),
+            unknown: settings.unknown.clone(),
         };
         changed.check_partitions(stored)?;
         changed.check_limits()?;
@@ -275,7 +278,13 @@ mod tests {
             push: Some(Push { timeout_ms: 5_000, ..Push::default() }),
             dead_topic: Some(TopicName::parse("other").unwrap()),
             dead_form: DeadForm::Raw,
-            retention: Retention { acked_ms: 1, acked_max: 4, dead_ms: 2, dead_max: 3 },
+            retention: Retention {
+                acked_ms: 1,
+                acked_max: 4,
+                dead_ms: 2,
+                dead_max: 3,
+                ..Retention::default()
+            },
             group_concurrency: 2,
             group_rate_per_s: Some(0.5),
             group_burst: 3,

@@ -3,9 +3,10 @@
 //! A plain JSON payload is the tag 0 and the payload as it was sent. Anything with a content type, headers, a callback or a
 //! trace is the tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. The tag 2 is the same with
 //! four bytes of length, for attributes of SQS that two do not hold. One byte is what the common case pays; the payload's size
-//! can be told without reading it (`payload_bytes` in `includes/message.lua`).
+//! can be told without reading it (`payload_bytes` in `includes/message.lua`). Members of the header that this version does not know stay
+//! when the message is changed.
 
-use super::{Callback, MessageId, SecretHeaders, SqsParts, TopicName, TraceContext};
+use super::{Callback, MessageId, SecretHeaders, SqsParts, TopicName, TraceContext, Unknown};
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,6 +70,8 @@ pub struct Body {
     pub secrets: Option<SecretHeaders>,
     /// What it was published in. Kept only if the trace is recorded.
     pub trace: Option<TraceContext>,
+    /// What a later version says of it.
+    pub unknown: Unknown,
     /// Where it died, if it is here as a dead letter in its own form.
     pub origin: Option<Origin>,
     /// What only clients of SQS know.
@@ -112,6 +115,8 @@ struct Header<'a> {
     origin: Option<Origin>,
     #[serde(rename = "q", default, skip_serializing_if = "Option::is_none")]
     sqs: Option<Box<SqsParts>>,
+    #[serde(flatten)]
+    unknown: Unknown,
 }
 
 impl Body {
@@ -126,6 +131,7 @@ impl Body {
             trace: None,
             origin: None,
             sqs: None,
+            unknown: Unknown::new(),
         }
     }
 
@@ -140,12 +146,13 @@ impl Body {
         let trace = self.trace.filter(TraceContext::is_sampled);
         let said = self.callback.is_some() || self.dead_letter || trace.is_some();
         let said = said || self.origin.is_some() || self.sqs.is_some();
-        if content_type.is_none() && self.headers.is_empty() && !said {
+        if content_type.is_none() && self.headers.is_empty() && !said && self.unknown.is_empty() {
             out.put_u8(PLAIN);
         } else {
             let (headers, callback) = (self.headers.clone(), self.callback.clone());
             let (dead_letter, secrets) = (self.dead_letter, self.secrets.clone());
             let (origin, sqs) = (self.origin.clone(), self.sqs.clone());
+            let unknown = self.unknown.clone();
             let header = Header {
                 content_type,
                 headers,
@@ -155,9 +162,10 @@ impl Body {
                 trace,
                 origin,
                 sqs,
+                unknown,
             };
-            // Maps of strings always serialize. Without attributes of SQS they stay below 64 KiB: 8 KiB of headers, each byte
-            // escaped.
+            // Maps of strings always serialize. 8 KiB of headers, each byte escaped, stay below 64 KiB; attributes of SQS and
+            // what is unknown need not.
             let header = serde_json::to_vec(&header).unwrap_or_default();
             match u16::try_from(header.len()) {
                 Ok(length) => {
@@ -195,8 +203,9 @@ impl Body {
                 Content::Bytes { data: payload, content_type: content_type.into_owned() }
             }
         };
-        let Header { headers, callback, dead_letter, secrets, trace, origin, sqs, .. } = header;
-        Ok(Self { content, headers, callback, dead_letter, secrets, trace, origin, sqs })
+        let Header { headers, callback, dead_letter, secrets, trace, origin, sqs, unknown, .. } =
+            header;
+        Ok(Self { content, headers, callback, dead_letter, secrets, trace, origin, sqs, unknown })
     }
 }
 
@@ -251,14 +260,19 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_costs_44_bytes_and_what_later_versions_say_is_passed_over() {
+    fn a_trace_costs_44_bytes_and_what_later_versions_say_is_kept() {
         let plain = Body::new(Content::Json(Bytes::from_static(b"[1]")), BTreeMap::new());
         let trace = Some(TraceContext { trace: [1; 16], span: [2; 8], flags: 1 });
         let traced = Body { trace, ..plain.clone() };
         assert_eq!(traced.encode().len(), plain.encode().len() + 44);
         // As versions see it that do not know the member.
         let stored = b"\x01\0\x0e{\"zz\":[\"new\"]}[1]";
-        assert_eq!(Body::decode(Bytes::from_static(stored)).unwrap(), plain);
+        let mut later = Body::decode(Bytes::from_static(stored)).unwrap();
+        assert_eq!(&later.encode()[..], stored, "it is written back");
+        later.unknown.insert("long".to_owned(), "x".repeat(1 << 16).into());
+        assert_eq!(Body::decode(later.encode()).unwrap(), later);
+        later.unknown.clear();
+        assert_eq!(later, plain);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod query;
 mod reason;
 mod schedule;
 mod settings;
+mod signature;
 mod sqs;
 mod token;
 mod topic;
@@ -39,10 +40,15 @@ pub use query::{MessageQuery, Subject};
 pub use reason::reason_of;
 pub use schedule::*;
 pub use settings::*;
+pub use signature::{SIGNATURE, SignedParts};
 pub use sqs::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName};
 pub use trace_context::TraceContext;
+
+/// Members of a stored object that this version does not know. A later one wrote them, and they are written back with
+/// whatever is changed beside them.
+pub type Unknown = std::collections::BTreeMap<String, serde_json::Value>;
 
 /// The state of a message. `delayed`: not due yet. `ready`: due, waiting for a consumer. `leased`: held by a consumer
 /// until its lease ends. `blocked`: behind earlier messages of its group. `dead`: its attempts are used up. `acked`:

@@ -1,7 +1,7 @@
 //! Where dueq sends messages by itself: a topic's push settings, a message's own callback, and the parts of both. What is
 //! checked here is what can be told without asking the network; `AddressGuard` has the rest.
 
-use super::{CREDENTIALS, CallUrl, MASK, Millis, is_credential, names_header};
+use super::{CREDENTIALS, CallUrl, MASK, Millis, Unknown, is_credential, names_header};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
@@ -83,12 +83,17 @@ pub struct Callback {
     /// What its calls are signed with, in place of the topic's secrets.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SigningSecret>,
+    /// What a later version says of it.
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 impl Callback {
     /// One with nothing but a URL.
     pub fn to(url: CallUrl) -> Self {
-        Self { url, method: None, timeout_ms: None, secret_headers: Vec::new(), secret: None }
+        let (method, timeout_ms, secret) = (None, None, None);
+        let (secret_headers, unknown) = (Vec::new(), Unknown::new());
+        Self { url, method, timeout_ms, secret_headers, secret, unknown }
     }
 }
 
@@ -196,6 +201,9 @@ pub struct Push {
     /// Whom the secrets were stored for, where the URL that said so is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets_for: Option<String>,
+    /// What a later version says of it.
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 impl Default for Push {
@@ -211,6 +219,7 @@ impl Default for Push {
             secrets: Vec::new(),
             secret_headers: Vec::new(),
             secrets_for: None,
+            unknown: Unknown::new(),
         }
     }
 }

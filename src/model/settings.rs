@@ -1,6 +1,6 @@
 //! A topic's settings and the limits of the contract, each number in one place.
 
-use super::{Backoff, Millis, OnceSecret, Push, SqsQueue, TopicName};
+use super::{Backoff, Millis, OnceSecret, Push, SqsQueue, TopicName, Unknown};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -127,11 +127,20 @@ pub struct Retention {
     pub dead_ms: Millis,
     /// How many dead messages are kept.
     pub dead_max: i64,
+    /// What a later version says of it.
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { acked_ms: 0, acked_max: 100_000, dead_ms: 1_209_600_000, dead_max: 100_000 }
+        Self {
+            acked_ms: 0,
+            acked_max: 100_000,
+            dead_ms: 1_209_600_000,
+            dead_max: 100_000,
+            unknown: Unknown::new(),
+        }
     }
 }
 
@@ -203,12 +212,18 @@ pub struct TopicSettings {
     /// Nothing is granted. A topic of one partition keeps this there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+    /// The dump that is being loaded into it, which keeps it paused: see `cli/moving/load.rs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loading: Option<String>,
     /// The topic's revision, where `closing` or `paused` were written since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
     /// Headers that were secrets by a push that is another by now, in lower case. Only the topic's end takes one away.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub once_secret: BTreeMap<String, OnceSecret>,
+    /// What a later version says of it.
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 fn is_one(number: &i64) -> bool {
@@ -242,8 +257,10 @@ impl Default for TopicSettings {
             closing: false,
             was_closing: false,
             paused: false,
+            loading: None,
             revision: None,
             once_secret: BTreeMap::new(),
+            unknown: Unknown::new(),
         }
     }
 }
@@ -261,7 +278,8 @@ impl TopicSettings {
     }
 
     /// These settings, which take the place of those `before`, with what those remember: a paused topic stays so, and a
-    /// header that was a secret until now stays one of messages that are there. `None`: they are too many.
+    /// header that was a secret until now stays one of messages that are there. What a later version has written stays too:
+    /// nobody here can tell a setting from a note that the data depend on. `None`: there are too many secrets.
     pub fn remembering(mut self, before: Option<&Self>, now: Millis) -> Option<Self> {
         self.revision = None;
         let Some(before) = before else { return Some(self) };
@@ -271,7 +289,13 @@ impl TopicSettings {
             self.sqs.clone_from(&before.sqs);
         }
         self.was_closing = before.was_closing || before.closing;
+        self.loading.clone_from(&before.loading);
         self.once_secret.clone_from(&before.once_secret);
+        self.unknown.clone_from(&before.unknown);
+        self.retention.unknown.clone_from(&before.retention.unknown);
+        if let (Some(push), Some(was)) = (&mut self.push, &before.push) {
+            push.unknown.clone_from(&was.unknown);
+        }
         if let Some(was) = &before.push {
             let origin = was.origin();
             let same = self.push.as_ref().filter(|push| push.origin() == origin);

@@ -1,6 +1,6 @@
 //! Why dueq cannot work on a Redis. Each message is one line, for the start and for the log.
 
-use super::backend::SCHEMA_VERSION;
+use super::backend::{KNOWN_VERSION, SCHEMA_VERSION};
 use crate::{files::FileError, tls::TlsError};
 use deadpool_redis::redis::RedisError;
 
@@ -90,9 +90,10 @@ pub enum ConnectError {
     /// Its version is below 6.2.
     #[error("Redis {0} is too old: dueq needs 6.2 or later")]
     TooOld(String),
-    /// The data were written by a newer dueq.
+    /// A newer dueq has written data that this one would not read right.
     #[error(
-        "the data in this Redis have schema version {0}, and this dueq knows {SCHEMA_VERSION}: use a newer dueq"
+        "the data in this Redis need a dueq that reads schema version {0}, and this one reads {KNOWN_VERSION}: use a \
+            newer dueq"
     )]
     NewerSchema(i64),
     /// The data were written by an older dueq, and this command does not change them.

@@ -85,6 +85,7 @@ pub(crate) fn settings() -> impl Strategy<Value = TopicSettings> {
             acked_max: 2,
             dead_ms: numbers[5],
             dead_max: 1,
+            ..Retention::default()
         },
         push: (kind % 5 == 0).then(Push::default),
         dead_topic: (kind % 7 == 0).then(|| TopicName::parse("dead").unwrap()),

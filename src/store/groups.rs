@@ -3,6 +3,7 @@
 
 use super::{
     Store,
+    backend::GROUPS_VERSION,
     batch::{Command, Request},
     partition::Partition,
     registry::Topic,
@@ -57,9 +58,10 @@ impl Store {
     /// Does the registry say that messages of this topic are in groups? It does from now on, so that no older dueq works on
     /// them. False: the topic must be looked up again.
     ///
-    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: `UpgradePending`, `RedisUnavailable`, `OutcomeUnknown`.
     pub(super) async fn knows_groups(&self, topic: &Arc<Topic>) -> Result<bool, Error> {
         if !topic.settings.grouped {
+            self.adopt_version(GROUPS_VERSION).await?;
             // Nothing is published yet, whatever comes of it.
             let noted = self.note(topic, |settings| settings.grouped = true).await;
             noted.map_err(|_| Error::RedisUnavailable)?;

@@ -1,12 +1,20 @@
 //! Which instances run: each says so again and again in one sorted set, and is forgotten when it has not for a while.
 
-use super::{Store, batch::Command, reply::Fields, scripts};
+use super::{
+    KNOWN_VERSION, Store,
+    batch::Command,
+    reply::{Fields, int},
+    scripts,
+};
 use crate::{error::Error, model::Millis};
 
 /// How long an instance is remembered that is not heard of, ms.
-const LIFE_MS: Millis = 60_000;
+pub(super) const LIFE_MS: Millis = 60_000;
 /// Instances that are remembered, those heard of last.
 const MAX_INSTANCES: usize = 1_000;
+/// What follows the version in the set: the newest version of the schema that the instance reads. Older dueqs take it for
+/// a part of the version, which may have such a suffix.
+const READS: &str = "+schema.";
 
 /// An instance of dueq.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,14 +32,17 @@ pub struct Instance {
 impl Instance {
     /// As it stands in the set.
     fn member(&self) -> String {
-        format!("{} {} {}", self.id, self.started_at, self.version)
+        let Self { id, version, started_at, .. } = self;
+        format!("{id} {started_at} {version}{READS}{KNOWN_VERSION}")
     }
 
     /// `None` where a hand in Redis has written something else.
-    fn parse(member: &str, seen_at: Millis) -> Option<Self> {
-        let mut parts = member.splitn(3, ' ').map(str::to_owned);
-        let (id, started_at) = (parts.next()?, parts.next()?.parse().ok()?);
-        Some(Self { id, version: parts.next()?, started_at, seen_at })
+    pub(super) fn parse(member: &str, seen_at: Millis) -> Option<Self> {
+        let mut parts = member.splitn(3, ' ');
+        let (id, started_at) = (parts.next()?.to_owned(), parts.next()?.parse().ok()?);
+        let version = parts.next()?;
+        let version = version.rsplit_once(READS).map_or(version, |(version, _)| version);
+        Some(Self { id, version: version.to_owned(), started_at, seen_at })
     }
 }
 
@@ -43,13 +54,16 @@ impl Store {
         Instance { id, version: version.to_owned(), started_at: now, seen_at: now }
     }
 
-    /// Records that an instance runs.
+    /// Records that an instance runs, and learns whether it still may ([`Store::outdated`]).
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn note_instance(&self, instance: &Instance) -> Result<(), Error> {
-        let note = Command::eval(&scripts::NOTE_INSTANCE, &[&self.lanes.shared.keys.alive]);
-        let note = note.arg((instance.member(), LIFE_MS, MAX_INSTANCES));
-        Ok(self.lanes.command(note).await.map(|_| ())?)
+        let shared = &self.lanes.shared;
+        let keys = [&shared.keys.alive, &shared.keys.schema, &shared.keys.min_reader];
+        let note = Command::eval(&scripts::NOTE_INSTANCE, &keys.map(String::as_str));
+        let note = note.arg((instance.member(), LIFE_MS, MAX_INSTANCES, KNOWN_VERSION));
+        shared.min_reader.send_replace(int(self.lanes.command(note).await?)?);
+        Ok(())
     }
 
     /// Forgets an instance that stops.
@@ -87,7 +101,13 @@ mod tests {
     fn an_instance_comes_back_from_its_member() {
         let (id, version) = ("9f86d081884c7d65".to_owned(), "1.2.3-rc.1".to_owned());
         let instance = Instance { id, version, started_at: 1_700_000_000_000, seen_at: 5 };
-        assert_eq!(Instance::parse(&instance.member(), 5), Some(instance));
+        assert_eq!(Instance::parse(&instance.member(), 5), Some(instance.clone()));
+        let older = Instance::parse("9f86d081884c7d65 1700000000000 1.2.3-rc.1", 5);
+        assert_eq!(
+            older,
+            Instance::parse(&instance.member(), 5),
+            "one that does not say what it reads"
+        );
         for bad in ["", "a", "a b c", "a 1"] {
             assert_eq!(Instance::parse(bad, 5), None, "{bad}");
         }

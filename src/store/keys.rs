@@ -32,7 +32,7 @@ pub(crate) struct GlobalKeys {
     pub schedules_index: String,
     /// string: the number that was drawn last for an instance
     pub instances: String,
-    /// zset: "id started_at version" of an instance → when it was last heard of, ms
+    /// zset: "id started_at version+schema.n" of an instance → when it was last heard of, ms
     pub alive: String,
     /// hash: host of callbacks → since when it is paused, ms
     pub paused_hosts: String,
@@ -44,8 +44,10 @@ pub(crate) struct GlobalKeys {
     pub runs: String,
     /// string: what lease tokens are sealed with, hex
     pub secret: String,
-    /// string: version of this schema
+    /// string: the newest version of the schema that anything here has
     pub schema: String,
+    /// string: the oldest version whose readers may work on the data; not there: `schema`
+    pub min_reader: String,
     /// hash: written by the fence of the only node; in a Cluster each node has a key of its own
     pub fence: String,
     /// channel: `- <topic>` for each wake-up of partition 0, `- <topic> <partition>` for one of another
@@ -75,6 +77,7 @@ impl GlobalKeys {
             runs: key("service", "runs"),
             secret: key("service", "secret"),
             schema: key("service", "schema"),
+            min_reader: key("service", "min_reader"),
             fence: key("service", "fence"),
             wake_channel: format!("{prefix}wake"),
         }

@@ -47,10 +47,11 @@ pub(crate) mod topics;
 mod types;
 mod update;
 mod upgrade;
+mod versions;
 mod wakes;
 mod way;
 
-pub use backend::SCHEMA_VERSION;
+pub use backend::{KNOWN_VERSION, SCHEMA_VERSION};
 pub use batch::Wake;
 pub use change::Change;
 pub use connect_error::ConnectError;

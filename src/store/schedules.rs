@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName},
+    model::{CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName, Unknown},
 };
 use std::{collections::HashMap, time::Duration};
 use stored::Definition;
@@ -68,6 +68,8 @@ pub struct Schedule {
     /// When this instance claimed it; 0: it has not.
     held_at: Millis,
     generation: String,
+    /// What a later version says of it.
+    unknown: Unknown,
 }
 
 /// A page of schedules.
@@ -77,6 +79,27 @@ pub struct SchedulePage {
     pub items: Vec<Schedule>,
     /// The next page begins after this one; `None` on the last.
     pub next_after: Option<ScheduleName>,
+}
+
+impl Schedule {
+    /// One that is created at `now` and has not ticked.
+    pub fn new(name: ScheduleName, spec: ScheduleSpec, now: Millis) -> Self {
+        Self {
+            name,
+            spec,
+            created_at: now,
+            paused: false,
+            next_at: None,
+            last_at: None,
+            last_message_id: None,
+            last_error: None,
+            revision: 0,
+            claimed_at: 0,
+            held_at: 0,
+            generation: String::new(),
+            unknown: Unknown::default(),
+        }
+    }
 }
 
 impl Store {
@@ -110,10 +133,7 @@ impl Store {
                 Some(before) if *before == spec.timing => String::new(),
                 _ => spec.timing.next_after(now).unwrap_or(0).to_string(),
             };
-            let definition = match &present {
-                Some(seen) => Definition::of(&spec, seen.created_at, seen.generation.clone()),
-                None => Definition::of(&spec, now, hex::encode(&super::random_bytes()[..8])),
-            };
+            let definition = Definition::of(&spec, present.as_ref(), now);
             let revision = present.as_ref().map(|seen| seen.revision.to_string());
             let definition = serde_json::to_vec(&definition).map_err(|_| Error::Internal)?;
             let moved = present.as_ref().is_some_and(|seen| seen.spec.topic != spec.topic);

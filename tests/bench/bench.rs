@@ -10,6 +10,7 @@ mod backlog;
 mod beanstalkd;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod looks;
 mod partitions;
 mod search;
 mod settings;
@@ -28,7 +29,7 @@ const ROUNDS: usize = 3;
 const SECONDS: u64 = 3;
 const CONNECTIONS: usize = 64;
 
-const PARTS: [&str; 16] = [
+const PARTS: [&str; 18] = [
     "rates",
     "lateness",
     "memory",
@@ -45,6 +46,8 @@ const PARTS: [&str; 16] = [
     "groups",
     "search",
     "growth",
+    "traces",
+    "tabs",
 ];
 
 #[tokio::main]
@@ -76,6 +79,8 @@ async fn main() {
             "instances" => spread::instances(&mut table).await,
             "replicas" => settings::replicas(&mut table).await,
             "groups" => settings::groups(&mut table).await,
+            "traces" => looks::traces(&mut table).await,
+            "tabs" => looks::tabs(&mut table).await,
             "search" => search::search(&mut table).await,
             _ => settings::growth(&mut table).await,
         }

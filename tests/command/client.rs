@@ -299,6 +299,25 @@ async fn the_examples_of_the_help_work() {
 }
 
 #[tokio::test]
+async fn every_command_that_is_shown_has_a_manual_page() {
+    let dir = temp_dir("man");
+    done(&["man", dir.to_str().unwrap()]).await;
+    let page = |name: &str| std::fs::read_to_string(dir.join(format!("dueq{name}.1")));
+    for (name, words) in [
+        ("", ["publish", "serve"]),
+        ("-serve", ["DUEQ_LISTEN", "Address to listen on"]),
+        ("-schedules-put", ["cron", "every"]),
+    ] {
+        let page = page(name).unwrap();
+        assert!(page.starts_with(".ie") && words.iter().all(|word| page.contains(word)), "{page}");
+    }
+    assert!(
+        page("-exec-child").is_err() && page("-man").is_err(),
+        "what is dueq's own is left out"
+    );
+}
+
+#[tokio::test]
 async fn completions_know_the_commands_of_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = done(&["completions", shell]).await;

@@ -6,7 +6,9 @@
 mod harness;
 
 mod access;
+mod apply;
 mod audit;
+mod backup;
 mod bench;
 mod client;
 mod client_callback;
@@ -21,9 +23,11 @@ mod client_update;
 mod cluster;
 mod dashboard;
 mod descriptors;
+mod dev;
 mod docs;
 mod embedded;
 mod keys;
+mod moving;
 mod observability;
 mod operator;
 mod private;
@@ -35,4 +39,5 @@ mod settings;
 mod sqs;
 mod stopping;
 mod subcommands;
+mod systemd;
 mod threads;

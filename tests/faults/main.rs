@@ -28,6 +28,7 @@ mod overload;
 mod proof;
 mod publisher;
 mod redis_side;
+mod rolling;
 mod schedules;
 mod seeded;
 mod sentinel;

@@ -17,9 +17,6 @@ use super::ready::is_ok;
 use super::redis::Redis;
 use super::watch::{self, Instance};
 
-/// What tells a build with seeded bugs which one is on.
-const BUG: &str = "DUEQ_SEEDED_BUG";
-
 /// The binary under test: cargo's, or the one that `TEST_DUEQ` names, such as an older release.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
@@ -68,6 +65,7 @@ pub struct Launch {
     args: Vec<OsString>,
     env: Vec<(String, OsString)>,
     within: Vec<OsString>,
+    binary: PathBuf,
     dir: PathBuf,
     limit: Duration,
     listen: String,
@@ -81,6 +79,7 @@ impl Launch {
             args: words.into_iter().map(|w| w.as_ref().to_owned()).collect(),
             env: Vec::new(),
             within: Vec::new(),
+            binary: binary().to_owned(),
             dir: temp_dir("dueq"),
             limit: Duration::from_secs(20),
             listen: "127.0.0.1:0".to_owned(),
@@ -106,12 +105,17 @@ impl Launch {
         self
     }
 
+    /// Of another binary than the one under test.
+    pub fn of(mut self, binary: &Path) -> Launch {
+        binary.clone_into(&mut self.binary);
+        self
+    }
+
     /// With this seeded bug on, if any.
     pub fn bug(self, bug: Option<&str>) -> Launch {
-        match bug {
-            Some(bug) => self.env(BUG, bug),
-            None => self,
-        }
+        let Some(bug) = bug else { return self };
+        let Seeded { binary, patches } = SEEDED.get().expect("a build with seeded bugs");
+        self.of(binary).env("DUEQ_SEEDED_BUG", bug).env("DUEQ_SEEDED_PATCH", patches)
     }
 
     /// At this address, as a server has it that is started again, rather than on a free port.
@@ -142,14 +146,7 @@ impl Launch {
         let addr_file = self.dir.join("addr");
         let out = File::create(self.dir.join("stdout")).expect("a file for stdout");
         let err = File::create(self.dir.join("stderr")).expect("a file for stderr");
-        let mut command = if self.env.iter().any(|(name, _)| name == BUG) {
-            let seeded = SEEDED.get().expect("a build with seeded bugs");
-            let mut command = command(&self.within, &seeded.binary);
-            command.env("DUEQ_SEEDED_PATCH", &seeded.patches);
-            command
-        } else {
-            command(&self.within, binary())
-        };
+        let mut command = command(&self.within, &self.binary);
         command
             .args(&self.args)
             .envs(self.env)
@@ -198,6 +195,7 @@ impl Launch {
     pub async fn finish(self) -> Finished {
         let limit = self.limit;
         let mut dueq = self.spawn();
+        dueq.ends();
         let status = dueq.process.wait(limit).await;
         Finished {
             code: code(status),

@@ -149,7 +149,11 @@ pub async fn follow(replica: &Redis, primary: &Redis) {
         let info: String = replica.command(&["INFO", "replication"]).await;
         let own = primary.info("master_repl_offset").await;
         let offset = format!("slave_repl_offset:{own}");
-        (info.contains("master_link_status:up") && info.contains(&offset)).then_some(())
+        let has_it = info.contains("master_link_status:up") && info.contains(&offset);
+        // A primary counts a replica a moment after that has loaded everything.
+        let listed: String = primary.command(&["INFO", "replication"]).await;
+        let is_online = listed.contains(&format!("port={},state=online", replica.port()));
+        (has_it && is_online).then_some(())
     })
     .await;
 }

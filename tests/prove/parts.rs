@@ -24,6 +24,8 @@ const STORM_PARTS: usize = 10;
 const STORM_ROUNDS: usize = 6;
 /// How often each fault of the table is caused, for each durability.
 const FAULT_ROUNDS: usize = 3;
+/// How often two instances are upgraded and set back: five minutes for each durability.
+const UPGRADE_ROUNDS: usize = 8;
 /// Orders while primaries are killed every 10 s.
 const ORDERS: usize = 10_000;
 /// Events of customers while instances and Redis are killed.
@@ -36,6 +38,23 @@ const STALE: usize = 10_000;
 const HTTP_MINUTES: u64 = 20;
 /// And how long bytes that are hardly HTTP are sent.
 const WIRE_SECONDS: u64 = 60;
+
+/// Scenarios that count or time, with their messages: a million without faults, stale tokens, punctuality, order, bursts, herds,
+/// poison, a million that wait.
+pub const NUMBERS: [(&str, usize); 12] = [
+    ("liveness", 3_000),
+    ("endurance", 1),
+    ("unread", 1),
+    ("adversary", 51_000),
+    ("poison", 100_000),
+    ("million_delayed", 1_000_000),
+    ("million_blocked", 1_000_000),
+    ("herd", 1),
+    ("burst", 200_000),
+    ("order", 6_000),
+    ("stale_tokens", STALE),
+    ("calm", CALM),
+];
 
 /// What has been found so far.
 pub struct Proof {
@@ -65,24 +84,10 @@ impl Proof {
         }
     }
 
-    /// Scenarios that count or time: a million messages without faults, stale tokens, punctuality,
-    /// order, bursts, herds, poison, a million that wait.
-    pub async fn numbers(&mut self) {
-        for (name, messages) in [
-            ("liveness", 3_000),
-            ("endurance", 1),
-            ("unread", 1),
-            ("adversary", 51_000),
-            ("poison", 100_000),
-            ("million_delayed", 1_000_000),
-            ("million_blocked", 1_000_000),
-            ("herd", 1),
-            ("burst", 200_000),
-            ("order", 6_000),
-            ("stale_tokens", STALE),
-            ("calm", CALM),
-        ] {
-            let setting = Setting { messages, ..long(Durability::Memory, 1) };
+    /// The scenarios that count or time, of those whose names are wanted.
+    pub async fn numbers(&mut self, wanted: impl Fn(&str) -> bool) {
+        for (name, messages) in NUMBERS.iter().filter(|(name, _)| wanted(name)) {
+            let setting = Setting { messages: *messages, ..long(Durability::Memory, 1) };
             let reports = self.run(name, setting).await;
             self.calm.extend(reports);
         }
@@ -130,6 +135,25 @@ impl Proof {
         }
     }
 
+    /// From the last release to this build and back, one instance after another, under load.
+    pub async fn upgrade(&mut self) {
+        self.say("the dueq that upgrades begin from");
+        let older = match std::env::var_os("DUEQ_OLDER_BINARY") {
+            Some(binary) => binary.into(),
+            None => match tokio::process::Command::new("tests/older.sh").output().await {
+                Ok(built) if built.status.success() => {
+                    String::from_utf8_lossy(&built.stdout).trim().into()
+                }
+                outcome => return self.failures.push(format!("upgrade: {outcome:?}")),
+            },
+        };
+        scenarios::rolling_upgrade::OLDER.get_or_init(|| older);
+        for durability in [Durability::Everysec, Durability::Always] {
+            let reports = self.run("rolling_upgrade", long(durability, UPGRADE_ROUNDS)).await;
+            self.calm.extend(reports);
+        }
+    }
+
     /// Random sequences of operations beside the model of the contract.
     pub async fn model(&mut self) {
         let (sequences, steps) = SEQUENCES;
@@ -142,15 +166,15 @@ impl Proof {
         }
     }
 
-    /// The seeded bugs, each to be named within two minutes; two at a time.
-    pub async fn bugs(&mut self) {
+    /// The seeded bugs that have this in their names, each to be caught within two minutes; two at a time.
+    pub async fn bugs(&mut self, named: &str) {
         if std::env::var_os("DUEQ_SEEDED_BINARY").is_none() {
             let problem = "DUEQ_SEEDED_BINARY names no build with the seeded bugs: `make prove`";
             self.failures.push(problem.into());
             return;
         }
         self.say("the seeded bugs");
-        self.bugs = hunt_all("", Duration::from_secs(120), 2).await;
+        self.bugs.extend(hunt_all(named, Duration::from_secs(120), 2).await);
     }
 
     /// The tests themselves, whole, on the servers beside the one that all else runs on.

@@ -1,6 +1,7 @@
 //! The image, as far as it can be known without building it: apt says what the last stage installs on an empty system,
 //! and the program that makes the file of certificates is run.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -70,6 +71,30 @@ fn the_image_has_a_redis_of_its_own_and_what_https_needs() {
     // It is set up, so its last step is run: that makes the file, with openssl.
     assert!(has("Conf ca-certificates ("), "no https without authorities:\n{said}");
     assert!(has("Inst openssl ("), "{said}");
+}
+
+/// The names of dueq's settings in a text.
+fn settings(text: &str) -> BTreeSet<String> {
+    let word = |c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_';
+    let names = text.split(word).filter(|name| name.starts_with("DUEQ_"));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn what_is_shipped_sets_only_what_serve_takes() {
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).unwrap();
+    let known = settings(&(read("src/config.rs") + &read("src/store/redis_args.rs")));
+    for file in [
+        "docker/Dockerfile",
+        "docker/compose.yaml",
+        "docker/compose.cluster.yaml",
+        "docker/debian/dueq.env",
+        "docker/debian/dueq.service",
+        "docker/k8s/dueq.yaml",
+    ] {
+        let set = settings(&read(file));
+        assert!(!set.is_empty() && set.is_subset(&known), "{file}: {set:?}");
+    }
 }
 
 #[test]

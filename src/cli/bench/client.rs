@@ -22,6 +22,9 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::either::Either;
 
+/// The trace of all that is traced.
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+
 /// Where a server is, and how it is spoken to.
 #[derive(Clone)]
 pub struct Address {
@@ -30,6 +33,8 @@ pub struct Address {
     /// `host:port`.
     pub host: String,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    /// Which requests of a connection carry a sampled `traceparent`: every so many; 0: none.
+    trace_every: usize,
 }
 
 impl Address {
@@ -52,7 +57,12 @@ impl Address {
             (true, Some(given)) => Some((Arc::new(config), given)),
             (true, None) => Some((Arc::new(config), ServerName::try_from(bare)?)),
         };
-        Ok(Self { host: format!("{name}:{port}"), tls, url })
+        Ok(Self { host: format!("{name}:{port}"), tls, url, trace_every: 0 })
+    }
+
+    /// The same, of whose requests every so many are traced.
+    pub fn tracing(self, trace_every: usize) -> Self {
+        Self { trace_every, ..self }
     }
 
     /// Opens a connection.
@@ -71,7 +81,8 @@ impl Address {
                 Either::Right(Box::new(stream.map_err(|error| self.told(&error))?))
             }
         };
-        Ok(Connection { stream, buffer: Vec::with_capacity(4096), answered: 0 })
+        let (buffer, trace_every) = (Vec::with_capacity(4096), self.trace_every);
+        Ok(Connection { stream, buffer, answered: 0, sent: 0, trace_every })
     }
 
     /// Why a connection failed, and what to do where that is known.
@@ -86,6 +97,9 @@ pub struct Connection {
     buffer: Vec<u8>,
     /// The end of the response that the last `send` returned.
     answered: usize,
+    /// Requests so far.
+    sent: usize,
+    trace_every: usize,
 }
 
 /// A whole response at the front of the buffer.
@@ -101,7 +115,15 @@ impl Connection {
     pub async fn send(&mut self, request: &[u8]) -> io::Result<(u16, &[u8])> {
         self.buffer.drain(..self.answered);
         self.answered = 0;
-        self.stream.write_all(request).await?;
+        self.sent += 1;
+        match memmem::find(request, b"\r\n").filter(|_| self.is_traced()) {
+            Some(end) => {
+                let trace = format!("\r\ntraceparent: 00-{TRACE}-{:016x}-01", self.sent);
+                let (line, rest) = request.split_at(end);
+                self.stream.write_all(&[line, trace.as_bytes(), rest].concat()).await?;
+            }
+            None => self.stream.write_all(request).await?,
+        }
         // TLS may hold back the end of it.
         self.stream.flush().await?;
         let head = loop {
@@ -114,6 +136,10 @@ impl Connection {
         };
         self.answered = head.body_end;
         Ok((head.status, &self.buffer[head.body_start..head.body_end]))
+    }
+
+    fn is_traced(&self) -> bool {
+        self.trace_every > 0 && self.sent.is_multiple_of(self.trace_every)
     }
 }
 

@@ -72,6 +72,9 @@ pub struct Args {
     #[arg(long, default_value_t = 0, value_name = "N",
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=1_000_000))]
     groups: usize,
+    /// Send a sampled traceparent with every Nth request; 0: with none.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    trace_every: usize,
     /// Print one JSON object instead of the table.
     #[arg(long)]
     json: bool,
@@ -147,13 +150,14 @@ async fn measure(args: Args) -> Fallible<Report> {
         eprintln!("bench: this is a debug build: the figures say little");
     }
     let key = args.api_key.as_ref().map(|key| key.reveal()).filter(|key| !key.is_empty());
+    let every = args.trace_every;
     let server = match &args.server {
         Some(url) => {
             let redis = RedisArgs { insecure: args.insecure, ..args.redis.clone() };
-            let address = Address::of(url, &args.tls)?;
+            let address = Address::of(url, &args.tls)?.tracing(every);
             Server::connect(address, key, redis.are_given().then_some(&redis)).await?
         }
-        None => Server::start(&args.tls).await?,
+        None => Server::start(&args.tls, every).await?,
     };
     let mut bench = Bench { args, server, report: Report::default() };
     for connections in bench.args.connections.clone() {

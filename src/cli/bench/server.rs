@@ -75,7 +75,7 @@ impl Server {
     ///
     /// # Errors
     /// If it ends or takes too long; the message quotes the end of its log.
-    pub async fn start(tls: &TlsArgs) -> Fallible<Self> {
+    pub async fn start(tls: &TlsArgs, trace_every: usize) -> Fallible<Self> {
         let mut child = Dueq::spawn()?;
         let begun = Instant::now();
         loop {
@@ -85,6 +85,7 @@ impl Server {
             }
             let url = fs::read_to_string(child.directory.join("address")).unwrap_or_default();
             let address = Address::of(url.trim(), tls);
+            let address = address.map(|address| address.tracing(trace_every));
             let redis = child.directory.join("data/redis.sock");
             let redis = RedisArgs::at(format!("redis+unix://{}", redis.display()));
             if let Ok(address) = address

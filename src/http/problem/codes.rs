@@ -121,6 +121,8 @@ codes! {
     503 Own OutcomeUnknown "outcome_unknown": "it may have happened";
     503 Own Overloaded "overloaded":
         "requests and answers in flight use all the memory they may, and nothing happened";
+    503 Own UpgradePending "upgrade_pending":
+        "an older instance of dueq still runs that could not read this, and nothing happened";
     503 Own NotReady "not_ready": "the server cannot serve, for the reason in `detail`";
     507 Own TopicsExhausted "topics_exhausted": "no more topics can be created in this Redis";
 }
@@ -151,13 +153,13 @@ problems! {
     RedisProblems: RedisUnavailable, OutcomeUnknown, Overloaded;
     /// What publishing can answer.
     PublishProblems: TopicReserved, DuplicateKey, MessageLeased, PayloadTooLarge, IdempotencyKeyReused, GroupChanged,
-        CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused, TopicFull, RateLimited, TopicsExhausted;
+        CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused, TopicFull, RateLimited, TopicsExhausted, UpgradePending;
     /// What publishing many messages at once can answer.
     PublishBatchProblems: TopicReserved, PayloadTooLarge, CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused,
         RateLimited, TopicsExhausted;
     /// What scheduling a callback can answer.
     CallbackProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackAddressRefused, IdempotencyKeyReused,
-        GroupChanged, RateLimited, TopicsExhausted;
+        GroupChanged, RateLimited, TopicsExhausted, UpgradePending;
     /// What pausing a host can answer.
     PauseHostProblems: TooManyPausedHosts;
     /// What resuming a host can answer.
@@ -181,7 +183,7 @@ problems! {
     TopicProblems: TopicNotFound;
     /// What routes can answer that configure a topic.
     ConfigProblems: TopicReserved, RevisionMismatch, NamesInUse, CallbackAddressRefused, SecretRequired,
-        DurabilityUnavailable;
+        DurabilityUnavailable, UpgradePending;
     /// What deleting a topic can answer.
     DeleteTopicProblems: TopicReserved, TopicNotEmpty;
     /// What making a topic can answer.
@@ -192,7 +194,7 @@ problems! {
     ScheduleConfigProblems: PayloadTooLarge, CallbackAddressRefused, SecretRequired;
     /// What triggering a schedule can answer.
     TriggerProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackUrlMissing, TopicNotPushed, TopicFull,
-        TopicsExhausted;
+        TopicsExhausted, UpgradePending;
     /// What a server can answer that is not ready.
     ReadinessProblems: NotReady;
 }

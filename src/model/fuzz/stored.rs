@@ -115,6 +115,7 @@ proptest! {
                 acked_max: numbers[2],
                 dead_ms: numbers[4],
                 dead_max: numbers[0],
+                ..Retention::default()
             },
             push: push.then(|| Push { rate_per_s: rate, headers, ..Push::default() }),
             ..TopicSettings::default()

@@ -10,7 +10,7 @@ use super::{
         },
         upgrade::upgrade_service,
     },
-    Backend, Link, SCHEMA_VERSION, Service, UNGUARDED,
+    Backend, KNOWN_VERSION, Link, SCHEMA_VERSION, Service, UNGUARDED,
 };
 use crate::{
     model::{Epoch, TokenKey},
@@ -21,7 +21,6 @@ use deadpool_redis::{
     redis::{Cmd, Pipeline, Value, aio::ConnectionLike, cmd},
 };
 use std::{
-    cmp::Ordering,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
@@ -151,9 +150,9 @@ impl Backend {
             }
         };
         let mut open = cmd("EVALSHA");
-        open.arg(scripts::OPEN_SERVICE.sha()).arg(3);
-        open.arg(&keys.instances).arg(&keys.secret).arg(&keys.schema);
-        open.arg(secret).arg(SCHEMA_VERSION);
+        open.arg(scripts::OPEN_SERVICE.sha()).arg(4);
+        open.arg(&keys.instances).arg(&keys.secret).arg(&keys.schema).arg(&keys.min_reader);
+        open.arg(secret).arg(SCHEMA_VERSION).arg(KNOWN_VERSION);
         let broken = |_| ConnectError::Unreachable("its state of dueq cannot be read".to_owned());
         let mut fields = Fields::of(ask(connection, &open).await?).map_err(broken)?;
         let mut schema = fields.int().map_err(broken)?;
@@ -162,10 +161,13 @@ impl Backend {
             fields = Fields::of(ask(connection, &open).await?).map_err(broken)?;
             schema = fields.int().map_err(broken)?;
         }
-        match schema.cmp(&SCHEMA_VERSION) {
-            Ordering::Less => return Err(ConnectError::OlderSchema(schema)),
-            Ordering::Greater => return Err(ConnectError::NewerSchema(schema)),
-            Ordering::Equal => {}
+        if schema < SCHEMA_VERSION {
+            return Err(ConnectError::OlderSchema(schema));
+        }
+        let min_reader = fields.int().map_err(broken)?;
+        self.shared.min_reader.send_replace(min_reader);
+        if min_reader > KNOWN_VERSION {
+            return Err(ConnectError::NewerSchema(min_reader));
         }
         self.ids.set_instance(fields.int().map_err(broken)? as u64);
         let secret = fields.text().map_err(broken)?;

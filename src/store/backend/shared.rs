@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     /// Tells this instance from the others, hex.
     pub instance: String,
     service: RwLock<Option<Arc<Service>>>,
+    /// The oldest version of the schema whose readers may work on the data, as it was read last.
+    pub min_reader: watch::Sender<i64>,
     /// How many epochs were met, of all servers.
     epochs: watch::Sender<u64>,
     /// How many of the server that has the registry: what was read of it in an earlier one it may have forgotten.
@@ -62,6 +64,7 @@ impl Shared {
             metrics,
             instance: hex::encode(&random_bytes()[..8]),
             service: RwLock::default(),
+            min_reader: watch::Sender::new(SCHEMA_VERSION),
             epochs: watch::Sender::new(0),
             registry_epochs: AtomicU64::new(0),
             steps: watch::Sender::new(()),

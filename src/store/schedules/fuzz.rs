@@ -34,7 +34,7 @@ fn name() -> ScheduleName {
 }
 
 fn definition(spec: &ScheduleSpec) -> Vec<u8> {
-    serde_json::to_vec(&Definition::of(spec, 5, "generation".to_owned())).unwrap()
+    serde_json::to_vec(&Definition::of(spec, None, 5)).unwrap()
 }
 
 fn state() -> impl Strategy<Value = String> {
@@ -56,7 +56,7 @@ proptest! {
         prop_assert_eq!(&read.spec.message.body, &spec.message.body);
         prop_assert_eq!(&read.spec.message.options, &spec.message.options);
         prop_assert_eq!(read.spec.catch_up, spec.catch_up);
-        prop_assert_eq!((read.created_at, read.generation.as_str()), (5, "generation"));
+        prop_assert_eq!(read.created_at, 5);
     }
 
     #[test]
@@ -99,7 +99,7 @@ proptest! {
         state in spoilt_text(state()),
     ) {
         if let Ok(read) = stored::read(name(), &state, &definition) {
-            let again = serde_json::to_vec(&Definition::of(&read.spec, read.created_at, read.generation.clone()));
+            let again = serde_json::to_vec(&Definition::of(&read.spec, Some(&read), 6));
             prop_assert!(stored::read(name(), &state, &again.unwrap()).is_ok());
             prop_assert!(read.ticks().len() <= crate::model::MAX_CATCH_UP);
         }

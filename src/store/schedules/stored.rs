@@ -4,9 +4,10 @@
 use super::{Schedule, ScheduleSpec};
 use crate::{
     error::Error,
-    model::{Body, CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName},
+    model::{Body, CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName, Unknown},
     store::{
-        Due, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate, types::is_default,
+        Due, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate, random_bytes,
+        types::is_default,
     },
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -36,11 +37,17 @@ pub(super) struct Definition {
     created_at: Millis,
     /// Tells this schedule from another of the same name, before or after it.
     generation: String,
+    #[serde(flatten)]
+    unknown: Unknown,
 }
 
 impl Definition {
-    /// What is kept of a schedule that is put.
-    pub fn of(spec: &ScheduleSpec, created_at: Millis, generation: String) -> Self {
+    /// What is kept of a schedule that is put, in place of `seen` if there was one.
+    pub fn of(spec: &ScheduleSpec, seen: Option<&Schedule>, now: Millis) -> Self {
+        let new = || hex::encode(&random_bytes()[..8]);
+        let generation = seen.map_or_else(new, |seen| seen.generation.clone());
+        let created_at = seen.map_or(now, |seen| seen.created_at);
+        let unknown = seen.map(|seen| seen.unknown.clone()).unwrap_or_default();
         let ScheduleSpec { timing, topic, message, catch_up } = spec.clone();
         let NewMessage { body, options, .. } = message;
         let key = options.key.clone();
@@ -57,18 +64,18 @@ impl Definition {
             catch_up,
             created_at,
             generation,
+            unknown,
         }
     }
 
-    fn spec(self) -> Option<(ScheduleSpec, Millis, String)> {
+    fn spec(self) -> Option<ScheduleSpec> {
         let body = Body::decode(Bytes::from(STANDARD.decode(self.body).ok()?)).ok()?;
         let (on_duplicate, until) = (self.on_duplicate, self.key_until);
         let key = self.key.map(|name| MessageKey { name, on_duplicate, until });
         let options = MessageOptions { key, ..self.options };
         let message = NewMessage { body, due: Due::After(0), options };
         let (timing, topic, catch_up) = (self.timing, self.topic, self.catch_up);
-        let spec = ScheduleSpec { timing, topic, message, catch_up };
-        Some((spec, self.created_at, self.generation))
+        Some(ScheduleSpec { timing, topic, message, catch_up })
     }
 }
 
@@ -82,8 +89,10 @@ pub(super) fn read(name: ScheduleName, state: &str, definition: &[u8]) -> Result
 }
 
 fn read_parts(name: &ScheduleName, state: &str, definition: &[u8]) -> Option<Schedule> {
-    let definition: Definition = serde_json::from_slice(definition).ok()?;
-    let (spec, created_at, generation) = definition.spec()?;
+    let mut definition: Definition = serde_json::from_slice(definition).ok()?;
+    let unknown = std::mem::take(&mut definition.unknown);
+    let (created_at, generation) = (definition.created_at, definition.generation.clone());
+    let spec = definition.spec()?;
     let mut words = state.splitn(7, ' ');
     let mut number = || words.next()?.parse::<i64>().ok();
     let (revision, paused, next_at) = (number()?, number()? == 1, number()?);
@@ -102,6 +111,7 @@ fn read_parts(name: &ScheduleName, state: &str, definition: &[u8]) -> Option<Sch
         claimed_at: claimed_at.max(0),
         held_at: 0,
         generation,
+        unknown,
     })
 }
 
@@ -134,7 +144,9 @@ mod tests {
         let timing = Timing::Every { every_ms: 1_000, anchor_ms: 17 };
         let topic = TopicName::callbacks();
         let spec = ScheduleSpec { timing: timing.clone(), topic, message, catch_up: CatchUp::All };
-        let definition = Definition::of(&spec, 5, "ab".to_owned());
+        let mut definition = serde_json::to_value(Definition::of(&spec, None, 5)).unwrap();
+        // As a later version may write it.
+        definition["later"] = serde_json::json!({"a": [1]});
         let definition = serde_json::to_vec(&definition).unwrap();
         let name = ScheduleName::parse("s").unwrap();
         let read_back = read(name.clone(), "4 1 0 0 9 - not now", &definition).unwrap();
@@ -142,7 +154,10 @@ mod tests {
         assert_eq!(read_back.spec.message.body, body);
         assert_eq!(read_back.spec.message.options, spec.message.options);
         assert_eq!(read_back.spec.catch_up, CatchUp::All);
-        assert_eq!((read_back.created_at, read_back.generation.as_str()), (5, "ab"));
+        let put_again = Definition::of(&read_back.spec, Some(&read_back), 6);
+        let put_again = serde_json::to_vec(&put_again).unwrap();
+        let json = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).unwrap();
+        assert_eq!(json(&put_again), json(&definition), "with what is unknown");
         assert_eq!((read_back.revision, read_back.paused, read_back.next_at), (4, true, None));
         assert_eq!((read_back.last_at, read_back.last_message_id), (Some(9), None));
         assert_eq!(read_back.last_error.as_deref(), Some("not now"));

@@ -27,6 +27,8 @@ use std::{
 
 /// Messages of one call.
 const CALL_MESSAGES: u64 = 256;
+/// The same of a search, which calls again and again: what Redis is asked meanwhile waits for one of them.
+const SEARCH_MESSAGES: u64 = 64;
 /// Bytes of bodies in one call.
 const CALL_BYTES: usize = 256 * 1024;
 /// What one request searches: messages, bytes of bodies and errors, and for how long.
@@ -136,8 +138,11 @@ impl Store {
             let dry: Vec<_> = sources.iter_mut().filter(|source| source.is_dry()).collect();
             let share = |n: usize| n.div_ceil(dry.len().max(1));
             let left = MAX_SCANNED.saturating_sub(search.scanned).max(1);
-            let wanted = query.map_or(limit - count, |_| left);
-            let limit = CALL_MESSAGES.min(share(wanted as usize) as u64);
+            let (most, wanted) = match query {
+                Some(_) => (SEARCH_MESSAGES, left),
+                None => (CALL_MESSAGES, limit - count),
+            };
+            let limit = most.min(share(wanted as usize) as u64);
             let body_bytes = reads_bodies.then(|| share(CALL_BYTES.min(most_bytes - bytes)));
             try_join_all(dry.into_iter().map(async |source| {
                 let after = source.after.clone();

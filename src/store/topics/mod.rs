@@ -6,6 +6,7 @@ mod contents;
 mod found;
 mod grow;
 mod list;
+mod loading;
 mod reasons;
 
 pub use bulk::{Purged, Redriven};
@@ -23,6 +24,7 @@ pub(super) use {
 
 use super::{
     Store,
+    backend::{SPLIT_VERSION, SQS_VERSION},
     batch::{Command, Request},
     partition::Partition,
     registry::{DELETED_MARK_MS, Topic},
@@ -32,7 +34,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{DEFAULT_PAYLOAD_BYTES, TopicName, TopicSettings},
+    model::{DEFAULT_PAYLOAD_BYTES, DeadForm, TopicName, TopicSettings},
 };
 use deadpool_redis::redis::Value;
 use futures_util::future::try_join_all;
@@ -70,8 +72,8 @@ impl Store {
     /// Gives a topic a configuration, and makes it if there is none. `change` makes the new one of the present one, of which
     /// it may keep secrets. `if_match`: revisions one of which it must have. Returns whether it was made.
     ///
-    /// Errors: those of `change`, `RevisionMismatch`, `NamesInUse`, `BadSetting`, `TopicsExhausted`, `RedisUnavailable`,
-    /// `OutcomeUnknown`.
+    /// Errors: those of `change`, `RevisionMismatch`, `NamesInUse`, `BadSetting`, `TopicsExhausted`, `UpgradePending`,
+    /// `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn put_topic(
         &self,
         name: &TopicName,
@@ -91,6 +93,15 @@ impl Store {
                 return Err(Error::RevisionMismatch);
             }
             self.check_replicas(name, &settings, before).await?;
+            if settings.partitions > 1 && before.is_none_or(|before| before.partitions == 1) {
+                self.adopt_version(SPLIT_VERSION).await?;
+            }
+            let is_new = |settings: &TopicSettings| {
+                settings.sqs.is_some() || settings.dead_form == DeadForm::Raw
+            };
+            if is_new(&settings) && !before.is_some_and(is_new) {
+                self.adopt_version(SQS_VERSION).await?;
+            }
             if let Some(topic) = &topic
                 && settings.partitions > topic.settings.partitions
                 && !self.prepare_growth(topic, &mut settings).await?

@@ -43,6 +43,7 @@ pub mod million_delayed;
 pub mod order;
 pub mod poison;
 pub mod power;
+pub mod rolling_upgrade;
 pub mod sentinel;
 pub mod slices;
 pub mod snapshot;
@@ -80,7 +81,7 @@ scenarios! {
     failover::failover failover::failover_idle herd::herd instance_killed::instance_killed
     instance_paused::instance_paused liveness::liveness lost_wakes::lost_wakes memory::memory_full
     memory_stays::memory_stays million_blocked::million_blocked million_delayed::million_delayed order::order poison::poison power::power_lost
-    power::redis_killed sentinel::replica_away sentinel::sentinel_frozen sentinel::sentinel_killed sentinel::sentinel_stale
+    power::redis_killed rolling_upgrade::rolling_upgrade sentinel::replica_away sentinel::sentinel_frozen sentinel::sentinel_killed sentinel::sentinel_stale
     snapshot::snapshot_restored stale_tokens::stale_tokens stall::redis_busy stall::redis_paused
     storm::storm ticks_killed::ticks_killed unread::unread
 }

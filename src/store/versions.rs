@@ -1,0 +1,55 @@
+//! Which versions of the schema may be written. Data of a version come into being only once every instance that runs reads
+//! it: each says in its registration what it reads (`instances.rs`). The key `min_reader` then keeps out whoever does not,
+//! at its start and while it runs.
+
+use super::{
+    ConnectError, Instance, KNOWN_VERSION, Store, backend::GROUPS_VERSION, batch::Command,
+    instances::LIFE_MS, reply::word, scripts,
+};
+use crate::{error::Error, model::Millis};
+use std::future::pending;
+
+impl Store {
+    /// To be called before data of this version of the schema are written. From the first version on that minds
+    /// `min_reader`, no instance that does not read it comes back; topics of earlier ones keep such instances out themselves.
+    ///
+    /// Errors: `UpgradePending` while an instance runs that does not read it, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn adopt_version(&self, version: i64) -> Result<(), Error> {
+        let shared = &self.lanes.shared;
+        if *shared.min_reader.borrow() >= version {
+            return Ok(());
+        }
+        let (keys, lasts) = (&shared.keys, version > GROUPS_VERSION);
+        let adopt =
+            Command::eval(&scripts::ADOPT_VERSION, &[&keys.alive, &keys.schema, &keys.min_reader]);
+        let adopt = adopt.arg((version, LIFE_MS, u8::from(lasts)));
+        let answer = self.lanes.command(adopt).await?;
+        match word(&answer) {
+            Some("OK") if lasts => {
+                shared.min_reader.send_modify(|known| *known = version.max(*known));
+                Ok(())
+            }
+            Some("OK") => Ok(()),
+            Some(older) => Err(Error::UpgradePending(named(older))),
+            None => Err(Error::Internal),
+        }
+    }
+
+    /// Ends once a newer dueq has written data that this one would not read right.
+    pub async fn outdated(&self) -> ConnectError {
+        let mut min_reader = self.lanes.shared.min_reader.subscribe();
+        let newer = min_reader.wait_for(|least| *least > KNOWN_VERSION).await.map(|least| *least);
+        match newer {
+            Ok(least) => ConnectError::NewerSchema(least),
+            // The store lives as long as this.
+            Err(_) => pending().await,
+        }
+    }
+}
+
+/// An instance as people find it in the list of instances.
+fn named(member: &str) -> String {
+    const UNSEEN: Millis = 0;
+    Instance::parse(member, UNSEEN)
+        .map_or_else(String::new, |Instance { id, version, .. }| format!("{id} (dueq {version})"))
+}
