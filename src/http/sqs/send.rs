@@ -180,9 +180,9 @@ fn prepare(call: &Call<'_>, queue: &Queue, request: SendMessage) -> Result<Prepa
         sequence_number: None,
     };
     let bytes = text.len() + size_of(&attributes);
-    let mut parts = SqsParts::default();
     let trace = system.get(TRACE_HEADER).map(|header| header.value.clone());
-    parts.trace_header = trace.or_else(|| call.trace_header.clone());
+    let trace_header = trace.or_else(|| call.trace_header.clone());
+    let mut parts = SqsParts { trace_header, ..SqsParts::default() };
     let mut options = MessageOptions::default();
     if queue.is_fifo() {
         let group = group.ok_or_else(|| Fault::missing("MessageGroupId"))?;
