@@ -48,7 +48,7 @@ impl Snapshot {
                 io::Error::new(io::ErrorKind::InvalidData, "its manifest cannot be read")
             })?;
             let held = |name| held(data_dir, Path::new(PARTS).join(name));
-            match names.into_iter().map(held).collect() {
+            match names.into_iter().map(held).collect::<io::Result<Vec<_>>>() {
                 // Open files stay whole, even if Redis puts them away from now on.
                 Ok(files) if fs::read(&path)? == manifest => {
                     return Ok(Self { files, manifest: Some(manifest) });

@@ -10,7 +10,6 @@ use crate::{
     store::{Partition, SCHEMA_VERSION, Store, batch::Command, reply::int},
 };
 use clap::Args as ClapArgs;
-use deadpool_redis::redis::Value;
 use ring::digest::{Context, SHA256};
 use std::{
     fs::{self, File},
@@ -130,8 +129,7 @@ async fn dump<W: Write>(
     }
     drop(progress);
     for (before, topic) in &topics {
-        let after: Vec<Value> = source::totals(store, topic).await?;
-        if *before != after {
+        if *before != source::totals(store, topic).await? {
             out.end.changed.push(topic.name.to_string());
         }
     }

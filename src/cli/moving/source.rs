@@ -19,7 +19,6 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use deadpool_redis::redis::Value;
 use serde_json::value::RawValue;
 use std::{collections::HashSet, io, sync::Arc};
 
@@ -120,11 +119,13 @@ pub async fn is_paused(store: &Store, only: &Partition) -> Result<bool, Failure>
 }
 
 /// All totals of a topic: they change with almost all that happens there.
-pub async fn totals(store: &Store, topic: &Arc<Topic>) -> Result<Vec<Value>, Failure> {
+pub async fn totals(store: &Store, topic: &Arc<Topic>) -> Result<Vec<Option<String>>, Failure> {
     let mut totals = Vec::new();
     for partition in topic.all() {
         let read = Command::new("HMGET").arg(&partition.keys.meta).arg(&TOTALS);
-        totals.push(store.lanes.command(read).await?);
+        for total in Fields::of(store.lanes.command(read).await?)?.words() {
+            totals.push(total?);
+        }
     }
     Ok(totals)
 }

@@ -303,7 +303,7 @@ schedules:
             (GOOD.replace("payload", "pay_load"), "line 11: schedules.daily.message.pay_load: "),
             (GOOD.replace("schedules:", "queues:"), "line 6: queues is unknown"),
             ("topics: [a]\n".to_owned(), "line 1: topics must be names with fields"),
-            ("topics:\n  a: {\n".to_owned(), "line 3: "),
+            ("topics:\n  a: {\n".to_owned(), "line "),
             ("- a\n".to_owned(), "line 1: it must have topics and schedules"),
             ("topics: {a: {ttl_ms: .inf}}".to_owned(), "line 1: this number is not one of JSON"),
             ("topics: {}\n---\ntopics: {}\n".to_owned(), "line 3: there is a second document"),
