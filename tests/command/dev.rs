@@ -56,9 +56,9 @@ async fn a_developer_is_called_sees_a_retry_and_a_redrive_and_ends_all_by_ctrl_c
     let words = ["healthcheck", "--server", &dueq.url()];
     assert_eq!(Launch::command(words).finish().await.code, 0);
 
-    let call = json!({"url": format!("{receiver}/close?a=1"), "payload": {"order": 42},
+    let later = json!({"url": format!("{receiver}/close?a=1"), "payload": {"order": 42},
         "headers": {"x-tenant": "7"}, "backoff": {"kind": "fixed", "base_ms": 100}});
-    client.post("/callbacks", &call).await.expect(201);
+    client.post("/callbacks", &later).await.expect(201);
     for part in ["POST /close?a=1 → 500\n", "POST /close?a=1 → 204\n", "attempt       2\n"] {
         prints(&listener, part).await;
     }
