@@ -31,6 +31,7 @@ use rustix::process::{Resource, getrlimit};
 use secrets::{listener_tls, signing_secrets};
 use std::{
     future::{Future, pending},
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -51,10 +52,13 @@ const MIN_FLUSH: Duration = Duration::from_millis(500);
 /// The `threads` serve connections; everything else runs on the caller's thread. With TLS, the last one has the handshakes
 /// instead: they cost a hundred times what a request costs, and strangers may ask for as many as they like.
 ///
+/// `announced` is told the bound address once requests are accepted.
+///
 /// Errors: [`RunError`] if the service could not start, or had to stop because it cannot read the data any more.
 pub async fn run(
     config: Config,
     threads: &[Handle],
+    announced: impl FnOnce(SocketAddr),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let metrics = Arc::new(Metrics::new());
@@ -111,7 +115,7 @@ pub async fn run(
     let tls = handshakes.first().map(|thread| Handshakes::new(thread.clone(), tls));
     let start =
         Start { config: &config, metrics, access, secrets, redis, redis_files, listener, tls };
-    let served = serve(start, threads, &mut reloads, shutdown).await;
+    let served = serve(start, threads, &mut reloads, announced, shutdown).await;
     match embedded {
         Some(_) if lost => return Err(RunError::Lost),
         Some(redis) => redis.stop().await,
@@ -136,6 +140,7 @@ async fn serve(
     start: Start<'_>,
     threads: &[Handle],
     reloads: &mut JoinSet<()>,
+    announced: impl FnOnce(SocketAddr),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let Start { config, metrics, access, secrets, redis, redis_files, listener, tls } = start;
@@ -197,7 +202,7 @@ async fn serve(
         true => None,
         false => Some(Caller::new(addresses, config.callback_dns)?),
     };
-    announce(config, &listener)?;
+    announced(announce(config, &listener)?);
     // Nothing fails from here on, so everything started below is stopped in order.
     let (background, open_connections) = (metrics.background.clone(), metrics.connections.clone());
     let housekeeping = {

@@ -1,10 +1,10 @@
 //! Files that hold secrets: read with a bound in size and time, since a pipe may be
-//! behind the path, and warned about where other users may read them, too.
+//! behind the path, and warned about where other users may read them, too. And files that are written in one step.
 
 use rustix::fs::{Mode, OFlags};
 use std::{
     fs::{self, File, Metadata, OpenOptions},
-    io::{self, Read},
+    io::{self, Read, Write as _},
     os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     thread::sleep,
@@ -191,6 +191,20 @@ pub fn secret_text<T, E: From<FileError>>(
     let parsed = parse(text)?;
     content.warn_if_public(path);
     Ok(parsed)
+}
+
+/// Writes a file atomically: a process that waits for it never sees half of it. A symbolic link at `path`, or at the
+/// partial file's path, is replaced; its target is not touched.
+pub fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
+    let mut partial = path.to_owned().into_os_string();
+    partial.push(".partial");
+    match fs::remove_file(&partial) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::create_new(&partial)?;
+    file.write_all(text.as_bytes())?;
+    fs::rename(&partial, path)
 }
 
 /// Reads a file whose content is one secret. A line break at its end does not belong to the secret.

@@ -70,10 +70,13 @@ local function published_at(member)
   return at
 end
 
--- Bytes of payload in a stored body: without its tag (one byte), and without the header and its length if it has one.
+-- Bytes of payload in a stored body: without its tag (one byte), and without the header and its length if it has one. A header of
+-- more than 64 KiB counts as payload: a reply has to hold it.
 local function payload_bytes(body)
   if not body then return 0 end
-  if string.byte(body, 1) == 0 then return #body - 1 end
+  local tag = string.byte(body, 1)
+  if tag == 0 then return #body - 1 end
+  if tag == 2 then return #body - 5 end
   return #body - 3 - string.byte(body, 2) * 256 - string.byte(body, 3)
 end
 

@@ -45,10 +45,11 @@ for from = 1, #list, 512 do
       local wrong = examine(k, member, stands[i], extras[i], expires[i], first_due[i])
       for at = 1, #wrong, 2 do add(member, wrong[at], wrong[at + 1]) end
       if string.byte(body, 1) ~= 0 then
-        local header = 0
-        if #body >= 3 then header = string.byte(body, 2) * 256 + string.byte(body, 3) end
+        -- The length of the header has two bytes, and four after the tag 2.
+        local header, bytes = 0, string.byte(body, 1) == 2 and 4 or 2
+        for at = 2, math.min(#body, bytes + 1) do header = header * 256 + string.byte(body, at) end
         begins[#begins + 1] = member
-        begins[#begins + 1] = string.sub(body, 1, 3 + header)
+        begins[#begins + 1] = string.sub(body, 1, 1 + bytes + header)
       end
     end
   elseif ARGV[2] == 'heads' or ARGV[2] == 'queued' then

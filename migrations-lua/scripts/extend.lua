@@ -1,6 +1,7 @@
 -- @include lease
 -- @include time
--- extend: make a group of leases longer, never shorter, and never past the cap.
+-- @include waiting
+-- extend: make a group of leases longer, never past the cap, and shorter only where that is asked for.
 -- KEYS[1] unack
 -- KEYS[2] last
 -- KEYS[3] messages
@@ -10,9 +11,10 @@
 -- ARGV[2] n: extensions of different messages, at most 128
 -- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
 -- ARGV[4] common: the seal that all of them have, or ''
--- ARGV[5..] n members; n seals unless all have one; n lease_ms, n caps (ms: the latest deadline that the lease may have)
+-- ARGV[5..] n members; n seals unless all have one; n lease_ms (negative if the lease may get shorter), n caps (ms: the latest
+--   deadline that the lease may have)
 -- returns: {now, now rounded up, code and deadline ms for each: 0 ok, 1 lease lost, 2 no such message} or 'STALE'
--- cost: HGET, HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; one ZADD a message
+-- cost: HGET, HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; one ZADD a message, and one HGET more if its lease gets shorter
 if redis.call('HGET', KEYS[5], 'topic') ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
 local now, up = now_ms()
@@ -24,11 +26,15 @@ for i = 1, n do
   local member, code = members[i], 0
   local deadline = holds(seals[i], scores[i], extras[i], now)
   if deadline then
-    local wanted = math.min(up + tonumber(ARGV[options + i]), tonumber(ARGV[options + n + i]))
-    if wanted > deadline then
+    local lease = tonumber(ARGV[options + i])
+    local wanted = math.min(up + math.abs(lease), tonumber(ARGV[options + n + i]))
+    local sooner = lease < 0 and wanted < deadline
+    if wanted > deadline or sooner then
       local _, epoch, last = open_seal(seals[i])
       deadline = wanted
       redis.call('ZADD', last and KEYS[2] or KEYS[1], pack_lease(deadline, epoch), member)
+      -- Consumers may sleep until the lease would have ended.
+      if sooner then wake(KEYS[5], redis.call('HGET', KEYS[5], 'sleep'), deadline) end
     end
   else
     code, deadline = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 2, 0

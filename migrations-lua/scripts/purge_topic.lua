@@ -10,8 +10,9 @@
 -- ARGV[4] ready: 1 to purge ready messages
 -- ARGV[5] dead: 1 to purge dead messages
 -- ARGV[6] blocked: 1 to purge blocked messages
+-- ARGV[7] leased: 1 to purge leased messages
 -- returns: {now, purged, left of these states} or 'STALE'
--- cost: HMGET, ZREM, TIME, up to 6 ranges, one HMGET and up to 16 calls for each range; one HGET for each key, 6 calls for each
+-- cost: HMGET, ZREM, TIME, up to 8 ranges, one HMGET and up to 16 calls for each range; one HGET for each key, 6 calls for each
 --   group
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
@@ -28,6 +29,12 @@ local function purge(zset, from, upto)
   if purged < limit then
     local members = redis.call('ZRANGEBYSCORE', zset, from, upto, 'LIMIT', 0, limit - purged)
     members = freeable(k, members, budget)
+    if zset == k.unack or zset == k.last then
+      if #members > 0 then
+        redis.call('ZREM', zset, unpack(members))
+        redis.call('HINCRBY', k.meta, 'deleted_leased', #members)
+      end
+    end
     drop_all(k, members, 'purged')
     purged = purged + #members
   end
@@ -38,6 +45,10 @@ if ARGV[3] == '1' or ARGV[6] == '1' then purge(k.blocked, '-inf', '+inf') end
 if ARGV[3] == '1' then
   purge(k.delayed, later, '+inf')
   purge(k.delayed_prio, later, '+inf')
+end
+if ARGV[7] == '1' then
+  purge(k.unack, '-inf', '+inf')
+  purge(k.last, '-inf', '+inf')
 end
 if ARGV[4] == '1' then
   purge(k.ready, '-inf', '+inf')

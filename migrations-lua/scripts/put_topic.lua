@@ -11,7 +11,8 @@
 -- ARGV[3] configuration (JSON)
 -- ARGV[4] revision that the caller worked from, 0 if there was no topic: with another one nothing is done
 -- ARGV[5] push: 1 if dueq sends the topic's messages itself
--- returns: {created 0|1, 'number revision configuration'}, 'FULL' or 'CHANGED'
+-- ARGV[6] number that a new topic gets, since ids of messages name it; absent for the next one
+-- returns: {created 0|1, 'number revision configuration'}, 'FULL', 'CHANGED', or 'TAKEN' if another topic has the number
 -- cost: HGET, HINCRBY, HSET, SADD or SREM, PUBLISH; HINCRBY, HSET, ZADD when it is new, otherwise HDEL
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 local number, revision
@@ -22,8 +23,11 @@ if entry then
   -- A first write that removes nothing: at maxmemory a topic can be configured to keep less. A new topic is refused.
   redis.call('HDEL', KEYS[1], '')
 else
-  if tonumber(redis.call('HGET', KEYS[2], 'next') or 0) >= tonumber(ARGV[2]) then return 'FULL' end
-  number, created = int(redis.call('HINCRBY', KEYS[2], 'next', 1)), 1
+  local next = tonumber(redis.call('HGET', KEYS[2], 'next') or 0)
+  number, created = ARGV[6] or int(next + 1), 1
+  if tonumber(number) > tonumber(ARGV[2]) then return 'FULL' end
+  if ARGV[6] and redis.call('HEXISTS', KEYS[2], number) == 1 then return 'TAKEN' end
+  redis.call('HSET', KEYS[2], 'next', int(math.max(next, tonumber(number))))
   redis.call('HSET', KEYS[2], number, ARGV[1])
   redis.call('ZADD', KEYS[3], 0, ARGV[1])
 end

@@ -1,7 +1,8 @@
 //! The data that offline commands work on: a Redis, or the directory of a private Redis that is not being served.
 
 use crate::{
-    embedded::{EmbeddedRedis, Fsync, Options},
+    config::Secret,
+    embedded::{self, EmbeddedRedis, Fsync, Options, StartError},
     metrics::Metrics,
     store::{RedisArgs, Store, StoreOptions},
 };
@@ -51,19 +52,58 @@ impl DataArgs {
         }
     }
 
+    /// Where the data are, in words, without secrets.
+    pub fn described(&self) -> String {
+        let plain = |url: &Secret| match url::Url::parse(url.reveal()) {
+            Ok(mut url) => {
+                // Neither can fail where there is something to take away.
+                let _ = (url.set_username(""), url.set_password(None));
+                url.set_query(None);
+                url.to_string()
+            }
+            Err(_) => "a Redis".to_owned(),
+        };
+        match &self.redis.redis_url_file {
+            _ if !self.redis.are_given() => self.data_dir.display().to_string(),
+            Some(file) => format!("the Redis of {}", file.display()),
+            None => self.redis.redis_url.iter().map(plain).collect::<Vec<_>>().join(" "),
+        }
+    }
+
     /// Connects to the data, and runs the private Redis while they are open. `upgrade` migrates data of an older schema;
     /// without it they are refused.
     ///
     /// Errors: the reason, in one line.
     pub async fn open(self, upgrade: bool) -> Result<Data, Box<dyn Error>> {
+        self.open_with(upgrade, Fsync::Always, false).await
+    }
+
+    /// The same to move much. What a private Redis has written is on disk once it is stopped, at the latest. One that is being
+    /// served is used as it is.
+    pub async fn open_to_move(self) -> Result<Data, Box<dyn Error>> {
+        self.open_with(false, Fsync::Everysec, true).await
+    }
+
+    async fn open_with(
+        self,
+        upgrade: bool,
+        fsync: Fsync,
+        attach: bool,
+    ) -> Result<Data, Box<dyn Error>> {
         let Self { redis, insecure, data_dir, redis_bin, key_prefix } = self;
         let (redis, embedded) = match redis.are_given() {
             true => (RedisArgs { insecure, ..redis }, None),
             false => {
-                let options =
-                    Options { data_dir, redis_bin, fsync: Fsync::Always, maxmemory: Some(0) };
-                let redis = EmbeddedRedis::start(options).await?;
-                (RedisArgs::at(redis.url()), Some(redis))
+                let options = Options { data_dir, redis_bin, fsync, maxmemory: Some(0) };
+                let dir = options.data_dir.clone();
+                match EmbeddedRedis::start(options).await {
+                    Ok(redis) => (RedisArgs::at(redis.url()), Some(redis)),
+                    // It is being served: its Redis takes us, too.
+                    Err(StartError::Locked { .. }) if attach => {
+                        (RedisArgs::at(embedded::url_in(&dir)?), None)
+                    }
+                    Err(error) => return Err(error.into()),
+                }
             }
         };
         let options = StoreOptions { redis, key_prefix, lanes: 1, timeout: TIMEOUT, upgrade };

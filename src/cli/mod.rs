@@ -1,16 +1,21 @@
 //! The command line: the subcommands, and their exit codes (0 success, 1 failure, 2 cannot start).
 
 mod audit;
+mod backup;
 mod bench;
 mod client;
 mod completions;
 mod data;
+mod dev;
 mod exec_child;
 mod keys;
+mod listen;
 mod man;
+mod moving;
 mod progress;
 mod serve;
 mod server_url;
+mod signals;
 
 use crate::{config::Config, http};
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -30,6 +35,13 @@ struct Cli {
 enum Command {
     /// Run the service.
     Serve(Box<Config>),
+    /// Run the service for development: callbacks may reach this machine and are signed, and the dashboard opens.
+    ///
+    /// Takes the options of `dueq serve`, too.
+    #[command(mut_arg("log", |log| log.default_value("warn")))]
+    Dev(Box<dev::Args>),
+    /// Receive callbacks on this machine: verify their signatures, print them, and answer as told, until Ctrl-C.
+    Listen(listen::Args),
     /// Make API keys.
     Keys(keys::Args),
     /// Print the OpenAPI document.
@@ -38,6 +50,12 @@ enum Command {
     Migrate(serve::MigrateArgs),
     /// Check the data in Redis, also while dueq serves them: exit code 1 if something was found.
     Audit(audit::Args),
+    /// Write topics, schedules and messages as lines of JSON, for dueq load.
+    Dump(moving::DumpArgs),
+    /// Store what dueq dump wrote, in an empty place or beside what is there.
+    Load(moving::LoadArgs),
+    /// Copy the data of the private Redis, while it is served or not.
+    Backup(backup::Args),
     /// Measure a dueq server, by default one started for the purpose.
     Bench(Box<bench::Args>),
     #[command(flatten)]
@@ -67,10 +85,13 @@ pub fn main() -> ExitCode {
     if let Command::ExecChild(args) = &cli.command {
         return fail(&exec_child::run(args));
     }
-    let threads = match &cli.command {
-        Command::Serve(config) => config.threads() + usize::from(config.identity().is_some()),
-        _ => 1,
+    let config = match &cli.command {
+        Command::Serve(config) => Some(&**config),
+        Command::Dev(args) => Some(&args.config),
+        _ => None,
     };
+    let threads =
+        config.map_or(1, |config| config.threads() + usize::from(config.identity().is_some()));
     // Each runtime has one thread: a runtime with several wakes another thread for most of its work.
     let runtime = || Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtimes: Vec<_> = match (0..threads).map(|_| runtime()).collect::<Result<_, _>>() {
@@ -80,11 +101,16 @@ pub fn main() -> ExitCode {
     let threads: Vec<_> = runtimes.iter().map(|runtime| runtime.handle().clone()).collect();
     threads[0].block_on(async {
         match cli.command {
-            Command::Serve(config) => serve::run(*config, &threads).await,
+            Command::Serve(config) => serve::run(*config, &threads, |_| {}).await,
+            Command::Dev(args) => dev::run(*args, &threads).await,
+            Command::Listen(args) => listen::run(args).await,
             Command::Keys(args) => keys::run(args),
             Command::Openapi(args) => print_document(args.openapi_version),
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Audit(args) => audit::run(args).await,
+            Command::Dump(args) => moving::dump(args).await,
+            Command::Load(args) => moving::load(args).await,
+            Command::Backup(args) => backup::run(&args),
             Command::Bench(args) => bench::run(*args).await,
             Command::Client(command) => client::run(command).await,
             Command::Completions(args) => completions::run(&args, &Cli::command()),

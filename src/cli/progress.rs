@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub struct Progress {
     bar: ProgressBar,
     what: String,
+    /// What there is to do in all, where that is known before.
+    total: Option<u64>,
     /// When to show it. `None`: it is shown, or never will be.
     at: Option<Instant>,
 }
@@ -25,12 +27,12 @@ impl Progress {
     pub fn new(what: &str) -> Self {
         let is_seen = !ProgressDrawTarget::stderr().is_hidden();
         let at = is_seen.then(|| Instant::now() + PATIENCE);
-        Self { bar: ProgressBar::hidden(), what: what.to_owned(), at }
+        Self { bar: ProgressBar::hidden(), what: what.to_owned(), total: None, at }
     }
 
     /// Creates a bar that is never shown.
     pub fn hidden() -> Self {
-        Self { bar: ProgressBar::hidden(), what: String::new(), at: None }
+        Self { bar: ProgressBar::hidden(), what: String::new(), total: None, at: None }
     }
 
     /// Shows the bar if it is time; returns whether this is the moment.
@@ -40,9 +42,15 @@ impl Progress {
             self.at = None;
             self.bar.set_style(style("{msg} {human_pos} ({rate})"));
             self.bar.set_message(self.what.clone());
+            self.total.iter().for_each(|total| self.set_total(*total));
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         due
+    }
+
+    /// Says what there is to do in all, before the bar is shown.
+    pub fn of(&mut self, total: u64) {
+        self.total = Some(total);
     }
 
     /// Sets what there is to do in all.

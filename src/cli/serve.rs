@@ -1,6 +1,6 @@
 //! `dueq serve` and `dueq migrate`.
 
-use super::data::DataArgs;
+use super::{data::DataArgs, signals};
 use crate::{
     app,
     config::{Config, LogFormat},
@@ -10,6 +10,8 @@ use clap::Args;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::{
     io::{self, IsTerminal},
+    net::SocketAddr,
+    pin::pin,
     process::ExitCode,
 };
 use tokio::{
@@ -18,8 +20,12 @@ use tokio::{
 };
 use tracing_subscriber::EnvFilter;
 
-/// Runs the service until SIGTERM or Ctrl-C.
-pub async fn run(config: Config, threads: &[Handle]) -> ExitCode {
+/// Runs the service until SIGTERM or Ctrl-C. `announced` is told the bound address once requests are accepted.
+pub async fn run(
+    config: Config,
+    threads: &[Handle],
+    announced: impl FnOnce(SocketAddr),
+) -> ExitCode {
     let filter = match EnvFilter::try_new(&config.log) {
         Ok(filter) => filter,
         Err(error) => return super::fail(&error),
@@ -32,22 +38,20 @@ pub async fn run(config: Config, threads: &[Handle]) -> ExitCode {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
-    let signals =
-        [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
-    let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = signals else {
+    let (Ok(stop), Ok(mut hangup)) = (signals::stop(), signal(SignalKind::hangup())) else {
         return super::fail(&io::Error::other("signals cannot be received"));
     };
     let shutdown = async move {
+        let mut stop = pin!(stop);
         loop {
             tokio::select! {
-                _ = terminate.recv() => return,
-                _ = interrupt.recv() => return,
+                () = &mut stop => return,
                 _ = hangup.recv() => tracing::info!("SIGHUP: files are read again"),
             }
         }
     };
     raise_file_limit();
-    match app::run(config, threads, shutdown).await {
+    match app::run(config, threads, announced, shutdown).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => super::fail(&error),
     }

@@ -5,12 +5,15 @@
 //! the kernel "the parent" is the *thread* that spawned it: a thread of a runtime's pool may end long before dueq does.
 //! That thread also holds the data directory's lock, and so gives it back only when the server is gone.
 
+mod backup;
 mod files;
 mod memory;
 mod program;
 mod server;
 mod supervisor;
 mod torn;
+
+pub use backup::Snapshot;
 
 use std::{
     fmt::Write as _,
@@ -176,6 +179,14 @@ impl EmbeddedRedis {
         let _ = self.stop.send(());
         let _ = self.ended.await;
     }
+}
+
+/// Where the server of this data directory listens, as a URL, if it runs.
+///
+/// # Errors
+/// There is no socket.
+pub fn url_in(data_dir: &Path) -> io::Result<String> {
+    Ok(url_of(&data_dir.canonicalize()?.join("redis.sock").canonicalize()?))
 }
 
 fn url_of(socket: &Path) -> String {

@@ -31,6 +31,7 @@ use super::{
     AppState,
     problem::{Code, Problem},
     proxies::{Peer, peer_of},
+    sqs,
 };
 use crate::{config::Config, error::Error, files::FileError, metrics::Metrics, store::Store};
 use audit::AuditLog;
@@ -151,6 +152,11 @@ impl Access {
         }
     }
 
+    /// Do clients come by https, as far as this server knows?
+    pub(super) fn is_https(&self) -> bool {
+        self.place.is_https
+    }
+
     /// What `/readyz` is to warn of.
     pub(super) fn warning(&self) -> Option<String> {
         let Door::Keys(keys) = &self.door else { return None };
@@ -220,7 +226,8 @@ impl Access {
         let turn_away = |reason| self.turn_away(&state.metrics, reason, peer_of(request));
         let session = self.place.session_in(headers);
         let Some(session) = session.filter(|_| !headers.contains_key(header::AUTHORIZATION)) else {
-            return keys.of(headers).map_err(turn_away);
+            let is_sqs = sqs::has(request.uri().path());
+            return keys.of(headers, is_sqs).map_err(turn_away);
         };
         if !self.place.is_home_of(headers) {
             return Err(turn_away(NoKey::Foreign));

@@ -25,14 +25,25 @@ request! {
     /// the rest.
     #[example = json!({"states": ["ready", "delayed"]})]
     pub struct PurgeRequest {
-        /// Remove the messages in these states, each named once. Leased messages stay.
-        pub states: List<PurgedState, 1, 4>,
+        /// Remove the messages in these states, each named once.
+        pub states: List<PurgedState, 1, 5>,
+        /// Required to purge leased messages: their holders' acks then get 404. Their places under `max_leased` are free again
+        /// when the leases would have ended.
+        pub force: bool = false,
         pub choice: Flat<Choice>,
     }
     check(fields) {
         let mut seen = HashSet::new();
         if !states.iter().flat_map(|states| &states.0).all(|state| seen.insert(state)) {
             fields.refuse("states", "names a state more than once");
+        }
+        if seen.contains(&PurgedState::Leased) {
+            if force != Some(true) {
+                fields.refuse("force", "must be true to purge leased messages");
+            }
+            if choice.as_ref().is_some_and(|choice| choice.is_made()) {
+                fields.refuse("states", "cannot contain leased together with q, dry_run or cursor");
+            }
         }
     }
 }
@@ -120,7 +131,7 @@ answer! {
 
 /// Purge a topic.
 ///
-/// Removes the messages in the named states. Leased messages stay.
+/// Removes the messages in the named states. Leased messages stay, unless they are named and `force` is true.
 #[utoipa::path(
     post, path = "/topics/{topic}/purge", tag = "topics", params(TopicPath),
     request_body(content = PurgeRequest, description = "The states to purge"),
@@ -135,7 +146,9 @@ pub async fn purge_topic(
     caller: Caller,
     JsonBody(request, _): JsonBody<PurgeRequest>,
 ) -> Result<Response, Problem> {
-    let mut states: Vec<_> = request.states.0.into_iter().map(MessageState::from).collect();
+    let states = request.states.0.into_iter().map(MessageState::from);
+    let mut states: Vec<_> =
+        states.filter(|state| request.force || *state != MessageState::Leased).collect();
     let choice = request.choice.0;
     let (purged, remaining, found) = match choice.is_made() {
         false => {

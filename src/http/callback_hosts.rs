@@ -136,7 +136,7 @@ pub async fn pause_callback_host(
     HostPath(host): HostPath,
     _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
-    Ok(json(&CallbackHost::from(state.store.pause_host(&host).await?)))
+    Ok(json(&CallbackHost::from(state.store.set_host_paused(&host, true).await?)))
 }
 
 /// Resume a host.
@@ -151,5 +151,5 @@ pub async fn resume_callback_host(
     HostPath(host): HostPath,
     _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
-    Ok(json(&CallbackHost::from(state.store.resume_host(&host).await?)))
+    Ok(json(&CallbackHost::from(state.store.set_host_paused(&host, false).await?)))
 }

@@ -143,7 +143,7 @@ impl Payload {
     }
 
     /// Runs what reads the body. Another thread takes over the rest of this one's work while a large body is read.
-    fn aside<T>(&self, read: impl FnOnce() -> T) -> T {
+    pub(super) fn aside<T>(&self, read: impl FnOnce() -> T) -> T {
         if self.bytes.len() < LARGE_BODY { read() } else { tokio::task::block_in_place(read) }
     }
 

@@ -7,7 +7,7 @@ use super::{
     activity::Activity,
     budget, glances, json_line,
     problem::{Code, Problem, ProblemBody},
-    trace,
+    sqs, trace,
 };
 use axum::{
     body::Body,
@@ -94,7 +94,7 @@ pub(super) async fn guard(
     let mut entry = Entry::new(&state.access.audit, (operation, need), &request, &id);
     let refused = refuse(&state, need, &mut request, entry.as_mut());
     let method = request.method().clone();
-    let policy = policy_of(request.uri().path());
+    let (policy, is_sqs) = (policy_of(request.uri().path()), sqs::has(request.uri().path()));
     let (mut response, trace) = match refused {
         Err(problem) => (problem.into_response(), None),
         Ok(()) => {
@@ -109,8 +109,10 @@ pub(super) async fn guard(
     set_security_headers(response.headers_mut(), policy);
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
-    let asked = Asked { id: &id, operation, method: &method, peer };
+    let base = state.public_url.base();
+    let asked = Asked { id: &id, operation, method: &method, peer, base };
     let problem = is_error.then(|| write_problem(&mut response, &asked));
+    let refusal = problem.clone().filter(|_| is_sqs);
     if let Some(problem) = problem.as_ref().filter(|_| status == StatusCode::FORBIDDEN) {
         state.metrics.count_auth_failure(&problem.code);
     }
@@ -124,6 +126,9 @@ pub(super) async fn guard(
         && let Some(location) = state.public_url.location(path, status.is_redirection())
     {
         response.headers_mut().insert(header::LOCATION, location);
+    }
+    if is_sqs {
+        sqs::finish(&mut response, refusal.as_ref(), &id);
     }
     response.headers_mut().insert(REQUEST_ID, id);
     let seconds = started.elapsed().as_secs_f64();
@@ -145,9 +150,13 @@ fn operation_of(state: &AppState, request: &Request) -> Operation {
         &Method::HEAD => &Method::GET,
         method => method,
     };
+    if sqs::has(path) && *method == Method::POST {
+        return sqs::operation(request.headers());
+    }
     let known = state.operations.get(path).and_then(|methods| methods.get(method)).copied();
     known.unwrap_or_else(|| {
-        let is_page = path == "/" || PAGES.iter().any(|prefix| path.starts_with(prefix));
+        let is_page = ["/", "/llms.txt"].contains(&path)
+            || PAGES.iter().any(|prefix| path.starts_with(prefix));
         let need = if is_page { Need::Nothing } else { Need::Key };
         Operation { name: NO_OPERATION, need }
     })
@@ -212,11 +221,13 @@ struct Asked<'a> {
     operation: &'a str,
     method: &'a Method,
     peer: Option<IpAddr>,
+    /// The path before all routes.
+    base: &'a str,
 }
 
 /// Writes the problem body of an error response, whichever layer refused the request, and logs it. Returns what it says.
 fn write_problem(response: &mut Response<Body>, asked: &Asked<'_>) -> ProblemBody {
-    let &Asked { id, operation, method, peer } = asked;
+    let &Asked { id, operation, method, peer, base } = asked;
     let peer = peer.map(tracing::field::display);
     let status = response.status();
     let problem = response.extensions_mut().remove::<Arc<Problem>>();
@@ -241,6 +252,8 @@ fn write_problem(response: &mut Response<Body>, asked: &Asked<'_>) -> ProblemBod
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.remove(header::CONTENT_LENGTH);
+    let help = HeaderValue::try_from(format!("<{base}/guide/errors/{code}>; rel=help"));
+    headers.extend(help.ok().map(|help| (header::LINK, help)));
     if *method != Method::HEAD {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
         *response.body_mut() = Body::from(body);

@@ -1,6 +1,7 @@
 //! leaseMessages and leaseFromTopics: what a consumer's loop calls, acknowledging what it did before in the same request.
 
 mod body;
+mod poll;
 
 use super::{describe::described, json_line, message::RenderedContent, prelude::*};
 use crate::{
@@ -15,13 +16,11 @@ use axum::{
     body::Body,
     http::{HeaderValue, header},
 };
-use body::GrantsBody;
+pub use poll::{deliver, poll};
 use serde::Serialize;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashSet},
-    future::pending,
-    sync::Arc,
     time::Duration,
 };
 use utoipa::ToSchema;
@@ -204,18 +203,10 @@ pub async fn serve(
     // The lease may be of what the acks let go.
     let first = !acks.is_empty() && state.store.acks_come_first(topics).await;
     let acked = caller.on_permitted(&state.store, acks, |(id, _)| *id, ack);
-    let mut is_cut = false;
-    let cut = async {
-        let evicted = async {
-            let Some(activity) = &activity else { return pending().await };
-            activity.poll_until_evicted().await;
-        };
-        tokio::select! { () = evicted => {}, () = caller.revoked() => {} }
-        is_cut = true;
-    };
-    let lease = state.polls.lease_until(topics, options, wait, cut);
-    let (acked, grants) =
+    let lease = poll(state, caller, activity.as_ref(), topics, options, wait);
+    let (acked, leased) =
         if first { (acked.await, lease.await) } else { tokio::join!(acked, lease) };
+    let (grants, is_cut) = leased;
     let outcomes = ids.into_iter().zip(acked);
     let outcomes: Vec<_> =
         outcomes.map(|(id, outcome)| AckOutcome { id, status: outcome.into() }).collect();
@@ -257,10 +248,9 @@ fn respond(
     let leased = grants.messages().iter().map(|it| leased_message(store, topic, it, now));
     let messages = leased.collect::<Result<Vec<_>, _>>()?;
     let body = json_line(&LeaseResponse { messages, acks }).map_err(|_| Error::Internal)?;
-    let mut response = Response::new(Body::new(GrantsBody { bytes: Some(body.into()), grants }));
+    let mut response = poll::holding(hold, grants, body);
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response.extensions_mut().insert(Arc::new(hold));
     Ok(response)
 }
 

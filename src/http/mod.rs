@@ -3,6 +3,7 @@
 pub mod access;
 mod activity;
 mod answer;
+pub mod as_code;
 mod backoff;
 mod budget;
 mod bulk;
@@ -47,6 +48,7 @@ mod search;
 pub mod server;
 mod service;
 mod session;
+mod sqs;
 mod stream;
 mod topic_actions;
 mod topic_config;
@@ -260,6 +262,7 @@ pub fn router(
         .merge(docs::routes())
         .merge(guide::routes())
         .merge(ui::routes())
+        .merge(sqs::routes())
         .fallback(async || axum::http::StatusCode::NOT_FOUND)
         .layer(CatchPanicLayer::new())
         .layer(middleware::from_fn_with_state(state.clone(), guard::guard))

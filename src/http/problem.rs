@@ -39,7 +39,7 @@ pub struct Problem {
 /// Why a request was refused or failed (RFC 9457). Programs should look at `code`. With `topic_full`, `rate_limited`,
 /// `too_many_attempts`, `overloaded`, `upgrade_pending`, `redis_unavailable` and `outcome_unknown`, the header `Retry-After` gives the
 /// seconds to wait.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
     /// A URI for the kind of problem: `urn:dueq:problem:` and the `code`.

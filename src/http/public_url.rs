@@ -5,13 +5,14 @@ use axum::http::{HeaderValue, Uri, uri::PathAndQuery};
 use std::str::FromStr;
 
 /// First segments of dueq's own routes. A base path that begins with one would hide it.
-const OWN: [&str; 16] = [
+const OWN: [&str; 17] = [
     "callbacks",
     "docs",
     "guide",
     "healthz",
     "instances",
     "lease",
+    "llms.txt",
     "messages",
     "metrics",
     "openapi-3.0.json",

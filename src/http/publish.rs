@@ -2,7 +2,7 @@
 
 use super::{callbacks::CallbackRequest, prelude::*};
 use crate::model::{Callback, MessageId, OCTETS, State as MessageState, TopicName};
-use crate::store::{NewMessage, OnDuplicate, Published};
+use crate::store::{IfAbsent, NewMessage, OnDuplicate, Published};
 use axum::{extract::RawQuery, http::header};
 use bytes::Bytes;
 
@@ -181,7 +181,7 @@ pub async fn publish(
     trace.publishes([&mut message]);
     check_replace(caller, &topic, [&message])?;
     caller.spend(1)?;
-    let published = state.store.publish(&topic, message).await?;
+    let published = state.store.publish(&topic, message, IfAbsent::Create).await?;
     caller.changed(published.replaced.into());
     trace.is_about_message(&published.id);
     let status = if published.duplicate { StatusCode::OK } else { StatusCode::CREATED };
@@ -247,7 +247,7 @@ pub async fn publish_batch(
     trace.publishes(&mut messages);
     check_replace(&caller, &topic, &messages)?;
     caller.spend(messages.len())?;
-    let outcomes = state.store.publish_batch(&topic, messages).await?;
+    let outcomes = state.store.publish_batch(&topic, messages, IfAbsent::Create).await?;
     caller.changed(outcomes.iter().flatten().filter(|published| published.replaced).count() as i64);
     let result = |outcome| PublishResult {
         status: outcome_of(outcome),

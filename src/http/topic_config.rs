@@ -6,7 +6,7 @@ use super::{
     topic_settings::{TopicFields, refuse_own_dead_topic},
     topics::{Topic, answer_with_topic},
 };
-use crate::model::{Backoff, Durability, OnFull, Retention, TopicName, TopicSettings};
+use crate::model::{Backoff, DeadForm, Durability, OnFull, Retention, TopicName, TopicSettings};
 
 request! {
     /// A topic's whole configuration. Absent fields take their defaults.
@@ -73,6 +73,8 @@ answer! {
         push: Option<PushView<'a>>,
         /// The topic to which messages that die here are also published. Absent: none.
         dead_topic: Option<&'a TopicName>,
+        /// What that topic gets.
+        dead_form: DeadForm,
         /// How many messages of a group may be leased at a time.
         group_concurrency: i64,
         /// How many messages of a group may fall due a second. Absent: any number.
@@ -101,6 +103,7 @@ impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
             durability: settings.durability,
             push: settings.push.as_ref().map(PushView::from),
             dead_topic: settings.dead_topic.as_ref(),
+            dead_form: settings.dead_form,
             group_concurrency: settings.group_concurrency,
             group_rate_per_s: settings.group_rate_per_s,
             group_burst: settings.group_burst,

@@ -3,7 +3,7 @@
 
 use super::{prelude::*, push_settings::PushRequest};
 use crate::model::{
-    Backoff, CallUrl, Durability, MAX_GROUP_CONCURRENCY, MAX_IDEMPOTENCY_WINDOW_MS,
+    Backoff, CallUrl, DeadForm, Durability, MAX_GROUP_CONCURRENCY, MAX_IDEMPOTENCY_WINDOW_MS,
     MAX_LEASED_LIMIT, MAX_PARTITIONS, MAX_PAYLOAD_BYTES, MAX_TOPIC_MESSAGES,
     MIN_PARTITION_MESSAGES, OnFull, Retention, TopicName, TopicSettings,
 };
@@ -45,6 +45,8 @@ request! {
         /// Another topic, to which messages that die here are also published. Default: none.
         #[example = "orders-dead"]
         pub dead_topic: Resettable<TopicName>,
+        /// What that topic gets. Default: `letter`.
+        pub dead_form: Resettable<DeadForm>,
         /// How many messages of a group may be leased at a time. Default: 1.
         pub group_concurrency: Resettable<Bounded<1, MAX_GROUP_CONCURRENCY>>,
         /// How many messages of a group may fall due a second, retries aside: 0.01 to 100000. Default: any number.
@@ -231,6 +233,8 @@ impl TopicFields {
             durability: changed!(durability, |durability| durability),
             push,
             dead_topic: changed!(dead_topic, Some),
+            dead_form: changed!(dead_form, |form| form),
+            sqs: settings.sqs.clone(),
             group_concurrency: changed!(group_concurrency, Bounded::count),
             group_rate_per_s: changed!(group_rate_per_s, |rate: Decimal<_, _>| Some(rate.get())),
             group_burst: changed!(group_burst, Bounded::count),
@@ -238,6 +242,7 @@ impl TopicFields {
             closing: false,
             was_closing: false,
             paused: false,
+            loading: None,
             revision: None,
             once_secret: settings.once_secret.clone(),
             unknown: settings.unknown.clone(),
@@ -272,7 +277,14 @@ mod tests {
             durability: Durability::Replicated,
             push: Some(Push { timeout_ms: 5_000, ..Push::default() }),
             dead_topic: Some(TopicName::parse("other").unwrap()),
-            retention: Retention { acked_ms: 1, dead_max: 3, ..Retention::default() },
+            dead_form: DeadForm::Raw,
+            retention: Retention {
+                acked_ms: 1,
+                acked_max: 4,
+                dead_ms: 2,
+                dead_max: 3,
+                ..Retention::default()
+            },
             group_concurrency: 2,
             group_rate_per_s: Some(0.5),
             group_burst: 3,
@@ -283,7 +295,7 @@ mod tests {
         assert_eq!(onto("{}"), mine);
         let nulls = r#"{"lease_ms":null,"max_attempts":null,"backoff":null,"ttl_ms":null,
             "max_payload_bytes":null,"max_messages":null,"on_full":null,"max_leased":null,"rate_per_s":null,
-            "idempotency_window_ms":null,"retention":null,"durability":null,"push":null,"dead_topic":null,
+            "idempotency_window_ms":null,"retention":null,"durability":null,"push":null,"dead_topic":null,"dead_form":null,
             "group_concurrency":null,"group_rate_per_s":null,"group_burst":null}"#;
         assert_eq!(onto(nulls), TopicSettings::default());
         let changed =
@@ -314,6 +326,7 @@ mod tests {
             (r#"{"retention":{"days":1}}"#, "retention.days"),
             (r#"{"retention":[]}"#, "retention"),
             (r#"{"durability":"disk"}"#, "durability"),
+            (r#"{"dead_form":"disk"}"#, "dead_form"),
             (r#"{"paused":true}"#, "paused"),
             (r#"{"push":[]}"#, "push"),
             (r#"{"push":{"rate_per_s":0}}"#, "push.rate_per_s"),

@@ -97,7 +97,7 @@ totals! {
     replaced,
     /// Leases taken back because the client was gone.
     returned,
-    /// Part of `deleted`: those that were leased.
+    /// Part of `deleted` and `purged`: those that were leased.
     deleted_leased
 }
 
@@ -249,7 +249,7 @@ pub async fn list_topics(
 }
 
 /// Names of topics that the caller may read, in order: those that begin with `prefix` and come after `after`, at most `limit`.
-async fn readable(
+pub async fn readable(
     store: &Store,
     caller: &Caller,
     prefix: &str,

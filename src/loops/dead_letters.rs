@@ -1,11 +1,12 @@
-//! Tells of deaths elsewhere: what dies in a topic with a `dead_topic` is published there too. At least once: what was
-//! published is crossed out afterwards.
+//! Tells of deaths elsewhere: what dies in a topic with a `dead_topic` is published there too, or moves there. At least once:
+//! what was published is crossed out, or removed, afterwards.
 
 use crate::{
     error::Error,
-    model::Millis,
+    model::{Body, Content, DeadForm, Millis, Origin},
     store::{DeadLetter, Death, MessageSnapshot, PartitionName, Store, Topic},
 };
+use std::collections::{BTreeMap, HashSet};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Writes the payload that tells of a death. Errors: where the message cannot be shown.
@@ -47,24 +48,41 @@ pub(super) async fn tell_of_deaths(
         return Ok(false);
     }
     let told: Vec<_> = deaths.iter().map(|death| (death.id, death.died_at)).collect();
+    let mut moved = HashSet::new();
     if let Some(dead_topic) = &topic.settings.dead_topic {
-        let letter = |death: &Death| {
-            let message = death.message.as_ref()?;
-            // A dead topic's own dead go nowhere further.
-            if message.body.as_ref().is_none_or(|body| body.dead_letter) {
-                return None;
-            }
-            let payload = write(&topic, message, death.died_at)
-                .inspect_err(|error| {
-                    tracing::error!(id = %death.id, %error, "a death cannot be told of");
-                })
-                .ok()?;
-            let (group, payload) = (message.group.clone(), payload.into());
-            let trace = message.body.as_ref().and_then(|body| body.trace);
-            Some(DeadLetter { id: death.id, died_at: death.died_at, payload, group, trace })
-        };
-        store.publish_dead_letters(dead_topic, deaths.iter().filter_map(letter).collect()).await?;
+        let letters: Vec<_> =
+            deaths.into_iter().filter_map(|death| letter(&topic, death, write)).collect();
+        if topic.settings.dead_form == DeadForm::Raw {
+            moved = letters.iter().map(|letter| letter.id).collect();
+        }
+        store.publish_dead_letters(dead_topic, letters).await?;
     }
-    store.finish_dead(name, &told).await?;
+    store.finish_dead(name, &told, |id| moved.contains(id)).await?;
     Ok(true)
+}
+
+/// What the dead topic gets of a death; nothing of one that cannot be told of, and of a dead topic's own letters, which go nowhere
+/// further.
+fn letter(topic: &Topic, death: Death, write: WriteDeadLetter) -> Option<DeadLetter> {
+    let Death { id, died_at, message } = death;
+    let message = message.filter(|it| it.body.as_ref().is_some_and(|body| !body.dead_letter))?;
+    if topic.settings.dead_form == DeadForm::Raw {
+        let MessageSnapshot { body, priority, group, attempts, .. } = message;
+        let body = body?;
+        let (first, before) = match &body.origin {
+            Some(origin) => (origin.id, origin.attempts),
+            None => (id, 0),
+        };
+        let (topic, attempts) = (topic.name.clone(), before.saturating_add(attempts));
+        let origin = Some(Origin { id: first, topic, attempts });
+        let body = Body { callback: None, origin, ..body };
+        return Some(DeadLetter { id, died_at, body, priority, group });
+    }
+    let payload = write(topic, &message, died_at)
+        .inspect_err(|error| tracing::error!(%id, %error, "a death cannot be told of"))
+        .ok()?;
+    let trace = message.body.as_ref().and_then(|body| body.trace);
+    let content = Content::Json(payload.into());
+    let body = Body { dead_letter: true, trace, ..Body::new(content, BTreeMap::new()) };
+    Some(DeadLetter { id, died_at, body, priority: 0, group: message.group })
 }

@@ -5,7 +5,7 @@ use crate::{
     error::Error,
     model::Millis,
     seeded,
-    store::{Schedule, Store, Ticked},
+    store::{IfAbsent, Schedule, Store, Ticked},
     traces::{Span, Traces},
 };
 use std::{convert::Infallible, time::Duration};
@@ -88,7 +88,7 @@ async fn publish(store: &Store, traces: Option<&Traces>, schedule: &Schedule) ->
             message
         };
         let messages = ticks.iter().zip(&spans).map(message).collect();
-        let outcomes = match store.publish_batch(&spec.topic, messages).await {
+        let outcomes = match store.publish_batch(&spec.topic, messages, IfAbsent::Create).await {
             Ok(outcomes) => outcomes,
             // The batch was refused as a whole.
             Err(error) => vec![Err(error)],

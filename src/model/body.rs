@@ -1,19 +1,19 @@
 //! How a message's body lies in Redis: bytes that no script parses.
 //!
 //! A plain JSON payload is the tag 0 and the payload as it was sent. Anything with a content type, headers, a callback or a
-//! trace is the tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. One byte is what the
-//! common case pays; the payload's size can be told without reading it (`payload_bytes` in `includes/message.lua`). Members of
-//! the header that this version does not know stay when the message is changed.
+//! trace is the tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. The tag 2 is the same with
+//! four bytes of length, for attributes of SQS that two do not hold. One byte is what the common case pays; the payload's size
+//! can be told without reading it (`payload_bytes` in `includes/message.lua`). Members of the header that this version does not know stay
+//! when the message is changed.
 
-use super::{Callback, SecretHeaders, TraceContext, Unknown};
+use super::{Callback, MessageId, SecretHeaders, SqsParts, TopicName, TraceContext, Unknown};
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 const PLAIN: u8 = 0;
 const WITH_HEADER: u8 = 1;
-/// What the length of a header can say, and a little less: the media type is left out where it is counted.
-const MAX_HEADER_BYTES: usize = 60 * 1024;
+const WITH_LONG_HEADER: u8 = 2;
 
 /// What a payload is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,24 @@ pub struct Body {
     pub trace: Option<TraceContext>,
     /// What a later version says of it.
     pub unknown: Unknown,
+    /// Where it died, if it is here as a dead letter in its own form.
+    pub origin: Option<Origin>,
+    /// What only clients of SQS know.
+    pub sqs: Option<Box<SqsParts>>,
+}
+
+/// The message that moved here when it died.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Its first id.
+    #[serde(rename = "i")]
+    pub id: MessageId,
+    /// The topic that it died in last.
+    #[serde(rename = "t")]
+    pub topic: TopicName,
+    /// Grants until then.
+    #[serde(rename = "n")]
+    pub attempts: i64,
 }
 
 /// What was read from Redis is no body.
@@ -93,6 +111,10 @@ struct Header<'a> {
     secrets: Option<SecretHeaders>,
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     trace: Option<TraceContext>,
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>,
+    #[serde(rename = "q", default, skip_serializing_if = "Option::is_none")]
+    sqs: Option<Box<SqsParts>>,
     #[serde(flatten)]
     unknown: Unknown,
 }
@@ -100,8 +122,17 @@ struct Header<'a> {
 impl Body {
     /// A body of nothing but this payload and these headers.
     pub fn new(content: Content, headers: BTreeMap<String, String>) -> Self {
-        let (callback, dead_letter, secrets, trace) = (None, false, None, None);
-        Self { content, headers, callback, dead_letter, secrets, trace, unknown: Unknown::new() }
+        Self {
+            content,
+            headers,
+            callback: None,
+            dead_letter: false,
+            secrets: None,
+            trace: None,
+            origin: None,
+            sqs: None,
+            unknown: Unknown::new(),
+        }
     }
 
     /// The bytes that Redis keeps.
@@ -114,59 +145,74 @@ impl Body {
         // Nothing can be linked to a trace that is not recorded.
         let trace = self.trace.filter(TraceContext::is_sampled);
         let said = self.callback.is_some() || self.dead_letter || trace.is_some();
+        let said = said || self.origin.is_some() || self.sqs.is_some();
         if content_type.is_none() && self.headers.is_empty() && !said && self.unknown.is_empty() {
             out.put_u8(PLAIN);
         } else {
             let (headers, callback) = (self.headers.clone(), self.callback.clone());
             let (dead_letter, secrets) = (self.dead_letter, self.secrets.clone());
+            let (origin, sqs) = (self.origin.clone(), self.sqs.clone());
             let unknown = self.unknown.clone();
-            let header =
-                Header { content_type, headers, callback, dead_letter, secrets, trace, unknown };
-            // A map of strings always serializes; 8 KiB of headers, each byte escaped, stay below 64 KiB. So they do with
-            // what is unknown, or `fits` has refused the change.
+            let header = Header {
+                content_type,
+                headers,
+                callback,
+                dead_letter,
+                secrets,
+                trace,
+                origin,
+                sqs,
+                unknown,
+            };
+            // Maps of strings always serialize. 8 KiB of headers, each byte escaped, stay below 64 KiB; attributes of SQS and
+            // what is unknown need not.
             let header = serde_json::to_vec(&header).unwrap_or_default();
-            out.put_u8(WITH_HEADER);
-            out.put_u16(header.len() as u16);
+            match u16::try_from(header.len()) {
+                Ok(length) => {
+                    out.put_u8(WITH_HEADER);
+                    out.put_u16(length);
+                }
+                Err(_) => {
+                    out.put_u8(WITH_LONG_HEADER);
+                    out.put_u32(header.len() as u32);
+                }
+            }
             out.put_slice(&header);
         }
         out.put_slice(payload);
         out.freeze()
     }
 
-    /// Has the header room for what this version does not know of? It always has without.
-    pub fn fits(&self) -> bool {
-        let empty = Content::Json(Bytes::new());
-        let header = || Self { content: empty, ..self.clone() }.encode().len();
-        self.unknown.is_empty() || header() <= MAX_HEADER_BYTES
-    }
-
     /// Reads what [`Body::encode`] wrote; the payload is not copied.
     pub fn decode(stored: Bytes) -> Result<Self, BrokenBody> {
-        match stored.first() {
-            Some(&PLAIN) => Ok(Self::new(Content::Json(stored.slice(1..)), BTreeMap::new())),
-            Some(&WITH_HEADER) if stored.len() >= 3 => {
-                let payload_at = 3 + usize::from(u16::from_be_bytes([stored[1], stored[2]]));
-                let header = stored.get(3..payload_at).ok_or(BrokenBody)?;
-                let header: Header<'_> = serde_json::from_slice(header).map_err(|_| BrokenBody)?;
-                let payload = stored.slice(payload_at..);
-                let content = match header.content_type {
-                    None => Content::Json(payload),
-                    Some(content_type) => {
-                        Content::Bytes { data: payload, content_type: content_type.into_owned() }
-                    }
-                };
-                let Header { headers, callback, dead_letter, secrets, trace, unknown, .. } = header;
-                Ok(Self { content, headers, callback, dead_letter, secrets, trace, unknown })
+        let (begin, length) = match stored[..] {
+            [PLAIN, ..] => {
+                return Ok(Self::new(Content::Json(stored.slice(1..)), BTreeMap::new()));
             }
-            _ => Err(BrokenBody),
-        }
+            [WITH_HEADER, a, b, ..] => (3, usize::from(u16::from_be_bytes([a, b]))),
+            [WITH_LONG_HEADER, a, b, c, d, ..] => (5, u32::from_be_bytes([a, b, c, d]) as usize),
+            _ => return Err(BrokenBody),
+        };
+        let payload_at = begin + length;
+        let header = stored.get(begin..payload_at).ok_or(BrokenBody)?;
+        let header: Header<'_> = serde_json::from_slice(header).map_err(|_| BrokenBody)?;
+        let payload = stored.slice(payload_at..);
+        let content = match header.content_type {
+            None => Content::Json(payload),
+            Some(content_type) => {
+                Content::Bytes { data: payload, content_type: content_type.into_owned() }
+            }
+        };
+        let Header { headers, callback, dead_letter, secrets, trace, origin, sqs, unknown, .. } =
+            header;
+        Ok(Self { content, headers, callback, dead_letter, secrets, trace, origin, sqs, unknown })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CallUrl, Push};
+    use crate::model::{CallUrl, Push, SqsAttribute};
 
     #[test]
     fn bodies_come_back_as_they_were() {
@@ -192,6 +238,18 @@ mod tests {
             assert_eq!(Body::decode(body.encode()).unwrap(), body);
             body.trace = Some(TraceContext { trace: [1; 16], span: [2; 8], flags: 1 });
             assert_eq!(Body::decode(body.encode()).unwrap(), body);
+            let id = MessageId::parse("019ab000-0000-8000-8000-000000000000").unwrap();
+            let topic = TopicName::parse("orders").unwrap();
+            body.origin = Some(Origin { id, topic, attempts: 3 });
+            let mut parts = SqsParts { group: Some("g".to_owned()), ..SqsParts::default() };
+            for length in [1, 100_000] {
+                let value = SqsAttribute { kind: "Number".to_owned(), value: "1".repeat(length) };
+                parts.attributes.insert("n".to_owned(), value);
+                body.sqs = Some(Box::new(parts.clone()));
+                let stored = body.encode();
+                assert_eq!(stored[0], if length == 1 { WITH_HEADER } else { WITH_LONG_HEADER });
+                assert_eq!(Body::decode(stored).unwrap(), body);
+            }
         }
     }
 
@@ -211,16 +269,17 @@ mod tests {
         let stored = b"\x01\0\x0e{\"zz\":[\"new\"]}[1]";
         let mut later = Body::decode(Bytes::from_static(stored)).unwrap();
         assert_eq!(&later.encode()[..], stored, "it is written back");
-        assert!(later.fits());
-        later.unknown.insert("long".to_owned(), "x".repeat(MAX_HEADER_BYTES).into());
-        assert!(!later.fits());
+        later.unknown.insert("long".to_owned(), "x".repeat(1 << 16).into());
+        assert_eq!(Body::decode(later.encode()).unwrap(), later);
         later.unknown.clear();
         assert_eq!(later, plain);
     }
 
     #[test]
     fn bytes_that_are_no_body_are_refused() {
-        for broken in [&b""[..], b"\x07", b"\x01", b"\x01\0", b"\x01\0\x09{}", b"\x01\0\x02{x"] {
+        for broken in
+            [&b""[..], b"\x07", b"\x01", b"\x01\0", b"\x01\0\x09{}", b"\x01\0\x02{x", b"\x02\0\0\0"]
+        {
             assert!(Body::decode(Bytes::copy_from_slice(broken)).is_err());
         }
     }

@@ -16,13 +16,15 @@ mod query;
 mod reason;
 mod schedule;
 mod settings;
+mod signature;
+mod sqs;
 mod token;
 mod topic;
 mod trace_context;
 
 pub use addresses::{AddressGuard, RefusedAddress};
 pub use backoff::Backoff;
-pub use body::{Body, BrokenBody, Content, OCTETS};
+pub use body::{Body, BrokenBody, Content, OCTETS, Origin};
 pub use call_url::*;
 pub use event::{CallReport, Event, EventKind, MAX_EVENTS, last_error};
 pub use id::{
@@ -38,6 +40,8 @@ pub use query::{MessageQuery, Subject};
 pub use reason::reason_of;
 pub use schedule::*;
 pub use settings::*;
+pub use signature::{SIGNATURE, SignedParts};
+pub use sqs::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName};
 pub use trace_context::TraceContext;

@@ -1,6 +1,6 @@
 //! A topic's settings and the limits of the contract, each number in one place.
 
-use super::{Backoff, Millis, OnceSecret, Push, TopicName, Unknown};
+use super::{Backoff, Millis, OnceSecret, Push, SqsQueue, TopicName, Unknown};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,6 +96,25 @@ impl Durability {
     }
 }
 
+/// What a topic's `dead_topic` gets of a message that dies. `letter`: a message that tells of it, and it stays dead here.
+/// `raw`: the message itself, with its payload, headers, priority and group, and it is dead here only until then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadForm {
+    /// A message that tells of it.
+    #[default]
+    Letter,
+    /// The message itself.
+    Raw,
+}
+
+impl DeadForm {
+    /// Is it the default?
+    pub fn is_letter(&self) -> bool {
+        *self == Self::Letter
+    }
+}
+
 /// How long acknowledged and dead messages are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -166,6 +185,12 @@ pub struct TopicSettings {
     /// Where what dies here is published too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_topic: Option<TopicName>,
+    /// What is published there.
+    #[serde(skip_serializing_if = "DeadForm::is_letter")]
+    pub dead_form: DeadForm,
+    /// What clients of SQS have set, if one has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sqs: Option<SqsQueue>,
     /// How many messages of a group may be leased at a time.
     #[serde(skip_serializing_if = "is_one")]
     pub group_concurrency: i64,
@@ -187,6 +212,9 @@ pub struct TopicSettings {
     /// Nothing is granted. A topic of one partition keeps this there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+    /// The dump that is being loaded into it, which keeps it paused: see `cli/moving/load.rs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loading: Option<String>,
     /// The topic's revision, where `closing` or `paused` were written since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
@@ -220,6 +248,8 @@ impl Default for TopicSettings {
             durability: Durability::Memory,
             push: None,
             dead_topic: None,
+            dead_form: DeadForm::Letter,
+            sqs: None,
             group_concurrency: 1,
             group_rate_per_s: None,
             group_burst: 1,
@@ -227,6 +257,7 @@ impl Default for TopicSettings {
             closing: false,
             was_closing: false,
             paused: false,
+            loading: None,
             revision: None,
             once_secret: BTreeMap::new(),
             unknown: Unknown::new(),
@@ -254,7 +285,11 @@ impl TopicSettings {
         let Some(before) = before else { return Some(self) };
         self.paused = before.paused;
         self.grouped |= before.grouped;
+        if self.sqs.is_none() {
+            self.sqs.clone_from(&before.sqs);
+        }
         self.was_closing = before.was_closing || before.closing;
+        self.loading.clone_from(&before.loading);
         self.once_secret.clone_from(&before.once_secret);
         self.unknown.clone_from(&before.unknown);
         self.retention.unknown.clone_from(&before.retention.unknown);

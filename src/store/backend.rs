@@ -32,9 +32,11 @@ pub const SCHEMA_VERSION: i64 = 2;
 pub(super) const SPLIT_VERSION: i64 = 3;
 /// That of a topic with messages in groups, of which older versions know nothing; its partitions know it from then on.
 pub(super) const GROUPS_VERSION: i64 = 4;
+/// That of what clients of SQS set, and of dead letters in their own form.
+pub(super) const SQS_VERSION: i64 = 5;
 /// The newest version that this program reads. From this one on, a dueq minds `min_reader`, and keeps members that it does
 /// not know of settings, schedules and bodies when it changes what is beside them.
-pub const KNOWN_VERSION: i64 = 5;
+pub const KNOWN_VERSION: i64 = SQS_VERSION;
 /// How long calls that are under way when the primary has moved may still be answered by the old one.
 const MOVE_GRACE: Duration = Duration::from_millis(100);
 /// What a primary cannot confirm meanwhile.

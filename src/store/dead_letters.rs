@@ -17,11 +17,10 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, Content, MessageId, Millis, TopicName, TraceContext},
+    model::{Body, MessageId, Millis, TopicName},
 };
-use bytes::Bytes;
 use deadpool_redis::redis::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// Deaths of one call.
 const CALL_DEATHS: u32 = 64;
@@ -41,19 +40,19 @@ pub struct Death {
     pub message: Option<MessageSnapshot>,
 }
 
-/// What tells of a death.
+/// What tells of a death, or the dead message itself.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
     /// Whose.
     pub id: MessageId,
     /// When.
     pub died_at: Millis,
-    /// The payload, JSON.
-    pub payload: Bytes,
+    /// Content and headers.
+    pub body: Body,
+    /// 0…255.
+    pub priority: u8,
     /// The group of the message, and so of what tells of it.
     pub group: Option<String>,
-    /// What the message was published in.
-    pub trace: Option<TraceContext>,
 }
 
 impl DeadLetter {
@@ -128,32 +127,30 @@ impl Store {
     }
 
     fn copy(&self, partition: &Partition, letter: &DeadLetter) -> PublishSpecial {
-        let body = Body {
-            dead_letter: true,
-            trace: letter.trace,
-            ..Body::new(Content::Json(letter.payload.clone()), BTreeMap::new())
-        };
         let options = MessageOptions {
             idempotency: Some(letter.idempotency()),
             group: letter.group.clone(),
+            priority: letter.priority,
             ..MessageOptions::default()
         };
-        let (id, body, due) = (self.next_id(partition), body.encode(), Due::After(0));
+        let body = partition.topic.encode(&letter.body);
+        let (id, due) = (self.next_id(partition), Due::After(0));
         PublishSpecial { id, body, due, options, copy: true, bounded: false }
     }
 
-    /// These deaths have been told of, or need not be.
+    /// These deaths have been told of, or need not be. Those whose messages were `moved` end here.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn finish_dead(
         &self,
         name: &PartitionName,
         told: &[(MessageId, Millis)],
+        moved: impl Fn(&MessageId) -> bool,
     ) -> Result<(), Error> {
         let finish = |partition: &Partition| {
             let mut finish = Command::on(&scripts::FINISH_DEAD, partition);
             for (id, died_at) in told {
-                finish = finish.arg((&id.member()[..], died_at));
+                finish = finish.arg((&id.member()[..], died_at, u8::from(moved(id))));
             }
             finish.read(partition, |reply| match reply.whole {
                 Value::Int(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! extend: makes held leases longer.
+//! extend: makes held leases longer, or gives them an end.
 
 use super::{
     Store,
@@ -20,6 +20,8 @@ pub(crate) struct Extend {
     pub id: MessageId,
     pub claims: LeaseClaims,
     pub lease_ms: u64,
+    /// The lease may get shorter.
+    pub shortens: bool,
 }
 
 impl Store {
@@ -32,11 +34,34 @@ impl Store {
         token: &str,
         lease_ms: u64,
     ) -> Result<Extended, Error> {
+        self.hold_for(id, token, lease_ms, false).await
+    }
+
+    /// Makes a lease end `lease_ms` from now, sooner than before or later; never past 12 h from the grant.
+    ///
+    /// Errors: as for [`Store::extend`].
+    pub async fn set_lease(
+        &self,
+        id: MessageId,
+        token: &str,
+        lease_ms: u64,
+    ) -> Result<Extended, Error> {
+        self.hold_for(id, token, lease_ms, true).await
+    }
+
+    async fn hold_for(
+        &self,
+        id: MessageId,
+        token: &str,
+        lease_ms: u64,
+        shortens: bool,
+    ) -> Result<Extended, Error> {
         let claims = self.open(&id, token);
         if let Some(claims) = &claims {
             self.hold_longer(id, claims, lease_ms).await;
         }
-        let extended = self.on_token(id, token, |claims| Extend { id, claims, lease_ms }).await;
+        let extend = |claims| Extend { id, claims, lease_ms, shortens };
+        let extended = self.on_token(id, token, extend).await;
         self.note_lost(id, claims, &extended).await;
         extended
     }
@@ -67,7 +92,10 @@ impl Store {
                 self.hold_longer(*id, claims, *lease_ms).await;
             }
         }
-        let extend = |at: usize, claims| Extend { id: held[at].0, claims, lease_ms: extends[at].2 };
+        let extend = |at: usize, claims| {
+            let (id, lease_ms) = (held[at].0, extends[at].2);
+            Extend { id, claims, lease_ms, shortens: false }
+        };
         let extended = self.on_tokens(&held, extend).await;
         for (((id, _), claims), extended) in held.iter().zip(claims).zip(&extended) {
             self.note_lost(*id, claims, extended).await;
@@ -83,7 +111,8 @@ impl Store {
         (id, claims): (MessageId, LeaseClaims),
         lease_ms: u64,
     ) -> Result<Millis, Error> {
-        let (_, extended) = self.on_op(id, || Extend { id, claims, lease_ms }).await?;
+        let extend = || Extend { id, claims, lease_ms, shortens: false };
+        let (_, extended) = self.on_op(id, extend).await?;
         Ok(extended?.lease_expires_at)
     }
 }
@@ -105,8 +134,9 @@ impl Op for Extend {
         command.arg(&keys.extra).arg(&keys.meta);
         command.arg(&partition.topic.word).arg(group.len());
         write_claims(group.iter().map(|extend| (&extend.id, &extend.claims)), command);
-        for extend in group {
-            command.arg(extend.lease_ms);
+        for Extend { lease_ms, shortens, .. } in group {
+            let lease_ms = *lease_ms as Millis;
+            command.arg(if *shortens { -lease_ms } else { lease_ms });
         }
         for extend in group {
             command.arg(extend.claims.granted_at + LEASE_CAP_MS as Millis);
@@ -114,10 +144,13 @@ impl Op for Extend {
     }
 
     fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Self::Output> {
-        let (_, up) = (reply.now()?, reply.int()?);
+        let (now, up) = (reply.now()?, reply.int()?);
         let mut answers = Vec::with_capacity(group.len());
-        for _ in group {
+        for extend in group {
             let (code, deadline) = (reply.int()?, reply.int()?);
+            if extend.shortens && code == 0 {
+                reply.partition.sweep_by(now, Some(deadline));
+            }
             answers.push(Ok(if code == 0 {
                 let lease_ms = deadline.saturating_sub(up);
                 Ok(Extended { lease_ms, lease_expires_at: deadline })

@@ -40,6 +40,7 @@ mod schedules;
 pub(crate) mod scripts;
 mod sentinel;
 mod server_info;
+mod settle_late;
 mod stale;
 mod sweeps;
 pub(crate) mod topics;

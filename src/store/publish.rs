@@ -9,11 +9,11 @@ use super::{
     registry::Topic,
     reply::{CallError, Reply},
     scripts::{self, Script},
-    types::{Due, NewMessage, Published},
+    types::{Due, IfAbsent, NewMessage, Published},
 };
 use crate::{
     error::Error,
-    model::{DEFAULT_PAYLOAD_BYTES, Epoch, MessageId, State, TopicName},
+    model::{Epoch, MessageId, State, TopicName},
     seeded,
 };
 use bytes::Bytes;
@@ -37,12 +37,16 @@ const MORE_PLACES: usize = 2;
 pub(crate) type Outcome = Result<Published, Error>;
 
 impl Store {
-    /// Stores a message; its topic comes into being if need be. Where the message's key is taken, or its idempotency key
-    /// came before, an existing message may answer.
+    /// Stores a message. Where its key is taken, or its idempotency key came before, an existing message may answer.
     ///
-    /// Errors: `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`, `NothingMasked`, `BadSetting`,
+    /// Errors: `TopicNotFound`, `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`, `NothingMasked`, `BadSetting`,
     /// `GroupChanged`, `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn publish(&self, name: &TopicName, message: NewMessage) -> Result<Published, Error> {
+    pub async fn publish(
+        &self,
+        name: &TopicName,
+        message: NewMessage,
+        absent: IfAbsent,
+    ) -> Result<Published, Error> {
         let size = message.body.content.payload().len() as i64;
         if message.body.callback.is_some() {
             self.check_callable(name).await?;
@@ -52,7 +56,7 @@ impl Store {
         // Partitions that could not take it: how many, and the last.
         let (mut passed, mut full) = (0, None::<Partition>);
         while retry.next().await {
-            let topic = self.topic_for(name, size).await?;
+            let topic = self.topic_for(name, size, absent).await?;
             if let Err(refusal) = topic.takes_new(&message) {
                 self.confirm(&topic, refusal).await?;
                 continue;
@@ -95,12 +99,13 @@ impl Store {
 
     /// Stores messages as if one after another, each with its own outcome, in order.
     ///
-    /// Errors: `PayloadTooLarge`, `OfMessage` with `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved` or
+    /// Errors: `TopicNotFound`, `PayloadTooLarge`, `OfMessage` with `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved` or
     /// `NothingMasked`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`; then none is stored.
     pub async fn publish_batch(
         &self,
         name: &TopicName,
         messages: Vec<NewMessage>,
+        absent: IfAbsent,
     ) -> Result<Vec<Outcome>, Error> {
         let size =
             messages.iter().map(|m| m.body.content.payload().len()).max().unwrap_or(0) as i64;
@@ -108,7 +113,7 @@ impl Store {
             let checked = self.check_callable(name).await;
             checked.map_err(|error| Error::OfMessage(at, Box::new(error)))?;
         }
-        let topic = self.topic_for(name, size).await?;
+        let topic = self.topic_for(name, size, absent).await?;
         let takes = |topic: &Topic| {
             messages.iter().enumerate().try_for_each(|(at, message)| {
                 let taken = topic.takes_new(message);
@@ -117,7 +122,7 @@ impl Store {
         };
         if let Err(refusal) = takes(&topic) {
             self.confirm(&topic, refusal).await?;
-            takes(&*self.topic_for(name, size).await?)?;
+            takes(&*self.topic_for(name, size, absent).await?)?;
         }
         let bodies: Vec<_> = messages.iter().map(|message| message.body.encode()).collect();
         let all = messages.len();
@@ -126,7 +131,7 @@ impl Store {
             let (messages, bodies) = (&messages[outcomes.len()..], &bodies[outcomes.len()..]);
             let length = wave_length(messages, bodies);
             let wave = (&messages[..length], &bodies[..length]);
-            outcomes.extend(self.publish_wave(name, size, wave).await);
+            outcomes.extend(self.publish_wave(name, (size, absent), wave).await);
             // A batch may have as many waves as messages, and a caller waits for Redis once. The rest is not sent.
             let is_held_up = |outcome: &Outcome| {
                 matches!(outcome, Err(Error::RedisUnavailable | Error::OutcomeUnknown))
@@ -143,7 +148,7 @@ impl Store {
     async fn publish_wave(
         &self,
         name: &TopicName,
-        size: i64,
+        (size, absent): (i64, IfAbsent),
         (messages, bodies): (&[NewMessage], &[Bytes]),
     ) -> Vec<Outcome> {
         // A message whose every try was stale is not stored.
@@ -157,7 +162,7 @@ impl Store {
             let takes = |topic: Arc<Topic>| {
                 left.iter().try_for_each(|at| topic.takes_new(&messages[*at])).map(|()| topic)
             };
-            let topic = match self.topic_for(name, size).await.and_then(takes) {
+            let topic = match self.topic_for(name, size, absent).await.and_then(takes) {
                 Ok(topic) => topic,
                 Err(error) => {
                     left.iter().for_each(|at| outcomes[*at] = Err(error.clone()));
@@ -244,23 +249,6 @@ impl Store {
         let next =
             |Node { backend, .. }: &Node| backend.ids.next(backend.clock.now(), partition.route);
         self.lanes.at_slot(partition.slot, next)
-    }
-
-    /// The topic for a payload of `size` bytes.
-    pub(super) async fn topic_for(&self, name: &TopicName, size: i64) -> Result<Arc<Topic>, Error> {
-        let default = DEFAULT_PAYLOAD_BYTES as i64;
-        let known = if size <= default {
-            Some(self.registry.find_or_create(name).await?)
-        } else {
-            self.registry.find(name).await?
-        };
-        if let Some(topic) = known.filter(|topic| size <= topic.settings.max_payload_bytes) {
-            return Ok(topic);
-        }
-        // The limit may be a higher one by now; and what is refused makes no topic.
-        let topic = self.registry.look_up(name).await?;
-        let limit = topic.as_ref().map_or(default, |topic| topic.settings.max_payload_bytes);
-        topic.filter(|_| size <= limit).ok_or(Error::PayloadTooLarge(limit))
     }
 }
 

@@ -11,7 +11,7 @@ mod ticks;
 pub use ticks::Ticked;
 
 use super::{
-    NewMessage, Store,
+    IfAbsent, NewMessage, Store,
     batch::Command,
     reply::{CallError, Fields, malformed, word},
     scripts,
@@ -79,6 +79,27 @@ pub struct SchedulePage {
     pub items: Vec<Schedule>,
     /// The next page begins after this one; `None` on the last.
     pub next_after: Option<ScheduleName>,
+}
+
+impl Schedule {
+    /// One that is created at `now` and has not ticked.
+    pub fn new(name: ScheduleName, spec: ScheduleSpec, now: Millis) -> Self {
+        Self {
+            name,
+            spec,
+            created_at: now,
+            paused: false,
+            next_at: None,
+            last_at: None,
+            last_message_id: None,
+            last_error: None,
+            revision: 0,
+            claimed_at: 0,
+            held_at: 0,
+            generation: String::new(),
+            unknown: Unknown::default(),
+        }
+    }
 }
 
 impl Store {
@@ -259,7 +280,7 @@ impl Store {
     /// Errors: `ScheduleNotFound`, those of [`Store::publish`].
     pub async fn trigger_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
         let ScheduleSpec { topic, message, .. } = self.get_schedule(name).await?.spec;
-        let published = self.publish(&topic, message).await?;
+        let published = self.publish(&topic, message, IfAbsent::Create).await?;
         let note = Command::eval(&scripts::TRIGGER_SCHEDULE, &self.schedule_keys()[1..2]);
         let note = note.arg((name.as_str(), self.now(), published.id.to_string()));
         // The message is published by now.

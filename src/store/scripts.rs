@@ -67,6 +67,7 @@ scripts! {
         EXTEND = "extend";
         GET = "get";
         DELETE = "delete";
+        SETTLE_LATE = "settle_late";
         UPDATE = "update";
         REDRIVE_MESSAGE = "redrive_message";
         EXISTS = "exists";
@@ -103,6 +104,7 @@ scripts! {
         ADOPT_VERSION = "adopt_version";
         PAUSE_HOST = "pause_host";
         REPORT_HOSTS = "report_hosts";
+        LOAD_SCHEDULE = "load_schedule";
         AUDIT_REGISTRY = "audit_registry";
         FENCE = "fence";
     }
@@ -121,6 +123,8 @@ scripts! {
         READ_HISTORY = "read_history";
         SWEEP = "sweep";
         TAKE_DEAD = "take_dead";
+        DUMP_MESSAGES = "dump_messages";
+        LOAD_MESSAGES = "load_messages";
         AUDIT_MESSAGES = "audit_messages";
         AUDIT_KEYS = "audit_keys";
         AUDIT_MEND = "audit_mend";

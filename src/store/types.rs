@@ -82,6 +82,15 @@ pub struct NewMessage {
     pub options: MessageOptions,
 }
 
+/// What to do where there is no topic of the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfAbsent {
+    /// The first message makes it.
+    Create,
+    /// `TopicNotFound`.
+    Refuse,
+}
+
 /// A message that Redis has stored, or that answers for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {

@@ -8,7 +8,7 @@ use super::{
     registry::Topic,
     reply::{CallError, Reply, malformed},
     scripts,
-    types::{MessageRef, MessageSnapshot, MessageUpdate},
+    types::{IfAbsent, MessageRef, MessageSnapshot, MessageUpdate},
 };
 use crate::{error::Error, model::Body};
 use bytes::Bytes;
@@ -64,14 +64,12 @@ impl Store {
             ..seen.clone()
         };
         if update.content.is_some() {
-            self.topic_for(&topic.name, body.content.payload().len() as i64).await?;
+            let size = body.content.payload().len() as i64;
+            self.topic_for(&topic.name, size, IfAbsent::Create).await?;
         }
         if update.callback.is_some() || update.headers.is_some() {
             topic.keep_secrets(&mut body, &seen, update.headers.as_ref())?;
             topic.takes(&body)?;
-        }
-        if !body.fits() {
-            return Err(Error::HeadersTooLarge("headers".to_owned()));
         }
         Ok((found.written, body.encode()))
     }

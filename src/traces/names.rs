@@ -37,13 +37,21 @@ pub const PUBLISH: MessagingOperation = MessagingOperation { name: "publish", ki
 pub fn messaging(operation: &str) -> Option<MessagingOperation> {
     let settle = |name| Some(MessagingOperation { name, kind: "settle" });
     match operation {
-        "publishMessage" | "publishRaw" | "publishBatch" | "scheduleCallback" => Some(PUBLISH),
-        "leaseMessages" | "leaseFromTopics" => {
+        "publishMessage"
+        | "publishRaw"
+        | "publishBatch"
+        | "scheduleCallback"
+        | "sqsSendMessage"
+        | "sqsSendMessageBatch" => Some(PUBLISH),
+        "leaseMessages" | "leaseFromTopics" | "sqsReceiveMessage" => {
             Some(MessagingOperation { name: "lease", kind: "receive" })
         }
-        "ackMessage" | "ackBatch" => settle("ack"),
+        "ackMessage" | "ackBatch" | "sqsDeleteMessage" | "sqsDeleteMessageBatch" => settle("ack"),
         "nackMessage" | "nackBatch" => settle("nack"),
-        "extendLease" | "extendBatch" => settle("extend"),
+        "extendLease"
+        | "extendBatch"
+        | "sqsChangeMessageVisibility"
+        | "sqsChangeMessageVisibilityBatch" => settle("extend"),
         _ => None,
     }
 }

@@ -39,7 +39,7 @@ pub fn clean(finished: &Finished) -> Value {
 
 /// A topic with a message of every kind: plain, later, with a priority, a key, a TTL, an idempotency key, bytes and
 /// headers; leased for the first, the second and the last time; retried, dead; acked and retained. Returns how many.
-async fn fill(client: &Client, topic: &str) -> i64 {
+pub async fn fill(client: &Client, topic: &str) -> i64 {
     let config = json!({"retention": {"acked_ms": 600_000}, "lease_ms": 600_000});
     client
         .send(

@@ -46,7 +46,7 @@ async fn every_page_opens_without_a_key_and_its_links_lead_somewhere() {
             }
         }
     }
-    assert!(seen.len() > 15, "{seen:?}");
+    assert!(seen.len() > 40, "{seen:?}");
     for (route, anchor) in anchors {
         let html = page(&client, &route).await;
         assert!(attributes(&html, "id").contains(&anchor), "{route} has no {anchor}");
@@ -54,6 +54,50 @@ async fn every_page_opens_without_a_key_and_its_links_lead_somewhere() {
     let style = client.get_path("/guide/style.css").await.expect(200);
     assert_eq!(style.header("content-type"), "text/css; charset=utf-8");
     client.get_path("/topics").await.problem(401, "unauthorized");
+}
+
+/// Behind a proxy, to see that links have the base path.
+#[tokio::test]
+async fn problems_lead_to_the_page_of_their_code_and_programs_find_the_markdown() {
+    let launch = Dueq::on(&shared().await.redis).args(["--api-key", "the-key-of-the-guide"]);
+    let dueq = launch.args(["--public-url", "https://q.example/dueq"]).start().await;
+    let client = dueq.client();
+    let problem = client.get_path("/topics").await.problem(401, "unauthorized");
+    assert_eq!(problem.header("link"), "</dueq/guide/errors/unauthorized>; rel=help");
+    let head = client.send("HEAD", "/topics", &[], None).await;
+    assert_eq!(head.header("link"), problem.header("link"));
+    let errors = client.get_path("/guide/errors.md").await.expect(200);
+    let errors = String::from_utf8(errors.body).unwrap();
+    let codes: Vec<&str> = errors.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    assert!(codes.len() > 50, "{codes:?}");
+    for code in codes {
+        let html = page(&client, &format!("/guide/errors/{code}")).await;
+        assert!(html.contains(&format!("<h1 id=\"{code}\">{code}</h1>")), "{html}");
+        for link in attributes(&html, "href") {
+            let path = link.strip_prefix("/dueq").unwrap_or_else(|| panic!("{code}: {link}"));
+            let (route, anchor) = path.split_once('#').unwrap_or((path, ""));
+            if !anchor.is_empty() {
+                let html = page(&client, route).await;
+                assert!(attributes(&html, "id").contains(&anchor.to_owned()), "{code}: {link}");
+            }
+        }
+    }
+    client.get_path("/guide/errors/no_such_code").await.problem(404, "route_not_found");
+
+    let list = client.get_path("/llms.txt").await.expect(200);
+    assert_eq!(list.header("content-type"), "text/markdown; charset=utf-8");
+    assert_eq!(client.get_path("/guide/llms.txt").await.expect(200).body, list.body);
+    let list = String::from_utf8(list.body).unwrap();
+    assert!(list.starts_with("# dueq\n\n> "), "{list}");
+    let links = list.split("](https://q.example/dueq").skip(1);
+    let links: Vec<&str> = links.filter_map(|rest| rest.split(')').next()).collect();
+    assert_eq!(links.len(), list.matches("](").count(), "{list}");
+    for link in links.iter().filter(|link| link.ends_with(".md")) {
+        let page = client.get_path(link).await.expect(200);
+        assert_eq!(page.header("content-type"), "text/markdown; charset=utf-8", "{link}");
+        assert!(page.body.starts_with(b"# "), "{link}");
+    }
+    assert!(links.len() > 40, "{links:?}");
 }
 
 #[tokio::test]

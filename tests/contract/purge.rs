@@ -72,6 +72,37 @@ async fn what_is_leased_stays_and_its_holder_can_end_it() {
 }
 
 #[tokio::test]
+async fn what_is_leased_goes_only_with_force_and_its_group_goes_on() {
+    let (client, topic) = (client().await, topic("purge"));
+    for message in [
+        json!({"payload": 1, "key": "k"}),
+        json!({"payload": 1, "max_attempts": 1}),
+        json!({"payload": 1, "group": "g"}),
+        json!({"payload": 2, "group": "g"}),
+    ] {
+        client.published(&topic, message).await;
+    }
+    let held = client.leased(&topic, json!({"max_messages": 3})).await;
+    client.purge(&topic, &["leased"]).await.problem(422, "invalid_input");
+    let path = format!("/topics/{topic}/purge");
+    for more in [json!({"q": "key:k"}), json!({"dry_run": true})] {
+        let mut body = json!({"states": ["leased"], "force": true});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.post(&path, &body).await.problem(422, "invalid_input");
+    }
+    let body = json!({"states": ["leased"], "force": true});
+    let purged = client.post(&path, &body).await.expect(200);
+    assert_eq!(purged.json(), json!({"purged": 3, "remaining": 0}));
+    for held in &held {
+        client.ack_leased(held).await.problem(404, "message_not_found");
+    }
+    assert_eq!(client.lease_one(&topic).await["payload"], 2, "the next of the group goes");
+    client.published(&topic, json!({"payload": 1, "key": "k", "on_duplicate": "reject"})).await;
+    let totals = json!({"purged": 3, "deleted_leased": 3, "granted": 4, "deleted": 0});
+    topic_has(&client, &topic, json!({"totals": totals, "counts": {"leased": 1}})).await;
+}
+
+#[tokio::test]
 async fn a_lease_that_is_over_is_purged_as_ready_or_dead() {
     let (client, topic) = (client().await, topic("purge"));
     for max_attempts in [10, 1] {

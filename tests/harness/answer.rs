@@ -125,6 +125,8 @@ impl Answer {
         assert_eq!(self.status, status, "wanted {status} {code}: {self}");
         self.check_problem();
         assert_eq!(self.text("code"), code, "{self}");
+        let help = format!("/guide/errors/{code}>; rel=help");
+        assert!(self.header("link").ends_with(&help), "{self}");
         self
     }
 

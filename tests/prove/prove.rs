@@ -14,19 +14,27 @@ mod table;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::parts::Proof;
+use crate::parts::{NUMBERS, Proof};
 use crate::proof::scenarios::FAULTS;
 
-/// What can be asked for by name, beside each of the faults; all of it, in this order, where nothing is.
+/// What can be asked for by name, beside each scenario of `numbers` and each of the faults; all of it, in this order, where
+/// nothing is.
 const PARTS: [&str; 8] =
     ["numbers", "storm", "faults", "upgrade", "model", "bugs", "http", "versions"];
+
+/// Before a part of the names of the bugs that are asked for.
+const BUGS_NAMED: &str = "bugs:";
 
 fn main() -> ExitCode {
     // `cargo bench` adds `--bench`; what does not begin with a dash is ours.
     let asked: Vec<String> =
         std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let number = |word: &str| NUMBERS.iter().any(|(name, _)| *name == word);
     let fault = |word: &str| FAULTS.iter().any(|(name, _)| *name == word);
-    let known = |word: &&String| PARTS.contains(&word.as_str()) || fault(word);
+    let known = |word: &&String| {
+        let bugs = word.starts_with(BUGS_NAMED);
+        bugs || PARTS.contains(&word.as_str()) || number(word) || fault(word)
+    };
     if let Some(unknown) = asked.iter().find(|word| !known(word)) {
         eprintln!("{unknown} is no part ({}) and no fault of the table", PARTS.join(", "));
         return ExitCode::from(2);
@@ -37,9 +45,7 @@ fn main() -> ExitCode {
     let proof = runtime.block_on(async {
         let mut proof = Proof::new(started);
         // What is measured wants the machine for itself; the rest runs beside the fuzzing of HTTP.
-        if wanted("numbers") {
-            proof.numbers().await;
-        }
+        proof.numbers(|name| wanted("numbers") || asked.iter().any(|word| word == name)).await;
         let http = wanted("http").then(|| tokio::spawn(parts::http()));
         if wanted("storm") {
             proof.storm().await;
@@ -51,8 +57,9 @@ fn main() -> ExitCode {
         if wanted("model") {
             proof.model().await;
         }
-        if wanted("bugs") {
-            proof.bugs().await;
+        let named = asked.iter().filter_map(|word| word.strip_prefix(BUGS_NAMED));
+        for name in named.chain(wanted("bugs").then_some("")) {
+            proof.bugs(name).await;
         }
         if let Some(http) = http {
             proof.take_http(http.await);

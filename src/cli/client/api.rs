@@ -134,6 +134,20 @@ impl Client {
         self.send(Method::PUT, path, Some(json(body)?), 0).await
     }
 
+    /// Sends a PUT with a JSON body, which is refused where there is another revision than this.
+    pub async fn put_if(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        revision: Option<i64>,
+    ) -> Result<Answer, Failure> {
+        let mut request = self.request(Method::PUT, path);
+        if let Some(revision) = revision {
+            request = request.header(header::IF_MATCH, format!("\"{revision}\""));
+        }
+        self.exchange_within(request, Some(json(body)?), 0).await
+    }
+
     /// Sends a PATCH with a JSON body.
     pub async fn patch(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
         self.send(Method::PATCH, path, Some(json(body)?), 0).await
@@ -156,11 +170,23 @@ impl Client {
         body: Option<Vec<u8>>,
         wait_ms: u64,
     ) -> Result<Answer, Failure> {
-        let mut request = Request::builder()
+        self.exchange_within(self.request(method, path), body, wait_ms).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> http::request::Builder {
+        Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
             .header(header::USER_AGENT, concat!("dueq/", env!("CARGO_PKG_VERSION")))
-            .header(header::ACCEPT, "application/json");
+            .header(header::ACCEPT, "application/json")
+    }
+
+    async fn exchange_within(
+        &self,
+        mut request: http::request::Builder,
+        body: Option<Vec<u8>>,
+        wait_ms: u64,
+    ) -> Result<Answer, Failure> {
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }

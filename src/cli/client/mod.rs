@@ -2,25 +2,26 @@
 //! `--json`, as it came (a list as one line per item). They know only the API, so they work on any dueq, local or remote.
 
 mod api;
+mod apply;
 mod bulk;
 mod by_ids;
 mod callback;
 mod consume;
 mod dead;
-mod durations;
+pub(super) mod durations;
 mod failure;
 mod healthcheck;
 mod hosts;
 mod messages;
 mod object;
 mod operate;
-mod payload;
+pub(super) mod payload;
 mod publish;
 mod schedule_put;
 mod schedules;
 mod search;
 mod show;
-mod table;
+pub(super) mod table;
 mod tail;
 #[cfg(test)]
 mod testing;
@@ -93,6 +94,8 @@ pub enum Command {
     Resume(WithServer<operate::Resume>),
     /// List, create and control schedules.
     Schedules(Box<schedules::Schedules>),
+    /// Make topics and schedules as a file says: what differs is shown and put.
+    Apply(WithServer<apply::Apply>),
     /// Show the hosts that callbacks go to, or pause and resume one.
     Hosts(hosts::Hosts),
     /// Watch all topics in the terminal: what is in them, rates, lateness.
@@ -294,6 +297,7 @@ impl Command {
             Self::Pause(command) => command.execute(writer).await,
             Self::Resume(command) => command.execute(writer).await,
             Self::Schedules(schedules) => schedules.execute(writer).await,
+            Self::Apply(command) => command.execute(writer).await,
             Self::Hosts(hosts) => hosts.execute(writer).await,
             Self::Top(command) => command.execute(writer).await,
             Self::Tail(command) => command.execute(writer).await,

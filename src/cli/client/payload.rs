@@ -142,7 +142,7 @@ pub(super) fn as_map<V: Serialize, S: Serializer>(
 }
 
 /// Parses `name=value`.
-pub(super) fn header(text: &str) -> Result<(String, String), String> {
+pub fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("a header is written name=value".to_owned()),

@@ -44,6 +44,9 @@ pub fn colour(name: &str, value: &str) -> Style {
         ("state", "leased") | (_, "paused") | ("paused", "yes") => AnsiColor::Yellow,
         ("state", "ready") => AnsiColor::Green,
         ("state", "delayed" | "blocked") => AnsiColor::Cyan,
+        ("signature", "valid") => AnsiColor::Green,
+        ("signature", "not checked: there is no secret") => AnsiColor::Yellow,
+        ("signature", _) => AnsiColor::Red,
         _ => return Style::new(),
     };
     colour.on_default()

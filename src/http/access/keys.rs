@@ -11,6 +11,7 @@ use super::{
 use crate::{
     config::Secret,
     files::{Content, Look},
+    http::sqs,
 };
 use axum::http::{HeaderMap, header};
 use ring::digest::SHA256;
@@ -193,14 +194,16 @@ impl Keys {
         }
     }
 
-    /// The key that the request's headers say. Several `Authorization` headers are none: which of them counts would be
-    /// anyone's guess.
-    pub fn of(&self, headers: &HeaderMap) -> Result<Arc<Key>, NoKey> {
+    /// The key that the request's headers say; of a request of SQS's also the access key ID of its signature. Several
+    /// `Authorization` headers are none: which of them counts would be anyone's guess.
+    pub fn of(&self, headers: &HeaderMap, is_sqs: bool) -> Result<Arc<Key>, NoKey> {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
             return Err(NoKey::Missing);
         };
-        let key = bearer(value.as_bytes()).ok_or(NoKey::Malformed)?;
+        let signed = || sqs::credential(value.as_bytes()).map(|(key, _)| key.as_bytes());
+        let key = bearer(value.as_bytes()).or_else(|| signed().filter(|_| is_sqs));
+        let key = key.ok_or(NoKey::Malformed)?;
         self.find(&digest(key)).ok_or(NoKey::Wrong)
     }
 

@@ -21,7 +21,7 @@ const TAG: usize = 16;
 /// Where pages are reached: by https or not, and below which path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    is_https: bool,
+    pub is_https: bool,
     /// Empty, or `/` and a path without a slash at its end.
     base: String,
     /// What browsers call this server where a proxy stands between; empty where none does.

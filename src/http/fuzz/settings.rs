@@ -39,6 +39,7 @@ const CONFIG: &[Known] = &[
     ("idempotency_window_ms", &["0", "604800000"]),
     ("retention", &["{}", r#"{"acked_ms":1,"dead_ms":0,"dead_max":0}"#]),
     ("push", &["{}", "null", r#"{"headers":{"Cookie":"a=b"}}"#]),
+    ("dead_form", &[r#""letter""#, r#""raw""#, "null"]),
     ("dead_topic", &[r#""other""#, r#""orders""#, r#""_callbacks""#, "null"]),
 ];
 

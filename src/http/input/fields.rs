@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// Nesting of a body, at most; its object is level 1.
-const MAX_DEPTH: usize = 64;
+pub const MAX_DEPTH: usize = 64;
 
 /// Errors in one answer, and characters of a field's name in each: an answer does not grow with what was sent.
 pub const MAX_ERRORS: usize = 64;

@@ -4,11 +4,11 @@ use super::{Input, List, Wrong, fields::Value, wrong};
 use crate::{
     http::describe::{Described, Description, described, formatted, integer, number, string},
     model::{
-        CallMethod, CallUrl, CatchUp, Durability, Instant, LEASE_CAP_MS, MASK, MAX_CALL_TIMEOUT_MS,
-        MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_PAGE, MAX_TIMEZONE_CHARS,
-        MAX_URL_CHARS, MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, MessageQuery, Millis, OnFull,
-        SigningSecret, State, TOKEN_MAX_CHARS, TopicName, TraceContext, parse_instant,
-        parse_timezone,
+        CallMethod, CallUrl, CatchUp, DeadForm, Durability, Instant, LEASE_CAP_MS, MASK,
+        MAX_CALL_TIMEOUT_MS, MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_PAGE,
+        MAX_TIMEZONE_CHARS, MAX_URL_CHARS, MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId,
+        MessageQuery, Millis, OnFull, SigningSecret, State, TOKEN_MAX_CHARS, TopicName,
+        TraceContext, parse_instant, parse_timezone,
     },
     store::{KeyUntil, OnDuplicate},
 };
@@ -280,7 +280,7 @@ macro_rules! words {
 
 pub(in crate::http) use words;
 
-words!(CallMethod, CatchUp, Durability, KeyUntil, OnDuplicate, OnFull);
+words!(CallMethod, CatchUp, DeadForm, Durability, KeyUntil, OnDuplicate, OnFull);
 
 /// States that a request may name, as words.
 macro_rules! states {
@@ -309,8 +309,8 @@ states! {
     /// used up. `acked`: kept after their ack. `blocked`: waiting for earlier messages of their group.
     ListedState: Delayed, Ready, Leased, Dead, Acked, Blocked;
     /// A state to purge. `ready`: due. `delayed`: not due yet, and also what is `blocked`. `dead`: attempts used up.
-    /// `blocked`: waiting for earlier messages of their group.
-    PurgedState: Ready, Delayed, Dead, Blocked;
+    /// `blocked`: waiting for earlier messages of their group. `leased`: held by consumers; only with `force`.
+    PurgedState: Ready, Delayed, Dead, Blocked, Leased;
     /// A state of messages that can be made due.
     RunState: Delayed, Blocked;
 }

@@ -1,13 +1,9 @@
 //! What a topic's sender shares with its calls: where messages are sent, and the channels that report free slots.
 
-use super::{
-    parked::Parked,
-    request::{CallRequest, SIGNATURE},
-    slots::HostKey,
-};
+use super::{parked::Parked, request::CallRequest, slots::HostKey};
 use crate::{
     metrics::CallMetrics,
-    model::{Body, CallUrl, Push, TopicName},
+    model::{Body, CallUrl, Push, SIGNATURE, TopicName},
 };
 use std::{
     sync::{

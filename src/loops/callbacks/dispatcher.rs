@@ -12,11 +12,12 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{CallReport, Millis, SigningSecret, TopicName},
+    model::{CallReport, Millis, SigningSecret, TopicName, format_instant},
     seeded,
     store::{Call, CallCounts, CallEnd, Granted, InForce, NackKind, NackRequest, Store},
     traces::Traces,
 };
+use http::{HeaderName, HeaderValue};
 use std::{
     future::Future,
     sync::Arc,
@@ -34,6 +35,8 @@ pub(super) const LEASE_MS: u64 = 30_000;
 const EXTEND_BELOW_MS: Millis = LEASE_MS as Millis * 2 / 3;
 /// If a message was granted longer ago than this (ms), the topic's settings are checked again before its call.
 const RECHECK_AFTER_MS: Millis = 10;
+/// The header with the instant at which the message was due, or due again.
+const DUE_AT: HeaderName = HeaderName::from_static("dueq-due-at");
 /// Pause after an error of Redis.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -192,6 +195,10 @@ impl Dispatcher {
         let mut request = match request {
             Ok(mut request) => {
                 request.timeout = request.timeout.min(self.max_timeout);
+                // It tells the receiver how late the call is. It is ASCII.
+                if let Ok(due_at) = HeaderValue::try_from(format_instant(granted.due_at)) {
+                    request.headers.insert(DUE_AT, due_at);
+                }
                 context.warn_unsigned(&request);
                 request
             }

@@ -2,19 +2,14 @@
 
 use crate::{
     model::{
-        Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, SigningSecret, TopicName,
-        is_own_header,
+        Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, SIGNATURE, SignedParts,
+        SigningSecret, TopicName, is_own_header,
     },
     seeded,
 };
-use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use ring::hmac;
 use std::{collections::BTreeMap, time::Duration};
-
-/// The header with the signatures.
-pub(super) const SIGNATURE: &str = "webhook-signature";
 
 /// The request of a call.
 #[derive(Clone, Debug)]
@@ -83,7 +78,8 @@ pub fn build(
     // A topic without a URL signs its messages for any origin.
     let signs = !push.secrets.is_empty() && (belongs_to.is_none() || of_push);
     let secrets = own.unwrap_or(if signs { &push.secrets } else { instance_secrets });
-    let signature = signature(secrets, &id, &timestamp, payload);
+    let parts = SignedParts { id: id.as_bytes(), timestamp: timestamp.as_bytes(), payload };
+    let signature = parts.sign(secrets);
     for (name, value) in [
         ("webhook-id", id.as_str()),
         ("webhook-timestamp", &timestamp),
@@ -120,19 +116,6 @@ fn add(
         value.set_sensitive(secret);
         headers.insert(name, value);
     }
-}
-
-/// Returns one `v1,` with the base64 HMAC-SHA256 of `id.timestamp.payload` per secret, separated by spaces.
-fn signature(secrets: &[SigningSecret], id: &str, timestamp: &str, payload: &[u8]) -> String {
-    let sign = |key: Vec<u8>| {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
-        let mut signed = hmac::Context::with_key(&key);
-        for part in [id.as_bytes(), b".", timestamp.as_bytes(), b".", payload] {
-            signed.update(part);
-        }
-        format!("v1,{}", STANDARD.encode(signed.sign()))
-    };
-    secrets.iter().filter_map(SigningSecret::key).map(sign).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -106,40 +106,26 @@ impl Store {
         Ok(super::reply::int(self.lanes.command(count).await?)?)
     }
 
-    /// Lets no further call to this host begin, on any instance; this one knows when the future ends.
+    /// Lets no further call to this host begin, on any instance, or lets them begin again; this one knows when the future ends.
     ///
-    /// Errors: `TooManyPausedHosts`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn pause_host(&self, host: &CallHost) -> Result<HostReport, Error> {
-        self.set_host_paused(host, true).await?;
-        let found = self.call_host(host).await.map_err(Error::after_change)?;
-        Ok(found.unwrap_or_else(|| HostReport::of(host.as_str())))
-    }
-
-    /// Lets calls to this host begin again.
-    ///
-    /// Errors: `CallbackHostNotFound` where no instance knows it and it was not paused, `RedisUnavailable`,
-    /// `OutcomeUnknown`.
-    pub async fn resume_host(&self, host: &CallHost) -> Result<HostReport, Error> {
-        let was_paused = self.read_paused_hosts().await?.contains_key(host.as_str());
-        self.set_host_paused(host, false).await?;
-        let found = self.call_host(host).await.map_err(Error::after_change)?;
-        let unseen = was_paused.then(|| HostReport::of(host.as_str()));
-        found.or(unseen).ok_or(Error::CallbackHostNotFound)
-    }
-
-    async fn set_host_paused(&self, host: &CallHost, paused: bool) -> Result<(), Error> {
+    /// Errors: `TooManyPausedHosts`; `CallbackHostNotFound` where no instance knows it and it was not paused;
+    /// `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn set_host_paused(
+        &self,
+        host: &CallHost,
+        paused: bool,
+    ) -> Result<HostReport, Error> {
         let set = Command::eval(&scripts::PAUSE_HOST, &[&self.lanes.shared.keys.paused_hosts]);
         let set = set.arg((host.as_str(), i32::from(paused), MAX_PAUSED)).confirmed();
-        if super::reply::word(&self.lanes.command(set).await?) == Some("FULL") {
+        let answer = self.lanes.command(set).await?;
+        let answer = super::reply::word(&answer);
+        if answer == Some("FULL") {
             return Err(Error::TooManyPausedHosts(MAX_PAUSED));
         }
-        self.read_paused_hosts().await.map_err(Error::after_change)?;
-        Ok(())
-    }
-
-    async fn call_host(&self, host: &CallHost) -> Result<Option<HostReport>, Error> {
-        let hosts = self.call_hosts().await?;
-        Ok(hosts.into_iter().find(|found| found.host == host.as_str()))
+        let hosts = self.call_hosts().await.map_err(Error::after_change)?;
+        let found = hosts.into_iter().find(|found| found.host == host.as_str());
+        let unseen = (answer == Some("OK")).then(|| HostReport::of(host.as_str()));
+        found.or(unseen).ok_or(Error::CallbackHostNotFound)
     }
 
     /// The hosts that were called in the last hour, that messages wait for, or that are paused, by name: the paused ones and

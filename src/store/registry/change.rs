@@ -31,11 +31,22 @@ impl Registry {
         settings: &TopicSettings,
         worked_from: i64,
     ) -> Result<Option<bool>, Error> {
+        self.put_numbered(name, None, settings, worked_from).await
+    }
+
+    /// The same; a new topic gets this number, if one is given. Nothing is done where it is another topic's.
+    pub async fn put_numbered(
+        &self,
+        name: &TopicName,
+        number: Option<TopicNumber>,
+        settings: &TopicSettings,
+        worked_from: i64,
+    ) -> Result<Option<bool>, Error> {
         let epochs = self.lanes.shared.registry_epochs();
-        let (answer, confirmed) = self.write(name, settings, worked_from).await?;
+        let (answer, confirmed) = self.write(name, number, settings, worked_from).await?;
         match word(&answer) {
             Some("FULL") => return Err(Error::TopicsExhausted),
-            Some("CHANGED") => return Ok(None),
+            Some("CHANGED" | "TAKEN") => return Ok(None),
             _ => {}
         }
         let mut fields = Fields::of(answer)?;
@@ -65,6 +76,7 @@ impl Registry {
     async fn write(
         &self,
         name: &TopicName,
+        number: Option<TopicNumber>,
         settings: &TopicSettings,
         worked_from: i64,
     ) -> Result<(Value, Confirmed), CallError> {
@@ -72,7 +84,8 @@ impl Registry {
         let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
         let put = self.changing_call(&scripts::PUT_TOPIC);
         let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
-        self.lanes.change(put.arg(worked_from).arg(u8::from(push))).await
+        let put = put.arg(worked_from).arg(u8::from(push));
+        self.lanes.change(put.arg(number.map(|number| number.0))).await
     }
 
     /// The partition knows of a later change of the topic than the registry, as `topic` was read of it: either that has
@@ -102,7 +115,7 @@ impl Registry {
                 }
             }
         }
-        self.write(&topic.name, &settings, present.written).await?;
+        self.write(&topic.name, None, &settings, present.written).await?;
         self.forget(&present);
         Ok(())
     }

@@ -45,12 +45,13 @@ pub struct Redriven {
 }
 
 impl Store {
-    /// Removes the messages of these states (delayed with blocked, ready, dead, blocked). Those that come meanwhile may stay.
+    /// Removes the messages of these states (delayed with blocked, ready, dead, blocked, leased). Those that come meanwhile may
+    /// stay.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn purge_topic(&self, name: &TopicName, states: &[State]) -> Result<Purged, Error> {
         let started = Instant::now();
-        let named = [State::Delayed, State::Ready, State::Dead, State::Blocked]
+        let named = [State::Delayed, State::Ready, State::Dead, State::Blocked, State::Leased]
             .map(|s| states.contains(&s));
         let purge = |partition: &Partition| {
             let purge = Command::on(&scripts::PURGE_TOPIC, partition);

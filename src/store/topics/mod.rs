@@ -6,6 +6,7 @@ mod contents;
 mod found;
 mod grow;
 mod list;
+mod loading;
 mod reasons;
 
 pub use bulk::{Purged, Redriven};
@@ -23,16 +24,17 @@ pub(super) use {
 
 use super::{
     Store,
-    backend::SPLIT_VERSION,
+    backend::{SPLIT_VERSION, SQS_VERSION},
     batch::{Command, Request},
     partition::Partition,
     registry::{DELETED_MARK_MS, Topic},
     reply::{CallError, Reply, int, word},
     scripts,
+    types::IfAbsent,
 };
 use crate::{
     error::Error,
-    model::{TopicName, TopicSettings},
+    model::{DEFAULT_PAYLOAD_BYTES, DeadForm, TopicName, TopicSettings},
 };
 use deadpool_redis::redis::Value;
 use futures_util::future::try_join_all;
@@ -94,6 +96,12 @@ impl Store {
             if settings.partitions > 1 && before.is_none_or(|before| before.partitions == 1) {
                 self.adopt_version(SPLIT_VERSION).await?;
             }
+            let is_new = |settings: &TopicSettings| {
+                settings.sqs.is_some() || settings.dead_form == DeadForm::Raw
+            };
+            if is_new(&settings) && !before.is_some_and(is_new) {
+                self.adopt_version(SQS_VERSION).await?;
+            }
             if let Some(topic) = &topic
                 && settings.partitions > topic.settings.partitions
                 && !self.prepare_growth(topic, &mut settings).await?
@@ -111,6 +119,31 @@ impl Store {
             }
         }
         Err(CallError::Stale.into())
+    }
+
+    /// The topic for a payload of `size` bytes.
+    pub(in crate::store) async fn topic_for(
+        &self,
+        name: &TopicName,
+        size: i64,
+        absent: IfAbsent,
+    ) -> Result<Arc<Topic>, Error> {
+        let default = DEFAULT_PAYLOAD_BYTES as i64;
+        let known = if size <= default && absent == IfAbsent::Create {
+            Some(self.registry.find_or_create(name).await?)
+        } else {
+            self.registry.find(name).await?
+        };
+        if known.is_none() && absent == IfAbsent::Refuse {
+            return Err(Error::TopicNotFound);
+        }
+        if let Some(topic) = known.filter(|topic| size <= topic.settings.max_payload_bytes) {
+            return Ok(topic);
+        }
+        // The limit may be a higher one by now; and what is refused makes no topic.
+        let topic = self.registry.look_up(name).await?;
+        let limit = topic.as_ref().map_or(default, |topic| topic.settings.max_payload_bytes);
+        topic.filter(|_| size <= limit).ok_or(Error::PayloadTooLarge(limit))
     }
 
     /// Changes a topic's configuration; `change` makes the new one of the present one.

@@ -2,8 +2,9 @@
 //!
 //! A page's `sh` blocks run in one shell, in their order, on a dueq of the page's own; a command that fails, or an HTTP
 //! status of 400 and above, fails the test. What follows the language on the fence changes that: `background` runs until
-//! the page's end (a server, a worker, a receiver; Python too), `no-run` is not run. Every server may call this machine. A
-//! worker has its server restarted and then replaced by a proxy's page, and must go on.
+//! the page's end (a server, a worker, a receiver; Python too), `no-run` is not run, `interrupt` is Ctrl-C for the last
+//! receiver (`dueq listen`), once that was called. Every server may call this machine. A worker has its server restarted and
+//! then replaced by a proxy's page, and must go on.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,11 @@ ready() { # by http or https
   until command curl -fs -o /dev/null "http://127.0.0.1:$PORT/readyz" \
     || command curl -fsk -o /dev/null "https://127.0.0.1:$PORT/readyz"; do sleep 0.05; done
 }
+interrupt() { # it ends well, and only then the port is free again
+  until grep -q '^  attempt' "$LISTENED"; do sleep 0.05; done
+  kill -INT -- "-$LISTENER"
+  wait "$LISTENER"
+}
 listens() { until (exec 3<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; do sleep 0.05; done; }
 set -m  # each background job has a process group of its own
 trap 'for job in $(jobs -p); do kill -- "-$job"; done 2> /dev/null' EXIT
@@ -94,7 +100,7 @@ fn script(blocks: &[Block], dir: &Path) -> String {
         text.replace("/tmp/", &format!("{}/", dir.display()))
     };
     let serves = |block: &Block| {
-        ["make run", "dueq serve"].iter().any(|command| block.text.contains(command))
+        ["make run", "dueq serve", "dueq dev"].iter().any(|command| block.text.contains(command))
     };
     let mut script = format!("{PRELUDE}\nexport PORT={port} DUEQ_LISTEN=127.0.0.1:{port}\n");
     let _ = writeln!(
@@ -115,6 +121,10 @@ fn script(blocks: &[Block], dir: &Path) -> String {
             ["sh", "background"] => {
                 let _ = writeln!(script, "(\n{}) > {number}.log 2>&1 &", own(&block.text));
                 script.push_str("sleep 0.2\nkill -0 $!\n");
+                if block.text.contains("dueq listen") {
+                    let _ =
+                        writeln!(script, "LISTENER=$! LISTENED={number}.log\nlistens {receiver}");
+                }
                 if block.text.contains("redis-server") {
                     let _ = writeln!(script, "listens {redis}");
                 }
@@ -126,6 +136,7 @@ fn script(blocks: &[Block], dir: &Path) -> String {
                     let _ = writeln!(script, "works {topic} {number}.log");
                 }
             }
+            ["sh", "interrupt"] => script.push_str("interrupt\n"),
             ["python", "background"] => {
                 std::fs::write(dir.join(format!("{number}.py")), own(&block.text)).unwrap();
                 let _ = writeln!(script, "$PYTHON {number}.py > {number}.log 2>&1 &");
@@ -226,7 +237,7 @@ async fn every_command_of_the_readme_and_the_guide_works_as_it_stands() {
 
 #[test]
 fn a_block_that_is_not_run_says_so() {
-    let known = ["", "no-run", "background"];
+    let known = ["", "no-run", "background", "interrupt"];
     for path in pages() {
         let markdown = std::fs::read_to_string(root().join(&path)).unwrap();
         for block in blocks(&path, &markdown) {

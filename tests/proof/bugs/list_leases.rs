@@ -100,13 +100,13 @@ pub(super) fn bugs() -> Vec<Bug> {
             ),
         bug("extend shortens", &["I6"], scenario!(leases::extensions))
             .does("an extension by less than what is left makes the lease shorter")
-            .patch("extend", "if wanted > deadline then", "if wanted ~= deadline then"),
+            .patch("extend", "if wanted > deadline or sooner then", "if wanted ~= deadline then"),
         bug("extend past the cap", &["I6"], scenario!(leases::extensions))
             .does("a lease can be extended past 12 h from its grant")
             .patch(
                 "extend",
-                "local wanted = math.min(up + tonumber(ARGV[options + i]), tonumber(ARGV[options + n + i]))",
-                "local wanted = now + tonumber(ARGV[options + i])",
+                "local wanted = math.min(up + math.abs(lease), tonumber(ARGV[options + n + i]))",
+                "local wanted = now + math.abs(lease)",
             ),
         bug("long poll oversleeps", &["I12"], scenario!(waits::waiting_consumers))
             .does("consumers that wait are told a moment two seconds after the message falls due")

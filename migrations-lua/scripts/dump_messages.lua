@@ -1,0 +1,51 @@
+-- @include partition
+-- @include time
+-- @include waiting
+-- dump_messages: read some messages of a partition with all that is kept of them, each as it is now.
+-- KEYS[1..] all of the partition's
+-- ARGV[1] topic: number, revision and version of the schema
+-- ARGV[2] cursor of the walk through all messages; '' to read the messages that are named
+-- ARGV[3] count: approximate number, at most 128
+-- ARGV[4..] the members that are named, at most 1024
+-- returns: {cursor, now, bytes of bodies and events, {members that are left for another call}, {for each message: member,
+--   body, set (a number as in `stands_of`; 0: none), score, extra, events, when its own TTL ends, when it first fell due, when
+--   it died if that is still to be published; '' for none, …}} or 'STALE'
+-- cost: HGET, TIME, HSCAN; 8 ZMSCORE, 3 ZMSCORE and HMGET for 256 messages, 2 HMGET for eight; it ends at 256 KiB of bodies and events
+local k = partition(KEYS)
+if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
+local cursor, members = '', {}
+if ARGV[2] == '' then
+  for i = 4, #ARGV do members[i - 3] = ARGV[i] end
+else
+  local page = redis.call('HSCAN', k.messages, ARGV[2], 'COUNT', ARGV[3])
+  cursor = page[1]
+  for i = 1, #page[2], 2 do members[#members + 1] = page[2][i] end
+end
+local found, done, bytes = {}, 0, 0
+while done < #members and bytes < 262144 do
+  local some = { unpack(members, done + 1, math.min(done + 128, #members)) }
+  local stands, extras = stands_of(k, some), redis.call('HMGET', k.extra, unpack(some))
+  local expires = redis.call('ZMSCORE', k.expires, unpack(some))
+  local first_due = redis.call('ZMSCORE', k.first_due, unpack(some))
+  local untold = redis.call('ZMSCORE', k.dead_out, unpack(some))
+  local from = 1
+  while from <= #some and bytes < 262144 do
+    local upto = math.min(from + 7, #some)
+    local bodies = redis.call('HMGET', k.messages, unpack(some, from, upto))
+    local events = redis.call('HMGET', k.events, unpack(some, from, upto))
+    for i = from, upto do
+      local body, event = bodies[i - from + 1], events[i - from + 1] or ''
+      -- It may have left since it was named.
+      if body then
+        local n = #found
+        found[n + 1], found[n + 2], found[n + 3] = some[i], body, int(stands[i][1] or 0)
+        found[n + 4], found[n + 5], found[n + 6] = int(stands[i][2] or 0), extras[i] or '', event
+        found[n + 7], found[n + 8], found[n + 9] = expires[i] or '', first_due[i] or '', untold[i] or ''
+        bytes = bytes + #body + #event
+      end
+    end
+    from = upto + 1
+  end
+  done = done + from - 1
+end
+return { cursor, int(now_ms()), bytes, { unpack(members, done + 1) }, found }

@@ -1,0 +1,98 @@
+//! `dueq backup`: a copy of the data of the private Redis, while it is served or not. Each is a data directory by itself.
+
+use super::{fail, progress::Progress};
+use crate::{embedded::Snapshot, model::format_instant};
+use clap::Args as ClapArgs;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// What the names of backups begin with.
+const NAME: &str = "dueq-";
+
+/// Arguments of `dueq backup`.
+#[derive(ClapArgs)]
+pub struct Args {
+    /// Directory for backups. Each becomes a directory in it, named by the time.
+    dir: PathBuf,
+    /// Directory of the private Redis.
+    #[arg(long, env = "DUEQ_DATA_DIR", value_name = "DIR", default_value = "./dueq-data")]
+    data_dir: PathBuf,
+    /// How many backups to keep in the directory: older ones are deleted. All by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+}
+
+/// Why there is no backup.
+#[derive(Debug, thiserror::Error)]
+enum BackupError {
+    #[error(
+        "there are no data of a private Redis in {}: pass --data-dir DIR; a Redis of your own has its own backups, and dueq dump works with any",
+        .0.display()
+    )]
+    NoData(PathBuf),
+    #[error("{}: {reason}", .path.display())]
+    Failed { path: PathBuf, reason: io::Error },
+}
+
+/// Exit code 0: the backup is complete; 2: there is none.
+pub fn run(args: &Args) -> ExitCode {
+    match backup(args) {
+        Ok((path, bytes, deleted)) => {
+            let gone = if deleted > 0 { format!("; deleted {deleted}") } else { String::new() };
+            println!("{} ({} MiB){gone}", path.display(), bytes.div_ceil(1 << 20));
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&error),
+    }
+}
+
+fn backup(args: &Args) -> Result<(PathBuf, u64, usize), BackupError> {
+    let Args { dir, data_dir, keep } = args;
+    let snapshot = Snapshot::of(data_dir).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => BackupError::NoData(data_dir.clone()),
+        _ => failed_at(data_dir, error),
+    })?;
+    let bytes = snapshot.bytes();
+    fs::create_dir_all(dir).map_err(|error| failed_at(dir, error))?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Names that sort by time, without what some file systems do not take.
+    let name = format_instant(since.as_millis() as i64).replace([':', '.'], "-");
+    let path = dir.join(format!("{NAME}{name}"));
+    let partial = dir.join(format!("partial-{NAME}{name}"));
+    let failed = |error| failed_at(&path, error);
+    let mut progress = Progress::new("copied KiB");
+    progress.of(bytes.div_ceil(1024));
+    let copied = snapshot.copy_to(&partial, |bytes| progress.add(bytes.div_ceil(1024)));
+    if let Err(error) = copied.and_then(|()| fs::rename(&partial, &path)) {
+        let _ = fs::remove_dir_all(&partial);
+        return Err(failed(error));
+    }
+    let deleted = match keep {
+        Some(keep) => delete_old(dir, *keep as usize).map_err(failed)?,
+        None => 0,
+    };
+    Ok((path, bytes, deleted))
+}
+
+fn failed_at(path: &Path, reason: io::Error) -> BackupError {
+    BackupError::Failed { path: path.to_owned(), reason }
+}
+
+/// Deletes the oldest backups, until so many are left. Returns how many that were.
+fn delete_old(dir: &Path, keep: usize) -> io::Result<usize> {
+    let mut backups = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(NAME) && entry.file_type()?.is_dir() {
+            backups.push(entry.path());
+        }
+    }
+    backups.sort();
+    let old = backups.len().saturating_sub(keep);
+    backups[..old].iter().try_for_each(fs::remove_dir_all)?;
+    Ok(old)
+}

@@ -1,0 +1,317 @@
+//! The file that `dueq apply` reads: topics and schedules in YAML. What is wrong with it is told with the line, all of it at
+//! once, before anything is sent.
+
+use super::super::failure::Failure;
+use crate::http::as_code;
+use saphyr::{LoadableYamlNode as _, MarkedYaml, Scalar, YamlData};
+use serde_json::{Map, Number, Value};
+use std::{fmt, fs, io::Read as _, path::Path};
+
+/// Bytes of a file at most.
+const MAX_BYTES: u64 = 16 << 20;
+/// Levels of nesting at most; the API takes fewer.
+const MAX_DEPTH: usize = 70;
+
+/// What a file is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A topic.
+    Topic,
+    /// A schedule.
+    Schedule,
+}
+
+impl Kind {
+    /// One, in words.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Topic => "topic",
+            Self::Schedule => "schedule",
+        }
+    }
+
+    /// All of them, in the file and in paths.
+    pub fn list(self) -> &'static str {
+        match self {
+            Self::Topic => "topics",
+            Self::Schedule => "schedules",
+        }
+    }
+
+    /// The code of the problem that there is none of a name.
+    pub fn not_found(self) -> &'static str {
+        match self {
+            Self::Topic => "topic_not_found",
+            Self::Schedule => "schedule_not_found",
+        }
+    }
+}
+
+/// A topic or a schedule of the file.
+#[derive(Debug)]
+pub struct Item {
+    /// Which of both.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// The body of its PUT.
+    pub body: Value,
+    /// Its configuration as answers would show it.
+    pub shown: Value,
+}
+
+impl Item {
+    /// Whether it does not name this field.
+    pub fn lacks(&self, field: &str) -> bool {
+        self.body.get(field).is_none_or(Value::is_null)
+    }
+
+    /// Whether it names no signing secrets.
+    pub fn lacks_secrets(&self) -> bool {
+        self.body.get("push").and_then(|push| push.get("secrets")).is_none_or(Value::is_null)
+    }
+}
+
+/// Something that is wrong in a line.
+#[derive(Debug, PartialEq, Eq)]
+struct Wrong {
+    line: usize,
+    reason: String,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.reason)
+    }
+}
+
+/// Reads the file, topics first. `now`: for what depends on the time, ms.
+pub fn read(path: &Path, now: i64) -> Result<Vec<Item>, Failure> {
+    let failed = |error| Failure::Usage(format!("cannot read {}: {error}", path.display()));
+    let mut text = String::new();
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin().take(MAX_BYTES + 1).read_to_string(&mut text)
+    } else {
+        fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
+    };
+    if read.map_err(failed)? as u64 > MAX_BYTES {
+        return Err(Failure::Usage(format!("{} is larger than 16 MiB", path.display())));
+    }
+    parse(&text, now).map_err(|wrongs| {
+        let lines: Vec<_> = wrongs.iter().map(ToString::to_string).collect();
+        Failure::Usage(format!("{}: {}", path.display(), lines.join("; ")))
+    })
+}
+
+fn parse(text: &str, now: i64) -> Result<Vec<Item>, Vec<Wrong>> {
+    let wrong = |line, reason: &str| vec![Wrong { line, reason: reason.to_owned() }];
+    let documents = MarkedYaml::load_from_str(text)
+        .map_err(|error| wrong(error.marker().line(), error.info()))?;
+    let root = match &documents[..] {
+        [] => return Ok(Vec::new()),
+        [root] => Node::of(root, MAX_DEPTH).map_err(|error| vec![error])?,
+        [_, second, ..] => {
+            return Err(wrong(second.span.start.line(), "there is a second document"));
+        }
+    };
+    let (mut items, mut wrongs) = (Vec::new(), Vec::new());
+    let Inner::Map(parts) = root.inner else {
+        return Err(wrong(root.line, "it must have topics and schedules"));
+    };
+    for (part, line, node) in parts {
+        let kind = match &*part {
+            "topics" => Kind::Topic,
+            "schedules" => Kind::Schedule,
+            other => {
+                let reason = format!("{other} is unknown: there are topics and schedules");
+                wrongs.push(Wrong { line, reason });
+                continue;
+            }
+        };
+        match node.inner {
+            Inner::Map(named) => {
+                for (name, line, node) in named {
+                    items.extend(item(kind, name, line, &node, now, &mut wrongs));
+                }
+            }
+            Inner::Leaf(Value::Null) => {}
+            _ => wrongs.push(Wrong { line, reason: format!("{part} must be names with fields") }),
+        }
+    }
+    items.sort_by_key(|item: &Item| item.kind == Kind::Schedule);
+    wrongs.sort_by_key(|wrong| wrong.line);
+    if wrongs.is_empty() { Ok(items) } else { Err(wrongs) }
+}
+
+fn item(
+    kind: Kind,
+    name: String,
+    line: usize,
+    node: &Node,
+    now: i64,
+    wrongs: &mut Vec<Wrong>,
+) -> Option<Item> {
+    let body = match node.json() {
+        Value::Null => Value::Object(Map::new()),
+        body => body,
+    };
+    let text = body.to_string().into_bytes();
+    let shown = match kind {
+        Kind::Topic => as_code::topic(&name, text),
+        Kind::Schedule => as_code::schedule(&name, text, now),
+    };
+    let told = |(field, reason): (String, String)| {
+        let place = match &*field {
+            "" | "(body)" => format!("{}.{name}", kind.list()),
+            field => format!("{}.{name}.{field}", kind.list()),
+        };
+        Wrong { line: node.line_of(&field).unwrap_or(line), reason: format!("{place}: {reason}") }
+    };
+    match shown {
+        Ok(shown) => Some(Item { kind, name, body, shown }),
+        Err(fields) => {
+            wrongs.extend(fields.into_iter().map(told));
+            None
+        }
+    }
+}
+
+/// A value and the line where it begins.
+struct Node {
+    line: usize,
+    inner: Inner,
+}
+
+enum Inner {
+    Leaf(Value),
+    List(Vec<Node>),
+    /// Names, the lines where they stand, and values.
+    Map(Vec<(String, usize, Node)>),
+}
+
+impl Node {
+    fn of(yaml: &MarkedYaml<'_>, depth: usize) -> Result<Self, Wrong> {
+        let line = yaml.span.start.line();
+        let wrong = |reason: &str| Wrong { line, reason: reason.to_owned() };
+        let depth = depth.checked_sub(1).ok_or_else(|| wrong("it is nested too deeply"))?;
+        let inner = match &yaml.data {
+            YamlData::Value(scalar) => Inner::Leaf(match scalar {
+                Scalar::Null => Value::Null,
+                Scalar::Boolean(is) => (*is).into(),
+                Scalar::Integer(number) => (*number).into(),
+                Scalar::FloatingPoint(number) => Number::from_f64(number.into_inner())
+                    .ok_or_else(|| wrong("this number is not one of JSON"))?
+                    .into(),
+                Scalar::String(text) => (&**text).into(),
+            }),
+            YamlData::Sequence(items) => Inner::List(
+                items.iter().map(|item| Self::of(item, depth)).collect::<Result<_, _>>()?,
+            ),
+            YamlData::Mapping(members) => {
+                let member = |(name, value): (&MarkedYaml<'_>, &MarkedYaml<'_>)| {
+                    let line = name.span.start.line();
+                    let name = match Self::of(name, depth)?.inner {
+                        Inner::Leaf(Value::String(name)) => name,
+                        Inner::Leaf(Value::Number(number)) => number.to_string(),
+                        _ => return Err(wrong("a name must be text")),
+                    };
+                    Ok((name, line, Self::of(value, depth)?))
+                };
+                Inner::Map(members.iter().map(member).collect::<Result<_, _>>()?)
+            }
+            _ => return Err(wrong("this is no value of JSON")),
+        };
+        Ok(Self { line, inner })
+    }
+
+    fn json(&self) -> Value {
+        match &self.inner {
+            Inner::Leaf(value) => value.clone(),
+            Inner::List(items) => items.iter().map(Self::json).collect(),
+            Inner::Map(members) => Value::Object(
+                members.iter().map(|(name, _, value)| (name.clone(), value.json())).collect(),
+            ),
+        }
+    }
+
+    /// The line of a field such as `push.headers.a b` or `backoff.delays_ms[2]`: that of its last part that is there.
+    fn line_of(&self, field: &str) -> Option<usize> {
+        match &self.inner {
+            Inner::Map(members) => members.iter().find_map(|(name, line, value)| {
+                let rest = field.strip_prefix(name.as_str())?;
+                let inner = rest.strip_prefix('.').unwrap_or(rest);
+                let ends = rest.is_empty() || rest.starts_with(['.', '[']);
+                ends.then(|| value.line_of(inner).unwrap_or(*line))
+            }),
+            Inner::List(items) => {
+                let (at, rest) = field.strip_prefix('[')?.split_once(']')?;
+                let item = items.get(at.parse::<usize>().ok()?)?;
+                Some(item.line_of(rest.trim_start_matches('.')).unwrap_or(item.line))
+            }
+            Inner::Leaf(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "\
+topics:
+  orders: # those of the shop
+    max_attempts: 5
+    backoff: {kind: schedule, delays_ms: [1000, 5000]}
+  emails:
+schedules:
+  daily:
+    cron: '0 9 * * MON-FRI'
+    topic: orders
+    message:
+      payload: {report: daily, n: 9007199254740993}
+";
+
+    #[test]
+    fn a_file_has_topics_and_then_schedules() {
+        let items = parse(GOOD, 0).unwrap();
+        let names: Vec<_> = items.iter().map(|item| (item.kind.word(), &*item.name)).collect();
+        assert_eq!(names, [("topic", "orders"), ("topic", "emails"), ("schedule", "daily")]);
+        assert_eq!(items[0].shown["max_attempts"], 5);
+        assert_eq!(items[1].shown["max_attempts"], 10);
+        assert_eq!(items[2].shown["message"]["payload"]["n"], 9_007_199_254_740_993_i64);
+        assert_eq!(items[2].shown.get("next_at"), None);
+        assert!(items[0].lacks("partitions") && items[0].lacks_secrets());
+        assert!(parse("", 0).unwrap().is_empty());
+        assert!(parse("topics:\n", 0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_line() {
+        for (text, told) in [
+            (GOOD.replace("max_attempts", "max_attemps"), "line 3: topics.orders.max_attemps: "),
+            (
+                GOOD.replace("[1000, 5000]", "[1000, -1]"),
+                "line 4: topics.orders.backoff.delays_ms[1]: ",
+            ),
+            (
+                GOOD.replace("emails", "_own"),
+                "line 5: topics._own: topics whose names begin with _",
+            ),
+            (GOOD.replace("emails", "orders"), "line 5: duplicated key in mapping"),
+            (GOOD.replace("MON-FRI", "MON-XYZ"), "line 8: schedules.daily.cron: "),
+            (GOOD.replace("    topic: orders\n", ""), "line 7: schedules.daily.topic: is required"),
+            (GOOD.replace("payload", "pay_load"), "line 11: schedules.daily.message.pay_load: "),
+            (GOOD.replace("schedules:", "queues:"), "line 6: queues is unknown"),
+            ("topics: [a]\n".to_owned(), "line 1: topics must be names with fields"),
+            ("topics:\n  a: {\n".to_owned(), "line 3: "),
+            ("- a\n".to_owned(), "line 1: it must have topics and schedules"),
+            ("topics: {a: {ttl_ms: .inf}}".to_owned(), "line 1: this number is not one of JSON"),
+            ("topics: {}\n---\ntopics: {}\n".to_owned(), "line 3: there is a second document"),
+        ] {
+            let wrongs = parse(&text, 0).unwrap_err();
+            assert!(wrongs[0].to_string().starts_with(told), "{wrongs:?}, not {told}");
+        }
+        let both = parse("topics:\n  a: {x: 1}\n  b:\n    y: 1\n", 0).unwrap_err();
+        assert_eq!(both.iter().map(|wrong| wrong.line).collect::<Vec<_>>(), [2, 4]);
+    }
+}

@@ -1,0 +1,220 @@
+//! `dueq apply`: topics and schedules as a file says. It is checked as a whole before anything is sent; then what differs is
+//! shown and put, and nothing else.
+
+mod diff;
+mod file;
+
+use super::{
+    Out, Run,
+    api::{Answer, Client, path},
+    failure::Failure,
+    object::Object,
+    table::clean,
+};
+use crate::http::as_code;
+use clap::Args;
+use diff::{Kept, changes};
+use file::{Item, Kind};
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// Arguments of `dueq apply`.
+#[derive(Args, Clone, Debug)]
+pub struct Apply {
+    /// File in YAML (or JSON) with topics and schedules, each with the fields that a PUT of it takes; `-` reads standard
+    /// input.
+    #[arg(long, short, value_name = "FILE")]
+    file: PathBuf,
+    /// Delete the topics and schedules that the file does not name. Topics with messages stay.
+    #[arg(long)]
+    prune: bool,
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What came of all of it.
+#[derive(Default)]
+struct Done {
+    created: u64,
+    changed: u64,
+    deleted: u64,
+    same: u64,
+    refused: u64,
+}
+
+impl Run for Apply {
+    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let items = file::read(&self.file, since.as_millis() as i64)?;
+        let mut done = Done::default();
+        for item in &items {
+            self.put(client, out, item, &mut done).await?;
+        }
+        if self.prune {
+            for kind in [Kind::Schedule, Kind::Topic] {
+                self.prune(client, out, kind, &items, &mut done).await?;
+            }
+        }
+        let Done { created, changed, deleted, same, refused } = done;
+        if out.json {
+            let counts = serde_json::json!({
+                "created": created, "changed": changed, "deleted": deleted, "unchanged": same,
+                "refused": refused, "dry_run": self.dry_run,
+            });
+            out.print(format!("{counts}\n").as_bytes())?;
+        } else if created + changed + deleted + refused == 0 {
+            out.say(&format!("nothing changes: {same} are as the file says\n"))?;
+        } else {
+            let mood = if self.dry_run { "would be " } else { "" };
+            out.say(&format!(
+                "{mood}created {created}, changed {changed}, deleted {deleted}; unchanged {same}\n"
+            ))?;
+        }
+        match refused {
+            0 => Ok(()),
+            1 => Err(Failure::Incomplete("one was not deleted".to_owned())),
+            many => Err(Failure::Incomplete(format!("{many} were not deleted"))),
+        }
+    }
+}
+
+impl Apply {
+    async fn put(
+        &self,
+        client: &Client,
+        out: &mut Out<'_>,
+        item: &Item,
+        done: &mut Done,
+    ) -> Result<(), Failure> {
+        let place = path(&[item.kind.list(), &item.name]);
+        let present = match client.get(&place).await {
+            Ok(answer) => Some(answer),
+            Err(failure) if failure.is_not_found(item.kind.not_found()) => None,
+            Err(failure) => return Err(failure),
+        };
+        let (before, revision) = match (&present, item.kind) {
+            (None, Kind::Topic) => {
+                let fresh = as_code::topic(&item.name, b"{}".to_vec()).unwrap_or_default();
+                (fresh, None)
+            }
+            (None, Kind::Schedule) => (Value::default(), None),
+            (Some(answer), Kind::Topic) => {
+                let topic = value(answer)?;
+                (topic["config"].clone(), topic["revision"].as_i64())
+            }
+            (Some(answer), Kind::Schedule) => (as_code::without_now(value(answer)?), None),
+        };
+        let kept = Kept { partitions: item.lacks("partitions"), secrets: item.lacks_secrets() };
+        let lines = changes(&before, &item.shown, &kept);
+        if present.is_some() && lines.is_empty() {
+            done.same += 1;
+            return Ok(());
+        }
+        let sign = if present.is_some() { '~' } else { '+' };
+        tell(out, sign, item.kind, &item.name, &lines)?;
+        if !self.dry_run {
+            client.put_if(&place, &item.body, revision).await?;
+        }
+        *(if present.is_some() { &mut done.changed } else { &mut done.created }) += 1;
+        Ok(())
+    }
+
+    /// Deletes what is there and not in the file. dueq's own topics stay.
+    async fn prune(
+        &self,
+        client: &Client,
+        out: &mut Out<'_>,
+        kind: Kind,
+        items: &[Item],
+        done: &mut Done,
+    ) -> Result<(), Failure> {
+        let named = items.iter().filter(|item| item.kind == kind);
+        let named: BTreeSet<&str> = named.map(|item| item.name.as_str()).collect();
+        for name in names(client, kind).await? {
+            if named.contains(name.as_str()) || name.starts_with('_') {
+                continue;
+            }
+            tell(out, '-', kind, &name, &[])?;
+            if !self.dry_run
+                && let Err(failure) = client.delete(&path(&[kind.list(), &name])).await
+            {
+                // A topic with messages stays, and the others are gone all the same.
+                if !matches!(&failure, Failure::Refused(answer) if answer.status == 409) {
+                    return Err(failure);
+                }
+                out.say(&format!("    not deleted: {}\n", failure.message()))?;
+                done.refused += 1;
+                continue;
+            }
+            done.deleted += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The names of all that are there.
+async fn names(client: &Client, kind: Kind) -> Result<Vec<String>, Failure> {
+    let (mut names, mut cursor) = (Vec::new(), None::<String>);
+    loop {
+        let mut query = form_urlencoded::Serializer::new(format!("/{}?limit=1000", kind.list()));
+        query.extend_pairs(cursor.iter().map(|cursor| ("cursor", cursor)));
+        let page: Object = client.get(&query.finish()).await?.object()?;
+        names.extend(page.objects("items").iter().map(|item| item.text("name")));
+        cursor = page.get("next_cursor");
+        if cursor.is_none() {
+            return Ok(names);
+        }
+    }
+}
+
+fn tell(
+    out: &mut Out<'_>,
+    sign: char,
+    kind: Kind,
+    name: &str,
+    lines: &[String],
+) -> Result<(), Failure> {
+    if out.json {
+        let line = serde_json::json!({
+            "change": match sign { '+' => "create", '~' => "change", _ => "delete" },
+            "kind": kind.word(), "name": name, "fields": lines,
+        });
+        return out.print(format!("{line}\n").as_bytes());
+    }
+    let mut text = format!("{sign} {} {}\n", kind.word(), clean(name));
+    for line in lines {
+        let _ = writeln!(text, "    {}", clean(line));
+    }
+    out.say(&text)
+}
+
+fn value(answer: &Answer) -> Result<Value, Failure> {
+    serde_json::from_slice(&answer.body)
+        .map_err(|_| Failure::Unreachable("the answer is not JSON; is this dueq?".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{answer, ok, tried};
+
+    #[tokio::test]
+    async fn a_change_in_between_is_not_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("dueq.yaml");
+        std::fs::write(&file, "topics:\n  orders:\n    lease_ms: 5000\n").unwrap();
+        let present = ok(r#"{"name":"orders","revision":7,"config":{"lease_ms":1000}}"#);
+        let problem = r#"{"detail":"the topic has another revision","code":"revision_mismatch"}"#;
+        let answers = [present, answer("412 Precondition Failed", problem)];
+        let words = ["apply", "-f", file.to_str().unwrap()];
+        let (outcome, sent) = tried(&words, &answers).await;
+        assert!(outcome.unwrap_err().message().contains("412 revision_mismatch"));
+        assert_eq!(sent[1].lines(), ("PUT /topics/orders", r#"{"lease_ms":5000}"#));
+        assert!(sent[1].headers.contains(&"if-match: \"7\"".to_owned()), "{:?}", sent[1].headers);
+    }
+}

@@ -1,0 +1,111 @@
+//! `dueq listen`: a receiver of callbacks for developers. It verifies their signatures as a receiver of one's own should,
+//! shows what came, and answers as it is told, so that one can watch retries and dead letters.
+
+mod answers;
+mod json;
+mod secrets;
+mod server;
+mod show;
+
+use super::signals;
+use crate::{config::Secret, http::server::listen};
+use answers::Answers;
+use secrets::Secrets;
+use server::Receiver;
+use std::{
+    fmt::Display,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+/// Arguments of `dueq listen`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Port to listen on, on 127.0.0.1, or address and port; port 0 picks a free one.
+    #[arg(value_name = "PORT|ADDR:PORT", default_value = "9123", value_parser = address)]
+    address: SocketAddr,
+    /// Secret that signs the calls, as whsec_…, repeatable. By default that of `dueq dev` in --data-dir.
+    #[arg(
+        long = "secret",
+        env = "DUEQ_SIGNING_SECRET",
+        value_name = "SECRET",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    secrets: Vec<Secret>,
+    /// Data directory of the `dueq dev` whose secret is taken.
+    #[arg(long, env = "DUEQ_DATA_DIR", value_name = "DIR", default_value = "./dueq-data")]
+    data_dir: PathBuf,
+    #[command(flatten)]
+    answers: answers::AnswerArgs,
+}
+
+/// Parses a port, or an address and a port.
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    let text = text.strip_prefix("localhost:").unwrap_or(text);
+    let at_port = || text.parse().map(|port| (Ipv4Addr::LOCALHOST, port).into());
+    text.parse().or_else(|_| at_port()).map_err(
+        |_| "expected a port such as 9123, or an address and a port such as 127.0.0.1:9123",
+    )
+}
+
+/// Receives calls until SIGTERM or Ctrl-C. Exit code 2 if it cannot begin.
+pub async fn run(args: Args) -> ExitCode {
+    let Args { address, secrets, data_dir, answers } = args;
+    let cannot = |reason: &dyn Display| {
+        eprintln!("dueq: {reason}");
+        ExitCode::from(2)
+    };
+    let secrets = match Secrets::new(&secrets, &data_dir) {
+        Ok(secrets) => secrets,
+        Err(reason) => return cannot(&reason),
+    };
+    let answers = match Answers::new(answers) {
+        Ok(answers) => answers,
+        Err(reason) => return cannot(&reason),
+    };
+    let bound = listen(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
+    let (bound, listener) = match bound {
+        Ok(bound) => bound,
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            return cannot(&format_args!(
+                "cannot listen on {address}: another program does; name another port, such as `dueq listen {}`",
+                address.port().checked_add(1).unwrap_or(9123)
+            ));
+        }
+        Err(error) => return cannot(&format_args!("cannot listen on {address}: {error}")),
+    };
+    let stop = match signals::stop() {
+        Ok(stop) => stop,
+        Err(error) => return cannot(&error),
+    };
+    let receiver = Receiver::new(secrets, answers);
+    receiver.say(&format!("listening on http://{bound}, {}; Ctrl-C stops\n", receiver.checks()));
+    server::serve(listener, receiver, stop).await;
+    ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_port_or_has_one() {
+        for (text, is) in [
+            ("9123", "127.0.0.1:9123"),
+            ("0", "127.0.0.1:0"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+            ("[::1]:9123", "[::1]:9123"),
+            ("localhost:9123", "127.0.0.1:9123"),
+        ] {
+            assert_eq!(address(text).unwrap().to_string(), is);
+        }
+        for bad in
+            ["", "65536", "-1", "127.0.0.1", "localhost", "http://127.0.0.1:9123", "a:1", ":9123"]
+        {
+            assert!(address(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The secrets of the receiver, and whether a call was signed with one of them.
+
+use crate::{
+    cli::{
+        client::{durations::now, table::clean},
+        dev::secret_file,
+    },
+    config::Secret,
+    files,
+    model::{SIGNATURE, SignedParts, SigningSecret},
+};
+use http::HeaderMap;
+use std::path::{Path, PathBuf};
+
+/// How far a call's timestamp may be from now, s. Standard Webhooks says so; an older call may be a repetition by others.
+const TOLERANCE_S: i64 = 300;
+
+/// Where the secrets come from.
+pub enum Secrets {
+    /// From the arguments.
+    Given(Vec<SigningSecret>),
+    /// From the file of `dueq dev`, which may be started later. It is read for each call.
+    Kept(PathBuf),
+}
+
+/// What is known of a call's signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signature {
+    /// It was made with one of the secrets.
+    Valid,
+    /// There is no secret to check it with.
+    Unchecked,
+    /// It is missing or wrong, for this reason.
+    Wrong(String),
+}
+
+impl Secrets {
+    /// Errors: a secret is invalid, or the file cannot be used. The reason does not quote it.
+    pub fn new(given: &[Secret], data_dir: &Path) -> Result<Self, String> {
+        if given.is_empty() {
+            let secrets = Self::Kept(secret_file(data_dir));
+            return secrets.all().map(|_| secrets);
+        }
+        let parsed: Result<_, _> =
+            given.iter().map(|secret| SigningSecret::parse(secret.reveal())).collect();
+        parsed.map(Self::Given).map_err(|error| format!("--secret: {error}"))
+    }
+
+    /// The secrets as they are now.
+    fn all(&self) -> Result<Vec<SigningSecret>, String> {
+        match self {
+            Self::Given(secrets) => Ok(secrets.clone()),
+            Self::Kept(path) if !path.exists() => Ok(Vec::new()),
+            Self::Kept(path) => {
+                let secret = files::secret(path).map_err(|error| error.to_string())?;
+                let secret = SigningSecret::parse(&secret)
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
+                Ok(vec![secret])
+            }
+        }
+    }
+
+    /// What is checked, for the first line.
+    pub fn about(&self) -> String {
+        match self {
+            Self::Given(_) => "verifying signatures with --secret".to_owned(),
+            Self::Kept(path) => {
+                let path = clean(&path.display().to_string());
+                let how = if self.all().is_ok_and(|secrets| secrets.is_empty()) {
+                    "verifying signatures once `dueq dev` has made"
+                } else {
+                    "verifying signatures with"
+                };
+                format!("{how} {path}")
+            }
+        }
+    }
+
+    /// Checks the signature of a call.
+    pub fn check(&self, headers: &HeaderMap, payload: &[u8]) -> Signature {
+        let secrets = match self.all() {
+            Ok(secrets) if secrets.is_empty() => return Signature::Unchecked,
+            Ok(secrets) => secrets,
+            Err(reason) => return Signature::Wrong(reason),
+        };
+        match checked(headers, payload, &secrets) {
+            Ok(()) => Signature::Valid,
+            Err(reason) => Signature::Wrong(reason),
+        }
+    }
+}
+
+fn checked(headers: &HeaderMap, payload: &[u8], secrets: &[SigningSecret]) -> Result<(), String> {
+    let value = |name: &str| headers.get(name).ok_or_else(|| format!("there is no {name}"));
+    let signatures = value(SIGNATURE)?.to_str().unwrap_or_default();
+    let (id, timestamp) = (value("webhook-id")?, value("webhook-timestamp")?);
+    let parts = SignedParts { id: id.as_bytes(), timestamp: timestamp.as_bytes(), payload };
+    if !parts.are_signed(signatures, secrets) {
+        return Err("it was made with another secret, or the call was changed".to_owned());
+    }
+    let seconds: Option<i64> = timestamp.to_str().ok().and_then(|text| text.parse().ok());
+    let age = seconds.and_then(|seconds| (now() / 1_000).checked_sub(seconds));
+    match age {
+        Some(age) if age.abs() <= TOLERANCE_S => Ok(()),
+        _ => Err(format!(
+            "webhook-timestamp is more than {TOLERANCE_S} s away from this machine's clock"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+    fn signed(at: i64, payload: &[u8]) -> HeaderMap {
+        let timestamp = at.to_string();
+        let parts = SignedParts { id: b"msg_1", timestamp: timestamp.as_bytes(), payload };
+        let signature = parts.sign(&[SigningSecret::parse(SECRET).unwrap()]);
+        let pairs =
+            [("webhook-id", "msg_1"), ("webhook-timestamp", &timestamp), (SIGNATURE, &signature)];
+        pairs
+            .into_iter()
+            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+            .collect()
+    }
+
+    fn is_wrong(signature: &Signature, reason: &str) -> bool {
+        matches!(signature, Signature::Wrong(text) if text.contains(reason))
+    }
+
+    #[test]
+    fn a_call_is_checked_as_standard_webhooks_says() {
+        let given = [Secret::from(SECRET.to_owned())];
+        let secrets = Secrets::new(&given, Path::new("/none")).unwrap();
+        let now = now() / 1_000;
+        assert_eq!(secrets.check(&signed(now, b"{}"), b"{}"), Signature::Valid);
+        assert!(is_wrong(&secrets.check(&signed(now, b"{}"), b"{ }"), "changed"));
+        for away in [-310, 310, -now - 1, i64::MAX - now] {
+            let signature = secrets.check(&signed(now + away, b"{}"), b"{}");
+            assert!(is_wrong(&signature, "more than 300 s"), "{away}: {signature:?}");
+        }
+        for name in ["webhook-id", "webhook-timestamp", SIGNATURE] {
+            let mut headers = signed(now, b"{}");
+            headers.remove(name);
+            assert!(is_wrong(&secrets.check(&headers, b"{}"), name));
+        }
+    }
+
+    #[test]
+    fn the_secret_of_a_server_is_found_once_it_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let secrets = Secrets::new(&[], dir.path()).unwrap();
+        let headers = signed(now() / 1_000, b"{}");
+        assert_eq!(secrets.check(&headers, b"{}"), Signature::Unchecked);
+        assert!(secrets.about().contains("once `dueq dev` has made"));
+        std::fs::write(secret_file(dir.path()), format!("{SECRET}\n")).unwrap();
+        assert_eq!(secrets.check(&headers, b"{}"), Signature::Valid);
+        std::fs::write(secret_file(dir.path()), "whsec_none\n").unwrap();
+        let error = Secrets::new(&[], dir.path()).err().unwrap();
+        assert!(error.contains("signing-secret: must be") && !error.contains("none"), "{error}");
+        let given = [Secret::from("whsec_none".to_owned())];
+        let error = Secrets::new(&given, dir.path()).err().unwrap();
+        assert!(error.starts_with("--secret: must be") && !error.contains("none"), "{error}");
+    }
+}

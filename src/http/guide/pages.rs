@@ -1,0 +1,166 @@
+//! The pages of the guide, in the order in which they are listed: to learn, to do, to look up, to understand
+//! (<https://diataxis.fr>).
+
+use crate::http::problem::Code;
+use bytes::Bytes;
+use std::sync::{LazyLock, OnceLock};
+
+/// A page: the name of its file, and its text, which begins with `# Title`.
+pub struct Page {
+    pub name: &'static str,
+    /// What the reader finds, in a few words.
+    pub about: &'static str,
+    pub markdown: &'static str,
+    /// As it is served. Anybody may ask for it as often as they like, so it is made once.
+    pub html: OnceLock<Bytes>,
+}
+
+impl Page {
+    pub fn title(&self) -> &'static str {
+        self.markdown.lines().next().unwrap_or_default().trim_start_matches("# ")
+    }
+
+    /// The Markdown without pictures, which are not in the program.
+    pub fn without_pictures(&self) -> String {
+        let lines = self.markdown.lines().filter(|line| !line.starts_with("!["));
+        lines.fold(String::new(), |text, line| text + line + "\n")
+    }
+}
+
+/// A part of the guide.
+pub struct Section {
+    pub title: &'static str,
+    /// What its pages are for.
+    pub about: &'static str,
+    pub pages: Vec<Page>,
+}
+
+macro_rules! sections {
+    ($($title:literal $about:literal { $($name:literal $summary:literal)* })*) => {
+        vec![$(Section {
+            title: $title,
+            about: $about,
+            pages: vec![$(Page {
+                name: $name,
+                about: $summary,
+                markdown: include_str!(concat!("../../guide/", $name, ".md")),
+                html: OnceLock::new(),
+            }),*],
+        }),*]
+    };
+}
+
+/// Every page, by section, in reading order.
+pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
+    sections! {
+        "Start" "Learn dueq by using it" {
+            "tutorial" "a server, a callback that is due in five seconds, retries, a redrive: in five minutes"
+            "install" "a Debian package, a static program, an image, Kubernetes"
+            "first-worker" "publish, lease and acknowledge a message by hand"
+        }
+        "How to: use" "Recipes for programs that publish and consume" {
+            "workers" "consume messages with a loop of one request"
+            "callbacks" "have your URL called, signed and retried"
+            "failures" "give a message back, and choose when it comes again"
+            "dead-letters" "find, repair, redrive and forward messages that died"
+            "debounce" "act once, after things have calmed down"
+            "reminders" "move and cancel a message by a key of your own, repeat a publish safely"
+            "schedules" "publish by cron expression or at an interval"
+            "sdks" "clients and workers for Python, TypeScript, Go and Java"
+        }
+        "How to: run" "Recipes for those who operate dueq" {
+            "operate" "what a production server needs, and how to look into it"
+            "dashboard" "see and act in a browser"
+            "alerts" "Prometheus, Grafana and ten alerts"
+            "autoscale" "start and stop consumers by what waits for them"
+            "traces" "OpenTelemetry: from a publish to its consumer"
+            "security" "API keys with scopes, the audit log, sessions"
+            "tls" "serve HTTPS"
+            "proxy" "nginx and others in front of dueq, below a path"
+            "redis" "use a Redis of your own"
+            "redis-tls" "managed Redis: TLS, certificates, a user with few rights"
+            "sentinel" "follow failovers, lose no answer"
+            "cluster" "spread topics over the primaries of a Redis Cluster"
+            "move" "dump, load, and keep topics and schedules in a file"
+            "backup" "copy the data, and come back from a copy"
+            "upgrade" "from one version to the next"
+        }
+        "How to: move" "From another system to dueq" {
+            "sqs" "boto3, celery and the AWS SDKs, unchanged, with dueq behind them"
+            "from-sqs" "delays beyond 15 minutes, the same habits"
+            "from-celery" "long countdowns that leave your workers alone"
+            "from-bullmq" "delayed jobs for every language"
+        }
+        "Reference" "Look it up" {
+            "api" "every route at a glance"
+            "messages" "fields of a publish, of a lease, of a message's history"
+            "topics" "settings of a topic"
+            "errors" "every error code: what it means and what to do"
+            "flags" "flags and environment variables of the server"
+            "cli" "the command line"
+            "metrics" "every metric"
+            "limits" "sizes, counts and times"
+        }
+        "Background" "Understand it" {
+            "life" "the states of a message and what moves it"
+            "design" "how dueq works inside, and why"
+            "guarantees" "what dueq promises, exactly"
+            "proof" "how the promises are tested, with results"
+            "numbers" "how fast dueq is, measured"
+            "compare" "next to other systems, and when to choose them"
+            "contribute" "work on dueq"
+        }
+    }
+});
+
+/// All pages in order.
+pub fn all() -> impl Iterator<Item = &'static Page> {
+    SECTIONS.iter().flat_map(|section| section.pages.iter())
+}
+
+/// The page of an error code, in Markdown: its section on the page of all errors.
+pub fn of_error(code: Code) -> Option<String> {
+    let errors = all().find(|page| page.name == "errors")?.markdown;
+    let (word, status) = (code.word(), code.status());
+    let section = errors.split("\n### ").skip(1).find_map(|section| {
+        let (heading, text) = section.split_once('\n')?;
+        (heading == word).then(|| text.split("\n## ").next().unwrap_or(text).trim())
+    })?;
+    let meaning = code.meaning();
+    Some(format!("# {word}\n\n**{status}**: {meaning}.\n\n{section}\n\n[All errors](errors.md)\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, fs};
+
+    #[test]
+    fn every_file_of_the_guide_is_a_page_with_a_title() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide");
+        let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+        let files = files.map(|name| name.into_string().unwrap());
+        let files = files.filter_map(|name| name.strip_suffix(".md").map(str::to_owned));
+        let names = all().map(|page| page.name.to_owned());
+        assert_eq!(files.collect::<BTreeSet<_>>(), names.collect());
+        for page in all() {
+            assert!(page.markdown.starts_with("# "), "{} begins with its title", page.name);
+            assert!(!page.title().contains(['<', '&', '`']), "{}: plain text", page.name);
+            assert!(!page.about.contains(['<', '&', '`']), "{}: plain text", page.name);
+        }
+    }
+
+    #[test]
+    fn every_error_code_has_a_section_and_every_section_is_of_a_code() {
+        let errors = all().find(|page| page.name == "errors").unwrap().markdown;
+        let below = errors.split("\n## Each code\n").nth(1).unwrap();
+        let sections = below.lines().filter_map(|line| line.strip_prefix("### "));
+        let codes: Vec<&str> = Code::ALL.iter().map(|code| code.word()).collect();
+        assert_eq!(sections.collect::<Vec<_>>(), codes);
+        for code in Code::ALL {
+            let page = of_error(*code).unwrap_or_else(|| panic!("{} has no page", code.word()));
+            let advice = page.lines().nth(4).unwrap_or_default();
+            assert!(advice.len() > 20 && !page.contains("\n#"), "{page}");
+        }
+    }
+}

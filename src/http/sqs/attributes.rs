@@ -1,0 +1,291 @@
+//! The attributes of queues. Those that are settings of a topic are read from there and written to there, so that a queue
+//! shows what dueq's own API has set. The others are kept with the topic, and some of them mean nothing to dueq: `Policy`,
+//! `RedriveAllowPolicy` and the encryption.
+
+use super::{
+    super::input::json::Items,
+    Call, Queue, answer,
+    fault::{Fault, Kind},
+    queue_name,
+};
+use crate::model::{DeadForm, MAX_DELAY_MS, SQS_UNLIMITED_ATTEMPTS, TopicName, TopicSettings};
+use axum::{body::Body, http::Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Attributes by name.
+pub type Attributes = BTreeMap<String, String>;
+
+/// Numbers, and what they may be. All but the last always have a value.
+const NUMBERS: [(&str, i64, i64); 6] = [
+    ("VisibilityTimeout", 0, 43_200),
+    ("MessageRetentionPeriod", 60, 1_209_600),
+    ("MaximumMessageSize", 1_024, 1_048_576),
+    // More than the 900 of AWS, as of a message.
+    ("DelaySeconds", 0, (MAX_DELAY_MS / 1000) as i64),
+    ("ReceiveMessageWaitTimeSeconds", 0, 20),
+    ("KmsDataKeyReusePeriodSeconds", 60, 86_400),
+];
+/// Words of which an attribute is one. The first is the default of a FIFO queue.
+const WORDS: [(&str, [&str; 2]); 4] = [
+    ("ContentBasedDeduplication", ["false", "true"]),
+    ("DeduplicationScope", ["queue", "messageGroup"]),
+    ("FifoThroughputLimit", ["perQueue", "perMessageGroupId"]),
+    ("SqsManagedSseEnabled", ["false", "true"]),
+];
+/// Texts that dueq keeps and shows.
+const TEXTS: [&str; 3] = ["Policy", "RedriveAllowPolicy", "KmsMasterKeyId"];
+const COUNTS: [&str; 3] = [
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+];
+const FACTS: [&str; 3] = ["QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"];
+const FIFO: &str = "FifoQueue";
+const REDRIVE: &str = "RedrivePolicy";
+/// Bytes of all that is kept with a topic, at most.
+pub const MAX_KEPT: usize = 32 * 1024;
+
+/// Where messages go that were received too often, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redrive {
+    dead_topic: TopicName,
+    max_attempts: i64,
+}
+
+/// Attributes to be set, checked.
+#[derive(Debug, Default)]
+pub struct Changes {
+    given: Attributes,
+    /// `Some(None)`: there is none any more.
+    redrive: Option<Option<Redrive>>,
+}
+
+fn unknown(name: &str) -> Fault {
+    Fault::new(Kind::InvalidAttributeName, format!("Unknown Attribute {name}."))
+}
+
+fn wrong(name: &str, reason: &str) -> Fault {
+    let message = format!("Invalid value for the parameter {name}.{reason}");
+    Fault::new(Kind::InvalidAttributeValue, message)
+}
+
+impl Changes {
+    /// Checks attributes that are given for the queue of this name.
+    pub async fn read(
+        call: &Call<'_>,
+        name: &TopicName,
+        given: Attributes,
+        creates: bool,
+    ) -> Result<Self, Fault> {
+        let is_fifo = super::is_fifo(name);
+        let mut this = Self::default();
+        for (attribute, value) in given {
+            let known = attribute.as_str();
+            if let Some((_, least, most)) = NUMBERS.iter().find(|(name, ..)| *name == known) {
+                let number = value.parse::<i64>().ok();
+                number.filter(|it| (least..=most).contains(&it)).ok_or_else(|| wrong(known, ""))?;
+            } else if let Some((_, words)) = WORDS.iter().find(|(name, _)| *name == known) {
+                match known {
+                    "SqsManagedSseEnabled" => {}
+                    _ if is_fifo => {}
+                    "ContentBasedDeduplication" => return Err(unknown(known)),
+                    _ => {
+                        let message = format!(
+                            "You can specify the {known} only when FifoQueue is set to true."
+                        );
+                        return Err(Fault::new(Kind::InvalidAttributeName, message));
+                    }
+                }
+                if !words.contains(&value.as_str()) {
+                    return Err(wrong(known, ""));
+                }
+            } else if known == REDRIVE {
+                this.redrive = Some(read_redrive(call, name, &value).await?);
+            } else if known == FIFO {
+                match (creates, is_fifo) {
+                    (true, _) => {}
+                    (false, true) => {
+                        return Err(wrong(FIFO, " Reason: Modifying queue type is not supported."));
+                    }
+                    (false, false) => return Err(unknown(FIFO)),
+                }
+            } else if !TEXTS.contains(&known) {
+                return Err(unknown(known));
+            }
+            this.given.insert(attribute, value);
+        }
+        Ok(this)
+    }
+
+    /// Sets them.
+    pub fn onto(&self, settings: &mut TopicSettings) {
+        let sqs = settings.sqs.get_or_insert_default();
+        for (name, value) in &self.given {
+            let number = value.parse().unwrap_or(0);
+            match name.as_str() {
+                "VisibilityTimeout" if number > 0 => {
+                    settings.lease_ms = number * 1000;
+                    sqs.attributes.remove(name);
+                }
+                "MessageRetentionPeriod" => settings.ttl_ms = Some(number * 1000),
+                "MaximumMessageSize" => settings.max_payload_bytes = number,
+                REDRIVE | FIFO => {}
+                _ if value.is_empty() => drop(sqs.attributes.remove(name)),
+                _ => drop(sqs.attributes.insert(name.clone(), value.clone())),
+            }
+        }
+        match &self.redrive {
+            None => {}
+            Some(None) => {
+                settings.max_attempts = SQS_UNLIMITED_ATTEMPTS;
+                settings.dead_topic = None;
+            }
+            Some(Some(Redrive { dead_topic, max_attempts })) => {
+                settings.max_attempts = *max_attempts;
+                settings.dead_topic = Some(dead_topic.clone());
+                settings.dead_form = DeadForm::Raw;
+            }
+        }
+    }
+
+    /// An attribute that has another value in this queue.
+    pub fn differs(&self, call: &Call<'_>, queue: &Queue) -> Option<&str> {
+        let shown = settings_of(call, queue);
+        let differs = |(name, value): &(&String, &String)| match name.as_str() {
+            REDRIVE => Some(redrive_of(&queue.topic.settings)) != self.redrive,
+            name => shown.get(name).map_or("", String::as_str) != *value,
+        };
+        self.given.iter().find(differs).map(|(name, _)| name.as_str())
+    }
+}
+
+/// Reads a redrive policy; an empty text is none.
+async fn read_redrive(
+    call: &Call<'_>,
+    name: &TopicName,
+    text: &str,
+) -> Result<Option<Redrive>, Fault> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let refuse = |reason: &str| Fault::invalid(text, REDRIVE, &format!("{reason}."));
+    let policy: Value = serde_json::from_str(text).unwrap_or_default();
+    let policy = policy.as_object();
+    let policy = policy.ok_or_else(|| refuse("Redrive policy is not a valid JSON map"))?;
+    let missing = |field: &str| {
+        refuse(&format!("Redrive policy does not contain mandatory attribute: {field}"))
+    };
+    let arn = policy.get("deadLetterTargetArn").and_then(Value::as_str);
+    let arn = arn.ok_or_else(|| missing("deadLetterTargetArn"))?;
+    let most = policy.get("maxReceiveCount").ok_or_else(|| missing("maxReceiveCount"))?;
+    let most = most.as_i64().or_else(|| most.as_str()?.parse().ok());
+    let max_attempts = most.filter(|most| (1..=1000).contains(most)).ok_or_else(|| {
+        refuse("Invalid value for maxReceiveCount: valid values are from 1 to 1000 both inclusive")
+    })?;
+    let target = match arn.split(':').collect::<Vec<_>>()[..] {
+        ["arn", _, "sqs", _, _, queue] => queue_name(queue).ok(),
+        _ => None,
+    };
+    let dead_topic = target.ok_or_else(|| refuse("Dead letter target ARN is not valid"))?;
+    if dead_topic == *name {
+        return Err(refuse("Dead letter target must be another queue"));
+    }
+    if super::is_fifo(&dead_topic) != super::is_fifo(name) {
+        return Err(refuse("Dead-letter queue must be same type of queue as the source"));
+    }
+    match call.known(&dead_topic).await {
+        Ok(_) => Ok(Some(Redrive { dead_topic, max_attempts })),
+        Err(fault) if fault.is_no_queue() => Err(refuse("Dead letter target does not exist")),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn redrive_of(settings: &TopicSettings) -> Option<Redrive> {
+    let dead_topic = settings.dead_topic.clone()?;
+    Some(Redrive { dead_topic, max_attempts: settings.max_attempts })
+}
+
+/// The attributes of a queue that are no counts.
+fn settings_of(call: &Call<'_>, queue: &Queue) -> BTreeMap<&'static str, String> {
+    let settings = &queue.topic.settings;
+    let mut shown = BTreeMap::new();
+    let number = |name: &'static str| match name {
+        "VisibilityTimeout" if queue.attribute(name).is_none() => settings.lease_ms / 1000,
+        // A topic without a TTL keeps messages for longer than any queue.
+        "MessageRetentionPeriod" => settings.ttl_ms.map_or(1_209_600, |ttl| ttl / 1000),
+        "MaximumMessageSize" => settings.max_payload_bytes,
+        _ => queue.number(name),
+    };
+    for (name, ..) in &NUMBERS[..5] {
+        shown.insert(*name, number(name).to_string());
+    }
+    let modified = queue.topic.revision / 1024;
+    let created = settings.sqs.as_ref().map_or(modified, |sqs| sqs.created_at);
+    shown.insert("QueueArn", call.arn(&queue.name));
+    shown.insert("CreatedTimestamp", (created / 1000).to_string());
+    shown.insert("LastModifiedTimestamp", (modified.max(created) / 1000).to_string());
+    for (name, words) in WORDS {
+        if queue.is_fifo() || name == "SqsManagedSseEnabled" {
+            shown.insert(name, queue.attribute(name).unwrap_or(words[0]).to_owned());
+        }
+    }
+    for name in TEXTS.into_iter().chain([NUMBERS[5].0]) {
+        if let Some(text) = queue.attribute(name) {
+            shown.insert(name, text.to_owned());
+        }
+    }
+    if queue.is_fifo() {
+        shown.insert(FIFO, "true".to_owned());
+    }
+    if let Some(Redrive { dead_topic, max_attempts }) = redrive_of(settings) {
+        let target = call.arn(&dead_topic);
+        let policy = json!({"deadLetterTargetArn": target, "maxReceiveCount": max_attempts});
+        shown.insert(REDRIVE, policy.to_string());
+    }
+    shown
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct GetQueueAttributes {
+    queue_url: Option<String>,
+    attribute_names: Option<Items<String>>,
+}
+
+pub async fn get_queue_attributes(
+    call: &Call<'_>,
+    request: GetQueueAttributes,
+) -> Result<Response<Body>, Fault> {
+    let mut queue = call.queue(request.queue_url.as_deref()).await?;
+    let wanted = request.attribute_names.map(|names| names.0).unwrap_or_default();
+    let is_known = |name: &str| {
+        let listed = [&TEXTS[..], &COUNTS, &FACTS, &["All", FIFO, REDRIVE]];
+        listed.iter().any(|names| names.contains(&name))
+            || NUMBERS.iter().any(|(known, ..)| *known == name)
+            || WORDS.iter().any(|(known, _)| *known == name)
+    };
+    if let Some(name) = wanted.iter().find(|name| !is_known(name)) {
+        return Err(unknown(name));
+    }
+    let has = |name: &str| wanted.iter().any(|wanted| wanted == name || wanted == "All");
+    let mut counts = BTreeMap::new();
+    if COUNTS.iter().any(|name| has(name)) {
+        let (topic, snapshot) = call.state.store.topic(&queue.name).await?;
+        queue.topic = topic;
+        let ready = snapshot.ready + snapshot.blocked;
+        for (name, count) in COUNTS.into_iter().zip([ready, snapshot.leased, snapshot.delayed]) {
+            counts.insert(name, count.to_string());
+        }
+    } else if let Some(topic) = call.state.store.fresh_topic(&queue.name).await? {
+        queue.topic = topic;
+    }
+    let mut shown = settings_of(call, &queue);
+    shown.append(&mut counts);
+    shown.retain(|name, _| has(name));
+    match shown.is_empty() {
+        true => super::done(),
+        false => answer(&json!({"Attributes": shown})),
+    }
+}

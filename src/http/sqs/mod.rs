@@ -1,0 +1,314 @@
+//! SQS's JSON protocol: boto3, the AWS SDKs and what is built on them work with `endpoint_url` set to `<base>/sqs`. A queue
+//! is a topic. What a client asks for is done by the same operations of the store that dueq's own routes use; this module
+//! reads SQS's requests and writes its answers and errors. `src/guide/sqs.md` says what maps to what.
+//!
+//! The access key ID is the API key. The signature is not checked, since dueq knows keys by their hashes alone. Each action
+//! needs a verb on the queue, as dueq's own operations do.
+
+mod attributes;
+mod content;
+mod fault;
+mod parts;
+mod queues;
+mod receive;
+mod send;
+mod settle;
+mod tags;
+
+pub(super) use fault::finish;
+
+use super::{
+    AppState,
+    access::{Caller, Need, Verb},
+    activity::Activity,
+    extract::Payload,
+    guard::Operation,
+    trace::Trace,
+};
+use crate::{model::TopicName, store::Topic};
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, State},
+    http::{HeaderMap, HeaderValue, Response, header},
+    response::IntoResponse,
+    routing::post,
+};
+use fault::{Fault, Kind};
+use serde::{Serialize, de::DeserializeOwned};
+use std::sync::Arc;
+
+/// The media type of requests and answers.
+const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
+const TARGET: &str = "x-amz-target";
+/// The account in ARNs, where there are no accounts.
+const ACCOUNT: &str = "000000000000";
+
+/// What old SDKs, which speak another protocol, are told. They read XML.
+const OLD_SDK: &str = "<?xml version=\"1.0\"?>\n<ErrorResponse xmlns=\"http://queue.amazonaws.com/doc/2012-11-05/\"><Error>\
+    <Type>Sender</Type><Code>UnsupportedProtocol</Code><Message>dueq speaks SQS's JSON protocol only. Use an SDK that does: \
+    boto3 1.28.82 (botocore 1.31.81), AWS CLI 2.13.33, JavaScript 3.447.0, Java 2.21.19, Go v2 service/sqs 1.28.0, \
+    .NET 3.7.298, PHP 3.285.2 or Ruby aws-sdk-sqs 1.66.0, or a later one.</Message></Error></ErrorResponse>\n";
+
+/// Actions, the names of their operations in metrics and logs, and what each needs of the key.
+const ACTIONS: &[(&str, &str, Need)] = &[
+    ("SendMessage", "sqsSendMessage", Need::Body(Verb::Publish)),
+    ("SendMessageBatch", "sqsSendMessageBatch", Need::Body(Verb::Publish)),
+    ("ReceiveMessage", "sqsReceiveMessage", Need::Body(Verb::Consume)),
+    ("DeleteMessage", "sqsDeleteMessage", Need::Body(Verb::Consume)),
+    ("DeleteMessageBatch", "sqsDeleteMessageBatch", Need::Body(Verb::Consume)),
+    ("ChangeMessageVisibility", "sqsChangeMessageVisibility", Need::Body(Verb::Consume)),
+    ("ChangeMessageVisibilityBatch", "sqsChangeMessageVisibilityBatch", Need::Body(Verb::Consume)),
+    // Whoever may do anything to a queue may know its URL.
+    ("GetQueueUrl", "sqsGetQueueUrl", Need::Key),
+    ("ListQueues", "sqsListQueues", Need::Some(Verb::Read)),
+    ("GetQueueAttributes", "sqsGetQueueAttributes", Need::Body(Verb::Read)),
+    ("ListDeadLetterSourceQueues", "sqsListDeadLetterSourceQueues", Need::Body(Verb::Read)),
+    ("ListQueueTags", "sqsListQueueTags", Need::Body(Verb::Read)),
+    ("CreateQueue", "sqsCreateQueue", Need::Body(Verb::Configure)),
+    ("SetQueueAttributes", "sqsSetQueueAttributes", Need::Body(Verb::Configure)),
+    ("TagQueue", "sqsTagQueue", Need::Body(Verb::Configure)),
+    ("UntagQueue", "sqsUntagQueue", Need::Body(Verb::Configure)),
+    ("DeleteQueue", "sqsDeleteQueue", Need::Body(Verb::Configure)),
+    ("PurgeQueue", "sqsPurgeQueue", Need::Body(Verb::Operate)),
+];
+
+/// Actions of SQS that dueq does not have.
+const UNSUPPORTED: [&str; 5] = [
+    "AddPermission",
+    "RemovePermission",
+    "StartMessageMoveTask",
+    "CancelMessageMoveTask",
+    "ListMessageMoveTasks",
+];
+
+/// The routes. They are no part of the OpenAPI document: the protocol has a model of its own.
+pub(super) fn routes() -> Router<AppState> {
+    Router::new()
+        .route("/sqs", post(serve))
+        .route("/sqs/", post(serve))
+        .route("/sqs/{queue}", post(serve))
+}
+
+/// Is this a path of SQS's?
+pub(super) fn has(path: &str) -> bool {
+    path == "/sqs" || path.starts_with("/sqs/")
+}
+
+/// The operation that a request of SQS's asks for, whatever its path.
+pub(super) fn operation(headers: &HeaderMap) -> Operation {
+    let found = action(headers).and_then(|name| ACTIONS.iter().find(|(known, ..)| *known == name));
+    found.map_or(Operation { name: "sqs", need: Need::Key }, |(_, operation, need)| Operation {
+        name: operation,
+        need: *need,
+    })
+}
+
+/// The action that the headers name.
+fn action(headers: &HeaderMap) -> Option<&str> {
+    headers.get(TARGET)?.to_str().ok()?.strip_prefix("AmazonSQS.")
+}
+
+/// The API key in the `Authorization` header of a signed request, and the region that the signature is for.
+pub(super) fn credential(authorization: &[u8]) -> Option<(&str, &str)> {
+    let rest = authorization.strip_prefix(b"AWS4-HMAC-SHA256 ")?;
+    let rest = std::str::from_utf8(rest).ok()?;
+    let scope = rest.split(',').find_map(|part| part.trim().strip_prefix("Credential="))?;
+    // A key may have slashes in it.
+    let mut parts = scope.rsplitn(5, '/').skip(2);
+    let (region, _, key) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((key, region)).filter(|(key, _)| !key.is_empty())
+}
+
+/// A request of SQS's, beside its body.
+struct Call<'a> {
+    state: &'a AppState,
+    caller: Caller,
+    trace: Trace,
+    /// The queue that the path names.
+    path: Option<String>,
+    /// The URL of the server as the client knows it, with `/sqs`.
+    base: String,
+    region: String,
+    activity: Option<Arc<Activity>>,
+}
+
+/// A queue that the caller may do to what the action does.
+struct Queue {
+    name: TopicName,
+    topic: Arc<Topic>,
+}
+
+impl Queue {
+    fn is_fifo(&self) -> bool {
+        is_fifo(&self.name)
+    }
+
+    /// An attribute that is no setting of the topic.
+    fn attribute(&self, name: &str) -> Option<&str> {
+        self.topic.settings.sqs.as_ref()?.attributes.get(name).map(String::as_str)
+    }
+
+    /// The same, a number; 0 where there is none.
+    fn number(&self, name: &str) -> i64 {
+        self.attribute(name).and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+}
+
+fn is_fifo(name: &TopicName) -> bool {
+    name.as_str().ends_with(".fifo")
+}
+
+async fn serve(
+    State(state): State<AppState>,
+    path: Option<Path<String>>,
+    caller: Caller,
+    trace: Trace,
+    payload: Payload,
+) -> Response<Body> {
+    let headers = &payload.headers;
+    let of_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    if of_type.is_some_and(|it| it.starts_with("application/x-www-form-urlencoded")) {
+        return fault::refuse_old(OLD_SDK);
+    }
+    let authorization = headers.get(header::AUTHORIZATION);
+    let region = authorization.and_then(|value| Some(credential(value.as_bytes())?.1.to_owned()));
+    let call = Call {
+        base: base(&state, headers),
+        state: &state,
+        caller,
+        trace,
+        path: path.map(|Path(queue)| queue),
+        region: region.unwrap_or_else(|| "us-east-1".to_owned()),
+        activity: payload.activity.clone(),
+    };
+    let answer = match of_type {
+        Some(it) if it.starts_with("application/x-amz-json-1.") => dispatch(&call, payload).await,
+        _ => {
+            let message = "the request must be sent as content-type: application/x-amz-json-1.0";
+            Err(Fault::new(Kind::Serialization, message))
+        }
+    };
+    answer.unwrap_or_else(Fault::into_response)
+}
+
+/// Runs the action.
+async fn dispatch(call: &Call<'_>, payload: Payload) -> Result<Response<Body>, Fault> {
+    match action(&payload.headers).unwrap_or_default() {
+        "SendMessage" => send::send_message(call, read(&payload)?).await,
+        "SendMessageBatch" => send::send_message_batch(call, read(&payload)?).await,
+        "ReceiveMessage" => {
+            let request = read(&payload)?;
+            // A long poll would hold the body's memory.
+            drop(payload);
+            receive::receive_message(call, request).await
+        }
+        "DeleteMessage" => settle::delete_message(call, read(&payload)?).await,
+        "DeleteMessageBatch" => settle::delete_message_batch(call, read(&payload)?).await,
+        "ChangeMessageVisibility" => settle::change_visibility(call, read(&payload)?).await,
+        "ChangeMessageVisibilityBatch" => {
+            settle::change_visibility_batch(call, read(&payload)?).await
+        }
+        "GetQueueUrl" => queues::get_queue_url(call, read(&payload)?).await,
+        "ListQueues" => queues::list_queues(call, read(&payload)?).await,
+        "GetQueueAttributes" => attributes::get_queue_attributes(call, read(&payload)?).await,
+        "ListDeadLetterSourceQueues" => queues::list_sources(call, read(&payload)?).await,
+        "ListQueueTags" => tags::list_queue_tags(call, read(&payload)?).await,
+        "CreateQueue" => queues::create_queue(call, read(&payload)?).await,
+        "SetQueueAttributes" => queues::set_queue_attributes(call, read(&payload)?).await,
+        "TagQueue" => tags::tag_queue(call, read(&payload)?).await,
+        "UntagQueue" => tags::untag_queue(call, read(&payload)?).await,
+        "DeleteQueue" => queues::delete_queue(call, read(&payload)?).await,
+        "PurgeQueue" => queues::purge_queue(call, read(&payload)?).await,
+        name if UNSUPPORTED.contains(&name) => {
+            let message = format!("dueq does not support the action {name}.");
+            Err(Fault::new(Kind::UnsupportedOperation, message))
+        }
+        _ => {
+            let message = "The header X-Amz-Target must name an action of Amazon SQS.";
+            Err(Fault::new(Kind::InvalidAction, message))
+        }
+    }
+}
+
+/// The server's URL as the client knows it: the public one, or what `Host` says.
+fn base(state: &AppState, headers: &HeaderMap) -> String {
+    if !state.public_url.origin().is_empty() {
+        return format!("{}/sqs", state.public_url.url());
+    }
+    let scheme = if state.access.is_https() { "https" } else { "http" };
+    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok());
+    format!("{scheme}://{}/sqs", host.unwrap_or("localhost"))
+}
+
+/// Reads the body.
+fn read<T: DeserializeOwned + Send>(payload: &Payload) -> Result<T, Fault> {
+    payload.aside(|| serde_json::from_slice(&payload.bytes)).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let message = format!("The request does not fit the action: line {line}, column {column}");
+        Fault::new(Kind::Serialization, message)
+    })
+}
+
+/// A successful answer.
+fn answer(value: &impl Serialize) -> Result<Response<Body>, Fault> {
+    let body = serde_json::to_vec(value).map_err(|_| crate::error::Error::Internal)?;
+    Ok(([(header::CONTENT_TYPE, JSON)], body).into_response())
+}
+
+/// One that says nothing.
+fn done() -> Result<Response<Body>, Fault> {
+    answer(&serde_json::json!({}))
+}
+
+impl Call<'_> {
+    /// The queue that the path or the body names.
+    async fn queue(&self, url: Option<&str>) -> Result<Queue, Fault> {
+        let url = url.or(self.path.as_deref()).filter(|url| !url.is_empty());
+        let url = url.ok_or_else(|| Fault::missing("QueueUrl"))?;
+        let name = url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        self.known(&queue_name(name)?).await
+    }
+
+    /// The queue of this name, if the caller may do to it what the action does.
+    async fn known(&self, name: &TopicName) -> Result<Queue, Fault> {
+        self.caller.check_topic(name)?;
+        let topic = self.state.store.known_topic(name).await?.ok_or_else(Fault::no_queue)?;
+        Ok(Queue { name: name.clone(), topic })
+    }
+
+    fn url(&self, name: &TopicName) -> String {
+        format!("{}/{name}", self.base)
+    }
+
+    fn arn(&self, name: &TopicName) -> String {
+        format!("arn:aws:sqs:{}:{ACCOUNT}:{name}", self.region)
+    }
+}
+
+/// A topic's name that users may publish to. No other queue exists.
+fn queue_name(text: &str) -> Result<TopicName, Fault> {
+    let name = TopicName::parse(text).ok().filter(|name| !name.is_reserved());
+    name.ok_or_else(Fault::no_queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_access_key_is_what_the_credential_says_up_to_its_scope() {
+        let of = |text: &'static str| credential(text.as_bytes());
+        let signed = "AWS4-HMAC-SHA256 Credential=dq_a/b=/20261126/eu-west-1/sqs/aws4_request, SignedHeaders=host, Signature=0";
+        assert_eq!(of(signed), Some(("dq_a/b=", "eu-west-1")));
+        for wrong in [
+            "",
+            "Bearer k",
+            "AWS4-HMAC-SHA256 Credential=k",
+            "AWS4-HMAC-SHA256 Credential=/20261126/eu-west-1/sqs/aws4_request",
+            "AWS4-HMAC-SHA256 Signature=0",
+        ] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+}

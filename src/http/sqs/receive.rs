@@ -1,0 +1,248 @@
+//! ReceiveMessage: a lease of up to ten messages, with a long poll.
+
+use super::{
+    super::{
+        input::json::Items,
+        lease::{deliver, poll},
+    },
+    Call, JSON, Queue,
+    content::{AttributeValue, attributes_of, md5_of, md5_of_attributes, text_of},
+    fault::{Fault, Kind},
+    send::sequence_number,
+};
+use crate::{
+    error::Error,
+    model::{EventKind, MAX_MAX_BYTES, MIN_LEASE_MS},
+    store::{Granted, Grants, LeaseOptions, MessageRef, NackRequest},
+};
+use axum::{
+    body::Body,
+    http::{HeaderValue, Response, header},
+};
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+
+/// Messages of one answer, at most.
+const MAX_MESSAGES: i64 = 10;
+/// The longest long poll, s.
+const MAX_WAIT_S: i64 = 20;
+/// The longest visibility timeout, s.
+pub const MAX_VISIBILITY_S: i64 = 43_200;
+
+/// System attributes that exist.
+const SYSTEM: [&str; 10] = [
+    "All",
+    "SenderId",
+    "SentTimestamp",
+    "ApproximateReceiveCount",
+    "ApproximateFirstReceiveTimestamp",
+    "SequenceNumber",
+    "MessageDeduplicationId",
+    "MessageGroupId",
+    "AWSTraceHeader",
+    "DeadLetterQueueSourceArn",
+];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ReceiveMessage {
+    queue_url: Option<String>,
+    max_number_of_messages: Option<i64>,
+    visibility_timeout: Option<i64>,
+    wait_time_seconds: Option<i64>,
+    attribute_names: Option<Items<String>>,
+    message_system_attribute_names: Option<Items<String>>,
+    message_attribute_names: Option<Items<String>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Received<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<Message<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Message<'a> {
+    message_id: String,
+    receipt_handle: String,
+    #[serde(rename = "MD5OfBody")]
+    md5_of_body: String,
+    body: Cow<'a, str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    attributes: BTreeMap<&'static str, String>,
+    #[serde(rename = "MD5OfMessageAttributes", skip_serializing_if = "Option::is_none")]
+    md5_of_attributes: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    message_attributes: BTreeMap<String, AttributeValue>,
+}
+
+/// Which attributes are asked for.
+struct Wanted {
+    system: Vec<String>,
+    of_user: Vec<String>,
+}
+
+impl Wanted {
+    fn has_system(&self, name: &str) -> bool {
+        self.system.iter().any(|wanted| wanted == name || wanted == "All")
+    }
+
+    /// A name, or the beginning of names.
+    fn has(&self, name: &str) -> bool {
+        self.of_user.iter().any(|wanted| match wanted.strip_suffix(".*") {
+            _ if wanted == "All" => true,
+            Some(prefix) => name.starts_with(prefix),
+            None => name == wanted,
+        })
+    }
+}
+
+fn check_range(
+    value: i64,
+    range: std::ops::RangeInclusive<i64>,
+    name: &str,
+    reason: &str,
+) -> Result<i64, Fault> {
+    if range.contains(&value) { Ok(value) } else { Err(Fault::invalid(value, name, reason)) }
+}
+
+/// A visibility timeout that a request says, s.
+pub fn check_visibility(seconds: i64) -> Result<i64, Fault> {
+    let reason = "Must be >= 0 and <= 43200, if provided.";
+    check_range(seconds, 0..=MAX_VISIBILITY_S, "VisibilityTimeout", reason)
+}
+
+pub async fn receive_message(
+    call: &Call<'_>,
+    request: ReceiveMessage,
+) -> Result<Response<Body>, Fault> {
+    let queue = call.queue(request.queue_url.as_deref()).await?;
+    let most = request.max_number_of_messages.unwrap_or(1);
+    let reason = "Must be between 1 and 10, if provided.";
+    let most = check_range(most, 1..=MAX_MESSAGES, "MaxNumberOfMessages", reason)?;
+    let wait = request.wait_time_seconds;
+    let wait = wait.unwrap_or_else(|| queue.number("ReceiveMessageWaitTimeSeconds"));
+    let reason = "Must be >= 0 and <= 20, if provided.";
+    let wait = check_range(wait, 0..=MAX_WAIT_S, "WaitTimeSeconds", reason)?;
+    let visibility = request.visibility_timeout.map(check_visibility).transpose()?;
+    let visibility = visibility.or_else(|| queue.attribute("VisibilityTimeout").map(|_| 0));
+    let names = |names: Option<Items<String>>| names.map(|names| names.0).unwrap_or_default();
+    let mut system = names(request.attribute_names);
+    system.extend(names(request.message_system_attribute_names));
+    if let Some(unknown) = system.iter().find(|name| !SYSTEM.contains(&name.as_str())) {
+        return Err(Fault::new(
+            Kind::InvalidAttributeName,
+            format!("Unknown Attribute {unknown}."),
+        ));
+    }
+    let wanted = Wanted { system, of_user: names(request.message_attribute_names) };
+    let options = LeaseOptions {
+        push: false,
+        max_messages: most as u64,
+        max_bytes: MAX_MAX_BYTES.min(call.state.budget.largest_answer() as u64),
+        lease_ms: visibility.map(|seconds| (seconds as u64 * 1000).max(MIN_LEASE_MS)),
+    };
+    let topics = std::slice::from_ref(&queue.name);
+    let wait = Duration::from_secs(wait as u64);
+    call.caller.check_let_in()?;
+    let polled = poll(call.state, &call.caller, call.activity.as_ref(), topics, options, wait);
+    let (grants, is_cut) = polled.await;
+    let grants = grants?;
+    call.trace.leases(&queue.name, grants.messages());
+    if visibility == Some(0) {
+        show_again(call, &grants).await;
+    }
+    let mut response = respond(call, &queue, &wanted, grants).await?;
+    if is_cut {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
+}
+
+/// Has the messages visible again at once: their receipt handles can delete them all the same, as long as nobody else receives
+/// them. What fails is visible after a second.
+async fn show_again(call: &Call<'_>, grants: &Grants) {
+    let nack = |granted: &Granted| {
+        let request = NackRequest { delay_ms: Some(0), ..NackRequest::default() };
+        (granted.id, call.state.store.token(&granted.id, &granted.claims), request)
+    };
+    call.state.store.nack_batch(grants.messages().iter().map(nack).collect()).await;
+}
+
+async fn respond(
+    call: &Call<'_>,
+    queue: &Queue,
+    wanted: &Wanted,
+    grants: Grants,
+) -> Result<Response<Body>, Fault> {
+    let shown = grants.messages().iter().map(|it| show(call, queue, wanted, it));
+    let body = serde_json::to_vec(&Received { messages: join_all(shown).await });
+    let body = body.map_err(|_| Error::Internal)?;
+    let mut response = deliver(call.state, grants, body)?;
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    Ok(response)
+}
+
+async fn show<'a>(
+    call: &Call<'_>,
+    queue: &Queue,
+    wanted: &Wanted,
+    granted: &'a Granted,
+) -> Message<'a> {
+    let Granted { id, claims, body, .. } = granted;
+    let text = text_of(&body.content);
+    let shown: Vec<_> = match wanted.of_user.is_empty() {
+        true => Vec::new(),
+        false => attributes_of(body).into_iter().filter(|(name, _)| wanted.has(name)).collect(),
+    };
+    let first = body.origin.as_ref().map_or(*id, |origin| origin.id);
+    let mut attributes = BTreeMap::new();
+    let mut set = |name, value: Option<String>| {
+        if let Some(value) = value.filter(|_| wanted.has_system(name)) {
+            attributes.insert(name, value);
+        }
+    };
+    let parts = body.sqs.as_deref();
+    set("SenderId", Some(super::ACCOUNT.to_owned()));
+    set("SentTimestamp", Some(first.published().to_string()));
+    let before = body.origin.as_ref().map_or(0, |origin| origin.attempts);
+    set("ApproximateReceiveCount", Some((before + i64::from(claims.attempt)).to_string()));
+    if wanted.has_system("ApproximateFirstReceiveTimestamp") {
+        let first = first_received(call, granted).await;
+        set("ApproximateFirstReceiveTimestamp", Some(first.to_string()));
+    }
+    let group = granted.group.as_ref().or(parts.and_then(|parts| parts.group.as_ref()));
+    set("MessageGroupId", group.cloned());
+    set("MessageDeduplicationId", parts.and_then(|parts| parts.deduplication_id.clone()));
+    set("SequenceNumber", queue.is_fifo().then(|| sequence_number(id)));
+    set("AWSTraceHeader", parts.and_then(|parts| parts.trace_header.clone()));
+    set("DeadLetterQueueSourceArn", body.origin.as_ref().map(|origin| call.arn(&origin.topic)));
+    Message {
+        message_id: first.to_string(),
+        receipt_handle: format!("{id}.{}", call.state.store.token(id, claims)),
+        md5_of_body: md5_of(text.as_bytes()),
+        body: text,
+        attributes,
+        md5_of_attributes: md5_of_attributes(shown.iter().map(|(name, value)| (name, value))),
+        message_attributes: shown.iter().map(|(name, it)| (name.clone(), it.into())).collect(),
+    }
+}
+
+/// When the message was first received. The first grant is an event only once it has ended without an ack, so this looks at the
+/// events of messages that come again.
+async fn first_received(call: &Call<'_>, granted: &Granted) -> i64 {
+    let now = granted.claims.granted_at;
+    if granted.claims.attempt == 1 {
+        return now;
+    }
+    match call.state.store.get(&MessageRef::Id(granted.id)).await {
+        Ok((_, message)) => {
+            let grant = message.events.iter().find(|event| event.kind == EventKind::Granted);
+            grant.map_or(now, |event| event.at)
+        }
+        Err(_) => now,
+    }
+}

@@ -1,0 +1,187 @@
+//! DeleteMessage and ChangeMessageVisibility: an ack, and a lease that ends at another time. A receipt handle is the
+//! message's id and the token of its lease.
+//!
+//! AWS lets a handle act on a standard queue after its visibility timeout, too. Here it does as long as nobody else has
+//! received the message since; after that it changes nothing, and the request succeeds.
+
+use super::{
+    super::input::json::Items,
+    Call, Queue, answer, done,
+    fault::{Fault, Kind},
+    parts::{BatchAnswer, entries},
+    receive::{MAX_VISIBILITY_S, check_visibility},
+};
+use crate::{
+    error::Error,
+    model::{LeaseClaims, MessageId},
+    store::NackRequest,
+};
+use axum::{body::Body, http::Response};
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+
+/// A message, alone or in a batch.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Settle {
+    #[serde(default)]
+    id: String,
+    queue_url: Option<String>,
+    receipt_handle: Option<String>,
+    visibility_timeout: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct SettleBatch {
+    queue_url: Option<String>,
+    entries: Option<Items<Settle>>,
+}
+
+/// An entry of a batch that succeeded.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Settled {
+    id: String,
+}
+
+/// A receipt handle that dueq gave out for this queue.
+struct Handle<'a> {
+    text: &'a str,
+    id: MessageId,
+    token: &'a str,
+    claims: LeaseClaims,
+}
+
+impl<'a> Handle<'a> {
+    fn open(call: &Call<'_>, queue: &Queue, text: Option<&'a str>) -> Result<Self, Fault> {
+        let text = text.filter(|text| !text.is_empty());
+        let text = text.ok_or_else(|| Fault::missing("ReceiptHandle"))?;
+        let open = || {
+            let (id, token) = text.split_once('.')?;
+            let id = MessageId::parse(id).ok()?;
+            let is_of_queue = id.route()?.topic == queue.topic.number;
+            let claims = call.state.store.claims_of(&id, token).filter(|_| is_of_queue)?;
+            Some(Self { text, id, token, claims })
+        };
+        open().ok_or_else(|| {
+            let message =
+                format!("The input receipt handle \"{text}\" is not a valid receipt handle.");
+            Fault::new(Kind::ReceiptHandleIsInvalid, message)
+        })
+    }
+
+    /// Why a handle of a FIFO queue does nothing after its visibility timeout.
+    fn expired(&self) -> Fault {
+        Fault::invalid(self.text, "ReceiptHandle", "The receipt handle has expired.")
+    }
+}
+
+pub async fn delete_message(call: &Call<'_>, request: Settle) -> Result<Response<Body>, Fault> {
+    let queue = call.queue(request.queue_url.as_deref()).await?;
+    let handle = Handle::open(call, &queue, request.receipt_handle.as_deref())?;
+    let acked = call.state.store.ack(handle.id, handle.token).await;
+    deleted(call, &queue, &handle, acked).await?;
+    done()
+}
+
+pub async fn delete_message_batch(
+    call: &Call<'_>,
+    request: SettleBatch,
+) -> Result<Response<Body>, Fault> {
+    let queue = call.queue(request.queue_url.as_deref()).await?;
+    let batch = entries(request.entries, |entry| &entry.id, "DeleteMessageBatchRequestEntry")?;
+    call.trace.counts(batch.len());
+    let open = |entry: &'_ Settle| {
+        Handle::open(call, &queue, entry.receipt_handle.as_deref())
+            .map(|it| (it.id, it.token.to_owned()))
+    };
+    let acks: Vec<_> = batch.iter().filter_map(|entry| open(entry).ok()).collect();
+    let mut acked = call.state.store.ack_batch(&acks).await.into_iter();
+    let outcomes = batch.iter().map(|entry| {
+        let handle = Handle::open(call, &queue, entry.receipt_handle.as_deref());
+        let handle = handle.map(|handle| (handle, acked.next().unwrap_or(Err(Error::Internal))));
+        let queue = &queue;
+        async move {
+            let outcome = match handle {
+                Ok((handle, acked)) => deleted(call, queue, &handle, acked).await,
+                Err(fault) => Err(fault),
+            };
+            (entry.id.clone(), outcome.map(|()| Settled { id: entry.id.clone() }))
+        }
+    });
+    answer(&BatchAnswer::of(join_all(outcomes.collect::<Vec<_>>()).await))
+}
+
+/// What becomes of a delete after the ack was tried.
+async fn deleted(
+    call: &Call<'_>,
+    queue: &Queue,
+    handle: &Handle<'_>,
+    acked: Result<(), Error>,
+) -> Result<(), Fault> {
+    match acked {
+        Ok(()) | Err(Error::MessageNotFound) => Ok(()),
+        Err(Error::LeaseLost) if queue.is_fifo() => Err(handle.expired()),
+        Err(Error::LeaseLost) => {
+            call.state.store.settle_late(handle.id, &handle.claims, None).await?;
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub async fn change_visibility(call: &Call<'_>, request: Settle) -> Result<Response<Body>, Fault> {
+    let queue = call.queue(request.queue_url.as_deref()).await?;
+    change(call, &queue, &request).await?;
+    done()
+}
+
+pub async fn change_visibility_batch(
+    call: &Call<'_>,
+    request: SettleBatch,
+) -> Result<Response<Body>, Fault> {
+    let queue = call.queue(request.queue_url.as_deref()).await?;
+    let what = "ChangeMessageVisibilityBatchRequestEntry";
+    let batch = entries(request.entries, |entry| &entry.id, what)?;
+    call.trace.counts(batch.len());
+    let outcomes = batch.iter().map(async |entry| {
+        let outcome = change(call, &queue, entry).await;
+        (entry.id.clone(), outcome.map(|()| Settled { id: entry.id.clone() }))
+    });
+    answer(&BatchAnswer::of(join_all(outcomes).await))
+}
+
+/// Ends the lease so many seconds from now; at once it counts as a failed attempt, as every receive of SQS does.
+async fn change(call: &Call<'_>, queue: &Queue, request: &Settle) -> Result<(), Fault> {
+    let seconds = request.visibility_timeout.ok_or_else(|| Fault::missing("VisibilityTimeout"))?;
+    let seconds = check_visibility(seconds)?;
+    let handle = Handle::open(call, queue, request.receipt_handle.as_deref())?;
+    let store = &call.state.store;
+    let millis = seconds * 1000;
+    if (store.now() - handle.claims.granted_at) / 1000 + seconds > MAX_VISIBILITY_S {
+        let reason = "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]";
+        return Err(Fault::invalid(seconds, "VisibilityTimeout", reason));
+    }
+    let changed = match seconds {
+        0 => {
+            let request = NackRequest { delay_ms: Some(0), ..NackRequest::default() };
+            store.nack(handle.id, handle.token, request).await.map(drop)
+        }
+        _ => store.set_lease(handle.id, handle.token, millis as u64).await.map(drop),
+    };
+    match changed {
+        Ok(()) => Ok(()),
+        Err(Error::LeaseLost) if queue.is_fifo() => Err(handle.expired()),
+        Err(Error::LeaseLost) => {
+            store.settle_late(handle.id, &handle.claims, Some(millis)).await?;
+            Ok(())
+        }
+        Err(Error::MessageNotFound) => Err(Fault::invalid(
+            handle.text,
+            "ReceiptHandle",
+            "Message does not exist or is not available for visibility timeout change.",
+        )),
+        Err(error) => Err(error.into()),
+    }
+}
