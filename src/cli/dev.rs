@@ -175,10 +175,9 @@ fn quoted(path: &Path) -> String {
 /// Whether the user sits in front of this machine's desktop.
 fn has_browser() -> bool {
     let is_set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_remote =
-        ["SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY", "CI"].iter().any(|name| is_set(&name));
-    let has_desktop = cfg!(target_os = "macos")
-        || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| is_set(&name));
+    let is_remote = ["SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY", "CI"].iter().any(is_set);
+    let has_desktop =
+        cfg!(target_os = "macos") || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(is_set);
     io::stdout().is_terminal() && !is_remote && has_desktop
 }
 

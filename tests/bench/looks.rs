@@ -13,8 +13,11 @@ const TABS: usize = 10;
 const ASKED: [&str; 2] = ["/readyz", "/topics?limit=1000"];
 const CHARTED: usize = 6;
 
-/// Rates of publish and of the loop at this server.
-async fn rates(dueq: &Dueq, redis: &Redis, more: &str) -> (f64, f64) {
+/// Of publish and of the loop, messages a second.
+type Rates = (f64, f64);
+
+/// Both at this server.
+async fn rates(dueq: &Dueq, redis: &Redis, more: &str) -> Rates {
     let server = format!("--server {} --redis-url {}", dueq.url(), redis.url());
     let words = format!("{server} --only publish,loop --connections {CONNECTIONS} {more}");
     let rows = dueq_bench(SECONDS, &words, &[]).await;
@@ -22,7 +25,7 @@ async fn rates(dueq: &Dueq, redis: &Redis, more: &str) -> (f64, f64) {
 }
 
 /// Two rows, of what was measured in turns.
-fn rows(table: &mut Table, what: &str, least: f64, measured: &[((f64, f64), (f64, f64))]) {
+fn rows(table: &mut Table, what: &str, least: f64, measured: &[(Rates, Rates)]) {
     let publishes = measured.iter().map(|(one, other)| Some((one.0, other.0)));
     table.compare(&format!("publish: {what}"), Wanted::AtLeast(least), "per s", publishes);
     let loops = measured.iter().map(|(one, other)| Some((one.1, other.1)));

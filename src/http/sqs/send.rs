@@ -172,8 +172,8 @@ fn prepare(queue: &Queue, request: SendMessage, in_batch: bool) -> Result<Prepar
         sequence_number: None,
     };
     let bytes = text.len() + size_of(&attributes);
-    let mut parts = SqsParts::default();
-    parts.trace_header = system.get(TRACE_HEADER).map(|header| header.value.clone());
+    let trace_header = system.get(TRACE_HEADER).map(|header| header.value.clone());
+    let mut parts = SqsParts { trace_header, ..SqsParts::default() };
     let mut options = MessageOptions::default();
     if queue.is_fifo() {
         let group = group.ok_or_else(|| match in_batch {

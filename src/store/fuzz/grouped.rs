@@ -116,11 +116,13 @@ proptest! {
     fn extend(
         settings in settings(),
         count in 1..4_usize,
+        shortens in any::<bool>(),
         reply in reply((num(), num(), vec((code(3), num()), 1..4)).prop_map(|(now, up, each)| {
             flat(vec![now, up], each.into_iter().map(|(code, deadline)| vec![code, deadline]).collect())
         })),
     ) {
-        answers(ids(count).map(|id| Extend { id, claims: claims(), lease_ms: 1_000 }), settings, reply)?;
+        let extend = |id| Extend { id, claims: claims(), lease_ms: 1_000, shortens };
+        answers(ids(count).map(extend), settings, reply)?;
     }
 
     #[test]
