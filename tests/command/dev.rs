@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::harness::*;
 
-/// Starts a receiver on a free port, and waits until it listens; it and a client of it.
-async fn listening(launch: Launch) -> (Dueq, Client) {
+/// Starts a receiver on a free port, and waits until it listens; it and its URL.
+async fn listening(launch: Launch) -> (Dueq, String) {
     let listener = launch.spawn();
     let url = eventually("it listens", || async {
         let log = listener.log();
@@ -19,7 +19,13 @@ async fn listening(launch: Launch) -> (Dueq, Client) {
         rest.split_once(',').map(|(url, _)| url.to_owned())
     })
     .await;
-    (listener, Client::new(&url))
+    (listener, url)
+}
+
+/// Calls a receiver, which is no dueq and answers as it likes.
+async fn call(url: String, body: &'static str) -> reqwest::Response {
+    let request = reqwest::Client::new().post(url).header("content-type", "application/json");
+    request.body(body).send().await.unwrap()
 }
 
 fn listen(data_dir: &Path, words: &[&str]) -> Launch {
@@ -50,9 +56,9 @@ async fn a_developer_is_called_sees_a_retry_and_a_redrive_and_ends_all_by_ctrl_c
     let words = ["healthcheck", "--server", &dueq.url()];
     assert_eq!(Launch::command(words).finish().await.code, 0);
 
-    let call = json!({"url": format!("http://{}/close?a=1", receiver.addr()), "payload": {"order": 42},
+    let later = json!({"url": format!("{receiver}/close?a=1"), "payload": {"order": 42},
         "headers": {"x-tenant": "7"}, "backoff": {"kind": "fixed", "base_ms": 100}});
-    client.post("/callbacks", &call).await.expect(201);
+    client.post("/callbacks", &later).await.expect(201);
     for part in ["POST /close?a=1 → 500\n", "POST /close?a=1 → 204\n", "attempt       2\n"] {
         prints(&listener, part).await;
     }
@@ -71,11 +77,10 @@ async fn a_developer_is_called_sees_a_retry_and_a_redrive_and_ends_all_by_ctrl_c
     })
     .await;
     // Strangers are turned away.
-    let answer = receiver.post("/", &json!("\u{1b}[2J")).await;
-    assert_eq!(answer.status, 401, "{answer}");
+    assert_eq!(call(receiver.clone(), "\"\\u001b[2J\"").await.status(), 401);
     prints(&listener, "not accepted: there is no webhook-signature").await;
 
-    let words = ["listen", &receiver.addr()];
+    let words = ["listen", &receiver["http://".len()..]];
     let taken = Launch::command(words).finish().await;
     assert_eq!(taken.code, 2, "{taken:?}");
     assert!(taken.stderr.contains("another program does; name another port"), "{taken:?}");
@@ -101,23 +106,23 @@ async fn a_receiver_answers_as_told_and_calls_in_flight_are_answered_at_ctrl_c()
         "--header",
         "content-type=application/json",
     ];
-    let (mut quick, client) = listening(listen(&none, &words)).await;
-    let answer = client.post_text("/a", "[1e400]").await;
-    assert_eq!((answer.status, &*answer.body), (200, &b"{\"a\":1}"[..]));
-    assert_eq!(
-        (answer.header("retry-after"), answer.header("content-type")),
-        ("5", "application/json")
-    );
+    let (mut quick, url) = listening(listen(&none, &words)).await;
+    let answer = call(format!("{url}/a"), "[1e400]").await;
+    assert_eq!(answer.status(), 200);
+    let headers = answer.headers().clone();
+    assert_eq!(headers["retry-after"], "5");
+    assert_eq!(headers["content-type"], "application/json");
+    assert_eq!(answer.text().await.unwrap(), "{\"a\":1}");
     prints(&quick, "  [\n    1e400\n  ]\n").await;
     prints(&quick, "not checked: there is no secret").await;
     assert_eq!(quick.term().await, 0);
 
-    let (mut slow, client) = listening(listen(&none, &["--delay", "1h"])).await;
-    let waiting = tokio::spawn(async move { client.post("/slow", &json!(1)).await });
+    let (mut slow, url) = listening(listen(&none, &["--delay", "1h"])).await;
+    let waiting = tokio::spawn(call(format!("{url}/slow"), "1"));
     prints(&slow, "POST /slow → 204").await;
     let began = Instant::now();
     slow.process.signal_group(Signal::INT);
-    assert_eq!(waiting.await.unwrap().status, 204);
+    assert_eq!(waiting.await.unwrap().status(), 204);
     assert_eq!(slow.exit().await, 0, "{}", slow.log());
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 
@@ -126,11 +131,10 @@ async fn a_receiver_answers_as_told_and_calls_in_flight_are_answered_at_ctrl_c()
     let mut command = Command::new("sh");
     command.args(["-c", "\"$0\" listen \"$1\" | head -n 1"]).arg(binary()).arg(&port);
     let mut shell = Process::start(command.current_dir(&none).stdout(Stdio::null()));
-    let client = Client::new(&format!("http://127.0.0.1:{port}"));
     let end = Instant::now() + Duration::from_secs(20);
     while shell.ended().is_none() {
         assert!(Instant::now() < end, "it goes on");
-        let _ = client.try_send("GET", "/", &[], None).await;
+        let _ = reqwest::get(format!("http://127.0.0.1:{port}/")).await;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -54,8 +54,8 @@ macro_rules! sections {
 pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
     sections! {
         "Start" "Learn dueq by using it" {
-            "tutorial" "a server, a callback that is due in five seconds, retries, a redrive: in five minutes"
             "install" "a Debian package, a static program, an image, Kubernetes"
+            "tutorial" "a server, a callback that is due in five seconds, retries, a redrive: in five minutes"
             "first-worker" "publish, lease and acknowledge a message by hand"
         }
         "How to: use" "Recipes for programs that publish and consume" {
@@ -75,9 +75,9 @@ pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
             "autoscale" "start and stop consumers by what waits for them"
             "traces" "OpenTelemetry: from a publish to its consumer"
             "security" "API keys with scopes, the audit log, sessions"
-            "tls" "serve HTTPS"
+            "tls" "certificates, their renewal, certificates of clients"
             "proxy" "nginx and others in front of dueq, below a path"
-            "redis" "use a Redis of your own"
+            "redis" "what it must be set to, and what happens when it is full"
             "redis-tls" "managed Redis: TLS, certificates, a user with few rights"
             "sentinel" "follow failovers, lose no answer"
             "cluster" "spread topics over the primaries of a Redis Cluster"
@@ -92,23 +92,23 @@ pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
             "from-bullmq" "delayed jobs for every language"
         }
         "Reference" "Look it up" {
-            "api" "every route at a glance"
+            "api" "every route, and what it does"
             "messages" "fields of a publish, of a lease, of a message's history"
-            "topics" "settings of a topic"
+            "topics" "leases, limits, retention, partitions, groups, backoff"
             "errors" "every error code: what it means and what to do"
             "flags" "flags and environment variables of the server"
-            "cli" "the command line"
+            "cli" "every command, with examples"
             "metrics" "every metric"
             "limits" "sizes, counts and times"
         }
         "Background" "Understand it" {
             "life" "the states of a message and what moves it"
-            "design" "how dueq works inside, and why"
+            "design" "scripts, group commit, exact waking, and why"
             "guarantees" "what dueq promises, exactly"
             "proof" "how the promises are tested, with results"
             "numbers" "how fast dueq is, measured"
             "compare" "next to other systems, and when to choose them"
-            "contribute" "work on dueq"
+            "contribute" "build, test and change it"
         }
     }
 });

@@ -81,7 +81,7 @@ impl Changes {
     ) -> Result<Self, Fault> {
         let is_fifo = super::is_fifo(name);
         let mut this = Self::default();
-        for (attribute, value) in given {
+        for (attribute, mut value) in given {
             let known = attribute.as_str();
             if let Some((_, least, most)) = NUMBERS.iter().find(|(name, ..)| *name == known) {
                 let number = value.parse::<i64>().ok();
@@ -98,14 +98,14 @@ impl Changes {
                         return Err(Fault::new(Kind::InvalidAttributeName, message));
                     }
                 }
-                if !words.contains(&value.as_str()) {
-                    return Err(wrong(known, ""));
-                }
+                let word = words.iter().find(|word| word.eq_ignore_ascii_case(&value));
+                value = word.ok_or_else(|| wrong(known, ""))?.to_string();
             } else if known == REDRIVE {
                 this.redrive = Some(read_redrive(call, name, &value).await?);
             } else if known == FIFO {
                 match (creates, is_fifo) {
                     (true, _) => {}
+                    (false, true) if value.eq_ignore_ascii_case("true") => {}
                     (false, true) => {
                         return Err(wrong(FIFO, " Reason: Modifying queue type is not supported."));
                     }
@@ -155,6 +155,7 @@ impl Changes {
         let shown = settings_of(call, queue);
         let differs = |(name, value): &(&String, &String)| match name.as_str() {
             REDRIVE => Some(redrive_of(&queue.topic.settings)) != self.redrive,
+            FIFO => !queue.is_fifo(),
             name => shown.get(name).map_or("", String::as_str) != *value,
         };
         self.given.iter().find(differs).map(|(name, _)| name.as_str())
@@ -189,9 +190,6 @@ async fn read_redrive(
         _ => None,
     };
     let dead_topic = target.ok_or_else(|| refuse("Dead letter target ARN is not valid"))?;
-    if dead_topic == *name {
-        return Err(refuse("Dead letter target must be another queue"));
-    }
     if super::is_fifo(&dead_topic) != super::is_fifo(name) {
         return Err(refuse("Dead-letter queue must be same type of queue as the source"));
     }

@@ -11,7 +11,7 @@ use crate::model::{
     Body, Content, MASK, MAX_HEADERS, MAX_HEADERS_BYTES, SqsAttribute, SqsParts, is_own_header,
     masked,
 };
-use axum::http::HeaderValue;
+use axum::http::{HeaderName, HeaderValue};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use md5::{Digest, Md5};
@@ -78,9 +78,10 @@ pub fn read_attributes(given: Option<Pairs<AttributeValue>>) -> Result<Attribute
 fn check_name(name: &str) -> Result<(), Fault> {
     let lower = name.to_ascii_lowercase();
     let is_reserved = lower.starts_with("aws.") || lower.starts_with("amazon.");
-    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    let is_good =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '\u{c0}'..='\u{17f}');
     let dots = name.starts_with('.') || name.ends_with('.') || name.contains("..");
-    if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_good) || dots || is_reserved
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_good) || dots || is_reserved
     {
         let rule = "An attribute name has 1 to 256 of the characters A-Z a-z 0-9 _ - . It must not begin or end with a dot, \
             have two in a row, or begin with AWS. or Amazon.";
@@ -197,6 +198,7 @@ pub fn to_body(text: String, attributes: Attributes, mut parts: SqsParts) -> Bod
             && headers.len() < MAX_HEADERS
             && bytes <= MAX_HEADERS_BYTES
             && !is_own_header(&name)
+            && HeaderName::from_bytes(name.as_bytes()).is_ok()
             && value != MASK
             && HeaderValue::from_bytes(value.as_bytes()).is_ok()
             && !headers.keys().any(|other| other.eq_ignore_ascii_case(&name));

@@ -130,6 +130,8 @@ struct Call<'a> {
     /// The URL of the server as the client knows it, with `/sqs`.
     base: String,
     region: String,
+    /// That of AWS X-Ray, which messages without one of their own are sent with.
+    trace_header: Option<String>,
     activity: Option<Arc<Activity>>,
 }
 
@@ -180,6 +182,9 @@ async fn serve(
         trace,
         path: path.map(|Path(queue)| queue),
         region: region.unwrap_or_else(|| "us-east-1".to_owned()),
+        trace_header: headers
+            .get("x-amzn-trace-id")
+            .and_then(|value| Some(value.to_str().ok()?.to_owned())),
         activity: payload.activity.clone(),
     };
     let answer = match of_type {

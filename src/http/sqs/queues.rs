@@ -64,7 +64,7 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
     let given: Attributes = request.attributes.map(|it| it.0).into_iter().flatten().collect();
     let is_fifo = match given.get("FifoQueue").map(String::as_str) {
         None => false,
-        Some("true") => true,
+        Some(value) if value.eq_ignore_ascii_case("true") => true,
         Some(_) => {
             let message = "Unknown Attribute FifoQueue.";
             return Err(Fault::new(Kind::InvalidAttributeName, message));

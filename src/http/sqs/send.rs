@@ -88,7 +88,7 @@ struct Prepared {
 
 pub async fn send_message(call: &Call<'_>, request: SendMessage) -> Result<Response<Body>, Fault> {
     let queue = call.queue(request.queue_url.as_deref()).await?;
-    let Prepared { message, bytes, sent } = prepare(&queue, request, false)?;
+    let Prepared { message, bytes, sent } = prepare(call, &queue, request)?;
     check_size(&queue, bytes)?;
     let mut messages = [message];
     call.trace.publishes(&mut messages);
@@ -106,11 +106,19 @@ pub async fn send_message_batch(
 ) -> Result<Response<Body>, Fault> {
     let queue = call.queue(request.queue_url.as_deref()).await?;
     let batch = entries(request.entries, |entry| &entry.id, "SendMessageBatchRequestEntry")?;
+    // As with AWS, this refuses the whole batch.
+    for entry in batch.iter().filter(|_| queue.is_fifo()) {
+        if entry.message_group_id.is_none() {
+            let message = "The request must contain the parameter MessageGroupId.";
+            return Err(Fault::new(Kind::InvalidParameterValue, message));
+        }
+        deduplication_id(&queue, entry.message_deduplication_id.clone(), "")?;
+    }
     let mut total = 0;
     let (mut outcomes, mut messages) = (Vec::new(), Vec::new());
     for entry in batch {
         let id = entry.id.clone();
-        let prepared = prepare(&queue, entry, true).and_then(|prepared| {
+        let prepared = prepare(call, &queue, entry).and_then(|prepared| {
             total += prepared.bytes;
             check_size(&queue, prepared.bytes).map(|()| prepared)
         });
@@ -149,7 +157,7 @@ pub async fn send_message_batch(
 }
 
 /// Checks a message and makes of it what is published.
-fn prepare(queue: &Queue, request: SendMessage, in_batch: bool) -> Result<Prepared, Fault> {
+fn prepare(call: &Call<'_>, queue: &Queue, request: SendMessage) -> Result<Prepared, Fault> {
     let text = request.message_body.filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Fault::missing("MessageBody"))?;
     if !is_legal(&text) {
@@ -172,17 +180,12 @@ fn prepare(queue: &Queue, request: SendMessage, in_batch: bool) -> Result<Prepar
         sequence_number: None,
     };
     let bytes = text.len() + size_of(&attributes);
-    let trace_header = system.get(TRACE_HEADER).map(|header| header.value.clone());
+    let trace = system.get(TRACE_HEADER).map(|header| header.value.clone());
+    let trace_header = trace.or_else(|| call.trace_header.clone());
     let mut parts = SqsParts { trace_header, ..SqsParts::default() };
     let mut options = MessageOptions::default();
     if queue.is_fifo() {
-        let group = group.ok_or_else(|| match in_batch {
-            true => {
-                let message = "The request must contain the parameter MessageGroupId.";
-                Fault::new(Kind::InvalidParameterValue, message)
-            }
-            false => Fault::missing("MessageGroupId"),
-        })?;
+        let group = group.ok_or_else(|| Fault::missing("MessageGroupId"))?;
         let id = deduplication_id(queue, deduplication, &text)?;
         let key = match queue.attribute("DeduplicationScope") {
             Some("messageGroup") => format!("{group} {id}"),
