@@ -102,10 +102,11 @@ engines() {
 
 chromium() {
   local name
-  for name in chromium chromium-browser google-chrome google-chrome-stable; do
+  # Debian's package without windows is the smaller one; others have none.
+  for name in chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable; do
     if have "$name"; then return; fi
   done
-  apt_install "the tests of the pages" chromium
+  (apt_install "the tests of the pages" chromium-headless-shell) || apt_install "the tests of the pages" chromium
 }
 
 nginx() {

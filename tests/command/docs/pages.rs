@@ -182,6 +182,8 @@ async fn run(path: &Path) -> Result<(), String> {
             "PYTHON",
             if markdown.contains("```python background") { python() } else { "false".into() },
         )
+        // Of servers that start beside browsers and compilers, some Redis answers late.
+        .env("DUEQ_REDIS_TIMEOUT_MS", "20000")
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log);
