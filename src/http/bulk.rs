@@ -39,7 +39,7 @@ request! {
         }
         if seen.contains(&PurgedState::Leased) {
             if force != Some(true) {
-                fields.refuse("force", "must be true to purge leased messages");
+                fields.refuse("states", "can contain leased only with force");
             }
             if choice.as_ref().is_some_and(|choice| choice.is_made()) {
                 fields.refuse("states", "cannot contain leased together with q, dry_run or cursor");
@@ -146,9 +146,7 @@ pub async fn purge_topic(
     caller: Caller,
     JsonBody(request, _): JsonBody<PurgeRequest>,
 ) -> Result<Response, Problem> {
-    let states = request.states.0.into_iter().map(MessageState::from);
-    let mut states: Vec<_> =
-        states.filter(|state| request.force || *state != MessageState::Leased).collect();
+    let mut states: Vec<_> = request.states.0.into_iter().map(MessageState::from).collect();
     let choice = request.choice.0;
     let (purged, remaining, found) = match choice.is_made() {
         false => {
