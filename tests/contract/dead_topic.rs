@@ -189,6 +189,7 @@ async fn in_the_raw_form_the_message_itself_moves_on_and_on() {
     let further = topic("dead");
     let next = json!({"dead_topic": further, "dead_form": "raw", "max_attempts": 1});
     client.new_topic(&there, next).await;
+    client.new_topic(&further, json!({})).await;
     let text = r#"{"payload": { "z":1E400 }, "headers": {"X-a": "b"}, "priority": 7, "group": "g", "ttl_ms": 60000}"#;
     client.post_text(&format!("/topics/{here}/messages"), text).await.expect(201);
     client.publish_raw(&here, "", Some("image/png"), &[0, 255]).await.expect(201);

@@ -33,7 +33,8 @@ pub async fn topic_in_balance(client: &Client, topic: &str) -> Value {
         assert!((0..=most).contains(&number(&seen[of], part)), "{of}.{part}: {answer}");
     };
     within("counts", "acked", "acked");
-    within("totals", "deleted_leased", "deleted");
+    let removed = sum("totals", &["deleted", "purged"]);
+    assert!((0..=removed).contains(&number(&seen["totals"], "deleted_leased")), "{answer}");
     within("totals", "redriven", "dead");
     within("counts", "dead", "dead");
     seen

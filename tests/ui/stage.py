@@ -158,7 +158,7 @@ class View:
         self.context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce", timezone_id="UTC", **context
         )
-        self.context.set_default_timeout(15_000)
+        self.context.set_default_timeout(30_000)
         self.page = self.context.new_page()
         self.wrong = []
         self.page.add_init_script(WATCH)
