@@ -146,7 +146,9 @@ pub async fn purge_topic(
     caller: Caller,
     JsonBody(request, _): JsonBody<PurgeRequest>,
 ) -> Result<Response, Problem> {
-    let mut states: Vec<_> = request.states.0.into_iter().map(MessageState::from).collect();
+    let states = request.states.0.into_iter().map(MessageState::from);
+    let mut states: Vec<_> =
+        states.filter(|state| request.force || *state != MessageState::Leased).collect();
     let choice = request.choice.0;
     let (purged, remaining, found) = match choice.is_made() {
         false => {

@@ -13,6 +13,8 @@ use crate::harness::{
 };
 use crate::monitor::{Call, MARKER, Monitor};
 
+mod moves;
+
 /// Commands that name no key, as a client or inside a script.
 const KEYLESS: [&str; 16] = [
     "WAIT",
@@ -282,6 +284,8 @@ async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
     })
     .await;
     client.get_path(&format!("/topics/{noted}/history")).await.expect(200);
+    moves::visit_sqs(&client).await;
+    moves::visit_moves(&client, redis).await;
     // A place without a body, for the audit to find and to mend.
     let damaged = topic("slots-damaged");
     one.client().published(&damaged, json!({"payload": 1, "key": "k", "ttl_ms": 60_000})).await;

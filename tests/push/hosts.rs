@@ -159,7 +159,10 @@ async fn figures_are_those_of_all_instances_until_one_dies() {
         a_while(500).await;
     }
     let outcomes = json!({"delivered": 12, "failed": 4, "dead": 3});
-    let all = |it: &Value| it["outcomes"] == outcomes && it["outcomes_hour"] == outcomes;
+    let all = |it: &Value| {
+        let counted = it["outcomes"] == outcomes && it["outcomes_hour"] == outcomes;
+        counted && it["in_flight"] == 0
+    };
     let seen = becomes(&client, &receiver, "all calls", all).await;
     assert_eq!(becomes(&other.client(), &receiver, "all calls", all).await, seen);
     assert_eq!(
