@@ -199,7 +199,7 @@ class View:
 
     def until(self, script, argument=None):
         """Until it is true. Playwright's own wait is an `eval` in the page, which the page's policy forbids."""
-        end = time.monotonic() + 15
+        end = time.monotonic() + 30
         while not self.page.evaluate(script, argument):
             assert time.monotonic() < end, f"never {script}"
             self.page.wait_for_timeout(30)
