@@ -18,9 +18,16 @@ use crate::harness::*;
 /// A name as a server has in a real network: on loopback addresses some pages fetch less.
 pub const HOST: &str = "dueq.test";
 
-/// Chromium under any of its names, the one without windows first, for it needs half the time of a processor; without a window, for this directory. It finds no other machine.
+/// Chromium under any of its names, the one that knows none first, for it needs half the time of a processor; without a window, for this directory. It finds no other machine.
 fn chromium(dir: &Path) -> Command {
-    let names = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+    // Debian's command of the first is a script that would be stopped in its place.
+    let names = [
+        "/usr/lib/chromium/chromium-headless-shell",
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+        "chromium-headless-shell",
+    ];
     let there = |name: &&str| {
         let asked = Command::new(name).arg("--version").stderr(Stdio::null()).output();
         asked.is_ok_and(|output| output.status.success())
