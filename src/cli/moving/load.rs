@@ -32,6 +32,13 @@ pub struct Args {
     /// File that dueq dump wrote; `-` reads standard input.
     #[arg(default_value = "-", hide_default_value = true)]
     file: PathBuf,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// How it is loaded.
+#[derive(ClapArgs)]
+struct Options {
     /// Load beside what is there, under names that begin so. Messages get new ids, pushed topics and schedules are paused.
     #[arg(long, value_name = "PREFIX")]
     into: Option<String>,
@@ -51,16 +58,15 @@ type Source = Box<dyn BufRead + Send>;
 
 /// Loads the dump, or looks whether that can be done. Returns whether all went well.
 pub async fn run(args: Args) -> Result<bool, Failure> {
-    let (source, total) = open(&args.file)?;
-    let nothing_there = args.dry_run && args.data.exist().is_err();
+    let Args { data, file, options } = args;
+    let (source, total) = open(&file)?;
+    let nothing_there = options.dry_run && data.exist().is_err();
     let data = match nothing_there {
         true => None,
-        false => Some(
-            (args.data.open_to_move().await).map_err(|error| Failure::Other(error.to_string()))?,
-        ),
+        false => {
+            Some(data.open_to_move().await.map_err(|error| Failure::Other(error.to_string()))?)
+        }
     };
-    let options =
-        Options { into: args.into, map: args.map, verify: args.verify, dry_run: args.dry_run };
     let done = match &data {
         None => check(Reader::new(source), "checked", None).map(|(_, end)| {
             println!("{}: the place is empty", would_load(&end));
@@ -72,13 +78,6 @@ pub async fn run(args: Args) -> Result<bool, Failure> {
         data.close().await;
     }
     done
-}
-
-struct Options {
-    into: Option<String>,
-    map: Option<PathBuf>,
-    verify: bool,
-    dry_run: bool,
 }
 
 /// Opens the dump. One that is a file is checked to its end; then it is known how many messages there are.

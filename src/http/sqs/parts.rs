@@ -15,6 +15,12 @@ const MAX_ENTRIES: usize = 10;
 /// Entries of an object that are kept, at most: one more than any may have.
 const MAX_PAIRS: usize = 51;
 
+/// Is this text of the characters that names of queues and IDs of entries have?
+pub fn is_plain(text: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    !text.is_empty() && text.bytes().all(is_good)
+}
+
 /// The entries of a batch, with IDs that are good and distinct.
 pub fn entries<T>(
     entries: Option<Items<T>>,
@@ -35,8 +41,7 @@ pub fn entries<T>(
     }
     for (at, entry) in entries.iter().enumerate() {
         let name = id(entry);
-        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if name.is_empty() || name.len() > 80 || !name.bytes().all(is_good) {
+        if name.len() > 80 || !is_plain(name) {
             let message = "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can be at \
                 most 80 letters long.";
             return Err(Fault::new(Kind::InvalidBatchEntryId, message));

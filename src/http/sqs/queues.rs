@@ -6,7 +6,7 @@ use super::{
     attributes::{Attributes, Changes, MAX_KEPT},
     done,
     fault::{Fault, Kind},
-    parts::Pairs,
+    parts::{Pairs, is_plain},
     queue_name, tags,
 };
 use crate::{
@@ -39,10 +39,8 @@ pub struct CreateQueue {
 
 /// The name of a new queue.
 fn new_name(text: &str, is_fifo: bool) -> Result<TopicName, Fault> {
-    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let stem = if is_fifo { text.strip_suffix(".fifo") } else { Some(text) };
-    let stem =
-        stem.filter(|stem| !stem.is_empty() && text.len() <= MAX_NAME && stem.bytes().all(is_good));
+    let stem = stem.filter(|stem| text.len() <= MAX_NAME && is_plain(stem));
     let refuse = |message: &'static str| Fault::new(Kind::InvalidParameterValue, message);
     let stem = stem.ok_or_else(|| match is_fifo {
         true => refuse(

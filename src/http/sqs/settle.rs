@@ -31,6 +31,12 @@ pub struct Settle {
     visibility_timeout: Option<i64>,
 }
 
+impl Settle {
+    fn handle(&self) -> Option<&str> {
+        self.receipt_handle.as_deref()
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SettleBatch {
@@ -71,15 +77,25 @@ impl<'a> Handle<'a> {
         })
     }
 
-    /// Why a handle of a FIFO queue does nothing after its visibility timeout.
-    fn expired(&self) -> Fault {
-        Fault::invalid(self.text, "ReceiptHandle", "The receipt handle has expired.")
+    /// What the handle does after its visibility timeout: nothing in a FIFO queue; else a delete, or a lease of so many ms.
+    async fn act_late(
+        &self,
+        call: &Call<'_>,
+        queue: &Queue,
+        lease_ms: Option<i64>,
+    ) -> Result<(), Fault> {
+        if queue.is_fifo() {
+            let reason = "The receipt handle has expired.";
+            return Err(Fault::invalid(self.text, "ReceiptHandle", reason));
+        }
+        call.state.store.settle_late(self.id, &self.claims, lease_ms).await?;
+        Ok(())
     }
 }
 
 pub async fn delete_message(call: &Call<'_>, request: Settle) -> Result<Response<Body>, Fault> {
     let queue = call.queue(request.queue_url.as_deref()).await?;
-    let handle = Handle::open(call, &queue, request.receipt_handle.as_deref())?;
+    let handle = Handle::open(call, &queue, request.handle())?;
     let acked = call.state.store.ack(handle.id, handle.token).await;
     deleted(call, &queue, &handle, acked).await?;
     done()
@@ -92,14 +108,12 @@ pub async fn delete_message_batch(
     let queue = call.queue(request.queue_url.as_deref()).await?;
     let batch = entries(request.entries, |entry| &entry.id, "DeleteMessageBatchRequestEntry")?;
     call.trace.counts(batch.len());
-    let open = |entry: &'_ Settle| {
-        Handle::open(call, &queue, entry.receipt_handle.as_deref())
-            .map(|it| (it.id, it.token.to_owned()))
-    };
-    let acks: Vec<_> = batch.iter().filter_map(|entry| open(entry).ok()).collect();
+    let open = |entry| Handle::open(call, &queue, Settle::handle(entry));
+    let handles: Vec<_> = batch.iter().map(open).collect();
+    let acks: Vec<_> =
+        handles.iter().flatten().map(|handle| (handle.id, handle.token.to_owned())).collect();
     let mut acked = call.state.store.ack_batch(&acks).await.into_iter();
-    let outcomes = batch.iter().map(|entry| {
-        let handle = Handle::open(call, &queue, entry.receipt_handle.as_deref());
+    let outcomes = batch.iter().zip(handles).map(|(entry, handle)| {
         let handle = handle.map(|handle| (handle, acked.next().unwrap_or(Err(Error::Internal))));
         let queue = &queue;
         async move {
@@ -122,11 +136,7 @@ async fn deleted(
 ) -> Result<(), Fault> {
     match acked {
         Ok(()) | Err(Error::MessageNotFound) => Ok(()),
-        Err(Error::LeaseLost) if queue.is_fifo() => Err(handle.expired()),
-        Err(Error::LeaseLost) => {
-            call.state.store.settle_late(handle.id, &handle.claims, None).await?;
-            Ok(())
-        }
+        Err(Error::LeaseLost) => handle.act_late(call, queue, None).await,
         Err(error) => Err(error.into()),
     }
 }
@@ -156,7 +166,7 @@ pub async fn change_visibility_batch(
 async fn change(call: &Call<'_>, queue: &Queue, request: &Settle) -> Result<(), Fault> {
     let seconds = request.visibility_timeout.ok_or_else(|| Fault::missing("VisibilityTimeout"))?;
     let seconds = check_visibility(seconds)?;
-    let handle = Handle::open(call, queue, request.receipt_handle.as_deref())?;
+    let handle = Handle::open(call, queue, request.handle())?;
     let store = &call.state.store;
     let millis = seconds * 1000;
     if (store.now() - handle.claims.granted_at) / 1000 + seconds > MAX_VISIBILITY_S {
@@ -172,11 +182,7 @@ async fn change(call: &Call<'_>, queue: &Queue, request: &Settle) -> Result<(), 
     };
     match changed {
         Ok(()) => Ok(()),
-        Err(Error::LeaseLost) if queue.is_fifo() => Err(handle.expired()),
-        Err(Error::LeaseLost) => {
-            store.settle_late(handle.id, &handle.claims, Some(millis)).await?;
-            Ok(())
-        }
+        Err(Error::LeaseLost) => handle.act_late(call, queue, Some(millis)).await,
         Err(Error::MessageNotFound) => Err(Fault::invalid(
             handle.text,
             "ReceiptHandle",
