@@ -7,7 +7,7 @@ use crate::proof::model;
 fn model_sequences() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let count = number("DUEQ_TEST_SEQUENCES").and_then(|n| usize::try_from(n).ok());
-    match model::run(count.unwrap_or(250), 100, number("DUEQ_TEST_SEED"), 2, None) {
+    match model::run(count.unwrap_or(150), 100, number("DUEQ_TEST_SEED"), 2, None) {
         Ok(summary) => println!("{summary}"),
         Err(failure) => panic!("\n{failure}"),
     }

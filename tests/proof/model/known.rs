@@ -88,6 +88,16 @@ fn rates() -> Vec<(&'static str, Vec<Step>)> {
             let line = Op::PublishBatch(line.into());
             steps([put(slow(1, 1)), line, after(600_001), look(0), lease(), ack(), look(0)])
         }),
+        ("a turn is taken when somebody sees that the one before is over", {
+            let last = Op::Publish(Publish { max_attempts: Some(1), ..of_group(0, None) });
+            let short =
+                Op::Lease(Want { most: 1, bytes: None, lease_ms: Some(1_000), acks: vec![] });
+            let first = [put(slow(1, 1)), last, some(2), short, after(600_000), look(0)];
+            let mut steps = steps(first.into_iter().chain([put(slow(1, 3)), look(1)]));
+            // Time goes on between the leap and what comes next.
+            steps[5].tick = 2;
+            steps
+        }),
         ("another concurrency is no other rate", {
             let more = Op::Patch(concurrency(2), Guard::None);
             steps([put(slow(1, 1)), some(3), more, look(1), look(2), lease(), ack(), look(1)])

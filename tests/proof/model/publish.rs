@@ -117,11 +117,13 @@ impl World {
             let waiting = || self.of(at).filter_map(|(n, m)| Some((m.due()?, n)));
             let Some(earliest) = waiting().map(|(due, _)| due).min() else { break };
             // Which of several goes is open. What is left tells; where several went, the order
-            // matters only to those that come between, and plain ones go first.
+            // matters only to those that come between: plain ones go first, then those in line, then by priority.
             let tied = waiting().filter(|(due, _)| *due == earliest);
             let oldest = tied.map(|(_, n)| n).min_by_key(|n| {
                 let m = &self.messages[*n];
-                (survivors.contains(&m.id), m.priority > 0, -m.priority, m.id.clone())
+                let class = if m.blocked { 1 } else { 2 * i64::from(m.priority > 0) };
+                let priority = if m.blocked { 0 } else { -m.priority };
+                (survivors.contains(&m.id), class, priority, m.id.clone())
             });
             let Some(oldest) = oldest else { break };
             self.remove(oldest, Some("expired"));

@@ -66,22 +66,23 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn pass(&mut self, ms: i64) {
+    async fn pass(&mut self, via: bool, ms: i64) -> Kept {
         self.clock.advance(ms);
         self.world.now = self.clock.now();
         self.world.settle();
-    }
-
-    async fn step(&mut self, step: &Step) -> Kept {
-        self.pass(step.tick);
-        self.touched.clear();
-        let (via, at) = (step.via, usize::from(step.other));
         for at in [0, 1] {
-            // What time has ended lets others of its group go when somebody looks.
+            // What time has ended lets others of its group go when somebody looks: at this time, then.
             if std::mem::take(&mut self.world.stirred[at]) {
                 self.look_at_topic(via, at).await?;
             }
         }
+        Ok(())
+    }
+
+    async fn step(&mut self, step: &Step) -> Kept {
+        let (via, at) = (step.via, usize::from(step.other));
+        self.pass(via, step.tick).await?;
+        self.touched.clear();
         if matches!(
             step.op,
             Op::Purge { .. } | Op::BulkByQuery { .. } | Op::Put(..) | Op::Patch(..)
@@ -91,10 +92,7 @@ impl<'a> Walk<'a> {
             self.look_at_topic(via, at).await?;
         }
         match &step.op {
-            Op::Advance(leap) => {
-                self.leap(leap);
-                return Ok(());
-            }
+            Op::Advance(leap) => return self.leap(via, leap).await,
             Op::Publish(publish) => self.publish(via, at, publish).await?,
             Op::PublishBatch(batch) => self.publish_batch(via, at, batch).await?,
             Op::Lease(want) => self.lease(via, &[at], want).await?,
@@ -135,7 +133,7 @@ impl<'a> Walk<'a> {
         self.look(via, at).await
     }
 
-    fn leap(&mut self, leap: &Leap) {
+    async fn leap(&mut self, via: bool, leap: &Leap) -> Kept {
         let ms = match leap {
             Leap::Ms(ms) => *ms,
             Leap::Next(n, beside) => {
@@ -144,7 +142,7 @@ impl<'a> Walk<'a> {
                 next.map_or(0, |at| at - self.world.now + beside).max(0)
             }
         };
-        self.pass(ms);
+        self.pass(via, ms).await
     }
 
     /// The topic, and a message that the step was about, through the other instance.
