@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 present=false
 if [ "${1-}" = --present ]; then
   present=true
-  export DUEQ_TEST_PUBLISHES=${DUEQ_TEST_PUBLISHES:-1000}
+  export DUEQ_TEST_PUBLISHES=${DUEQ_TEST_PUBLISHES:-3000}
 fi
 
 built=() missing=()
