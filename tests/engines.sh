@@ -31,7 +31,7 @@ on() {
       # All tests run with Sentinels of the Redis on PATH, and these with the newest of the others'.
       [ "$1" = valkey-9 ] || without=(--skip sentinel)
       run contract ack:: extend:: lease:: nack:: partitions:: publish:: service:: || failed=1
-      run faults "${without[@]}" --skip everysec --skip frozen cluster_moved failover memory_stays redis_killed scripts_flushed storm || failed=1
+      run faults "${without[@]}" --skip everysec --skip frozen cluster_moved failover memory_stays redis_killed scripts_flushed || failed=1
       ;;
     whole)
       # Redis 6.2 cannot read a log of several files, as Redis 7 writes it.

@@ -245,7 +245,9 @@ impl Bench {
     /// Creates a topic with as many ready messages as the consumers are expected to take.
     async fn filled(&self, connections: usize, batch: usize) -> Fallible<String> {
         let topic = self.server.topic(&self.args.settings).await?;
-        let rate = (connections as f64 * MAX_RATE_PER_CONNECTION).min(MAX_RATE) * batch as f64;
+        let requests = (connections as f64 * MAX_RATE_PER_CONNECTION).min(MAX_RATE);
+        // No machine takes as many in one second as are filled at most.
+        let rate = (requests * batch as f64).min(MAX_FILL as f64);
         let wanted = ((rate * self.args.seconds) as usize).min(MAX_FILL);
         let works = vec![self.batches(&topic, Some(wanted.div_ceil(BATCH))); 8];
         let (filled, _) =
