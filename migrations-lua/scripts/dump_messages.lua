@@ -10,16 +10,16 @@
 -- returns: {cursor, now, bytes of bodies and events, {members that are left for another call}, {for each message: member,
 --   body, set (a number as in `stands_of`; 0: none), score, extra, events, when its own TTL ends, when it first fell due, when
 --   it died if that is still to be published; '' for none, …}} or 'STALE'
--- cost: HGET, TIME, HSCAN; 8 ZMSCORE, 3 ZMSCORE and HMGET, 2 HMGET for eight; it ends at 96 messages or 256 KiB of bodies and events
+-- cost: HGET, TIME, HSCAN; 8 ZMSCORE, 3 ZMSCORE and HMGET, 1 or 2 HMGET for eight; it ends at 96 messages or 256 KiB of bodies and events
 local k = partition(KEYS)
 if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
-local cursor, members = '', {}
+local cursor, members, scanned = '', {}, nil
 if ARGV[2] == '' then
   for i = 4, #ARGV do members[i - 3] = ARGV[i] end
 else
   local page = redis.call('HSCAN', k.messages, ARGV[2], 'COUNT', ARGV[3])
-  cursor = page[1]
-  for i = 1, #page[2], 2 do members[#members + 1] = page[2][i] end
+  cursor, scanned = page[1], {}
+  for i = 1, #page[2], 2 do members[#members + 1], scanned[#scanned + 1] = page[2][i], page[2][i + 1] end
 end
 local found, done, bytes = {}, 0, 0
 -- Redis returns small hashes whole, regardless of the count.
@@ -32,7 +32,7 @@ while done < math.min(#members, 96) and bytes < 262144 do
   local from = 1
   while from <= #some and bytes < 262144 do
     local upto = math.min(from + 7, #some)
-    local bodies = redis.call('HMGET', k.messages, unpack(some, from, upto))
+    local bodies = scanned and { unpack(scanned, done + from, done + upto) } or redis.call('HMGET', k.messages, unpack(some, from, upto))
     local events = redis.call('HMGET', k.events, unpack(some, from, upto))
     for i = from, upto do
       local body, event = bodies[i - from + 1], events[i - from + 1] or ''

@@ -12,6 +12,8 @@ use std::{
 
 /// What the names of backups begin with.
 const NAME: &str = "dueq-";
+/// What follows it: an instant, with zeros for its digits.
+const INSTANT: &str = "0000-00-00T00-00-00-000Z";
 
 /// Arguments of `dueq backup`.
 #[derive(ClapArgs)]
@@ -72,7 +74,7 @@ fn backup(args: &Args) -> Result<(PathBuf, u64, usize), BackupError> {
         return Err(failed(error));
     }
     let deleted = match keep {
-        Some(keep) => delete_old(dir, *keep as usize).map_err(failed)?,
+        Some(keep) => delete_old(dir, &path, *keep as usize).map_err(failed)?,
         None => 0,
     };
     Ok((path, bytes, deleted))
@@ -82,17 +84,46 @@ fn failed_at(path: &Path, reason: io::Error) -> BackupError {
     BackupError::Failed { path: path.to_owned(), reason }
 }
 
-/// Deletes the oldest backups, until so many are left. Returns how many that were.
-fn delete_old(dir: &Path, keep: usize) -> io::Result<usize> {
+/// Deletes the oldest backups, until so many are left with the newest. Returns how many that were.
+fn delete_old(dir: &Path, newest: &Path, keep: usize) -> io::Result<usize> {
     let mut backups = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(NAME) && entry.file_type()?.is_dir() {
-            backups.push(entry.path());
+        let path = entry.path();
+        if is_backup(&entry.file_name().to_string_lossy())
+            && entry.file_type()?.is_dir()
+            && path != newest
+        {
+            backups.push(path);
         }
     }
     backups.sort();
-    let old = backups.len().saturating_sub(keep);
+    let old = (backups.len() + 1).saturating_sub(keep);
     backups[..old].iter().try_for_each(fs::remove_dir_all)?;
     Ok(old)
+}
+
+/// Is this the name of a backup? Other directories may begin alike, such as the data's own.
+fn is_backup(name: &str) -> bool {
+    let plain = |c: char| if c.is_ascii_digit() { '0' } else { c };
+    name.strip_prefix(NAME).is_some_and(|rest| rest.chars().map(plain).eq(INSTANT.chars()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_backups_are_deleted_and_never_the_newest() {
+        let temp = tempfile::tempdir().unwrap();
+        let name = |at: &str| temp.path().join(format!("dueq-2026-11-26T03-00-0{at}-123Z"));
+        let others = ["dueq-data", "dueq-0", "dueq-2026-11-26T03-00-00-123Z.old", "dueq-dev"];
+        others.iter().for_each(|other| fs::create_dir(temp.path().join(other)).unwrap());
+        [0, 1, 2, 3].iter().for_each(|at| fs::create_dir(name(&at.to_string())).unwrap());
+        // The clock went back before the newest.
+        assert_eq!(delete_old(temp.path(), &name("0"), 2).unwrap(), 2);
+        assert!(name("0").exists() && !name("1").exists() && !name("2").exists());
+        assert!(name("3").exists() && others.iter().all(|it| temp.path().join(it).exists()));
+        assert_eq!(delete_old(temp.path(), &name("0"), 5).unwrap(), 0);
+    }
 }

@@ -91,7 +91,7 @@ impl Hold {
     }
 
     /// Grows the hold to `bytes` even beyond the budget, because a completed change must be answered.
-    fn force_to(&mut self, bytes: usize) {
+    pub fn force_to(&mut self, bytes: usize) {
         let more = bytes.saturating_sub(self.bytes);
         self.budget.used.fetch_add(more, Ordering::Relaxed);
         self.bytes += more;

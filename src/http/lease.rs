@@ -16,7 +16,7 @@ use axum::{
     body::Body,
     http::{HeaderValue, header},
 };
-pub use poll::{deliver, poll};
+pub use poll::{holding, poll};
 use serde::Serialize;
 use std::{
     borrow::Cow,
@@ -248,7 +248,7 @@ fn respond(
     let leased = grants.messages().iter().map(|it| leased_message(store, topic, it, now));
     let messages = leased.collect::<Result<Vec<_>, _>>()?;
     let body = json_line(&LeaseResponse { messages, acks }).map_err(|_| Error::Internal)?;
-    let mut response = poll::holding(hold, grants, body);
+    let mut response = holding(hold, grants, body);
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
     Ok(response)

@@ -141,62 +141,78 @@ impl Body {
             Content::Json(json) => (json, None),
             Content::Bytes { data, content_type } => (data, Some(content_type.as_str().into())),
         };
-        let mut out = BytesMut::with_capacity(payload.len() + 64);
         // Nothing can be linked to a trace that is not recorded.
         let trace = self.trace.filter(TraceContext::is_sampled);
         let said = self.callback.is_some() || self.dead_letter || trace.is_some();
         let said = said || self.origin.is_some() || self.sqs.is_some();
         if content_type.is_none() && self.headers.is_empty() && !said && self.unknown.is_empty() {
-            out.put_u8(PLAIN);
-        } else {
-            let (headers, callback) = (self.headers.clone(), self.callback.clone());
-            let (dead_letter, secrets) = (self.dead_letter, self.secrets.clone());
-            let (origin, sqs) = (self.origin.clone(), self.sqs.clone());
-            let unknown = self.unknown.clone();
-            let header = Header {
-                content_type,
-                headers,
-                callback,
-                dead_letter,
-                secrets,
-                trace,
-                origin,
-                sqs,
-                unknown,
-            };
-            // Maps of strings always serialize. 8 KiB of headers, each byte escaped, stay below 64 KiB; attributes of SQS and
-            // what is unknown need not.
-            let header = serde_json::to_vec(&header).unwrap_or_default();
-            match u16::try_from(header.len()) {
-                Ok(length) => {
-                    out.put_u8(WITH_HEADER);
-                    out.put_u16(length);
+            return Self::join(None, payload);
+        }
+        let (headers, callback) = (self.headers.clone(), self.callback.clone());
+        let (dead_letter, secrets) = (self.dead_letter, self.secrets.clone());
+        let (origin, sqs) = (self.origin.clone(), self.sqs.clone());
+        let unknown = self.unknown.clone();
+        let header = Header {
+            content_type,
+            headers,
+            callback,
+            dead_letter,
+            secrets,
+            trace,
+            origin,
+            sqs,
+            unknown,
+        };
+        // Maps of strings always serialize.
+        Self::join(Some(&serde_json::to_vec(&header).unwrap_or_default()), payload)
+    }
+
+    /// The bytes that Redis keeps of a header, if there is one, and a payload.
+    pub fn join(header: Option<&[u8]>, payload: &[u8]) -> Bytes {
+        let mut out = BytesMut::with_capacity(header.map_or(0, <[u8]>::len) + payload.len() + 5);
+        match header {
+            None => out.put_u8(PLAIN),
+            Some(header) => {
+                // 8 KiB of headers, each byte escaped, stay below 64 KiB; attributes of SQS and what is unknown need not.
+                match u16::try_from(header.len()) {
+                    Ok(length) => {
+                        out.put_u8(WITH_HEADER);
+                        out.put_u16(length);
+                    }
+                    Err(_) => {
+                        out.put_u8(WITH_LONG_HEADER);
+                        out.put_u32(header.len() as u32);
+                    }
                 }
-                Err(_) => {
-                    out.put_u8(WITH_LONG_HEADER);
-                    out.put_u32(header.len() as u32);
-                }
+                out.put_slice(header);
             }
-            out.put_slice(&header);
         }
         out.put_slice(payload);
         out.freeze()
     }
 
-    /// Reads what [`Body::encode`] wrote; the payload is not copied.
-    pub fn decode(stored: Bytes) -> Result<Self, BrokenBody> {
-        let (begin, length) = match stored[..] {
-            [PLAIN, ..] => {
-                return Ok(Self::new(Content::Json(stored.slice(1..)), BTreeMap::new()));
+    /// Takes apart what [`Body::join`] made.
+    pub fn split(stored: &[u8]) -> Result<(Option<&[u8]>, &[u8]), BrokenBody> {
+        let (length, rest) = match stored {
+            [PLAIN, payload @ ..] => return Ok((None, payload)),
+            [WITH_HEADER, a, b, rest @ ..] => (usize::from(u16::from_be_bytes([*a, *b])), rest),
+            [WITH_LONG_HEADER, a, b, c, d, rest @ ..] => {
+                (u32::from_be_bytes([*a, *b, *c, *d]) as usize, rest)
             }
-            [WITH_HEADER, a, b, ..] => (3, usize::from(u16::from_be_bytes([a, b]))),
-            [WITH_LONG_HEADER, a, b, c, d, ..] => (5, u32::from_be_bytes([a, b, c, d]) as usize),
             _ => return Err(BrokenBody),
         };
-        let payload_at = begin + length;
-        let header = stored.get(begin..payload_at).ok_or(BrokenBody)?;
+        let (header, payload) = rest.split_at_checked(length).ok_or(BrokenBody)?;
+        Ok((Some(header), payload))
+    }
+
+    /// Reads what [`Body::encode`] wrote; the payload is not copied.
+    pub fn decode(stored: Bytes) -> Result<Self, BrokenBody> {
+        let (header, payload) = Self::split(&stored)?;
+        let payload = stored.slice_ref(payload);
+        let Some(header) = header else {
+            return Ok(Self::new(Content::Json(payload), BTreeMap::new()));
+        };
         let header: Header<'_> = serde_json::from_slice(header).map_err(|_| BrokenBody)?;
-        let payload = stored.slice(payload_at..);
         let content = match header.content_type {
             None => Content::Json(payload),
             Some(content_type) => {

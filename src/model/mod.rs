@@ -43,7 +43,7 @@ pub use settings::*;
 pub use signature::{SIGNATURE, SignedParts};
 pub use sqs::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
-pub use topic::{InvalidTopicName, TopicName};
+pub use topic::{InvalidTopicName, TopicName, TopicPattern};
 pub use trace_context::TraceContext;
 
 /// Members of a stored object that this version does not know. A later one wrote them, and they are written back with

@@ -1,6 +1,6 @@
 //! Topic names: part of URLs and of Redis keys, so their alphabet is narrow on purpose.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, str::FromStr, sync::Arc};
 
 const MAX_CHARS: usize = 128;
 const CALLBACKS: &str = "_callbacks";
@@ -17,6 +17,43 @@ pub struct TopicName(Arc<str>);
         contain `..`"
 )]
 pub struct InvalidTopicName;
+
+/// One topic, or all whose names begin alike: a name, or the beginning of one and `*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicPattern {
+    /// The name, or its beginning.
+    pub text: Box<str>,
+    /// Is it a beginning?
+    pub is_prefix: bool,
+}
+
+impl TopicPattern {
+    /// Is the topic of this name one of those?
+    pub fn has(&self, topic: &str) -> bool {
+        if self.is_prefix { topic.starts_with(&*self.text) } else { topic == &*self.text }
+    }
+}
+
+impl FromStr for TopicPattern {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let (name, is_prefix) = match text.strip_suffix('*') {
+            Some(prefix) => (prefix, true),
+            None => (text, false),
+        };
+        // What follows the prefix may be any character of a name.
+        let is_name = TopicName::parse(name).is_ok() || (is_prefix && name.is_empty());
+        let wrong = "must be a topic name, or the beginning of one and *";
+        if is_name { Ok(Self { text: name.into(), is_prefix }) } else { Err(wrong) }
+    }
+}
+
+impl fmt::Display for TopicPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.text, if self.is_prefix { "*" } else { "" })
+    }
+}
 
 impl TopicName {
     /// Checks `text` against the rule for topic names.

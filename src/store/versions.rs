@@ -3,10 +3,17 @@
 //! at its start and while it runs.
 
 use super::{
-    ConnectError, Instance, KNOWN_VERSION, Store, backend::GROUPS_VERSION, batch::Command,
-    instances::LIFE_MS, reply::word, scripts,
+    ConnectError, Instance, KNOWN_VERSION, SCHEMA_VERSION, Store,
+    backend::{GROUPS_VERSION, SPLIT_VERSION, SQS_VERSION},
+    batch::Command,
+    instances::LIFE_MS,
+    reply::word,
+    scripts,
 };
-use crate::{error::Error, model::Millis};
+use crate::{
+    error::Error,
+    model::{DeadForm, Millis, TopicSettings},
+};
 use std::future::pending;
 
 impl Store {
@@ -32,6 +39,25 @@ impl Store {
             Some("OK") => Ok(()),
             Some(older) => Err(Error::UpgradePending(named(older))),
             None => Err(Error::Internal),
+        }
+    }
+
+    /// As [`Store::adopt_version`], for a topic with these settings, which had those `before`.
+    pub(super) async fn adopt_for(
+        &self,
+        settings: &TopicSettings,
+        before: Option<&TopicSettings>,
+    ) -> Result<(), Error> {
+        let needed = |it: &TopicSettings| match it.partitions {
+            _ if it.sqs.is_some() || it.dead_form == DeadForm::Raw => SQS_VERSION,
+            _ if it.grouped => GROUPS_VERSION,
+            1 => SCHEMA_VERSION,
+            _ => SPLIT_VERSION,
+        };
+        let needed_now = needed(settings);
+        match needed_now > before.map_or(SCHEMA_VERSION, needed) {
+            true => self.adopt_version(needed_now).await,
+            false => Ok(()),
         }
     }
 

@@ -27,6 +27,7 @@ mod dev;
 mod docs;
 mod embedded;
 mod keys;
+mod loading;
 mod moving;
 mod observability;
 mod operator;

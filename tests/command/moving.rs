@@ -21,7 +21,7 @@ pub async fn dueq(words: &[&str]) -> Finished {
 }
 
 /// Dumps all of a Redis; returns the file.
-async fn dump(redis: &Redis, dir: &Path) -> PathBuf {
+pub async fn dump(redis: &Redis, dir: &Path) -> PathBuf {
     let file = dir.join(format!("{}.ndjson", redis.port()));
     let words = ["dump", "--redis-url", &redis.url(), "-o", file.to_str().unwrap()];
     let finished = dueq(&words).await;
@@ -55,7 +55,12 @@ async fn full() -> (Redis, Dueq) {
         client.published("split", message).await;
     }
     client.lease_one("split").await;
-    client.configure("grouped", json!({"group_concurrency": 2, "dead_topic": "gone"})).await;
+    client
+        .configure(
+            "grouped",
+            json!({"group_concurrency": 2, "dead_topic": "gone", "dead_form": "raw"}),
+        )
+        .await;
     for n in 0..12 {
         let group = format!("g,{}", n % 2);
         client
@@ -71,6 +76,11 @@ async fn full() -> (Redis, Dueq) {
         .post_text("/topics/bytes/messages", "{\"payload\": {\"a\" :\n 1E400, \"a\":\"\u{e9}\" }}")
         .await
         .expect(201);
+    let target =
+        [("content-type", "application/x-amz-json-1.0"), ("x-amz-target", "AmazonSQS.SendMessage")];
+    let large = json!({"n": {"DataType": "Number", "StringValue": "1".repeat(100_000)}});
+    let send = json!({"QueueUrl": "bytes", "MessageBody": "x", "MessageAttributes": large});
+    client.send("POST", "/sqs", &target, Some(send.to_string().into())).await.expect(200);
     let callback = json!({"url": "http://127.0.0.1:9/x", "delay_ms": 600_000, "headers": {"authorization": "Bearer s"}});
     client.post("/callbacks", &callback).await.expect(201);
     client.post("/callbacks/hosts/127.0.0.1:9/pause", &json!({})).await.expect(200);
@@ -98,6 +108,8 @@ async fn what_was_dumped_is_loaded_as_it_was() {
     assert_eq!((loaded.code, &*loaded.stderr), (0, ""), "{loaded:?}");
     clean(&audit(&["--redis-url", &url]).await);
     assert_eq!(contents(&dump(&other, &dir).await), contents(&file));
+    // No dueq works on it that does not know of all that is there.
+    assert_eq!(other.command::<i64>(&["GET", "dueq:{service}:min_reader"]).await, 5);
 
     // The ids are kept, and lead to the same answers; also the names do, and keys that make a publish safe to repeat.
     let to = Dueq::on(&other).start().await;

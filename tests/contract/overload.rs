@@ -153,6 +153,15 @@ async fn the_largest_message_is_leased_with_the_least_budget() {
     client.configure(&topic, json!({"max_payload_bytes": 1_048_576})).await;
     client.publish_raw(&topic, "", None, &vec![b'x'; 1_048_576]).await.expect(201);
     client.lease_one(&topic).await;
+    // In SQS's answers each of these bytes is six.
+    client.publish_raw(&topic, "", None, &vec![1_u8; 1_048_576]).await.expect(201);
+    let target = [
+        ("content-type", "application/x-amz-json-1.0"),
+        ("x-amz-target", "AmazonSQS.ReceiveMessage"),
+    ];
+    let body = json!({"QueueUrl": topic}).to_string().into_bytes();
+    let received = client.send("POST", "/sqs", &target, Some(body)).await.expect(200).json();
+    assert_eq!(received["Messages"][0]["Body"].as_str().map(str::len), Some(1_048_576));
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use crate::{
     model::{Member, MessageId, Route, TopicName},
     store::{Partition, PartitionName, Store, batch::Command, reply::Reply, scripts},
 };
+use bytes::Bytes;
 use futures_util::future::try_join_all;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -30,7 +31,7 @@ struct Loaded {
     member: Member,
     state: String,
     at: i64,
-    body: Vec<u8>,
+    body: Bytes,
     extra: String,
     events: String,
     expires: Option<i64>,
@@ -90,7 +91,9 @@ impl Batches {
         };
         let bytes = loaded.body.len() + loaded.events.len();
         let is_full = self.messages.len() == MESSAGES || self.bytes + bytes > BYTES;
-        if is_full || self.partition.as_ref() != Some(&partition) {
+        // A call that has a message twice would store both.
+        let is_again = self.messages.iter().any(|other| other.member == loaded.member);
+        if is_full || is_again || self.partition.as_ref() != Some(&partition) {
             self.send().await?;
             self.partition = Some(partition);
         }

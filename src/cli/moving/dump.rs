@@ -3,10 +3,10 @@
 use super::{
     super::{data::DataArgs, progress::Progress},
     line::{End, FORMAT, Header, Line},
-    source::{self, Failure, Patterns},
+    source::{self, Failure, takes},
 };
 use crate::{
-    model::{TopicName, format_instant},
+    model::{TopicName, TopicPattern, format_instant},
     store::{Partition, SCHEMA_VERSION, Store, batch::Command, reply::int},
 };
 use clap::Args as ClapArgs;
@@ -24,7 +24,7 @@ pub struct Args {
     pub data: DataArgs,
     /// Dump only these topics, and the schedules that publish there: names, and beginnings of names before a *.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    topics: Vec<String>,
+    topics: Vec<TopicPattern>,
     /// File to write, instead of standard output. It is there once the dump is complete.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -36,10 +36,9 @@ pub async fn run(args: Args) -> Result<bool, Failure> {
     data.exist().map_err(|error| Failure::Other(error.to_string()))?;
     let from = data.described();
     let data = data.open_to_move().await.map_err(|error| Failure::Other(error.to_string()))?;
-    let patterns = Patterns::of(&topics);
     let dumped = match &output {
-        None => dump(&data.store, &patterns, from, io::stdout().lock()).await.map(|(_, end)| end),
-        Some(path) => dump_to(&data.store, &patterns, from, path).await,
+        None => dump(&data.store, &topics, from, io::stdout().lock()).await.map(|(_, end)| end),
+        Some(path) => dump_to(&data.store, &topics, from, path).await,
     };
     data.close().await;
     let end = dumped?;
@@ -64,7 +63,7 @@ pub async fn run(args: Args) -> Result<bool, Failure> {
 /// Writes a file, which has its name once it is complete and on disk.
 async fn dump_to(
     store: &Store,
-    patterns: &Patterns,
+    patterns: &[TopicPattern],
     from: String,
     path: &Path,
 ) -> Result<End, Failure> {
@@ -87,18 +86,19 @@ async fn dump_to(
 
 async fn dump<W: Write>(
     store: &Store,
-    patterns: &Patterns,
+    patterns: &[TopicPattern],
     from: String,
     to: W,
 ) -> Result<(W, End), Failure> {
     let names = source::topic_names(store).await?;
-    if let Some(unused) = patterns.unused(&names) {
+    let is_unused = |it: &&TopicPattern| !names.iter().any(|name| it.has(name.as_str()));
+    if let Some(unused) = patterns.iter().find(is_unused) {
         return Err(Failure::Other(format!("there is no topic {unused}")));
     }
     let mut out = Lines::new(to);
     out.write(&Line::Dump(header(store, from).await?))?;
     let (mut topics, mut total) = (Vec::new(), 0);
-    for name in names.iter().filter(|name| patterns.take(name.as_str())) {
+    for name in names.iter().filter(|name| takes(patterns, name.as_str())) {
         let (topic, line) = source::topic(store, name).await?;
         if topic.settings.loading.is_some() {
             let loading =
@@ -110,7 +110,7 @@ async fn dump<W: Write>(
         total += source::count(store, &topic).await?;
         topics.push((source::totals(store, &topic).await?, topic));
     }
-    if patterns.take(TopicName::callbacks().as_str()) {
+    if takes(patterns, TopicName::callbacks().as_str()) {
         for host in store.read_paused_hosts().await?.keys() {
             out.write(&Line::PausedHost(host.clone()))?;
             out.end.paused_hosts += 1;

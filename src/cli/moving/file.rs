@@ -171,7 +171,7 @@ impl<R: BufRead> Reader<R> {
                 self.seen.idempotency_keys += 1;
                 let message = Message { id: key.id.clone(), ..Message::default() };
                 self.check_place(&key.topic, &message)?;
-                key.key.bytes().map(|_| ()).ok_or_else(|| "its key is no base64".to_owned())
+                key.check().map_err(|reason| format!("the idempotency key of {}: {reason}", key.id))
             }
             Line::End(end) => self.check_end(end, before),
         }

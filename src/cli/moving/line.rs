@@ -106,6 +106,27 @@ pub struct IdempotencyKey {
     pub id: String,
 }
 
+impl IdempotencyKey {
+    /// Whether Redis can keep it. Errors: what is wrong with it.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let is_hex =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_instant = |at: i64| (0..1 << 53).contains(&at);
+        let is_answer = match self.answer.split(',').collect::<Vec<_>>()[..] {
+            [fingerprint, state, due] => {
+                is_hex(fingerprint)
+                    && ["delayed", "ready", "blocked", "leased"].contains(&state)
+                    && due.parse().is_ok_and(is_instant)
+            }
+            _ => false,
+        };
+        if !is_answer || !is_instant(self.until_ms) {
+            return Err("what it answers cannot be read");
+        }
+        self.key.bytes().map(|_| ()).ok_or("it is not base64")
+    }
+}
+
 /// What a dump holds, so that one that was cut or edited is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

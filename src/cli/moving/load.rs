@@ -256,7 +256,6 @@ impl Load<'_> {
         }
         if !dry_run {
             self.batches.flush().await?;
-            plan.sweep(self.store).await?;
         }
         drop(self.progress);
         let mut is_same = true;
@@ -279,6 +278,8 @@ impl Load<'_> {
             let paused = "what is there differs from the dump: the topics stay paused and marked";
             return Err(Failure::Other(paused.to_owned()));
         }
+        // Only now, since it removes what has expired since the dump.
+        plan.sweep(self.store).await?;
         plan.complete(self.store).await?;
         if into.is_none() {
             for host in &self.hosts {

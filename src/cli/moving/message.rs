@@ -125,17 +125,12 @@ impl Message {
             (8, score) => ("acked", score >> EPOCH_BITS),
             _ => ("untold", stored.untold?),
         };
-        Body::decode(stored.body.clone()).ok()?;
-        let (header, payload) = match stored.body.first()? {
-            0 => (None, &stored.body[1..]),
-            _ => {
-                let end = 3 + usize::from(u16::from_be_bytes([stored.body[1], stored.body[2]]));
-                let header = std::str::from_utf8(&stored.body[3..end]).ok()?;
-                // A line break would end the line.
-                let header = Some(header).filter(|header| !header.contains(['\n', '\r']))?;
-                (Some(header.to_owned()), &stored.body[end..])
-            }
-        };
+        let (header, payload) = Body::split(&stored.body).ok()?;
+        let header = header.map(std::str::from_utf8).transpose().ok()?;
+        // A line break would end the line.
+        if header.is_some_and(|header| header.contains(['\n', '\r'])) {
+            return None;
+        }
         let message = Self {
             id: MessageId::from_member(&member, partition.route).to_string(),
             topic: partition.topic.name.to_string(),
@@ -145,7 +140,7 @@ impl Message {
             first_due_ms: stored.first_due,
             untold_ms: stored.untold,
             events: String::from_utf8(stored.events.to_vec()).ok()?,
-            header,
+            header: header.map(str::to_owned),
             payload: Content::of(payload),
             ..Self::of_extra(std::str::from_utf8(&stored.extra).ok()?)?
         };
@@ -213,20 +208,9 @@ impl Message {
     }
 
     /// Its body as Redis keeps it. Errors: what is wrong with it.
-    pub fn body(&self) -> Result<Vec<u8>, &'static str> {
+    pub fn body(&self) -> Result<Bytes, &'static str> {
         let payload = self.payload.bytes().ok_or("its payload is not base64")?;
-        let mut body = Vec::with_capacity(payload.len() + 1);
-        match &self.header {
-            None => body.push(0),
-            Some(header) => {
-                let length = u16::try_from(header.len()).map_err(|_| "its header is too large")?;
-                body.push(1);
-                body.extend_from_slice(&length.to_be_bytes());
-                body.extend_from_slice(header.as_bytes());
-            }
-        }
-        body.extend_from_slice(&payload);
-        Ok(body)
+        Ok(Body::join(self.header.as_ref().map(String::as_bytes), &payload))
     }
 
     /// The state as `load_messages` knows it.
@@ -258,8 +242,8 @@ impl Message {
         if !moments.all(|at| (0..1 << 53).contains(&at)) || self.ttl_ms.is_some_and(|ttl| ttl < 0) {
             return Err("an instant of it is out of range");
         }
-        if self.attempts < 0 || self.counted < 0 {
-            return Err("its attempts are negative");
+        if ![self.attempts, self.counted].iter().all(|n| (0..=i64::from(u32::MAX)).contains(n)) {
+            return Err("its attempts are out of range");
         }
         if !matches!(&*self.key_hold, "" | "d" | "g" | "f")
             || self.key_hold.is_empty() != self.key.is_empty()
@@ -274,7 +258,7 @@ impl Message {
         if !lines(&self.events) {
             return Err("its events do not end with a line");
         }
-        let body = Body::decode(self.body()?.into()).map_err(|_| "its header cannot be read")?;
+        let body = Body::decode(self.body()?).map_err(|_| "its header cannot be read")?;
         // What tells of another message's death holds that message.
         if body.content.payload().len() as u64 > MAX_PAYLOAD_BYTES && !body.dead_letter {
             return Err("its payload is larger than 1 MiB");

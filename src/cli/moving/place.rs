@@ -87,7 +87,7 @@ impl Plan {
     /// Errors: what is there was not loaded from this dump, and stands in the way.
     pub async fn look(&mut self, store: &Store) -> Result<(), Failure> {
         let beside = self.targets.values().all(|target| target.number.is_none());
-        let (mut goes_on, mut there) = (false, Vec::new());
+        let (mut goes_on, mut is_half, mut there) = (false, false, Vec::new());
         for target in self.targets.values_mut() {
             let Some(topic) = find(store, &target.name).await? else { continue };
             let loading = topic.settings.loading.as_deref();
@@ -98,12 +98,17 @@ impl Plan {
                 there.push(target.name.to_string());
             } else {
                 goes_on = true;
+                is_half |= !target.is_complete;
             }
+        }
+        there.sort();
+        // Nothing is released before all is there, so these are others'.
+        if is_half && !there.is_empty() {
+            return Err(in_the_way("is not free", &there, "delete what has come meanwhile"));
         }
         if goes_on {
             return Ok(());
         }
-        there.sort();
         if beside && !self.targets.is_empty() {
             return match there.is_empty() {
                 true => Ok(()),
@@ -128,17 +133,20 @@ impl Plan {
         self.count_instances(store).await?;
         for target in self.targets.values_mut().filter(|target| !target.is_complete) {
             let Target { name, number, settings, .. } = target;
-            if find(store, name).await?.is_none() {
-                let durability = settings.durability;
-                if !store.create_loading(name, *number, settings).await? {
-                    return Err(Failure::Other(format!(
-                        "the topic {name} cannot be made: its number is taken, or a topic of its name was deleted in the last hour"
-                    )));
-                }
-                if settings.durability != durability {
-                    let told = format!("{name} has durability memory: there are no replicas");
-                    self.remarks.push(told);
-                }
+            let durability = settings.durability;
+            let is_made = match find(store, name).await? {
+                // Somebody may have made it since the look.
+                Some(topic) => topic.settings.loading.as_ref() == Some(&self.id),
+                None => store.create_loading(name, *number, settings).await?,
+            };
+            if !is_made {
+                return Err(Failure::Other(format!(
+                    "the topic {name} cannot be made: it or its number is taken, or a topic of its name was deleted in the last hour"
+                )));
+            }
+            if settings.durability != durability {
+                let told = format!("{name} has durability memory: there are no replicas");
+                self.remarks.push(told);
             }
             // As long as not all of it is there, nobody is to have a part.
             store.pause_topic(name).await?;

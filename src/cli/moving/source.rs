@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Member, MessageId, TopicName},
+    model::{Member, MessageId, TopicName, TopicPattern},
     store::{
         Partition, PartitionName, Store, TOTALS, Topic,
         batch::Command,
@@ -22,9 +22,9 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use std::{collections::HashSet, io, sync::Arc};
 
-/// Messages of a page at most, and how many bytes a page may have before the next one is smaller.
+/// Messages of a page at most, and about how many bytes. Redis reads all bodies of a page in one call.
 const MAX_COUNT: usize = 64;
-const MAX_BYTES: i64 = 128 * 1024;
+const PAGE_BYTES: u64 = 64 * 1024;
 /// Keys of a page, about.
 const KEYS: usize = 256;
 /// Names of one look at the registry.
@@ -53,32 +53,9 @@ impl From<CallError> for Failure {
     }
 }
 
-/// Which topics: names, and beginnings of names before a `*`.
-pub struct Patterns(Vec<String>);
-
-impl Patterns {
-    /// All of them where none is named.
-    pub fn of(patterns: &[String]) -> Self {
-        Self(patterns.to_vec())
-    }
-
-    /// Is this one of them?
-    pub fn take(&self, name: &str) -> bool {
-        let fits = |pattern: &String| match pattern.strip_suffix('*') {
-            Some(beginning) => name.starts_with(beginning),
-            None => name == pattern,
-        };
-        self.0.is_empty() || self.0.iter().any(fits)
-    }
-
-    /// Those that name none of these topics.
-    pub fn unused(&self, names: &[TopicName]) -> Option<&String> {
-        let used = |pattern: &&String| {
-            let one = Self(vec![(*pattern).clone()]);
-            !names.iter().any(|name| one.take(name.as_str()))
-        };
-        self.0.iter().find(used)
-    }
+/// Is the topic of this name to be dumped? All are where there are no patterns.
+pub fn takes(patterns: &[TopicPattern], name: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| pattern.has(name))
 }
 
 /// All topics, by name.
@@ -150,7 +127,13 @@ pub async fn messages(
 ) -> Result<(), Failure> {
     let (name, number) = (partition.name(), partition.topic.number);
     let mut seen: HashSet<Member> = HashSet::new();
-    let first = Step { cursor: "0".to_owned(), named: Vec::new(), after: String::new(), count: 1 };
+    let first = Step {
+        cursor: "0".to_owned(),
+        named: Vec::new(),
+        after: String::new(),
+        count: 1,
+        seen: (0, 0),
+    };
     let read = |step: Step| tokio::spawn(read_page(store.clone(), name.clone(), step));
     let mut reading = read(first);
     loop {
@@ -186,6 +169,8 @@ struct Step {
     after: String,
     /// About so many messages.
     count: usize,
+    /// Messages before this page, and their bytes.
+    seen: (u64, u64),
 }
 
 /// What a call read, and what the next one is to read.
@@ -223,18 +208,16 @@ fn page_of(reply: &mut Reply<'_>, step: Step) -> Result<Page, CallError> {
     while !fields.is_empty() {
         found.push(stored(&mut fields)?);
     }
-    // Bodies may be large: a few at first, more when they turn out small.
-    let count = match bytes {
-        large if large > MAX_BYTES => step.count / 2,
-        small if small < MAX_BYTES / 4 => step.count * 2,
-        _ => step.count,
-    };
-    let count = count.clamp(1, MAX_COUNT);
+    // Bodies may be large: a few at first, more when they turn out small. What counts is the mean of all, since a page of
+    // small ones says nothing of the next.
+    let seen = (step.seen.0 + found.len() as u64, step.seen.1 + bytes.unsigned_abs());
+    let fit = (PAGE_BYTES * seen.0.max(1) / seen.1.max(1)) as usize;
+    let count = fit.min(step.count * 2).clamp(1, MAX_COUNT);
     let after = if step.named.is_empty() { cursor } else { step.after };
     let next = match (named.is_empty(), &*after) {
         (true, "0") => None,
-        (true, _) => Some(Step { cursor: after, named, after: String::new(), count }),
-        (false, _) => Some(Step { cursor: String::new(), named, after, count }),
+        (true, _) => Some(Step { cursor: after, named, after: String::new(), count, seen }),
+        (false, _) => Some(Step { cursor: String::new(), named, after, count, seen }),
     };
     Ok(Page { now, found, next })
 }
@@ -286,17 +269,18 @@ fn idempotency_key(partition: &Partition, key: &[u8], value: &[u8]) -> Option<Id
     let mut text = || std::str::from_utf8(parts.next()?).ok();
     let (until, answer) = (text()?, [text()?, text()?, text()?].join(","));
     let member = parts.next()?.try_into().ok()?;
-    Some(IdempotencyKey {
+    let line = IdempotencyKey {
         topic: partition.topic.name.to_string(),
         key: Content::of(key),
         until_ms: until.parse().ok()?,
         answer,
         id: MessageId::from_member(&member, partition.route).to_string(),
-    })
+    };
+    line.check().is_ok().then_some(line)
 }
 
 /// Reads all schedules whose topic is taken.
-pub async fn schedules(store: &Store, patterns: &Patterns) -> Result<Vec<Schedule>, Failure> {
+pub async fn schedules(store: &Store, patterns: &[TopicPattern]) -> Result<Vec<Schedule>, Failure> {
     let keys = &store.lanes.shared.keys;
     let (mut all, mut from) = (Vec::new(), 0);
     loop {
@@ -317,7 +301,7 @@ pub async fn schedules(store: &Store, patterns: &Patterns) -> Result<Vec<Schedul
             let read = schedule(&name, entry, state);
             let bad = || format!("the schedule {name} cannot be read: delete or put it anew");
             let (topic, line) = read.ok_or_else(|| Failure::Other(bad()))?;
-            if patterns.take(&topic) {
+            if takes(patterns, &topic) {
                 all.push(line);
             }
         }

@@ -1,6 +1,6 @@
 //! What a key may do: verbs, each on the topics of a pattern. `admin` is all of them on all topics.
 
-use crate::model::TopicName;
+use crate::model::{TopicName, TopicPattern};
 
 /// What an operation does to a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,40 +35,12 @@ impl Verb {
 }
 
 const ADMIN: &str = "admin";
-const PATTERN: &str = "must be a topic name, or the beginning of one and *";
-
-/// One topic, or all whose names begin alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Pattern {
-    text: Box<str>,
-    is_prefix: bool,
-}
-
-impl Pattern {
-    fn parse(text: &str) -> Result<Self, String> {
-        let (name, is_prefix) = match text.strip_suffix('*') {
-            Some(prefix) => (prefix, true),
-            None => (text, false),
-        };
-        // What follows the prefix may be any character of a name.
-        let is_name = TopicName::parse(name).is_ok() || (is_prefix && name.is_empty());
-        if is_name { Ok(Self { text: name.into(), is_prefix }) } else { Err(PATTERN.to_owned()) }
-    }
-
-    fn has(&self, topic: &str) -> bool {
-        if self.is_prefix { topic.starts_with(&*self.text) } else { topic == &*self.text }
-    }
-
-    fn has_all(&self) -> bool {
-        self.is_prefix && self.text.is_empty()
-    }
-}
 
 /// What a key may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scopes {
     is_admin: bool,
-    patterns: Vec<(Verb, Pattern)>,
+    patterns: Vec<(Verb, TopicPattern)>,
 }
 
 impl Scopes {
@@ -99,7 +71,8 @@ impl Scopes {
         let pattern = pattern
             .filter(|pattern| !pattern.is_empty())
             .ok_or_else(|| format!("{0} needs a pattern, such as {0}:orders.*", verb.word()))?;
-        let pattern = Pattern::parse(pattern)
+        let pattern = pattern
+            .parse::<TopicPattern>()
             .map_err(|reason| format!("the pattern of {} {reason}", verb.word()))?;
         self.patterns.push((verb, pattern));
         Ok(())
@@ -122,7 +95,7 @@ impl Scopes {
 
     /// May it do this to every topic?
     pub fn may_to_all(&self, verb: Verb) -> bool {
-        self.is_admin || self.patterns_of(verb).any(Pattern::has_all)
+        self.is_admin || self.patterns_of(verb).any(|it| it.is_prefix && it.text.is_empty())
     }
 
     /// May it do this to some topic?
@@ -136,7 +109,7 @@ impl Scopes {
         if self.may_to_all(verb) {
             return vec![(prefix.to_owned(), false)];
         }
-        let range = |pattern: &Pattern| {
+        let range = |pattern: &TopicPattern| {
             if pattern.text.starts_with(prefix) {
                 Some((pattern.text.to_string(), !pattern.is_prefix))
             } else {
@@ -159,17 +132,14 @@ impl Scopes {
         kept
     }
 
-    fn patterns_of(&self, verb: Verb) -> impl Iterator<Item = &Pattern> {
+    fn patterns_of(&self, verb: Verb) -> impl Iterator<Item = &TopicPattern> {
         self.patterns.iter().filter(move |(of, _)| *of == verb).map(|(_, pattern)| pattern)
     }
 
     /// As a line of a key file has them.
     pub fn words(&self) -> Vec<String> {
         let admin = self.is_admin.then(|| ADMIN.to_owned());
-        let scope = |(verb, pattern): &(Verb, Pattern)| {
-            let star = if pattern.is_prefix { "*" } else { "" };
-            format!("{}:{}{star}", verb.word(), pattern.text)
-        };
+        let scope = |(verb, pattern): &(Verb, TopicPattern)| format!("{}:{pattern}", verb.word());
         admin.into_iter().chain(self.patterns.iter().map(scope)).collect()
     }
 }

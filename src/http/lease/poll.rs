@@ -34,16 +34,7 @@ pub async fn poll(
     (grants, is_cut)
 }
 
-/// An answer with messages: whoever is gone before a byte of it was taken never had them.
-///
-/// Errors: 503 `overloaded`; then they go back.
-pub fn deliver(state: &AppState, grants: Grants, body: Vec<u8>) -> Result<Response, Problem> {
-    let mut hold = state.budget.hold();
-    hold.grow_to(body.len())?;
-    Ok(holding(hold, grants, body))
-}
-
-/// The same for bytes that are counted.
+/// An answer with messages, whose bytes are counted: whoever is gone before a byte of it was taken never had them.
 pub fn holding(hold: Hold, grants: Grants, body: Vec<u8>) -> Response {
     let mut response = Response::new(Body::new(GrantsBody { bytes: Some(body.into()), grants }));
     response.extensions_mut().insert(Arc::new(hold));

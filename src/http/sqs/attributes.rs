@@ -190,6 +190,9 @@ async fn read_redrive(
         _ => None,
     };
     let dead_topic = target.ok_or_else(|| refuse("Dead letter target ARN is not valid"))?;
+    if dead_topic == *name {
+        return Err(refuse("Dead-letter queue must be another queue than the source"));
+    }
     if super::is_fifo(&dead_topic) != super::is_fifo(name) {
         return Err(refuse("Dead-letter queue must be same type of queue as the source"));
     }

@@ -112,8 +112,11 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
 /// What is kept with a topic is bounded.
 fn checked(settings: TopicSettings) -> Result<TopicSettings, Error> {
     let bytes = |pairs: &Attributes| pairs.iter().map(|(a, b)| a.len() + b.len()).sum::<usize>();
-    let kept = settings.sqs.as_ref().map_or(0, |it| bytes(&it.attributes) + bytes(&it.tags));
-    match kept > MAX_KEPT {
+    let Some(sqs) = &settings.sqs else { return Ok(settings) };
+    if sqs.tags.len() > tags::MAX_TAGS {
+        return Err(Error::BadSetting("Tags", "are more than 50"));
+    }
+    match bytes(&sqs.attributes) + bytes(&sqs.tags) > MAX_KEPT {
         true => {
             Err(Error::BadSetting("Attributes", "are larger than 32 KiB together with the tags"))
         }

@@ -2,8 +2,9 @@
 
 use super::{
     super::{
+        budget::Hold,
         input::json::Items,
-        lease::{deliver, poll},
+        lease::{holding, poll},
     },
     Call, JSON, Queue,
     content::{AttributeValue, attributes_of, md5_of, md5_of_attributes, text_of},
@@ -152,10 +153,14 @@ pub async fn receive_message(
     let (grants, is_cut) = polled.await;
     let grants = grants?;
     call.trace.leases(&queue.name, grants.messages());
+    // Before they are written out; if there is no room, they go back.
+    let mut hold = call.state.budget.hold();
+    let payloads: u64 = grants.messages().iter().map(|message| message.payload_bytes).sum();
+    hold.grow_to(payloads as usize)?;
     if visibility == Some(0) {
         show_again(call, &grants).await;
     }
-    let mut response = respond(call, &queue, &wanted, grants).await?;
+    let mut response = respond(call, &queue, &wanted, (hold, grants)).await?;
     if is_cut {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -176,12 +181,14 @@ async fn respond(
     call: &Call<'_>,
     queue: &Queue,
     wanted: &Wanted,
-    grants: Grants,
+    (mut hold, grants): (Hold, Grants),
 ) -> Result<Response<Body>, Fault> {
     let shown = grants.messages().iter().map(|it| show(call, queue, wanted, it));
     let body = serde_json::to_vec(&Received { messages: join_all(shown).await });
     let body = body.map_err(|_| Error::Internal)?;
-    let mut response = deliver(call.state, grants, body)?;
+    // Escapes may have made it larger. It is counted all the same: if it were refused, nobody would ever get it.
+    hold.force_to(body.len());
+    let mut response = holding(hold, grants, body);
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
     Ok(response)
 }

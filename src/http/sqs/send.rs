@@ -23,6 +23,8 @@ const DEDUPLICATION_MS: i64 = 300_000;
 /// Bytes of a batch, at most.
 const MAX_BATCH_BYTES: usize = 1_048_576;
 const TRACE_HEADER: &str = "AWSTraceHeader";
+/// Bytes of it, at most. They do not count with the message's.
+const MAX_TRACE_HEADER: usize = 4 * 1024;
 /// Why a parameter of another kind of queue is refused.
 const OTHER_TYPE: &str = "The request include parameter that is not valid for this queue type.";
 
@@ -114,6 +116,8 @@ pub async fn send_message_batch(
         }
         deduplication_id(&queue, entry.message_deduplication_id.clone(), "")?;
     }
+    // Before any of them is looked at.
+    check_total(batch.iter().filter_map(|it| it.message_body.as_ref()).map(String::len).sum())?;
     let mut total = 0;
     let (mut outcomes, mut messages) = (Vec::new(), Vec::new());
     for entry in batch {
@@ -130,12 +134,7 @@ pub async fn send_message_batch(
             }),
         ));
     }
-    if total > MAX_BATCH_BYTES {
-        let message = format!(
-            "Batch requests cannot be longer than {MAX_BATCH_BYTES} bytes. You have sent {total} bytes."
-        );
-        return Err(Fault::new(Kind::BatchRequestTooLong, message));
-    }
+    check_total(total)?;
     call.trace.publishes(&mut messages);
     call.caller.spend(messages.len())?;
     let mut published = match messages.is_empty() {
@@ -160,6 +159,7 @@ pub async fn send_message_batch(
 fn prepare(call: &Call<'_>, queue: &Queue, request: SendMessage) -> Result<Prepared, Fault> {
     let text = request.message_body.filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Fault::missing("MessageBody"))?;
+    check_size(queue, text.len())?;
     if !is_legal(&text) {
         let message = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to \
             #xFFFD | #x10000 to #x10FFFF";
@@ -240,6 +240,16 @@ fn due(queue: &Queue, delay: Option<i64>) -> Result<Due, Fault> {
     Ok(Due::After(seconds * 1000))
 }
 
+fn check_total(bytes: usize) -> Result<(), Fault> {
+    if bytes <= MAX_BATCH_BYTES {
+        return Ok(());
+    }
+    let message = format!(
+        "Batch requests cannot be longer than {MAX_BATCH_BYTES} bytes. You have sent {bytes} bytes."
+    );
+    Err(Fault::new(Kind::BatchRequestTooLong, message))
+}
+
 fn check_size(queue: &Queue, bytes: usize) -> Result<(), Fault> {
     let most = queue.topic.settings.max_payload_bytes;
     if bytes as i64 <= most {
@@ -262,6 +272,10 @@ fn read_system_attributes(given: Option<Pairs<AttributeValue>>) -> Result<Attrib
     // Names that begin so are not for users.
     let renamed = given.into_iter().map(|(_, value)| ("x".to_owned(), value)).collect();
     let read = read_attributes(Some(Pairs(renamed)))?;
+    if !read.values().all(|it| it.kind == "String" && it.value.len() <= MAX_TRACE_HEADER) {
+        let message = "AWSTraceHeader must be a String of at most 4096 bytes.";
+        return Err(Fault::new(Kind::InvalidParameterValue, message));
+    }
     let renamed = read.into_values().map(|value| (TRACE_HEADER.to_owned(), value));
     Ok(renamed.collect())
 }

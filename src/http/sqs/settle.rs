@@ -70,11 +70,9 @@ impl<'a> Handle<'a> {
             let claims = call.state.store.claims_of(&id, token).filter(|_| is_of_queue)?;
             Some(Self { text, id, token, claims })
         };
-        open().ok_or_else(|| {
-            let message =
-                format!("The input receipt handle \"{text}\" is not a valid receipt handle.");
-            Fault::new(Kind::ReceiptHandleIsInvalid, message)
-        })
+        // It is not quoted: it may be that of another queue's message, and logs keep messages.
+        let invalid = "The specified receipt handle isn't valid.";
+        open().ok_or_else(|| Fault::new(Kind::ReceiptHandleIsInvalid, invalid))
     }
 
     /// What the handle does after its visibility timeout: nothing in a FIFO queue; else a delete, or a lease of so many ms.

@@ -12,7 +12,8 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-const MAX_TAGS: usize = 50;
+/// Tags of a queue, at most.
+pub const MAX_TAGS: usize = 50;
 const MAX_KEY: usize = 128;
 const MAX_VALUE: usize = 256;
 

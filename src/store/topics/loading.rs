@@ -12,7 +12,7 @@ impl Store {
     /// Makes a topic to be loaded, with this number if one is given. Where no replicas are that its answers could wait for,
     /// they wait for none, and `settings` say so afterwards. Returns false if there is one, or its number is another's.
     ///
-    /// Errors: `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: `TopicsExhausted`, `UpgradePending`, `RedisUnavailable`, `OutcomeUnknown`.
     pub(crate) async fn create_loading(
         &self,
         name: &TopicName,
@@ -22,6 +22,7 @@ impl Store {
         if let Err(Error::DurabilityUnavailable) = self.check_replicas(name, settings, None).await {
             settings.durability = Durability::Memory;
         }
+        self.adopt_for(settings, None).await?;
         Ok(self.registry.put_numbered(name, number, settings, 0).await?.is_some())
     }
 

@@ -24,7 +24,6 @@ pub(super) use {
 
 use super::{
     Store,
-    backend::{SPLIT_VERSION, SQS_VERSION},
     batch::{Command, Request},
     partition::Partition,
     registry::{DELETED_MARK_MS, Topic},
@@ -34,7 +33,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{DEFAULT_PAYLOAD_BYTES, DeadForm, TopicName, TopicSettings},
+    model::{DEFAULT_PAYLOAD_BYTES, TopicName, TopicSettings},
 };
 use deadpool_redis::redis::Value;
 use futures_util::future::try_join_all;
@@ -93,15 +92,7 @@ impl Store {
                 return Err(Error::RevisionMismatch);
             }
             self.check_replicas(name, &settings, before).await?;
-            if settings.partitions > 1 && before.is_none_or(|before| before.partitions == 1) {
-                self.adopt_version(SPLIT_VERSION).await?;
-            }
-            let is_new = |settings: &TopicSettings| {
-                settings.sqs.is_some() || settings.dead_form == DeadForm::Raw
-            };
-            if is_new(&settings) && !before.is_some_and(is_new) {
-                self.adopt_version(SQS_VERSION).await?;
-            }
+            self.adopt_for(&settings, before).await?;
             if let Some(topic) = &topic
                 && settings.partitions > topic.settings.partitions
                 && !self.prepare_growth(topic, &mut settings).await?

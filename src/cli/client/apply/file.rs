@@ -12,6 +12,9 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Levels of nesting at most; the API takes fewer.
 const MAX_DEPTH: usize = 70;
 
+/// Columns before the text of a line, at most. Each level of a block takes one, and the parser calls itself for each.
+const MAX_INDENT: usize = 1_000;
+
 /// What a file is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -105,6 +108,10 @@ pub fn read(path: &Path, now: i64) -> Result<Vec<Item>, Failure> {
 
 fn parse(text: &str, now: i64) -> Result<Vec<Item>, Vec<Wrong>> {
     let wrong = |line, reason: &str| vec![Wrong { line, reason: reason.to_owned() }];
+    let indent = |line: &str| line.bytes().take_while(|byte| b" \t-?:".contains(byte)).count();
+    if let Some(at) = text.lines().position(|line| indent(line) > MAX_INDENT) {
+        return Err(wrong(at + 1, "it is nested too deeply"));
+    }
     let documents = MarkedYaml::load_from_str(text)
         .map_err(|error| wrong(error.marker().line(), error.info()))?;
     let root = match &documents[..] {
@@ -307,6 +314,7 @@ schedules:
             ("- a\n".to_owned(), "line 1: it must have topics and schedules"),
             ("topics: {a: {ttl_ms: .inf}}".to_owned(), "line 1: this number is not one of JSON"),
             ("topics: {}\n---\ntopics: {}\n".to_owned(), "line 3: there is a second document"),
+            (format!("a:\n{}a", "- ".repeat(100_000)), "line 2: it is nested too deeply"),
         ] {
             let wrongs = parse(&text, 0).unwrap_err();
             assert!(wrongs[0].to_string().starts_with(told), "{wrongs:?}, not {told}");

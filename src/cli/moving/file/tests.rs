@@ -14,6 +14,7 @@ fn read(lines: &[&str]) -> Result<u64, String> {
         let end = End {
             topics: count("{\"topic\""),
             schedules: count("{\"schedule\""),
+            idempotency_keys: count("{\"idempotency_key\""),
             messages: count("{\"message\""),
             sha256: hex::encode(ring::digest::digest(&SHA256, text.as_bytes()).as_ref()),
             ..End::default()
@@ -33,12 +34,13 @@ fn read_text(text: &str) -> Result<u64, String> {
 const HEAD: &str =
     r#"{"dump":{"format":1,"schema":2,"dueq":"0.1.0","id":"00","at":"","from":"","instances":1}}"#;
 const TOPIC: &str = r#"{"topic":{"name":"a","number":5}}"#;
+const KEY: &str = r#"{"idempotency_key":{"topic":"a","key":{"text":"k"},"until_ms":5,"answer":"0f,ready,5","id":"019ab000-0001-8000-8005-006162636465"}}"#;
 const MESSAGE: &str = r#"{"message":{"id":"019ab000-0001-8000-8005-006162636465","topic":"a","state":"ready","at_ms":5,"payload":{"text":"1"}}}"#;
 
 #[test]
 fn a_dump_is_read_to_its_end() {
     assert_eq!(read(&[HEAD]), Ok(2));
-    assert_eq!(read(&[HEAD, TOPIC, MESSAGE]), Ok(4));
+    assert_eq!(read(&[HEAD, TOPIC, MESSAGE, KEY]), Ok(5));
 }
 
 #[test]
@@ -71,6 +73,14 @@ fn what_is_wrong_is_told_by_line_and_reason() {
             vec![HEAD, TOPIC, &with("\"text\":\"1\"", "\"base64\":\"*\"")],
             "its payload is not base64",
         ),
+        (
+            vec![HEAD, TOPIC, &with("\"at_ms\"", "\"attempts\":4294967296,\"at_ms\"")],
+            "its attempts are out of range",
+        ),
+        (vec![HEAD, TOPIC, &KEY.replace("0f,ready,5", "0f,ready")], "what it answers cannot be"),
+        (vec![HEAD, TOPIC, &KEY.replace("0f,", "0g,")], "what it answers cannot be read"),
+        (vec![HEAD, TOPIC, &KEY.replace("ready", "dead")], "what it answers cannot be read"),
+        (vec![HEAD, TOPIC, &KEY.replace(":5,", ":-5,")], "what it answers cannot be read"),
         (
             vec![HEAD, TOPIC, &with("\"at_ms\"", "\"as_ms\"")],
             "line 3: it is no line of a dump: unknown field `as_ms`",

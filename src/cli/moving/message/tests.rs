@@ -42,6 +42,15 @@ fn what_a_message_says_of_itself_comes_back_as_it_was() {
 }
 
 #[test]
+fn a_header_of_more_than_64_kib_comes_back_as_it_was() {
+    let header = format!("{{\"c\":\"a\",\"q\":{{\"x\":\"{}\"}}}}", "1".repeat(100_000));
+    let body = Body::join(Some(header.as_bytes()), b"\0\xff");
+    let stored = Stored { body: body.clone(), ..stored(5, 17, "", b"") };
+    let message = Message::of(&stored, &partition(TopicSettings::default()), 20).unwrap();
+    assert_eq!((message.header.as_deref(), message.body()), (Some(&*header), Ok(body)));
+}
+
+#[test]
 fn a_set_and_a_score_are_a_state_and_an_instant() {
     let partition = partition(TopicSettings::default());
     for (set, score, state, at) in [

@@ -1,0 +1,126 @@
+//! `dueq load` where others work meanwhile, where time goes on, and where the place is a Cluster.
+
+use std::{
+    fs,
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    audit::{audit, clean},
+    harness::*,
+    moving::{dueq, dump},
+};
+
+#[tokio::test]
+async fn a_load_does_not_go_on_where_others_have_made_one_of_its_topics() {
+    let redis = Redis::start().await;
+    let there = Dueq::on(&redis).start().await;
+    for name in ["one", "two"] {
+        there.client().published(name, json!({"payload": 1})).await;
+    }
+    let (dir, other) = (temp_dir("meanwhile"), Redis::start().await);
+    let file = dump(&redis, &dir).await;
+    let text = fs::read_to_string(&file).unwrap();
+    let mut load = Command::new(binary());
+    load.args(["load", "-", "--redis-url", &other.url()]).stdin(Stdio::piped());
+    let mut load = load.spawn().unwrap();
+    let mut pipe = load.stdin.take().unwrap();
+    let begun: String = text.lines().take(4).map(|line| format!("{line}\n")).collect();
+    assert!(begun.ends_with("}}}\n"), "a message: {begun}");
+    pipe.write_all(begun.as_bytes()).unwrap();
+    let metas = ["EXISTS", "dueq:{one:0}:meta", "dueq:{two:0}:meta"];
+    let made = async || (other.command::<i64>(&metas).await == 2).then_some(());
+    eventually("the topics are made", made).await;
+    load.kill().unwrap();
+    load.wait().unwrap();
+
+    let to = Dueq::on(&other).start().await;
+    to.client().delete_topic("two", "?force=true").await.expect(204);
+    to.client().published("two", json!({"payload": "of others"})).await;
+    let again = dueq(&["load", file.to_str().unwrap(), "--redis-url", &other.url()]).await;
+    assert_eq!((again.code, &*again.stdout), (1, ""), "{again:?}");
+    assert!(again.stderr.contains("the place is not free: it has the topics two;"), "{again:?}");
+}
+
+#[tokio::test]
+async fn what_expires_after_the_dump_is_no_difference() {
+    let redis = Redis::start().await;
+    let there = Dueq::on(&redis).start().await;
+    there.client().published("orders", json!({"payload": 1})).await;
+    there.client().published("orders", json!({"payload": 2, "ttl_ms": 1_000})).await;
+    let (dir, other) = (temp_dir("expires"), Redis::start().await);
+    let (file, over) = (dump(&redis, &dir).await, redis.time_ms().await + 1_000);
+    let is_over = async || (other.time_ms().await > over).then_some(());
+    eventually("its TTL is over", is_over).await;
+    let words = ["load", file.to_str().unwrap(), "--redis-url", &other.url(), "--verify"];
+    let loaded = dueq(&words).await;
+    assert_eq!((loaded.code, &*loaded.stderr), (0, ""), "{loaded:?}");
+    let to = Dueq::on(&other).start().await;
+    assert_eq!(to.client().count("orders", "ready").await, 1);
+    assert_eq!(to.client().total("orders", "expired").await, 1);
+}
+
+#[tokio::test]
+async fn a_message_that_is_twice_in_a_dump_is_stored_once() {
+    let redis = Redis::start().await;
+    let there = Dueq::on(&redis).start().await;
+    there.client().published("orders", json!({"payload": 1})).await;
+    let (dir, other) = (temp_dir("twice"), Redis::start().await);
+    let file = dump(&redis, &dir).await;
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let again = lines[2].replace("\"ready\"", "\"dead\"");
+    let begun = format!("{}\n{again}\n", lines[..3].join("\n"));
+    let digest = ring::digest::digest(&ring::digest::SHA256, begun.as_bytes());
+    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut end: Value = serde_json::from_str(lines[3]).unwrap();
+    (end["end"]["messages"], end["end"]["sha256"]) = (json!(2), json!(hex));
+    fs::write(&file, format!("{begun}{end}\n")).unwrap();
+    let loaded = dueq(&["load", file.to_str().unwrap(), "--redis-url", &other.url()]).await;
+    assert!(loaded.stdout.contains("loaded 1 messages"), "{loaded:?}");
+    clean(&audit(&["--redis-url", &other.url()]).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dump_of_one_redis_is_loaded_into_a_cluster() {
+    let redis = Redis::start().await;
+    let there = Dueq::on(&redis).start().await;
+    let (client, names) = (there.client(), ["one", "two", "three", "split"]);
+    client.configure("split", json!({"partitions": 8})).await;
+    for name in names {
+        for n in 0..30 {
+            let message =
+                json!({"payload": n, "key": n.to_string(), "idempotency_key": n.to_string()});
+            client.published(name, message).await;
+        }
+    }
+    let schedule = json!({"every_ms": 3_600_000, "topic": "one", "message": {"payload": 1}});
+    client.send_json("PUT", "/schedules/hourly", &schedule).await.expect(201);
+    let dir = temp_dir("into-a-cluster");
+    let file = dump(&redis, &dir).await;
+    let (path, cluster) = (file.to_str().unwrap(), Cluster::start(3, 0).await);
+    let urls = cluster.urls();
+    let loaded = dueq(&["load", path, "--redis-url", &urls, "--verify"]).await;
+    assert_eq!((loaded.code, &*loaded.stderr), (0, ""), "{loaded:?}");
+    clean(&audit(&["--redis-url", &urls]).await);
+    let to = cluster.launch().start().await;
+    let client = to.client();
+    for name in names {
+        let again = json!({"payload": 7, "key": "7", "idempotency_key": "7"});
+        assert_eq!(client.publish(name, again).await.expect(200).json()["duplicate"], true);
+        let mut held = Vec::new();
+        while held.len() < 30 {
+            let some = client.leased(name, json!({"max_messages": 30})).await;
+            assert!(!some.is_empty(), "{name}: {}", held.len());
+            held.extend(some);
+        }
+        for message in &held {
+            client.ack_leased(message).await.expect(204);
+        }
+        assert_eq!(client.count(name, "ready").await, 0);
+    }
+    client.get_path("/schedules/hourly").await.expect(200);
+}
