@@ -20,14 +20,28 @@ umask 022
 say() { printf 'dist: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
+# swagger_ui DIRECTORY: the large files of Swagger UI there, compressed, out of the crate that brings them
+swagger_ui() {
+  "$cargo" metadata --locked --format-version 1 | python3 -c '
+import gzip, json, pathlib, sys, zipfile
+crates = json.load(sys.stdin)["packages"]
+crate = next(crate for crate in crates if crate["name"] == "utoipa-swagger-ui-vendored")
+archive = zipfile.ZipFile(next(pathlib.Path(crate["manifest_path"]).parent.glob("res/*.zip")))
+for name in ["swagger-ui-bundle.js", "swagger-ui-standalone-preset.js", "swagger-ui.css"]:
+    entry = next(entry for entry in archive.namelist() if entry.endswith("/dist/" + name))
+    pathlib.Path(sys.argv[1], name).write_bytes(gzip.compress(archive.read(entry), 9, mtime=0))
+' "$1"
+}
+
 program() {
   local size file unused=$built/dist-unused
   say "building $target"
-  # Files of Swagger UI that no page loads are empty. Its build script looks at this only once.
+  # Files of Swagger UI that no page loads are empty, and the large ones are compressed. Its build script looks at this only once.
   mkdir -p "$unused"
   for file in swagger-ui.js swagger-ui-es-bundle.js swagger-ui-es-bundle-core.js; do
     : > "$unused/$file"
   done
+  swagger_ui "$unused"
   # Relative relocations are packed, which glibc from 2.36 and musl from 1.2.4 on can read: a megabyte less.
   SWAGGER_UI_OVERWRITE_FOLDER=$unused "$cargo" rustc --bin dueq --profile dist --locked --target "$target" --target-dir "$built/dist-build" -- \
     -C link-arg=-Wl,-z,pack-relative-relocs

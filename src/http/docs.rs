@@ -2,7 +2,14 @@
 //! needs none itself, since it holds nothing; the document that it shows does.
 
 use super::AppState;
-use axum::{Router, http::header, response::IntoResponse, routing::get};
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{HeaderValue, header},
+    middleware::map_response,
+    response::{IntoResponse, Response},
+    routing::get,
+};
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 const START: &str = include_str!("docs/start.js");
@@ -14,7 +21,19 @@ pub(super) fn routes() -> Router<AppState> {
     Router::new()
         .route("/docs/swagger-initializer.js", get(start))
         .route("/docs/index.css", get(style))
-        .merge(page)
+        .merge(Router::from(page).layer(map_response(compressed)))
+}
+
+/// Says that an asset is compressed where a release has it so. Whatever runs the page can read it.
+async fn compressed(response: Response) -> Response {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    let (mut head, body) = response.into_parts();
+    // The page's own assets, which are in memory.
+    let Ok(bytes) = to_bytes(body, usize::MAX).await else { return head.into_response() };
+    if bytes.starts_with(&GZIP) {
+        head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    Response::from_parts(head, Body::from(bytes))
 }
 
 async fn start() -> impl IntoResponse {
