@@ -159,7 +159,7 @@ async fn serve(
     }
     reloads.spawn(metrics.certificates.clone().watch());
     // Registered before anything is stored, so that nobody else stores what this instance cannot read.
-    let instance = store.this_instance();
+    let instance = Arc::new(store.this_instance());
     if let Err(error) = store.note_instance(&instance).await {
         tracing::warn!(%error, "the instance is not registered yet");
     }
@@ -186,6 +186,7 @@ async fn serve(
         body: config.max_body_bytes,
         inflight,
         public_url: public_url.clone(),
+        hide_payloads: config.ui_hide_payloads,
         proxies: TrustedProxies::new(config.trusted_proxies.clone()),
         traces: traces.clone(),
     };

@@ -65,6 +65,9 @@ pub struct Config {
     /// its path and without.
     #[arg(long, env = "DUEQ_PUBLIC_URL", value_name = "URL")]
     pub public_url: Option<PublicUrl>,
+    /// Show sizes instead of payloads in the dashboard. The API still gives them to every key that may read them.
+    #[arg(long, env = "DUEQ_UI_HIDE_PAYLOADS", value_parser = BoolishValueParser::new())]
+    pub ui_hide_payloads: bool,
     /// Network or address of a proxy that is believed about where requests come from (X-Forwarded-For, Forwarded),
     /// repeatable.
     #[arg(

@@ -18,3 +18,21 @@ end
 local function format_state(...)
   return table.concat({ ... }, ' ')
 end
+
+-- The field beside a schedule's state with its ticks that published nothing: 'generation at at …', oldest first.
+local function missed_field(name)
+  return table.concat({ ':missed', name }, ' ')
+end
+
+-- Adds such ticks, and keeps the latest. Those of another schedule that had the name are over.
+local function add_missed(key, name, generation, limit, ticks)
+  local field = missed_field(name)
+  local text = redis.call('HGET', key, field) or ''
+  local known = { generation }
+  if string.match(text, '^%S+') == generation then
+    for at in string.gmatch(text, ' (%d+)') do known[#known + 1] = at end
+  end
+  for i = 1, #ticks do known[#known + 1] = ticks[i] end
+  while #known > limit + 1 do table.remove(known, 2) end
+  redis.call('HSET', key, field, table.concat(known, ' '))
+end

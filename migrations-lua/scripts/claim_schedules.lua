@@ -8,7 +8,7 @@
 -- ARGV[1] limit
 -- ARGV[2] how long the claim lasts, ms
 -- ARGV[3] bytes of definitions to return, about; one at least
--- returns: {now, when the next one is due (ms; 0: none), name, state, definition, …}
+-- returns: {now, when the next one is due (ms; 0: none), name, state, definition, '', …}
 -- cost: TIME, 2 ZRANGEBYSCORE; HSTRLEN, 2 HGET, ZADD, HSET for each
 local now, most, bytes = now_ms(), tonumber(ARGV[3]), 0
 local names = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, ARGV[1])
@@ -29,7 +29,7 @@ for i = 1, #names do
       redis.call('HSET', KEYS[2], name, state)
     end
     local n = #reply
-    reply[n + 1], reply[n + 2], reply[n + 3] = name, state, entry
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = name, state, entry, ''
   end
 end
 local first = redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')

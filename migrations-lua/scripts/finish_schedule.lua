@@ -14,8 +14,10 @@
 -- ARGV[7] why the last tick published nothing, or ''
 -- ARGV[8] generation of the schedule
 -- ARGV[9] over: 1 if nothing is left to do
+-- ARGV[10] limit: missed ticks that are remembered
+-- ARGV[11..] ticks that published nothing, ms
 -- returns: 'OK' or 'LOST'
--- cost: ZREM, 2 HGET, HSET, maybe ZADD or ZREM
+-- cost: ZREM, 2 HGET, HSET, maybe ZADD or ZREM; HGET and HSET for missed ticks
 redis.call('ZREM', KEYS[3], '')
 local entry, state = redis.call('HGET', KEYS[1], ARGV[1]), redis.call('HGET', KEYS[2], ARGV[1])
 -- Another schedule may have this name by now.
@@ -33,6 +35,7 @@ if not lost then
 end
 redis.call('HSET', KEYS[2], ARGV[1], format_state(revision, paused, next_at, claimed_at, last_at, last_id, last_error))
 if lost then return 'LOST' end
+if #ARGV > 10 then add_missed(KEYS[2], ARGV[1], ARGV[8], tonumber(ARGV[10]), { unpack(ARGV, 11) }) end
 if claimed_at ~= '0' then return 'OK' end
 if ARGV[4] == '0' then
   redis.call('ZREM', KEYS[3], ARGV[1])

@@ -1,3 +1,4 @@
+-- @include config
 -- list_schedules: a page of schedules in the order of their names.
 -- KEYS[1] entries
 -- KEYS[2] states
@@ -5,8 +6,8 @@
 -- ARGV[1] where the page begins: '-', or '(' and the name that precedes it
 -- ARGV[2] limit
 -- ARGV[3] bytes of definitions to return, about; one at least
--- returns: {more 0|1, name, state, definition, …}
--- cost: ZRANGEBYLEX, HMGET; HSTRLEN and HGET for each
+-- returns: {more 0|1, name, state, definition, missed ticks as they are kept or '', …}
+-- cost: ZRANGEBYLEX, HMGET; HSTRLEN and 2 HGET for each
 local limit, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local names = redis.call('ZRANGEBYLEX', KEYS[3], ARGV[1], '+', 'LIMIT', 0, limit + 1)
 local states = #names > 0 and redis.call('HMGET', KEYS[2], unpack(names))
@@ -22,6 +23,7 @@ for i = 1, math.min(#names, limit) do
   if state and entry then
     local n = #reply
     reply[n + 1], reply[n + 2], reply[n + 3] = names[i], state, entry
+    reply[n + 4] = redis.call('HGET', KEYS[2], missed_field(names[i])) or ''
   end
 end
 return reply

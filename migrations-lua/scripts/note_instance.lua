@@ -4,15 +4,16 @@
 -- KEYS[1] alive
 -- KEYS[2] schema
 -- KEYS[3] min_reader
--- ARGV[1] instance: 'id started_at version+schema.n'
+-- ARGV[1] instance: 'id started_at version+load.lanes.waiters.memory_bytes.clock_offset_ms+schema.n'
 -- ARGV[2] how long an instance is remembered, ms
 -- ARGV[3] limit: instances that are remembered
 -- ARGV[4] schema version: the newest that the instance reads
+-- ARGV[5..] what the instance may have recorded before
 -- returns: min_reader
 -- cost: ZREM, 2 GET, TIME, ZADD, 2 ZREMRANGEBYSCORE, ZREMRANGEBYRANK, PEXPIRE
 local need = tonumber(redis.call('GET', KEYS[3]) or redis.call('GET', KEYS[2])) or 0
--- A first write that removes nothing: at maxmemory Redis then lets everything after it through.
-redis.call('ZREM', KEYS[1], need > tonumber(ARGV[4]) and ARGV[1] or '')
+-- A first write that adds nothing: at maxmemory Redis then lets everything after it through.
+redis.call('ZREM', KEYS[1], '', unpack(ARGV, 5))
 if need > tonumber(ARGV[4]) then return need end
 local now = now_ms()
 local life = tonumber(ARGV[2])

@@ -23,6 +23,7 @@ mod session;
 
 pub(super) use audit::Entry;
 pub use caller::Caller;
+pub(super) use key_file::Entry as KeyEntry;
 pub use key_file::{WrongLines, new_key};
 pub use rules::Need;
 pub use scopes::Verb;
@@ -155,6 +156,14 @@ impl Access {
     /// Do clients come by https, as far as this server knows?
     pub(super) fn is_https(&self) -> bool {
         self.place.is_https
+    }
+
+    /// The keys that are let in, by name.
+    pub(super) fn key_entries(&self) -> Vec<KeyEntry> {
+        match &self.door {
+            Door::Keys(keys) => keys.entries(),
+            Door::Hosts(..) => Vec::new(),
+        }
     }
 
     /// What `/readyz` is to warn of.

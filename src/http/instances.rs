@@ -14,8 +14,18 @@ answer! {
         version: String,
         /// When it was started, RFC 3339 in UTC with ms.
         started_at: Instant,
-        /// When it last said that it runs, RFC 3339 in UTC with ms. It does so every 10 s.
+        /// When it last said that it runs, RFC 3339 in UTC with ms. It does so every 10 s, with the numbers below. An instance
+        /// of an older version says none.
         seen_at: Instant,
+        /// Connections to Redis that its requests go through.
+        lanes: Option<i64>,
+        /// Long polls that wait.
+        waiters: Option<i64>,
+        /// Resident memory of its process, bytes.
+        memory_bytes: Option<i64>,
+        /// How far the clock of its machine is ahead of Redis's, ms; negative if it is behind. Too high by the time that an
+        /// answer of Redis takes.
+        clock_offset_ms: Option<i64>,
     }
 }
 
@@ -29,8 +39,10 @@ answer! {
 
 impl From<store::Instance> for DueqInstance {
     fn from(found: store::Instance) -> Self {
-        let store::Instance { id, version, started_at, seen_at } = found;
-        Self { id, version, started_at: Instant(started_at), seen_at: Instant(seen_at) }
+        let store::Instance { id, version, started_at, seen_at, load } = found;
+        let store::Load { lanes, waiters, memory_bytes, clock_offset_ms } = load;
+        let (started_at, seen_at) = (Instant(started_at), Instant(seen_at));
+        Self { id, version, started_at, seen_at, lanes, waiters, memory_bytes, clock_offset_ms }
     }
 }
 

@@ -29,6 +29,7 @@ mod history;
 mod hold;
 mod input;
 mod instances;
+mod keys;
 mod lease;
 mod message;
 mod message_fields;
@@ -108,6 +109,7 @@ pub struct Inner {
     operations: Operations,
     documents: Documents,
     public_url: PublicUrl,
+    hide_payloads: bool,
     proxies: TrustedProxies,
     traces: Option<Traces>,
 }
@@ -120,6 +122,8 @@ pub struct Settings {
     pub inflight: usize,
     /// The URL under which clients know the server.
     pub public_url: PublicUrl,
+    /// The dashboard shows no payloads.
+    pub hide_payloads: bool,
     /// Who is believed about where requests come from.
     pub proxies: TrustedProxies,
     /// Where requests are traced, if they are.
@@ -197,6 +201,7 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(schedules::trigger_schedule))
         .routes(routes!(session::create_session, session::get_session, session::delete_session))
         .routes(routes!(instances::list_instances))
+        .routes(routes!(keys::list_keys))
         .routes(routes!(service::get_health))
         .routes(routes!(service::get_readiness))
         .routes(routes!(service::get_metrics))
@@ -228,7 +233,7 @@ pub fn router(
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, serde_json::Error> {
     let (routes, mut document) = routes_and_document();
-    let Settings { body, inflight, public_url, proxies, traces } = settings;
+    let Settings { body, inflight, public_url, hide_payloads, proxies, traces } = settings;
     let base = public_url.base();
     if !base.is_empty() {
         document.servers.iter_mut().flatten().for_each(|server| base.clone_into(&mut server.url));
@@ -255,6 +260,7 @@ pub fn router(
             v3_1: openapi::to_text(&document, openapi::Version::V3_1)?.into(),
         },
         public_url,
+        hide_payloads,
         proxies,
         traces,
     }));

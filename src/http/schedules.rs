@@ -48,6 +48,8 @@ answer! {
         last_message_id: Option<MessageId>,
         /// Why the last tick published nothing. Absent if it did.
         last_error: Option<&'a str>,
+        /// The latest 10 ticks that published nothing: refused, or missed and not made up for. Absent if there are none.
+        missed_ticks: Option<Vec<Instant>>,
         /// When it was created.
         created_at: Instant,
     }
@@ -105,6 +107,8 @@ impl<'a> Schedule<'a> {
             last_at: schedule.last_at.map(Instant),
             last_message_id: schedule.last_message_id,
             last_error: schedule.last_error.as_deref(),
+            missed_ticks: (!schedule.missed_ticks.is_empty())
+                .then(|| schedule.missed_ticks.iter().copied().map(Instant).collect()),
             created_at: Instant(schedule.created_at),
         })
     }
@@ -113,10 +117,9 @@ impl<'a> Schedule<'a> {
 impl<'a> ScheduledMessage<'a> {
     fn of(message: &'a NewMessage) -> Result<Self, Problem> {
         let NewMessage { body, options, .. } = message;
-        let content = RenderedContent::of(&body.content)?;
         let key = options.key.as_ref();
         Ok(Self {
-            content: Flat(content),
+            content: Flat(RenderedContent::of(&body.content)?),
             headers: masked(&body.headers, |name| is_credential(name) || body.is_secret(name)),
             callback: body.callback.as_ref().map(CallbackView::from),
             key: key.map(|key| key.name.as_str()),
@@ -261,8 +264,7 @@ pub async fn list_schedules(
 ) -> Result<Response, Problem> {
     let after = open_cursor(cursor, |cursor| SchedulesCursor.open(cursor))?;
     let (shown, has_more) = shown_schedules(&state, &caller, after, limit.get() as usize).await?;
-    let last = shown.last().filter(|_| has_more);
-    let next_cursor = last.map(|last| SchedulesCursor.seal(&last.name));
+    let next_cursor = shown.last().filter(|_| has_more).map(|it| SchedulesCursor.seal(&it.name));
     let items = shown.iter().map(Schedule::of).collect::<Result<_, _>>()?;
     Ok(json(&ScheduleList { items, next_cursor }))
 }

@@ -55,7 +55,7 @@ pub(super) fn routes() -> Router<AppState> {
 async fn page(State(state): State<AppState>, headers: HeaderMap) -> Response {
     static PAGE: OnceLock<(String, Bytes)> = OnceLock::new();
     let (tag, html) = PAGE.get_or_init(|| {
-        let html = document(state.public_url.base());
+        let html = document(state.public_url.base(), state.hide_payloads);
         (etag::of(html.as_bytes()), html.into())
     });
     // The page names the assets of this version, so browsers ask for it each time.
@@ -86,13 +86,14 @@ fn answer(
     (headers, [(header::CONTENT_TYPE, content_type)], content).into_response()
 }
 
-/// The page below this base path.
-fn document(base: &str) -> String {
+/// The page below this base path; of what the server is told, the page learns here what it goes by.
+fn document(base: &str, hide_payloads: bool) -> String {
     let [script, style, icon, _] = &*ASSETS;
     let at = |asset: &Asset| format!("{base}/ui/assets/{}", asset.name);
     let (script, style, icon) = (at(script), at(style), at(icon));
+    let hides = if hide_payloads { " data-hide-payloads" } else { "" };
     format!(
-        "<!doctype html>\n<html lang=\"en\" data-base=\"{base}\"><head><meta charset=\"utf-8\">\
+        "<!doctype html>\n<html lang=\"en\" data-base=\"{base}\"{hides}><head><meta charset=\"utf-8\">\
         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
         <meta name=\"color-scheme\" content=\"light dark\"><title>dueq</title>\
         <link rel=\"icon\" href=\"{icon}\"><link rel=\"stylesheet\" href=\"{style}\">\

@@ -1,7 +1,7 @@
 //! Says again and again that this instance runs, so that every instance can list all of them.
 
-use crate::store::{Instance, Store};
-use std::time::Duration;
+use crate::store::{Registration, Store};
+use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +11,11 @@ const NOTE_EVERY: Duration = Duration::from_secs(10);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Registers the instance until `stopping` is cancelled, then takes it back.
-pub async fn register_instance(store: Store, instance: Instance, stopping: CancellationToken) {
+pub async fn register_instance(
+    store: Store,
+    instance: Arc<Registration>,
+    stopping: CancellationToken,
+) {
     while !stopping.is_cancelled() {
         let noted = store.note_instance(&instance).await;
         let pause = if noted.is_ok() { NOTE_EVERY } else { RETRY_INTERVAL };

@@ -73,7 +73,8 @@ async fn publish(store: &Store, traces: Option<&Traces>, schedule: &Schedule) ->
     let bytes = spec.message.body.content.payload().len();
     let batch_size = (MAX_BATCH_BYTES / bytes.max(1)).clamp(1, MAX_BATCH_TICKS);
     let ticks = schedule.ticks();
-    let mut ticked = Ticked { last_at: ticks.last().copied(), ..Ticked::default() };
+    let (last_at, missed) = (ticks.last().copied(), schedule.left_out());
+    let mut ticked = Ticked { last_at, missed, ..Ticked::default() };
     for ticks in ticks.chunks(batch_size) {
         // The process was suspended. By now, publishing a tick again may not find that it was published.
         if schedule.is_stale(store.tick_now()) {
@@ -90,10 +91,13 @@ async fn publish(store: &Store, traces: Option<&Traces>, schedule: &Schedule) ->
         let messages = ticks.iter().zip(&spans).map(message).collect();
         let outcomes = match store.publish_batch(&spec.topic, messages, IfAbsent::Create).await {
             Ok(outcomes) => outcomes,
-            // The batch was refused as a whole.
-            Err(error) => vec![Err(error)],
+            // The batch was refused as a whole: its one outcome is that of all.
+            Err(error) => {
+                ticked.missed.extend(&ticks[1..]);
+                vec![Err(error)]
+            }
         };
-        for outcome in outcomes {
+        for (tick, outcome) in ticks.iter().zip(outcomes) {
             match outcome {
                 Ok(published) => {
                     (ticked.last_message_id, ticked.last_error) = (Some(published.id), None);
@@ -102,9 +106,11 @@ async fn publish(store: &Store, traces: Option<&Traces>, schedule: &Schedule) ->
                 Err(error) => {
                     tracing::warn!(name = %schedule.name, %error, "a tick could not be published");
                     ticked.last_error = Some(error.to_string());
+                    ticked.missed.push(*tick);
                 }
             }
         }
     }
+    ticked.missed.sort_unstable();
     Some(ticked)
 }

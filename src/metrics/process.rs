@@ -44,6 +44,11 @@ impl Stat {
     }
 }
 
+/// Resident memory of this process; `None` where the system does not say.
+pub fn resident_bytes() -> Option<i64> {
+    Stat::read().map(|stat| stat.resident_bytes as i64)
+}
+
 /// When the machine was started, s since 1970.
 fn boot_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;

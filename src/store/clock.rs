@@ -9,7 +9,7 @@ use std::{
         Mutex,
         atomic::{AtomicI64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 use tokio::sync::watch;
 
@@ -45,6 +45,14 @@ impl Clock {
     /// Redis's time now, or some ms before: a reply is always older than the moment it is read.
     pub fn now(&self) -> Millis {
         self.now_us() / 1000
+    }
+
+    /// How far the clock of this machine is ahead of Redis's, ms; too far by what a reply's way takes. `None` before the first
+    /// reply.
+    pub fn machine_ahead(&self) -> Option<Millis> {
+        let machine = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let is_known = self.offset().load(Ordering::Relaxed) != 0;
+        is_known.then(|| machine.as_millis() as Millis - self.now())
     }
 
     /// How long until then: too long by what a reply's way takes, and too short only while a clock that was set back a

@@ -6,7 +6,11 @@ use super::{
     reply::{Fields, int},
     scripts,
 };
-use crate::{error::Error, model::Millis};
+use crate::{error::Error, metrics::resident_bytes, model::Millis};
+use std::{
+    cmp::Reverse,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 /// How long an instance is remembered that is not heard of, ms.
 pub(super) const LIFE_MS: Millis = 60_000;
@@ -15,6 +19,10 @@ const MAX_INSTANCES: usize = 1_000;
 /// What follows the version in the set: the newest version of the schema that the instance reads. Older dueqs take it for
 /// a part of the version, which may have such a suffix.
 const READS: &str = "+schema.";
+/// What stands before that: the numbers of [`Load`], with points between. Older dueqs take them for a part of the version, too.
+const LOAD: &str = "+load.";
+/// Members of one instance that may be in the set at once: each unknown outcome leaves one more, until a minute is over.
+const MAX_MEMBERS: usize = 64;
 
 /// An instance of dueq.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,13 +35,68 @@ pub struct Instance {
     pub started_at: Millis,
     /// When it was last heard of.
     pub seen_at: Millis,
+    /// What it was at then.
+    pub load: Load,
+}
+
+/// What an instance is at. Of one that does not say, nothing is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Connections to Redis that requests go through.
+    pub lanes: Option<i64>,
+    /// Long polls that wait.
+    pub waiters: Option<i64>,
+    /// Resident memory.
+    pub memory_bytes: Option<i64>,
+    /// How far the clock of its machine is ahead of Redis's.
+    pub clock_offset_ms: Option<i64>,
+}
+
+impl Load {
+    /// As it stands in the set.
+    fn text(&self) -> String {
+        let numbers = [self.lanes, self.waiters, self.memory_bytes, self.clock_offset_ms];
+        numbers.map(|known| known.map_or_else(String::new, |number| number.to_string())).join(".")
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut numbers = text.split('.').map(|number| number.parse().ok());
+        let mut number = || numbers.next().flatten();
+        let (lanes, waiters) = (number(), number());
+        Self { lanes, waiters, memory_bytes: number(), clock_offset_ms: number() }
+    }
+}
+
+/// This instance in the set. What it is at is a part of its member, so each registration replaces those before.
+#[derive(Debug)]
+pub struct Registration {
+    instance: Instance,
+    /// Members that may be in the set.
+    members: Mutex<Vec<String>>,
+}
+
+impl Registration {
+    fn members(&self) -> MutexGuard<'_, Vec<String>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that this member may be in the set from now on. Returns the others that may be.
+    fn adds(&self, member: &str) -> Vec<String> {
+        let mut members = self.members();
+        members.retain(|other| other != member);
+        let surplus = members.len().saturating_sub(MAX_MEMBERS - 1);
+        members.drain(..surplus);
+        let before = members.clone();
+        members.push(member.to_owned());
+        before
+    }
 }
 
 impl Instance {
     /// As it stands in the set.
     fn member(&self) -> String {
-        let Self { id, version, started_at, .. } = self;
-        format!("{id} {started_at} {version}{READS}{KNOWN_VERSION}")
+        let Self { id, version, started_at, load, .. } = self;
+        format!("{id} {started_at} {version}{LOAD}{}{READS}{KNOWN_VERSION}", load.text())
     }
 
     /// `None` where a hand in Redis has written something else.
@@ -42,35 +105,53 @@ impl Instance {
         let (id, started_at) = (parts.next()?.to_owned(), parts.next()?.parse().ok()?);
         let version = parts.next()?;
         let version = version.rsplit_once(READS).map_or(version, |(version, _)| version);
-        Some(Self { id, version: version.to_owned(), started_at, seen_at })
+        let (version, load) = version.rsplit_once(LOAD).unwrap_or((version, ""));
+        let (version, load) = (version.to_owned(), Load::parse(load));
+        Some(Self { id, version, started_at, seen_at, load })
     }
 }
 
 impl Store {
     /// This instance, which has just started.
-    pub fn this_instance(&self) -> Instance {
+    pub fn this_instance(&self) -> Registration {
         let (id, version) = (self.lanes.shared.instance.clone(), env!("CARGO_PKG_VERSION"));
-        let now = self.now();
-        Instance { id, version: version.to_owned(), started_at: now, seen_at: now }
+        let (version, now, load) = (version.to_owned(), self.now(), Load::default());
+        let instance = Instance { id, version, started_at: now, seen_at: now, load };
+        Registration { instance, members: Mutex::default() }
+    }
+
+    fn load(&self) -> Load {
+        let (shared, nodes) = (&self.lanes.shared, self.lanes.nodes().len());
+        Load {
+            lanes: i64::try_from(shared.options.lanes * nodes).ok(),
+            waiters: Some(shared.metrics.waiters.get()),
+            memory_bytes: resident_bytes(),
+            clock_offset_ms: self.lanes.home().backend.clock.machine_ahead(),
+        }
     }
 
     /// Records that an instance runs, and learns whether it still may ([`Store::outdated`]).
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn note_instance(&self, instance: &Instance) -> Result<(), Error> {
+    pub async fn note_instance(&self, registration: &Registration) -> Result<(), Error> {
         let shared = &self.lanes.shared;
+        let member = Instance { load: self.load(), ..registration.instance.clone() }.member();
+        let before = registration.adds(&member);
         let keys = [&shared.keys.alive, &shared.keys.schema, &shared.keys.min_reader];
         let note = Command::eval(&scripts::NOTE_INSTANCE, &keys.map(String::as_str));
-        let note = note.arg((instance.member(), LIFE_MS, MAX_INSTANCES, KNOWN_VERSION));
-        shared.min_reader.send_replace(int(self.lanes.command(note).await?)?);
+        let note = note.arg((&member, LIFE_MS, MAX_INSTANCES, KNOWN_VERSION)).arg(before);
+        let min_reader = int(self.lanes.command(note).await?)?;
+        registration.members().retain(|other| *other == member);
+        shared.min_reader.send_replace(min_reader);
         Ok(())
     }
 
     /// Forgets an instance that stops.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn forget_instance(&self, instance: &Instance) -> Result<(), Error> {
-        let forget = Command::new("ZREM").arg((&self.lanes.shared.keys.alive, instance.member()));
+    pub async fn forget_instance(&self, registration: &Registration) -> Result<(), Error> {
+        let forget = Command::new("ZREM").arg((&self.lanes.shared.keys.alive, ""));
+        let forget = forget.arg(registration.members().clone());
         Ok(self.lanes.command(forget).await.map(|_| ())?)
     }
 
@@ -88,7 +169,10 @@ impl Store {
             let (member, seen_at) = (fields.bytes()?, fields.int()?);
             instances.extend(Instance::parse(&String::from_utf8_lossy(&member), seen_at));
         }
-        instances.sort_by(|a, b| (a.started_at, &a.id).cmp(&(b.started_at, &b.id)));
+        let order = |it: &Instance| (it.started_at, it.id.clone(), Reverse(it.seen_at));
+        instances.sort_by_cached_key(order);
+        // A registration whose outcome was unknown may have left one that is older.
+        instances.dedup_by(|older, kept| older.id == kept.id);
         Ok(instances)
     }
 }
@@ -100,14 +184,25 @@ mod tests {
     #[test]
     fn an_instance_comes_back_from_its_member() {
         let (id, version) = ("9f86d081884c7d65".to_owned(), "1.2.3-rc.1".to_owned());
-        let instance = Instance { id, version, started_at: 1_700_000_000_000, seen_at: 5 };
-        assert_eq!(Instance::parse(&instance.member(), 5), Some(instance.clone()));
-        let older = Instance::parse("9f86d081884c7d65 1700000000000 1.2.3-rc.1", 5);
-        assert_eq!(
-            older,
-            Instance::parse(&instance.member(), 5),
-            "one that does not say what it reads"
-        );
+        let load = Load::default();
+        let instance = Instance { id, version, started_at: 1_700_000_000_000, seen_at: 5, load };
+        let told = Load {
+            lanes: Some(4),
+            waiters: Some(0),
+            memory_bytes: None,
+            clock_offset_ms: Some(-3),
+        };
+        for load in [load, told] {
+            let instance = Instance { load, ..instance.clone() };
+            assert_eq!(Instance::parse(&instance.member(), 5), Some(instance));
+        }
+        // Those that do not say what they read, or what they are at; and one that says more.
+        for (version, load) in [("", load), ("+schema.3", load), ("+load.4.0..-3.9+schema.9", told)]
+        {
+            let other = format!("9f86d081884c7d65 1700000000000 1.2.3-rc.1{version}");
+            let expected = Instance { load, ..instance.clone() };
+            assert_eq!(Instance::parse(&other, 5), Some(expected), "{version}");
+        }
         for bad in ["", "a", "a b c", "a 1"] {
             assert_eq!(Instance::parse(bad, 5), None, "{bad}");
         }

@@ -60,7 +60,7 @@ pub use grants::{Granted, Grants, LeaseOptions};
 pub use groups::Group;
 pub use history::{Active, ClaimedHistory, HistoryPoint};
 pub use hosts::{CallCounts, CallEnd, HostReport, PausedHosts, Places};
-pub use instances::Instance;
+pub use instances::{Instance, Load, Registration};
 pub use lease::LeaseOutcome;
 pub use partition::{Partition, PartitionName};
 pub use probe::RedisProbe;

@@ -61,6 +61,8 @@ pub struct Schedule {
     pub last_message_id: Option<MessageId>,
     /// Why the last tick published nothing.
     pub last_error: Option<String>,
+    /// The latest ticks that published nothing, oldest first.
+    pub missed_ticks: Vec<Millis>,
     /// Changes with every put, pause and resume.
     revision: i64,
     /// When somebody first claimed its present tick; 0: nobody has.
@@ -93,6 +95,7 @@ impl Schedule {
             last_at: None,
             last_message_id: None,
             last_error: None,
+            missed_ticks: Vec::new(),
             revision: 0,
             claimed_at: 0,
             held_at: 0,
@@ -182,6 +185,7 @@ impl Store {
         let mut fields = Fields::of(answer)?;
         let (state, definition) = (fields.text()?, fields.bytes()?);
         let mut schedule = stored::read(name.clone(), &state, &definition)?;
+        schedule.recall_missed(&fields.text()?);
         self.mark_schedules(std::slice::from_mut(&mut schedule)).await?;
         Ok(schedule)
     }
@@ -304,9 +308,15 @@ fn read_all(mut fields: Fields) -> Result<Vec<Schedule>, Error> {
     let mut all = Vec::new();
     while !fields.is_empty() {
         let (name, state) = (fields.text()?, fields.text()?);
-        let definition = fields.bytes()?;
+        let (definition, missed) = (fields.bytes()?, fields.text()?);
         match ScheduleName::parse(&name) {
-            Ok(name) => all.extend(stored::read(name, &state, &definition).ok()),
+            Ok(name) => {
+                let read = stored::read(name, &state, &definition);
+                all.extend(read.ok().map(|mut schedule| {
+                    schedule.recall_missed(&missed);
+                    schedule
+                }));
+            }
             Err(error) => tracing::error!(name, %error, "a schedule cannot be read"),
         }
     }

@@ -44,6 +44,7 @@ async fn every_flag_is_an_environment_variable_too() {
         .env("DUEQ_DRAIN_TIMEOUT_MS", "500")
         .env("DUEQ_REDIS_TIMEOUT_MS", "2000")
         .env("DUEQ_LANES", "1")
+        .env("DUEQ_UI_HIDE_PAYLOADS", "true")
         .env("DUEQ_LOG_FORMAT", "json");
     let file = launch.dir().join("addr-by-env");
     let dueq = launch.env("DUEQ_ADDR_FILE", &file).spawn();
@@ -55,6 +56,8 @@ async fn every_flag_is_an_environment_variable_too() {
     client.published(&topic("env"), json!({"payload": 1})).await;
     let large = json!({"payload": "x".repeat(100)});
     client.publish(&topic("env"), large).await.refused(413);
+    let page = String::from_utf8(client.get_path("/ui").await.expect(200).body).unwrap();
+    assert!(page.contains("data-hide-payloads>"), "{page}");
     let exists: i64 = redis.command(&["EXISTS", "by-env:{service}:schema"]).await;
     assert_eq!(exists, 1);
     for line in dueq.log().lines() {

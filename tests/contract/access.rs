@@ -3,6 +3,7 @@
 mod audit;
 mod guesses;
 mod hosts;
+mod listed;
 mod matrix;
 mod quota;
 mod reload;

@@ -1,6 +1,6 @@
 //! listInstances: every instance is on the list as long as it runs, and nothing else for long.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::document::Document;
 use crate::facts::unprocessable;
@@ -37,9 +37,32 @@ async fn an_instance_is_listed_by_all_from_its_start_until_it_stops() {
         let (started, seen) = ("started_at", "seen_at");
         let [started, seen] = [started, seen].map(|name| instance_ms(instance, name));
         assert!((now - 30_000..=seen).contains(&started) && seen <= now, "{instance}");
+        let [lanes, waiters, memory, ahead] =
+            ["lanes", "waiters", "memory_bytes", "clock_offset_ms"].map(|it| number(instance, it));
+        assert!(lanes == 2 && waiters == 0 && memory > 1_000_000, "{instance}");
+        assert!(ahead.abs() < 1_000, "of one machine: {instance}");
     }
     assert_eq!(second.term().await, 0);
     assert_eq!(instances(&first.client()).await.len(), 1, "it has taken itself off");
+}
+
+#[tokio::test]
+async fn an_instance_says_how_many_wait_and_stays_one_on_the_list() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
+    becomes(&client, 1).await;
+    let waits = client.clone();
+    let wait = tokio::spawn(async move {
+        waits.post("/topics/waited/lease", &json!({"wait_ms": 20_000})).await
+    });
+    eventually("the one that waits is told", || async {
+        let listed = instances(&client).await;
+        assert_eq!(listed.len(), 1, "{listed:?}");
+        (number(&listed[0], "waiters") == 1).then_some(())
+    })
+    .await;
+    wait.abort();
 }
 
 fn instance_ms(instance: &Value, name: &str) -> i64 {
@@ -95,6 +118,8 @@ async fn the_list_is_bounded_and_bears_what_a_hand_in_redis_wrote() {
     let listed = instances(&client).await;
     assert!(listed.iter().any(|one| one["id"] == own[0]["id"]));
     assert!(listed.iter().all(|one| one["id"] != "f"), "it is of no clock");
+    let says = |one: &&Value| one.get("lanes").is_some() || one.get("clock_offset_ms").is_some();
+    assert_eq!(listed.iter().filter(says).count(), 1, "older ones do not say what they are at");
     assert!(instances(&client).await.len() <= 1000);
 }
 

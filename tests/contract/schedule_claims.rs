@@ -63,6 +63,9 @@ async fn what_nothing_makes_up_for_is_not_made_hours_late_after_its_claimer_died
         let seen = finished(&client, &name).await;
         assert_eq!(published(&client, &name).await, made, "{catch_up}: {seen}");
         assert_eq!(seen.get("last_at").is_some(), made > 0, "{seen}");
+        let missed = seen["missed_ticks"].as_array().cloned().unwrap_or_default();
+        let missed: Vec<_> = missed.iter().map(|at| instant_ms(at.as_str().unwrap())).collect();
+        assert_eq!(missed, if made > 0 { vec![] } else { vec![tick] }, "{catch_up}");
         client.delete_schedule(&name).await.expect(204);
     }
 }

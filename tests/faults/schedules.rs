@@ -57,6 +57,8 @@ async fn after_a_time_without_anybody_catch_up_says_what_is_made_up_for() {
         let last = instant_ms(text(&after, "last_at"));
         let expected = if made_up == 0 { 0 } else { 3 };
         assert!((last - first - expected * PERIOD).abs() < 1_500, "{name}: {after}");
+        let missed = after["missed_ticks"].as_array().map_or(0, Vec::len);
+        assert_eq!(missed as i64, 3 - made_up, "{name}: {after}");
     }
 }
 

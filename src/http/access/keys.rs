@@ -207,6 +207,14 @@ impl Keys {
         self.find(&digest(key)).ok_or(NoKey::Wrong)
     }
 
+    /// All of them as they are configured, by name.
+    pub fn entries(&self) -> Vec<Entry> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut entries: Vec<_> = known.into_values().map(|key| key.entry.clone()).collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        entries
+    }
+
     /// The key of this digest.
     pub fn find(&self, digest: &Digest) -> Option<Arc<Key>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).get(digest).cloned()

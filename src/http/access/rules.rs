@@ -80,6 +80,7 @@ const RULES: &[(Need, &[&str])] = &[
     // Who has dueq publish, publishes.
     (Need::Publisher, &["putSchedule", "triggerSchedule"]),
     (Need::Key, &["getSession", "deleteSession", "getOpenapi", "getOpenapi30"]),
+    (Need::Admin, &["listKeys"]),
     (Need::Login, &["createSession"]),
     (Need::Nothing, &["getHealth", "getReadiness"]),
 ];

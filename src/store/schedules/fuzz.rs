@@ -64,6 +64,9 @@ proptest! {
         let read = stored::read(name(), &state, &definition(&spec)).unwrap();
         let ticks = read.ticks();
         prop_assert!(ticks.len() <= crate::model::MAX_CATCH_UP);
+        let left_out = read.left_out();
+        prop_assert!(left_out.len() <= crate::model::MAX_CATCH_UP);
+        prop_assert!(left_out.last() < ticks.first() || ticks.is_empty());
         for tick in ticks.into_iter().take(2) {
             prop_assert!(read.message_of(tick).options.idempotency.is_some());
         }
@@ -113,8 +116,8 @@ proptest! {
     ) {
         let bulk = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
         let state = bulk(b"1 0 0 0 0 - ");
-        let one = [bulk(b"good"), state.clone(), bulk(&definition(&good))];
-        let other = [bulk(name.as_bytes()), state, bulk(&bad)];
+        let one = [bulk(b"good"), state.clone(), bulk(&definition(&good)), bulk(b"")];
+        let other = [bulk(name.as_bytes()), state, bulk(&bad), bulk(b"")];
         let reply = Value::Array(other.into_iter().chain(one).collect());
         let all = read_all(Fields::of(reply).unwrap()).unwrap();
         prop_assert!(all.iter().any(|schedule| schedule.name.as_str() == "good"));

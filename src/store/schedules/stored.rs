@@ -88,6 +88,16 @@ pub(super) fn read(name: ScheduleName, state: &str, definition: &[u8]) -> Result
     schedule.ok_or(Error::Internal)
 }
 
+impl Schedule {
+    /// Takes the missed ticks as they are kept, unless they are those of another schedule that had its name.
+    pub(super) fn recall_missed(&mut self, text: &str) {
+        let mut words = text.split(' ');
+        if words.next() == Some(self.generation.as_str()) {
+            self.missed_ticks = words.filter_map(|at| at.parse().ok()).collect();
+        }
+    }
+}
+
 fn read_parts(name: &ScheduleName, state: &str, definition: &[u8]) -> Option<Schedule> {
     let mut definition: Definition = serde_json::from_slice(definition).ok()?;
     let unknown = std::mem::take(&mut definition.unknown);
@@ -107,6 +117,7 @@ fn read_parts(name: &ScheduleName, state: &str, definition: &[u8]) -> Option<Sch
         last_at: (last_at > 0).then_some(last_at),
         last_message_id: MessageId::parse(last_id).ok(),
         last_error: (!last_error.is_empty()).then(|| last_error.to_owned()),
+        missed_ticks: Vec::new(),
         revision,
         claimed_at: claimed_at.max(0),
         held_at: 0,
@@ -161,6 +172,11 @@ mod tests {
         assert_eq!((read_back.revision, read_back.paused, read_back.next_at), (4, true, None));
         assert_eq!((read_back.last_at, read_back.last_message_id), (Some(9), None));
         assert_eq!(read_back.last_error.as_deref(), Some("not now"));
+        let mut read_back = read_back;
+        read_back.recall_missed("another 1 2");
+        assert!(read_back.missed_ticks.is_empty());
+        read_back.recall_missed(&format!("{} 1 2", read_back.generation));
+        assert_eq!(read_back.missed_ticks, [1, 2]);
         assert!(read(name, "4 1 0", &definition).is_err());
     }
 }

@@ -30,6 +30,8 @@ const WINDOW_TICKS: Millis = 1_000;
 const UNNOTED_WINDOW_MS: Millis = MAX_DELAY_MS as Millis;
 /// Ticks of one call.
 const CALL_KEYS: usize = 128;
+/// Ticks that published nothing and are remembered, the latest.
+const MAX_MISSED: usize = 10;
 
 /// What became of a claimed schedule's ticks.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +42,8 @@ pub struct Ticked {
     pub last_message_id: Option<MessageId>,
     /// Why the last tick published nothing.
     pub last_error: Option<String>,
+    /// The ticks that published nothing, oldest first.
+    pub missed: Vec<Millis>,
 }
 
 impl Schedule {
@@ -47,6 +51,13 @@ impl Schedule {
     pub fn ticks(&self) -> Vec<Millis> {
         let first = self.next_at.unwrap_or(Millis::MAX);
         self.spec.timing.ticks(first, self.until(), self.spec.catch_up)
+    }
+
+    /// The ticks of a claimed schedule that nothing makes up for, the latest of them.
+    pub fn left_out(&self) -> Vec<Millis> {
+        let first = self.next_at.unwrap_or(Millis::MAX);
+        let before = self.ticks().first().map_or(self.until(), |made| made - 1);
+        self.spec.timing.ticks(first, before, CatchUp::All)
     }
 
     /// Up to when ticks are made. Whoever takes over from a claimer that died makes those that it would have made; but
@@ -150,7 +161,11 @@ impl Store {
         let finish = Command::eval(&scripts::FINISH_SCHEDULE, &self.schedule_keys()[..3]);
         let finish = finish.arg((claimed.name.as_str(), first.unwrap_or(0), claimed.claimed_at));
         let finish = finish.arg((next.unwrap_or(0), ticked.last_at.unwrap_or(0), id, error));
-        self.answers_ok(finish.arg((&claimed.generation, over))).await
+        let finish = finish.arg((&claimed.generation, over, MAX_MISSED));
+        // They are noted once.
+        let missed: &[Millis] = if over { &[] } else { &ticked.missed };
+        let latest = missed.len().saturating_sub(MAX_MISSED);
+        self.answers_ok(finish.arg(missed[latest..].to_vec())).await
     }
 
     async fn release_ticks(&self, claimed: &Schedule) -> Result<(), Error> {

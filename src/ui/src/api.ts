@@ -8,6 +8,9 @@ import type { Session } from "./types";
 /** The path before all routes. */
 export const base = document.documentElement.dataset.base ?? "";
 
+/** Whether the page shows sizes in place of payloads. */
+export const hidesPayloads = document.documentElement.dataset.hidePayloads !== undefined;
+
 /** Who is logged in: undefined until it is known, null for nobody. */
 export const session = new Store<Session | null | undefined>(undefined);
 

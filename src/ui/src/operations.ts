@@ -38,6 +38,7 @@ export const operations = {
   resumeSchedule: "POST /schedules/{name}/resume",
   triggerSchedule: "POST /schedules/{name}/trigger",
   listInstances: "GET /instances",
+  listKeys: "GET /keys",
   createSession: "POST /session",
   getSession: "GET /session",
   deleteSession: "DELETE /session",

@@ -1,7 +1,7 @@
 // A payload as it was published, byte for byte: as a tree, as text, or in hexadecimal.
 
 import { useEffect, useState } from "preact/hooks";
-import { Problem, send, type Problem as ProblemType } from "./api";
+import { hidesPayloads, Problem, send, type Problem as ProblemType } from "./api";
 import { children, isJson, node, type Node } from "./exact";
 import { bytes as sized, many } from "./format";
 import { Button, Card, copy, Empty, Skeleton, Tabs, Text, Unable } from "./parts";
@@ -12,7 +12,12 @@ const CHILDREN = 200;
 const ROWS = 256;
 const CHARACTERS = 200_000;
 
+/** Why what needs a payload cannot be done on this page. */
+export const HIDDEN = "Payloads are hidden";
+
 export interface Content {
+  size: number;
+  /** None where payloads are hidden, and no text then. */
   bytes: Uint8Array;
   type: string;
   /** The text, where the bytes are UTF-8. */
@@ -21,13 +26,15 @@ export interface Content {
 }
 
 function contentOf(bytes: Uint8Array, type: string): Content {
+  const size = bytes.length;
+  if (hidesPayloads) return { size, bytes: new Uint8Array(), type, text: null, isJson: false };
   let text: string | null = null;
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     // Not text.
   }
-  return { bytes, type, text, isJson: text !== null && /json/.test(type) && isJson(text) };
+  return { size, bytes, type, text, isJson: text !== null && /json/.test(type) && isJson(text) };
 }
 
 export async function payloadOf(id: string, type: string): Promise<Content> {
@@ -55,7 +62,16 @@ export function usePayload(id: string, type: string | undefined, version: string
 export function Payload({ id, content, problem }: { id: string; content?: Content; problem?: ProblemType }) {
   const [picked, setPicked] = useState<string>();
   if (!content) return <Card title="Payload">{problem ? <Unable problem={problem} what="The payload" /> : <Skeleton rows={3} />}</Card>;
-  const { bytes, text, type } = content;
+  const { size, bytes, text, type } = content;
+  const facts = <p class="hint">{type} · {sized(size)}</p>;
+  if (hidesPayloads) {
+    return (
+      <Card title="Payload">
+        {facts}
+        <Empty icon="lock" title={HIDDEN}>The server runs with --ui-hide-payloads.</Empty>
+      </Card>
+    );
+  }
   const views: [string, string][] = [["hex", "Hex"]];
   if (text !== null) views.unshift(["raw", "Raw"]);
   if (content.isJson) views.unshift(["tree", "Tree"]);
@@ -78,7 +94,7 @@ export function Payload({ id, content, problem }: { id: string; content?: Conten
         </>
       }
     >
-      <p class="hint">{type} · {sized(bytes.length)}</p>
+      {facts}
       {bytes.length === 0 ? (
         <Empty title="The payload is empty" />
       ) : view === "tree" ? (

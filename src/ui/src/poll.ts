@@ -19,8 +19,8 @@ export const ticks = new Store(0);
 interface Entry {
   operation: Operation;
   ask: Ask;
-  every: number;
-  lookers: Set<() => void>;
+  /** Whom to tell, and in which rounds it asks for each. */
+  lookers: Map<() => void, number>;
   text?: string;
   tag?: string;
   data?: unknown;
@@ -61,7 +61,7 @@ async function load(entry: Entry, glance = true): Promise<void> {
   } finally {
     if (entry.flight === flight) entry.flight = undefined;
   }
-  if (changed) for (const looker of [...entry.lookers]) looker();
+  if (changed) for (const looker of [...entry.lookers.keys()]) looker();
 }
 
 /** Asks anew for all that is on the screen. */
@@ -80,7 +80,7 @@ function tick(): void {
   const count = ticks.value + 1;
   ticks.set(count);
   for (const entry of entries.values()) {
-    if (entry.lookers.size > 0 && (count % entry.every === 0 || entry.problem?.status === 503 || entry.problem?.status === 0)) {
+    if (entry.lookers.size > 0 && (count % Math.min(...entry.lookers.values()) === 0 || entry.problem?.status === 503 || entry.problem?.status === 0)) {
       void load(entry);
     }
   }
@@ -116,11 +116,11 @@ export function useQuery<Answer>(operation: Operation | null, ask: Ask = {}, eve
     if (operation === null) return;
     let entry = entries.get(key);
     if (!entry) {
-      entry = { operation, ask, every, lookers: new Set() };
+      entry = { operation, ask, lookers: new Map() };
       entries.set(key, entry);
     }
     const looker = () => render((count) => count + 1);
-    entry.lookers.add(looker);
+    entry.lookers.set(looker, every);
     const mine = entry;
     void load(mine);
     looker();
@@ -148,10 +148,10 @@ export function useQueries<Answer>(asks: { name: string; operation: Operation; a
     const mine = asks.map(({ operation, ask }, at) => {
       let entry = entries.get(keys[at]!);
       if (!entry) {
-        entry = { operation, ask, every, lookers: new Set() };
+        entry = { operation, ask, lookers: new Map() };
         entries.set(keys[at]!, entry);
       }
-      entry.lookers.add(looker);
+      entry.lookers.set(looker, every);
       void load(entry);
       return entry;
     });

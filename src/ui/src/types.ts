@@ -120,6 +120,8 @@ export interface Schedule {
   last_at?: string;
   last_message_id?: string;
   last_error?: string;
+  /** The latest that published nothing, oldest first. */
+  missed_ticks?: string[];
   created_at: string;
 }
 
@@ -154,7 +156,17 @@ export interface Instance {
   version: string;
   started_at: string;
   seen_at: string;
-  [field: string]: unknown;
+  /** An older instance says none of these. */
+  lanes?: number;
+  waiters?: number;
+  memory_bytes?: number;
+  clock_offset_ms?: number;
+}
+
+export interface ApiKey {
+  name: string;
+  scopes: string[];
+  publish_per_s?: number;
 }
 
 export interface Session {

@@ -51,7 +51,7 @@ fn lacked<'a>(operation: &'a Operation, verbs: &str, on: On) -> Option<&'a str> 
 
 /// May a key of these verbs do what needs this scope?
 fn may(scope: &str, verbs: &str, on: On) -> bool {
-    let Some((needed, place)) = scope.split_once(':') else { return true };
+    let Some((needed, place)) = scope.split_once(':') else { return verbs == scope };
     let on_place = match place {
         "*" | "_callbacks" => on == On::All,
         "{some}" => true,
@@ -177,7 +177,7 @@ async fn check(
         assert_eq!(status, if lacked.is_none() { "ok" } else { "not_allowed" }, "{what}");
     } else if let Some(scope) = lacked {
         let problem = answer.problem(403, "not_allowed");
-        let (needed, place) = scope.split_once(':').unwrap();
+        let (needed, place) = scope.split_once(':').unwrap_or((scope, "*"));
         let is_stranger = on == On::Others && operation.id != "putSchedule";
         let lacked = match place {
             "*" | "_callbacks" => scope.to_owned(),

@@ -1,11 +1,11 @@
 // A message: where it stands, what happened to it, what it carries, and what can be done about it.
 
 import { attempt, delayField } from "../actions";
-import { call } from "../api";
+import { call, hidesPayloads } from "../api";
 import { ask } from "../dialog";
 import { duration, exact, parseDuration } from "../format";
 import { Button, Card, copy, Empty, Menu, Skeleton, StateMark, Text, Time, Unable, say } from "../parts";
-import { Pairs, Payload, usePayload, type Content } from "../payload";
+import { HIDDEN, Pairs, Payload, usePayload, type Content } from "../payload";
 import { refresh, useQuery } from "../poll";
 import { go, to } from "../router";
 import { snippets, type Draft } from "../snippets";
@@ -31,6 +31,7 @@ export function MessageScreen({ id }: { id: string }) {
   }
   const operate: ["operate", string] = ["operate", message.topic];
   const { state, topic } = message;
+  const unreadable = hidesPayloads ? HIDDEN : !payload.content?.isJson && "Its payload is not JSON";
   const moves = state === "delayed" || state === "ready" || state === "blocked";
   return (
     <>
@@ -50,9 +51,9 @@ export function MessageScreen({ id }: { id: string }) {
           <Menu
             label="More actions"
             actions={[
-              { label: "Edit…", icon: "edit", needs: operate, unless: (state === "leased" && "A consumer has it") || (state === "acked" && "It is acknowledged") || (!payload.content?.isJson && "Its payload is not JSON"), run: () => edit(message, payload.content!) },
-              { label: "Duplicate…", icon: "copy", needs: ["publish", topic], unless: !payload.content?.isJson && "Its payload is not JSON", run: () => duplicate(message, payload.content!) },
-              { label: "As curl…", icon: "publish", unless: !payload.content?.isJson && "Its payload is not JSON", run: () => asCurl(message, payload.content!) },
+              { label: "Edit…", icon: "edit", needs: operate, unless: (state === "leased" && "A consumer has it") || (state === "acked" && "It is acknowledged") || unreadable, run: () => edit(message, payload.content!) },
+              { label: "Duplicate…", icon: "copy", needs: ["publish", topic], unless: unreadable, run: () => duplicate(message, payload.content!) },
+              { label: "As curl…", icon: "publish", unless: unreadable, run: () => asCurl(message, payload.content!) },
               { label: "Delete…", icon: "trash", danger: true, needs: operate, run: () => remove(message) },
             ]}
           />

@@ -1,8 +1,8 @@
 // The messages of a state: search, selection, and what can be done to those selected or to all that match.
 
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { attempt, delayField, matches, outcome, toAll, toSome } from "../actions";
-import { call, Problem, send } from "../api";
+import { call, hidesPayloads, Problem, send } from "../api";
 import { ask } from "../dialog";
 import { children, node } from "../exact";
 import { count, many, parseDuration, shortId } from "../format";
@@ -12,24 +12,52 @@ import { setQuery, to } from "../router";
 import type { Message, Page, State, Topic } from "../types";
 
 const PAGE = 50;
+/** Messages that a search looks at by itself after a page on which it found nothing. */
+const FURTHER = 5000;
 type Act = "redrive" | "delete" | "run";
 const DONE: Record<Act, string> = { redrive: "redriven", delete: "deleted", run: "due now" };
 const VERB: Record<Act, string> = { redrive: "Redrive", delete: "Delete", run: "Run now" };
 
+/** Where somebody is in what a search finds. */
+interface Place {
+  q: string;
+  /** The cursors of the pages up to this one. */
+  pages: (string | undefined)[];
+  /** Messages on pages without a hit that were passed over on the way to this one. */
+  seen: number;
+  /** Those of them after the first such page, once there is one. */
+  further?: number;
+  stopped: boolean;
+}
+
+function start(q: string, pages: (string | undefined)[] = [undefined]): Place {
+  return { q, pages, seen: 0, stopped: false };
+}
+
 export function Messages({ topic, state, q, only }: { topic: Topic; state: State; q: string; only?: boolean }) {
   const { name } = topic;
-  const [cursors, setCursors] = useState<string[]>([]);
-  const cursor = cursors.at(-1);
+  const [known, setPlace] = useState(() => start(q));
+  const place = known.q === q ? known : start(q);
+  const { pages } = place;
+  const cursor = pages.at(-1);
   const { data, problem } = useQuery<Page<Message>>("listMessages", { path: { topic: name }, query: { state, limit: PAGE, cursor, q } });
   const [chosen, setChosen] = useState<Set<string>>(new Set());
   const [all, setAll] = useState(false);
   const [result, setResult] = useState("");
   const last = useRef<number | null>(null);
   const items = data?.items ?? [];
+  const turn = (to: (string | undefined)[]) => setPlace(start(q, to));
+  const further = place.further === undefined ? 0 : place.further + (data?.scanned ?? 0);
+  const next = q && data && items.length === 0 && further < FURTHER && !place.stopped ? data.next_cursor : undefined;
+  const searches = next !== undefined || (place.further !== undefined && !place.stopped && !data && !problem);
+  const seen = place.seen + (data?.scanned ?? 0);
+  useEffect(() => {
+    if (next !== undefined) setPlace({ q, pages: [...pages.slice(0, -1), next], seen, further, stopped: false });
+  }, [next]);
   const listed = all ? items.map(({ id }) => id) : [...chosen];
   const clear = () => (setChosen(new Set()), setAll(false));
   const search = (text: string) => {
-    setCursors([]);
+    turn([undefined]);
     clear();
     setQuery({ q: text || undefined, state });
   };
@@ -118,7 +146,7 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
       {(listed.length > 0 || all) && (
         <div class="toolbar selection" role="group" aria-label="Selection">
           <b>{all ? (whole === undefined ? "All that match" : `All ${count(whole)}`) : `${count(listed.length)} selected`}</b>
-          {!all && everyone && (data?.next_cursor || cursors.length > 0) && !only && (
+          {!all && everyone && (data?.next_cursor || pages.length > 1) && !only && (
             <Button kind="link" onClick={() => setAll(true)}>{whole === undefined ? "Select all that match" : `Select all ${count(whole)}`}</Button>
           )}
           {canRun && <Button icon="play" needs={operate} unless={none} onClick={() => act("run")}>Run now</Button>}
@@ -138,10 +166,15 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
           <p><Text>{problem.message}</Text></p>
           <p>Terms are <code>error:"…"</code> <code>key:cart/*</code> <code>header.name:value</code> <code>payload:text</code> <code>attempts:&gt;3</code> <code>at:&gt;2026-11-20</code></p>
         </Empty>
+      ) : searches ? (
+        <Empty icon="search" title="Searching…">
+          <p>Searched {many(seen, "message")} so far.</p>
+          <Button onClick={() => setPlace({ ...place, stopped: true })}>Stop</Button>
+        </Empty>
       ) : !data ? (
         problem ? <Unable problem={problem} what="The messages" /> : <Skeleton rows={6} />
       ) : items.length === 0 ? (
-        <Nothing state={state} q={q} more={data.next_cursor !== undefined} search={search} />
+        <Nothing state={state} q={q} seen={seen} more={data.next_cursor === undefined ? undefined : () => turn([...pages.slice(0, -1), data.next_cursor])} search={search} />
       ) : (
         <Table label={`${stateName(state)} messages`} head={columns}>
           {items.map((message, at) => (
@@ -167,13 +200,13 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
           ))}
         </Table>
       )}
-      {(cursors.length > 0 || data?.next_cursor || data?.scanned !== undefined) && (
+      {!searches && (pages.length > 1 || data?.next_cursor || data?.scanned !== undefined) && (
         <footer>
-          <Button unless={cursors.length === 0 && "This is the first page"} onClick={() => setCursors(cursors.slice(0, -1))}>Back</Button>
-          <Button unless={!data?.next_cursor && "This is the last page"} onClick={() => setCursors([...cursors, data!.next_cursor!])}>Next</Button>
+          <Button unless={pages.length === 1 && "This is the first page"} onClick={() => turn(pages.slice(0, -1))}>Back</Button>
+          <Button unless={!data?.next_cursor && "This is the last page"} onClick={() => turn([...pages, data!.next_cursor])}>Next</Button>
           <span class="hint">
-            Page {cursors.length + 1}
-            {data?.scanned !== undefined && ` · ${many(data.scanned, "message")} looked at`}
+            Page {pages.length}
+            {data?.scanned !== undefined && ` · ${many(seen, "message")} looked at`}
           </span>
         </footer>
       )}
@@ -181,11 +214,13 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
   );
 }
 
-function Nothing({ state, q, more, search }: { state: State; q: string; more: boolean; search: (text: string) => void }) {
+/** `more` searches on. */
+function Nothing({ state, q, seen, more, search }: { state: State; q: string; seen: number; more?: () => void; search: (text: string) => void }) {
   if (q) {
     return (
       <Empty icon="search" title={more ? "Nothing found so far" : "Nothing matches"}>
-        {more ? <p>A search looks at a part of the messages at a time. Next looks further.</p> : <Button onClick={() => search("")}>Clear the search</Button>}
+        <p>Searched {many(seen, "message")}{more && " so far"}.</p>
+        {more ? <Button onClick={more}>Search on</Button> : <Button onClick={() => search("")}>Clear the search</Button>}
       </Empty>
     );
   }
@@ -209,13 +244,13 @@ function instantOf(message: Message): string | undefined {
   return message.due_at ?? message.lease_expires_at ?? message.died_at ?? message.published_at;
 }
 
-/** All messages of the list, a line each, with their payloads as they were published. */
+/** All messages of the list, a line each, with their payloads as they were published unless those are hidden. */
 async function exportAll(topic: string, state: State, q: string, report: (text: string) => void): Promise<void> {
   const lines: string[] = [];
   let cursor: string | undefined;
   try {
     do {
-      const answer = await send("listMessages", { path: { topic }, query: { state, q, payload: true, limit: 200, cursor } });
+      const answer = await send("listMessages", { path: { topic }, query: { state, q, payload: !hidesPayloads, limit: 200, cursor } });
       const text = await answer.text();
       const page = JSON.parse(text) as Page<Message>;
       const items = children(text, node(text, 0)).find(({ key }) => key === '"items"');

@@ -2,12 +2,13 @@
 
 import { useState } from "preact/hooks";
 import { attempt } from "../actions";
-import { call, now, refusal, send } from "../api";
+import { call, hidesPayloads, now, refusal, send } from "../api";
 import { ticks as cronTicks, words } from "../cron";
 import { ask } from "../dialog";
 import { member } from "../exact";
-import { duration, exact, inZone, relative } from "../format";
+import { bytes, duration, exact, inZone, relative } from "../format";
 import { Button, Card, Empty, Field, Menu, Search, Skeleton, Table, Text, Time, Unable, say } from "../parts";
+import { HIDDEN } from "../payload";
 import { refresh, useQuery } from "../poll";
 import { go, setQuery, to, usePlace } from "../router";
 import type { Page, Schedule } from "../types";
@@ -16,6 +17,18 @@ import { jsonProblem } from "./message";
 function rhythm({ cron, every_ms }: Pick<Schedule, "cron" | "every_ms">): string {
   if (every_ms !== undefined) return `Every ${duration(every_ms)}`;
   return words(cron ?? "") ?? cron ?? "";
+}
+
+/** How many ticks were missed since yesterday. */
+function missedLately({ missed_ticks = [] }: Schedule): number {
+  return missed_ticks.filter((at) => now() - Date.parse(at) < 86_400_000).length;
+}
+
+/** The message as it is shown: where payloads are hidden, with the size in its place. */
+function shownMessage({ payload, payload_base64, ...rest }: Record<string, unknown>): Record<string, unknown> {
+  if (!hidesPayloads) return payload_base64 === undefined ? { payload, ...rest } : { payload_base64, ...rest };
+  const size = typeof payload_base64 === "string" ? atob(payload_base64).length : new TextEncoder().encode(JSON.stringify(payload)).length;
+  return { payload: `hidden, about ${bytes(size)}`, ...rest };
 }
 
 const changes = (name: string, pause: boolean) =>
@@ -49,6 +62,7 @@ export function Schedules() {
                   <a data-open="" href={to(["schedules", schedule.name])}><Text>{schedule.name}</Text></a>
                   {schedule.paused && <span class="badge warn">paused</span>}
                   {schedule.last_error && <span class="badge bad" title={schedule.last_error}>failed</span>}
+                  {missedLately(schedule) > 0 && <span class="badge warn">{missedLately(schedule)} missed</span>}
                 </th>
                 <td>
                   {rhythm(schedule)}
@@ -131,7 +145,7 @@ export function ScheduleScreen({ name }: { name: string }) {
         <div class="actions">
           <Button icon="play" needs={["configure", name]} onClick={() => trigger(name)}>Run now</Button>
           <Button icon={schedule.paused ? "play" : "pause"} needs={["configure", name]} onClick={() => changes(name, !schedule.paused)}>{schedule.paused ? "Resume" : "Pause"}</Button>
-          <Button icon="edit" needs={["configure", name]} onClick={() => void edit()}>Edit</Button>
+          <Button icon="edit" needs={["configure", name]} unless={hidesPayloads && HIDDEN} onClick={() => void edit()}>Edit</Button>
           <Button icon="trash" kind="danger" label="Delete the schedule" needs={["configure", name]} onClick={() => remove(name)} />
         </div>
       </header>
@@ -145,8 +159,11 @@ export function ScheduleScreen({ name }: { name: string }) {
       </dl>
       {schedule.last_error && <p class="last-error"><b>The last tick published nothing</b> <Text>{schedule.last_error}</Text></p>}
       <div class="columns">
-        <div><Card title="Next ticks"><Ticks {...rest} /></Card></div>
-        <div><Card title="Each tick publishes"><pre class="raw" tabIndex={0} aria-label="The message"><Text>{JSON.stringify(message, null, 2)}</Text></pre></Card></div>
+        <div>
+          <Card title="Next ticks"><Ticks {...rest} /></Card>
+          <Card title="Ticks that published nothing"><Missed {...rest} /></Card>
+        </div>
+        <div><Card title="Each tick publishes"><pre class="raw" tabIndex={0} aria-label="The message"><Text>{JSON.stringify(shownMessage(message), null, 2)}</Text></pre></Card></div>
       </div>
     </>
   );
@@ -158,6 +175,16 @@ function Ticks({ cron, every_ms, timezone = "UTC", next_at, paused }: Pick<Sched
   const first = Date.parse(next_at);
   const later = every_ms !== undefined ? [1, 2, 3, 4].map((step) => first + step * every_ms) : cronTicks(cron ?? "", timezone, first, 4);
   return <TickList at={[first, ...later]} timezone={timezone} />;
+}
+
+function Missed({ missed_ticks = [], timezone = "UTC" }: Pick<Schedule, "missed_ticks" | "timezone">) {
+  if (missed_ticks.length === 0) return <p class="hint">None of late.</p>;
+  return (
+    <>
+      <TickList at={missed_ticks.map((at) => Date.parse(at)).reverse()} timezone={timezone} />
+      <p class="hint">Refused, or missed and not made up for: the latest, ten at most.</p>
+    </>
+  );
 }
 
 function TickList({ at, timezone }: { at: number[]; timezone: string }) {

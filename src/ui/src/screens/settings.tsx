@@ -19,6 +19,7 @@ const FIELDS: [string, string, Kind, string][] = [
   ["max_payload_bytes", "Largest payload, bytes", "number", ""],
   ["idempotency_window_ms", "Idempotency window, ms", "ms", ""],
   ["dead_topic", "Dead letters to", "text", "A topic that gets what dies here"],
+  ["dead_form", "What it gets", ["letter", "raw"], "A letter about the message, or the message itself"],
   ["partitions", "Partitions", "number", "Can only grow: 1, 2, 4 … 256"],
   ["durability", "Durability", ["memory", "replicated"], ""],
   ["group_concurrency", "Leased per group", "number", ""],
@@ -32,7 +33,7 @@ const FIELDS: [string, string, Kind, string][] = [
 ];
 
 /** What PATCH takes for dueq's own topic. */
-const RESERVED = ["retention", "max_attempts", "backoff", "dead_topic", "push"];
+const RESERVED = ["retention", "max_attempts", "backoff", "dead_topic", "dead_form", "push"];
 
 function shown(value: unknown, kind: Kind): string {
   if (value === undefined) return "";

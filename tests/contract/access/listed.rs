@@ -1,0 +1,65 @@
+//! listKeys: names and scopes of the keys, for admins alone, and never a secret.
+
+use serde_json::{Value, json};
+
+use super::scopes::KeyFile;
+use crate::document::Document;
+use crate::facts::unprocessable;
+use crate::harness::*;
+
+async fn names(client: &Client) -> Vec<String> {
+    let answer = client.get_path("/keys").await.expect(200).json();
+    let items = answer["items"].as_array().cloned().unwrap();
+    items.iter().map(|item| text(item, "name").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_admin_sees_names_and_scopes_of_all_keys_and_no_secret() {
+    let mut file = KeyFile::new();
+    file.add("ops", &["admin"]);
+    file.add("billing", &["publish:orders.*", "read:*", "rate:publish=5/s"]);
+    let given = "a-key-of-the-flag-of-this-test";
+    let dueq = file.launch().await.args(["--api-key", given]).start().await;
+    let client = file.client(&dueq, "ops");
+    let answer = client.get_path("/keys").await.expect(200);
+    let expected: Value = json!({"items": [
+        {"name": "(--api-key 1)", "scopes": ["admin"]},
+        {"name": "billing", "scopes": ["publish:orders.*", "read:*"], "publish_per_s": 5},
+        {"name": "ops", "scopes": ["admin"]},
+    ]});
+    assert_eq!(answer.json(), expected);
+    Document::read(&client).await.holds("listKeys", &answer);
+    // Those that are let in now.
+    file.remove("billing");
+    file.write();
+    eventually("it is off the list", || async {
+        (names(&client).await == ["(--api-key 1)", "ops"]).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_list_of_keys_is_for_admins_takes_no_parameters_and_is_empty_without_keys() {
+    let mut file = KeyFile::new();
+    file.add("ops", &["admin"]);
+    let all = ["read:*", "publish:*", "consume:*", "operate:*", "configure:*"];
+    file.add("reader", &all[..1]);
+    file.add("all", &all);
+    let dueq = file.start().await;
+    for name in ["reader", "all"] {
+        let refused = file.client(&dueq, name).get_path("/keys").await;
+        let refused = refused.problem(403, "not_allowed");
+        assert_eq!(refused.text("detail"), format!("the key {name} lacks admin"));
+    }
+    dueq.client().get_path("/keys").await.problem(401, "unauthorized");
+    let client = file.client(&dueq, "ops");
+    for query in ["limit=1", "cursor=x", "name=ops", "nope=1"] {
+        let field = query.split('=').next().unwrap();
+        unprocessable(client.get_path(&format!("/keys?{query}")).await, field);
+    }
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        client.send(method, "/keys", &[], None).await.refused(405);
+    }
+    client.get_path("/keys/ops").await.refused(404);
+    assert!(names(&crate::harness::client().await).await.is_empty());
+}
