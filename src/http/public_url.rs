@@ -5,12 +5,13 @@ use axum::http::{HeaderValue, Uri, uri::PathAndQuery};
 use std::str::FromStr;
 
 /// First segments of dueq's own routes. A base path that begins with one would hide it.
-const OWN: [&str; 17] = [
+const OWN: [&str; 18] = [
     "callbacks",
     "docs",
     "guide",
     "healthz",
     "instances",
+    "keys",
     "lease",
     "llms.txt",
     "messages",

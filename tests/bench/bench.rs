@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod arrivals;
 mod backlog;
 mod beanstalkd;
 #[path = "../harness/mod.rs"]
@@ -29,7 +30,7 @@ const ROUNDS: usize = 3;
 const SECONDS: u64 = 3;
 const CONNECTIONS: usize = 64;
 
-const PARTS: [&str; 18] = [
+const PARTS: [&str; 20] = [
     "rates",
     "lateness",
     "memory",
@@ -48,6 +49,8 @@ const PARTS: [&str; 18] = [
     "growth",
     "traces",
     "tabs",
+    "moving",
+    "sqs",
 ];
 
 #[tokio::main]
@@ -81,6 +84,8 @@ async fn main() {
             "groups" => settings::groups(&mut table).await,
             "traces" => looks::traces(&mut table).await,
             "tabs" => looks::tabs(&mut table).await,
+            "moving" => arrivals::moving(&mut table).await,
+            "sqs" => arrivals::sqs(&mut table).await,
             "search" => search::search(&mut table).await,
             _ => settings::growth(&mut table).await,
         }
@@ -102,12 +107,19 @@ async fn embedded() -> (Dueq, String) {
     (dueq, words)
 }
 
-/// What wrk reaches on `/healthz`, requests a second; `None` where there is no wrk.
-fn wrk(dueq: &Dueq) -> Option<f64> {
+/// What wrk reaches with a GET, or with a POST of this body, requests a second; `None` where there is no wrk.
+fn wrk(dueq: &Dueq, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Option<f64> {
+    let script = body.map(|body| {
+        let file = temp_dir("wrk").join("post.lua");
+        std::fs::write(&file, format!("wrk.method = 'POST'\nwrk.body = [==[{body}]==]\n")).unwrap();
+        format!("-s{}", file.display())
+    });
+    let headers = headers.iter().map(|(name, value)| format!("-H{name}: {value}"));
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
     let output = Command::new("wrk")
         .args([format!("-t{threads}"), format!("-c{CONNECTIONS}"), format!("-d{SECONDS}s")])
-        .arg(format!("{}/healthz", dueq.url()))
+        .args(headers.chain(script))
+        .arg(format!("{}{path}", dueq.url()))
         .output()
         .ok()?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -128,7 +140,7 @@ async fn rates(table: &mut Table) {
     for round in 1..=ROUNDS {
         eprintln!("round {round} of {ROUNDS}");
         let (dueq, _) = embedded().await;
-        let wrk = wrk(&dueq);
+        let wrk = wrk(&dueq, "/healthz", &[], None);
         drop(dueq);
         let parts = "--only healthz,publish,loop,batch --connections";
         let dueq = dueq_bench(SECONDS, &format!("{parts} 16,{CONNECTIONS}"), &[]).await;

@@ -482,14 +482,14 @@ def changes_settings_after_showing_the_difference(world):
     view = world.view().open("#/topics/settings?view=settings")
     view.page.get_by_label("Attempts", exact=False).first.fill("7")
     view.page.click("button:has-text('Review 1 change')")
-    assert view.page.locator("dialog .diff tbody tr").inner_text().split() == ["max_attempts", "4", "7"]
+    assert view.page.locator("dialog[open] .diff tbody tr").inner_text().split() == ["max_attempts", "4", "7"]
     view.page.click("dialog button:has-text('Save 1 change')")
     view.see("The settings of settings are saved")
     # The form begins anew with what was saved.
     view.until("(revision) => document.body.innerText.includes(`revision ${revision}`)", api("GET", "/topics/settings")["revision"])
     view.page.get_by_label("What it gets", exact=False).select_option("raw")
     view.page.click("button:has-text('Review 1 change')")
-    assert view.page.locator("dialog .diff tbody tr").inner_text().split() == ["dead_form", "letter", "raw"]
+    assert view.page.locator("dialog[open] .diff tbody tr").inner_text().split() == ["dead_form", "letter", "raw"]
     view.page.click("dialog button:has-text('Save 1 change')")
     view.until("document.querySelector('dialog') === null")
     config = api("GET", "/topics/settings")["config"]
