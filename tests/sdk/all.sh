@@ -31,8 +31,8 @@ fi
 # on THREADS FILTER…
 on() { "${CARGO:-cargo}" test --locked --test sdk -- --ignored --test-threads "$@"; }
 
-# Two a processor, since they mostly wait. A test's name begins with its language.
-if [ ${#built[@]} -gt 0 ]; then on "$((2 * $(nproc)))" "${built[@]/%/::}"; fi
+# Two at a time: each starts several processes, and some look at the time. A test's name begins with its language.
+if [ ${#built[@]} -gt 0 ]; then on 2 "${built[@]/%/::}"; fi
 if ! $present; then on 1 generators::; fi
 echo "sdks: tested: ${built[*]:-none}"
 if [ ${#missing[@]} -gt 0 ]; then
