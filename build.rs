@@ -21,7 +21,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let mut items = Vec::new();
         let body = read(&format!("scripts/{name}"), &mut Vec::new(), &mut items)?;
-        fs::write(out.join(name), joined(&items, &body))?;
+        // Redis and the program need no comments: a third of the text.
+        let joined = joined(&items, &body);
+        let code = joined.lines().filter(|line| !line.trim_start().starts_with("--"));
+        fs::write(out.join(name), code.map(|line| format!("{line}\n")).collect::<String>())?;
     }
     Ok(())
 }
