@@ -73,7 +73,7 @@ async fn publish(store: &Store, traces: Option<&Traces>, schedule: &Schedule) ->
     let bytes = spec.message.body.content.payload().len();
     let batch_size = (MAX_BATCH_BYTES / bytes.max(1)).clamp(1, MAX_BATCH_TICKS);
     let ticks = schedule.ticks();
-    let (last_at, missed) = (ticks.last().copied(), schedule.left_out());
+    let (last_at, missed) = (ticks.last().copied(), schedule.left_out(&ticks));
     let mut ticked = Ticked { last_at, missed, ..Ticked::default() };
     for ticks in ticks.chunks(batch_size) {
         // The process was suspended. By now, publishing a tick again may not find that it was published.

@@ -311,11 +311,10 @@ fn read_all(mut fields: Fields) -> Result<Vec<Schedule>, Error> {
         let (definition, missed) = (fields.bytes()?, fields.text()?);
         match ScheduleName::parse(&name) {
             Ok(name) => {
-                let read = stored::read(name, &state, &definition);
-                all.extend(read.ok().map(|mut schedule| {
+                if let Ok(mut schedule) = stored::read(name, &state, &definition) {
                     schedule.recall_missed(&missed);
-                    schedule
-                }));
+                    all.push(schedule);
+                }
             }
             Err(error) => tracing::error!(name, %error, "a schedule cannot be read"),
         }

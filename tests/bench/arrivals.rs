@@ -1,13 +1,17 @@
 //! What it costs to come from elsewhere: a million messages that are dumped and loaded, and a message that is sent as to SQS
 //! beside a publish.
 
-use crate::{ROUNDS, harness::*, table::*, wrk};
+use crate::{
+    ROUNDS,
+    harness::*,
+    search::{count_long_calls, long_calls},
+    table::*,
+    wrk,
+};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
 const MESSAGES: usize = 1_000_000;
-/// Calls of Redis that take longer are counted, µs.
-const LONG_CALL: &str = "5000";
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// A million messages, dumped from one Redis and loaded into another.
@@ -20,12 +24,8 @@ pub async fn moving(table: &mut Table) {
         let message = |n: usize| json!({"payload": {"order": 1000 * thousand + n, "note": "x".repeat(150)}, "delay_ms": 86_400_000});
         client.fill(&topic, &(0..1000).map(message).collect::<Vec<_>>()).await;
     }
-    for redis in [&from, &to] {
-        for setting in ["slowlog-log-slower-than", "slowlog-max-len"] {
-            let _: String = redis.command(&["CONFIG", "SET", setting, LONG_CALL]).await;
-        }
-        let _: String = redis.command(&["SLOWLOG", "RESET"]).await;
-    }
+    count_long_calls(&from).await;
+    count_long_calls(&to).await;
     let file = temp_dir("dump").join("queue.ndjson").display().to_string();
     let mut took = async |words: &[&str], what: &str, wanted| {
         let begun = Instant::now();
@@ -41,17 +41,13 @@ pub async fn moving(table: &mut Table) {
     let (source, target) = (from.url(), to.url());
     took(&["dump", "--redis-url", &source, "-o", &file], "dumped", Wanted::AtMost(60.0)).await;
     took(&["load", &file, "--redis-url", &target], "loaded", Wanted::AtMost(120.0)).await;
-    let mut long = 0;
-    for redis in [&from, &to] {
-        let found: i64 = redis.command(&["SLOWLOG", "LEN"]).await;
-        long += found;
-    }
+    let long = long_calls(&from).await + long_calls(&to).await;
     // Each payload is compared with the dump's.
     let verify = ["load", &file, "--redis-url", &target, "--verify", "--dry-run"];
     took(&verify, "verified", Wanted::Anything).await;
     took(&["audit", "--redis-url", &target], "audited, clean", Wanted::Anything).await;
     let what = "a million messages: calls of Redis above 5 ms, waits for a core included";
-    table.figure(what, Wanted::Between(0.0, 0.0), "calls", [long as f64]);
+    table.figure(what, Wanted::Between(0.0, 0.0), "calls", [long]);
 }
 
 /// SendMessage at `/sqs` beside a publish, both by wrk.

@@ -21,13 +21,10 @@ pub async fn search(table: &mut Table) {
     all_die(&client, &hay).await;
     let ((alone, _), ()) = spread::beside(&client, &other, sleep(Duration::from_secs(5))).await;
 
-    for setting in ["slowlog-log-slower-than", "slowlog-max-len"] {
-        let _: String = redis.command(&["CONFIG", "SET", setting, LONG_CALL]).await;
-    }
-    let _: String = redis.command(&["SLOWLOG", "RESET"]).await;
+    count_long_calls(&redis).await;
     let search = pages(&client, &hay);
     let ((meanwhile, _), (found, mut pages)) = spread::beside(&client, &other, search).await;
-    let long: i64 = redis.command(&["SLOWLOG", "LEN"]).await;
+    let long = long_calls(&redis).await;
     pages.sort_by(f64::total_cmp);
     let longest = pages.last().copied().unwrap_or(f64::NAN);
     let whole = pages.iter().sum::<f64>() / 1e3;
@@ -39,12 +36,7 @@ pub async fn search(table: &mut Table) {
     figure("all of it", Wanted::Anything, "s", whole);
     figure("a page, median", Wanted::Anything, "ms", pages[pages.len() / 2]);
     figure("the longest page", Wanted::AtMost(250.0), "ms", longest);
-    figure(
-        "calls of Redis above 5 ms, waits for a core included",
-        Wanted::Anything,
-        "calls",
-        long as f64,
-    );
+    figure("calls of Redis above 5 ms, waits for a core included", Wanted::Anything, "calls", long);
 
     let reasons = client.get_path(&format!("/topics/{hay}/dead/reasons")).await.expect(200).json();
     let groups = reasons["items"].as_array().map_or(0, Vec::len);
@@ -58,6 +50,19 @@ pub async fn search(table: &mut Table) {
     let rounds = [Some((spread::p99(meanwhile), spread::p99(alone)))].into_iter();
     let what = "publish p99 of others: beside a search / alone";
     table.compare(what, Wanted::AtMost(2.0), "ms", rounds);
+}
+
+/// From now on, a Redis counts the calls that take longer than [`LONG_CALL`].
+pub async fn count_long_calls(redis: &Redis) {
+    for setting in ["slowlog-log-slower-than", "slowlog-max-len"] {
+        let _: String = redis.command(&["CONFIG", "SET", setting, LONG_CALL]).await;
+    }
+    let _: String = redis.command(&["SLOWLOG", "RESET"]).await;
+}
+
+/// How many those were.
+pub async fn long_calls(redis: &Redis) -> f64 {
+    redis.command::<i64>(&["SLOWLOG", "LEN"]).await as f64
 }
 
 /// Publishes, leases and fails them all. The last needle is among the newest.

@@ -21,8 +21,8 @@ async fn rows(words: &[&str]) -> Vec<Value> {
 #[tokio::test]
 async fn every_part_is_measured_on_a_server_of_its_own() {
     let only = "healthz,publish,lease,ack,loop,batch";
-    let rows = rows(&["--only", only, "--connections", "4"]).await;
-    assert_eq!(rows.len(), 7, "{rows:?}");
+    let rows = rows(&["--only", only, "--connections", "1,4"]).await;
+    assert_eq!(rows.len(), 14, "{rows:?}");
     for row in &rows {
         assert!(row["per_s"].as_f64() > Some(0.0) && row["failed"] == 0, "{row}");
         assert!(row["redis_cpu_us"].is_number(), "{row}");
@@ -34,12 +34,9 @@ async fn a_running_server_is_measured_and_left_as_it_was() {
     let redis = Redis::start().await;
     let dueq = Dueq::on(&redis).args(["--api-key", "s3cret"]).start().await;
     let words = ["--server", &dueq.url(), "--redis-url", &redis.url(), "--api-key", "s3cret"];
-    let rows = rows(&[&words[..], &["--only", "loop", "--connections", "1,2"]].concat()).await;
-    assert_eq!(rows.len(), 2, "{rows:?}");
-    assert!(
-        rows.iter().all(|row| row["redis_cpu_us"].is_number() && row["failed"] == 0),
-        "{rows:?}"
-    );
+    let rows = rows(&[&words[..], &["--only", "loop", "--connections", "2"]].concat()).await;
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert!(rows[0]["redis_cpu_us"].is_number() && rows[0]["failed"] == 0, "{rows:?}");
     let left = Launch::command(["topics", "--server", &dueq.url(), "--api-key", "s3cret"]);
     assert_eq!(left.finish().await.stdout, "no topics\n");
 }

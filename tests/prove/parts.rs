@@ -174,7 +174,11 @@ impl Proof {
             return;
         }
         self.say("the seeded bugs");
-        self.bugs.extend(hunt_all(named, Duration::from_secs(120), 2).await);
+        let hunted = hunt_all(named, Duration::from_secs(120), 2).await;
+        if hunted.is_empty() {
+            self.failures.push(format!("no seeded bug has {named:?} in its name"));
+        }
+        self.bugs.extend(hunted);
     }
 
     /// The tests themselves, whole, on the servers beside the one that all else runs on.

@@ -209,8 +209,8 @@ impl Keys {
 
     /// All of them as they are configured, by name.
     pub fn entries(&self) -> Vec<Entry> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut entries: Vec<_> = known.into_values().map(|key| key.entry.clone()).collect();
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let mut entries: Vec<_> = known.values().map(|key| key.entry.clone()).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         entries
     }

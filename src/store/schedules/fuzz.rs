@@ -64,7 +64,7 @@ proptest! {
         let read = stored::read(name(), &state, &definition(&spec)).unwrap();
         let ticks = read.ticks();
         prop_assert!(ticks.len() <= crate::model::MAX_CATCH_UP);
-        let left_out = read.left_out();
+        let left_out = read.left_out(&ticks);
         prop_assert!(left_out.len() <= crate::model::MAX_CATCH_UP);
         prop_assert!(left_out.last() < ticks.first() || ticks.is_empty());
         for tick in ticks.into_iter().take(2) {

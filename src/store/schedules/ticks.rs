@@ -53,10 +53,10 @@ impl Schedule {
         self.spec.timing.ticks(first, self.until(), self.spec.catch_up)
     }
 
-    /// The ticks of a claimed schedule that nothing makes up for, the latest of them.
-    pub fn left_out(&self) -> Vec<Millis> {
+    /// The ticks of a claimed schedule that nothing makes up for, the latest of them; its other ticks are `made`.
+    pub fn left_out(&self, made: &[Millis]) -> Vec<Millis> {
         let first = self.next_at.unwrap_or(Millis::MAX);
-        let before = self.ticks().first().map_or(self.until(), |made| made - 1);
+        let before = made.first().map_or(self.until(), |made| made - 1);
         self.spec.timing.ticks(first, before, CatchUp::All)
     }
 

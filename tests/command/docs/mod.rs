@@ -18,7 +18,8 @@ use crate::harness::*;
 /// A name as a server has in a real network: on loopback addresses some pages fetch less.
 pub const HOST: &str = "dueq.test";
 
-/// Chromium under any of its names, the one that knows none first, for it needs half the time of a processor; without a window, for this directory. It finds no other machine.
+/// Chromium under any of its names, for this directory and without a window. The build that can show none comes first: it
+/// takes half of the processor time. It finds no other machine.
 fn chromium(dir: &Path) -> Command {
     // Debian's command of the first is a script that would be stopped in its place.
     let names = [
