@@ -56,28 +56,42 @@ impl Browser {
 
     /// What this JavaScript evaluates to; promises are awaited.
     pub async fn eval(&mut self, script: &str) -> Value {
-        let how = json!({"expression": script, "awaitPromise": true, "returnByValue": true});
-        let done = self.call("Runtime.evaluate", how).await;
-        assert!(done["exceptionDetails"].is_null(), "{script}: {done}");
-        done["result"]["value"].clone()
+        self.tried(script).await.unwrap_or_else(|why| panic!("{script}: {why}"))
     }
 
-    /// Waits until this JavaScript is true.
+    /// Waits until this JavaScript is true. While a page is replaced by the next, nothing evaluates.
     pub async fn until(&mut self, script: &str) {
         let end = tokio::time::Instant::now() + ANSWER_TIME;
-        // While a page is replaced by the next, there is nothing to ask.
-        while self.eval(&format!("Boolean({script})")).await != true {
+        loop {
+            let found = self.tried(&format!("Boolean({script})")).await;
+            if found == Ok(Value::Bool(true)) {
+                return;
+            }
             if tokio::time::Instant::now() > end {
-                panic!(
-                    "never {script}:\n{}",
-                    self.eval("document.documentElement.outerHTML").await
-                );
+                let page = self.tried("document.documentElement.outerHTML").await;
+                panic!("never {script}: {found:?}\n{page:?}");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
+    /// The same as `eval`, or what the browser or the script says against it.
+    async fn tried(&mut self, script: &str) -> Result<Value, Value> {
+        let how = json!({"expression": script, "awaitPromise": true, "returnByValue": true});
+        let mut done = self.ask("Runtime.evaluate", how).await?;
+        if done["exceptionDetails"].is_null() {
+            Ok(done["result"]["value"].take())
+        } else {
+            Err(done["exceptionDetails"].take())
+        }
+    }
+
     async fn call(&mut self, method: &str, params: Value) -> Value {
+        self.ask(method, params).await.unwrap_or_else(|why| panic!("{method}: {why}"))
+    }
+
+    /// Makes this call, and reads on to its answer.
+    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.calls += 1;
         let mut call = json!({"id": self.calls, "method": method, "params": params});
         if let Some(session) = &self.session {
@@ -92,8 +106,8 @@ impl Browser {
                 serde_json::from_slice(said.strip_suffix(b"\0").unwrap()).unwrap();
             // The others are events.
             if said["id"] == self.calls {
-                assert!(said["error"].is_null(), "{method}: {said}");
-                return said["result"].take();
+                let error = said["error"].take();
+                return if error.is_null() { Ok(said["result"].take()) } else { Err(error) };
             }
         }
     }
