@@ -50,12 +50,12 @@ async fn pass_on(store: &Store, deaths: &UnboundedSender<PartitionName>) -> Infa
 
 async fn sweep(store: &Store, write: WriteDeadLetter) -> Infallible {
     loop {
-        assert!(!seeded::bug("panic in the background"), "a bug on purpose");
         match store.claim_sweeps().await {
             Ok((claims, next)) => {
                 let idle = claims.is_empty();
                 for claim in claims {
                     sweep_one(store, &claim, write).await;
+                    assert!(!seeded::bug("panic in the background"), "a bug on purpose");
                     sleep(MIN_PAUSE).await;
                 }
                 if idle {

@@ -1,6 +1,6 @@
 //! Bugs of what is around messages: Redis, callbacks, the bounds of the service, and the program itself.
 
-use super::probes::{bounds, calls, deaths, forgets, keys, replicas, told, waits};
+use super::probes::{bounds, calls, counts, deaths, forgets, keys, replicas, told, waits};
 use super::{Bug, bug, scenario};
 use crate::proof::scenarios::{cluster_clocks, endurance, failover, memory_stays, snapshot};
 
@@ -59,7 +59,7 @@ pub(super) fn bugs() -> Vec<Bug> {
                 "local now, up = now_ms()\n",
                 "local now, up = now_ms()\nfor i = 1, 4000000 do end\n",
             ),
-        bug("panic in the background", &["no panic"], scenario!(waits::waiting_consumers))
+        bug("panic in the background", &["no panic"], scenario!(counts::leases_nobody_asks_for))
             .does("housekeeping panics, and no request notices"),
         bug("loop that ends", &["I14"], scenario!(told::ticks))
             .does("schedules tick once and no more, and no request notices"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::harness::{Dueq, text, topic};
+use crate::harness::{Dueq, eventually, text, topic};
 use crate::proof::scenarios::failover::Pair;
 use crate::proof::scenarios::findings::Findings;
 use crate::proof::stage::{Report, Setting};
@@ -53,8 +53,12 @@ pub async fn unconfirmed(setting: Setting) -> Report {
     let late = late.await.expect("an answer");
     if late.status == 201 {
         let id = text(&late.json(), "id").to_owned();
-        let found = client.list(&topic, "state=ready").await.expect(200);
-        findings.demand(found.json().to_string().contains(&id), "I13", || {
+        // The first connections may still lead to the old primary.
+        let found = eventually("a list from the new primary", || async {
+            let listed = client.list(&topic, "state=ready").await;
+            (listed.status == 200).then(|| listed.json().to_string())
+        });
+        findings.demand(found.await.contains(&id), "I13", || {
             format!("{id} was answered 201 and is not there")
         });
     }

@@ -17,6 +17,14 @@ async fn consume(hand: &Hand, wait: i64) {
     }
 }
 
+/// Publishes through one instance what somebody waits for at the other, and has done for longer than the checker takes a
+/// request to be on its way.
+async fn publish_to_who_waits(scene: &Scene) {
+    waiters(&scene.dueq[1].client(), 1).await;
+    sleep(Duration::from_millis(100)).await;
+    scene.hand(0).publish_ok(Ask::default()).await;
+}
+
 /// Messages fall due while somebody waits for them: one that was there, and one that comes through
 /// another instance.
 pub async fn waiting_consumers(setting: Setting) -> Report {
@@ -24,11 +32,7 @@ pub async fn waiting_consumers(setting: Setting) -> Report {
     let [one, other] = [scene.hand(0), scene.hand(1)];
     one.publish_ok(Ask::after(700)).await;
     consume(&other, 3_500).await;
-    let publish = async {
-        waiters(&scene.dueq[1].client(), 1).await;
-        one.publish_ok(Ask::default()).await;
-    };
-    join(consume(&other, 3_500), publish).await;
+    join(consume(&other, 3_500), publish_to_who_waits(&scene)).await;
     consume(&other, 200).await;
     scene.in_time().end().await
 }
@@ -52,11 +56,7 @@ pub async fn waiting_after_a_restart(mut setting: Setting) -> Report {
     // by then both have subscribed again. On a busy machine that is later than here: so, twice.
     for settled in [5_200, 2_000] {
         sleep(Duration::from_millis(settled)).await;
-        let publish = async {
-            waiters(&scene.dueq[1].client(), 1).await;
-            one.publish_ok(Ask::default()).await;
-        };
-        join(consume(&other, 4_000), publish).await;
+        join(consume(&other, 4_000), publish_to_who_waits(&scene)).await;
         consume(&other, 200).await;
     }
     scene.in_time().end().await
