@@ -11,7 +11,7 @@
 -- ARGV[3] the states, separated by commas, in which a message must be, otherwise nothing is done to it; '' for any
 -- ARGV[4..] for each message, at most 32: member; due: delay in ms, or '@' before an instant. A `run` makes none due later
 -- returns: {now, wake 0|1, code, …} or 'STALE'. Codes of as many messages as the call got to, one at least: 0 done, 1 there is
---   no such message in these states, 2 leased, 3 dead, 4 acked, 5 not dead, 6 its key is taken
+--   no such message in these states, 2 leased, 3 dead, 4 acked, 5 not dead, 6 its key is taken, 7 nothing to do: it is due as early
 -- cost: HMGET, ZREM, TIME; up to 30 calls a message, 15 more if it is in a group; one HSTRLEN more for its events and its body
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'rules')
@@ -27,10 +27,9 @@ local function make_due(member, state, due, extra)
   local _, ttl, policy, hold, key, group, order = parse_rest(rest)
   reschedule(k, member, state, priority, due, due, ttl, now)
   if state ~= 'blocked' and due < earliest then earliest = due end
-  if extra then
-    rest = format_rest('', ttl, policy, hold, key, group, order)
-    redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
-  end
+  -- Always: it tells that there are events.
+  rest = format_rest('', ttl, policy, hold, key, group, order)
+  redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
   add_events(k, member, event('u', up, 0, ''))
 end
 
@@ -51,7 +50,8 @@ local function change(member, due)
   if what == 'run' then
     if state == 'dead' then return 3 end
     if state == 'acked' then return 4 end
-    if due < at then make_due(member, state, due, extra) end
+    if due >= at then return 7 end
+    make_due(member, state, due, extra)
     return 0
   end
   if state == 'acked' then

@@ -1,3 +1,4 @@
+-- @include time
 -- @include waiting
 -- hold_leases: note which leases of a topic are held that may only have so many at once.
 -- KEYS[1] meta
@@ -7,7 +8,7 @@
 -- ARGV[3] how many entries go: reservations, or leases that have ended
 -- ARGV[4..] those; then until when (ms) and entry for each lease that is held from now on
 -- returns: 'OK', 'STALE', or 'LATE' and nothing is held, if the reservations have ended
--- cost: 2 ZREM; HGET and ZADD if there are any; ZCARD if more are waited for; HDEL and maybe PUBLISH if leases have ended
+-- cost: 2 ZREM; HGET and ZADD if there are any; TIME and ZCOUNT if more are waited for; HDEL and maybe PUBLISH if leases have ended
 local back = tonumber(ARGV[3])
 local added = (#ARGV - 3 - back) / 2
 if added > 0 and redis.call('HGET', KEYS[1], 'topic') ~= ARGV[1] then return 'STALE' end
@@ -19,7 +20,7 @@ if ARGV[1] == '' then
   if gone > 0 and redis.call('HDEL', KEYS[1], 'short') == 1 then announce(KEYS[1]) end
 elseif ARGV[2] ~= '' then
   -- A lease may have ended since they were reserved.
-  if redis.call('ZCARD', KEYS[2]) < tonumber(ARGV[2]) then
+  if redis.call('ZCOUNT', KEYS[2], string.format('(%d', now_ms()), '+inf') < tonumber(ARGV[2]) then
     announce(KEYS[1])
   else
     redis.call('HSET', KEYS[1], 'short', '1')

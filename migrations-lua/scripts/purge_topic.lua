@@ -1,4 +1,5 @@
 -- @include expire
+-- @include message
 -- @include partition
 -- @include remove
 -- @include time
@@ -11,7 +12,7 @@
 -- ARGV[5] dead: 1 to purge dead messages
 -- ARGV[6] blocked: 1 to purge blocked messages
 -- ARGV[7] leased: 1 to purge leased messages
--- returns: {now, purged, left of these states} or 'STALE'
+-- returns: {now, purged, left of these states, leases that ended: member, attempt, …} or 'STALE'
 -- cost: HMGET, ZREM, TIME, up to 8 ranges, one HMGET and up to 16 calls for each range; one HGET for each key, 6 calls for each
 --   group
 local k = partition(KEYS)
@@ -22,7 +23,7 @@ local now = now_ms()
 local limit = tonumber(ARGV[2])
 local budget = new_budget()
 end_leases(k, now, 32, parse_rules(meta[2]).ttl, budget)
-local later, purged, left = string.format('(%d', now), 0, 0
+local later, purged, left, leases = string.format('(%d', now), 0, 0, {}
 
 -- Removes as many messages of one set as fit into the call, and counts the rest.
 local function purge(zset, from, upto)
@@ -31,6 +32,10 @@ local function purge(zset, from, upto)
     members = freeable(k, members, budget)
     if zset == k.unack or zset == k.last then
       if #members > 0 then
+        local extras = redis.call('HMGET', k.extra, unpack(members))
+        for i = 1, #members do
+          leases[#leases + 1], leases[#leases + 2] = members[i], parse_extra(extras[i]) + 1
+        end
         redis.call('ZREM', zset, unpack(members))
         redis.call('HINCRBY', k.meta, 'deleted_leased', #members)
       end
@@ -56,4 +61,4 @@ if ARGV[4] == '1' then
   purge(k.delayed_prio, '-inf', now)
 end
 if ARGV[5] == '1' then purge(k.dead, '-inf', '+inf') end
-return { now, purged, left }
+return { now, purged, left, leases }

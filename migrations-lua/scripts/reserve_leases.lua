@@ -8,13 +8,17 @@
 -- ARGV[4] how long they are reserved, ms, unless `hold_leases` says what has become of them
 -- ARGV[5] what they are called until then; numbers are added, from 1
 -- returns: {now, reserved, when to look again if that is less than asked for, ms (else 0)} or 'STALE'
--- cost: HGET, ZREMRANGEBYSCORE, ZCARD, ZADD; ZRANGE if it is less than asked for, HSET if it is none
+-- cost: HGET, TIME, 2 ZREM, ZRANGEBYSCORE, ZCOUNT, ZADD; ZRANGEBYSCORE if it is less than asked for, HSET if it is none
 if redis.call('HGET', KEYS[1], 'topic') ~= ARGV[1] then return 'STALE' end
 local now, up = now_ms()
 -- A first write that mostly removes nothing: at maxmemory Redis then lets everything after it through.
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+redis.call('ZREM', KEYS[2], '')
+-- Many may have ended at once.
+local over = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 512)
+if #over > 0 then redis.call('ZREM', KEYS[2], unpack(over)) end
+local later = string.format('(%d', now)
 local most, next_end = tonumber(ARGV[2]), 0
-local reserved = math.max(math.min(most, tonumber(ARGV[3]) - redis.call('ZCARD', KEYS[2])), 0)
+local reserved = math.max(math.min(most, tonumber(ARGV[3]) - redis.call('ZCOUNT', KEYS[2], later, '+inf')), 0)
 if reserved > 0 then
   local held = {}
   for i = 1, reserved do
@@ -26,7 +30,7 @@ if reserved < most then
   -- Whoever ends a lease wakes those who wait for it. Whoever gives back what was only reserved does not: two consumers
   -- that find no messages would wake each other for ever. So one who got nothing for that looks again soon.
   if reserved == 0 then redis.call('HSET', KEYS[1], 'short', '1') end
-  local first_end = tonumber(redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or math.huge)
+  local first_end = tonumber(redis.call('ZRANGEBYSCORE', KEYS[2], later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or math.huge)
   next_end = math.min(first_end, up + 250)
 end
 return { now, reserved, next_end }

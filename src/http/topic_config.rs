@@ -158,7 +158,7 @@ pub async fn put_topic(
 /// Change a topic's configuration.
 ///
 /// Absent fields stay, null resets a field to its default, and nested objects are replaced as a whole. In dueq's own
-/// topic `_callbacks` you can change `max_attempts`, `backoff`, `retention`, `durability`, `dead_topic`, and `push` without
+/// topic `_callbacks` you can change `max_attempts`, `backoff`, `retention`, `dead_topic`, and `push` without
 /// `url`.
 #[utoipa::path(
     patch, path = "/topics/{topic}", tag = "topics", params(TopicPath, IfMatch),

@@ -212,15 +212,25 @@ impl Term {
     }
 }
 
-/// `.order.items[0].id` in its parts.
+/// `.order.items[0].id` in its parts; none stand for all of a payload.
 fn path_of(path: &str) -> Result<Vec<String>, String> {
-    let parts = path.replace('[', ".").replace(']', "");
-    let mut parts = parts.split('.').map(str::to_owned);
-    let (first, parts) = (parts.next(), parts.collect::<Vec<_>>());
-    if first.is_some_and(|first| first.is_empty()) && parts.iter().all(|part| !part.is_empty()) {
-        return Ok(parts);
+    if path.is_empty() {
+        return Ok(Vec::new());
     }
-    Err(format!("has the path ${path}, which must be like $.order.items[0].id"))
+    let parts = path.replace('[', ".[");
+    // A name, or the number of an item.
+    let part = |part: &str| {
+        match part.strip_prefix('[') {
+            Some(item) => {
+                item.strip_suffix(']').filter(|item| item.bytes().all(|b| b.is_ascii_digit()))
+            }
+            None => Some(part).filter(|name| !name.contains(']')),
+        }
+        .filter(|part| !part.is_empty())
+        .map(str::to_owned)
+    };
+    let parts = parts.strip_prefix('.').and_then(|parts| parts.split('.').map(part).collect());
+    parts.ok_or_else(|| format!("has the path ${path}, which must be like $.order.items[0].id"))
 }
 
 impl FieldTest {

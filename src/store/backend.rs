@@ -41,6 +41,8 @@ pub const KNOWN_VERSION: i64 = SQS_VERSION;
 const MOVE_GRACE: Duration = Duration::from_millis(100);
 /// What a primary cannot confirm meanwhile.
 const REPLICA_AWAY: &str = "a replica of Redis is away: until it is back, changes of topics and schedules, and whatever is asked of topics with durability replicated, are answered 503 outcome_unknown";
+/// The same where replicas are promoted by hand.
+const REPLICA_GONE: &str = "a replica of Redis is away: until it is back, whatever is asked of topics with durability replicated is answered 503 outcome_unknown";
 /// What cannot be known then.
 const WAIT_REFUSED: &str = "Redis refuses WAIT: a change of a topic or schedule may be lost in a failover, and durability replicated cannot be had";
 /// What a primary without this guard may lose.
@@ -176,7 +178,8 @@ impl Backend {
             true => (self.listed_replicas() > 0).then_some(WAIT_REFUSED),
             false => {
                 let connected = self.replicas.load(Ordering::Relaxed);
-                (connected < self.listed_replicas()).then_some(REPLICA_AWAY)
+                let warning = if self.is_promoted() { REPLICA_AWAY } else { REPLICA_GONE };
+                (connected < self.listed_replicas()).then_some(warning)
             }
         };
         unguarded.into_iter().chain(replicas)
@@ -199,13 +202,18 @@ impl Backend {
         !hides && !self.refuses_wait.load(Ordering::Relaxed) && self.listed_replicas() > 0
     }
 
+    /// Are its replicas promoted without anybody's doing?
+    fn is_promoted(&self) -> bool {
+        self.clustered || self.way().sentinels().is_some()
+    }
+
     /// Replicas to which a change of the registry must not get lost: all that are listed where they are promoted without
     /// anybody's doing, else those that are connected.
     pub fn present_replicas(&self) -> usize {
         if !self.can_confirm() {
             return 0;
         }
-        match self.clustered || self.way().sentinels().is_some() {
+        match self.is_promoted() {
             true => self.listed_replicas(),
             false => self.replicas.load(Ordering::Relaxed),
         }

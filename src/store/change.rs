@@ -45,7 +45,7 @@ impl Change {
 
 impl Store {
     /// Does this to each of the messages, which for a redrive and a run are due then. What is in none of these `states` is not
-    /// found; with no states any will do. Outcomes are in the order of the messages.
+    /// found; with no states any will do. Outcomes are in the order of the messages: was it changed, or as it should be already?
     ///
     /// Errors, for each: `MessageNotFound`, `MessageLeased`, `MessageDead`, `MessageAcked`, `MessageNotDead`, `DuplicateKey`,
     /// `RedisUnavailable`, `OutcomeUnknown`.
@@ -54,7 +54,7 @@ impl Store {
         change: Change,
         states: &[State],
         messages: &[(MessageId, Due)],
-    ) -> Vec<Result<(), Error>> {
+    ) -> Vec<Result<bool, Error>> {
         let mut routes: HashMap<Option<Route>, Vec<usize>> = HashMap::new();
         for (at, (id, _)) in messages.iter().enumerate() {
             routes.entry(id.route()).or_default().push(at);
@@ -76,7 +76,7 @@ impl Store {
         what: Change,
         states: &[State],
         messages: &[(MessageId, Due)],
-    ) -> Vec<Result<(), Error>> {
+    ) -> Vec<Result<bool, Error>> {
         let words: String = states.iter().map(|state| format!("{},", state.word())).collect();
         let words = if words.is_empty() { words } else { format!(",{words}") };
         let mut outcomes = Vec::with_capacity(messages.len());
@@ -112,25 +112,26 @@ impl Store {
 pub(super) fn read_changes(
     reply: &mut Reply<'_>,
     what: Change,
-) -> Result<Vec<Result<(), Error>>, CallError> {
+) -> Result<Vec<Result<bool, Error>>, CallError> {
     reply.now_and_wake()?;
     let mut outcomes = Vec::with_capacity(reply.len());
     while !reply.is_empty() {
         outcomes.push(match reply.int()? {
-            0 => Ok(()),
+            0 => Ok(true),
             1 => Err(Error::MessageNotFound),
             2 => Err(Error::MessageLeased),
             3 => Err(Error::MessageDead),
             4 => Err(Error::MessageAcked),
             5 => Err(Error::MessageNotDead),
             6 => Err(Error::DuplicateKey),
+            7 => Ok(false),
             _ => return Err(CallError::Internal),
         });
     }
     if outcomes.is_empty() {
         return Err(CallError::Internal);
     }
-    let done = outcomes.iter().filter(|outcome| outcome.is_ok()).count() as u64;
+    let done = outcomes.iter().filter(|outcome| **outcome == Ok(true)).count() as u64;
     let counters = &reply.topic().counters;
     match what {
         Change::Redrive => counters.redriven.inc_by(done),

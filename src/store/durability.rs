@@ -13,13 +13,25 @@ use crate::{
 };
 use std::sync::Arc;
 
-impl Topic {
-    /// Whether answers about it wait for replicas.
+impl TopicSettings {
+    /// Whether answers about a topic that has them wait for replicas.
     pub(super) fn confirm(&self) -> Confirm {
-        match self.settings.durability {
+        match self.durability {
             Durability::Memory => Confirm::Never,
             Durability::Replicated => Confirm::Always,
         }
+    }
+
+    /// The same of a change of the registry, which all instances go by.
+    pub(super) fn confirm_change(&self) -> Confirm {
+        self.confirm().max(Confirm::WithReplicas)
+    }
+}
+
+impl Topic {
+    /// Whether answers about it wait for replicas.
+    pub(super) fn confirm(&self) -> Confirm {
+        self.settings.confirm()
     }
 }
 

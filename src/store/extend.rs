@@ -62,21 +62,31 @@ impl Store {
         }
         let extend = |claims| Extend { id, claims, lease_ms, shortens };
         let extended = self.on_token(id, token, extend).await;
-        self.note_lost(id, claims, &extended).await;
+        let sooner = |extended: &Extended| shortens || extended.lease_ms < lease_ms as Millis;
+        self.note_end(id, claims, &extended, sooner).await;
         extended
     }
 
-    /// A lease that could not be made longer, because it has ended, does not count any more.
-    async fn note_lost(
+    /// A lease that could not be made longer, because it has ended, does not count any more. One that ends `sooner` than was
+    /// noted counts until then.
+    async fn note_end(
         &self,
         id: MessageId,
         claims: Option<LeaseClaims>,
         extended: &Result<Extended, Error>,
+        sooner: impl Fn(&Extended) -> bool,
     ) {
-        if let (Some(claims), Err(Error::LeaseLost | Error::MessageNotFound)) = (claims, extended)
-            && let Ok(partition) = self.partition_of(id).await
-        {
-            self.lanes.release(&partition.topic, &[(id, claims.attempt)]).await;
+        let Some(claims) = claims else { return };
+        match extended {
+            Err(Error::LeaseLost | Error::MessageNotFound) => {
+                if let Ok(partition) = self.partition_of(id).await {
+                    self.lanes.release(&partition.topic, &[(id, claims.attempt)]).await;
+                }
+            }
+            Ok(extended) if sooner(extended) => {
+                self.hold_until(id, &claims, extended.lease_expires_at).await;
+            }
+            _ => {}
         }
     }
 
@@ -97,8 +107,9 @@ impl Store {
             Extend { id, claims, lease_ms, shortens: false }
         };
         let extended = self.on_tokens(&held, extend).await;
-        for (((id, _), claims), extended) in held.iter().zip(claims).zip(&extended) {
-            self.note_lost(*id, claims, extended).await;
+        for (((id, _, lease_ms), claims), extended) in extends.iter().zip(claims).zip(&extended) {
+            let sooner = |extended: &Extended| extended.lease_ms < *lease_ms as Millis;
+            self.note_end(*id, claims, extended, sooner).await;
         }
         extended
     }

@@ -1,5 +1,6 @@
 //! lease: grants messages, for one consumer or for all who wait for a topic.
 
+mod held;
 mod limits;
 mod op;
 mod split;

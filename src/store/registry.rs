@@ -9,7 +9,7 @@ pub(crate) use entry::parse_entry;
 
 use super::{
     backend::{GROUPS_VERSION, SCHEMA_VERSION, SPLIT_VERSION},
-    batch::{Command, Lanes},
+    batch::{Command, Confirm, Lanes},
     lease::Survey,
     partition::{Partition, PartitionState, first_place},
     reply::{CallError, Fields, word},
@@ -193,7 +193,7 @@ impl Registry {
         }
         let epochs = self.lanes.shared.registry_epochs();
         let create = self.call(&scripts::CREATE_TOPIC).arg(name.as_str()).arg(TopicNumber::MOST);
-        let (answer, confirmed) = self.lanes.change(create).await?;
+        let (answer, confirmed) = self.lanes.change(create, Confirm::WithReplicas).await?;
         if word(&answer) == Some("FULL") {
             return Err(Error::TopicsExhausted);
         }

@@ -12,7 +12,7 @@ pub use ticks::Ticked;
 
 use super::{
     IfAbsent, NewMessage, Store,
-    batch::Command,
+    batch::{Command, Confirm},
     reply::{CallError, Fields, malformed, word},
     scripts,
 };
@@ -143,7 +143,7 @@ impl Store {
             let put = Command::eval(&scripts::PUT_SCHEDULE, &self.schedule_keys());
             let put = put.arg((name.as_str(), revision.unwrap_or_default()));
             let put = put.arg((definition, next, moved));
-            let (answer, confirmed) = self.lanes.change(put).await?;
+            let (answer, confirmed) = self.lanes.change(put, Confirm::WithReplicas).await?;
             match word(&answer) {
                 Some("OK") => {
                     self.schedules_changed.notify_one();

@@ -66,6 +66,15 @@ schedules:
     client.published("full", json!({"payload": 1})).await;
     client.configure("empty", json!({})).await;
     let short = text.split("schedules:").next().unwrap();
+    let trial = apply(short, &["--prune", "--dry-run"]).await;
+    assert_eq!((trial.code, &*trial.stderr), (1, "dueq: one was not deleted\n"), "{trial:?}");
+    assert!(
+        trial.stdout.contains("- topic full\n    not deleted: it holds messages\n"),
+        "{trial:?}"
+    );
+    assert!(trial.stdout.ends_with("deleted 3; unchanged 1\n"), "{trial:?}");
+    let nothing = apply("# the command before failed\n", &["--prune"]).await;
+    assert_eq!((nothing.code, &*nothing.stdout), (2, ""), "{nothing:?}");
     let pruned = apply(short, &["--prune"]).await;
     assert_eq!((pruned.code, &*pruned.stderr), (1, "dueq: one was not deleted\n"), "{pruned:?}");
     for line in [

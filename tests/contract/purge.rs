@@ -212,3 +212,35 @@ async fn a_purge_while_others_publish_and_lease_stays_in_balance() {
     tokio::join!(work, purges);
     crate::facts::topic_in_balance(&here, &topic).await;
 }
+
+#[tokio::test]
+async fn what_gets_ready_since_others_were_purged_stays() {
+    const GROUPS: usize = 200;
+    let (client, topic) = (client().await, topic("purge"));
+    dead_messages(&client, &topic, 1).await;
+    for payload in 0..3 {
+        let message = |group: usize| json!({"payload": payload, "group": group.to_string()});
+        client.fill(&topic, &(0..GROUPS).map(message).collect::<Vec<_>>()).await;
+    }
+    let purged = client.purge(&topic, &["ready", "dead"]).await.expect(200);
+    assert_eq!(purged.json(), json!({"purged": GROUPS + 1, "remaining": GROUPS}));
+    let counts = json!({"counts": {"ready": GROUPS, "blocked": GROUPS, "dead": 0}});
+    topic_has(&client, &topic, counts).await;
+    for held in client.leased(&topic, json!({"max_messages": GROUPS})).await {
+        assert_eq!(held["payload"], 1);
+    }
+}
+
+#[tokio::test]
+async fn what_is_blocked_is_purged_with_what_blocks_it() {
+    let (client, topic) = (client().await, topic("purge"));
+    client.new_topic(&topic, json!({"group_concurrency": 1})).await;
+    client.published(&topic, json!({"payload": 1, "group": "g", "delay_ms": 600_000})).await;
+    for _ in 0..3 {
+        client.published(&topic, json!({"payload": 1, "group": "g"})).await;
+    }
+    let purge = json!({"states": ["delayed"], "q": "group:g"});
+    let purged = client.post(&format!("/topics/{topic}/purge"), &purge).await.expect(200).json();
+    assert_eq!(purged, json!({"purged": 4, "remaining": 0, "matched": 4, "scanned": 4}));
+    crate::facts::topic_in_balance(&client, &topic).await;
+}

@@ -183,9 +183,12 @@ async fn the_dead_are_grouped_by_their_reasons() {
             timeouts.push(dies_of(&client, &topic, json!({"payload": n}), &reason).await);
         }
         let refused = dies_of(&client, &topic, json!({"payload": 4}), "refused: \"no\"").await;
-        let silent = dead_message(&client, &topic).await;
+        let silent = [
+            dead_message(&client, &topic).await,
+            dies_of(&client, &topic, json!({"payload": 5}), "").await,
+        ];
         let seen = reasons(client.clone(), topic.clone()).await;
-        assert_eq!(seen["scanned"], 5);
+        assert_eq!(seen["scanned"], 6);
         let items = seen["items"].as_array().unwrap();
         assert_eq!(items.len(), 3, "{seen}");
         assert_eq!((&items[0]["count"], &items[0]["example_id"]), (&json!(3), &json!(timeouts[2])));
@@ -194,10 +197,10 @@ async fn the_dead_are_grouped_by_their_reasons() {
         assert!(text(&items[0], "first_at") <= text(&items[0], "last_at"));
         let one = |id: &str| items.iter().find(|item| item["example_id"] == *id).unwrap();
         assert_eq!(one(&refused)["reason"], "refused: \"no\"");
-        assert_eq!(one(&silent).get("reason"), None);
+        assert_eq!((one(&silent[1]).get("reason"), &one(&silent[1])["count"]), (None, &json!(2)));
         // A reason finds its messages and no others.
         for (reason, expected) in
-            [(reason, &timeouts), ("refused: \\\"no\\\"", &vec![refused]), ("", &vec![silent])]
+            [(reason, &timeouts), ("refused: \\\"no\\\"", &vec![refused]), ("", &silent.to_vec())]
         {
             let (items, _) = found(&client, &topic, "dead", &format!("reason:\"{reason}\"")).await;
             assert_eq!(ids(&items), *expected, "{reason}");

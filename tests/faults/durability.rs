@@ -100,6 +100,37 @@ async fn calls(redis: &Redis, command: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_a_replicated_topic_wait_for_a_replica_that_is_gone() {
+    let [primary, mut replica] = pair(Redis::options()).await;
+    let dueq = Dueq::on(&primary).args(["--redis-timeout-ms", "1000"]).start().await;
+    let client = dueq.client();
+    let (name, split, memory) = (&topic("replicated"), &topic("split"), &topic("memory"));
+    replicated(&client, name).await;
+    client.new_topic(split, json!({"durability": "replicated", "partitions": 4})).await;
+    client.new_topic(memory, json!({})).await;
+    replica.kill9();
+    eventually("the primary sees that it is gone", || async {
+        let info: String = primary.command(&["INFO", "replication"]).await;
+        info.contains("connected_slaves:0").then_some(())
+    })
+    .await;
+    let patch = json!({"lease_ms": 5_000});
+    client.update_topic(name, patch.clone()).await.problem(503, "outcome_unknown");
+    let put = json!({"durability": "replicated", "partitions": 4, "lease_ms": 5_000});
+    client
+        .send_json("PUT", &format!("/topics/{split}"), &put)
+        .await
+        .problem(503, "outcome_unknown");
+    client
+        .post(&format!("/topics/{split}/pause"), &json!({}))
+        .await
+        .problem(503, "outcome_unknown");
+    // Nobody promotes what is not there, and other topics promise nothing.
+    client.update_topic(memory, patch).await.expect(200);
+    client.update_topic(name, json!({"durability": "memory"})).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipeline_asks_the_replica_itself_while_that_answers_at_once() {
     let [primary, mut replica] = pair(Redis::options()).await;
     let dueq = Dueq::on(&primary).args(["--redis-timeout-ms", "1000"]).start().await;

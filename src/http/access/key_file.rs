@@ -127,6 +127,10 @@ pub fn bare(key: &str, name: String) -> Result<Entry, String> {
     if !(1..=MAX_CHARS).contains(&key.len()) || !key.bytes().all(good) {
         return Err("a key has 1 to 256 visible ASCII characters and no comma".to_owned());
     }
+    if key.get(..HASH.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(HASH)) {
+        // What is left of a named line: the hash is no secret, and would open everything.
+        return Err("a hash needs a name before it and scopes after it".to_owned());
+    }
     Ok(Entry { name, digest: digest(key.as_bytes()), scopes: Scopes::admin(), rate: None })
 }
 
@@ -242,6 +246,7 @@ mod tests {
             (&format!("a sha256:{ONE}0 read:*"), "followed by 65 characters"),
             (&format!("a sha256:{}g read:*", &ONE[1..]), "64 hexadecimal"),
             (&format!("a sha256:{ONE}"), "allows nothing"),
+            (&format!("SHA256:{ONE}"), "a hash needs a name"),
             (&format!("a sha256:{ONE} read"), "needs a pattern"),
             (&format!("a sha256:{ONE} see:*"), "word 3 is no verb"),
             (&format!("a sha256:{ONE} read:* sesame"), "word 4 is no verb"),

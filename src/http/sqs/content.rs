@@ -138,7 +138,7 @@ fn is_number(text: &str) -> bool {
 /// Bytes that attributes count.
 pub fn size_of(attributes: &Attributes) -> usize {
     let value = |it: &SqsAttribute| match it.is_binary() {
-        true => it.value.len() / 4 * 3,
+        true => it.value.trim_end_matches('=').len() * 3 / 4,
         false => it.value.len(),
     };
     attributes.iter().map(|(name, it)| name.len() + it.kind.len() + value(it)).sum()
@@ -243,6 +243,14 @@ mod tests {
 
     fn value(kind: &str, text: &str) -> SqsAttribute {
         SqsAttribute { kind: kind.to_owned(), value: text.to_owned() }
+    }
+
+    #[test]
+    fn a_binary_attribute_counts_its_bytes() {
+        for (text, bytes) in [("AA==", 1), ("AAA=", 2), ("AAAA", 3), ("AAAAAA==", 4)] {
+            let attributes = Attributes::from([("a".to_owned(), value("Binary", text))]);
+            assert_eq!(size_of(&attributes), 1 + 6 + bytes, "{text}");
+        }
     }
 
     #[test]

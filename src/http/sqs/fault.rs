@@ -187,6 +187,10 @@ impl From<Error> for Fault {
             | Error::NamesInUse(_) => Kind::InvalidParameterValue,
             _ => return Problem::from(error).into(),
         };
+        let message = match error {
+            Error::BadSetting(setting, reason) => format!("{setting} {reason}"),
+            _ => message,
+        };
         Self::new(kind, message)
     }
 }

@@ -181,7 +181,9 @@ fn prepare(call: &Call<'_>, queue: &Queue, request: SendMessage) -> Result<Prepa
     };
     let bytes = text.len() + size_of(&attributes);
     let trace = system.get(TRACE_HEADER).map(|header| header.value.clone());
-    let trace_header = trace.or_else(|| call.trace_header.clone());
+    // A header that cannot be an attribute is none.
+    let of_call = call.trace_header.as_ref().filter(|header| header.len() <= MAX_TRACE_HEADER);
+    let trace_header = trace.or_else(|| of_call.filter(|header| is_legal(header)).cloned());
     let mut parts = SqsParts { trace_header, ..SqsParts::default() };
     let mut options = MessageOptions::default();
     if queue.is_fifo() {

@@ -12,13 +12,14 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{CallReport, Millis, SigningSecret, TopicName, format_instant},
+    model::{CallReport, Millis, SigningSecret, State, TopicName, format_instant},
     seeded,
     store::{Call, CallCounts, CallEnd, Granted, InForce, NackKind, NackRequest, Store},
     traces::Traces,
 };
 use http::{HeaderName, HeaderValue};
 use std::{
+    borrow::Cow,
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
@@ -253,46 +254,34 @@ impl Dispatcher {
         CallOutcome { report, verdict }: CallOutcome,
     ) {
         let host = context.host(&granted.body);
-        self.note(&host, &report, verdict);
+        let (took_ms, error) = (report.duration_ms, report.failure().map(Cow::into_owned));
+        let note = |outcome, counts: CallCounts| {
+            context.metrics.count(&host, outcome);
+            let error = error.as_deref().filter(|_| counts.delivered == 0);
+            self.store.note_call(&host, CallEnd { counts, took_ms, error });
+        };
         let call = Call { started_at, report };
-        let (outcome, kind, after) = match verdict {
+        let (kind, after) = match verdict {
             Verdict::Delivered => {
-                context.metrics.count(&host, "delivered");
+                note("delivered", CallCounts { delivered: 1, ..CallCounts::default() });
                 self.retry(granted, || self.store.ack_call(granted, call.clone())).await;
                 if seeded::bug("called again") {
                     self.call(context, granted, started_at).await;
                 }
                 return;
             }
-            Verdict::Dead => ("dead", NackKind::Dead, None),
-            Verdict::Retry { after } => ("failed", NackKind::Failed, after),
+            Verdict::Dead => (NackKind::Dead, None),
+            Verdict::Retry { after } => (NackKind::Failed, after),
         };
-        context.metrics.count(&host, outcome);
         let delay_ms =
             after.map(|after| Millis::try_from(after.as_millis()).unwrap_or(Millis::MAX));
         let request = NackRequest { delay_ms, kind, wished: true, call: Some(call), reason: None };
-        self.retry(granted, || self.store.nack_call(granted, request.clone())).await;
-    }
-
-    /// Counts the call for the list of hosts.
-    fn note(&self, host: &HostKey, report: &CallReport, verdict: Verdict) {
-        let mut counts = CallCounts::default();
-        let error = report.failure();
-        let error = match verdict {
-            Verdict::Delivered => {
-                counts.delivered = 1;
-                None
-            }
-            Verdict::Dead => {
-                counts.dead = 1;
-                error.as_deref()
-            }
-            Verdict::Retry { .. } => {
-                counts.failed = 1;
-                error.as_deref()
-            }
-        };
-        self.store.note_call(host, CallEnd { counts, took_ms: report.duration_ms, error });
+        let nacked = self.retry(granted, || self.store.nack_call(granted, request.clone())).await;
+        // Only Redis knows whether this was the last attempt.
+        match nacked.map_or(verdict == Verdict::Dead, |nacked| nacked.state == State::Dead) {
+            true => note("dead", CallCounts { dead: 1, ..CallCounts::default() }),
+            false => note("failed", CallCounts { failed: 1, ..CallCounts::default() }),
+        }
     }
 
     /// Gives back a message whose call was not sent.
@@ -300,17 +289,18 @@ impl Dispatcher {
         self.retry(granted, || self.store.park(granted, due_at)).await;
     }
 
-    /// Retries `operation`, which is safe to repeat, until Redis has executed it or the lease must be over.
-    async fn retry<T, F>(&self, granted: &Granted, operation: impl Fn() -> F)
+    /// Retries `operation`, which is safe to repeat, until Redis has executed it or the lease must be over. Returns what it
+    /// returns, unless that is not known.
+    async fn retry<T, F>(&self, granted: &Granted, operation: impl Fn() -> F) -> Option<T>
     where
         F: Future<Output = Result<T, Error>>,
     {
         let until = Instant::now() + Duration::from_millis(LEASE_MS);
         loop {
             match operation().await {
-                Ok(_) => return,
+                Ok(done) => return Some(done),
                 // The lease is lost, or an earlier try succeeded and its reply was lost.
-                Err(Error::MessageNotFound | Error::LeaseLost) => return,
+                Err(Error::MessageNotFound | Error::LeaseLost) => return None,
                 Err(Error::RedisUnavailable | Error::OutcomeUnknown)
                     if Instant::now() < until && !self.cancel.is_cancelled() =>
                 {
@@ -319,7 +309,7 @@ impl Dispatcher {
                 Err(error) => {
                     let id = granted.id;
                     tracing::warn!(%id, %error, "the outcome of a call could not be recorded");
-                    return;
+                    return None;
                 }
             }
         }

@@ -29,9 +29,32 @@ pub(super) struct Parked {
 /// The parked messages of a sender, by host.
 #[derive(Default)]
 pub(super) struct ParkedMessages {
-    hosts: HashMap<HostKey, VecDeque<Parked>>,
+    hosts: HashMap<HostKey, HostQueue>,
     count: usize,
     fetched_at: Option<Instant>,
+}
+
+/// Those of one host, in the order in which they were parked. A message that somebody made due meanwhile may be parked again:
+/// its last place is the one that counts.
+#[derive(Default)]
+struct HostQueue {
+    places: VecDeque<Parked>,
+    last: HashMap<MessageId, Millis>,
+}
+
+impl HostQueue {
+    /// Keeps the places of which this is true, and drops those that do not count any more.
+    fn retain(&mut self, mut keep: impl FnMut(&Parked) -> bool) {
+        let Self { places, last } = self;
+        places.retain(|parked| {
+            let counts = last.get(&parked.id) == Some(&parked.until);
+            let keeps = counts && keep(parked);
+            if counts && !keeps {
+                last.remove(&parked.id);
+            }
+            keeps
+        });
+    }
 }
 
 impl ParkedMessages {
@@ -40,20 +63,25 @@ impl ParkedMessages {
         self.count == 0
     }
 
-    /// Returns how many messages of each host are parked.
+    /// Returns how many messages of each host are parked, at most: some may have been deleted since.
     pub fn counts(&self) -> impl Iterator<Item = (&HostKey, usize)> {
-        self.hosts.iter().map(|(host, queue)| (host, queue.len()))
+        self.hosts.iter().map(|(host, queue)| (host, queue.last.len()))
     }
 
     /// Adds a message that was parked at `now`.
     pub fn park(&mut self, host: HostKey, parked: Parked, now: Millis) {
         let queue = self.hosts.entry(host).or_default();
-        while queue.front().is_some_and(|first| first.until <= now) {
-            queue.pop_front();
+        while let Some(first) = queue.places.front().filter(|first| first.until <= now) {
+            if queue.last.get(&first.id) == Some(&first.until) {
+                queue.last.remove(&first.id);
+            }
+            queue.places.pop_front();
             self.count -= 1;
         }
-        if self.count < MAX_PARKED {
-            queue.push_back(parked);
+        if self.count < MAX_PARKED
+            && queue.last.insert(parked.id, parked.until) != Some(parked.until)
+        {
+            queue.places.push_back(parked);
             self.count += 1;
         }
     }
@@ -71,15 +99,21 @@ impl ParkedMessages {
             return fetched;
         }
         self.hosts.retain(|host, queue| {
-            let before = queue.len();
+            let before = queue.places.len();
             queue.retain(|parked| parked.until > now.1);
-            if most > 0 && !queue.is_empty() {
-                let count = capacity(host).min(queue.len()).min(most);
-                most -= count;
-                fetched.extend(queue.drain(..count));
+            if most > 0 && !queue.places.is_empty() {
+                let mut left = capacity(host).min(most);
+                queue.retain(|parked| {
+                    if left == 0 {
+                        return true;
+                    }
+                    (left, most) = (left - 1, most - 1);
+                    fetched.push(*parked);
+                    false
+                });
             }
-            self.count -= before - queue.len();
-            !queue.is_empty()
+            self.count -= before - queue.places.len();
+            !queue.places.is_empty()
         });
         if !fetched.is_empty() {
             self.fetched_at = Some(now.0);
@@ -90,7 +124,11 @@ impl ParkedMessages {
     /// Removes and returns all messages.
     pub fn clear(&mut self) -> Vec<Parked> {
         self.count = 0;
-        self.hosts.drain().flat_map(|(_, queue)| queue).collect()
+        let all = self.hosts.drain().flat_map(|(_, mut queue)| {
+            queue.retain(|_| true);
+            queue.places
+        });
+        all.collect()
     }
 }
 
@@ -117,6 +155,21 @@ mod tests {
         assert_eq!(messages.fetch((now + FETCH_INTERVAL, 2), 2, |_| 3).len(), 2);
         assert_eq!(messages.clear().len(), 5);
         assert!(messages.is_empty());
+    }
+
+    #[test]
+    fn a_message_that_is_parked_again_counts_once_and_is_fetched_once() {
+        let (mut messages, now) = (ParkedMessages::default(), Instant::now());
+        for until in [10, 20, 20, 30] {
+            messages.park("a".to_owned(), parked(1, until), 0);
+            messages.park("a".to_owned(), parked(2, until + 1), 0);
+        }
+        assert_eq!(messages.counts().map(|(_, count)| count).collect::<Vec<_>>(), [2]);
+        // Its first place is over, and the message waits on.
+        messages.park("a".to_owned(), parked(3, 40), 12);
+        assert_eq!(messages.counts().map(|(_, count)| count).collect::<Vec<_>>(), [3]);
+        assert_eq!(messages.fetch((now, 13), 2, |_| 9), [parked(1, 30), parked(2, 31)]);
+        assert_eq!((messages.count, messages.clear()), (1, vec![parked(3, 40)]));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{
         random_bytes,
         reply::CallError,
     },
-    Answered, Command, Confirmed, Op, Request,
+    Answered, Command, Confirm, Confirmed, Op, Request,
     node::Node,
     request::{Exchange, Job},
 };
@@ -180,9 +180,14 @@ impl Lanes {
 
     /// Sends a command that changes what all instances go by, for its bare answer, and for where it arrives that the replicas
     /// have the change.
-    pub async fn change(&self, command: Command) -> Result<(Value, Confirmed), CallError> {
-        let read = |value, exchange: &mut Exchange<'_>| Ok((value, exchange.confirmed()));
-        self.submit(Request::single(command.confirmed(), read)).await
+    pub async fn change(
+        &self,
+        command: Command,
+        confirm: Confirm,
+    ) -> Result<(Value, Confirmed), CallError> {
+        let read =
+            move |value, exchange: &mut Exchange<'_>| Ok((value, exchange.confirmed(confirm)));
+        self.submit(Request::single(Command { confirm, ..command }, read)).await
     }
 
     fn put(&self, jobs: impl IntoIterator<Item = Job>) {

@@ -176,9 +176,9 @@ impl<'a> Exchange<'a> {
         if self.epoch.is_some() { self.node.replicas_for(confirm) } else { 0 }
     }
 
-    /// Where it arrives that replicas have what this call wrote, if there are some.
-    pub fn confirmed(&mut self) -> Confirmed {
-        let replicas = self.replicas_for(Confirm::WithReplicas);
+    /// Where it arrives that replicas have what this call wrote, if there are to be some.
+    pub fn confirmed(&mut self, confirm: Confirm) -> Confirmed {
+        let replicas = self.replicas_for(confirm);
         if replicas == 0 {
             return Confirmed(None);
         }

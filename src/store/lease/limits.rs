@@ -10,13 +10,16 @@
 //! granted under them reached nobody, so that consumers never have more than the limit; it is leased until its lease ends.
 //! An entry whose lease is about to be ended gets as short a life first, in case that nobody lives to remove it.
 
-use super::LeaseOutcome;
+use super::{
+    LeaseOutcome,
+    held::{entry, held_keys},
+};
 use crate::{
     error::Error,
-    model::{LeaseClaims, MessageId, Millis, TopicName},
+    model::{Millis, TopicName},
     store::{
         Store,
-        batch::{Command, GROUP_MESSAGES, Lanes},
+        batch::{Command, GROUP_MESSAGES},
         grants::LeaseOptions,
         partition::Partition,
         random_bytes,
@@ -135,9 +138,10 @@ impl Store {
         }
         outcomes.extend(none(all.len() - outcomes.len()));
         if granted as u64 == allowed.messages {
-            // What is left there has to wait for the limit.
+            // What is left there has to wait for the limit, or for another call where only that was too small.
             for outcome in outcomes.iter_mut().flatten() {
                 outcome.next_at = allowed.next_at;
+                outcome.more |= allowed.next_at.is_none() && asked > allowed.messages;
             }
         }
         Ok(outcomes)
@@ -239,84 +243,10 @@ impl Store {
         }
         noted
     }
-
-    /// This lease is about to become so long (ms), if it is still held: it counts for as long. Should it turn out to be lost,
-    /// `Lanes::release` takes that back.
-    pub(in crate::store) async fn hold_longer(
-        &self,
-        id: MessageId,
-        claims: &LeaseClaims,
-        lease_ms: u64,
-    ) {
-        let Ok(partition) = self.partition_of(id).await else { return };
-        if !partition.topic.is_limited() {
-            return;
-        }
-        let first = Partition::first(partition.topic);
-        let until = self.now_at(&first).saturating_add(lease_ms as Millis + CLOCK_BEHIND_MS);
-        let longer = Command::new("ZADD").arg((&first.keys.held, "XX", "GT", until));
-        if let Err(error) = self.lanes.command(longer.arg(entry(id, claims.attempt))).await {
-            tracing::debug!(%id, ?error, "a longer lease was not noted");
-        }
-    }
-
-    /// The topic is about to have a limit that it has not: what was counted when it last had one is over.
-    pub(in crate::store) async fn begin_limit(&self, topic: &Arc<Topic>) -> Result<(), Error> {
-        let forget = Command::new("UNLINK").arg(&Partition::first(topic.clone()).keys.held);
-        self.lanes.command(forget).await.map(drop).map_err(Error::from)
-    }
 }
 
 /// How long leases are reserved, in times that a request may wait for Redis.
-const RESERVED_TIMEOUTS: Millis = 4;
-
-/// How far (ms) a server's time as it is known here may be behind.
-const CLOCK_BEHIND_MS: Millis = 1_000;
-
-impl Lanes {
-    /// These leases (message and attempt) are about to end. Should this instance die before it has said that they have, they
-    /// count for some seconds only.
-    pub(in crate::store) async fn ending(&self, topic: &Arc<Topic>, leases: &[(MessageId, u32)]) {
-        if topic.settings.max_leased.is_none() || !topic.is_limited() || leases.is_empty() {
-            return;
-        }
-        let first = Partition::first(topic.clone());
-        let now = self.at_slot(first.slot, |node| node.backend.clock.now());
-        let until = now.saturating_add(self.timeout.as_millis() as Millis * RESERVED_TIMEOUTS);
-        let mut ending = Command::new("ZADD").arg((&first.keys.held, "XX", "LT"));
-        for (id, attempt) in leases {
-            ending = ending.arg(until).arg(entry(*id, *attempt));
-        }
-        // Where this is lost, so probably is what ends them.
-        let _ = self.command(ending).await;
-    }
-
-    /// These leases (message and attempt) of the topic have ended. Where this is lost, they count until they would have ended
-    /// by themselves.
-    pub(in crate::store) async fn release(&self, topic: &Arc<Topic>, leases: &[(MessageId, u32)]) {
-        if topic.settings.max_leased.is_none() || !topic.is_limited() || leases.is_empty() {
-            return;
-        }
-        let first = Partition::first(topic.clone());
-        let mut release = Command::script(&scripts::HOLD_LEASES, &held_keys(&first));
-        release = release.arg(("", "", leases.len()));
-        for (id, attempt) in leases {
-            release = release.arg(entry(*id, *attempt));
-        }
-        if let Err(error) = self.command(release).await {
-            tracing::debug!(topic = %topic.name, ?error, "leases that have ended stay noted");
-        }
-    }
-}
-
-/// The entry of a grant.
-fn entry(id: MessageId, attempt: u32) -> Vec<u8> {
-    [&id.member()[..], attempt.to_string().as_bytes()].concat()
-}
-
-fn held_keys(partition: &Partition) -> [&str; 2] {
-    [&partition.keys.meta, &partition.keys.held]
-}
+pub(super) const RESERVED_TIMEOUTS: Millis = 4;
 
 fn none(many: usize) -> Outcomes {
     (0..many).map(|_| Ok(LeaseOutcome::default())).collect()

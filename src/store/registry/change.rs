@@ -80,12 +80,12 @@ impl Registry {
         settings: &TopicSettings,
         worked_from: i64,
     ) -> Result<(Value, Confirmed), CallError> {
-        let push = settings.push.is_some();
+        let (push, confirm) = (settings.push.is_some(), settings.confirm_change());
         let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
         let put = self.changing_call(&scripts::PUT_TOPIC);
         let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
         let put = put.arg(worked_from).arg(u8::from(push));
-        self.lanes.change(put.arg(number.map(|number| number.0))).await
+        self.lanes.change(put.arg(number.map(|number| number.0)), confirm).await
     }
 
     /// The partition knows of a later change of the topic than the registry, as `topic` was read of it: either that has
@@ -131,7 +131,7 @@ impl Registry {
         let messages = try_join_all(topic.all().skip(1).map(close)).await?.into_iter().sum();
         let remove = self.changing_call(&scripts::REMOVE_TOPIC);
         let remove = remove.arg(topic.name.as_str()).arg(topic.number.0);
-        let (_, confirmed) = self.lanes.change(remove).await?;
+        let (_, confirmed) = self.lanes.change(remove, topic.settings.confirm_change()).await?;
         self.forget(topic);
         self.lanes.shared.metrics.forget_topic(&topic.name);
         confirmed.wait().await?;

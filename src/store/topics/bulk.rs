@@ -1,12 +1,13 @@
 //! purge_topic and redrive_topic: they work through the messages of a topic, a bounded number a call.
 
-use super::list::Listing;
+use super::list::{Listing, Search};
 use crate::{
     error::Error,
-    model::{Millis, State, TopicName},
+    model::{MessageId, Millis, State, TopicName},
     store::{
         Store,
         batch::Command,
+        change::Change,
         partition::Partition,
         registry::Topic,
         reply::{CallError, Reply},
@@ -23,6 +24,9 @@ const MAX_OPERATION_TIME: Duration = Duration::from_secs(20);
 /// Messages of one call.
 const PURGED_MESSAGES: u64 = 128;
 const REDRIVEN_MESSAGES: u64 = 64;
+/// Ready messages of groups that one request purges, and how many of them at a time.
+const MAX_HEADS: u64 = 100_000;
+const PURGED_TOGETHER: usize = 1024;
 /// Dead messages of all partitions that are looked at together.
 const MAX_LISTED: u64 = 256;
 
@@ -33,6 +37,8 @@ pub struct Purged {
     pub purged: i64,
     /// Messages left in the named states.
     pub remaining: i64,
+    /// It took too long: some of those that were there at its beginning are left.
+    pub cut_short: bool,
 }
 
 /// What a redrive of a topic did.
@@ -53,28 +59,76 @@ impl Store {
         let started = Instant::now();
         let named = [State::Delayed, State::Ready, State::Dead, State::Blocked, State::Leased]
             .map(|s| states.contains(&s));
+        let [delayed, ready, _, blocked, _] = named;
+        if ready && !delayed && !blocked {
+            let topic = self.registry.look_up(name).await?.ok_or(Error::TopicNotFound)?;
+            if topic.settings.grouped {
+                return self.purge_heads(name, states, started).await;
+            }
+        }
         let purge = |partition: &Partition| {
             let purge = Command::on(&scripts::PURGE_TOPIC, partition);
             purge.arg(PURGED_MESSAGES).arg(&named).read(partition, read_purged)
         };
-        let mut sum = Purged { purged: 0, remaining: 0 };
+        let mut sum = Purged { purged: 0, remaining: 0, cut_short: false };
         let mut left: Vec<_> = self.change_each(name, purge).await?;
         // For each how many were purged, and how many there were: whoever publishes faster than this purges does not hold
         // it up for ever.
         let most: Vec<_> = left.iter().map(|(_, some)| some.purged + some.remaining).collect();
         let mut done: Vec<_> = left.iter().map(|(_, some)| some.purged).collect();
         for (at, (partition, some)) in left.iter_mut().enumerate() {
+            self.lanes.release(&partition.topic, &some.ended).await;
             while some.remaining > 0 && some.purged > 0 && done[at] < most[at] {
                 if started.elapsed() > MAX_OPERATION_TIME {
+                    sum.cut_short = true;
                     break;
                 }
                 let more = self.on(&partition.name(), purge).await;
                 *some = more.map_err(Error::after_change)?.1;
+                self.lanes.release(&partition.topic, &some.ended).await;
                 done[at] += some.purged;
             }
             sum.purged += done[at];
             sum.remaining += some.remaining;
         }
+        Ok(sum)
+    }
+
+    /// The same of ready messages in a topic with groups: with each of them the next of its group gets ready, which is not to
+    /// go as well. So they are named before the first goes.
+    async fn purge_heads(
+        &self,
+        name: &TopicName,
+        states: &[State],
+        started: Instant,
+    ) -> Result<Purged, Error> {
+        let (state, mut ids) = (State::Ready, Vec::new());
+        let (limit, most_bytes) = (MAX_HEADS, usize::MAX);
+        let all = Listing { state, after: None, limit, bodies: false, most_bytes, query: None };
+        self.search(name, all, &mut Search::new(), |ready| ids.push(ready.id)).await?;
+        let mut sum = Purged { purged: 0, remaining: 0, cut_short: false };
+        let known = |sum: &Purged, error: Error| match sum.purged {
+            0 => error,
+            _ => error.after_change(),
+        };
+        for some in ids.chunks(PURGED_TOGETHER) {
+            sum.cut_short = started.elapsed() > MAX_OPERATION_TIME;
+            if sum.cut_short {
+                break;
+            }
+            let purged = self.change_selected(Change::Purge, &[state], some, 0).await;
+            sum.purged += purged.map_err(|error| known(&sum, error))?;
+        }
+        let rest: Vec<_> = states.iter().copied().filter(|it| *it != state).collect();
+        if !rest.is_empty() {
+            let rest = Box::pin(self.purge_topic(name, &rest)).await;
+            let rest = rest.map_err(|error| known(&sum, error))?;
+            sum.purged += rest.purged;
+            sum.remaining += rest.remaining;
+            sum.cut_short |= rest.cut_short;
+        }
+        let topic = self.topic(name).await.map_err(|error| known(&sum, error))?.1;
+        sum.remaining += topic.ready;
         Ok(sum)
     }
 
@@ -202,12 +256,25 @@ impl Store {
 /// What a partition is to redrive: messages, how many to skip, from when on, the index of the first, and of how many.
 type Share = (i64, i64, String, i64, String);
 
-/// What one call purged, and what is left in the states that it was told.
-pub(in crate::store) fn read_purged(reply: &mut Reply<'_>) -> Result<Purged, CallError> {
+/// What one call purged.
+pub(in crate::store) struct PurgedSome {
+    purged: i64,
+    /// Left in the states that it was told.
+    remaining: i64,
+    /// Leases that ended with it.
+    ended: Vec<(MessageId, u32)>,
+}
+
+pub(in crate::store) fn read_purged(reply: &mut Reply<'_>) -> Result<PurgedSome, CallError> {
     reply.now()?;
     let (purged, remaining) = (reply.int()?, reply.int()?);
+    let (mut leases, mut ended) = (reply.fields()?, Vec::new());
+    while !leases.is_empty() {
+        let id = MessageId::from_member(&leases.member()?, reply.partition.route);
+        ended.push((id, leases.int()? as u32));
+    }
     reply.topic().counters.purged.inc_by(purged as u64);
-    Ok(Purged { purged, remaining })
+    Ok(PurgedSome { purged, remaining, ended })
 }
 
 /// What one call redrove.

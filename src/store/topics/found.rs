@@ -84,7 +84,7 @@ impl Store {
         let due = |at: usize| Due::After((i128::from(spread_ms) * at as i128 / of) as Millis);
         let messages: Vec<_> = messages.iter().enumerate().map(|(at, id)| (*id, due(at))).collect();
         let outcomes = self.change_messages(change, states, &messages).await;
-        let done = outcomes.iter().filter(|outcome| outcome.is_ok()).count() as i64;
+        let done = outcomes.iter().filter(|outcome| **outcome == Ok(true)).count() as i64;
         let failed = outcomes.into_iter().filter_map(Result::err).find(|error| {
             matches!(error, Error::RedisUnavailable | Error::OutcomeUnknown | Error::Internal)
         });

@@ -99,13 +99,16 @@ impl Store {
             {
                 continue;
             }
-            if let Some(topic) = &topic
-                && settings.max_leased.is_some()
-                && topic.settings.max_leased.is_none()
-            {
-                self.begin_limit(topic).await?;
+            let limited = topic
+                .filter(|it| it.settings.max_leased.is_some() != settings.max_leased.is_some());
+            if let Some(topic) = limited.as_ref().filter(|_| settings.max_leased.is_some()) {
+                self.forget_held(topic).await?;
             }
             if let Some(created) = self.registry.put(name, &settings, worked_from).await? {
+                if let Some(topic) = limited.as_ref().filter(|_| settings.max_leased.is_none()) {
+                    // Where this fails, it takes memory until the topic goes or has a limit again.
+                    let _ = self.forget_held(topic).await;
+                }
                 return Ok(created);
             }
         }

@@ -92,7 +92,8 @@ impl Store {
             more = some.more && !some.items.is_empty();
             after = some.items.last().map(|item| item.cursor.clone());
             for dead in some.items.into_iter().map(|item| item.message) {
-                let reason = dead.last_error.as_deref().map(reason_of);
+                let error = dead.last_error.as_deref().filter(|error| !error.is_empty());
+                let reason = error.map(reason_of);
                 let found =
                     Found { example: dead.id, count: 1, first_at: dead.at, last_at: dead.at };
                 reasons.entry(reason).and_modify(|known| known.add(&found)).or_insert(found);

@@ -50,8 +50,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             .does("of a topic one more message is leased at once than it allows")
             .patch(
                 "reserve_leases",
-                "tonumber(ARGV[3]) - redis.call('ZCARD', KEYS[2])",
-                "tonumber(ARGV[3]) + 1 - redis.call('ZCARD', KEYS[2])",
+                "tonumber(ARGV[3]) - redis.call('ZCOUNT', KEYS[2], later, '+inf')",
+                "tonumber(ARGV[3]) + 1 - redis.call('ZCOUNT', KEYS[2], later, '+inf')",
             ),
     ]
 }

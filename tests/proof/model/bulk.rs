@@ -100,7 +100,10 @@ impl Walk<'_> {
         for n in matched.into_iter().filter(|_| !dry) {
             count += usize::from(match bulk {
                 Bulk::Redrive => self.world.redrive(Some(n)) == "ok",
-                Bulk::Run => self.world.run(Some(n)) == "ok",
+                Bulk::Run => {
+                    let waits = matches!(self.world.messages[n].place, Place::Waiting { due } if due > self.world.now);
+                    self.world.run(Some(n)) == "ok" && waits
+                }
                 Bulk::Delete => {
                     self.world.remove(n, Some("purged"));
                     true

@@ -33,13 +33,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use self::broken::Kept;
+use self::broken::{Kept, must};
 use self::clock::StillRedis;
 use self::shrink::Sequence;
 use self::steps::Step;
 use self::walk::Walk;
 use self::wire::Talk;
 use crate::harness::Dueq;
+use crate::proof::audit::{Audit, connect};
 
 /// How long a sequence is shrunk at most.
 const SHRINK: Duration = Duration::from_secs(40);
@@ -115,6 +116,9 @@ impl Place {
             let talk = Talk::with(&self.addrs, listen).await;
             let mut walk = Walk::new(&self.redis.clock, talk, names);
             let mut kept = walk.all(steps).await;
+            if kept.is_ok() {
+                kept = self.audited(&walk.names).await;
+            }
             let cleared = walk.clear().await;
             if kept.is_ok() {
                 kept = cleared;
@@ -122,6 +126,17 @@ impl Place {
             self.requests.set(self.requests.get() + walk.talk.requests);
             (kept, walk.talk.heard)
         })
+    }
+
+    /// What lies in Redis at the end of a sequence: nothing of messages that are gone, and totals that add up.
+    async fn audited(&self, names: &[String]) -> Kept {
+        let mut connection = connect(&self.redis.url()).await.expect("a connection");
+        for name in names {
+            let audit = Audit::read(&mut connection, name).await.expect("an audit");
+            let violations = audit.violations();
+            must!("I8 one place", violations.is_empty(), "{violations:?}");
+        }
+        Ok(())
     }
 
     /// Draws the sequence of this seed and walks it; shrinks it when that fails.

@@ -52,6 +52,12 @@ impl Run for Apply {
     async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let items = file::read(&self.file, since.as_millis() as i64)?;
+        if self.prune && items.is_empty() {
+            // A command that failed before the pipe would delete everything.
+            let why =
+                format!("--prune, and {} names no topic and no schedule", self.file.display());
+            return Err(Failure::Usage(why));
+        }
         let mut done = Done::default();
         for item in &items {
             self.put(client, out, item, &mut done).await?;
@@ -141,14 +147,21 @@ impl Apply {
                 continue;
             }
             tell(out, '-', kind, &name, &[])?;
-            if !self.dry_run
-                && let Err(failure) = client.delete(&path(&[kind.list(), &name])).await
-            {
-                // A topic with messages stays, and the others are gone all the same.
-                if !matches!(&failure, Failure::Refused(answer) if answer.status == 409) {
-                    return Err(failure);
-                }
-                out.say(&format!("    not deleted: {}\n", failure.message()))?;
+            let place = path(&[kind.list(), &name]);
+            let kept = match self.dry_run {
+                true => holds_messages(client, kind, &place)
+                    .await?
+                    .then(|| "it holds messages".to_owned()),
+                false => match client.delete(&place).await {
+                    // A topic with messages stays, and the others are gone all the same.
+                    Err(Failure::Refused(answer)) if answer.status == 409 => {
+                        Some(Failure::Refused(answer).message())
+                    }
+                    outcome => outcome.map(|_| None)?,
+                },
+            };
+            if let Some(why) = kept {
+                out.say(&format!("    not deleted: {why}\n"))?;
                 done.refused += 1;
                 continue;
             }
@@ -156,6 +169,16 @@ impl Apply {
         }
         Ok(())
     }
+}
+
+/// Is it a topic that is not deleted since it holds messages?
+async fn holds_messages(client: &Client, kind: Kind, place: &str) -> Result<bool, Failure> {
+    if kind == Kind::Schedule {
+        return Ok(false);
+    }
+    let topic = value(&client.get(place).await?)?;
+    let counts = topic["counts"].as_object().into_iter().flat_map(|counts| counts.values());
+    Ok(counts.filter_map(Value::as_i64).sum::<i64>() > 0)
 }
 
 /// The names of all that are there.
