@@ -131,7 +131,8 @@ answer! {
 
 /// Purge a topic.
 ///
-/// Removes the messages in the named states. Leased messages stay, unless they are named and `force` is true.
+/// Removes the messages in the named states. Leased messages stay, unless they are named and `force` is true. If `ready` is named
+/// without `delayed` and `blocked`, the next message of a group gets ready, and stays.
 #[utoipa::path(
     post, path = "/topics/{topic}/purge", tag = "topics", params(TopicPath),
     request_body(content = PurgeRequest, description = "The states to purge"),

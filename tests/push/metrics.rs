@@ -58,6 +58,13 @@ async fn calls_under_way_are_shown() {
     in_flight(1.0).await;
     becomes(&client, &id, "dead", 1).await;
     in_flight(0.0).await;
+    // It could have been made again, but for the attempts.
+    eventually("it counts as dead", || async {
+        let seen = lines(&client, &topic).await;
+        let dead = |line: &String| line.contains("outcome=\"dead\"") && line.ends_with(" 1");
+        seen.iter().any(dead).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

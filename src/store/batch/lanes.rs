@@ -185,6 +185,8 @@ impl Lanes {
         command: Command,
         confirm: Confirm,
     ) -> Result<(Value, Confirmed), CallError> {
+        // In a Cluster this is another server than that of the topic, maybe one that never had a replica.
+        let confirm = if self.cluster().is_some() { Confirm::WithReplicas } else { confirm };
         let read =
             move |value, exchange: &mut Exchange<'_>| Ok((value, exchange.confirmed(confirm)));
         self.submit(Request::single(Command { confirm, ..command }, read)).await

@@ -111,6 +111,7 @@ impl Store {
             0 => error,
             _ => error.after_change(),
         };
+        let mut left = ids.len();
         for some in ids.chunks(PURGED_TOGETHER) {
             sum.cut_short = started.elapsed() > MAX_OPERATION_TIME;
             if sum.cut_short {
@@ -118,6 +119,11 @@ impl Store {
             }
             let purged = self.change_selected(Change::Purge, &[state], some, 0).await;
             sum.purged += purged.map_err(|error| known(&sum, error))?;
+            left -= some.len();
+        }
+        if left > 0 || ids.len() as u64 == MAX_HEADS {
+            let topic = self.topic(name).await.map_err(|error| known(&sum, error))?.1;
+            sum.remaining = topic.ready;
         }
         let rest: Vec<_> = states.iter().copied().filter(|it| *it != state).collect();
         if !rest.is_empty() {
@@ -127,8 +133,6 @@ impl Store {
             sum.remaining += rest.remaining;
             sum.cut_short |= rest.cut_short;
         }
-        let topic = self.topic(name).await.map_err(|error| known(&sum, error))?.1;
-        sum.remaining += topic.ready;
         Ok(sum)
     }
 
