@@ -28,7 +28,7 @@ use std::{
 /// Messages of one call.
 const CALL_MESSAGES: u64 = 256;
 /// The same of a search, which calls again and again: what others ask of Redis meanwhile waits for one of them. Fewer cost more
-/// round trips: of a million messages 16 a call take a third longer than 64, and leave others half of the delay.
+/// round trips: of a million messages 16 a call take half as long again as 64, and leave others half of the delay.
 const SEARCH_MESSAGES: u64 = 16;
 /// Bytes of bodies in one call.
 const CALL_BYTES: usize = 256 * 1024;
