@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::held::{Held, extended};
 use super::run::{Look, Run};
-use crate::proof::history::{Back, Grant, Ms, Nacked, Op, Outcome, Partitions, What};
+use crate::proof::history::{Back, Grant, Ms, Nacked, OnDuplicate, Op, Outcome, Partitions, What};
 
 /// Never, of an instant that only has to be earlier than another.
 pub(super) const NEVER: Ms = Ms::MAX / 2;
@@ -56,7 +56,7 @@ pub(super) struct Life<'a> {
     pub may_end: Ms,
     /// Places of the acks, deletes and nacks that ended it for certain, ordered by answer.
     pub ends: Vec<usize>,
-    /// A nack may have made it dead, by the earliest that was sent.
+    /// A nack, or a publish that replaced it and lets it fail less often, may have made it dead: the earliest that was sent.
     pub may_be_buried: Ms,
 }
 
@@ -118,6 +118,15 @@ impl<'a> Life<'a> {
             }
         }
         self.ends.sort_by_key(|at| run.ops[*at].answered);
+        for &at in self.births.iter().chain(&self.claims) {
+            let (op, Some(publish)) = (&run.ops[at], run.publish(at)) else { continue };
+            let replaces = publish.on_duplicate == OnDuplicate::Replace;
+            let granted = self.held.first().is_some_and(|held| held.at.0 < op.answered);
+            // It may have failed more often than it may from now on.
+            if replaces && granted && publish.max_attempts.is_some() {
+                self.may_be_buried = self.may_be_buried.min(op.sent);
+            }
+        }
         self.born(run);
     }
 

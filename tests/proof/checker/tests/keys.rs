@@ -82,6 +82,19 @@ fn a_replace_changes_the_payload_in_place() {
 }
 
 #[test]
+fn a_replace_that_allows_fewer_attempts_may_end_a_message_that_has_failed() {
+    let run = |max_attempts| {
+        let replace = with(keyed(1200, A, A, true, OnDuplicate::Replace), |publish| {
+            publish.max_attempts = max_attempts;
+        });
+        let failed = nacked(1100, 1, A, Back::Failed, "delayed");
+        Small::of([first(1000, A), granted(A, 1, 9, 1010), failed, replace, first(1300, B)])
+    };
+    run(Some(1)).there(A, "dead").there(B, "delayed").passes();
+    run(None).there(A, "delayed").there(B, "delayed").names("I10 keys");
+}
+
+#[test]
 fn a_replace_of_unknown_outcome_makes_two_payloads_possible() {
     let unknown = with(keyed(1200, A, B, true, OnDuplicate::Replace), |publish| {
         publish.outcome = Outcome::Unknown
