@@ -8,14 +8,13 @@
 -- ARGV[4] how long they are reserved, ms, unless `hold_leases` says what has become of them
 -- ARGV[5] what they are called until then; numbers are added, from 1
 -- returns: {now, reserved, when to look again if that is less than asked for, ms (else 0)} or 'STALE'
--- cost: HGET, TIME, 2 ZREM, ZRANGEBYSCORE, ZCOUNT, ZADD; ZRANGEBYSCORE if it is less than asked for, HSET if it is none
+-- cost: HGET, TIME, ZRANGEBYSCORE, ZREM, ZCOUNT, ZADD; ZRANGEBYSCORE if it is less than asked for, HSET if it is none
 if redis.call('HGET', KEYS[1], 'topic') ~= ARGV[1] then return 'STALE' end
 local now, up = now_ms()
--- A first write that mostly removes nothing: at maxmemory Redis then lets everything after it through.
-redis.call('ZREM', KEYS[2], '')
 -- Many may have ended at once.
 local over = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 512)
-if #over > 0 then redis.call('ZREM', KEYS[2], unpack(over)) end
+-- A first write that mostly removes nothing: at maxmemory Redis then lets everything after it through.
+redis.call('ZREM', KEYS[2], '', unpack(over))
 local later = string.format('(%d', now)
 local most, next_end = tonumber(ARGV[2]), 0
 local reserved = math.max(math.min(most, tonumber(ARGV[3]) - redis.call('ZCOUNT', KEYS[2], later, '+inf')), 0)

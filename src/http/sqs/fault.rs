@@ -177,7 +177,10 @@ impl From<Problem> for Fault {
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        let message = error.to_string();
+        let message = match &error {
+            Error::BadSetting(setting, reason) => format!("{setting} {reason}"),
+            error => error.to_string(),
+        };
         let kind = match &error {
             Error::TopicNotFound => return Self::no_queue(),
             Error::TopicIsPushed | Error::CallbackUrlMissing => Kind::UnsupportedOperation,
@@ -186,10 +189,6 @@ impl From<Error> for Fault {
             | Error::HeaderReserved(_)
             | Error::NamesInUse(_) => Kind::InvalidParameterValue,
             _ => return Problem::from(error).into(),
-        };
-        let message = match error {
-            Error::BadSetting(setting, reason) => format!("{setting} {reason}"),
-            _ => message,
         };
         Self::new(kind, message)
     }

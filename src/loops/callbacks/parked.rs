@@ -100,18 +100,18 @@ impl ParkedMessages {
         }
         self.hosts.retain(|host, queue| {
             let before = queue.places.len();
-            queue.retain(|parked| parked.until > now.1);
-            if most > 0 && !queue.places.is_empty() {
-                let mut left = capacity(host).min(most);
-                queue.retain(|parked| {
-                    if left == 0 {
-                        return true;
-                    }
-                    (left, most) = (left - 1, most - 1);
-                    fetched.push(*parked);
-                    false
-                });
-            }
+            let mut left = if most > 0 { capacity(host).min(most) } else { 0 };
+            queue.retain(|parked| {
+                if parked.until <= now.1 {
+                    return false;
+                }
+                if left == 0 {
+                    return true;
+                }
+                (left, most) = (left - 1, most - 1);
+                fetched.push(*parked);
+                false
+            });
             self.count -= before - queue.places.len();
             !queue.places.is_empty()
         });

@@ -18,6 +18,13 @@ use std::sync::Arc;
 /// How far (ms) a server's time as it is known here may be behind.
 const CLOCK_BEHIND_MS: Millis = 1_000;
 
+impl Topic {
+    /// Is there an entry for each of its leases?
+    fn counts_leases(&self) -> bool {
+        self.settings.push.is_none() && self.settings.max_leased.is_some()
+    }
+}
+
 impl Store {
     /// This lease is about to become so long (ms), if it is still held: it counts for as long. Should it turn out to be lost,
     /// `Lanes::release` takes that back.
@@ -52,7 +59,7 @@ impl Store {
         until: impl FnOnce(&Partition, Millis) -> Millis,
     ) {
         let Ok(partition) = self.partition_of(id).await else { return };
-        if partition.topic.settings.max_leased.is_none() || !partition.topic.is_limited() {
+        if !partition.topic.counts_leases() {
             return;
         }
         let first = Partition::first(partition.topic.clone());
@@ -75,7 +82,7 @@ impl Lanes {
     /// These leases (message and attempt) are about to end. Should this instance die before it has said that they have, they
     /// count for some seconds only.
     pub(in crate::store) async fn ending(&self, topic: &Arc<Topic>, leases: &[(MessageId, u32)]) {
-        if topic.settings.max_leased.is_none() || !topic.is_limited() || leases.is_empty() {
+        if !topic.counts_leases() || leases.is_empty() {
             return;
         }
         let first = Partition::first(topic.clone());
@@ -92,7 +99,7 @@ impl Lanes {
     /// These leases (message and attempt) of the topic have ended. Where this is lost, they count until they would have ended
     /// by themselves.
     pub(in crate::store) async fn release(&self, topic: &Arc<Topic>, leases: &[(MessageId, u32)]) {
-        if topic.settings.max_leased.is_none() || !topic.is_limited() || leases.is_empty() {
+        if !topic.counts_leases() || leases.is_empty() {
             return;
         }
         let first = Partition::first(topic.clone());

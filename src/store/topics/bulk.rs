@@ -77,15 +77,17 @@ impl Store {
         let most: Vec<_> = left.iter().map(|(_, some)| some.purged + some.remaining).collect();
         let mut done: Vec<_> = left.iter().map(|(_, some)| some.purged).collect();
         for (at, (partition, some)) in left.iter_mut().enumerate() {
-            self.lanes.release(&partition.topic, &some.ended).await;
-            while some.remaining > 0 && some.purged > 0 && done[at] < most[at] {
+            loop {
+                self.lanes.release(&partition.topic, &some.ended).await;
+                if some.remaining == 0 || some.purged == 0 || done[at] >= most[at] {
+                    break;
+                }
                 if started.elapsed() > MAX_OPERATION_TIME {
                     sum.cut_short = true;
                     break;
                 }
                 let more = self.on(&partition.name(), purge).await;
                 *some = more.map_err(Error::after_change)?.1;
-                self.lanes.release(&partition.topic, &some.ended).await;
                 done[at] += some.purged;
             }
             sum.purged += done[at];

@@ -101,8 +101,9 @@ impl Walk<'_> {
             count += usize::from(match bulk {
                 Bulk::Redrive => self.world.redrive(Some(n)) == "ok",
                 Bulk::Run => {
-                    let waits = matches!(self.world.messages[n].place, Place::Waiting { due } if due > self.world.now);
-                    self.world.run(Some(n)) == "ok" && waits
+                    let (now, place) = (self.world.now, &self.world.messages[n].place);
+                    let is_later = matches!(place, Place::Waiting { due } if *due > now);
+                    self.world.run(Some(n)) == "ok" && is_later
                 }
                 Bulk::Delete => {
                     self.world.remove(n, Some("purged"));

@@ -153,11 +153,12 @@ impl Apply {
                     .await?
                     .then(|| "it holds messages".to_owned()),
                 false => match client.delete(&place).await {
+                    Ok(_) => None,
                     // A topic with messages stays, and the others are gone all the same.
-                    Err(Failure::Refused(answer)) if answer.status == 409 => {
-                        Some(Failure::Refused(answer).message())
+                    Err(failure) if matches!(&failure, Failure::Refused(it) if it.status == 409) => {
+                        Some(failure.message())
                     }
-                    outcome => outcome.map(|_| None)?,
+                    Err(failure) => return Err(failure),
                 },
             };
             if let Some(why) = kept {
