@@ -85,9 +85,9 @@ local function event(kind, at, attempt, reason)
   return table.concat({ kind, string.format(' %d %d', at, attempt), reason == '' and '' or ' ', reason, '\n' })
 end
 
--- Adds events to a message, which keeps the last 20.
-local function add_events(k, member, lines)
-  local text = table.concat({ redis.call('HGET', k.events, member) or '', lines })
+-- Adds events to a message, which keeps the last 20. `before`: those that it has, if they were read.
+local function add_events(k, member, lines, before)
+  local text = table.concat({ before or redis.call('HGET', k.events, member) or '', lines })
   local ends, at = {}, string.find(text, '\n', 1, true)
   while at do
     ends[#ends + 1] = at
@@ -97,6 +97,14 @@ local function add_events(k, member, lines)
   redis.call('HSET', k.events, member, text)
   -- A grant writes all events again, so leases check sizes from now on.
   if #text > 4096 then redis.call('HSET', k.meta, 'large', '1') end
+end
+
+-- Notes that a message was changed. If that happened last, too, the event is at least 1 ms later: so its events differ with
+-- each change, however many there are in a moment, and say which content a reader saw.
+local function add_change(k, member, up)
+  local before = redis.call('HGET', k.events, member) or ''
+  local last = string.match(string.sub(before, -24), 'u (%d+) 0\n$')
+  add_events(k, member, event('u', math.max(up, tonumber(last or 0) + 1), 0, ''), before)
 end
 
 -- The member of a message: `member`, or if that is '' the live message that holds `key`; false if there is none.

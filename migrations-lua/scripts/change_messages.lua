@@ -30,7 +30,7 @@ local function make_due(member, state, due, extra)
   -- Always: it tells that there are events.
   rest = format_rest('', ttl, policy, hold, key, group, order)
   redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
-  add_events(k, member, event('u', up, 0, ''))
+  add_change(k, member, up)
 end
 
 -- Carries it out for one message. Returns its code.

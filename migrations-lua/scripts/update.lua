@@ -15,9 +15,11 @@
 -- ARGV[7] max_attempts: number, '' the topic's, '-' as it is
 -- ARGV[8] backoff: policy, '' the topic's, '-' as it is
 -- ARGV[9] new body, or '' if it stays
--- ARGV[10] events of the message from which the caller made the new body: every change of a body adds one
+-- ARGV[10] the message from which the caller made the new body: by its key another one may be found by now
+-- ARGV[11] its events then: every change of a body adds one that differs from the last
 -- returns: {now, wake 0|1, the message as `snapshot` has it, without a body if the caller gave one,
---   1 if the update made it die}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' if the events differ by now; or 'STALE'
+--   1 if the update made it die}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' if it is another message by now, or has other
+--   events; or 'STALE'
 -- cost: HMGET, HSTRLEN, HSET or ZREM, TIME, HGET, up to 9 ZSCORE; up to 13 writes
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'rules')
@@ -38,7 +40,7 @@ if not state or (ARGV[2] == '' and which_member(k, '', ARGV[3]) ~= member) then 
 if state == 'leased' then return 'LEASED' end
 if state == 'acked' then return 'ACKED' end
 if state == 'dead' and ARGV[4] ~= '' then return 'DEAD' end
-if ARGV[9] ~= '' and (redis.call('HGET', k.events, member) or '') ~= ARGV[10] then return 'CHANGED' end
+if ARGV[9] ~= '' and (member ~= ARGV[10] or (redis.call('HGET', k.events, member) or '') ~= ARGV[11]) then return 'CHANGED' end
 
 local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
 local over, ttl, policy, hold, key, group, order = parse_rest(rest)
@@ -74,7 +76,7 @@ elseif ARGV[6] ~= '-' then
 end
 extra = format_extra(attempts, counted, max_attempts, priority, format_rest(over, ttl, policy, hold, key, group, order))
 redis.call('HSET', k.extra, member, extra)
-add_events(k, member, event('u', up, 0, ''))
+add_change(k, member, up)
 local woken = 0
 if dies then
   -- Fewer attempts are allowed than it has failed.

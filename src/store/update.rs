@@ -10,7 +10,10 @@ use super::{
     scripts,
     types::{IfAbsent, MessageRef, MessageSnapshot, MessageUpdate},
 };
-use crate::{error::Error, model::Body};
+use crate::{
+    error::Error,
+    model::{Body, MessageId},
+};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -50,12 +53,12 @@ impl Store {
         Err(Error::RedisUnavailable)
     }
 
-    /// The events of the message as it is, and its body as the update wants it: payload and headers lie in one.
+    /// The body as the update wants it: payload and headers lie in one.
     async fn new_body(
         &self,
         message: &MessageRef,
         update: &MessageUpdate,
-    ) -> Result<(String, Bytes), Error> {
+    ) -> Result<NewBody, Error> {
         let (topic, found) = self.get(message).await?;
         let seen = found.body.ok_or(Error::Internal)?;
         let mut body = Body {
@@ -71,26 +74,39 @@ impl Store {
             topic.keep_secrets(&mut body, &seen, update.headers.as_ref())?;
             topic.takes(&body)?;
         }
-        Ok((found.written, body.encode()))
+        Ok(NewBody { of: found.id, seen: found.written, body: body.encode() })
     }
 }
 
-/// `body`: the new one, encoded, and what was written of the message's events when it was made.
+/// A body that was made from the one that a message had.
+#[derive(Clone)]
+struct NewBody {
+    /// The message. Its key may be another's by the time that this is written.
+    of: MessageId,
+    /// What was written of its events then.
+    seen: String,
+    /// The body, encoded.
+    body: Bytes,
+}
+
 fn change(
     partition: &Partition,
     message: &MessageRef,
     update: &MessageUpdate,
-    body: Option<(String, Bytes)>,
+    new: Option<NewBody>,
 ) -> Request<Updated> {
     let MessageUpdate { due, priority, ttl_ms, max_attempts, backoff, .. } = update;
     let due = due.map(|due| due.to_script()).unwrap_or_default();
     let priority = priority.map(|priority| priority.to_string()).unwrap_or_default();
     let backoff = backoff.as_ref().map(|own| own.as_ref().map(|policy| policy.to_script()));
-    let (events, body) = body.unzip();
+    let (of, seen, body) = match new {
+        Some(NewBody { of, seen, body }) => (of.member().to_vec(), seen, Some(body)),
+        None => Default::default(),
+    };
     let change =
         Command::on(&scripts::UPDATE, partition).arg(message.arguments()).arg((due, priority));
     let change = change.arg((setting(ttl_ms), setting(max_attempts), setting(&backoff)));
-    let change = change.arg((body.as_deref().unwrap_or_default(), events.unwrap_or_default()));
+    let change = change.arg((body.as_deref().unwrap_or_default(), of, seen));
     change.read(partition, move |reply| read_updated(reply, body.as_ref()))
 }
 

@@ -2,7 +2,9 @@
 //! key, and that is the one found by it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use futures_util::future::join_all;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -89,5 +91,59 @@ async fn at_most_one_live_message_holds_a_key() {
             Some(id) => assert_eq!(answer.expect(200).text("id"), *id, "{key}"),
             None => drop(answer.problem(404, "message_not_found")),
         }
+    }
+}
+
+#[tokio::test]
+async fn what_a_change_by_key_read_never_shows_on_the_next_message_of_the_key() {
+    let other = instance().await;
+    let (client, topic) = (client().await, topic("keys"));
+    let done = AtomicBool::new(false);
+    let changes = async |client: Client, name: &str| {
+        for n in 0.. {
+            if done.load(Relaxed) {
+                break;
+            }
+            let headers = json!({"headers": {(name): n.to_string()}});
+            let answer = client.update_by_key(&topic, "k", headers).await;
+            assert!(matches!(answer.status, 200 | 404), "{answer}");
+        }
+    };
+    let publishes = async {
+        for n in 0..250 {
+            let id = client.published(&topic, json!({"payload": n, "key": "k"})).await;
+            // The changes are on their way.
+            tokio::time::sleep(std::time::Duration::from_micros(n % 7 * 300)).await;
+            let seen = client.get(&id).await.expect(200).json();
+            assert_eq!(seen["payload"], n, "{seen}");
+            client.delete_by_key(&topic, "k", "").await.expect(204);
+        }
+        done.store(true, Relaxed);
+    };
+    client.published(&topic, json!({"payload": "first", "key": "k"})).await;
+    client.delete_by_key(&topic, "k", "").await.expect(204);
+    tokio::join!(changes(client.clone(), "a"), changes(other.client(), "b"), publishes);
+}
+
+#[tokio::test]
+async fn of_many_changes_at_once_none_undoes_another() {
+    let other = instance().await;
+    let (client, topic) = (client().await, topic("keys"));
+    let clients = [client.clone(), other.client()];
+    let id = client.published(&topic, json!({"payload": 0, "key": "k", "priority": 1})).await;
+    for round in 0..20 {
+        // Each of two fields is changed by many at once: in the end both are what somebody wrote last.
+        let change = |n: usize| match n % 2 {
+            0 => json!({"payload": format!("{round}")}),
+            _ => json!({"headers": {"x-round": format!("{round}")}}),
+        };
+        let by_key = (0..24).map(|n| clients[n / 2 % 2].update_by_key(&topic, "k", change(n)));
+        for answer in join_all(by_key).await {
+            // Where others are always faster, nothing happens.
+            assert!(matches!(answer.status, 200 | 503), "{answer}");
+        }
+        let seen = client.get(&id).await.expect(200).json();
+        assert_eq!(seen["payload"], format!("{round}"), "{seen}");
+        assert_eq!(seen["headers"]["x-round"], format!("{round}"), "{seen}");
     }
 }
