@@ -1,4 +1,5 @@
 -- @include remove
+-- @include sweep
 -- @include waiting
 -- The limit of a topic (`max_messages`), and what a full topic drops.
 
@@ -10,6 +11,15 @@ local function count_live(k, now, ended)
   for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.blocked, k.unack, k.last }) do count = count + redis.call('ZCARD', key) end
   if ended then count = count - redis.call('ZCOUNT', k.last, '-inf', string.format('%d', now * 2048 + 2047)) end
   return count
+end
+
+-- How many more messages may become live here. If there seems to be no room for `wanted`, what has ended by now makes some.
+local function room_of(k, now, rules, wanted)
+  if not rules.max_messages then return math.huge end
+  local room = rules.max_messages - count_live(k, now, false)
+  if room >= wanted then return room end
+  sweep(k, now, 32, rules)
+  return math.max(rules.max_messages - count_live(k, now, true), 0)
 end
 
 -- A queue of the waiting messages by due time, to drop the earliest. The earliest message of each set and priority is read

@@ -2,6 +2,7 @@
 -- @include message
 -- @include partition
 -- @include remove
+-- @include room
 -- @include time
 -- @include waiting
 -- change_messages: redrive, delete or make due many messages, each for itself.
@@ -11,8 +12,10 @@
 -- ARGV[3] the states, separated by commas, in which a message must be, otherwise nothing is done to it; '' for any
 -- ARGV[4..] for each message, at most 32: member; due: delay in ms, or '@' before an instant. A `run` makes none due later
 -- returns: {now, wake 0|1, code, …} or 'STALE'. Codes of as many messages as the call got to, one at least: 0 done, 1 there is
---   no such message in these states, 2 leased, 3 dead, 4 acked, 5 not dead, 6 its key is taken, 7 nothing to do: it is due as early
--- cost: HMGET, ZREM, TIME; up to 30 calls a message, 15 more if it is in a group; one HSTRLEN more for its events and its body
+--   no such message in these states, 2 leased, 3 dead, 4 acked, 5 not dead, 6 its key is taken, 7 nothing to do: it is due as early,
+--   8 the topic is full
+-- cost: HMGET, ZREM, TIME; up to 30 calls a message, 15 more if it is in a group; one HSTRLEN more for its events and its body;
+--   for a redrive as redrive_message if the topic has a limit
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -20,6 +23,7 @@ redis.call('ZREM', k.unack, '')
 local now, up = now_ms()
 local rules, what, states = parse_rules(meta[3]), ARGV[2], ARGV[3]
 local room, earliest, redriven = EVENT_BYTES, math.huge, 0
+local free = what == 'redrive' and room_of(k, now, rules, (#ARGV - 3) / 2)
 
 -- Makes a waiting message due; its TTL starts anew.
 local function make_due(member, state, due, extra)
@@ -39,6 +43,7 @@ local function change(member, due)
   if not state or (states ~= '' and not string.find(states, table.concat({ ',', state, ',' }), 1, true)) then return 1 end
   if what == 'redrive' then
     if state ~= 'dead' then return 5 end
+    if free == redriven then return 8 end
     local fresh, seen, its, blocked = revive(k, member, due, now, up, extra, rules)
     room = room - seen
     if not fresh then return 6 end

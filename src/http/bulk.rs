@@ -177,7 +177,8 @@ pub async fn purge_topic(
 /// Redrive dead messages.
 ///
 /// Those dead longest come first. They are ready at once, or spread over a time, with as many attempts as new messages.
-/// A dead message whose key belongs to a live message stays. Repeat the request while some remain.
+/// A dead message whose key belongs to a live message stays, and so does what `max_messages` has no room for. Repeat the request
+/// while some remain.
 #[utoipa::path(
     post, path = "/topics/{topic}/redrive", tag = "topics", params(TopicPath),
     request_body(content = RedriveRequest, description = "How many, and over how long"),

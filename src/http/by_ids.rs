@@ -19,8 +19,8 @@ answer! {
     pub struct IdResult {
         /// The message.
         id: MessageId,
-        /// `ok`, or why nothing was done: `message_not_found`, `message_not_dead`, `duplicate_key`, `message_leased`,
-        /// `message_dead`, `message_acked`, `not_allowed`, `redis_unavailable`, `outcome_unknown`.
+        /// `ok`, or why nothing was done: `message_not_found`, `message_not_dead`, `duplicate_key`, `topic_full`,
+        /// `message_leased`, `message_dead`, `message_acked`, `not_allowed`, `redis_unavailable`, `outcome_unknown`.
         #[example = "ok"]
         status: &'static str,
     }

@@ -86,7 +86,8 @@ pub async fn delete_message(
 
 /// Redrive a dead message.
 ///
-/// The message is ready at once, with as many attempts as a new one. Its attempt numbers continue.
+/// The message is ready at once, with as many attempts as a new one. Its attempt numbers continue. In a topic that holds
+/// `max_messages` it stays dead.
 #[utoipa::path(
     post, path = "/messages/{id}/redrive", tag = "messages", params(IdPath),
     responses(

@@ -48,7 +48,7 @@ impl Store {
     /// found; with no states any will do. Outcomes are in the order of the messages: was it changed, or as it should be already?
     ///
     /// Errors, for each: `MessageNotFound`, `MessageLeased`, `MessageDead`, `MessageAcked`, `MessageNotDead`, `DuplicateKey`,
-    /// `RedisUnavailable`, `OutcomeUnknown`.
+    /// `TopicFull`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn change_messages(
         &self,
         change: Change,
@@ -125,6 +125,7 @@ pub(super) fn read_changes(
             5 => Err(Error::MessageNotDead),
             6 => Err(Error::DuplicateKey),
             7 => Ok(false),
+            8 => Err(Error::TopicFull),
             _ => return Err(CallError::Internal),
         });
     }

@@ -66,7 +66,7 @@ impl Store {
 
     /// Makes a dead message ready again, with a fresh budget of attempts.
     ///
-    /// Errors: `MessageNotFound`, `MessageNotDead`, `DuplicateKey`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: `MessageNotFound`, `MessageNotDead`, `DuplicateKey`, `TopicFull`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn redrive_message(
         &self,
         id: MessageId,
@@ -123,6 +123,7 @@ pub(super) fn read_redriven(
         Some("NONE") => Err(Error::MessageNotFound),
         Some("NOT_DEAD") => Err(Error::MessageNotDead),
         Some("DUPLICATE") => Err(Error::DuplicateKey),
+        Some("FULL") => Err(Error::TopicFull),
         _ => {
             let (snapshot, _) = read_changed(reply, None)?;
             reply.topic().counters.redriven.inc();

@@ -148,6 +148,15 @@ async fn nothing_is_dropped_by_growth() {
     assert_eq!(client.count(&full, "ready").await, 200);
     assert_eq!(client.total(&full, "expired").await, 0);
 
+    // Nor does the topic get room for more than its limit.
+    let reject = topic("grow");
+    client.new_topic(&reject, json!({"max_messages": 320})).await;
+    batch(&client, &reject, &vec![json!({"payload": 1}); 320]).await;
+    refused(&reject).await;
+    client.publish(&reject, json!({"payload": 1})).await.problem(429, "topic_full");
+    client.purge(&reject, &["ready"]).await.expect(200);
+    grow(&client, &reject, 16).await;
+
     let (dead, acked) = (topic("grow"), topic("grow"));
     client.new_topic(&dead, json!({"max_attempts": 1, "retention": {"dead_max": 160}})).await;
     let kept = json!({"retention": {"acked_ms": 3_600_000, "acked_max": 160}});

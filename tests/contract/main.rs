@@ -60,6 +60,7 @@ mod list_pages;
 mod long_poll;
 mod max_messages;
 mod max_payload;
+mod max_redrive;
 mod max_room;
 mod metrics;
 mod model;

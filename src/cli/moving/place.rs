@@ -175,8 +175,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Brings all that is loaded up to date, such as leases that have ended.
-    pub async fn sweep(&self, store: &Store) -> Result<(), Failure> {
+    /// Brings all that is loaded up to date, such as leases that have ended. What a topic held above its limit is loaded, and said.
+    pub async fn sweep(&mut self, store: &Store) -> Result<(), Failure> {
         for target in self.targets.values().filter(|target| !target.is_complete) {
             for partition in partitions(store, &target.name).await? {
                 let name = partition.name();
@@ -191,6 +191,12 @@ impl Plan {
                 if asked {
                     store.pass_on_hints().await;
                 }
+            }
+            let (name, held) = (&target.name, store.topic(&target.name).await?.1);
+            let live = held.delayed + held.ready + held.blocked + held.leased;
+            if let Some(most) = target.settings.max_messages.filter(|most| live > *most) {
+                let more = live - most;
+                self.remarks.push(format!("{name} has {more} messages more than its max_messages"));
             }
         }
         Ok(())

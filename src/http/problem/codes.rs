@@ -174,7 +174,7 @@ problems! {
     UpdateProblems: MessageLeased, MessageDead, MessageAcked, PayloadTooLarge, CallbackUrlMissing, TopicNotPushed,
         CallbackAddressRefused, SecretRequired;
     /// What making a dead message live again can answer.
-    RedriveProblems: MessageNotDead, DuplicateKey;
+    RedriveProblems: MessageNotDead, DuplicateKey, TopicFull;
     /// What leasing can answer of a topic whose messages dueq sends itself.
     PushedProblems: TopicIsPushed;
     /// What routes can answer that need a lease.

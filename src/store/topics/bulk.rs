@@ -138,7 +138,8 @@ impl Store {
         Ok(sum)
     }
 
-    /// Makes dead messages live again, longest dead first, at most `most`; at once or spread over `spread_ms`.
+    /// Makes dead messages live again, longest dead first, at most `most` and as many as the topic has room for; at once or spread
+    /// over `spread_ms`.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn redrive_topic(
@@ -204,7 +205,7 @@ impl Store {
         let none = (0, 0, String::new(), 0, String::new());
         let first = self.on_each(name, |it| redrive(it, none.clone())).await?;
         let base = first.first().map_or(0, |(_, some)| some.base);
-        let of = first.iter().map(|(_, some)| some.left).sum::<i64>().min(most as i64);
+        let of = first.iter().map(|(_, some)| some.of).sum::<i64>().min(most as i64);
         let mut lefts: Vec<_> = first.iter().map(|(_, some)| some.left).collect();
         // It may have been made anew since, with fewer partitions.
         lefts.resize(topic.partitions.len().max(lefts.len()), 0);

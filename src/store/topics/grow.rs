@@ -1,7 +1,7 @@
 //! Growth: a topic gets more partitions while it is in use. Nothing moves: ids name their partition, and a message without a
 //! name may lie in any. A name has a home among so many partitions, though, where its repetition is looked for, so a topic
-//! in which names stand does not grow. Nor does one whose partitions would hold more than their new share of a bound above
-//! which messages are dropped.
+//! in which names stand does not grow. Nor does one whose partitions would hold more than their new share of a bound: of
+//! `max_messages`, since the others would have room for more than the topic has, or of what is retained.
 //!
 //! So that no name comes in between the look and the change, nothing is published meanwhile (`TopicSettings::closing`). The
 //! registry decides: once it says how many partitions there are, whoever meets a partition that does not know opens it. A
@@ -17,7 +17,7 @@ use super::super::{
 };
 use crate::{
     error::Error,
-    model::{Millis, OnFull, TopicSettings},
+    model::{Millis, TopicSettings},
 };
 use deadpool_redis::redis::Value;
 use futures_util::future::try_join_all;
@@ -60,14 +60,13 @@ impl Store {
     async fn may_grow(&self, topic: &Arc<Topic>, settings: &TopicSettings) -> Result<(), Error> {
         let refuse = |why| Err(Error::BadSetting("partitions", why));
         let share = |most: i64| most / settings.partitions;
-        let TopicSettings { max_messages, on_full, retention, .. } = settings;
+        let TopicSettings { max_messages, retention, .. } = settings;
         for partition in topic.all() {
             let [live, dead, acked] = self.held_by(&partition).await?;
-            if *on_full == OnFull::DropOldest && max_messages.is_some_and(|most| live > share(most))
-            {
+            // Others would have room for more than is left.
+            if max_messages.is_some_and(|most| live > share(most)) {
                 return refuse(
-                    "would drop messages: a partition holds more than its part of max_messages; raise that, or let on_full \
-                     be reject",
+                    "would exceed max_messages: a partition holds more than its part of it; raise that, or consume some",
                 );
             }
             if dead > share(retention.dead_max) {

@@ -90,6 +90,13 @@ impl World {
         key.is_some_and(|key| self.holder(m.topic, key).is_some())
     }
 
+    /// Whether nothing more may live in a topic.
+    fn is_full(&self, at: usize) -> bool {
+        let config = self.topics[at].as_ref().map(|topic| &topic.config);
+        let most = config.and_then(|config| config.max_messages);
+        most.is_some_and(|most| self.live(at) as i64 >= most)
+    }
+
     /// A redrive of one: `ok`, or the code of the refusal.
     pub fn redrive(&mut self, n: Option<usize>) -> &'static str {
         let Some(n) = n.filter(|n| self.messages[*n].place != Place::Gone) else {
@@ -97,6 +104,9 @@ impl World {
         };
         if !matches!(self.messages[n].place, Place::Dead { .. }) {
             return "message_not_dead";
+        }
+        if self.is_full(self.messages[n].topic) {
+            return "topic_full";
         }
         if self.key_taken(n) {
             return "duplicate_key";
@@ -139,7 +149,7 @@ impl World {
         });
         let (mut count, mut latest) = (0, self.now);
         for n in dead {
-            if count == most {
+            if count == most || self.is_full(at) {
                 break;
             }
             if self.key_taken(n) {
