@@ -44,8 +44,7 @@ request! {
         /// How long the message holds its key. Default: `done`. Only with `key`.
         pub key_until: Option<KeyUntil>,
         /// A group, 1 to 255 characters. Messages of a group are leased in the order in which they were published, as
-        /// many at a time as the topic's `group_concurrency`. In a topic of several partitions not with `key` or
-        /// `idempotency_key`.
+        /// many at a time as the topic's `group_concurrency`. In a topic of several partitions not with `key`.
         #[example = "customer-7"]
         pub group: Option<Key>,
     }

@@ -43,11 +43,11 @@ pub(super) struct SomeGroups {
 }
 
 impl MessageOptions {
-    /// Errors: `BadSetting` where the group and another name are at home in different partitions.
+    /// Errors: `BadSetting` where the group and the key are at home in different partitions. An idempotency key is remembered where
+    /// its group is.
     pub(super) fn check_names(&self, is_split: bool) -> Result<(), Error> {
-        let own = self.idempotency.as_ref().is_some_and(|it| !it.is_of_dueq());
-        if is_split && self.group.is_some() && (self.key.is_some() || own) {
-            let reason = "cannot be given together with key or idempotency_key in a topic of several partitions";
+        if is_split && self.group.is_some() && self.key.is_some() {
+            let reason = "cannot be given together with key in a topic of several partitions";
             return Err(Error::BadSetting("group", reason));
         }
         Ok(())

@@ -70,11 +70,6 @@ impl Idempotency {
         Self { key, fingerprint: 0, window_ms: Some(window_ms) }
     }
 
-    /// Was it made by [`Self::of_dueq`]?
-    pub(crate) fn is_of_dueq(&self) -> bool {
-        self.key.first() == Some(&0xff)
-    }
-
     /// How long it answers in a topic of these settings, ms.
     pub(crate) fn window_in(&self, settings: &TopicSettings) -> Millis {
         self.window_ms.unwrap_or(settings.idempotency_window_ms)

@@ -61,8 +61,7 @@ func Key(key string) PublishOption {
 	return option(func(r *api.PublishRequest) { r.SetKey(key) })
 }
 
-// Group makes a message one of a group: those are leased in the order in which they were published. A message with a group is
-// repeated only if it has an [Idempotency] key, which a topic of several partitions does not allow beside a group.
+// Group makes a message one of a group: those are leased in the order in which they were published.
 func Group(group string) PublishOption {
 	return option(func(r *api.PublishRequest) { r.SetGroup(group) })
 }
@@ -80,8 +79,7 @@ func OnDuplicate(what api.OnDuplicate) PublishOption {
 }
 
 // Idempotency makes publishes with the same key one: for a time (the topic's idempotency_window_ms, 10 minutes by default) the
-// first answer is repeated, whatever became of its message. Without it each publish without a [Group] has a random one, so that
-// retries are safe.
+// first answer is repeated, whatever became of its message. Without it each publish has a random one, so that retries are safe.
 func Idempotency(key string) PublishOption {
 	return option(func(r *api.PublishRequest) { r.SetIdempotencyKey(key) })
 }
@@ -280,7 +278,7 @@ func (c *Client) requestOf(ctx context.Context, payload any, options []PublishOp
 		}
 	}
 	traced(ctx, request)
-	if c.retries > 0 && !request.HasIdempotencyKey() && !request.HasGroup() {
+	if c.retries > 0 && !request.HasIdempotencyKey() {
 		request.SetIdempotencyKey(uuid())
 	}
 	return request, nil

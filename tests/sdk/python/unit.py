@@ -1090,14 +1090,13 @@ class Clients(unittest.IsolatedAsyncioTestCase):
             [line[:40] for line in said], ["WARNING:dueq:cannot reach URL, retrying:", "WARNING:dueq:URL answers again"] * 2
         )
 
-    async def test_a_message_of_a_group_is_repeated_only_with_a_key_of_its_own(self) -> None:
-        # A topic of several partitions takes no idempotency key beside a group.
-        for error, fake in await self.both(["outcome_unknown", PUBLISHED], lambda client: client.publish("t", 1, group="g")):
-            self.assertEqual((error.code, fake.keys), ("outcome_unknown", [None]))
-        for error, fake in await self.both(
+    async def test_a_message_of_a_group_is_repeated_with_its_key_too(self) -> None:
+        for result, fake in await self.both(["outcome_unknown", PUBLISHED], lambda client: client.publish("t", 1, group="g")):
+            self.assertEqual((str(result.id), len(fake.keys), len(set(fake.keys))), (PUBLISHED["id"], 2, 1))
+        for result, fake in await self.both(
             ["outcome_unknown", PUBLISHED], lambda client: client.callback("https://example.com/", 1, group="g")
         ):
-            self.assertEqual((error.code, fake.keys), ("outcome_unknown", [None]))
+            self.assertEqual((str(result.id), len(fake.keys), len(set(fake.keys))), (PUBLISHED["id"], 2, 1))
         for result, fake in await self.both(
             ["outcome_unknown", PUBLISHED], lambda client: client.publish("t", 1, group="g", idempotency_key="mine")
         ):

@@ -197,15 +197,12 @@ export class Client {
       : new FetchTransport(this.sender, this.apiKey);
   }
 
-  /**
-   * With the trace that it belongs to, and an idempotency key, by which it may be sent twice. A message of a group has none that
-   * is made up: a topic of several partitions finds a message by one of the two.
-   */
+  /** With the trace that it belongs to, and an idempotency key, by which it may be sent twice. */
   private complete<T extends PublishRequest>(body: T, call?: CallOptions): T {
     const headers = traced(body.headers);
     if (headers !== undefined) body.headers = headers;
     const repeats = (call?.deadlineMs ?? this.sender.deadlineMs) > 0;
-    if (repeats && body.group == null) body.idempotency_key ??= randomUUID();
+    if (repeats) body.idempotency_key ??= randomUUID();
     return body;
   }
 }

@@ -30,7 +30,7 @@ export interface PublishOptions extends When {
   keyUntil?: KeyUntil | undefined;
   /** Messages of a group are leased in the order in which they were published. */
   group?: string | undefined;
-  /** Publishing again with the same key gives the first answer and stores nothing. By default a random one for every call without `group`. */
+  /** Publishing again with the same key gives the first answer and stores nothing. By default a random one for every call. */
   idempotencyKey?: string | undefined;
   /** 0 to 255; among ready messages higher goes first. 0. */
   priority?: number | undefined;

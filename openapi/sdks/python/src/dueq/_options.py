@@ -39,8 +39,7 @@ class MessageOptions(TypedDict, total=False):
     group: Optional[str]
     """Messages of a group are leased in the order in which they were published."""
     idempotency_key: Optional[str]
-    """The same key, the same message, however often it is published. The client makes one up for its retries, unless given or
-    there is a `group`."""
+    """The same key, the same message, however often it is published. The client makes one up for its retries, unless given."""
     priority: Optional[int]
     """0…255, 0 unless given; among ready messages higher goes first."""
     ttl: Optional[Duration]

@@ -114,8 +114,7 @@ class Requests:
         if _request_auth:
             headers[_request_auth["key"]] = _request_auth["value"]
         if self.retries and resource_path in ("/topics/{topic}/messages", "/callbacks") and method == "POST":
-            # A topic of several partitions finds a message by one of the two.
-            if not getattr(body, "idempotency_key", None) and not getattr(body, "group", None):
+            if not getattr(body, "idempotency_key", None):
                 headers.setdefault("Idempotency-Key", str(uuid4()))
         for message in getattr(body, "messages", None) or (body,):
             due(None, getattr(message, "deliver_at", None))

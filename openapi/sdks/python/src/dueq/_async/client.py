@@ -102,8 +102,7 @@ class AsyncClient:
         requests = [PublishRequest(**fields(message, NewMessage)) for message in messages]
         retries = self._calls.retries
         for request in requests if retries else ():
-            if not request.group:
-                request.idempotency_key = request.idempotency_key or str(uuid4())
+            request.idempotency_key = request.idempotency_key or str(uuid4())
         results: dict[int, PublishResult] = {}
         left = list(range(len(requests)))
         end = monotonic() + self._calls.deadline_s

@@ -187,8 +187,7 @@ public final class Client implements AutoCloseable {
 
   /** The request may be the user's, so a random key goes into the header. */
   private PublishedMessage published(String topic, PublishRequest request) {
-    MessagesApi by = isRepeatable(request.getIdempotencyKey(), request.getGroup()) ? publishing : messages;
-    PublishedMessage message = by.publishMessage(topic, request, madeUpKey(request.getIdempotencyKey(), request.getGroup()));
+    PublishedMessage message = publishing.publishMessage(topic, request, madeUpKey(request.getIdempotencyKey()));
     return published(message, "POST /topics/" + ApiClient.urlEncode(topic) + "/messages");
   }
 
@@ -207,10 +206,9 @@ public final class Client implements AutoCloseable {
     if (!retryFor.isZero()) {
       requests.stream()
           .filter(request -> request.getIdempotencyKey() == null)
-          .forEach(request -> request.setIdempotencyKey(madeUpKey(null, request.getGroup())));
+          .forEach(request -> request.setIdempotencyKey(madeUpKey(null)));
     }
-    boolean repeatable = requests.stream().allMatch(request -> request.getIdempotencyKey() != null);
-    List<PublishResult> results = publishBatch(repeatable ? publishing : this.messages, topic, requests);
+    List<PublishResult> results = publishBatch(publishing, topic, requests);
     boolean settled = retryFor.isZero() || unsettled(requests, results).isEmpty();
     return settled ? results : settled(topic, requests, new ArrayList<>(results), end);
   }
@@ -297,9 +295,7 @@ public final class Client implements AutoCloseable {
   }
 
   private PublishedMessage called(ScheduleCallbackRequest request) {
-    CallbacksApi by = isRepeatable(request.getIdempotencyKey(), request.getGroup()) ? calling : callbacks;
-    String key = madeUpKey(request.getIdempotencyKey(), request.getGroup());
-    return published(by.scheduleCallback(request, key), "POST /callbacks");
+    return published(calling.scheduleCallback(request, madeUpKey(request.getIdempotencyKey())), "POST /callbacks");
   }
 
   /** What something else answers may be JSON without being a message. */
@@ -458,13 +454,8 @@ public final class Client implements AutoCloseable {
     }
   }
 
-  /** A message of a group has no made-up key: a topic of several partitions finds a message by one of the two. */
-  private String madeUpKey(String own, String group) {
-    return own != null || group != null || retryFor.isZero() ? null : UUID.randomUUID().toString();
-  }
-
-  private static boolean isRepeatable(String key, String group) {
-    return key != null || group == null;
+  private String madeUpKey(String own) {
+    return own != null || retryFor.isZero() ? null : UUID.randomUUID().toString();
   }
 
   private ApiClient api(Transport.Repeats repeats, Duration timeout) {
