@@ -172,7 +172,7 @@ local function settle(k, member, now, rules)
       local died = tonumber(redis.call('ZSCORE', k.dead, member))
       if died then
         if died + rules.dead_ms <= now then
-          drop_all(k, { member }, 'expired')
+          retire(k, { member })
           return false
         end
         return 'dead', died, extra

@@ -90,6 +90,19 @@ local function drop_all(k, members, total)
   redis.call('HINCRBY', k.meta, total, #members)
 end
 
+-- Drops dead messages (at most 256) whose retention has ended. A death that is still to be published keeps half a ms as a mark:
+-- such a message still moves to the dead topic, unlike one that was deleted.
+local function retire(k, members)
+  if #members == 0 then return end
+  if redis.call('EXISTS', k.dead_out) == 1 then
+    local untold = redis.call('ZMSCORE', k.dead_out, unpack(members))
+    for i = 1, #members do
+      if untold[i] then redis.call('ZADD', k.dead_out, tonumber(untold[i]) + 0.5, members[i]) end
+    end
+  end
+  drop_all(k, members, 'expired')
+end
+
 -- Deletes the oldest acked messages beyond the topic's `acked_max`, at most `limit` (256). Returns whether more may be
 -- left, and how many it deleted.
 local function trim_acked(k, limit, budget)

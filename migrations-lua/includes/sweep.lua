@@ -63,7 +63,7 @@ local function sweep(k, now, limit, rules)
     if excess > 0 then dead = redis.call('ZRANGE', k.dead, 0, math.min(excess, share) - 1) end
   end
   local gone = freeable(k, dead, budget)
-  drop_all(k, gone, 'expired')
+  retire(k, gone)
   left, more = left - #gone, more or #dead == share
 
   share = math.ceil(left / 2)
@@ -101,7 +101,7 @@ end
 -- When the next sweep has something to end (ms; 0: never): a lease, a TTL, a retention, an idempotency key. A death that is
 -- to be published to the dead topic counts from its own instant.
 local function next_sweep(k, rules)
-  local earliest = earlier(0, k.dead_out, 1, 0)
+  local earliest = math.abs(earlier(0, k.dead_out, 1, 0))
   for _, zset in ipairs({ k.unack, k.last }) do earliest = earlier(earliest, zset, 2048, 0) end
   for _, zset in ipairs({ k.expires, k.idem_due }) do earliest = earlier(earliest, zset, 1, 0) end
   earliest = earlier(earliest, k.dead, 1, rules.dead_ms)

@@ -29,6 +29,7 @@ while done < math.min(#members, 96) and bytes < 262144 do
   local expires = redis.call('ZMSCORE', k.expires, unpack(some))
   local first_due = redis.call('ZMSCORE', k.first_due, unpack(some))
   local untold = redis.call('ZMSCORE', k.dead_out, unpack(some))
+  local function died(score) return score and int(math.floor(math.abs(tonumber(score)))) or '' end
   local from = 1
   while from <= #some and bytes < 262144 do
     local upto = math.min(from + 7, #some)
@@ -41,7 +42,7 @@ while done < math.min(#members, 96) and bytes < 262144 do
         local n = #found
         found[n + 1], found[n + 2], found[n + 3] = some[i], body, int(stands[i][1] or 0)
         found[n + 4], found[n + 5], found[n + 6] = int(stands[i][2] or 0), extras[i] or '', event
-        found[n + 7], found[n + 8], found[n + 9] = expires[i] or '', first_due[i] or '', untold[i] or ''
+        found[n + 7], found[n + 8], found[n + 9] = expires[i] or '', first_due[i] or '', died(untold[i])
         bytes = bytes + #body + #event
       end
     end

@@ -1,30 +1,39 @@
 -- @include partition
 -- @include remove
 -- @include waiting
--- finish_dead: record that these deaths have been published, unless a message has died again since. Messages that have left
--- are deleted, and so are dead ones that were published in their own form.
+-- finish_dead: record what became of deaths, unless a message has died again or was claimed by another since. Of those that are
+-- done with, messages that have left are deleted.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
--- ARGV[2..] for each, at most 64: member, instant of its death, ms; 1 if it was published in its own form, or 0
+-- ARGV[2..] for each, at most 64: member, score of its death in dead_out, what became of it: 'done'; 'failed' if it is not
+--   published, so what this caller claimed is dead again; 'kept' if it is not to be published, so what anybody claimed is
 -- returns: how many of them were still noted, or 'STALE'
--- cost: HGET, a ZSCORE for each, ZREM, 8 ZMSCORE; up to 7 calls where some had left, up to 14 where some are deleted; one HGET
---   for each key, 6 calls for each group
+-- cost: HGET, ZREM, up to 3 calls for each, ZREM, 8 ZMSCORE; up to 7 calls where some had left; one HGET for each key
 local k = partition(KEYS)
 if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
-local told, moved = {}, {}
+redis.call('ZREM', k.unack, '')
+local done, left, found, back = {}, {}, 0, 0
 for i = 2, #ARGV, 3 do
-  if redis.call('ZSCORE', k.dead_out, ARGV[i]) == ARGV[i + 1] then
-    told[#told + 1] = ARGV[i]
-    moved[#told] = ARGV[i + 2] == '1'
+  local member, score, became = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  if redis.call('ZSCORE', k.dead_out, member) == score then
+    found = found + 1
+    local claimed = string.byte(score) == 45
+    if became == 'done' or (became == 'kept' and not claimed) then
+      done[#done + 1] = member
+    elseif claimed and (became == 'kept' or not string.find(score, '.', 1, true)) then
+      local died = math.floor(-tonumber(score))
+      redis.call('ZADD', k.dead, died, member)
+      redis.call('ZADD', k.dead_out, died, member)
+      back = back + 1
+    end
   end
 end
-if #told == 0 then return 0 end
-redis.call('ZREM', k.dead_out, unpack(told))
-local stands, left, dropped = stands_of(k, told), {}, {}
-for i = 1, #told do
-  if not stands[i][1] then left[#left + 1] = told[i] end
-  if stands[i][1] == 7 and moved[i] then dropped[#dropped + 1] = told[i] end
+if back > 0 then redis.call('HINCRBY', k.meta, 'deleted', -back) end
+if #done == 0 then return found end
+redis.call('ZREM', k.dead_out, unpack(done))
+local stands = stands_of(k, done)
+for i = 1, #done do
+  if not stands[i][1] then left[#left + 1] = done[i] end
 end
-drop_all(k, dropped, 'deleted')
 if #left > 0 then forget_all(k, left, redis.call('HMGET', k.extra, unpack(left))) end
-return #told
+return found

@@ -60,7 +60,8 @@ for n = 1, #members do
     elseif state == 'acked' then
       add(acked, pack_lease(tonumber(moment), 0), member)
     end
-    if ARGV[at + 8] ~= '' then add(untold, ARGV[at + 8], member) end
+    -- Half a ms marks one that has left, and is still to be published.
+    if ARGV[at + 8] ~= '' then add(untold, state == 'untold' and tonumber(ARGV[at + 8]) + 0.5 or ARGV[at + 8], member) end
     if ARGV[at + 5] ~= '' then add(events, member, ARGV[at + 5]) end
     if lives and ttl ~= '' and over == '' then
       local ends = ARGV[at + 6]

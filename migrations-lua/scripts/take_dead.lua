@@ -8,8 +8,7 @@
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] limit: at most 64
 -- ARGV[3] bytes of bodies and events to return at most, but one message at least
--- returns: {now, member, instant of its death, the message as `snapshot` has it or '' if it is gone, …} or
---   'STALE'
+-- returns: {now, member, score of its death in dead_out, the message as `snapshot` has it or '' if it is gone, …} or 'STALE'
 -- cost: HMGET, TIME, ZRANGE, 8 ZMSCORE, HMGET; 4 to 7 calls for each message
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'max_attempts', 'rules')
@@ -40,9 +39,9 @@ for i = 1, #members do
   if size > 0 then
     bytes = bytes + size + redis.call('HSTRLEN', k.events, member)
     if i > 1 and bytes > most then break end
-    local state, at = state_of(stands[i][1], stands[i][2], tonumber(list[2 * i]))
+    local state, at = state_of(stands[i][1], stands[i][2], math.floor(math.abs(tonumber(list[2 * i]))))
     found = snapshot(k, member, state, at, sound_extra(extras[i]) and extras[i], tonumber(meta[2]), ttl)
   end
-  reply[3 * i - 1], reply[3 * i], reply[3 * i + 1] = member, tonumber(list[2 * i]), found
+  reply[3 * i - 1], reply[3 * i], reply[3 * i + 1] = member, list[2 * i], found
 end
 return reply

@@ -1,12 +1,11 @@
-//! Tells of deaths elsewhere: what dies in a topic with a `dead_topic` is published there too, or moves there. At least once:
-//! what was published is crossed out, or removed, afterwards.
+//! Tells of deaths elsewhere: what dies in a topic with a `dead_topic` is published there too, at least once, or moves there.
 
 use crate::{
     error::Error,
     model::{Body, Content, DeadForm, Millis, Origin},
-    store::{DeadLetter, Death, MessageSnapshot, PartitionName, Store, Topic},
+    store::{DeadLetter, Death, DeathEnd, MessageSnapshot, PartitionName, Store, Topic},
 };
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Writes the payload that tells of a death. Errors: where the message cannot be shown.
@@ -27,7 +26,7 @@ pub(super) async fn tell_at_once(
         names.dedup();
         for name in names.drain(..) {
             for _ in 0..CALLS {
-                if !matches!(tell_of_deaths(store, &name, write).await, Ok(true)) {
+                if !matches!(tell_of_deaths(store, &name, write, false).await, Ok(true)) {
                     break;
                 }
             }
@@ -35,47 +34,71 @@ pub(super) async fn tell_at_once(
     }
 }
 
-/// Tells of some deaths in a partition. Returns whether there were any.
+/// Tells of some deaths in a partition. Returns whether there were any. `alone`: no other sweep of the partition is under way, so
+/// what is claimed was left behind.
 ///
 /// Errors: `TopicNotFound`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`; then they are told of once more.
 pub(super) async fn tell_of_deaths(
     store: &Store,
     name: &PartitionName,
     write: WriteDeadLetter,
+    alone: bool,
 ) -> Result<bool, Error> {
-    let (topic, deaths) = store.take_dead(name).await?;
+    let (topic, mut deaths) = store.take_dead(name).await?;
+    deaths.retain(|death| alone || !death.is_claimed());
     if deaths.is_empty() {
         return Ok(false);
     }
-    let told: Vec<_> = deaths.iter().map(|death| (death.id, death.died_at)).collect();
-    let mut moved = HashSet::new();
-    if let Some(dead_topic) = &topic.settings.dead_topic {
-        let letters: Vec<_> =
-            deaths.into_iter().filter_map(|death| letter(&topic, death, write)).collect();
-        if topic.settings.dead_form == DeadForm::Raw {
-            moved = letters.iter().map(|letter| letter.id).collect();
-        }
-        store.publish_dead_letters(dead_topic, letters).await?;
+    let (mut deaths, kept): (Vec<_>, Vec<_>) =
+        deaths.into_iter().partition(|death| is_told(&topic, death));
+    let mut ends: Vec<_> =
+        kept.into_iter().map(|death| (death.id, death.mark, DeathEnd::Kept)).collect();
+    if topic.settings.dead_form == DeadForm::Raw {
+        deaths = store.claim_dead(name, deaths).await?;
     }
-    store.finish_dead(name, &told, |id| moved.contains(id)).await?;
-    Ok(true)
+    let (mut letters, mut marks, mut failed) = (Vec::new(), Vec::new(), None);
+    for death in deaths {
+        let (id, mark) = (death.id, death.mark.clone());
+        match letter(&topic, death, write) {
+            Some(letter) => {
+                letters.push(letter);
+                marks.push((id, mark));
+            }
+            None => ends.push((id, mark, DeathEnd::Done)),
+        }
+    }
+    if let Some(dead_topic) = &topic.settings.dead_topic {
+        let published = store.publish_dead_letters(dead_topic, &letters).await;
+        for ((id, mark), published) in marks.into_iter().zip(published) {
+            match &published {
+                Ok(()) => ends.push((id, mark, DeathEnd::Done)),
+                // Whoever takes it next finds out.
+                Err(Error::OutcomeUnknown | Error::Internal) => {}
+                Err(_) => ends.push((id, mark, DeathEnd::Failed)),
+            }
+            failed = published.err().or(failed);
+        }
+    }
+    store.finish_dead(name, &ends).await?;
+    failed.map_or(Ok(true), Err)
 }
 
-/// What the dead topic gets of a death; nothing of one that cannot be told of, and of a dead topic's own letters, which go nowhere
-/// further.
+/// Is this death told of elsewhere? Not one of a message that cannot be read, nor of one that came from another's death: so nothing
+/// goes round in a circle of dead topics.
+fn is_told(topic: &Topic, death: &Death) -> bool {
+    let body = death.message.as_ref().and_then(|message| message.body.as_ref());
+    topic.settings.dead_topic.is_some()
+        && body.is_some_and(|body| !body.dead_letter && body.origin.is_none())
+}
+
+/// What the dead topic gets of a death; nothing of one that cannot be told of.
 fn letter(topic: &Topic, death: Death, write: WriteDeadLetter) -> Option<DeadLetter> {
-    let Death { id, died_at, message } = death;
-    let message = message.filter(|it| it.body.as_ref().is_some_and(|body| !body.dead_letter))?;
+    let Death { id, died_at, message, .. } = death;
+    let message = message?;
     if topic.settings.dead_form == DeadForm::Raw {
         let MessageSnapshot { body, priority, group, attempts, .. } = message;
-        let body = body?;
-        let (first, before) = match &body.origin {
-            Some(origin) => (origin.id, origin.attempts),
-            None => (id, 0),
-        };
-        let (topic, attempts) = (topic.name.clone(), before.saturating_add(attempts));
-        let origin = Some(Origin { id: first, topic, attempts });
-        let body = Body { callback: None, origin, ..body };
+        let origin = Some(Origin { id, topic: topic.name.clone(), attempts });
+        let body = Body { callback: None, origin, ..body? };
         return Some(DeadLetter { id, died_at, body, priority, group });
     }
     let payload = write(topic, &message, died_at)

@@ -76,7 +76,7 @@ async fn sweep_one(store: &Store, claim: &Claim, write: WriteDeadLetter) {
     let swept = async {
         let mut swept = store.sweep(&claim.name).await?;
         if let Some(swept) = swept.as_mut().filter(|swept| swept.deaths) {
-            let told = tell_of_deaths(store, &claim.name, write).await;
+            let told = tell_of_deaths(store, &claim.name, write, true).await;
             // What was told of may leave now, and more may be left to tell of; what was not is tried again a little later.
             (swept.more, swept.next_at) = (told.is_ok(), Some(store.now()));
             if let Err(error @ (Error::TopicsExhausted | Error::Internal)) = told {

@@ -98,6 +98,7 @@ impl Durability {
 
 /// What a topic's `dead_topic` gets of a message that dies. `letter`: a message that tells of it, and it stays dead here.
 /// `raw`: the message itself, with its payload, headers, priority and group, and it is dead here only until then.
+/// What came from another topic in either form stays where it dies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadForm {

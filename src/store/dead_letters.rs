@@ -1,8 +1,9 @@
-//! take_dead, finish_dead, and the publishing in between: what dies in a topic is told of in another.
+//! take_dead, claim_dead, finish_dead, and the publishing in between: what dies in a topic is told of in another, or moves there.
 //!
 //! Whatever script sees a death notes it in the same partition, in the same breath. An instance takes what is noted, with
 //! the messages as they stand, publishes a copy of each, and crosses out what it published. Killed in between, it or
-//! another does all of that again; an idempotency key lets the second copy find the first.
+//! another does all of that again; an idempotency key lets the second copy find the first. A message that moves is claimed
+//! before: if it is dead and there at that moment, it leaves, and comes back only if its copy is not stored.
 
 use super::{
     Store,
@@ -36,8 +37,38 @@ pub struct Death {
     pub id: MessageId,
     /// When.
     pub died_at: Millis,
+    /// What is noted of it: `died_at`, with a sign if it is claimed.
+    pub mark: String,
     /// The message as it stands; `None` where it cannot be read.
     pub message: Option<MessageSnapshot>,
+}
+
+impl Death {
+    /// Has the message left, to move?
+    pub fn is_claimed(&self) -> bool {
+        self.mark.starts_with('-')
+    }
+}
+
+/// What became of a death.
+#[derive(Clone, Copy, Debug)]
+pub enum DeathEnd {
+    /// It is published.
+    Done,
+    /// It is not published. What this caller claimed is dead again.
+    Failed,
+    /// It is not to be published. What anybody claimed is dead again.
+    Kept,
+}
+
+impl DeathEnd {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Kept => "kept",
+        }
+    }
 }
 
 /// What tells of a death, or the dead message itself.
@@ -76,54 +107,95 @@ impl Store {
         Ok((topic, deaths))
     }
 
+    /// Takes these out of the topic, to move them. Returns those that are claimed; others were redriven, deleted or changed since
+    /// they were read.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn claim_dead(
+        &self,
+        name: &PartitionName,
+        mut deaths: Vec<Death>,
+    ) -> Result<Vec<Death>, Error> {
+        if deaths.is_empty() {
+            return Ok(deaths);
+        }
+        let claim = |partition: &Partition| {
+            let mut claim = Command::on(&scripts::CLAIM_DEAD, partition);
+            for Death { id, mark, message, .. } in &deaths {
+                let events = message.as_ref().map_or("", |message| &message.written);
+                claim = claim.arg((&id.member()[..], mark, events));
+            }
+            claim.read(partition, |reply| {
+                (0..reply.len()).map(|_| reply.text()).collect::<Result<Vec<_>, _>>()
+            })
+        };
+        let (_, marks) = self.on(name, claim).await?;
+        deaths.iter_mut().zip(marks).for_each(|(death, mark)| death.mark = mark);
+        deaths.retain(|death| !death.mark.is_empty());
+        Ok(deaths)
+    }
+
     /// Publishes what tells of deaths, whatever the size and the bound of this topic, which comes into being if need be.
     /// What was published before is not again.
     ///
-    /// Errors: `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`; then some may be published.
+    /// Errors, for each: `OutcomeUnknown`; `TopicsExhausted` or `RedisUnavailable` where it is not stored.
     pub async fn publish_dead_letters(
         &self,
         name: &TopicName,
-        letters: Vec<DeadLetter>,
-    ) -> Result<(), Error> {
-        let mut left = letters;
+        letters: &[DeadLetter],
+    ) -> Vec<Result<(), Error>> {
+        // A letter whose every try was stale is not stored.
+        let mut outcomes = vec![Err(Error::RedisUnavailable); letters.len()];
+        let mut left: Vec<usize> = (0..letters.len()).collect();
         let mut retry = self.stale_retry();
-        while !left.is_empty() {
-            if !retry.next().await {
-                return Err(CallError::Stale.into());
-            }
-            let topic = self.registry.find_or_create(name).await?;
-            if topic.settings.closing {
-                self.await_change(&topic, &retry).await;
-                continue;
-            }
-            let grouped = left.iter().any(|letter| letter.group.is_some());
-            if grouped && !self.knows_groups(&topic).await? {
-                continue;
-            }
+        while !left.is_empty() && retry.next().await {
+            let grouped = left.iter().any(|at| letters[*at].group.is_some());
+            let topic = match self.registry.find_or_create(name).await {
+                Ok(topic) if topic.settings.closing => {
+                    self.await_change(&topic, &retry).await;
+                    continue;
+                }
+                Ok(topic) => match grouped {
+                    true => self.knows_groups(&topic).await.map(|known| known.then_some(topic)),
+                    false => Ok(Some(topic)),
+                },
+                Err(error) => Err(error),
+            };
+            let topic = match topic {
+                Ok(Some(topic)) => topic,
+                Ok(None) => continue,
+                Err(Error::TopicsExhausted) => {
+                    left.iter().for_each(|at| outcomes[*at] = Err(Error::TopicsExhausted));
+                    break;
+                }
+                Err(_) => break,
+            };
             let home = |letter: &DeadLetter| {
                 let idempotency = letter.idempotency();
                 let name = letter.group.as_ref().map_or(&idempotency.key[..], |it| it.as_bytes());
                 Partition::home(topic.clone(), name)
             };
-            let homes: Vec<_> = left.iter().map(home).collect();
-            let copies =
-                left.iter().zip(&homes).map(|(letter, it)| (it.clone(), self.copy(it, letter)));
+            let homes: Vec<_> = left.iter().map(|at| home(&letters[*at])).collect();
+            let copies = left.iter().zip(&homes);
+            let copies = copies.map(|(at, it)| (it.clone(), self.copy(it, &letters[*at])));
             let answers = self.lanes.submit_many(copies).await;
             let (mut again, mut stale) = (Vec::new(), Vec::new());
-            for ((letter, partition), answer) in left.into_iter().zip(homes).zip(answers) {
+            for ((at, partition), answer) in left.into_iter().zip(homes).zip(answers) {
                 match answer {
-                    Ok(outcome) => drop(outcome?),
+                    Ok(outcome) => outcomes[at] = outcome.map(drop),
                     Err(CallError::Stale) => {
-                        again.push(letter);
+                        again.push(at);
                         stale.push(partition);
                     }
-                    Err(error) => return Err(error.into()),
+                    Err(error) => outcomes[at] = Err(error.into()),
                 }
             }
             left = again;
-            self.registry.refresh_all(stale).await?;
+            if self.registry.refresh_all(stale).await.is_err() {
+                break;
+            }
         }
-        Ok(())
+        outcomes
     }
 
     fn copy(&self, partition: &Partition, letter: &DeadLetter) -> PublishSpecial {
@@ -138,19 +210,21 @@ impl Store {
         PublishSpecial { id, body, due, options, copy: true, bounded: false }
     }
 
-    /// These deaths have been told of, or need not be. Those whose messages were `moved` end here.
+    /// Notes what became of deaths, each by what was noted of it.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn finish_dead(
         &self,
         name: &PartitionName,
-        told: &[(MessageId, Millis)],
-        moved: impl Fn(&MessageId) -> bool,
+        ends: &[(MessageId, String, DeathEnd)],
     ) -> Result<(), Error> {
+        if ends.is_empty() {
+            return Ok(());
+        }
         let finish = |partition: &Partition| {
             let mut finish = Command::on(&scripts::FINISH_DEAD, partition);
-            for (id, died_at) in told {
-                finish = finish.arg((&id.member()[..], died_at, u8::from(moved(id))));
+            for (id, mark, end) in ends {
+                finish = finish.arg((&id.member()[..], mark, end.word()));
             }
             finish.read(partition, |reply| match reply.whole {
                 Value::Int(_) => Ok(()),
@@ -167,7 +241,9 @@ pub(super) fn read_deaths(reply: &mut Reply<'_>) -> Result<Vec<Death>, CallError
     let mut deaths = Vec::with_capacity(reply.len() / 3);
     while !reply.is_empty() {
         let id = MessageId::from_member(&reply.member()?, partition.route);
-        let died_at = reply.int()?;
+        let mark = reply.text()?;
+        let died_at = mark.trim_start_matches('-').split('.').next().unwrap_or_default();
+        let died_at = died_at.parse().map_err(|_| CallError::Internal)?;
         // One that cannot be read is logged, and must not hold up the others.
         let message = match reply.value()? {
             snapshot @ Value::Array(_) => {
@@ -175,7 +251,7 @@ pub(super) fn read_deaths(reply: &mut Reply<'_>) -> Result<Vec<Death>, CallError
             }
             _ => None,
         };
-        deaths.push(Death { id, died_at, message });
+        deaths.push(Death { id, died_at, mark, message });
     }
     Ok(deaths)
 }

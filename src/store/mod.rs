@@ -55,7 +55,7 @@ pub use backend::{KNOWN_VERSION, SCHEMA_VERSION};
 pub use batch::Wake;
 pub use change::Change;
 pub use connect_error::ConnectError;
-pub use dead_letters::{DeadLetter, Death};
+pub use dead_letters::{DeadLetter, Death, DeathEnd};
 pub use grants::{Granted, Grants, LeaseOptions};
 pub use groups::Group;
 pub use history::{Active, ClaimedHistory, HistoryPoint};

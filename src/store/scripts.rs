@@ -71,6 +71,7 @@ scripts! {
         UPDATE = "update";
         REDRIVE_MESSAGE = "redrive_message";
         EXISTS = "exists";
+        CLAIM_DEAD = "claim_dead";
         FINISH_DEAD = "finish_dead";
         PAUSE_TOPIC = "pause_topic";
         CREATE_TOPIC = "create_topic";

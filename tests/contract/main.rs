@@ -23,6 +23,7 @@ mod callback_hosts;
 mod connections;
 mod dead_topic;
 mod dead_topic_gone;
+mod dead_topic_raw;
 mod delete_force;
 mod document;
 mod document_callbacks;

@@ -1,8 +1,8 @@
-//! Deaths are told of elsewhere through kills: none is lost, whoever dies between the death, the copy
-//! and the note that it was made.
+//! Deaths are told of elsewhere, or messages move there, through kills: none is lost or doubled, whoever dies between the death,
+//! the claim, the copy and the note that it was made.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,18 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::harness::{Client, Dueq, Redis, text, topic};
+use crate::harness::{Client, Dueq, Redis, number, topic};
 use crate::proof::actor::Fleet;
 
-/// Publishes, leases and gives up messages until told to stop, and remembers whose death was answered.
+/// No message has the payload of another.
+static PAYLOADS: AtomicI64 = AtomicI64::new(0);
+
+/// Publishes, leases and gives up messages until told to stop, and remembers the payloads of those whose death was answered.
 async fn give_up(
     fleet: Fleet,
     topic: String,
     stop: Arc<AtomicBool>,
-    died: Arc<Mutex<BTreeSet<String>>>,
+    died: Arc<Mutex<BTreeSet<i64>>>,
 ) {
     let json_type = [("content-type", "application/json")];
     let mut random = StdRng::from_os_rng();
@@ -30,7 +33,8 @@ async fn give_up(
             let answer = client.try_send("POST", path, &json_type, body).await.ok()?;
             (answer.status == 200).then(|| answer.json())
         };
-        let batch = json!({"messages": vec![json!({"payload": 1}); 20]});
+        let message = |_| json!({"payload": PAYLOADS.fetch_add(1, Ordering::Relaxed)});
+        let batch = json!({"messages": (0..20).map(message).collect::<Vec<_>>()});
         if send(&format!("/topics/{topic}/messages/batch"), batch).await.is_none() {
             sleep(Duration::from_millis(20)).await;
             continue;
@@ -38,34 +42,47 @@ async fn give_up(
         let want = json!({"max_messages": 20, "lease_ms": 1_000});
         let Some(held) = send(&format!("/topics/{topic}/lease"), want).await else { continue };
         let dead = |held: &Value| json!({"id": held["id"], "lease_token": held["lease_token"], "dead": true});
+        let payloads: Vec<i64> =
+            held["messages"].as_array().unwrap().iter().map(|it| number(it, "payload")).collect();
         let held: Vec<Value> = held["messages"].as_array().unwrap().iter().map(dead).collect();
         if held.is_empty() {
             continue;
         }
         let Some(done) = send("/messages/nack", json!({"messages": held})).await else { continue };
-        let results = done["results"].as_array().unwrap().iter();
-        let gone = results.filter(|result| result["status"] == "ok");
-        died.lock().unwrap().extend(gone.map(|result| text(result, "id").to_owned()));
+        let results = payloads.into_iter().zip(done["results"].as_array().unwrap());
+        let gone = results.filter(|(_, result)| result["status"] == "ok");
+        died.lock().unwrap().extend(gone.map(|(payload, _)| payload));
     }
 }
 
-/// How often each death is told of in a topic, by the id of the message.
-async fn told(client: &Client, topic: &str) -> BTreeMap<String, usize> {
+/// How often each death is told of in a topic, or its message is there, by its payload.
+async fn told(client: &Client, topic: &str) -> BTreeMap<i64, usize> {
     let mut told = BTreeMap::new();
     for letter in client.listed(topic, "state=ready&payload=true&limit=1000").await {
-        *told.entry(text(&letter["payload"]["message"], "id").to_owned()).or_default() += 1;
+        let message =
+            if letter["payload"].is_object() { &letter["payload"]["message"] } else { &letter };
+        *told.entry(number(message, "payload")).or_default() += 1;
     }
     told
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_death_goes_untold_while_instances_are_killed() {
+    die_while_instances_are_killed("letter").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_message_is_lost_or_doubled_on_its_way_while_instances_are_killed() {
+    die_while_instances_are_killed("raw").await;
+}
+
+async fn die_while_instances_are_killed(form: &str) {
     let redis = Redis::start().await;
     let mut instances = [Dueq::on(&redis).start().await, Dueq::on(&redis).start().await];
     let fleet = Fleet::new(instances.iter().map(Dueq::client));
     let (here, there) = (topic("mortal"), topic("dead"));
     // Nothing dead is kept: what is not copied first is lost.
-    let config = json!({"dead_topic": there, "max_attempts": 1, "retention": {"dead_ms": 0}});
+    let config = json!({"dead_topic": there, "dead_form": form, "max_attempts": 1, "retention": {"dead_ms": 0}});
     instances[0].client().new_topic(&here, config).await;
     let (stop, died) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(BTreeSet::new())));
     let workers: Vec<_> = (0..3)
@@ -92,7 +109,7 @@ async fn no_death_goes_untold_while_instances_are_killed() {
         let seen = client.topic(&here).await.expect(200).json();
         if seen["counts"]["dead"] == 0 && seen["counts"]["leased"] == 0 {
             let told = told(&client, &there).await;
-            if seen["totals"]["dead"] == told.len() && died.iter().all(|id| told.contains_key(id)) {
+            if seen["totals"]["dead"] == told.len() && died.iter().all(|it| told.contains_key(it)) {
                 break told;
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::harness::{Dueq, Redis, text, topic};
+use crate::harness::{Dueq, Redis, eventually, text, topic};
 use crate::proof::actor::{Actor, Options};
 use crate::proof::audit::{Audit, connect};
 use crate::proof::history::Outcome;
@@ -87,4 +87,58 @@ async fn a_full_redis_takes_nothing_new_and_drains() {
     client.published(&load.topic, json!({"payload": "after"})).await;
     let after = client.lease_one(&load.topic).await;
     assert_eq!(text(&after, "payload"), "after", "recovers by itself");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_move_at_maxmemory_stays_and_what_is_deleted_meanwhile_never_does() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
+    let (here, there) = (topic("mortal"), topic("dead"));
+    client.new_topic(&there, json!({})).await;
+    client.new_topic(&here, json!({"dead_topic": there, "dead_form": "raw"})).await;
+    client.fill(&here, &vec![json!({"payload": "x".repeat(500)}); 12]).await;
+    let held = client.leased(&here, json!({"max_messages": 12})).await;
+    let _: String = redis.command(&["CONFIG", "SET", "maxmemory", "1mb"]).await;
+    let (mut deleted, mut acked) = (0, 0);
+    for (n, message) in held.iter().enumerate() {
+        client.nack_leased(message, json!({"dead": true})).await.expect(200);
+        sleep(Duration::from_millis(30)).await;
+        let id = text(message, "id");
+        // While somebody tries to move it, it is nowhere; then it is dead here again.
+        if n % 3 == 0 {
+            eventually("deleted", || async {
+                (client.delete(id).await.status == 204).then_some(())
+            })
+            .await;
+            deleted += 1;
+        } else if n % 3 == 1 {
+            eventually("redriven", || async {
+                (client.redrive(id).await.status == 200).then_some(())
+            })
+            .await;
+            client.ack_leased(&client.lease_one(&here).await).await.expect(204);
+            acked += 1;
+        }
+    }
+    let seen = client.topic(&there).await.expect(200).json();
+    assert_eq!(seen["totals"]["published"], 0, "{seen}");
+    let _: String = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    eventually("the others moved", || async {
+        (client.count(&there, "ready").await == 12 - deleted - acked).then_some(())
+    })
+    .await;
+    sleep(Duration::from_millis(2_000)).await;
+    assert_eq!(client.total(&there, "published").await, 12 - deleted - acked);
+    let seen = client.topic(&here).await.expect(200).json();
+    assert_eq!(
+        (&seen["totals"]["deleted"], &seen["counts"]["dead"]),
+        (&json!(12 - acked), &json!(0)),
+        "{seen}"
+    );
+    let mut connection = connect(&redis.url()).await.unwrap();
+    for name in [&here, &there] {
+        let audit = Audit::read(&mut connection, name).await.unwrap();
+        assert_eq!(audit.violations(), Vec::<String>::new(), "{name}");
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::facts::{called, gone, patient, pushed, pushed_with, ready, with};
+use crate::facts::{a_while, called, gone, patient, pushed, pushed_with, ready, with};
 use crate::harness::*;
 
 #[tokio::test]
@@ -198,6 +198,27 @@ async fn headers_that_are_dueqs_own_are_refused() {
         assert_eq!(answer.status, 422, "{name} of a topic: {answer}");
     }
     assert_eq!(receiver.count(), 0);
+}
+
+#[tokio::test]
+async fn topics_that_are_each_others_dead_topic_do_not_call_for_ever() {
+    let (client, receiver) = ready().await;
+    receiver.answer(Reply::status(500));
+    for forms in [["raw", "raw"], ["raw", "letter"], ["letter", "letter"]] {
+        let (one, other) = (topic("circle"), topic("circle"));
+        let before = receiver.count();
+        for (here, there, form) in [(&one, &other, forms[0]), (&other, &one, forms[1])] {
+            let push = json!({"url": receiver.url("/")});
+            let config =
+                json!({"push": push, "dead_topic": there, "dead_form": form, "max_attempts": 1});
+            client.new_topic(here, config).await;
+        }
+        client.published(&one, json!({"payload": 1})).await;
+        receiver.wait_for(before + 2).await;
+        a_while(2_500).await;
+        assert_eq!(receiver.count(), before + 2, "{forms:?}");
+        assert_eq!(client.count(&other, "dead").await, 1);
+    }
 }
 
 #[tokio::test]

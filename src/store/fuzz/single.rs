@@ -118,7 +118,7 @@ proptest! {
     #[test]
     fn take_dead(
         settings in settings(),
-        reply in reply((num(), vec((member(), num(), prop::option::of(snapshot())), 0..4)).prop_map(|(now, dead)| {
+        reply in reply((num(), vec((member(), any::<i64>().prop_map(|at| bulk(at.to_string())), prop::option::of(snapshot())), 0..4)).prop_map(|(now, dead)| {
             let one = |(member, at, found): (Value, Value, Option<Value>)| [member, at, found.unwrap_or(Value::Nil)];
             array([now].into_iter().chain(dead.into_iter().flat_map(one)).collect())
         })),
