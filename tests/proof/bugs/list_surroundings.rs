@@ -1,6 +1,6 @@
 //! Bugs of what is around messages: Redis, callbacks, the bounds of the service, and the program itself.
 
-use super::probes::{bounds, calls, counts, deaths, forgets, keys, replicas, told, waits};
+use super::probes::{bounds, calls, counts, deaths, forgets, keys, moves, replicas, told, waits};
 use super::{Bug, bug, scenario};
 use crate::proof::scenarios::{cluster_clocks, endurance, failover, memory_stays, snapshot};
 
@@ -71,6 +71,22 @@ pub(super) fn bugs() -> Vec<Bug> {
         bug("a letter goes with its message", &["I1"], scenario!(calls::letters))
             .does("what is deleted before its death was told of elsewhere is never told of")
             .patch("*", "  if died then members = but_untold(k, members) end\n", ""),
+        bug("a move without a claim", &["I8"], scenario!(moves::moves))
+            .does("what was redriven or deleted since it was read moves all the same")
+            .patch("claim_dead", "elseif stands[i][1] ~= 7 then", "elseif false then"),
+        bug("moved on and on", &["the contract"], scenario!(moves::a_circle))
+            .does("what moved here when it died moves on when it dies again")
+            .patch(
+                "take_dead",
+                "not bodyless and redis.call('HGET', k.messages, member) or ''",
+                "(string.gsub(redis.call('HGET', k.messages, member) or '', '\"o\":', '\"x\":'))",
+            ),
+        bug("redriven past the limit", &["the contract"], scenario!(moves::a_full_topic))
+            .does("a redrive makes more messages live than the topic may hold")
+            .patch("*", "if room >= wanted then return room end", "if true then return math.huge end"),
+        bug("a key for its message", &["I2"], scenario!(moves::a_key_that_passes_on))
+            .does("a change by a key writes the content of one message into the next of that key")
+            .patch("update", "member ~= ARGV[10] or ", ""),
         bug("called as it was", &["I14"], scenario!(calls::a_pause))
             .does("what waited for a place is called though its topic has been paused"),
         bug("a park is a grant", &["I10"], scenario!(calls::a_key_that_waits))
