@@ -295,44 +295,6 @@ async fn groups_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_publish_of_a_group_can_be_repeated_in_a_topic_of_several_partitions() {
-    let (one, other) = (instance().await, instance().await);
-    let (one, other) = (one.client(), other.client());
-    let topic = topic("groups");
-    one.new_topic(&topic, json!({"partitions": 8})).await;
-    let mut sent = Vec::new();
-    for n in 0..12 {
-        let message = json!({"payload": n, "group": format!("g{}", n % 3), "idempotency_key": format!("i{n}")});
-        let id = one.published(&topic, message.clone()).await;
-        let again = other.publish(&topic, message.clone()).await.expect(200);
-        assert_eq!(
-            (again.text("id"), again.json()["duplicate"].clone()),
-            (id.clone(), json!(true))
-        );
-        let batch = other.published_batch(&topic, &[message.clone(), message.clone()]).await;
-        assert!(batch.iter().all(|result| result["message"]["id"] == id), "{batch:?}");
-        let mut reused = message;
-        reused["payload"] = json!("another");
-        other.publish(&topic, reused).await.problem(422, "idempotency_key_reused");
-        sent.push(id);
-    }
-    counted(&one, &topic, &[("totals", "published", 12), ("counts", "ready", 3)]).await;
-    // Each group is in order, and in one partition.
-    for round in 0..4 {
-        let held = one.leased(&topic, json!({"max_messages": 100})).await;
-        let mut payloads: Vec<i64> =
-            held.iter().map(|message| number(message, "payload")).collect();
-        payloads.sort_unstable();
-        assert_eq!(payloads, [3 * round, 3 * round + 1, 3 * round + 2]);
-        for message in &held {
-            one.ack_leased(message).await.expect(204);
-        }
-    }
-    let grown = one.update_topic(&topic, json!({"partitions": 16})).await;
-    grown.problem(409, "names_in_use");
-}
-
-#[tokio::test]
 async fn bad_groups_are_refused() {
     let (client, topic) = (client().await, topic("groups"));
     for bad in [json!(""), json!("x".repeat(256)), json!(7), json!(["a"])] {

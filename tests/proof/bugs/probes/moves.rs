@@ -75,7 +75,7 @@ pub async fn a_circle(setting: Setting) -> Report {
 /// Dead messages of a topic that is nearly full.
 pub async fn a_full_topic(setting: Setting) -> Report {
     let mut scene = Scene::start("a_full_topic", setting, 1).await;
-    let (client, topic) = (scene.dueq[0].client(), scene.topic.clone());
+    let (client, topic) = (scene.dueq[0].client(), topic("full"));
     client.new_topic(&topic, json!({"max_messages": 5, "on_full": "drop_oldest"})).await;
     let mut dead: Vec<Value> = Vec::new();
     for _ in 0..20 {
@@ -92,7 +92,7 @@ pub async fn a_full_topic(setting: Setting) -> Report {
 /// Headers that are changed by a key, which passes from message to message meanwhile.
 pub async fn a_key_that_passes_on(setting: Setting) -> Report {
     let mut scene = Scene::start("a_key_that_passes_on", setting, 1).await;
-    let (client, topic) = (scene.dueq[0].client(), scene.topic.clone());
+    let (client, topic) = (scene.dueq[0].client(), topic("keys"));
     let publishes = async {
         let mut wrong = 0;
         for n in 0..200 {
