@@ -119,7 +119,7 @@ Version: $debian_version
 Architecture: $arch
 Maintainer: The dueq contributors <packages@dueq.dev>
 Installed-Size: $(du -sk --exclude DEBIAN "$root" | cut -f 1)
-Depends: adduser, init-system-helpers (>= 1.54)$(libraries)
+Depends: adduser, init-system-helpers (>= 1.54), tzdata$(libraries)
 Recommends: ca-certificates, redis-server | valkey-server
 Section: net
 Priority: optional

@@ -21,7 +21,7 @@ use crate::{
         keep_history, register_instance, run_housekeeping, tick_schedules,
     },
     metrics::Metrics,
-    model::{AddressGuard, SigningSecret},
+    model::{AddressGuard, SigningSecret, Zones},
     reload::Watched,
     store::{RedisArgs, Store, StoreOptions},
     traces::Traces,
@@ -63,6 +63,7 @@ pub async fn run(
 ) -> Result<(), RunError> {
     let metrics = Arc::new(Metrics::new());
     let access = Access::new(&config, &metrics)?;
+    let zones = Zones::open(config.tzdata_dir.as_deref()).map_err(RunError::Tzdata)?;
     let signing_file = config.signing_secret_file.clone();
     let signing_file = Watched::new("signing secrets", signing_file.into_iter().collect());
     let (signing, secrets) = watch::channel(signing_secrets(&config)?);
@@ -113,8 +114,17 @@ pub async fn run(
         reloads.spawn(tls_files.follow(read, move |tls| drop(certificates.send(tls))));
     }
     let tls = handshakes.first().map(|thread| Handshakes::new(thread.clone(), tls));
-    let start =
-        Start { config: &config, metrics, access, secrets, redis, redis_files, listener, tls };
+    let start = Start {
+        config: &config,
+        metrics,
+        access,
+        zones,
+        secrets,
+        redis,
+        redis_files,
+        listener,
+        tls,
+    };
     let served = serve(start, threads, &mut reloads, announced, shutdown).await;
     match embedded {
         Some(_) if lost => return Err(RunError::Lost),
@@ -129,6 +139,7 @@ struct Start<'a> {
     config: &'a Config,
     metrics: Arc<Metrics>,
     access: Access,
+    zones: Zones,
     secrets: watch::Receiver<Arc<[SigningSecret]>>,
     redis: RedisArgs,
     redis_files: Watched,
@@ -143,7 +154,8 @@ async fn serve(
     announced: impl FnOnce(SocketAddr),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    let Start { config, metrics, access, secrets, redis, redis_files, listener, tls } = start;
+    let Start { config, metrics, access, zones, secrets, redis, redis_files, listener, tls } =
+        start;
     let options = StoreOptions {
         redis,
         key_prefix: config.key_prefix.clone(),
@@ -152,6 +164,12 @@ async fn serve(
         upgrade: true,
     };
     let (store, woken) = Store::connect(&options, metrics.clone()).await?;
+    let (version, source) = zones.named();
+    tracing::info!(version, source, "time zone database");
+    if let Some(warning) = zones.warning(store.now()) {
+        tracing::warn!("{warning}");
+    }
+    store.use_zones(zones);
     {
         let (store, runtime) = (store.clone(), Handle::current());
         let read = move || runtime.block_on(store.reload_redis());

@@ -151,6 +151,10 @@ pub struct Config {
     /// Prefix of every key in Redis; no braces.
     #[arg(long, env = "DUEQ_KEY_PREFIX", value_name = "TEXT", default_value = "dueq:", value_parser = key_prefix)]
     pub key_prefix: String,
+    /// Directory of the time zone database by which schedules tick; otherwise the system's if it is newer than the one that
+    /// is compiled in.
+    #[arg(long, env = "DUEQ_TZDATA_DIR", value_name = "DIR")]
+    pub tzdata_dir: Option<PathBuf>,
     /// How long a graceful stop waits for requests in flight, ms.
     #[arg(long, env = "DUEQ_DRAIN_TIMEOUT_MS", value_name = "MS", default_value_t = 10_000)]
     pub drain_timeout_ms: u64,

@@ -1,4 +1,5 @@
 -- @include config
+-- @include time
 -- finish_schedule: record the result of a claimed schedule's ticks and its next tick, unless another instance has done so or
 -- its timing has changed. The claim stays until all is done, so that an instance that takes over sees what is left: if the
 -- next tick is after the claim, there is nothing to publish.
@@ -17,14 +18,15 @@
 -- ARGV[10] limit: missed ticks that are remembered
 -- ARGV[11..] ticks that published nothing, ms
 -- returns: 'OK' or 'LOST'
--- cost: ZREM, 2 HGET, HSET, maybe ZADD or ZREM; HGET and HSET for missed ticks
+-- cost: TIME, ZREM, 2 HGET, HSET, maybe ZADD or ZREM; HGET and HSET for missed ticks
 redis.call('ZREM', KEYS[3], '')
 local entry, state = redis.call('HGET', KEYS[1], ARGV[1]), redis.call('HGET', KEYS[2], ARGV[1])
 -- Another schedule may have this name by now.
 if not state or not entry or not string.find(entry, ARGV[8], 1, true) then return 'LOST' end
 local revision, paused, next_at, claimed_at, last_at, last_id, last_error = parse_state(state)
--- Published ticks are recorded even if the schedule has changed since the claim. A user may have triggered it since.
-if tonumber(ARGV[5]) >= tonumber(last_at) then
+-- Published ticks are recorded even if the schedule has changed since the claim. A user may have triggered it since. What is
+-- recorded of a clock that was ahead is over.
+if tonumber(ARGV[5]) >= tonumber(last_at) or tonumber(last_at) > now_ms() then
   last_at, last_error = ARGV[5], ARGV[7]
   if ARGV[6] ~= '-' then last_id = ARGV[6] end
 end

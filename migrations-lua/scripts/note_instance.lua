@@ -4,7 +4,7 @@
 -- KEYS[1] alive
 -- KEYS[2] schema
 -- KEYS[3] min_reader
--- ARGV[1] instance: 'id started_at version+load.lanes.waiters.memory_bytes.clock_offset_ms+schema.n'
+-- ARGV[1] instance: 'id started_at version+load.lanes.waiters.memory_bytes.clock_offset_ms.tzdata+schema.n'
 -- ARGV[2] how long an instance is remembered, ms
 -- ARGV[3] limit: instances that are remembered
 -- ARGV[4] schema version: the newest that the instance reads

@@ -12,6 +12,9 @@ pub enum RunError {
     /// The access settings are invalid: keys, hosts or the listen address.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// The time zone database cannot be used.
+    #[error("--tzdata-dir: {0}")]
+    Tzdata(io::Error),
     /// The service cannot listen on the address.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, io::Error),

@@ -9,7 +9,7 @@ use super::{
     topic_settings::refuse_own_dead_topic,
 };
 use crate::{
-    model::{Millis, ScheduleName, TopicName, TopicSettings},
+    model::{Millis, ScheduleName, TopicName, TopicSettings, Zones},
     store,
 };
 use bytes::Bytes;
@@ -17,8 +17,17 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// What a schedule's answer tells beside its configuration.
-const OF_NOW: [&str; 7] =
-    ["name", "paused", "next_at", "last_at", "last_message_id", "last_error", "created_at"];
+const OF_NOW: [&str; 9] = [
+    "name",
+    "paused",
+    "next_at",
+    "last_at",
+    "last_message_id",
+    "last_error",
+    "missed_ticks",
+    "created_at",
+    "warnings",
+];
 
 /// What is wrong: fields and reasons.
 pub type Wrongs = Vec<(String, String)>;
@@ -50,7 +59,10 @@ pub fn schedule(name: &str, body: Vec<u8>, now: Millis) -> Result<Value, Wrongs>
 }
 
 fn schedule_config(name: ScheduleName, body: Bytes, now: Millis) -> Result<Value, Problem> {
-    let spec = Fields::of_json(&body)?.read::<PutScheduleRequest>()?.into_spec(now)?;
+    let request = Fields::of_json(&body)?.read::<PutScheduleRequest>()?;
+    // The server has zones of its own; this only has to know their names.
+    let zones = Zones::open(None).unwrap_or_else(|_| Zones::bundled());
+    let spec = request.into_spec(now, &zones)?;
     let schedule = store::Schedule::new(name, spec, now);
     Ok(without_now(as_value(&Schedule::of(&schedule)?)))
 }

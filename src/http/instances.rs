@@ -26,6 +26,9 @@ answer! {
         /// How far the clock of its machine is ahead of Redis's, ms; negative if it is behind. Too high by the time that an
         /// answer of Redis takes.
         clock_offset_ms: Option<i64>,
+        /// The version of its time zone database. The instances with the newest decide when schedules tick.
+        #[example = "2026f"]
+        tzdata: Option<String>,
     }
 }
 
@@ -39,10 +42,20 @@ answer! {
 
 impl From<store::Instance> for DueqInstance {
     fn from(found: store::Instance) -> Self {
-        let store::Instance { id, version, started_at, seen_at, load } = found;
+        let store::Instance { id, version, started_at, seen_at, load, tzdata } = found;
         let store::Load { lanes, waiters, memory_bytes, clock_offset_ms } = load;
         let (started_at, seen_at) = (Instant(started_at), Instant(seen_at));
-        Self { id, version, started_at, seen_at, lanes, waiters, memory_bytes, clock_offset_ms }
+        Self {
+            id,
+            version,
+            started_at,
+            seen_at,
+            lanes,
+            waiters,
+            memory_bytes,
+            clock_offset_ms,
+            tzdata,
+        }
     }
 }
 

@@ -3,17 +3,18 @@
 use super::{callbacks::CallbackRequest, prelude::*};
 use crate::{
     model::{
-        Body, Callback, CatchUp, Content, CronTiming, DEFAULT_PAYLOAD_BYTES, InvalidCron,
-        MAX_CRON_CHARS, MAX_DELAY_MS, MAX_PAYLOAD_BYTES, MIN_EVERY_MS, Millis, Push, Timing,
-        TopicName, is_credential,
+        Body, Callback, CatchUp, Content, Cron, CronTiming, DEFAULT_PAYLOAD_BYTES, MAX_CRON_CHARS,
+        MAX_DELAY_MS, MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Push, Timing,
+        TopicName, Zones, is_credential,
     },
     store::{Due, MessageOptions, NewMessage, Schedule, ScheduleSpec},
 };
-use chrono_tz::Tz;
 use std::collections::BTreeMap;
 
 /// A cron expression, as it was given.
 type CronText = Text<1, MAX_CRON_CHARS>;
+/// The name of a time zone.
+type ZoneName = Text<1, MAX_TIMEZONE_CHARS>;
 
 request! {
     /// What to publish, and when. Exactly one of `cron` and `every_ms`, and exactly one of `topic` and `callback`.
@@ -21,13 +22,14 @@ request! {
         "message": {"payload": {"report": "daily"}}})]
     pub struct PutScheduleRequest {
         /// Minute, hour, day of the month, month, day of the week; a sixth field in front gives seconds. Names (`JAN`,
-        /// `MON`), ranges, lists, steps, `L`, `W` and `#` are allowed. If both days are given, either matches.
+        /// `MON`), ranges, lists, steps, `L`, `W` and `#` are allowed, and `@daily` and the like in place of fields. If both
+        /// days are given, either matches.
         #[example = "0 9 * * MON-FRI"]
         pub cron: Option<CronText>,
-        /// The IANA time zone of `cron`. Default: `UTC`. A time of day that the change to summer time skips ticks once,
-        /// right after the gap. A time that occurs twice ticks once.
+        /// The IANA time zone of `cron`, in any case. Default: `UTC`. A time of day that the change to summer time skips
+        /// ticks once, right after the gap. A time that occurs twice ticks once.
         #[example = "Europe/Berlin"]
-        pub timezone: Option<Tz>,
+        pub timezone: Option<ZoneName>,
         /// Time between ticks, ms. The first tick comes after the same time. A PUT with the same value does not move
         /// the ticks.
         pub every_ms: Option<Bounded<MIN_EVERY_MS, MAX_DELAY_MS>>,
@@ -50,9 +52,8 @@ request! {
             }
             _ => {}
         }
-        if let (Some(Some(cron)), Some(timezone)) = (&cron, timezone)
-            // Whether it ever comes does not depend on the year.
-            && let Err(error) = CronTiming::parse(cron, timezone.unwrap_or(Tz::UTC), 0)
+        if let Some(Some(cron)) = &cron
+            && let Err(error) = Cron::parse(cron)
         {
             fields.refuse("cron", error.to_string());
         }
@@ -108,16 +109,10 @@ impl ScheduledMessageRequest {
 }
 
 impl PutScheduleRequest {
-    /// The schedule that is put at `now`. Errors: 422 where it never ticks.
-    pub(super) fn into_spec(self, now: Millis) -> Result<ScheduleSpec, Problem> {
-        let invalid = |field: &str, reason: String| {
-            Problem::invalid(vec![FieldError { field: field.to_owned(), reason: reason.into() }])
-        };
+    /// The schedule that is put at `now`. Errors: 422 where there is no such time zone.
+    pub(super) fn into_spec(self, now: Millis, zones: &Zones) -> Result<ScheduleSpec, Problem> {
         let timing = match (self.cron, self.every_ms) {
-            (Some(cron), _) => {
-                let cron = CronTiming::parse(&cron, self.timezone.unwrap_or(Tz::UTC), now);
-                Timing::Cron(cron.map_err(|error: InvalidCron| invalid("cron", error.to_string()))?)
-            }
+            (Some(cron), _) => cron_timing(&cron, self.timezone.as_deref(), zones)?,
             (None, every_ms) => {
                 let every_ms = every_ms.map_or(MIN_EVERY_MS as Millis, Bounded::millis);
                 Timing::Every { every_ms, anchor_ms: now }
@@ -138,6 +133,21 @@ impl PutScheduleRequest {
         let topic = self.topic.unwrap_or_else(TopicName::callbacks);
         Ok(ScheduleSpec { timing, topic, message, catch_up: self.catch_up })
     }
+}
+
+/// When an expression ticks, in UTC where no time zone is named. Errors: 422 for `cron` or `timezone`.
+pub(super) fn cron_timing(
+    cron: &str,
+    timezone: Option<&str>,
+    zones: &Zones,
+) -> Result<Timing, Problem> {
+    let invalid = |field: &str, reason: String| {
+        Problem::invalid(vec![FieldError { field: field.to_owned(), reason: reason.into() }])
+    };
+    let zone = zones.get(timezone.unwrap_or("UTC"));
+    let zone = zone.map_err(|error| invalid("timezone", error.to_string()))?;
+    let cron = CronTiming::parse(cron, zone);
+    Ok(Timing::Cron(cron.map_err(|error| invalid("cron", error.to_string()))?))
 }
 
 /// The schedule as it is put in place of the present one, whose secrets `***` stands for. They are kept as long as it
@@ -187,7 +197,8 @@ mod tests {
         let body = Bytes::copy_from_slice(text.as_bytes());
         let request = Fields::of_json(&body).unwrap().read::<PutScheduleRequest>();
         let named = |problem: Problem| problem.body("").errors.into_iter().map(|e| e.field);
-        let spec = request.and_then(|request| request.into_spec(1_800_000_000_000));
+        let spec =
+            request.and_then(|request| request.into_spec(1_800_000_000_000, &Zones::bundled()));
         spec.map_err(|problem| named(problem).collect())
     }
 

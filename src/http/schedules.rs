@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     model::{
-        Backoff, CatchUp, DEFAULT_PAGE, MessageId, ScheduleName, Timing, TopicName, is_credential,
-        masked,
+        Backoff, CatchUp, CronTiming, DEFAULT_PAGE, MessageId, ScheduleName, Timing, TopicName,
+        is_credential, masked,
     },
     store::{self, KeyUntil, NewMessage, OnDuplicate},
 };
@@ -52,6 +52,8 @@ answer! {
         missed_ticks: Option<Vec<Instant>>,
         /// When it was created.
         created_at: Instant,
+        /// In words: why it does not tick, or what in `cron` may be meant otherwise. Absent if there is nothing.
+        warnings: Option<Vec<String>>,
     }
 }
 
@@ -89,14 +91,14 @@ impl<'a> Schedule<'a> {
         let spec = &schedule.spec;
         let mut message = ScheduledMessage::of(&spec.message)?;
         let called = spec.topic.is_callbacks();
-        let (cron, timezone, every_ms) = match &spec.timing {
-            Timing::Cron(cron) => (Some(cron.expr()), Some(cron.timezone()), None),
-            Timing::Every { every_ms, .. } => (None, None, Some(*every_ms)),
+        let (cron, every_ms) = match &spec.timing {
+            Timing::Cron(cron) => (Some(cron), None),
+            Timing::Every { every_ms, .. } => (None, Some(*every_ms)),
         };
         Ok(Self {
             name: &schedule.name,
-            cron,
-            timezone,
+            cron: cron.map(CronTiming::expr),
+            timezone: cron.map(CronTiming::timezone),
             every_ms,
             topic: (!called).then_some(&spec.topic),
             callback: message.callback.take_if(|_| called),
@@ -110,6 +112,7 @@ impl<'a> Schedule<'a> {
             missed_ticks: (!schedule.missed_ticks.is_empty())
                 .then(|| schedule.missed_ticks.iter().copied().map(Instant).collect()),
             created_at: Instant(schedule.created_at),
+            warnings: cron.and_then(CronTiming::warning).map(|warning| vec![warning]),
         })
     }
 }
@@ -197,7 +200,7 @@ pub async fn put_schedule(
     caller: Caller,
     JsonBody(request, _): JsonBody<PutScheduleRequest>,
 ) -> Result<Response, Problem> {
-    let spec = request.into_spec(state.store.now())?;
+    let spec = request.into_spec(state.store.now(), &state.store.zones())?;
     caller.check_topic(&spec.topic)?;
     check_replace(&caller, &spec.topic, [&spec.message])?;
     check_spec(&state, &spec)?;
@@ -207,11 +210,8 @@ pub async fn put_schedule(
         with_kept_secrets(spec.clone(), present, pushed.as_ref())
     };
     let created = state.store.put_schedule(&name, change).await?;
-    let mut answer = answer_with_schedule(&state, &name).await?;
-    if created {
-        *answer.status_mut() = StatusCode::CREATED;
-    }
-    Ok(answer)
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, answer_with_schedule(&state, &name).await?).into_response())
 }
 
 /// Get a schedule.

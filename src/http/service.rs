@@ -42,15 +42,29 @@ answer! {
         #[example = "ok"]
         status: &'static str,
         /// In words: what dueq cannot guarantee on this Redis, which certificate expires within 7 days, and whether the
-        /// key file cannot be used. Absent if there is nothing to warn about.
+        /// key file cannot be used or the time zone database is old. Absent if there is nothing to warn about.
         warnings: Option<Vec<String>>,
+        /// The time zone database by which schedules tick. In `/readyz` only.
+        tzdata: Option<Tzdata>,
+    }
+}
+
+answer! {
+    /// The time zone database by which schedules tick.
+    pub struct Tzdata {
+        /// Its version; `unknown` if it does not say so.
+        #[example = "2026f"]
+        version: String,
+        /// `bundled`, or the directory that it is read from.
+        #[example = "/usr/share/zoneinfo"]
+        source: String,
     }
 }
 
 impl Health {
-    fn answer(warnings: Vec<String>) -> Response {
+    fn answer(warnings: Vec<String>, tzdata: Option<Tzdata>) -> Response {
         let warnings = Some(warnings).filter(|warnings| !warnings.is_empty());
-        json(&Self { status: "ok", warnings })
+        json(&Self { status: "ok", warnings, tzdata })
     }
 }
 
@@ -62,7 +76,7 @@ impl Health {
     responses((status = 200, description = "The process is alive", body = Health), ),
 )]
 pub async fn get_health(_: NoQuery) -> Result<Response, Problem> {
-    Ok(Health::answer(Vec::new()))
+    Ok(Health::answer(Vec::new(), None))
 }
 
 /// Check that the server is ready.
@@ -82,7 +96,10 @@ pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<
     let mut warnings = readiness(&state).await.map_err(not_ready)?;
     warnings.extend(state.metrics.certificates.warnings());
     warnings.extend(state.access.warning());
-    Ok(Health::answer(warnings))
+    let zones = state.store.zones();
+    warnings.extend(zones.warning(state.store.now()));
+    let (version, source) = zones.named();
+    Ok(Health::answer(warnings, Some(Tzdata { version, source })))
 }
 
 /// Whether the server is ready.

@@ -8,8 +8,12 @@ use crate::{
     store::{IfAbsent, Schedule, Store, Ticked},
     traces::{Span, Traces},
 };
-use std::{convert::Infallible, time::Duration};
+use std::{
+    convert::Infallible,
+    time::{Duration, Instant},
+};
 use tokio::{
+    sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -24,6 +28,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_UNDER_WAY: usize = 256;
 /// Maximum number of missed ticks that are published together.
 const MAX_BATCH_TICKS: usize = 100;
+/// How often to compare time zone databases with other instances, and to look for ticks that are not where they belong.
+const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
+const REVISE_INTERVAL: Duration = Duration::from_secs(600);
 /// Maximum size of their payloads.
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
 
@@ -31,6 +38,10 @@ const MAX_BATCH_BYTES: usize = 1024 * 1024;
 pub async fn tick_schedules(store: Store, traces: Option<Traces>) -> Infallible {
     // A topic on a server that does not answer holds up the ticks of no other.
     let mut under_way = JoinSet::new();
+    // Also the first tick is made where it belongs.
+    let mut revising = Revising::new(&store);
+    revising.look(&store, false).await;
+    under_way.spawn(revising.keep(store.clone()));
     loop {
         while under_way.try_join_next().is_some() {}
         if under_way.len() >= MAX_UNDER_WAY {
@@ -51,6 +62,37 @@ pub async fn tick_schedules(store: Store, traces: Option<Traces>) -> Infallible 
                 }
             }
             Err(_) => sleep(RETRY_INTERVAL).await,
+        }
+    }
+}
+
+/// Moves ticks that are not where they belong: after a change of the time zone database or of Redis's clock, and while
+/// others have an older database.
+struct Revising {
+    steps: watch::Receiver<()>,
+    revised: Option<Instant>,
+}
+
+impl Revising {
+    fn new(store: &Store) -> Self {
+        Self { steps: store.clock_steps(), revised: None }
+    }
+
+    async fn look(&mut self, store: &Store, was_set: bool) {
+        let is_due = self.revised.is_none_or(|at| at.elapsed() > REVISE_INTERVAL);
+        let revised = match store.compare_zones().await {
+            Ok((false, _)) if !is_due && !was_set => return,
+            Ok((_, is_first)) => store.revise_schedules(is_first || was_set).await,
+            Err(error) => Err(error),
+        };
+        // Otherwise the next look tries again.
+        self.revised = revised.is_ok().then(Instant::now);
+    }
+
+    async fn keep(mut self, store: Store) {
+        loop {
+            let was_set = timeout(COMPARE_INTERVAL, self.steps.changed()).await.is_ok();
+            self.look(&store, was_set).await;
         }
     }
 }

@@ -5,6 +5,7 @@ mod addresses;
 mod backoff;
 mod body;
 mod call_url;
+mod cron;
 mod event;
 #[cfg(test)]
 pub(crate) mod fuzz;
@@ -21,11 +22,13 @@ mod sqs;
 mod token;
 mod topic;
 mod trace_context;
+mod zones;
 
 pub use addresses::{AddressGuard, RefusedAddress};
 pub use backoff::Backoff;
 pub use body::{Body, BrokenBody, Content, OCTETS, Origin};
 pub use call_url::*;
+pub use cron::{Cron, InvalidCron};
 pub use event::{CallReport, Event, EventKind, MAX_EVENTS, last_error};
 pub use id::{
     InvalidMessageId, MEMBER_BYTES, Member, MessageId, PartitionNumber, Route, TopicNumber,
@@ -45,6 +48,7 @@ pub use sqs::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName, TopicPattern};
 pub use trace_context::TraceContext;
+pub use zones::{InvalidTimezone, MAX_TIMEZONE_CHARS, Zones};
 
 /// Members of a stored object that this version does not know. A later one wrote them, and they are written back with
 /// whatever is changed beside them.

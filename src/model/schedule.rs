@@ -1,17 +1,8 @@
 //! When schedules tick. Instants are milliseconds of Redis's clock like all others; a cron expression is read in its time
-//! zone, where it means what is on the clock on the wall there.
-//!
-//! At a change to summer time a time of day that is left out ticks once, at the first moment after the gap; at the change
-//! back one that comes twice ticks once, the first time. An expression that names a range, a list or `*` of hours,
-//! minutes or seconds counts what passes instead: it skips what is left out, and ticks in both repeated hours.
+//! zone, where it means what is on the clock on the wall there (see [`Cron`]).
 
-use super::{LAST, MAX_DELAY_MS, Millis, TopicName};
-use chrono::{DateTime, TimeZone};
-use chrono_tz::Tz;
-use croner::{
-    Cron, Direction,
-    parser::{CronParser, Year},
-};
+use super::{Cron, InvalidCron, InvalidTimezone, LAST, MAX_DELAY_MS, Millis, TopicName, Zones};
+use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -19,10 +10,10 @@ use std::fmt;
 pub const MIN_EVERY_MS: u64 = 1_000;
 /// Characters of a cron expression, at most.
 pub const MAX_CRON_CHARS: usize = 256;
-/// Characters of the name of a time zone, at most.
-pub const MAX_TIMEZONE_CHARS: usize = 64;
 /// Missed ticks that are made up for, at most.
 pub const MAX_CATCH_UP: usize = 1_000;
+/// Changes of a zone's offset that tell by which offsets another database may have worked: those of four years.
+const RECENT_CHANGES: usize = 8;
 /// How late (ms) a tick is made that nothing makes up for.
 const LATE_MS: Millis = 2_000;
 
@@ -73,8 +64,7 @@ pub enum CatchUp {
 }
 
 /// When a schedule ticks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "StoredTiming", into = "StoredTiming")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Timing {
     /// By the clock on the wall.
     Cron(CronTiming),
@@ -91,85 +81,16 @@ pub enum Timing {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CronTiming {
     expr: String,
-    timezone: Tz,
-    cron: Box<Cron>,
-}
-
-/// The fields of a cron expression, with the values that each takes.
-const FIELDS: [(&str, &str); 6] = [
-    ("second", "0-59"),
-    ("minute", "0-59"),
-    ("hour", "0-23"),
-    ("day of the month", "1-31, L or W"),
-    ("month", "1-12 or JAN-DEC"),
-    ("day of the week", "0-7, SUN-SAT, L or #"),
-];
-
-/// Why a text is no cron expression.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidCron {
-    /// Not as many fields as there must be.
-    #[error(
-        "must have 5 fields (minute, hour, day of the month, month, day of the week), or 6 with seconds first"
-    )]
-    Fields,
-    /// A field that cannot be read.
-    #[error("the {name} `{given}` is not valid: it takes {takes}, with lists, ranges and steps")]
-    Field {
-        /// The field's name.
-        name: &'static str,
-        /// What was given.
-        given: String,
-        /// The values that it takes.
-        takes: &'static str,
-    },
-    /// Not a time zone.
-    #[error(transparent)]
-    Timezone(#[from] InvalidTimezone),
-    /// No instant fits.
-    #[error("never comes")]
-    Never,
-}
-
-/// The text names no time zone.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("must be the name of a time zone such as Europe/Berlin")]
-pub struct InvalidTimezone;
-
-/// Reads the IANA name of a time zone.
-pub fn parse_timezone(text: &str) -> Result<Tz, InvalidTimezone> {
-    text.parse().map_err(|_| InvalidTimezone)
-}
-
-/// Names the first field that cannot be read by itself, since the parser's errors name none.
-fn wrong_field(parser: &CronParser, expr: &str) -> InvalidCron {
-    let given: Vec<&str> = expr.split_ascii_whitespace().collect();
-    let fields = &FIELDS[FIELDS.len() - given.len()..];
-    for (place, (name, takes)) in fields.iter().enumerate() {
-        let mut alone = vec!["*"; given.len()];
-        alone[place] = given[place];
-        if parser.parse(&alone.join(" ")).is_err() {
-            return InvalidCron::Field { name, given: given[place].to_owned(), takes };
-        }
-    }
-    InvalidCron::Fields
+    timezone: String,
+    /// Why it cannot tick: an earlier version took more expressions, another instance may know more time zones.
+    read: Result<(Cron, TimeZone), String>,
 }
 
 impl CronTiming {
-    /// Reads an expression that comes at some time after `now`.
-    pub fn parse(expr: &str, timezone: Tz, now: Millis) -> Result<Self, InvalidCron> {
-        let timing = Self::read(expr, timezone)?;
-        timing.next_after(now).map(|_| ()).ok_or(InvalidCron::Never)?;
-        Ok(timing)
-    }
-
-    fn read(expr: &str, timezone: Tz) -> Result<Self, InvalidCron> {
-        if !matches!(expr.split_ascii_whitespace().count(), 5 | 6) || expr.contains('@') {
-            return Err(InvalidCron::Fields);
-        }
-        let parser = CronParser::builder().year(Year::Disallowed).build();
-        let cron = parser.parse(expr).map_err(|_| wrong_field(&parser, expr))?;
-        Ok(Self { expr: expr.to_owned(), timezone, cron: Box::new(cron) })
+    /// Reads an expression.
+    pub fn parse(expr: &str, zone: TimeZone) -> Result<Self, InvalidCron> {
+        let timezone = zone.iana_name().unwrap_or("UTC").to_owned();
+        Ok(Self { read: Ok((Cron::parse(expr)?, zone)), timezone, expr: expr.to_owned() })
     }
 
     /// The expression as it was given.
@@ -178,24 +99,48 @@ impl CronTiming {
     }
 
     /// The name of the time zone.
-    pub fn timezone(&self) -> &'static str {
-        self.timezone.name()
+    pub fn timezone(&self) -> &str {
+        &self.timezone
     }
 
-    /// The second in which this instant lies, on the clock on the wall.
-    fn local(&self, at: Millis) -> Option<DateTime<Tz>> {
-        self.timezone.timestamp_opt(at.div_euclid(1_000), 0).single()
+    /// Why it does not tick, or what its author may have meant otherwise.
+    pub fn warning(&self) -> Option<String> {
+        match &self.read {
+            Ok((cron, _)) => cron.warning().map(str::to_owned),
+            Err(reason) => Some(format!("does not tick: {reason}")),
+        }
     }
 
     fn next_after(&self, at: Millis) -> Option<Millis> {
-        let next = self.cron.find_next_occurrence(&self.local(at)?, false).ok()?;
-        Some(next.timestamp_millis())
+        let (cron, zone) = self.read.as_ref().ok()?;
+        let next = cron.next(zone, at.div_euclid(1_000))? * 1_000;
+        Some(next).filter(|next| *next <= LAST)
     }
 
     /// The ticks at or before `at`, latest first.
     fn back_from(&self, at: Millis) -> impl Iterator<Item = Millis> {
-        let ticks = self.local(at).map(|at| self.cron.iter_from(at, Direction::Backward));
-        ticks.into_iter().flatten().map(|tick| tick.timestamp_millis())
+        let previous = |at: i64| {
+            let (cron, zone) = self.read.as_ref().ok()?;
+            cron.previous(zone, at)
+        };
+        let ticks =
+            std::iter::successors(previous(at.div_euclid(1_000)), move |at| previous(at - 1));
+        ticks.map(|tick| tick * 1_000)
+    }
+
+    /// Where a tick belongs that another time zone database has put at `next`, if it put it at no tick of this one: the
+    /// time of day that it is by one of the offsets that the zone had in recent years, the nearest that matches.
+    fn moved(&self, next: Millis) -> Option<Millis> {
+        let (cron, zone) = self.read.as_ref().ok()?;
+        let at = next.div_euclid(1_000);
+        let instant = Timestamp::from_second(at).ok()?;
+        let present = i64::from(zone.to_offset(instant).seconds());
+        let others = zone.preceding(instant).take(RECENT_CHANGES).map(|change| change.offset());
+        let others = others.map(|offset| i64::from(offset.seconds()));
+        let places =
+            others.filter(|other| cron.matches(at + other)).map(|other| at + other - present);
+        let place = places.min_by_key(|place| (place - at).abs())?;
+        Some(cron.next(zone, place - 1)? * 1_000)
     }
 }
 
@@ -209,6 +154,26 @@ impl Timing {
                 passed.checked_add(1)?.checked_mul(*every_ms)?.checked_add(*anchor_ms)
             }
         }
+    }
+
+    /// Where the tick belongs that is kept at `next` and has not been made at `now`. It stays, unless another time zone
+    /// database put it at no tick of this one. `sooner`: an earlier tick may be missing, since that database or a clock that
+    /// was ahead knew none. Otherwise it counts as made, at another instant.
+    pub fn revised(&self, next: Millis, now: Millis, sooner: bool) -> Option<Millis> {
+        let soonest = self.next_after(now)?;
+        if let Self::Cron(cron) = self
+            && cron.next_after(next - 1) != Some(next)
+            && let Some(moved) = cron.moved(next)
+        {
+            return Some(moved);
+        }
+        let sooner = sooner || matches!(self, Self::Every { .. });
+        Some(if next > now && sooner { next.min(soonest) } else { next })
+    }
+
+    /// Whether its expression and its time zone are known here.
+    pub fn can_tick(&self) -> bool {
+        !matches!(self, Self::Cron(CronTiming { read: Err(_), .. }))
     }
 
     /// Which ticks are made at `now`, in order, where `first` is the first one that was not made.
@@ -246,37 +211,51 @@ impl Timing {
 }
 
 /// How a timing is kept.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum StoredTiming {
-    Cron { cron: String, timezone: String },
-    Every { every_ms: Millis, anchor_ms: Millis },
+pub enum StoredTiming {
+    /// A cron expression and the name of its time zone.
+    Cron {
+        /// The expression.
+        cron: String,
+        /// The name.
+        timezone: String,
+    },
+    /// The distance, and from where it is counted, ms.
+    Every {
+        /// The distance.
+        every_ms: Millis,
+        /// From where.
+        anchor_ms: Millis,
+    },
 }
 
 impl From<Timing> for StoredTiming {
     fn from(timing: Timing) -> Self {
         match timing {
-            Timing::Cron(cron) => {
-                Self::Cron { timezone: cron.timezone().to_owned(), cron: cron.expr }
-            }
+            Timing::Cron(cron) => Self::Cron { timezone: cron.timezone, cron: cron.expr },
             Timing::Every { every_ms, anchor_ms } => Self::Every { every_ms, anchor_ms },
         }
     }
 }
 
-impl TryFrom<StoredTiming> for Timing {
-    type Error = InvalidCron;
-
-    fn try_from(stored: StoredTiming) -> Result<Self, InvalidCron> {
-        match stored {
-            StoredTiming::Cron { cron, timezone } => {
-                Ok(Self::Cron(CronTiming::read(&cron, parse_timezone(&timezone)?)?))
+impl StoredTiming {
+    /// The timing by these time zones.
+    pub fn read(self, zones: &Zones) -> Timing {
+        match self {
+            Self::Cron { cron, timezone } => {
+                let zone = zones.get(&timezone).map_err(|InvalidTimezone| {
+                    format!("this instance knows no time zone `{timezone}`")
+                });
+                let parsed = Cron::parse(&cron).map_err(|error| format!("`{cron}` {error}"));
+                let read = parsed.and_then(|parsed| Ok((parsed, zone?)));
+                Timing::Cron(CronTiming { expr: cron, timezone, read })
             }
             // What no request could have put there must neither divide by zero nor overflow.
-            StoredTiming::Every { every_ms, anchor_ms } => {
+            Self::Every { every_ms, anchor_ms } => {
                 let most = MAX_DELAY_MS as Millis;
                 let every_ms = every_ms.clamp(MIN_EVERY_MS as Millis, most);
-                Ok(Self::Every { every_ms, anchor_ms: anchor_ms.clamp(-LAST, LAST) })
+                Timing::Every { every_ms, anchor_ms: anchor_ms.clamp(-LAST, LAST) }
             }
         }
     }

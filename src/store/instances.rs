@@ -19,7 +19,7 @@ const MAX_INSTANCES: usize = 1_000;
 /// What follows the version in the set: the newest version of the schema that the instance reads. Older dueqs take it for
 /// a part of the version, which may have such a suffix.
 const READS: &str = "+schema.";
-/// What stands before that: the numbers of [`Load`], with points between. Older dueqs take them for a part of the version, too.
+/// What stands before that: the numbers of [`Load`] and the version of its time zone database, with points between. Older dueqs take them for a part of the version, too.
 const LOAD: &str = "+load.";
 /// Members of one instance that may be in the set at once: each unknown outcome leaves one more, until a minute is over.
 const MAX_MEMBERS: usize = 64;
@@ -37,6 +37,8 @@ pub struct Instance {
     pub seen_at: Millis,
     /// What it was at then.
     pub load: Load,
+    /// The version of its time zone database.
+    pub tzdata: Option<String>,
 }
 
 /// What an instance is at. Of one that does not say, nothing is known.
@@ -95,8 +97,9 @@ impl Registration {
 impl Instance {
     /// As it stands in the set.
     fn member(&self) -> String {
-        let Self { id, version, started_at, load, .. } = self;
-        format!("{id} {started_at} {version}{LOAD}{}{READS}{KNOWN_VERSION}", load.text())
+        let Self { id, version, started_at, load, tzdata, .. } = self;
+        let (load, tzdata) = (load.text(), tzdata.as_deref().unwrap_or_default());
+        format!("{id} {started_at} {version}{LOAD}{load}.{tzdata}{READS}{KNOWN_VERSION}")
     }
 
     /// `None` where a hand in Redis has written something else.
@@ -106,8 +109,10 @@ impl Instance {
         let version = parts.next()?;
         let version = version.rsplit_once(READS).map_or(version, |(version, _)| version);
         let (version, load) = version.rsplit_once(LOAD).unwrap_or((version, ""));
+        let tzdata = load.split('.').nth(4).filter(|version| !version.is_empty());
+        let tzdata = tzdata.map(str::to_owned);
         let (version, load) = (version.to_owned(), Load::parse(load));
-        Some(Self { id, version, started_at, seen_at, load })
+        Some(Self { id, version, started_at, seen_at, load, tzdata })
     }
 }
 
@@ -116,7 +121,7 @@ impl Store {
     pub fn this_instance(&self) -> Registration {
         let (id, version) = (self.lanes.shared.instance.clone(), env!("CARGO_PKG_VERSION"));
         let (version, now, load) = (version.to_owned(), self.now(), Load::default());
-        let instance = Instance { id, version, started_at: now, seen_at: now, load };
+        let instance = Instance { id, version, started_at: now, seen_at: now, load, tzdata: None };
         Registration { instance, members: Mutex::default() }
     }
 
@@ -135,7 +140,8 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn note_instance(&self, registration: &Registration) -> Result<(), Error> {
         let shared = &self.lanes.shared;
-        let member = Instance { load: self.load(), ..registration.instance.clone() }.member();
+        let (load, tzdata) = (self.load(), Some(self.zones().version().to_owned()));
+        let member = Instance { load, tzdata, ..registration.instance.clone() }.member();
         let before = registration.adds(&member);
         let keys = [&shared.keys.alive, &shared.keys.schema, &shared.keys.min_reader];
         let note = Command::eval(&scripts::NOTE_INSTANCE, &keys.map(String::as_str));
@@ -185,19 +191,21 @@ mod tests {
     fn an_instance_comes_back_from_its_member() {
         let (id, version) = ("9f86d081884c7d65".to_owned(), "1.2.3-rc.1".to_owned());
         let load = Load::default();
-        let instance = Instance { id, version, started_at: 1_700_000_000_000, seen_at: 5, load };
+        let instance =
+            Instance { id, version, started_at: 1_700_000_000_000, seen_at: 5, load, tzdata: None };
         let told = Load {
             lanes: Some(4),
             waiters: Some(0),
             memory_bytes: None,
             clock_offset_ms: Some(-3),
         };
-        for load in [load, told] {
-            let instance = Instance { load, ..instance.clone() };
+        for (load, tzdata) in [(load, None), (told, None), (told, Some("2026f".to_owned()))] {
+            let instance = Instance { load, tzdata, ..instance.clone() };
             assert_eq!(Instance::parse(&instance.member(), 5), Some(instance));
         }
         // Those that do not say what they read, or what they are at; and one that says more.
-        for (version, load) in [("", load), ("+schema.3", load), ("+load.4.0..-3.9+schema.9", told)]
+        for (version, load) in
+            [("", load), ("+schema.3", load), ("+load.4.0..-3..9+schema.9", told)]
         {
             let other = format!("9f86d081884c7d65 1700000000000 1.2.3-rc.1{version}");
             let expected = Instance { load, ..instance.clone() };

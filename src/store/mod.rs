@@ -112,6 +112,8 @@ pub struct Store {
     active: Arc<Mutex<mpsc::UnboundedReceiver<Partition>>>,
     /// Rings when this instance has changed when a schedule ticks.
     schedules_changed: Arc<Notify>,
+    /// The time zones by which schedules tick.
+    zones: Arc<ZonesInUse>,
     /// What this instance knows of the hosts of callbacks.
     hosts: Arc<hosts::Hosts>,
 }
@@ -131,8 +133,8 @@ impl Store {
         let registry = Registry::new(lanes.clone(), &options.key_prefix, hints, active);
         let (registry, hints) = (Arc::new(registry), Arc::new(tokio::sync::Mutex::new(hinted)));
         let active = Arc::new(Mutex::new(activity));
-        let (schedules_changed, hosts) = (Arc::default(), Arc::default());
-        let this = Self { lanes, registry, hints, active, schedules_changed, hosts };
+        let (schedules_changed, hosts, zones) = (Arc::default(), Arc::default(), Arc::default());
+        let this = Self { lanes, registry, hints, active, schedules_changed, zones, hosts };
         if options.upgrade {
             this.upgrade().await.map_err(|error| ConnectError::Upgrade(error.kind()))?;
         }

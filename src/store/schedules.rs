@@ -5,9 +5,11 @@
 
 #[cfg(test)]
 mod fuzz;
+mod revise;
 mod stored;
 mod ticks;
 
+pub(super) use revise::ZonesInUse;
 pub use ticks::Ticked;
 
 use super::{
@@ -23,8 +25,7 @@ use crate::{
 use std::{collections::HashMap, time::Duration};
 use stored::Definition;
 
-/// Bytes of definitions in a call, about, and calls for a page.
-const CALL_BYTES: usize = 512 * 1024;
+/// Calls for a page.
 const MAX_PAGE_CALLS: usize = 4;
 /// Between two looks whether a schedule's ticks have been made.
 const CLAIM_POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -132,8 +133,13 @@ impl Store {
             })?;
             let before = present.as_ref().map(|present| &present.spec.timing);
             spec.timing = anchored(spec.timing, before, now);
-            let next = match before {
-                Some(before) if *before == spec.timing => String::new(),
+            let next = match &present {
+                // It stays, unless it stands where the present clock would not put it.
+                Some(present) if present.spec.timing == spec.timing => {
+                    let revised =
+                        self.revised(present, now, false).filter(|_| present.is_free(now));
+                    revised.map_or_else(String::new, |next| next.to_string())
+                }
                 _ => spec.timing.next_after(now).unwrap_or(0).to_string(),
             };
             let definition = Definition::of(&spec, present.as_ref(), now);
@@ -184,7 +190,7 @@ impl Store {
         }
         let mut fields = Fields::of(answer)?;
         let (state, definition) = (fields.text()?, fields.bytes()?);
-        let mut schedule = stored::read(name.clone(), &state, &definition)?;
+        let mut schedule = stored::read(name.clone(), &state, &definition, &self.zones())?;
         schedule.recall_missed(&fields.text()?);
         self.mark_schedules(std::slice::from_mut(&mut schedule)).await?;
         Ok(schedule)
@@ -219,16 +225,12 @@ impl Store {
         after: Option<&ScheduleName>,
         limit: usize,
     ) -> Result<SchedulePage, Error> {
-        let [entries, states, _, index] = self.schedule_keys();
         let (mut items, mut more) = (Vec::new(), true);
         for _ in 0..MAX_PAGE_CALLS {
             let last = items.last().map(|last: &Schedule| &last.name).or(after);
-            let from = last.map_or("-".to_owned(), |name| format!("({name}"));
-            let list = Command::eval(&scripts::LIST_SCHEDULES, &[entries, states, index]);
-            let list = list.arg((from, limit - items.len(), CALL_BYTES));
-            let mut fields = Fields::of(self.lanes.command(list).await?)?;
-            more = fields.int()? == 1;
-            items.extend(read_all(fields)?);
+            let (read, has_more, _) = self.read_schedules(last, limit - items.len()).await?;
+            more = has_more;
+            items.extend(read);
             if !more || items.len() >= limit {
                 break;
             }
@@ -301,25 +303,6 @@ impl Store {
         let answer = self.lanes.command(command).await?;
         Ok(word(&answer).ok_or_else(|| malformed(&answer))? == "OK")
     }
-}
-
-/// Schedules of a reply. Those that cannot be read are logged, and left out so as not to hold up the others.
-fn read_all(mut fields: Fields) -> Result<Vec<Schedule>, Error> {
-    let mut all = Vec::new();
-    while !fields.is_empty() {
-        let (name, state) = (fields.text()?, fields.text()?);
-        let (definition, missed) = (fields.bytes()?, fields.text()?);
-        match ScheduleName::parse(&name) {
-            Ok(name) => {
-                if let Ok(mut schedule) = stored::read(name, &state, &definition) {
-                    schedule.recall_missed(&missed);
-                    all.push(schedule);
-                }
-            }
-            Err(error) => tracing::error!(name, %error, "a schedule cannot be read"),
-        }
-    }
-    Ok(all)
 }
 
 /// Even distances are counted from when they were first put.

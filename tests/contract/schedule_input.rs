@@ -15,13 +15,22 @@ const BODIES: &[(&str, &str)] = &[
     (r#"{"cron":5,"topic":T,"message":M}"#, "cron"),
     (r#"{"cron":"* * * *","topic":T,"message":M}"#, "cron"),
     (r#"{"cron":"* * * * * * 2030","topic":T,"message":M}"#, "cron"),
-    (r#"{"cron":"@daily","topic":T,"message":M}"#, "cron"),
+    (r#"{"cron":"@reboot","topic":T,"message":M}"#, "cron"),
+    (r#"{"cron":"0 , * * * *","topic":T,"message":M}"#, "cron"),
+    (r#"{"cron":", * * * *","topic":T,"message":M}"#, "cron"),
+    (r#"{"cron":"1,,2 * * * *","topic":T,"message":M}"#, "cron"),
+    (r#"{"cron":"JAN 9 * * *","topic":T,"message":M}"#, "cron"),
+    (r#"{"cron":"0 9 * * FEB","topic":T,"message":M}"#, "cron"),
+    (r#"{"cron":"0 9 * * MON,L","topic":T,"message":M}"#, "cron"),
+    (r#"{"cron":"*/90 * * * *","topic":T,"message":M}"#, "cron"),
     (r#"{"cron":"60 * * * *","topic":T,"message":M}"#, "cron"),
     (r#"{"cron":"* * * * MOO","topic":T,"message":M}"#, "cron"),
     (r#"{"cron":"0 0 30 2 *","topic":T,"message":M}"#, "cron"),
     (r#"{"cron":"* * * * *","timezone":"","topic":T,"message":M}"#, "timezone"),
-    (r#"{"cron":"* * * * *","timezone":"Europe/berlin","topic":T,"message":M}"#, "timezone"),
+    (r#"{"cron":"* * * * *","timezone":"Europe/Berlinn","topic":T,"message":M}"#, "timezone"),
     (r#"{"cron":"* * * * *","timezone":"+02:00","topic":T,"message":M}"#, "timezone"),
+    (r#"{"cron":"* * * * *","timezone":"../zoneinfo/UTC","topic":T,"message":M}"#, "timezone"),
+    (r#"{"cron":"* * * * *","timezone":"Etc/Unknown","topic":T,"message":M}"#, "timezone"),
     (r#"{"every_ms":1000,"timezone":"UTC","topic":T,"message":M}"#, "timezone"),
     (r#"{"every_ms":999,"topic":T,"message":M}"#, "every_ms"),
     (r#"{"every_ms":315360000001,"topic":T,"message":M}"#, "every_ms"),
@@ -88,6 +97,46 @@ async fn a_schedule_that_cannot_be_is_422_by_name_and_not_made() {
     }
     client.get_path(&path(&name)).await.problem(404, "schedule_not_found");
     client.topic(&name).await.problem(404, "topic_not_found");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_expression_is_named_and_takes_no_time_to_find() {
+    let (client, name) = (client().await, topic("bad-cron"));
+    for (cron, field, item) in [
+        ("0 , * * * *", "minute", "empty"),
+        ("0 9 2MON * *", "day of the month", "`2MON`"),
+        ("0 9 * FRI *", "month", "`FRI`"),
+        ("1,60 * * * *", "minute", "`60`"),
+        ("0 9 * * MON-", "day of the week", "empty"),
+    ] {
+        let began = std::time::Instant::now();
+        let body = json!({"cron": cron, "topic": name, "message": {"payload": 1}});
+        let answer = client.send_json("PUT", &path(&name), &body).await;
+        let reason = answer.json()["errors"][0]["reason"].as_str().unwrap_or_default().to_owned();
+        assert!(reason.contains(&format!("the {field} `")) && reason.contains(item), "{answer}");
+        unprocessable(answer, "cron");
+        assert!(began.elapsed() < std::time::Duration::from_secs(1), "{cron}");
+    }
+}
+
+#[tokio::test]
+async fn what_other_crons_take_is_taken_and_what_quartz_means_otherwise_is_warned_of() {
+    let (client, name) = (client().await, topic("other-cron"));
+    for (cron, timezone, zone, warns) in [
+        ("@daily", "europe/berlin", "Europe/Berlin", false),
+        ("0 22-2 * NOV-FEB friday-MON", "AMERICA/NEW_YORK", "America/New_York", false),
+        ("0 0/5 9 ? * MON-FRI", "utc", "UTC", false),
+        ("0 5/15 9 ? * 2-6", "Asia/Calcutta", "Asia/Calcutta", true),
+    ] {
+        let body =
+            json!({"cron": cron, "timezone": timezone, "topic": name, "message": {"payload": 1}});
+        let put = client.send_json("PUT", &path(&name), &body).await.json();
+        assert_eq!((&put["cron"], &put["timezone"]), (&json!(cron), &json!(zone)), "{put}");
+        let warnings = put["warnings"].to_string();
+        assert_eq!(warnings.contains("1 is Sunday"), warns, "{put}");
+        assert_eq!(client.get_path(&path(&name)).await.json(), put);
+    }
+    client.send("DELETE", &path(&name), &[], None).await.expect(204);
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ mod seeded;
 mod sentinel;
 mod slots;
 mod steps;
+mod tzdata;
 mod upgrade;
 mod waking;
 mod watch;

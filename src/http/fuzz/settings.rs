@@ -12,7 +12,7 @@ use crate::http::{
     topic_settings::{TopicFields, refuse_own_dead_topic},
 };
 use crate::model::fuzz::{cases, fewer_cases, now, spoilt};
-use crate::model::{Body, Content, MessageId, TopicName, TopicSettings};
+use crate::model::{Body, Content, MessageId, TopicName, TopicSettings, Zones};
 use crate::store::{Due, MessageOptions, NewMessage};
 use bytes::Bytes;
 use proptest::{prelude::*, sample::select};
@@ -131,7 +131,7 @@ proptest! {
     #[test]
     fn a_schedule_is_refused_with_a_reason_or_ticks(body in schedule(), now in now()) {
         // Where nothing was refused there is a schedule.
-        match read::<PutScheduleRequest>(&body).and_then(|request| request.into_spec(now)) {
+        match read::<PutScheduleRequest>(&body).and_then(|request| request.into_spec(now, &Zones::bundled())) {
             Ok(spec) => {
                 prop_assert!(spec.timing.next_after(now).is_some_and(|next| next > now));
                 let body = spec.message.body;

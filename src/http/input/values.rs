@@ -6,16 +6,14 @@ use crate::{
     model::{
         CallMethod, CallUrl, CatchUp, DeadForm, Durability, Instant, LEASE_CAP_MS, MASK,
         MAX_CALL_TIMEOUT_MS, MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_PAGE,
-        MAX_TIMEZONE_CHARS, MAX_URL_CHARS, MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId,
-        MessageQuery, Millis, OnFull, SigningSecret, State, TOKEN_MAX_CHARS, TopicName,
-        TraceContext, parse_instant, parse_timezone,
+        MAX_URL_CHARS, MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, MessageQuery, Millis, OnFull,
+        SigningSecret, State, TOKEN_MAX_CHARS, TopicName, TraceContext, parse_instant,
     },
     store::{KeyUntil, OnDuplicate},
 };
 use axum::http::{HeaderName, HeaderValue};
 use base64::{Engine, display::Base64Display, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use chrono_tz::Tz;
 use serde::{
     Deserialize, Serialize, Serializer,
     de::{IntoDeserializer, value::StrDeserializer},
@@ -210,7 +208,6 @@ parsed! {
     SigningSecret: |text: &str| if text == MASK { Ok(Self::kept()) } else { Self::parse(text) }, string();
     TopicName: Self::parse, string().max_length(Some(128));
     TraceContext: |text: &str| Self::parse(text).ok_or("must be a W3C traceparent"), string();
-    Tz: parse_timezone, string().max_length(Some(MAX_TIMEZONE_CHARS));
 }
 
 /// Bytes in standard base64 with padding.

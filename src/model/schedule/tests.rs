@@ -1,8 +1,7 @@
-//! Ticks around the changes of summer time, what is made up for, and what is no expression.
+//! Ticks around the changes of summer time, what is made up for, and what becomes of ticks that are kept elsewhere.
 
 use super::*;
-use crate::model::{format_instant, parse_instant};
-use std::time::{Duration, Instant};
+use crate::model::{format_instant, parse_instant, zones::tests::zone_file};
 
 const HOUR: Millis = 3_600_000;
 /// The days of both changes of 2027.
@@ -14,8 +13,8 @@ fn at(text: &str) -> Millis {
 }
 
 fn cron(expr: &str, timezone: &str) -> Timing {
-    let timezone = parse_timezone(timezone).unwrap();
-    Timing::Cron(CronTiming::parse(expr, timezone, at("2027-01-01T00:00:00Z")).unwrap())
+    let zone = Zones::bundled().get(timezone).unwrap();
+    Timing::Cron(CronTiming::parse(expr, zone).unwrap())
 }
 
 /// The ticks from `from` to `to`, one after another.
@@ -99,65 +98,6 @@ fn names_last_days_and_seconds_are_understood() {
 }
 
 #[test]
-fn what_is_no_expression_is_refused_and_so_is_what_never_comes() {
-    let parse = |expr: &str| CronTiming::parse(expr, Tz::UTC, at("2027-01-01T00:00:00Z")).map(drop);
-    for bad in ["", "*", "* * * *", "0 0 0 1 1 * 2030", "@daily", "@hourly * * * *", "* * * * * @"]
-    {
-        assert_eq!(parse(bad), Err(InvalidCron::Fields), "{bad}");
-    }
-    for (bad, field, wrong) in [
-        ("60 * * * *", "minute", "60"),
-        ("* 24 * * *", "hour", "24"),
-        ("* * 0 * *", "day of the month", "0"),
-        ("* * * 13 *", "month", "13"),
-        ("* * * * 8", "day of the week", "8"),
-        ("60 * * * * *", "second", "60"),
-        ("0 0 25 * * *", "hour", "25"),
-        ("a * * * *", "minute", "a"),
-        ("*/0 * * * *", "minute", "*/0"),
-        ("1- * * * *", "minute", "1-"),
-        ("5-1 * * * *", "minute", "5-1"),
-        ("0 9 * FEB,FOO MON", "month", "FEB,FOO"),
-        ("* * * * MON#6", "day of the week", "MON#6"),
-        ("é * * * *", "minute", "é"),
-        ("-1 * * * *", "minute", "-1"),
-        ("1 24 0 * *", "hour", "24"),
-    ] {
-        let told = parse(bad).map_err(|error| error.to_string()).unwrap_err();
-        assert!(
-            told.starts_with(&format!("the {field} `{wrong}` is not valid: ")),
-            "{bad}: {told}"
-        );
-    }
-    // In an optimized build each takes some tens of milliseconds.
-    for never in
-        ["0 0 30 2 *", "0 0 31 2 *", "59 59 23 31 4,6,9,11 *", "* * * 31 2 *", "0 0 31 2 +1"]
-    {
-        let start = Instant::now();
-        assert_eq!(parse(never), Err(InvalidCron::Never), "{never}");
-        assert!(start.elapsed() < Duration::from_secs(3), "{never}: {:?}", start.elapsed());
-    }
-}
-
-#[test]
-fn no_text_brings_the_reader_down() {
-    let alphabet: Vec<char> = "0123456789*/,-#LW?+ MONFRIJANDEC\t\u{df}\u{130}".chars().collect();
-    let mut seed = 7u64;
-    let mut random = |below: usize| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) as usize % below
-    };
-    for _ in 0..5_000 {
-        let part = |random: &mut dyn FnMut(usize) -> usize| -> String {
-            (0..1 + random(5)).map(|_| alphabet[random(alphabet.len())]).collect()
-        };
-        let fields = 5 + random(2);
-        let text: Vec<String> = (0..fields).map(|_| part(&mut random)).collect();
-        let _ = CronTiming::read(&text.join(" "), Tz::Europe__Berlin);
-    }
-}
-
-#[test]
 fn even_distances_are_counted_from_their_anchor() {
     let timing = Timing::Every { every_ms: 1_000, anchor_ms: 10_500 };
     assert_eq!(timing.next_after(10_500), Some(11_500));
@@ -194,8 +134,9 @@ fn a_timing_comes_back_from_its_json() {
     for timing in
         [cron("0 9 * * MON-FRI", "Europe/Berlin"), Timing::Every { every_ms: 1_000, anchor_ms: 7 }]
     {
-        let text = serde_json::to_string(&timing).unwrap();
-        assert_eq!(serde_json::from_str::<Timing>(&text).unwrap(), timing, "{text}");
+        let text = serde_json::to_string(&StoredTiming::from(timing.clone())).unwrap();
+        let stored = serde_json::from_str::<StoredTiming>(&text).unwrap();
+        assert_eq!(stored.read(&Zones::bundled()), timing, "{text}");
     }
 }
 
@@ -214,9 +155,103 @@ fn even_distances_that_no_request_put_there_do_not_overflow() {
     let numbers = [i64::MIN, -1, 0, i64::MAX];
     for (every_ms, anchor_ms) in numbers.iter().flat_map(|a| numbers.map(|b| (a, b))) {
         let stored = format!(r#"{{"every_ms":{every_ms},"anchor_ms":{anchor_ms}}}"#);
-        let timing: Timing = serde_json::from_str(&stored).unwrap();
+        let timing: StoredTiming = serde_json::from_str(&stored).unwrap();
+        let timing = timing.read(&Zones::bundled());
         let now = at("2027-01-01T00:00:00Z");
         assert!(timing.next_after(now).is_some_and(|next| next > now), "{stored}");
         assert!(timing.ticks(now - 5_000, now, CatchUp::All).len() <= 6, "{stored}");
+    }
+}
+
+/// A zone that was at UTC and an hour ahead in turn, and is so much ahead from November 2026 on.
+fn by_database(ahead: i8) -> (tempfile::TempDir, Zones) {
+    let directory = tempfile::tempdir().unwrap();
+    let changes = ["2025-03-01", "2025-11-01", "2026-03-01", "2026-11-01"];
+    let second = |day: &str| at(&format!("{day}T00:00:00Z")) / 1_000;
+    let changes: Vec<_> =
+        changes.iter().zip([1, 0, 1, ahead]).map(|(day, h)| (second(day), h)).collect();
+    std::fs::write(directory.path().join("Here"), zone_file(&changes)).unwrap();
+    let zones = Zones::open(Some(directory.path())).unwrap();
+    (directory, zones)
+}
+
+#[test]
+fn a_tick_that_another_database_has_put_elsewhere_is_moved_to_its_time_of_day() {
+    let now = at("2026-12-01T00:00:00Z");
+    for (old, new) in [(0, 1), (1, 0)] {
+        let ((_one, old_zones), (_other, new_zones)) = (by_database(old), by_database(new));
+        let earlier = Millis::from(new - old) * HOUR;
+        for (expr, shifted) in [
+            ("0 9 * * *", earlier),
+            ("30 9 * * MON-FRI", earlier),
+            ("30 */2 * * *", earlier),
+            ("0 9 1 1 *", earlier),
+            // The same instants by either.
+            ("0 * * * *", 0),
+            ("*/5 * * * *", 0),
+        ] {
+            let by = |zones: &Zones| {
+                Timing::Cron(CronTiming::parse(expr, zones.get("here").unwrap()).unwrap())
+            };
+            let (before, after) = (by(&old_zones), by(&new_zones));
+            let kept = before.next_after(now).unwrap();
+            assert_eq!(after.revised(kept, now, false), Some(kept - shifted), "{expr} {old} {new}");
+            // Where it belongs it stays, due or not.
+            for now in [now, kept - shifted, kept + HOUR] {
+                assert_eq!(
+                    after.revised(kept - shifted, now, false),
+                    Some(kept - shifted),
+                    "{expr}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tick_that_another_database_did_not_know_is_found_once() {
+    let (_directory, zones) = by_database(1);
+    let timing = |expr| Timing::Cron(CronTiming::parse(expr, zones.get("Here").unwrap()).unwrap());
+    // 9 o'clock of the older one is 10 o'clock, which matches too.
+    let (now, kept) = (at("2026-12-01T00:00:00Z"), at("2026-12-01T09:00:00Z"));
+    let hours = timing("0 9-17 * * *");
+    assert_eq!(hours.revised(kept, now, true), Some(kept - HOUR));
+    assert_eq!(hours.revised(kept, now, false), Some(kept));
+    // The tick of today was made an hour early.
+    let (_directory, zones) = by_database(0);
+    let daily = Timing::Cron(CronTiming::parse("0 9 * * *", zones.get("Here").unwrap()).unwrap());
+    let (now, kept) = (at("2026-12-01T08:30:00Z"), at("2026-12-02T08:00:00Z"));
+    assert_eq!(daily.revised(kept, now, true), Some(kept + HOUR));
+    assert_eq!(daily.revised(kept + HOUR, now, false), Some(kept + HOUR));
+}
+
+#[test]
+fn a_tick_that_is_kept_for_a_clock_that_was_ahead_is_the_next_of_the_present_one() {
+    let now = at("2027-05-01T10:00:30Z");
+    let minutes = cron("* * * * *", "Europe/Berlin");
+    assert_eq!(
+        minutes.revised(at("2027-05-01T11:01:00Z"), now, true),
+        Some(at("2027-05-01T10:01:00Z"))
+    );
+    let even = Timing::Every { every_ms: 60_000, anchor_ms: now - 1 };
+    assert_eq!(even.revised(now + HOUR, now, false), Some(now + 59_999));
+    // One that is due is made.
+    assert_eq!(even.revised(now - 1, now, true), Some(now - 1));
+    assert_eq!(minutes.revised(now - 30_000, now, true), Some(now - 30_000));
+}
+
+#[test]
+fn what_cannot_be_read_any_more_is_kept_and_does_not_tick() {
+    for (cron, timezone, named) in
+        [("JAN 9 * * *", "UTC", "`JAN`"), ("0 9 * * *", "Mars/Olympus", "Mars/Olympus")]
+    {
+        let stored = StoredTiming::Cron { cron: cron.to_owned(), timezone: timezone.to_owned() };
+        let timing = stored.read(&Zones::bundled());
+        assert!(!timing.can_tick());
+        assert_eq!(timing.next_after(0), None);
+        assert_eq!(timing.revised(5, 7, true), None);
+        let Timing::Cron(read) = &timing else { panic!("{timing:?}") };
+        assert_eq!((read.expr(), read.timezone()), (cron, timezone));
+        assert!(read.warning().unwrap().contains(named));
     }
 }

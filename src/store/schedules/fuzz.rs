@@ -3,18 +3,21 @@
 use super::*;
 use crate::model::fuzz::{backoff, body, cases, now, number, spoilt, spoilt_text};
 use crate::{
-    model::Timing,
+    model::StoredTiming,
     store::{Due, KeyUntil, MessageKey, MessageOptions, OnDuplicate},
 };
 use deadpool_redis::redis::Value;
 use proptest::{collection::vec, prelude::*, sample::select};
+use std::sync::LazyLock;
+
+static ZONES: LazyLock<Zones> = LazyLock::new(Zones::bundled);
 
 fn spec() -> impl Strategy<Value = ScheduleSpec> {
     let cron = r#"{"cron":"0 9 * * MON-FRI","timezone":"Europe/Berlin"}"#.to_owned();
     let every = (1_000..315_360_000_000_i64, now())
         .prop_map(|(every, anchor)| format!(r#"{{"every_ms":{every},"anchor_ms":{anchor}}}"#));
     let timing = prop_oneof![Just(cron), every]
-        .prop_map(|stored| serde_json::from_str::<Timing>(&stored).unwrap());
+        .prop_map(|stored| serde_json::from_str::<StoredTiming>(&stored).unwrap().read(&ZONES));
     let key = prop::option::of("[ -~]{1,9}").prop_map(|name| {
         let (on_duplicate, until) = (OnDuplicate::Reject, KeyUntil::Granted);
         name.map(|name| MessageKey { name, on_duplicate, until })
@@ -50,7 +53,7 @@ proptest! {
 
     #[test]
     fn a_schedule_comes_back_as_it_was_put(spec in spec(), state in state()) {
-        let read = stored::read(name(), &state, &definition(&spec)).unwrap();
+        let read = stored::read(name(), &state, &definition(&spec), &ZONES).unwrap();
         prop_assert_eq!(&read.spec.timing, &spec.timing);
         prop_assert_eq!(&read.spec.topic, &spec.topic);
         prop_assert_eq!(&read.spec.message.body, &spec.message.body);
@@ -61,7 +64,7 @@ proptest! {
 
     #[test]
     fn whatever_its_state_says_its_ticks_are_bounded(spec in spec(), state in state()) {
-        let read = stored::read(name(), &state, &definition(&spec)).unwrap();
+        let read = stored::read(name(), &state, &definition(&spec), &ZONES).unwrap();
         let ticks = read.ticks();
         prop_assert!(ticks.len() <= crate::model::MAX_CATCH_UP);
         let left_out = read.left_out(&ticks);
@@ -78,11 +81,11 @@ proptest! {
     fn what_is_claimed_is_released_before_and_after_it_is_noted(spec in spec(), now in now()) {
         let first = spec.timing.next_after(now).unwrap();
         let state = |next: i64| format!("1 0 {next} {first} 0 - ");
-        let claimed = stored::read(name(), &state(first), &definition(&spec)).unwrap();
+        let claimed = stored::read(name(), &state(first), &definition(&spec), &ZONES).unwrap();
         prop_assert_eq!(claimed.ticks(), [first]);
         prop_assert_eq!(claimed.claimed_ticks(), [first]);
         let next = claimed.next_after_claim().unwrap();
-        let noted = stored::read(name(), &state(next), &definition(&spec)).unwrap();
+        let noted = stored::read(name(), &state(next), &definition(&spec), &ZONES).unwrap();
         prop_assert!(noted.ticks().is_empty());
         prop_assert!(noted.claimed_ticks().contains(&first));
         prop_assert_eq!(noted.next_after_claim(), Some(next));
@@ -90,7 +93,7 @@ proptest! {
 
     #[test]
     fn whoever_was_stopped_gives_up_before_its_ticks_are_forgotten(spec in spec(), now in now()) {
-        let mut claimed = stored::read(name(), "1 0 5 5 0 - ", &definition(&spec)).unwrap();
+        let mut claimed = stored::read(name(), "1 0 5 5 0 - ", &definition(&spec), &ZONES).unwrap();
         claimed.held_at = now;
         prop_assert!(!claimed.is_stale(now + 60_000));
         prop_assert!(claimed.is_stale(now + 599_000));
@@ -101,9 +104,9 @@ proptest! {
         definition in spoilt(spec().prop_map(|spec| definition(&spec))),
         state in spoilt_text(state()),
     ) {
-        if let Ok(read) = stored::read(name(), &state, &definition) {
+        if let Ok(read) = stored::read(name(), &state, &definition, &ZONES) {
             let again = serde_json::to_vec(&Definition::of(&read.spec, Some(&read), 6));
-            prop_assert!(stored::read(name(), &state, &again.unwrap()).is_ok());
+            prop_assert!(stored::read(name(), &state, &again.unwrap(), &ZONES).is_ok());
             prop_assert!(read.ticks().len() <= crate::model::MAX_CATCH_UP);
         }
     }
@@ -119,7 +122,7 @@ proptest! {
         let one = [bulk(b"good"), state.clone(), bulk(&definition(&good)), bulk(b"")];
         let other = [bulk(name.as_bytes()), state, bulk(&bad), bulk(b"")];
         let reply = Value::Array(other.into_iter().chain(one).collect());
-        let all = read_all(Fields::of(reply).unwrap()).unwrap();
+        let all = stored::read_all(Fields::of(reply).unwrap(), &ZONES).unwrap();
         prop_assert!(all.iter().any(|schedule| schedule.name.as_str() == "good"));
     }
 }

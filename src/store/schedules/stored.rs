@@ -4,23 +4,27 @@
 use super::{Schedule, ScheduleSpec};
 use crate::{
     error::Error,
-    model::{Body, CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName, Unknown},
+    model::{
+        Body, CatchUp, MessageId, Millis, ScheduleName, StoredTiming, TopicName, Unknown, Zones,
+    },
     store::{
-        Due, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate, random_bytes,
-        types::is_default,
+        Due, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate, Store, batch::Command,
+        random_bytes, reply::Fields, scripts, types::is_default,
     },
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+/// Bytes of definitions in a call, about.
+const CALL_BYTES: usize = 512 * 1024;
 /// What stands in place of an id.
 pub(super) const NO_ID: &str = "-";
 
 /// What a put writes, and nothing else changes.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Definition {
-    pub timing: Timing,
+    timing: StoredTiming,
     topic: TopicName,
     /// [`Body::encode`] in base64.
     body: String,
@@ -54,7 +58,7 @@ impl Definition {
         let (on_duplicate, key_until) =
             key.as_ref().map(|key| (key.on_duplicate, key.until)).unwrap_or_default();
         Self {
-            timing,
+            timing: timing.into(),
             topic,
             body: STANDARD.encode(body.encode()),
             options,
@@ -68,20 +72,25 @@ impl Definition {
         }
     }
 
-    fn spec(self) -> Option<ScheduleSpec> {
+    fn spec(self, zones: &Zones) -> Option<ScheduleSpec> {
         let body = Body::decode(Bytes::from(STANDARD.decode(self.body).ok()?)).ok()?;
         let (on_duplicate, until) = (self.on_duplicate, self.key_until);
         let key = self.key.map(|name| MessageKey { name, on_duplicate, until });
         let options = MessageOptions { key, ..self.options };
         let message = NewMessage { body, due: Due::After(0), options };
-        let (timing, topic, catch_up) = (self.timing, self.topic, self.catch_up);
+        let (timing, topic, catch_up) = (self.timing.read(zones), self.topic, self.catch_up);
         Some(ScheduleSpec { timing, topic, message, catch_up })
     }
 }
 
 /// A schedule from its state and its definition. Errors: `Internal`, logged, where they cannot be read.
-pub(super) fn read(name: ScheduleName, state: &str, definition: &[u8]) -> Result<Schedule, Error> {
-    let schedule = read_parts(&name, state, definition);
+pub(super) fn read(
+    name: ScheduleName,
+    state: &str,
+    definition: &[u8],
+    zones: &Zones,
+) -> Result<Schedule, Error> {
+    let schedule = read_parts(&name, state, definition, zones);
     if schedule.is_none() {
         tracing::error!(%name, state, "a schedule cannot be read");
     }
@@ -98,11 +107,16 @@ impl Schedule {
     }
 }
 
-fn read_parts(name: &ScheduleName, state: &str, definition: &[u8]) -> Option<Schedule> {
+fn read_parts(
+    name: &ScheduleName,
+    state: &str,
+    definition: &[u8],
+    zones: &Zones,
+) -> Option<Schedule> {
     let mut definition: Definition = serde_json::from_slice(definition).ok()?;
     let unknown = std::mem::take(&mut definition.unknown);
     let (created_at, generation) = (definition.created_at, definition.generation.clone());
-    let spec = definition.spec()?;
+    let spec = definition.spec(zones)?;
     let mut words = state.splitn(7, ' ');
     let mut number = || words.next()?.parse::<i64>().ok();
     let (revision, paused, next_at) = (number()?, number()? == 1, number()?);
@@ -126,10 +140,46 @@ fn read_parts(name: &ScheduleName, state: &str, definition: &[u8]) -> Option<Sch
     })
 }
 
+impl Store {
+    /// Schedules that come after `after`, as one call returns them; whether more follow; and Redis's time.
+    pub(super) async fn read_schedules(
+        &self,
+        after: Option<&ScheduleName>,
+        limit: usize,
+    ) -> Result<(Vec<Schedule>, bool, Millis), Error> {
+        let [entries, states, _, index] = self.schedule_keys();
+        let from = after.map_or("-".to_owned(), |name| format!("({name}"));
+        let list = Command::eval(&scripts::LIST_SCHEDULES, &[entries, states, index]);
+        let list = list.arg((from, limit, CALL_BYTES));
+        let mut fields = Fields::of(self.lanes.command(list).await?)?;
+        let (now, more) = (fields.int()?, fields.int()? == 1);
+        Ok((read_all(fields, &self.zones())?, more, now))
+    }
+}
+
+/// Schedules of a reply. Those that cannot be read are logged, and left out so as not to hold up the others.
+pub(super) fn read_all(mut fields: Fields, zones: &Zones) -> Result<Vec<Schedule>, Error> {
+    let mut all = Vec::new();
+    while !fields.is_empty() {
+        let (name, state) = (fields.text()?, fields.text()?);
+        let (definition, missed) = (fields.bytes()?, fields.text()?);
+        match ScheduleName::parse(&name) {
+            Ok(name) => {
+                if let Ok(mut schedule) = read(name, &state, &definition, zones) {
+                    schedule.recall_missed(&missed);
+                    all.push(schedule);
+                }
+            }
+            Err(error) => tracing::error!(name, %error, "a schedule cannot be read"),
+        }
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Backoff, Callback, Content};
+    use crate::model::{Backoff, Callback, Content, Timing};
 
     #[test]
     fn a_schedule_comes_back_as_it_was_put() {
@@ -160,7 +210,8 @@ mod tests {
         definition["later"] = serde_json::json!({"a": [1]});
         let definition = serde_json::to_vec(&definition).unwrap();
         let name = ScheduleName::parse("s").unwrap();
-        let read_back = read(name.clone(), "4 1 0 0 9 - not now", &definition).unwrap();
+        let zones = Zones::bundled();
+        let read_back = read(name.clone(), "4 1 0 0 9 - not now", &definition, &zones).unwrap();
         assert_eq!(read_back.spec.timing, timing);
         assert_eq!(read_back.spec.message.body, body);
         assert_eq!(read_back.spec.message.options, spec.message.options);
@@ -177,6 +228,6 @@ mod tests {
         assert!(read_back.missed_ticks.is_empty());
         read_back.recall_missed(&format!("{} 1 2", read_back.generation));
         assert_eq!(read_back.missed_ticks, [1, 2]);
-        assert!(read(name, "4 1 0", &definition).is_err());
+        assert!(read(name, "4 1 0", &definition, &zones).is_err());
     }
 }

@@ -1,6 +1,9 @@
 //! A claimed schedule: which ticks are to be made, as what messages, and what became of them.
 
-use super::{Schedule, read_all, stored::NO_ID};
+use super::{
+    Schedule,
+    stored::{NO_ID, read_all},
+};
 use crate::{
     error::Error,
     model::{CatchUp, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MessageId, Millis},
@@ -115,7 +118,8 @@ impl Schedule {
 
 impl Store {
     /// Claims schedules whose time has come, for whoever publishes their [`Schedule::ticks`] and says so by
-    /// [`Store::finish_schedule`]. Also says when to ask again, at the latest.
+    /// [`Store::finish_schedule`]. Also says when to ask again, at the latest. Those whose time has not come by the present
+    /// time zones are put where they belong, and not returned.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn claim_schedules(&self) -> Result<(Vec<Schedule>, Option<Millis>), Error> {
@@ -126,9 +130,19 @@ impl Store {
         let now = fields.int()?;
         self.lanes.node_of(&self.lanes.shared.keys.schedules).backend.clock.observe(now, asked);
         let next = fields.instant()?;
-        let mut claimed = read_all(fields)?;
+        let mut claimed = Vec::new();
+        for mut schedule in read_all(fields, &self.zones())? {
+            schedule.held_at = now;
+            // Ticks of an earlier claim may be published already.
+            let revised =
+                self.revised(&schedule, now, false).filter(|_| schedule.claimed_at == now);
+            match revised {
+                Some(next) => drop(self.move_schedule(&schedule, next).await?),
+                None if schedule.spec.timing.can_tick() => claimed.push(schedule),
+                None => {}
+            }
+        }
         self.mark_schedules(&mut claimed).await?;
-        claimed.iter_mut().for_each(|schedule| schedule.held_at = now);
         Ok((claimed, next))
     }
 
@@ -148,7 +162,7 @@ impl Store {
     }
 
     /// Notes ticks of a claim that goes from `first` to before `next`; `over`: the claim ends.
-    async fn note_ticks(
+    pub(super) async fn note_ticks(
         &self,
         claimed: &Schedule,
         first: Option<Millis>,

@@ -2,7 +2,7 @@
 
 use super::probes::{bounds, calls, counts, deaths, forgets, keys, moves, replicas, told, waits};
 use super::{Bug, bug, scenario};
-use crate::proof::scenarios::{cluster_clocks, endurance, failover, memory_stays, snapshot};
+use crate::proof::scenarios::{clock, cluster_clocks, endurance, failover, memory_stays, snapshot};
 
 pub(super) fn bugs() -> Vec<Bug> {
     vec![
@@ -61,6 +61,13 @@ pub(super) fn bugs() -> Vec<Bug> {
             ),
         bug("panic in the background", &["no panic"], scenario!(counts::leases_nobody_asks_for))
             .does("housekeeping panics, and no request notices"),
+        bug("ticks that stay where they were", &["I14"], scenario!(clock::clock_of_schedules))
+            .does("the tick that a clock that was ahead, or an older time zone database, has put elsewhere is not moved")
+            .patch(
+                "finish_schedule",
+                "local lost = next_at ~= ARGV[2] or claimed_at ~= ARGV[3]",
+                "local lost = next_at ~= ARGV[2] or claimed_at ~= ARGV[3] or ARGV[5] == '0'",
+            ),
         bug("loop that ends", &["I14"], scenario!(told::ticks))
             .does("schedules tick once and no more, and no request notices"),
         bug("memory kept", &["no growth"], scenario!(endurance::endurance))

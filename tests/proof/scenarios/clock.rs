@@ -104,6 +104,47 @@ pub async fn clock_forward(setting: Setting) -> Report {
     here.run.report(&here.redis.url()).await
 }
 
+/// Redis's clock is an hour ahead for some seconds, and then right again: schedules tick before, meanwhile and after, with one
+/// message a tick (I14).
+pub async fn clock_of_schedules(setting: Setting) -> Report {
+    let mut here = Clocked::start("clock_of_schedules", &setting).await;
+    let client = here.client.clone();
+    let kinds = [json!({"every_ms": 1_000}), json!({"cron": "* * * * * *"})];
+    let names = ["even", "cron"].map(topic);
+    for (name, kind) in names.iter().zip(kinds) {
+        let mut schedule = kind;
+        schedule["topic"] = json!(name);
+        schedule["message"] = json!({"payload": 1});
+        let path = format!("/schedules/{name}");
+        client.send_json("PUT", &path, &schedule).await.expect(201);
+    }
+    for round in 0..setting.rounds {
+        here.run.pace(round, 1_500).await;
+        for by in [HOUR, -HOUR] {
+            here.step(by).await;
+            sleep(Duration::from_secs(4)).await;
+            for name in &names {
+                let next = client.get_path(&format!("/schedules/{name}")).await.expect(200);
+                let now = here.redis.time_ms().await;
+                let wait = next.instant("next_at") - now;
+                here.run.demand(wait < 2_000, "I14", || {
+                    format!("{name} ticks every second, and next in {wait} ms")
+                });
+                let before = client.total(name, "published").await;
+                sleep(Duration::from_millis(2_500)).await;
+                let made = client.total(name, "published").await - before;
+                here.run.demand((1..=4).contains(&made), "I14", || {
+                    format!("{name} made {made} messages in 2.5 s")
+                });
+            }
+        }
+    }
+    for name in &names {
+        client.post(&format!("/schedules/{name}/pause"), &json!({})).await.expect(200);
+    }
+    here.run.report(&here.redis.url()).await
+}
+
 /// Redis's clock is set an hour back, and some time later forward again: what was stamped before the
 /// step waits for its time, what comes after the step is as ever. Of what was due only messages with
 /// a priority that stand in order already stay grantable: the others are due by their time alone, and

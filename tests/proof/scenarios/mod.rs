@@ -73,7 +73,7 @@ macro_rules! scenarios {
 scenarios! {
     adversary::adversary answers::answers_cut answers::answers_delayed answers::answers_lost burst::burst
     callbacks_killed::callbacks_killed calm::calm client_gone::client_gone clock::clock_back
-    clock::clock_forward clock::clock_of_an_instance cluster::cluster_frozen
+    clock::clock_forward clock::clock_of_an_instance clock::clock_of_schedules cluster::cluster_frozen
     cluster::cluster_killed cluster::cluster_moved cluster_clocks::cluster_clocks cluster_cut::cluster_cut
     cluster_forgets::cluster_forgets cluster_node::cluster_node_troubled cluster_node::cluster_target_killed
     cluster_orders::cluster_orders connections::connections_cut
@@ -96,7 +96,7 @@ pub async fn run(name: &str, setting: Setting) -> Report {
 }
 
 /// The faults of the table, with what the table calls them.
-pub const FAULTS: [(&str, &str); 40] = [
+pub const FAULTS: [(&str, &str); 41] = [
     ("instance_killed", "an instance killed (−9) mid-request"),
     ("lost_wakes", "an instance killed (−9) between a script and its wake-up; wake-ups cut off"),
     ("instance_paused", "an instance stopped for twice a lease"),
@@ -140,6 +140,7 @@ pub const FAULTS: [(&str, &str); 40] = [
     ("clock_forward", "Redis's clock an hour forward"),
     ("clock_back", "Redis's clock an hour back"),
     ("clock_of_an_instance", "an instance's clock an hour off"),
+    ("clock_of_schedules", "Redis's clock an hour ahead for seconds, schedules"),
 ];
 
 /// Those of them in which primaries or replicas are away, or slots are on their way.
