@@ -172,6 +172,9 @@ async fn queries_bodies_and_media_types_are_as_strict_as_elsewhere() {
         unprocessable(client.get_path(&format!("/schedules?cursor={cursor}")).await, "cursor");
     }
     unprocessable(client.get_path("/schedules?prefix=a").await, "prefix");
+    let many: Vec<_> = (0..300).map(|n| format!("{n:x}")).collect();
+    let answer = client.get_path(&format!("/schedules?{}", many.join("&"))).await.refused(422);
+    assert!(answer.to_string().contains("more than 256 fields"), "{answer}");
     for (method, tail) in [("GET", ""), ("DELETE", ""), ("POST", "/pause"), ("POST", "/trigger")] {
         let path = format!("{here}{tail}?nope=1");
         unprocessable(client.send(method, &path, &[], None).await, "nope");

@@ -112,7 +112,10 @@ impl<'a> Fields<'a> {
     /// Query parameters, decoded.
     pub fn of_query(pairs: &'a [(Cow<'a, str>, Cow<'a, str>)]) -> Self {
         let mut fields = Self::none();
-        for (name, value) in pairs {
+        if pairs.len() > MAX_FIELDS {
+            fields.refuse("", format!("has more than {MAX_FIELDS} fields"));
+        }
+        for (name, value) in pairs.iter().take(MAX_FIELDS) {
             fields.push(Cow::Borrowed(name), Value::Text(value));
         }
         fields

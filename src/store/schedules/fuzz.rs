@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::fuzz::{backoff, body, cases, now, number, spoilt, spoilt_text};
 use crate::{
-    model::StoredTiming,
+    model::{StoredTiming, Zones},
     store::{Due, KeyUntil, MessageKey, MessageOptions, OnDuplicate},
 };
 use deadpool_redis::redis::Value;
