@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use rand::rngs::StdRng;
@@ -100,28 +101,37 @@ async fn what_a_change_by_key_read_never_shows_on_the_next_message_of_the_key() 
     let (client, topic) = (client().await, topic("keys"));
     let done = AtomicBool::new(false);
     let changes = async |client: Client, name: &str| {
-        for n in 0.. {
-            if done.load(Relaxed) {
-                break;
+        while !done.load(Relaxed) {
+            let headers = json!({"headers": {(name): "x"}});
+            let some = (0..8).map(|_| client.update_by_key(&topic, "k", headers.clone()));
+            for answer in join_all(some).await {
+                assert!(matches!(answer.status, 200 | 404 | 503), "{answer}");
             }
-            let headers = json!({"headers": {(name): n.to_string()}});
-            let answer = client.update_by_key(&topic, "k", headers).await;
-            assert!(matches!(answer.status, 200 | 404), "{answer}");
         }
     };
     let publishes = async {
-        for n in 0..250 {
-            let id = client.published(&topic, json!({"payload": n, "key": "k"})).await;
+        let mut made = 0;
+        for n in 0..600 {
+            let message = json!({"payload": n, "key": "k"});
+            let (_, new) = tokio::join!(
+                client.delete_by_key(&topic, "k", ""),
+                client.publish(&topic, message)
+            );
+            if new.status != 201 {
+                continue;
+            }
             // The changes are on their way.
-            tokio::time::sleep(std::time::Duration::from_micros(n % 7 * 300)).await;
-            let seen = client.get(&id).await.expect(200).json();
-            assert_eq!(seen["payload"], n, "{seen}");
-            client.delete_by_key(&topic, "k", "").await.expect(204);
+            tokio::time::sleep(Duration::from_micros(n % 4 * 500)).await;
+            let seen = client.get(&new.text("id")).await;
+            if seen.status == 200 {
+                assert_eq!(seen.json()["payload"], n, "{seen}");
+                made += 1;
+            }
         }
         done.store(true, Relaxed);
+        assert!(made > 100, "only {made} messages");
     };
-    client.published(&topic, json!({"payload": "first", "key": "k"})).await;
-    client.delete_by_key(&topic, "k", "").await.expect(204);
+    client.new_topic(&topic, json!({})).await;
     tokio::join!(changes(client.clone(), "a"), changes(other.client(), "b"), publishes);
 }
 
@@ -145,5 +155,10 @@ async fn of_many_changes_at_once_none_undoes_another() {
         let seen = client.get(&id).await.expect(200).json();
         assert_eq!(seen["payload"], format!("{round}"), "{seen}");
         assert_eq!(seen["headers"]["x-round"], format!("{round}"), "{seen}");
+        // By its events a change knows what it read: no two are of one instant.
+        let events = &seen["events"].as_array().unwrap()[1..];
+        let mut instants: Vec<&str> = events.iter().map(|event| text(event, "at")).collect();
+        instants.dedup();
+        assert_eq!(instants.len(), events.len(), "{seen}");
     }
 }
