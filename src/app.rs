@@ -191,6 +191,12 @@ async fn serve(
     let drain = Duration::from_millis(config.drain_timeout_ms);
     let (stopping, is_stopping) = watch::channel(false);
     access.warn(config.listen);
+    if config.shared_signing {
+        tracing::warn!(
+            "--shared-signing: one secret signs the calls of all topics and API keys, so whoever may publish callbacks can have \
+                any body signed for anyone's receivers; the next version does not do that any more"
+        );
+    }
     let (follow_files, close_audit) = (access.follow_files(), access.close_audit());
     let addresses = Arc::new(AddressGuard {
         allowed: config.callback_allow.clone(),
@@ -207,6 +213,7 @@ async fn serve(
         hide_payloads: config.ui_hide_payloads,
         proxies: TrustedProxies::new(config.trusted_proxies.clone()),
         traces: traces.clone(),
+        signing: secrets.clone(),
     };
     let router = http::router(
         access,
@@ -256,7 +263,18 @@ async fn serve(
     let callbacks = caller.map(|caller| {
         let (store, polls) = (store.clone(), polls.clone());
         let longest = Duration::from_millis(config.callback_max_timeout_ms);
-        let sending = Sending { store, polls, metrics, traces, caller, secrets, longest, drain };
+        let shared_signing = config.shared_signing;
+        let sending = Sending {
+            store,
+            polls,
+            metrics,
+            traces,
+            caller,
+            secrets,
+            shared_signing,
+            longest,
+            drain,
+        };
         let stopping = stop_loops.clone();
         let task = move || send_callbacks(sending.clone(), stopping.clone());
         // The first thread has the lanes, which TLS and signatures must not delay.

@@ -108,7 +108,8 @@ pub struct Config {
     /// Name server that resolves callback hosts, instead of the system's.
     #[arg(long, env = "DUEQ_CALLBACK_DNS", value_name = "ADDR")]
     pub callback_dns: Option<SocketAddr>,
-    /// Secret that signs callbacks in topics without secrets of their own, as whsec_…; give two to rotate them.
+    /// Secret of which those are derived that sign callbacks in topics without secrets of their own, as whsec_…; give two
+    /// to rotate them.
     #[arg(
         long = "signing-secret",
         env = "DUEQ_SIGNING_SECRET",
@@ -126,6 +127,10 @@ pub struct Config {
         conflicts_with = "signing_secrets"
     )]
     pub signing_secret_file: Option<PathBuf>,
+    /// Sign callbacks with --signing-secret itself, too, as earlier versions did, until all receivers have derived
+    /// secrets. The next version has no such option.
+    #[arg(long, env = "DUEQ_SHARED_SIGNING", value_parser = BoolishValueParser::new())]
+    pub shared_signing: bool,
     /// Send no callbacks from this instance.
     #[arg(long, env = "DUEQ_NO_DISPATCH", value_parser = BoolishValueParser::new())]
     pub no_dispatch: bool,

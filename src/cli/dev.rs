@@ -2,7 +2,11 @@
 //! reach this machine, and they are signed. It prints what to try first, and opens the dashboard.
 
 use super::{client::table::clean, serve};
-use crate::{config::Config, files, model::SigningSecret};
+use crate::{
+    config::Config,
+    files,
+    model::{SigningSecret, TopicName, derived},
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::builder::BoolishValueParser;
 use ipnet::IpNet;
@@ -145,6 +149,7 @@ impl Welcome {
             ("guide", Some(format!("{url}/guide"))),
             ("data", data),
             ("secret", self.secret.clone()),
+            ("callbacks", self.secret.as_deref().and_then(signs_callbacks)),
         ];
         for (name, value) in rows {
             text.extend(value.map(|value| format!("  {name:<10} {value}\n")));
@@ -163,6 +168,13 @@ impl Welcome {
         ));
         text
     }
+}
+
+/// What receivers of callbacks check signatures with, where no API key has a name.
+fn signs_callbacks(server: &str) -> Option<String> {
+    let server = [SigningSecret::parse(server).ok()?];
+    let secrets = derived(&server, &TopicName::callbacks(), "");
+    secrets.first().map(|secret| format!("signed with {}", secret.reveal()))
 }
 
 /// A path as a shell takes it.

@@ -1,6 +1,7 @@
-//! `dueq keys new`: makes an API key. Only its hash goes into the key file, so the key itself is shown here once. It goes to
+//! `dueq keys secret` prints what receivers check signatures with. `dueq keys new` makes an API key. Only its hash goes into the key file, so the key itself is shown here once. It goes to
 //! standard error: in the file, by a careless `>>`, it would be a bare key, which may do everything.
 
+use super::client::{KeySecret, WithServer};
 use crate::http::access::new_key;
 use clap::{Args as ClapArgs, Subcommand};
 use std::process::ExitCode;
@@ -16,6 +17,8 @@ pub struct Args {
 enum Command {
     /// Make a key. Prints the key on standard error, once, and the line for the file of --api-key-file on standard output.
     New(NewArgs),
+    /// Print the secrets that sign what a topic sends, or the callbacks that this API key schedules.
+    Secret(WithServer<KeySecret>),
 }
 
 #[derive(ClapArgs)]
@@ -29,10 +32,17 @@ struct NewArgs {
     allow: Vec<String>,
 }
 
+/// Runs the command; the exit code says whether it succeeded.
+pub async fn run(args: Args) -> ExitCode {
+    match args.command {
+        Command::New(args) => new(&args),
+        Command::Secret(command) => command.finish().await,
+    }
+}
+
 /// Prints a new key and its line. Exit code 2 where the name or a scope is wrong.
-pub fn run(args: Args) -> ExitCode {
-    let Command::New(NewArgs { name, allow }) = args.command;
-    match new_key(&name, &allow) {
+fn new(NewArgs { name, allow }: &NewArgs) -> ExitCode {
+    match new_key(name, allow) {
         Ok((key, line)) => {
             eprintln!("{key}");
             println!("{line}");

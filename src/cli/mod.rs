@@ -42,7 +42,7 @@ enum Command {
     Dev(Box<dev::Args>),
     /// Receive callbacks on this machine: verify their signatures, print them, and answer as told, until Ctrl-C.
     Listen(listen::Args),
-    /// Make API keys.
+    /// Make API keys, and print what receivers check signatures with.
     Keys(keys::Args),
     /// Print the OpenAPI document.
     Openapi(OpenapiArgs),
@@ -104,7 +104,7 @@ pub fn main() -> ExitCode {
             Command::Serve(config) => serve::run(*config, &threads, |_| {}).await,
             Command::Dev(args) => dev::run(*args, &threads).await,
             Command::Listen(args) => listen::run(args).await,
-            Command::Keys(args) => keys::run(args),
+            Command::Keys(args) => keys::run(args).await,
             Command::Openapi(args) => print_document(args.openapi_version),
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Audit(args) => audit::run(args).await,

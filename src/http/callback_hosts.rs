@@ -101,17 +101,18 @@ impl From<store::HostReport> for CallbackHost {
 ///
 /// Returns the hosts that were called in the last hour, that messages wait for, or that are paused, in order of their names: the paused
 /// ones and the thousand with the most calls. The figures are those of all instances, some seconds old; an instance that stops takes its own
-/// with it.
+/// with it. A key that may not read all topics sees the hosts that those are sent to which it may read, and only their figures.
 #[utoipa::path(
     get, path = "/callbacks/hosts", tag = "callbacks", params(ListCallbackHostsParams),
     responses((status = 200, description = "A page of hosts, by name", body = CallbackHostList), RedisProblems),
 )]
 pub async fn list_callback_hosts(
     State(state): State<AppState>,
+    caller: Caller,
     Query(ListCallbackHostsParams { limit, cursor }): Query<ListCallbackHostsParams>,
 ) -> Result<Response, Problem> {
     let after = open_cursor(cursor, |cursor| HostsCursor.open(cursor))?;
-    let mut hosts = state.store.call_hosts().await?;
+    let mut hosts = state.store.call_hosts(|topic| caller.may_to_named(topic)).await?;
     if let Some(after) = after {
         hosts.retain(|host| host.host > after);
     }
@@ -125,7 +126,7 @@ pub async fn list_callback_hosts(
 
 /// Pause a host.
 ///
-/// No call to the host begins until it is resumed, on any instance and in any topic. Calls under way go on. Waiting costs no attempt; the
+/// No call to the host begins until it is resumed, on any instance and in any topic, so this needs `operate` on all topics. Calls under way go on. Waiting costs no attempt; the
 /// messages show as `delayed`. A host can be paused before it is ever called, and at most 1000 can be paused.
 #[utoipa::path(
     post, path = "/callbacks/hosts/{host}/pause", tag = "callbacks", params(HostPath),

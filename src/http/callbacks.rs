@@ -175,7 +175,8 @@ pub async fn schedule_callback(
     payload: Payload,
 ) -> Result<Response, Problem> {
     let request = payload.read::<ScheduleCallbackRequest>(take_idempotency_header)?;
-    let message = request.into_message();
+    let mut message = request.into_message();
+    message.body.publisher = Some(caller.owner().to_owned());
     state.check_new_callback(&message.body, String::new)?;
     publish(&state, &caller, &trace, TopicName::callbacks(), message).await
 }

@@ -3,14 +3,17 @@
 use super::{callbacks::CallbackView, prelude::*};
 use crate::{
     model::{
-        Backoff, Body, Content, Event, EventKind, MessageId, Millis, OCTETS, State as MessageState,
-        TopicName, masked,
+        Backoff, Body, CallReport, Content, Event, EventKind, MessageId, Millis, OCTETS,
+        State as MessageState, TopicName, masked,
     },
     store::{MessageSnapshot, Topic},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
+
+/// What others see in place of an answer.
+const HIDDEN_ANSWER: &str = "hidden: the request carried a secret";
 
 answer! {
     /// A message.
@@ -37,6 +40,8 @@ answer! {
         traceparent: Option<String>,
         /// The key that it was published with.
         key: Option<&'a str>,
+        /// The name of the API key that published a callback, if that has one. In lists as `payload` is.
+        published_by: Option<&'a str>,
         /// Its group.
         group: Option<&'a str>,
         /// 0 to 255. Among ready messages, higher goes first.
@@ -85,7 +90,8 @@ answer! {
         error: Option<&'a str>,
         /// How long the call took, ms. For `called`.
         duration_ms: Option<i64>,
-        /// The first KiB of the answer's body as text, if it had one. For `called`.
+        /// The first KiB of the answer's body as text, if it had one. For `called`. If the request carried a secret header, only
+        /// keys that may `configure` the topic see it.
         answer: Option<&'a str>,
         /// True if the instant was derived afterwards. Absent if it was recorded.
         estimated: Option<bool>,
@@ -93,9 +99,24 @@ answer! {
 }
 
 impl<'a> Message<'a> {
-    /// A message with its events. Errors: as for [`RenderedContent::of`].
-    pub fn whole(topic: &'a Topic, found: &'a MessageSnapshot) -> Result<Self, Problem> {
-        let events = Some(found.events.iter().map(MessageEvent::of).collect());
+    /// A message with its events. Unless the reader `sees_answers`, those to requests that carried a secret are hidden. Errors:
+    /// as for [`RenderedContent::of`].
+    pub fn whole(
+        topic: &'a Topic,
+        found: &'a MessageSnapshot,
+        sees_answers: bool,
+    ) -> Result<Self, Problem> {
+        // Older versions did not note which requests carried one.
+        let carries = found.body.as_ref().is_some_and(|body| topic.sends_secrets(body));
+        let event = |event| {
+            let mut shown = MessageEvent::of(event);
+            let hides = |call: &CallReport| !sees_answers && (call.secret || carries);
+            if event.call.as_ref().is_some_and(hides) {
+                shown.answer = shown.answer.map(|_| HIDDEN_ANSWER);
+            }
+            shown
+        };
+        let events = Some(found.events.iter().map(event).collect());
         Ok(Self { events, ..Self::listed(topic, found)? })
     }
 
@@ -124,6 +145,9 @@ impl<'a> Message<'a> {
             callback: body.and_then(|body| body.callback.as_ref()).map(CallbackView::from),
             traceparent: body.and_then(|body| body.trace).map(|trace| trace.to_string()),
             key: found.key.as_deref(),
+            published_by: body
+                .and_then(|body| body.publisher.as_deref())
+                .filter(|publisher| topic.name.is_callbacks() && !publisher.is_empty()),
             group: found.group.as_deref(),
             priority: found.priority,
             attempts: found.attempts,
@@ -206,7 +230,8 @@ pub fn dead_letter(
     found: &MessageSnapshot,
     died_at: Millis,
 ) -> Result<Vec<u8>, Error> {
-    let message = Message::whole(topic, found).map_err(|_| Error::Internal)?;
+    // Whoever reads the dead topic may not be who may see the answers.
+    let message = Message::whole(topic, found, false).map_err(|_| Error::Internal)?;
     let letter = DeadLetter { message, died_at: Instant(died_at) };
     serde_json::to_vec(&letter).map_err(|_| Error::Internal)
 }

@@ -5,7 +5,7 @@ use super::{callbacks::CallbackRequest, message::Message, prelude::*};
 use crate::{
     model::{Backoff, Callback, Content, OCTETS},
     seeded,
-    store::{MessageRef, MessageUpdate},
+    store::{MessageRef, MessageUpdate, Topic},
 };
 use axum::http::header;
 
@@ -27,11 +27,12 @@ request! {
 pub async fn get_message(
     State(state): State<AppState>,
     IdPath(id): IdPath,
+    caller: Caller,
     _: NoQuery,
 ) -> Result<Response, Problem> {
     seeded::keep();
     let (topic, found) = state.store.get(&MessageRef::Id(id)).await?;
-    Ok(json(&Message::whole(&topic, &found)?))
+    Ok(json(&Message::whole(&topic, &found, sees_answers(&caller, &topic))?))
 }
 
 /// Get a message's payload.
@@ -98,10 +99,11 @@ pub async fn delete_message(
 pub async fn redrive_message(
     State(state): State<AppState>,
     IdPath(id): IdPath,
+    caller: Caller,
     _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
     let (topic, found) = state.store.redrive_message(id).await?;
-    Ok(json(&Message::whole(&topic, &found)?))
+    Ok(json(&Message::whole(&topic, &found, sees_answers(&caller, &topic))?))
 }
 
 /// Get the live message with a key.
@@ -114,10 +116,11 @@ pub async fn redrive_message(
 pub async fn get_message_by_key(
     State(state): State<AppState>,
     KeyPath(which): KeyPath,
+    caller: Caller,
     _: NoQuery,
 ) -> Result<Response, Problem> {
     let (topic, found) = state.store.get(&which).await?;
-    Ok(json(&Message::whole(&topic, &found)?))
+    Ok(json(&Message::whole(&topic, &found, sees_answers(&caller, &topic))?))
 }
 
 /// Change the live message with a key.
@@ -134,9 +137,10 @@ pub async fn get_message_by_key(
 pub async fn update_message_by_key(
     State(state): State<AppState>,
     KeyPath(which): KeyPath,
+    caller: Caller,
     JsonBody(request, _): JsonBody<UpdateMessageRequest>,
 ) -> Result<Response, Problem> {
-    update(&state, which, request).await
+    update(&state, &caller, which, request).await
 }
 
 /// Delete the live message with a key.
@@ -210,14 +214,16 @@ impl UpdateMessageRequest {
 pub async fn update_message(
     State(state): State<AppState>,
     IdPath(id): IdPath,
+    caller: Caller,
     JsonBody(request, _): JsonBody<UpdateMessageRequest>,
 ) -> Result<Response, Problem> {
-    update(&state, MessageRef::Id(id), request).await
+    update(&state, &caller, MessageRef::Id(id), request).await
 }
 
 /// Changes the message that `which` names.
 pub async fn update(
     state: &AppState,
+    caller: &Caller,
     which: MessageRef,
     request: UpdateMessageRequest,
 ) -> Result<Response, Problem> {
@@ -225,7 +231,12 @@ pub async fn update(
     let url = update.callback.as_ref().and_then(|callback| Some(&callback.as_ref()?.url));
     state.check_url(url, || "callback.url".to_owned())?;
     let (topic, found) = state.store.update(&which, update).await?;
-    Ok(json(&Message::whole(&topic, &found)?))
+    Ok(json(&Message::whole(&topic, &found, sees_answers(caller, &topic))?))
+}
+
+/// May the caller see what receivers answered to requests that carried secrets of this topic, which they may have repeated?
+fn sees_answers(caller: &Caller, topic: &Topic) -> bool {
+    caller.check_verb(Verb::Configure, &topic.name).is_ok()
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@ mod problem;
 mod proxies;
 mod public_url;
 mod publish;
+mod push_secret;
 mod push_settings;
 mod schedule_fields;
 mod schedules;
@@ -59,7 +60,11 @@ mod trace;
 mod ui;
 
 use crate::{
-    longpoll::LongPolls, metrics::Metrics, model::AddressGuard, store::Store, traces::Traces,
+    longpoll::LongPolls,
+    metrics::Metrics,
+    model::{AddressGuard, SigningSecret},
+    store::Store,
+    traces::Traces,
 };
 pub use connections::max_connections;
 pub use handshake::Handshakes;
@@ -112,6 +117,7 @@ pub struct Inner {
     hide_payloads: bool,
     proxies: TrustedProxies,
     traces: Option<Traces>,
+    signing: watch::Receiver<Arc<[SigningSecret]>>,
 }
 
 /// Settings of the routes.
@@ -128,6 +134,8 @@ pub struct Settings {
     pub proxies: TrustedProxies,
     /// Where requests are traced, if they are.
     pub traces: Option<Traces>,
+    /// The server's signing secrets.
+    pub signing: watch::Receiver<Arc<[SigningSecret]>>,
 }
 
 /// The serialized OpenAPI document in each version.
@@ -187,6 +195,7 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(history::get_topic_history))
         .routes(routes!(groups::list_groups))
         .routes(routes!(groups::get_group))
+        .routes(routes!(push_secret::get_push_secret))
         .routes(routes!(callback_hosts::list_callback_hosts))
         .routes(routes!(callback_hosts::pause_callback_host))
         .routes(routes!(callback_hosts::resume_callback_host))
@@ -233,7 +242,7 @@ pub fn router(
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, serde_json::Error> {
     let (routes, mut document) = routes_and_document();
-    let Settings { body, inflight, public_url, hide_payloads, proxies, traces } = settings;
+    let Settings { body, inflight, public_url, hide_payloads, proxies, traces, signing } = settings;
     let base = public_url.base();
     if !base.is_empty() {
         document.servers.iter_mut().flatten().for_each(|server| base.clone_into(&mut server.url));
@@ -263,6 +272,7 @@ pub fn router(
         hide_payloads,
         proxies,
         traces,
+        signing,
     }));
     Ok(routes
         .merge(docs::routes())

@@ -125,8 +125,12 @@ impl FromRequestParts<AppState> for KeyPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let (topic, key) = named(parts, state, "a key").await?;
-        Caller::of(parts)?.changed(1);
+        let (topic, mut key) = named(parts, state, "a key").await?;
+        let caller = Caller::of(parts)?;
+        caller.changed(1);
+        if topic.is_callbacks() {
+            key = state.store.callback_key(caller.owner(), key).await?;
+        }
         Ok(Self(MessageRef::Key(topic, key)))
     }
 }

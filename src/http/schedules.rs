@@ -1,5 +1,4 @@
-//! Schedules as answers show them, and their routes: putSchedule, getSchedule, deleteSchedule, listSchedules,
-//! pauseSchedule, resumeSchedule, triggerSchedule. What `authorization` and `cookie` headers hold is never read back.
+//! Schedules as answers show them, and their routes. What `authorization` and `cookie` headers hold is never read back.
 
 use super::{
     callbacks::CallbackView,
@@ -200,8 +199,9 @@ pub async fn put_schedule(
     caller: Caller,
     JsonBody(request, _): JsonBody<PutScheduleRequest>,
 ) -> Result<Response, Problem> {
-    let spec = request.into_spec(state.store.now(), &state.store.zones())?;
+    let mut spec = request.into_spec(state.store.now(), &state.store.zones())?;
     caller.check_topic(&spec.topic)?;
+    spec.message.body.publisher = spec.topic.is_callbacks().then(|| caller.owner().to_owned());
     check_replace(&caller, &spec.topic, [&spec.message])?;
     check_spec(&state, &spec)?;
     let pushed = state.store.push_of(&spec.topic).await?;

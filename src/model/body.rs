@@ -76,6 +76,9 @@ pub struct Body {
     pub origin: Option<Origin>,
     /// What only clients of SQS know.
     pub sqs: Option<Box<SqsParts>>,
+    /// The API key that published a callback, by its name: empty for one without a name, and where there are no keys. `None`
+    /// outside `_callbacks`, and of callbacks from before this was noted.
+    pub publisher: Option<String>,
 }
 
 /// The message that moved here when it died.
@@ -115,6 +118,8 @@ struct Header<'a> {
     origin: Option<Origin>,
     #[serde(rename = "q", default, skip_serializing_if = "Option::is_none")]
     sqs: Option<Box<SqsParts>>,
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    publisher: Option<String>,
     #[serde(flatten)]
     unknown: Unknown,
 }
@@ -131,6 +136,7 @@ impl Body {
             trace: None,
             origin: None,
             sqs: None,
+            publisher: None,
             unknown: Unknown::new(),
         }
     }
@@ -144,14 +150,14 @@ impl Body {
         // Nothing can be linked to a trace that is not recorded.
         let trace = self.trace.filter(TraceContext::is_sampled);
         let said = self.callback.is_some() || self.dead_letter || trace.is_some();
-        let said = said || self.origin.is_some() || self.sqs.is_some();
+        let said = said || self.origin.is_some() || self.sqs.is_some() || self.publisher.is_some();
         if content_type.is_none() && self.headers.is_empty() && !said && self.unknown.is_empty() {
             return Self::join(None, payload);
         }
         let (headers, callback) = (self.headers.clone(), self.callback.clone());
         let (dead_letter, secrets) = (self.dead_letter, self.secrets.clone());
         let (origin, sqs) = (self.origin.clone(), self.sqs.clone());
-        let unknown = self.unknown.clone();
+        let (publisher, unknown) = (self.publisher.clone(), self.unknown.clone());
         let header = Header {
             content_type,
             headers,
@@ -161,6 +167,7 @@ impl Body {
             trace,
             origin,
             sqs,
+            publisher,
             unknown,
         };
         // Maps of strings always serialize.
@@ -219,9 +226,20 @@ impl Body {
                 Content::Bytes { data: payload, content_type: content_type.into_owned() }
             }
         };
-        let Header { headers, callback, dead_letter, secrets, trace, origin, sqs, unknown, .. } =
-            header;
-        Ok(Self { content, headers, callback, dead_letter, secrets, trace, origin, sqs, unknown })
+        let Header { headers, callback, dead_letter, secrets, trace, origin, sqs, .. } = header;
+        let Header { publisher, unknown, .. } = header;
+        Ok(Self {
+            content,
+            headers,
+            callback,
+            dead_letter,
+            secrets,
+            trace,
+            origin,
+            sqs,
+            publisher,
+            unknown,
+        })
     }
 }
 
@@ -257,6 +275,7 @@ mod tests {
             let id = MessageId::parse("019ab000-0000-8000-8000-000000000000").unwrap();
             let topic = TopicName::parse("orders").unwrap();
             body.origin = Some(Origin { id, topic, attempts: 3 });
+            body.publisher = Some("billing".to_owned());
             let mut parts = SqsParts { group: Some("g".to_owned()), ..SqsParts::default() };
             for length in [1, 100_000] {
                 let value = SqsAttribute { kind: "Number".to_owned(), value: "1".repeat(length) };

@@ -49,6 +49,9 @@ pub struct CallReport {
     /// The first KiB of the answer's body as text; `None` where it was empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
+    /// The request had headers that are secrets, which the answer may repeat.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secret: bool,
 }
 
 impl CallReport {

@@ -43,7 +43,7 @@ pub use query::{MessageQuery, Subject};
 pub use reason::reason_of;
 pub use schedule::*;
 pub use settings::*;
-pub use signature::{SIGNATURE, SignedParts};
+pub use signature::{SIGNATURE, SignedParts, TOPIC_SIGNATURE, derived, is_shared};
 pub use sqs::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName, TopicPattern};

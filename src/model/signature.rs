@@ -1,12 +1,44 @@
 //! Signatures per Standard Webhooks (<https://www.standardwebhooks.com>): those of the calls that dueq makes, and their check.
 
-use super::SigningSecret;
+use super::{SigningSecret, TopicName};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use ring::hmac;
+use ring::{hkdf, hmac};
 use subtle::ConstantTimeEq;
 
 /// The header with the signatures.
 pub const SIGNATURE: &str = "webhook-signature";
+
+/// The header that signs the topic: `v1,` with the base64 HMAC-SHA256 of `id:timestamp:topic` per secret. Standard Webhooks leaves
+/// no place for it, and this is no text that a `webhook-signature` could be of.
+pub const TOPIC_SIGNATURE: &str = "dueq-signature";
+
+/// Keeps these secrets apart from whatever else may be derived from the same.
+const SALT: &[u8] = b"dueq callbacks";
+
+/// The secrets that sign calls of a topic, each derived from one of the server's by HKDF-SHA256; in `_callbacks` those of what the
+/// API key of this name published. So what one topic or key has signed is of no use with the receivers of another.
+pub fn derived(
+    secrets: &[SigningSecret],
+    topic: &TopicName,
+    publisher: &str,
+) -> Vec<SigningSecret> {
+    let info = match topic.is_callbacks() {
+        true => [b"key:", publisher.as_bytes()],
+        false => [b"topic:", topic.as_str().as_bytes()],
+    };
+    let derive = |secret: &SigningSecret| {
+        let mut key = [0; 32];
+        let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(&secret.key()?);
+        extracted.expand(&info, hkdf::HKDF_SHA256).ok()?.fill(&mut key).ok()?;
+        SigningSecret::parse(&format!("whsec_{}", STANDARD.encode(key))).ok()
+    };
+    secrets.iter().filter_map(derive).collect()
+}
+
+/// Does a secret of the topic not sign this by itself, because several API keys share the topic?
+pub fn is_shared(topic: &TopicName, publisher: &str) -> bool {
+    topic.is_callbacks() && !publisher.is_empty()
+}
 
 /// The parts of a request that a signature covers.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +54,13 @@ pub struct SignedParts<'a> {
 impl SignedParts<'_> {
     /// Returns one `v1,` with the base64 HMAC-SHA256 of `id.timestamp.payload` per secret, separated by spaces.
     pub fn sign(&self, secrets: &[SigningSecret]) -> String {
-        let signatures = secrets.iter().filter_map(|secret| self.tag(secret));
-        let signatures = signatures.map(|tag| format!("v1,{}", STANDARD.encode(tag)));
-        signatures.collect::<Vec<_>>().join(" ")
+        joined(secrets.iter().filter_map(|secret| self.tag(secret)))
+    }
+
+    /// The same of the topic, for [`TOPIC_SIGNATURE`].
+    pub fn sign_topic(&self, topic: &TopicName, secrets: &[SigningSecret]) -> String {
+        let signed = [self.id, b":", self.timestamp, b":", topic.as_str().as_bytes()];
+        joined(secrets.iter().filter_map(|secret| tag(secret, &signed)))
     }
 
     /// Whether one of the space-separated `signatures` was made with one of the secrets.
@@ -36,13 +72,19 @@ impl SignedParts<'_> {
     }
 
     fn tag(&self, secret: &SigningSecret) -> Option<hmac::Tag> {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.key()?);
-        let mut signed = hmac::Context::with_key(&key);
-        for part in [self.id, b".", self.timestamp, b".", self.payload] {
-            signed.update(part);
-        }
-        Some(signed.sign())
+        tag(secret, &[self.id, b".", self.timestamp, b".", self.payload])
     }
+}
+
+fn tag(secret: &SigningSecret, parts: &[&[u8]]) -> Option<hmac::Tag> {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.key()?);
+    let mut signed = hmac::Context::with_key(&key);
+    parts.iter().for_each(|part| signed.update(part));
+    Some(signed.sign())
+}
+
+fn joined(tags: impl Iterator<Item = hmac::Tag>) -> String {
+    tags.map(|tag| format!("v1,{}", STANDARD.encode(tag))).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -77,5 +119,39 @@ mod tests {
             assert!(!parts.are_signed(bad, &secrets), "{bad}");
         }
         assert!(!parts.are_signed(&one, &[]));
+    }
+
+    #[test]
+    fn a_derived_secret_is_that_of_its_topic_or_key_and_can_be_worked_out_elsewhere() {
+        let secret = |text: &str| SigningSecret::parse(text).unwrap();
+        let server = secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+        let other = secret("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
+        let of = |topic: &str, publisher: &str| {
+            let topic = TopicName::parse(topic).unwrap();
+            let derived = derived(&[server.clone(), other.clone()], &topic, publisher);
+            derived.iter().map(|secret| secret.reveal().to_owned()).collect::<Vec<_>>()
+        };
+        let orders = of("orders", "");
+        // openssl kdf -keylen 32 -kdfopt digest:SHA256 -kdfopt hexkey:31f290… -kdfopt salt:'dueq callbacks'
+        //   -kdfopt info:topic:orders -binary HKDF | base64
+        assert_eq!(orders[0], "whsec_Tr/Q5zpukhI2M3KzOAi2LQ+NbvdRm/+Z7YyVN4T9+wY=");
+        assert_eq!(
+            of("_callbacks", "billing")[0],
+            "whsec_NlrI0I3PMGiecsIjNCIs5rAVH1Z2B0tU0x8kATuXeVY="
+        );
+        assert_eq!(of("orders", "billing"), orders, "a topic's is the same whoever publishes");
+        let all = [orders, of("orders.eu", ""), of("_callbacks", ""), of("_callbacks", "orders")];
+        let all: std::collections::BTreeSet<_> = all.into_iter().flatten().collect();
+        assert_eq!(all.len(), 8);
+    }
+
+    #[test]
+    fn the_topics_signature_is_of_the_topic_and_of_no_body() {
+        let secrets = [SigningSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap()];
+        let [orders, other] = ["orders", "order"].map(|name| TopicName::parse(name).unwrap());
+        let parts = SignedParts { id: b"msg_1", timestamp: b"1763700000", payload: b"orders" };
+        let signed = parts.sign_topic(&orders, &secrets);
+        assert_ne!(parts.sign_topic(&other, &secrets), signed);
+        assert!(signed.starts_with("v1,") && !parts.are_signed(&signed, &secrets));
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     Store,
     batch::Command,
+    callback_names::shown,
     extra::Extra,
     partition::Partition,
     registry::Topic,
@@ -166,7 +167,7 @@ pub(super) fn read_snapshot(
         attempts,
         attempts_left,
         priority: extra.priority,
-        key: extra.key,
+        key: extra.key.map(|key| shown(&topic.name, key)),
         group: extra.group,
         ttl_ms: extra.ttl_ms,
         expires_at,

@@ -4,6 +4,7 @@
 mod ack;
 mod backend;
 pub(crate) mod batch;
+mod callback_names;
 mod change;
 mod clock;
 mod cluster;

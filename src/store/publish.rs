@@ -44,9 +44,10 @@ impl Store {
     pub async fn publish(
         &self,
         name: &TopicName,
-        message: NewMessage,
+        mut message: NewMessage,
         absent: IfAbsent,
     ) -> Result<Published, Error> {
+        self.own_names(name, &mut message).await?;
         let size = message.body.content.payload().len() as i64;
         if message.body.callback.is_some() {
             self.check_callable(name).await?;
@@ -104,9 +105,12 @@ impl Store {
     pub async fn publish_batch(
         &self,
         name: &TopicName,
-        messages: Vec<NewMessage>,
+        mut messages: Vec<NewMessage>,
         absent: IfAbsent,
     ) -> Result<Vec<Outcome>, Error> {
+        for message in messages.iter_mut().filter(|_| name.is_callbacks()) {
+            self.own_names(name, message).await?;
+        }
         let size =
             messages.iter().map(|m| m.body.content.payload().len()).max().unwrap_or(0) as i64;
         if let Some(at) = messages.iter().position(|message| message.body.callback.is_some()) {

@@ -83,6 +83,12 @@ impl Topic {
         body.is_secret(name) || self.settings.push.as_ref().is_some_and(|push| push.is_secret(name))
     }
 
+    /// Does a call with this body carry headers that are secrets, as far as the present settings say?
+    pub fn sends_secrets(&self, body: &Body) -> bool {
+        let of_push = |push: &Push| push.headers.keys().any(|name| push.is_secret(name));
+        body.secrets.is_some() || self.settings.push.as_ref().is_some_and(of_push)
+    }
+
     /// A body as it is stored here: a pushed topic marks which headers are secrets.
     pub(super) fn encode(&self, body: &Body) -> Bytes {
         match &self.settings.push {

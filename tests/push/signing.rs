@@ -125,8 +125,11 @@ async fn the_instances_secret_signs_where_the_topic_has_none() {
         let (client, receiver) = (dueq.client(), Receiver::start().await);
         scheduled(&client, &receiver.url("/callback"), json!({"payload": {"a": 1}})).await;
         let call = receiver.wait_at("/callback").await;
-        assert!(verified(&call, FIRST), "{call:?}");
-        assert_eq!((verified(&call, SECOND), signatures(&call)), (count == 2, count));
+        let shown = client.get_path("/topics/_callbacks/push/secret").await.expect(200).json();
+        let secrets = shown["secrets"].as_array().unwrap();
+        assert!(secrets.iter().all(|secret| verified(&call, secret.as_str().unwrap())), "{call:?}");
+        assert_eq!((secrets.len(), signatures(&call)), (count, count));
+        assert!(!verified(&call, FIRST) && !verified(&call, SECOND), "they are derived: {call:?}");
         let push = json!({"url": receiver.url("/own"), "secrets": [STRANGER]});
         let topic = pushed(&client, "signed", push).await;
         client.published(&topic, json!({"payload": 1})).await;

@@ -2,7 +2,7 @@
 
 use crate::{
     harness::*,
-    program::{Program, WEBHOOK_SECRET},
+    program::{Program, SIGNING_SECRET},
 };
 
 const LINES: [&str; 11] = [
@@ -21,7 +21,7 @@ const LINES: [&str; 11] = [
 
 pub async fn served(language: &str) {
     let redis = Redis::start().await;
-    let flags = ["--callback-allow", "127.0.0.0/8", "--signing-secret", WEBHOOK_SECRET];
+    let flags = ["--callback-allow", "127.0.0.0/8", "--signing-secret", SIGNING_SECRET];
     let dueq = Dueq::on(&redis).args(flags).start().await;
     let mut program = Program::start(language, &dueq.url(), &["orders"]);
     assert_eq!(program.finished().await, LINES, "{language}");

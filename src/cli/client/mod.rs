@@ -12,6 +12,7 @@ pub(super) mod durations;
 mod failure;
 mod healthcheck;
 mod hosts;
+mod key_secret;
 mod messages;
 mod object;
 mod operate;
@@ -38,6 +39,7 @@ use api::{Answer, Client, Server};
 use clap::{Args, Subcommand};
 use failure::Failure;
 use form_urlencoded::Serializer;
+pub(super) use key_secret::KeySecret;
 use object::Object;
 use serde_json::value::RawValue;
 use std::{
@@ -256,7 +258,11 @@ struct Page {
 
 /// Runs the command; the exit code says whether it succeeded.
 pub async fn run(command: Command) -> ExitCode {
-    let Err(failure) = command.execute(&mut io::stdout()).await else { return ExitCode::SUCCESS };
+    exit_code(command.execute(&mut io::stdout()).await)
+}
+
+fn exit_code(outcome: Result<(), Failure>) -> ExitCode {
+    let Err(failure) = outcome else { return ExitCode::SUCCESS };
     let message = failure.message();
     if !message.is_empty() {
         tell(AnsiColor::Red, &message);
@@ -310,6 +316,11 @@ impl Command {
 
 #[allow(private_bounds, reason = "only this module runs commands")]
 impl<T: Args + Run> WithServer<T> {
+    /// Runs the command as a part of another one.
+    pub async fn finish(&self) -> ExitCode {
+        exit_code(self.execute(&mut io::stdout()).await)
+    }
+
     async fn execute(&self, writer: &mut dyn Write) -> Result<(), Failure> {
         let mut out = Out::new(writer, self.server.json);
         let outcome = self.args.run(&Client::new(&self.server)?, &mut out).await;

@@ -26,7 +26,8 @@ pub struct Args {
     /// Port to listen on, on 127.0.0.1, or address and port; port 0 picks a free one.
     #[arg(value_name = "PORT|ADDR:PORT", default_value = "9123", value_parser = address)]
     address: SocketAddr,
-    /// Secret that signs the calls, as whsec_…, repeatable. By default that of `dueq dev` in --data-dir.
+    /// Secret that signs the calls, or that the server derives it of, as whsec_…, repeatable. By default that of `dueq
+    /// dev` in --data-dir.
     #[arg(
         long = "secret",
         env = "DUEQ_SIGNING_SECRET",
@@ -35,6 +36,9 @@ pub struct Args {
         hide_env_values = true
     )]
     secrets: Vec<Secret>,
+    /// Name of the API key that schedules the callbacks, if it has one.
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    for_key: String,
     /// Data directory of the `dueq dev` whose secret is taken.
     #[arg(long, env = "DUEQ_DATA_DIR", value_name = "DIR", default_value = "./dueq-data")]
     data_dir: PathBuf,
@@ -53,12 +57,12 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
 
 /// Receives calls until SIGTERM or Ctrl-C. Exit code 2 if it cannot begin.
 pub async fn run(args: Args) -> ExitCode {
-    let Args { address, secrets, data_dir, answers } = args;
+    let Args { address, secrets, for_key, data_dir, answers } = args;
     let cannot = |reason: &dyn Display| {
         eprintln!("dueq: {reason}");
         ExitCode::from(2)
     };
-    let secrets = match Secrets::new(&secrets, &data_dir) {
+    let secrets = match Secrets::new(&secrets, for_key, &data_dir) {
         Ok(secrets) => secrets,
         Err(reason) => return cannot(&reason),
     };

@@ -7,7 +7,7 @@ use crate::{
     },
     config::Secret,
     files,
-    model::{SIGNATURE, SignedParts, SigningSecret},
+    model::{SIGNATURE, SignedParts, SigningSecret, TopicName, derived},
 };
 use http::HeaderMap;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,15 @@ use std::path::{Path, PathBuf};
 /// How far a call's timestamp may be from now, s. Standard Webhooks says so; an older call may be a repetition by others.
 const TOLERANCE_S: i64 = 300;
 
+/// The secrets, and for whom others are derived of them.
+pub struct Secrets {
+    from: Source,
+    /// The name of the API key that schedules callbacks.
+    publisher: String,
+}
+
 /// Where the secrets come from.
-pub enum Secrets {
+enum Source {
     /// From the arguments.
     Given(Vec<SigningSecret>),
     /// From the file of `dueq dev`, which may be started later. It is read for each call.
@@ -36,22 +43,23 @@ pub enum Signature {
 
 impl Secrets {
     /// Errors: a secret is invalid, or the file cannot be used. The reason does not quote it.
-    pub fn new(given: &[Secret], data_dir: &Path) -> Result<Self, String> {
+    pub fn new(given: &[Secret], publisher: String, data_dir: &Path) -> Result<Self, String> {
         if given.is_empty() {
-            let secrets = Self::Kept(secret_file(data_dir));
+            let secrets = Self { from: Source::Kept(secret_file(data_dir)), publisher };
             return secrets.all().map(|_| secrets);
         }
         let parsed: Result<_, _> =
             given.iter().map(|secret| SigningSecret::parse(secret.reveal())).collect();
-        parsed.map(Self::Given).map_err(|error| format!("--secret: {error}"))
+        let from = parsed.map(Source::Given).map_err(|error| format!("--secret: {error}"))?;
+        Ok(Self { from, publisher })
     }
 
     /// The secrets as they are now.
     fn all(&self) -> Result<Vec<SigningSecret>, String> {
-        match self {
-            Self::Given(secrets) => Ok(secrets.clone()),
-            Self::Kept(path) if !path.exists() => Ok(Vec::new()),
-            Self::Kept(path) => {
+        match &self.from {
+            Source::Given(secrets) => Ok(secrets.clone()),
+            Source::Kept(path) if !path.exists() => Ok(Vec::new()),
+            Source::Kept(path) => {
                 let secret = files::secret(path).map_err(|error| error.to_string())?;
                 let secret = SigningSecret::parse(&secret)
                     .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -62,27 +70,32 @@ impl Secrets {
 
     /// What is checked, for the first line.
     pub fn about(&self) -> String {
-        match self {
-            Self::Given(_) => "verifying signatures with --secret".to_owned(),
-            Self::Kept(path) => {
+        match &self.from {
+            Source::Given(_) => "verifying signatures with --secret".to_owned(),
+            Source::Kept(path) => {
                 let path = clean(&path.display().to_string());
-                let how = if self.all().is_ok_and(|secrets| secrets.is_empty()) {
-                    "verifying signatures once `dueq dev` has made"
-                } else {
-                    "verifying signatures with"
-                };
-                format!("{how} {path}")
+                let secrets = self.all().unwrap_or_default();
+                match derived(&secrets, &TopicName::callbacks(), &self.publisher).first() {
+                    None => format!("verifying signatures once `dueq dev` has made {path}"),
+                    Some(secret) => {
+                        format!("verifying signatures with {path} (callbacks: {})", secret.reveal())
+                    }
+                }
             }
         }
     }
 
     /// Checks the signature of a call.
     pub fn check(&self, headers: &HeaderMap, payload: &[u8]) -> Signature {
-        let secrets = match self.all() {
+        let mut secrets = match self.all() {
             Ok(secrets) if secrets.is_empty() => return Signature::Unchecked,
             Ok(secrets) => secrets,
             Err(reason) => return Signature::Wrong(reason),
         };
+        let topic = headers.get("dueq-topic").and_then(|topic| topic.to_str().ok());
+        if let Some(topic) = topic.and_then(|topic| TopicName::parse(topic).ok()) {
+            secrets.extend(derived(&secrets, &topic, &self.publisher));
+        }
         match checked(headers, payload, &secrets) {
             Ok(()) => Signature::Valid,
             Err(reason) => Signature::Wrong(reason),
@@ -133,7 +146,7 @@ mod tests {
     #[test]
     fn a_call_is_checked_as_standard_webhooks_says() {
         let given = [Secret::from(SECRET.to_owned())];
-        let secrets = Secrets::new(&given, Path::new("/none")).unwrap();
+        let secrets = Secrets::new(&given, String::new(), Path::new("/none")).unwrap();
         let now = now() / 1_000;
         assert_eq!(secrets.check(&signed(now, b"{}"), b"{}"), Signature::Valid);
         assert!(is_wrong(&secrets.check(&signed(now, b"{}"), b"{ }"), "changed"));
@@ -151,17 +164,17 @@ mod tests {
     #[test]
     fn the_secret_of_a_server_is_found_once_it_is_there() {
         let dir = tempfile::tempdir().unwrap();
-        let secrets = Secrets::new(&[], dir.path()).unwrap();
+        let secrets = Secrets::new(&[], String::new(), dir.path()).unwrap();
         let headers = signed(now() / 1_000, b"{}");
         assert_eq!(secrets.check(&headers, b"{}"), Signature::Unchecked);
         assert!(secrets.about().contains("once `dueq dev` has made"));
         std::fs::write(secret_file(dir.path()), format!("{SECRET}\n")).unwrap();
         assert_eq!(secrets.check(&headers, b"{}"), Signature::Valid);
         std::fs::write(secret_file(dir.path()), "whsec_none\n").unwrap();
-        let error = Secrets::new(&[], dir.path()).err().unwrap();
+        let error = Secrets::new(&[], String::new(), dir.path()).err().unwrap();
         assert!(error.contains("signing-secret: must be") && !error.contains("none"), "{error}");
         let given = [Secret::from("whsec_none".to_owned())];
-        let error = Secrets::new(&given, dir.path()).err().unwrap();
+        let error = Secrets::new(&given, String::new(), dir.path()).err().unwrap();
         assert!(error.starts_with("--secret: must be") && !error.contains("none"), "{error}");
     }
 }

@@ -18,12 +18,13 @@ const MAX_LINE_CHARS: usize = 2_000;
 const MAX_BINARY: usize = 512;
 
 /// Headers that are shown by name elsewhere, or that say nothing about the call.
-const NOT_SHOWN: [&str; 11] = [
+const NOT_SHOWN: [&str; 12] = [
     "accept",
     "connection",
     "content-length",
     "dueq-attempt",
     "dueq-due-at",
+    "dueq-signature",
     "dueq-topic",
     "host",
     "transfer-encoding",

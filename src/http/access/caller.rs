@@ -1,7 +1,7 @@
 //! Whoever has been let in, and what they may do. The guard notes the key and what the operation needs of it; paths are
 //! judged as they are read (`path.rs`), and what the body names by the handler.
 
-use super::{audit::Facts, keys::Key, rules::Need, scopes::Verb};
+use super::{audit::Facts, key_file::Digest, keys::Key, rules::Need, scopes::Verb};
 use crate::{
     error::Error,
     http::{
@@ -36,6 +36,13 @@ impl Caller {
     /// The name of their key.
     pub fn name(&self) -> &str {
         &self.key.entry.name
+    }
+
+    /// Whose the callbacks are that they publish, and the names in these: the name of their key; empty for a key that has none,
+    /// and without keys.
+    pub fn owner(&self) -> &str {
+        let is_anonymous = self.key.entry.digest == Digest::default();
+        if is_anonymous || self.name().starts_with('(') { "" } else { self.name() }
     }
 
     /// The scopes of their key, as its line has them.
@@ -131,6 +138,11 @@ impl Caller {
         self.need.verbs().all(|verb| self.key.entry.scopes.may(verb, topic))
     }
 
+    /// As [`Caller::may`], of a topic by its name; without one it may be any.
+    pub fn may_to_named(&self, topic: &str) -> bool {
+        self.may_to_all() || TopicName::parse(topic).is_ok_and(|topic| self.may(&topic))
+    }
+
     /// May they do to every topic what the operation does?
     pub fn may_to_all(&self) -> bool {
         self.need.verbs().all(|verb| self.key.entry.scopes.may_to_all(verb))
@@ -141,6 +153,10 @@ impl Caller {
     /// Errors: `NotAllowed`.
     pub fn check_topic(&self, topic: &TopicName) -> Result<(), Error> {
         self.facts().inspect(|facts| facts.is_about(topic));
+        let scopes = &self.key.entry.scopes;
+        if self.need == Need::Secret && topic.is_callbacks() && scopes.may(Verb::Publish, topic) {
+            return Ok(());
+        }
         self.need.verbs().try_for_each(|verb| self.check_verb(verb, topic))
     }
 

@@ -32,6 +32,8 @@ pub enum Need {
     Schedule(Verb),
     /// `configure` and `publish` on that topic.
     Publisher,
+    /// `configure` on the `{topic}` of the path; for dueq's own of callbacks `publish` does.
+    Secret,
 }
 
 /// By operationId.
@@ -52,11 +54,11 @@ const RULES: &[(Need, &[&str])] = &[
         ],
     ),
     (Need::Message(Read), &["getMessage", "getMessagePayload"]),
-    (Need::Some(Read), &["listTopics", "listSchedules"]),
+    (Need::Some(Read), &["listTopics", "listSchedules", "listCallbackHosts"]),
     (Need::Schedule(Read), &["getSchedule"]),
     (Need::All(Read), &["getMetrics", "listInstances"]),
-    (Need::Callbacks(Read), &["listCallbackHosts"]),
-    (Need::Callbacks(Operate), &["pauseCallbackHost", "resumeCallbackHost"]),
+    // A pause is one for all topics.
+    (Need::All(Operate), &["pauseCallbackHost", "resumeCallbackHost"]),
     (Need::Topic(Consume), &["leaseMessages"]),
     (Need::Body(Consume), &["leaseFromTopics"]),
     (Need::Message(Consume), &["ackMessage", "nackMessage", "extendLease"]),
@@ -75,6 +77,7 @@ const RULES: &[(Need, &[&str])] = &[
             "runTopic",
         ],
     ),
+    (Need::Secret, &["getPushSecret"]),
     (Need::Topic(Configure), &["putTopic", "updateTopic", "deleteTopic"]),
     (Need::Schedule(Configure), &["deleteSchedule", "pauseSchedule", "resumeSchedule"]),
     // Who has dueq publish, publishes.
@@ -104,7 +107,7 @@ impl Need {
             | Self::Body(verb)
             | Self::Ids(verb)
             | Self::Schedule(verb) => Some(verb),
-            Self::Publisher => Some(Configure),
+            Self::Publisher | Self::Secret => Some(Configure),
         }
     }
 
@@ -120,7 +123,7 @@ impl Need {
             Self::Admin => return Some("admin".to_owned()),
             Self::All(_) => "*",
             Self::Some(_) => "{some}",
-            Self::Topic(_) => "{topic}",
+            Self::Topic(_) | Self::Secret => "{topic}",
             Self::Message(_) => "{id}",
             Self::Callbacks(_) => "_callbacks",
             Self::Body(_) => "{body}",
@@ -143,6 +146,7 @@ impl Need {
             Self::All(_) => "all topics",
             Self::Some(_) => "some topic, and shows what belongs to those",
             Self::Topic(_) => "the topic",
+            Self::Secret => "the topic; for `_callbacks`, `publish` is enough",
             Self::Message(_) => "the message's topic",
             Self::Callbacks(_) => "`_callbacks`",
             Self::Body(_) => "all topics that it names",

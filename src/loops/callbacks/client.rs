@@ -12,7 +12,7 @@ use crate::{
     seeded, tls,
 };
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, Request, Response, Uri};
+use http::{Extensions, HeaderMap, HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnectorBuilder;
@@ -94,7 +94,8 @@ impl Caller {
         let began = Instant::now();
         let end = began + request.timeout;
         let now = request.now;
-        let mut report = CallReport::default();
+        let secret = request.headers.values().any(HeaderValue::is_sensitive);
+        let mut report = CallReport { secret, ..CallReport::default() };
         let answer = loop {
             let mut http = match to_http(&request) {
                 Ok(http) => http,
@@ -271,7 +272,6 @@ fn failure(error: &legacy::Error) -> (String, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     #[test]
     fn whatever_a_receiver_says_back_of_a_secret_is_hidden() {

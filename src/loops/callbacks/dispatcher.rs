@@ -12,7 +12,9 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{CallReport, Millis, SigningSecret, State, TopicName, format_instant},
+    model::{
+        CallReport, Millis, SigningSecret, State, TopicName, derived, format_instant, is_shared,
+    },
     seeded,
     store::{Call, CallCounts, CallEnd, Granted, InForce, NackKind, NackRequest, Store},
     traces::Traces,
@@ -48,6 +50,7 @@ pub(super) struct Dispatcher {
     traces: Option<Traces>,
     caller: Caller,
     secrets: watch::Receiver<Arc<[SigningSecret]>>,
+    shared_signing: bool,
     max_timeout: Duration,
     tracker: TaskTracker,
     /// Cancels the calls under way.
@@ -61,6 +64,7 @@ impl Dispatcher {
             traces: sending.traces.clone(),
             caller: sending.caller.clone(),
             secrets: sending.secrets.clone(),
+            shared_signing: sending.shared_signing,
             max_timeout: sending.longest,
             tracker: TaskTracker::new(),
             cancel: CancellationToken::new(),
@@ -190,7 +194,15 @@ impl Dispatcher {
     ) -> Option<CallOutcome> {
         let DispatchContext { topic, push, .. } = context;
         let attempt = granted.claims.attempt;
-        let secrets = self.secrets.borrow().clone();
+        let publisher = granted.body.publisher.as_deref().unwrap_or_default();
+        let of = match is_shared(topic, publisher) && !push.secrets.is_empty() {
+            true => push.secrets.as_slice().into(),
+            false => self.secrets.borrow().clone(),
+        };
+        let mut secrets = derived(&of, topic, publisher);
+        if self.shared_signing {
+            secrets.extend_from_slice(&of);
+        }
         let request =
             request::build(&granted.id, topic, attempt, &granted.body, push, &secrets, started_at);
         let mut request = match request {
@@ -258,7 +270,7 @@ impl Dispatcher {
         let note = |outcome, counts: CallCounts| {
             context.metrics.count(&host, outcome);
             let error = error.as_deref().filter(|_| counts.delivered == 0);
-            self.store.note_call(&host, CallEnd { counts, took_ms, error });
+            self.store.note_call(&context.topic, &host, CallEnd { counts, took_ms, error });
         };
         let call = Call { started_at, report };
         let (kind, after) = match verdict {

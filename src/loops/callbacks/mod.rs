@@ -56,8 +56,10 @@ pub struct Sending {
     pub traces: Option<Traces>,
     /// The HTTP client.
     pub caller: Caller,
-    /// The secrets that sign calls of topics without secrets of their own.
+    /// The server's secrets, of which those are derived that sign calls of topics without secrets of their own.
     pub secrets: watch::Receiver<Arc<[SigningSecret]>>,
+    /// They sign themselves, too.
+    pub shared_signing: bool,
     /// Upper limit for the timeout of a call.
     pub longest: Duration,
     /// How long calls under way may go on once dueq stops.

@@ -3,7 +3,7 @@
 use crate::{
     model::{
         Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, SIGNATURE, SignedParts,
-        SigningSecret, TopicName, is_own_header,
+        SigningSecret, TOPIC_SIGNATURE, TopicName, is_own_header, is_shared,
     },
     seeded,
 };
@@ -34,7 +34,7 @@ pub struct CallRequest {
 pub struct NoUrl;
 
 /// Builds the request of a message's attempt. Stored secrets, whether they are sent or sign the request, are used only for
-/// the origin that they were stored for. `instance_secrets` sign if neither the message nor the topic has secrets for this
+/// the origin that they were stored for. `instance_secrets`, derived for this scope, sign if neither the message nor the topic has secrets for this
 /// origin. Without any secrets, the request is not signed.
 pub fn build(
     id: &MessageId,
@@ -76,18 +76,21 @@ pub fn build(
     let (id, timestamp) = (id.to_string(), (now / 1_000).to_string());
     let own = callback.and_then(|callback| callback.secret.as_ref()).map(std::slice::from_ref);
     // A topic without a URL signs its messages for any origin.
-    let signs = !push.secrets.is_empty() && (belongs_to.is_none() || of_push);
+    let shared = is_shared(topic, body.publisher.as_deref().unwrap_or_default());
+    let signs = !push.secrets.is_empty() && !shared && (belongs_to.is_none() || of_push);
     let secrets = own.unwrap_or(if signs { &push.secrets } else { instance_secrets });
     let parts = SignedParts { id: id.as_bytes(), timestamp: timestamp.as_bytes(), payload };
     let signature = parts.sign(secrets);
+    let of_topic = parts.sign_topic(topic, secrets);
     for (name, value) in [
         ("webhook-id", id.as_str()),
         ("webhook-timestamp", &timestamp),
         (SIGNATURE, &signature),
+        (TOPIC_SIGNATURE, &of_topic),
         ("dueq-topic", topic.as_str()),
         ("dueq-attempt", &attempt.to_string()),
     ] {
-        // All values are ASCII. The signature is empty without secrets.
+        // All values are ASCII. The signatures are empty without secrets.
         if let Some(value) = HeaderValue::from_str(value).ok().filter(|value| !value.is_empty()) {
             headers.insert(HeaderName::from_static(name), value);
         }

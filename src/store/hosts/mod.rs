@@ -58,9 +58,9 @@ impl Hosts {
 }
 
 impl Store {
-    /// Counts a call to a host that has ended.
-    pub fn note_call(&self, host: &str, end: CallEnd<'_>) {
-        self.hosts.seen().note_call(host, end, self.now());
+    /// Counts a call of a topic to a host that has ended.
+    pub fn note_call(&self, topic: &TopicName, host: &str, end: CallEnd<'_>) {
+        self.hosts.seen().note_call(topic, host, end, self.now());
     }
 
     /// Notes which calls to hosts are under way in a topic, and which messages wait: instead of what was noted before.
@@ -122,20 +122,23 @@ impl Store {
         if answer == Some("FULL") {
             return Err(Error::TooManyPausedHosts(MAX_PAUSED));
         }
-        let hosts = self.call_hosts().await.map_err(Error::after_change)?;
+        let hosts = self.call_hosts(|_| true).await.map_err(Error::after_change)?;
         let found = hosts.into_iter().find(|found| found.host == host.as_str());
         let unseen = (answer == Some("OK")).then(|| HostReport::of(host.as_str()));
         found.or(unseen).ok_or(Error::CallbackHostNotFound)
     }
 
     /// The hosts that were called in the last hour, that messages wait for, or that are paused, by name: the paused ones and
-    /// the thousand with the most calls.
+    /// the thousand with the most calls. Only what topics have to do with them that are `shown` by name; older versions say none.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn call_hosts(&self) -> Result<Vec<HostReport>, Error> {
+    pub async fn call_hosts(&self, shown: impl Fn(&str) -> bool) -> Result<Vec<HostReport>, Error> {
         let paused = self.read_paused_hosts().await?;
         let mut hosts: HashMap<String, HostReport> = HashMap::new();
         let mut add = |report: HostReport| {
+            if !shown(&report.topic) {
+                return;
+            }
             let known = hosts.entry(report.host.clone());
             known.or_insert_with(|| HostReport::of(&report.host)).add(report);
         };
@@ -148,7 +151,10 @@ impl Store {
             }
         }
         for (host, at) in paused.iter() {
-            hosts.entry(host.clone()).or_insert_with(|| HostReport::of(host)).paused_at = Some(*at);
+            if shown("") {
+                hosts.entry(host.clone()).or_insert_with(|| HostReport::of(host));
+            }
+            hosts.entry(host.clone()).and_modify(|known| known.paused_at = Some(*at));
         }
         let mut hosts: Vec<_> = hosts.into_values().collect();
         if hosts.len() > MAX_LISTED {

@@ -54,6 +54,9 @@ pub struct Places {
 pub struct HostReport {
     /// Name or address, and port.
     pub host: String,
+    /// The topic whose calls these are, in what an instance writes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub topic: String,
     /// Since when it is paused (ms), if it is: the same for all instances.
     #[serde(skip)]
     pub paused_at: Option<Millis>,

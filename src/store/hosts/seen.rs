@@ -38,8 +38,9 @@ struct Host {
 }
 
 impl Host {
-    fn report(&self, host: &str, minute: i64) -> HostReport {
+    fn report(&self, (topic, host): (&TopicName, &str), minute: i64) -> HostReport {
         let mut report = HostReport {
+            topic: topic.to_string(),
             failures: self.failures,
             last_error: self.last_error.clone(),
             last_error_at: self.last_error_at,
@@ -62,21 +63,21 @@ impl Host {
 /// What this instance has seen of hosts.
 #[derive(Default)]
 pub(super) struct Seen {
-    hosts: HashMap<String, Host>,
+    hosts: HashMap<(TopicName, String), Host>,
     places: HashMap<TopicName, HashMap<String, Places>>,
 }
 
 impl Seen {
-    pub fn note_call(&mut self, host: &str, end: CallEnd<'_>, now: Millis) {
-        let minute = minute_of(now);
-        if !self.hosts.contains_key(host) {
-            if host.is_empty() || host.len() > MAX_HOST_CHARS {
-                return;
-            }
-            self.make_room(minute);
-            self.hosts.insert(host.to_owned(), Host::default());
+    pub fn note_call(&mut self, topic: &TopicName, host: &str, end: CallEnd<'_>, now: Millis) {
+        if host.is_empty() || host.len() > MAX_HOST_CHARS {
+            return;
         }
-        let Some(host) = self.hosts.get_mut(host) else { return };
+        let minute = minute_of(now);
+        let key = (topic.clone(), host.to_owned());
+        if !self.hosts.contains_key(&key) {
+            self.make_room(minute);
+        }
+        let host = self.hosts.entry(key).or_default();
         host.called = minute;
         match end.error {
             None => (host.failures, host.last_success_at) = (0, Some(now)),
@@ -109,12 +110,18 @@ impl Seen {
     pub fn report(&self, now: Millis, most: usize) -> Vec<HostReport> {
         let minute = minute_of(now);
         let called = self.hosts.iter().filter(|(_, host)| host.called >= minute - HOUR);
-        let reports = called.map(|(name, host)| (name.as_str(), host.report(name, minute)));
-        let mut reports: HashMap<&str, HostReport> = reports.collect();
-        for (name, places) in self.places.values().flatten() {
-            let report = reports.entry(name).or_insert_with(|| HostReport::of(name));
-            report.in_flight += places.in_flight;
-            report.waiting += places.waiting;
+        let reports = called.map(|((topic, name), host)| {
+            let key = (topic, name.as_str());
+            (key, host.report(key, minute))
+        });
+        let mut reports: HashMap<(&TopicName, &str), HostReport> = reports.collect();
+        for (topic, places) in &self.places {
+            for (name, places) in places {
+                let new = || Host::default().report((topic, name), minute);
+                let report = reports.entry((topic, name)).or_insert_with(new);
+                report.in_flight += places.in_flight;
+                report.waiting += places.waiting;
+            }
         }
         let mut reports: Vec<_> = reports.into_values().collect();
         reports.sort_by_key(|report| Reverse(report.calls()));
@@ -173,9 +180,14 @@ mod tests {
     #[test]
     fn calls_count_for_five_minutes_and_for_an_hour() {
         let mut seen = Seen::default();
-        seen.note_call("a:80", ok(100), NOW);
-        seen.note_call("a:80", failed("timeout"), NOW + 10 * 60_000);
-        seen.note_call("a:80", failed("answered 500"), NOW + 10 * 60_000 + 1);
+        seen.note_call(&TopicName::callbacks(), "a:80", ok(100), NOW);
+        seen.note_call(&TopicName::callbacks(), "a:80", failed("timeout"), NOW + 10 * 60_000);
+        seen.note_call(
+            &TopicName::callbacks(),
+            "a:80",
+            failed("answered 500"),
+            NOW + 10 * 60_000 + 1,
+        );
         let at = |minutes: i64| seen.report(NOW + minutes * 60_000, 9);
         let report = &at(10)[0];
         assert_eq!((report.short, report.hour), (counts(0, 2), counts(1, 2)));
@@ -189,8 +201,8 @@ mod tests {
     #[test]
     fn what_instances_saw_adds_up_and_failures_end_with_a_success_anywhere() {
         let (mut one, mut other) = (Seen::default(), Seen::default());
-        one.note_call("a:80", failed("timeout"), NOW);
-        other.note_call("a:80", ok(70), NOW + 1);
+        one.note_call(&TopicName::callbacks(), "a:80", failed("timeout"), NOW);
+        other.note_call(&TopicName::callbacks(), "a:80", ok(70), NOW + 1);
         let places = HashMap::from([("a:80".to_owned(), Places { in_flight: 2, waiting: 3 })]);
         one.note_places(&TopicName::callbacks(), places.clone());
         other.note_places(&TopicName::callbacks(), places);
@@ -205,7 +217,7 @@ mod tests {
         assert_eq!((sum.in_flight, sum.waiting, sum.failures), (4, 6, 0));
         assert_eq!((sum.hour, sum.quantile(1.0)), (counts(1, 1), Some(70)));
         assert_eq!((sum.last_error.as_deref(), sum.last_error_at), (Some("timeout"), Some(NOW)));
-        one.note_call("a:80", failed("no route"), NOW + 2);
+        one.note_call(&TopicName::callbacks(), "a:80", failed("no route"), NOW + 2);
         sum.add(read(&one, NOW + 2));
         assert_eq!((sum.failures, sum.last_error.as_deref()), (2, Some("no route")));
     }
@@ -214,14 +226,19 @@ mod tests {
     fn hosts_are_bounded_and_those_stay_that_are_called() {
         let mut seen = Seen::default();
         for n in 0..3 * MAX_SEEN as i64 {
-            seen.note_call(&format!("h{n}:80"), failed("timeout"), NOW + n);
-            seen.note_call("busy:80", ok(1), NOW + n);
+            seen.note_call(
+                &TopicName::callbacks(),
+                &format!("h{n}:80"),
+                failed("timeout"),
+                NOW + n,
+            );
+            seen.note_call(&TopicName::callbacks(), "busy:80", ok(1), NOW + n);
         }
         assert!(seen.hosts.len() <= MAX_SEEN);
         let report = seen.report(NOW + 3 * MAX_SEEN as i64, 10);
         assert_eq!((report.len(), report[0].host.as_str()), (10, "busy:80"));
         assert_eq!(report[0].hour.delivered, 3 * MAX_SEEN as i64);
-        seen.note_call(&"x".repeat(MAX_HOST_CHARS + 1), ok(1), NOW);
-        assert!(seen.hosts.keys().all(|name| name.len() <= MAX_HOST_CHARS));
+        seen.note_call(&TopicName::callbacks(), &"x".repeat(MAX_HOST_CHARS + 1), ok(1), NOW);
+        assert!(seen.hosts.keys().all(|(_, name)| name.len() <= MAX_HOST_CHARS));
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     store::{
         Store,
         batch::{Command, Request},
+        callback_names::shown,
         extra::Extra,
         message::decode,
         partition::{Partition, PartitionName},
@@ -309,7 +310,7 @@ pub(in crate::store) fn read_listed(
             attempts: extra.attempts.saturating_add(held),
             attempts_left: max.saturating_sub(extra.counted).saturating_sub(held).max(0),
             priority: extra.priority,
-            key: extra.key,
+            key: extra.key.map(|key| shown(&reply.topic().name, key)),
             group: extra.group,
             ttl_ms: extra.ttl_ms,
             expires_at,

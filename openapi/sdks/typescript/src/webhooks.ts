@@ -22,7 +22,7 @@ export interface VerifyOptions {
  *
  * @param body The body as it came, before it is parsed.
  * @param headers The request's headers, names in any case.
- * @param secret `whsec_…`: dueq's `--signing-secret`, or one of the topic's `push.secrets`.
+ * @param secret `whsec_…`: what `dueq keys secret` prints, or one of the topic's `push.secrets`.
  */
 export function verify(
   body: string | Uint8Array,
