@@ -11,8 +11,7 @@
 local function end_lease(k, member, zset, deadline, now, ttl)
   local attempts, counted, max_attempts, priority, rest = parse_extra(redis.call('HGET', k.extra, member))
   local attempt = attempts + 1
-  local meta = redis.call('HMGET', k.meta, 'max_attempts', 'lease_ms')
-  local dead = counted + 1 >= (tonumber(max_attempts) or tonumber(meta[1]))
+  local dead = counted + 1 >= (tonumber(max_attempts) or tonumber(redis.call('HGET', k.meta, 'max_attempts')))
   local over = expiry(k, member, rest, deadline, ttl)
   -- Nothing fails from here on.
   redis.call('ZREM', zset, member)
@@ -24,9 +23,8 @@ local function end_lease(k, member, zset, deadline, now, ttl)
   end
   local lines = event('x', deadline, attempt, '')
   if attempts == 0 then
-    -- The first grant wrote no event. Its time is the deadline less the topic's lease_ms, if no other was asked for.
-    local granted = math.max(deadline - tonumber(meta[2] or 30000), published_at(member))
-    lines = table.concat({ event('G', granted, attempt, ''), lines })
+    -- The first grant wrote no event.
+    lines = table.concat({ event('G', granted_by(k, member, deadline), attempt, ''), lines })
   end
   if dead then lines = table.concat({ lines, event('d', deadline, attempt, '') }) end
   redis.call('HSET', k.extra, member, format_extra(attempt, counted + 1, max_attempts, priority, rest))
@@ -162,7 +160,7 @@ local function settle(k, member, now, rules)
       if due or blocked then
         due = due or tonumber(blocked)
         local _, _, _, _, rest = parse_extra(extra)
-        local over = expiry(k, member, rest, due, rules.ttl)
+        local over = expiry(k, member, rest, due, blocked and blocked_ttl(k, rules.ttl) or not blocked and rules.ttl)
         if over and over <= now then
           drop_all(k, { member }, 'expired')
           return false
@@ -208,12 +206,13 @@ local function revive(k, member, due, now, up, extra, rules)
     redis.call('HSET', k.keys, key, member)
   end
   redis.call('ZREM', k.dead, member)
-  if ttl ~= '' then redis.call('ZADD', k.expires, string.format('%d', due + tonumber(ttl)), member) end
+  local begins = true
   if group ~= '' then
-    local head
-    order, head = join_group(k, member, group, due)
-    due, blocked = head or due, not head
+    local head, rated
+    order, head, rated = join_group(k, member, group, due)
+    due, blocked, begins = head or due, not head, head or not rated
   end
+  if ttl ~= '' then redis.call('ZADD', k.expires, begins and string.format('%d', due + tonumber(ttl)) or NEVER, member) end
   local fresh = format_extra(attempts, 0, max_attempts, priority, format_rest('', ttl, policy, hold, key, group, order))
   redis.call('HSET', k.extra, member, fresh)
   if not blocked then place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready) end

@@ -1,6 +1,8 @@
 -- @include expire
+-- @include group
 -- @include message
 -- @include remove
+-- @include waiting
 -- Grants of messages that are not plain.
 
 -- Clears the next `most` messages in line of those that must not be granted: drops those whose TTL has ended, and buries
@@ -29,10 +31,70 @@ local function clear_head(k, now, up, most, ttl, spent_by, budget)
   return dropped, died, false
 end
 
--- Takes due messages one by one, as long as they fit the wants and, with their events, `reply_bytes`. `wants`
--- holds, from index 5 on and `step` apart, max_messages, lease_ms and, if step is 4, max_bytes and begun. Returns what it
+-- Where the turns of a group end (µs) once a message that fell due at `due` is granted now, or false if its turn has not come.
+-- A consumer that comes a little late delays none of the next ones.
+local function take_turn(ahead, now, due, interval, burst)
+  ahead = math.max(ahead, math.max(due, now - 50) * 1000)
+  return ahead - (burst - 1) * interval <= now * 1000 and ahead + interval
+end
+
+-- What `rates` calls the turns of a message's group, and the group's ID, if the message is in a group and takes a turn there:
+-- `planned`, or never granted.
+local function turns_of(extra, planned)
+  local attempts, _, _, _, rest = parse_extra(extra)
+  local _, _, _, _, _, group = parse_rest(rest)
+  if group == '' or (attempts > 0 and not planned) then return false end
+  local id = group_id(group)
+  return granted_turns(id), id
+end
+
+-- Has those of the next `most` messages in line wait whose turn at the rate of their group has not come: they were planned
+-- when it seemed that those before them would go sooner, or before there was a rate. Returns whether the next `most` are
+-- clear after fewer than `rounds` of that.
+local function hold_early(k, now, most, interval, burst, rounds)
+  for _ = 1, rounds do
+    local members, dues, ends, early = {}, {}, {}, {}
+    local list = redis.call('ZRANGE', k.ready, 0, most - 1, 'WITHSCORES')
+    for i = 1, #list, 2 do members[#members + 1], dues[#dues + 1] = list[i], rank_due(list[i + 1]) end
+    list = most > #members and redis.call('ZRANGEBYSCORE', k.delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most - #members) or {}
+    for i = 1, #list, 2 do members[#members + 1], dues[#dues + 1] = list[i], tonumber(list[i + 1]) end
+    if #members == 0 then return true end
+    local extras, planned = redis.call('HMGET', k.extra, unpack(members)), redis.call('ZMSCORE', k.turns, unpack(members))
+    for i = 1, #members do
+      local turns, id = turns_of(extras[i], planned[i])
+      if turns then
+        ends[turns] = ends[turns] or tonumber(redis.call('ZSCORE', k.rates, turns) or 0)
+        local after = take_turn(ends[turns], now, dues[i], interval, burst)
+        if after then ends[turns] = after else early[id] = true end
+        if not planned[i] then redis.call('ZADD', k.turns, dues[i], members[i]) end
+      end
+    end
+    if not next(early) then return true end
+    for id in pairs(early) do plan(k, id, now) end
+  end
+  return false
+end
+
+-- Takes the turns of messages that are granted: `found` is member, due, ….
+local function take_turns(k, now, found, extras, interval, burst)
+  local ends, members = {}, {}
+  for i = 1, #found / 2 do members[i] = found[2 * i - 1] end
+  local planned = redis.call('ZMSCORE', k.turns, unpack(members))
+  for i = 1, #members do
+    local turns = turns_of(extras[i], planned[i])
+    if turns then
+      local ahead = ends[turns] or tonumber(redis.call('ZSCORE', k.rates, turns) or 0)
+      ends[turns] = take_turn(ahead, now, tonumber(found[2 * i]), interval, burst) or ahead + interval
+    end
+  end
+  for turns, ahead in pairs(ends) do redis.call('ZADD', k.rates, string.format('%d', ahead), turns) end
+  redis.call('ZREM', k.turns, unpack(members))
+end
+
+-- Takes due messages one by one, as long as they fit the wants and, with their events and `extra`, `reply_bytes`. `wants`
+-- holds, from index 7 on and `step` apart, max_messages, lease_ms and, if step is 4, max_bytes and begun. Returns what it
 -- took as member, due, …; the bodies; how many for each want; how many came from `ready`; whether the reply is full.
-local function take_by_size(now, most, ranked, wants, step, reply_bytes, ready, delayed, messages, events)
+local function take_by_size(now, most, ranked, wants, step, reply_bytes, ready, delayed, messages, events, extra)
   local seen = {}
   if ranked > 0 then seen = redis.call('ZRANGE', ready, 0, ranked - 1, 'WITHSCORES') end
   if most > ranked then
@@ -40,7 +102,7 @@ local function take_by_size(now, most, ranked, wants, step, reply_bytes, ready, 
     for i = 1, #plain do seen[#seen + 1] = plain[i] end
   end
   local found, bodies, granted, members = {}, {}, {}, {}
-  local want, total, full = 5, 0, false
+  local want, total, full = 7, 0, false
   local retried = redis.call('EXISTS', events) == 1
   local count, used = 0, 0
   local at = 1
@@ -53,7 +115,7 @@ local function take_by_size(now, most, ranked, wants, step, reply_bytes, ready, 
     local begun = count > 0 or (step == 4 and wants[want + 3] == '1')
     local body = redis.call('HGET', messages, seen[at])
     local size = payload_bytes(body)
-    local whole = size + (retried and redis.call('HSTRLEN', events, seen[at]) or 0)
+    local whole = size + (retried and redis.call('HSTRLEN', events, seen[at]) or 0) + (extra and 3 * redis.call('HSTRLEN', extra, seen[at]) or 0)
     if #members > 0 and total + whole > reply_bytes then
       full = true
       break

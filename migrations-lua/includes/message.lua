@@ -3,15 +3,25 @@
 -- No script uses '%s': string.format ends at a NUL, and a key may contain one. An `extra` that cannot be read counts as
 -- missing, and `dueq audit` repairs it. A script that failed half way would lose more.
 
+-- What was read in this call of extras that have a rest, and of such rests: a long one is read once.
+local parsed_extras = {}
+local parsed_rests = {}
+
 -- The parts of an `extra`: grants so far, how many of them count, the message's own max_attempts ('' for the topic's), its
 -- priority, and the rest. The rest is ',ttl,backoff,hold,key', or '' if the message has none of them. If the message is in a
 -- group, `hold` is followed by the length of the group's name, a dot and the message's order, and `key` follows the name. A
 -- message without an `extra` has (0, 0, '', 0, '').
 local function parse_extra(extra)
   if not extra then return 0, 0, '', 0, '' end
-  local attempts, counted, max_attempts, priority, rest = string.match(extra, '^(%d+),(%d+),(%d*),(%d+)(.*)$')
+  local known = parsed_extras[extra]
+  if known then return known[1], known[2], known[3], known[4], known[5] end
+  local attempts, counted, max_attempts, priority, from = string.match(extra, '^(%d+),(%d+),(%d*),(%d+)()')
   if not attempts then return 0, 0, '', 0, '' end
-  return tonumber(attempts), tonumber(counted), max_attempts, tonumber(priority), rest
+  attempts, counted, priority = tonumber(attempts), tonumber(counted), tonumber(priority)
+  if from > #extra then return attempts, counted, max_attempts, priority, '' end
+  local rest = string.sub(extra, from)
+  parsed_extras[extra] = { attempts, counted, max_attempts, priority, rest }
+  return attempts, counted, max_attempts, priority, rest
 end
 
 local function format_extra(attempts, counted, max_attempts, priority, rest)
@@ -22,12 +32,22 @@ end
 -- policy or ''; how long it holds its key ('d' until done, 'g' until granted, 'f' no longer); its key or ''; its group or '';
 -- its order in the group.
 local function parse_rest(rest)
+  local known = parsed_rests[rest]
+  if known then return unpack(known) end
   if rest == '' then return '', '', '', '', '', '', '' end
-  local over, ttl, policy, hold, length, order, key = string.match(rest, '^,(o?)(%d*),([^,]*),(%a?)(%d*)%.?(%x*),(.*)$')
-  if not over then return '', '', '', '', '', '', '' end
-  if length == '' then return over, ttl, policy, hold, key, '', '' end
-  length = tonumber(length)
-  return over, ttl, policy, hold, string.sub(key, length + 1), string.sub(key, 1, length), order
+  -- A policy and names may be long, so no pattern goes through them.
+  local over, ttl, at = string.match(rest, '^,(o?)(%d*),()')
+  local comma = over and string.find(rest, ',', at, true)
+  local hold, length, order, from
+  if comma then hold, length, order, from = string.match(rest, '^(%a?)(%d*)%.?(%x*),()', comma + 1) end
+  if not hold then return '', '', '', '', '', '', '' end
+  length = tonumber(length) or 0
+  known = {
+    over, ttl, string.sub(rest, at, comma - 1), hold, string.sub(rest, from + length), string.sub(rest, from, from + length - 1),
+    length > 0 and order or '',
+  }
+  parsed_rests[rest] = known
+  return unpack(known)
 end
 
 -- The rest as text, '' if all its parts are empty.
@@ -52,6 +72,9 @@ local function read_extras(extra_key, members)
   if #members == 0 or redis.call('EXISTS', extra_key) == 0 then return {} end
   return redis.call('HMGET', extra_key, unpack(members))
 end
+
+-- The end of a TTL that has not begun: of a message that is blocked in a group with a rate.
+local NEVER = 35184372088831
 
 -- When the TTL of a message ends (ms), or false. The end of its own TTL is in `expires`. The topic's TTL counts from when
 -- the message first fell due: that is in `first_due` if the message was granted since, and otherwise `due`.
@@ -78,6 +101,27 @@ local function payload_bytes(body)
   if tag == 0 then return #body - 1 end
   if tag == 2 then return #body - 5 end
   return #body - 3 - string.byte(body, 2) * 256 - string.byte(body, 3)
+end
+
+-- Notes how short a lease was that is shorter than its topic's.
+local function note_short_lease(meta_key, ms)
+  local shortest = redis.call('HGET', meta_key, 'shortest')
+  if not shortest or ms < tonumber(shortest) then redis.call('HSET', meta_key, 'shortest', ms) end
+end
+
+-- When a message was granted first, by the end of its lease: no such instant is written. Where shorter leases were asked for
+-- than the topic's, it is not known, but no earlier than this.
+local function granted_by(k, member, deadline)
+  local known = redis.call('HMGET', k.meta, 'lease_ms', 'shortest')
+  return math.max(deadline - math.min(tonumber(known[1] or 30000), tonumber(known[2] or math.huge)), published_at(member))
+end
+
+-- How many bodies to read at once, at most `count`: HSCAN reads them whole. A few of them show how large they are.
+local function page_count(k, count)
+  if redis.call('HEXISTS', k.meta, 'large') == 0 then return count end
+  local most = 1
+  for _, member in ipairs(redis.call('HRANDFIELD', k.messages, 16)) do most = math.max(most, redis.call('HSTRLEN', k.messages, member)) end
+  return math.max(math.min(math.floor(524288 / most), tonumber(count)), 1)
 end
 
 -- One event as a line. `attempt` is 0 for none, `reason` JSON or ''.
@@ -114,7 +158,7 @@ local function which_member(k, member, key)
 end
 
 -- A message as answers show it: member, state, since or until when (ms), grants so far, counted grants that are left, its
--- `extra` or '', when its TTL ends (ms; 0: never or unknown), its events, its body ('' if `bodyless`).
+-- `extra` or '', when its TTL ends (ms; 0: never or unknown) or for a leased one when it may have been granted, its events, its body ('' if `bodyless`).
 local function snapshot(k, member, state, at, extra, topic_max, ttl, bodyless)
   local attempts, counted, max_attempts, _, rest = parse_extra(extra)
   if state == 'leased' then attempts, counted = attempts + 1, counted + 1 end
@@ -122,6 +166,8 @@ local function snapshot(k, member, state, at, extra, topic_max, ttl, bodyless)
   local left = math.max((tonumber(max_attempts) or topic_max) - counted, 0)
   local over = false
   if state == 'delayed' or state == 'ready' or state == 'blocked' then over = expiry(k, member, rest, at, ttl) end
+  if over == NEVER then over = false end
+  if state == 'leased' then over = granted_by(k, member, at) end
   return {
     member, state, at, attempts, left, extra or '', over or 0,
     redis.call('HGET', k.events, member) or '', not bodyless and redis.call('HGET', k.messages, member) or '',

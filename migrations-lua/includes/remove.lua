@@ -10,9 +10,9 @@ local function room_after(k, member, room)
   return room - redis.call('HSTRLEN', k.events, member)
 end
 
--- The cost of freeing a message's body, in bytes of events: freeing 24 MiB takes as long as writing 256 KiB.
+-- The cost of freeing a message's body and `extra`, in bytes of events: freeing 24 MiB of bodies takes as long as writing 256 KiB.
 local function to_free(k, member)
-  return math.ceil(redis.call('HSTRLEN', k.messages, member) / 96)
+  return math.ceil(redis.call('HSTRLEN', k.messages, member) / 96) + 2 * redis.call('HSTRLEN', k.extra, member)
 end
 
 -- The budget of one call, for all of its steps: bytes of events to write, bytes of bodies to free (1 MiB takes 50 to
@@ -56,7 +56,8 @@ end
 -- Returns as many of these messages, from the first on, as the budget allows to free. The first of a call is always allowed.
 local function freeable(k, members, budget)
   for i = 1, #members do
-    local bytes = redis.call('HSTRLEN', k.messages, members[i])
+    -- A long `extra` is read, and its names are freed: 64 of the longest take as long as 24 MiB of bodies.
+    local bytes = redis.call('HSTRLEN', k.messages, members[i]) + 112 * redis.call('HSTRLEN', k.extra, members[i])
     if bytes > budget.bytes and budget.freed then
       budget.bytes, budget.short = 0, true
       return { unpack(members, 1, i - 1) }

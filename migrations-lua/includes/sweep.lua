@@ -17,7 +17,8 @@ local function sweep_ttl(k, now, limit, ttl, budget)
     seen = seen + #list / 2
     dropped = dropped + drop_expired(k, now, list, ranked, ttl, budget)
   end
-  for _, key in ipairs({ k.blocked, k.delayed, k.delayed_prio }) do look(k, key, '-inf', horizon, 2, false) end
+  if blocked_ttl(k, ttl) then look(k, k.blocked, '-inf', horizon, 2, false) end
+  for _, key in ipairs({ k.delayed, k.delayed_prio }) do look(k, key, '-inf', horizon, 2, false) end
   -- In `ready` the first of each priority is its oldest. Each sweep begins with another priority, so that one with many
   -- messages does not hold up the others.
   local begin = now % 256 * 35184372088832
@@ -85,7 +86,7 @@ local function sweep(k, now, limit, rules)
     redis.call('HDEL', k.idem, unpack(idem))
     more = more or #idem == left
   end
-  local idle = redis.call('ZRANGEBYSCORE', k.rates, '-inf', string.format('%d', now * 1000), 'LIMIT', 0, 64)
+  local idle = redis.call('ZRANGEBYSCORE', k.rates, '-inf', string.format('%d', now * 1000 - 50000), 'LIMIT', 0, 64)
   if #idle > 0 then redis.call('ZREM', k.rates, unpack(idle)) end
   return raise_groups(k) or more or #idle == 64 or budget.short
 end
@@ -109,9 +110,10 @@ local function next_sweep(k, rules)
   earliest = earlier(earliest, k.rates, 1000, 60000)
   earliest = earlier(earliest, k.acked, 2048, rules.acked_ms)
   if not rules.ttl then return earliest end
-  for _, zset in ipairs({ k.first_due, k.blocked, k.delayed, k.delayed_prio }) do
+  for _, zset in ipairs({ k.first_due, k.delayed, k.delayed_prio }) do
     earliest = earlier(earliest, zset, 1, rules.ttl)
   end
+  earliest = earlier(earliest, k.blocked, 1, blocked_ttl(k, rules.ttl))
   local first = redis.call('ZRANGE', k.ready, 0, 0, 'WITHSCORES')[2]
   while first do
     local due = rank_due(first)

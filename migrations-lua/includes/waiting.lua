@@ -23,24 +23,6 @@ local function place(member, priority, due, now, delayed, delayed_prio, ready)
   end
 end
 
--- Moves a waiting message in this state to where its due time and its priority want it. `ttl` is its own (ms or '') and counts
--- from `began`, as the topic's does.
-local function reschedule(k, member, state, priority, due, began, ttl, now)
-  redis.call('ZREM', k.expires, member)
-  redis.call('ZREM', k.first_due, member)
-  if ttl ~= '' then
-    redis.call('ZADD', k.expires, string.format('%d', began + tonumber(ttl)), member)
-  elseif began ~= due then
-    redis.call('ZADD', k.first_due, string.format('%d', began), member)
-  end
-  for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready, k.blocked }) do redis.call('ZREM', zset, member) end
-  if state == 'blocked' then
-    redis.call('ZADD', k.blocked, due, member)
-  else
-    place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
-  end
-end
-
 -- Moves up to `limit` due messages with a priority into `ready`. Returns how many.
 local function promote(now, limit, delayed_prio, ready, extra_key)
   local due = redis.call('ZRANGEBYSCORE', delayed_prio, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
@@ -76,18 +58,24 @@ local function stands_of(k, members)
   return stands
 end
 
--- When the next message falls due or the next lease ends, in ms; 0 if there is neither.
-local function next_event(unack, last, delayed, delayed_prio)
-  local earliest = 0
-  for i, key in ipairs({ delayed, delayed_prio, unack, last }) do
-    local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-    if first[2] then
-      local at = tonumber(first[2])
-      if i > 2 then at = math.floor(at / 2048) end
-      if earliest == 0 or at < earliest then earliest = at end
-    end
+-- When the next lease ends, in ms; infinite if there is none.
+local function next_end(unack, last)
+  local earliest = math.huge
+  for _, key in ipairs({ unack, last }) do
+    local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+    if first then earliest = math.min(earliest, math.floor(tonumber(first) / 2048)) end
   end
   return earliest
+end
+
+-- When the next message falls due or the next lease ends, in ms; 0 if there is neither.
+local function next_event(unack, last, delayed, delayed_prio)
+  local earliest = next_end(unack, last)
+  for _, key in ipairs({ delayed, delayed_prio }) do
+    local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+    if first then earliest = math.min(earliest, tonumber(first)) end
+  end
+  return earliest == math.huge and 0 or earliest
 end
 
 -- Wakes the consumers of every instance that wait for this topic, and names the partition of the key, unless it is the
@@ -107,4 +95,9 @@ local function wake(meta_key, sleep, due)
   redis.call('HSET', meta_key, 'sleep', string.format('%d', due))
   announce(meta_key)
   return 1
+end
+
+-- Wakes consumers that `max_leased` kept waiting (`short`), since a lease has ended, or ends sooner.
+local function wake_refused(meta_key, short)
+  if short and redis.call('HDEL', meta_key, 'short') == 1 then announce(meta_key) end
 end

@@ -3,6 +3,7 @@
 -- @include partition
 -- @include remove
 -- @include time
+-- @include waiting
 -- ack: delete a group of leased messages, or move them to the acked ones if the topic retains those.
 -- KEYS[1] unack
 -- KEYS[2] last
@@ -22,6 +23,7 @@
 -- KEYS[16] delayed
 -- KEYS[17] delayed_prio
 -- KEYS[18] ready
+-- KEYS[19] turns
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] n: acks of different messages, at most 128
 -- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
@@ -33,7 +35,7 @@
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; an HMGET more in a topic where some messages are
 --   not plain, 5 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key;
 --   2 to 6 calls more for each group of theirs, 8 a group of acks
-local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules', 'large', ARGV[3])
+local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules', 'large', ARGV[3], 'short')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
 local now, up = now_ms()
@@ -44,7 +46,7 @@ local plain = not meta[2] or string.find(meta[2], '^%d,,,')
 local most = n
 if meta[3] then
   local rare = rare()
-  most = #rare.freeable({ messages = KEYS[3] }, { unpack(ARGV, 5, n + 4) }, rare.new_budget())
+  most = #rare.freeable({ messages = KEYS[3], extra = KEYS[4] }, { unpack(ARGV, 5, n + 4) }, rare.new_budget())
 end
 local own, known = ARGV[4] == '' or not meta[4], nil
 if plain and not own and most == n and redis.call('EXISTS', KEYS[4]) == 1 then
@@ -73,6 +75,7 @@ if plain and not own and most == n then
     redis.call('ZREM', zset, unpack(ARGV, 5, n + 4))
     redis.call('HDEL', KEYS[3], unpack(ARGV, 5, n + 4))
     redis.call('HINCRBY', KEYS[5], 'acked', n)
+    if meta[5] then rare().wake_refused(KEYS[5], meta[5]) end
     return n
   end
 end
@@ -84,7 +87,7 @@ local codes, good, known, kept, repeated = {}, {}, {}, {}, 0
 local notes = (ARGV[4] ~= '' and n or 2 * n) + 4
 local k = { messages = KEYS[3], extra = KEYS[4], meta = KEYS[5], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8],
   events = KEYS[9], acked = KEYS[10], dead_out = KEYS[11], heads = KEYS[12], queued = KEYS[13], blocked = KEYS[14], rates = KEYS[15],
-  delayed = KEYS[16], delayed_prio = KEYS[17], ready = KEYS[18] }
+  delayed = KEYS[16], delayed_prio = KEYS[17], ready = KEYS[18], turns = KEYS[19] }
 -- Events are written only if acked messages are retained, and calls were made.
 local noted = acked_ms > 0 and #ARGV > notes
 local room = lib.EVENT_BYTES
@@ -128,6 +131,7 @@ if #good > 0 then
     lib.forget_all(k, good, known)
   end
   redis.call('HINCRBY', KEYS[5], 'acked', #good)
+  lib.wake_refused(KEYS[5], meta[5])
 end
 if #good == n then return n end
 return codes

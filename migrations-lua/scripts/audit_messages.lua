@@ -1,5 +1,6 @@
 -- @include audit
 -- @include group
+-- @include message
 -- @include partition
 -- @include waiting
 -- audit_messages: check some messages of a partition as they are now.
@@ -18,7 +19,7 @@ local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end
 local page
 if ARGV[3] == 'h' then
-  page = redis.call('HSCAN', KEYS[#KEYS], ARGV[4], 'COUNT', ARGV[5])
+  page = redis.call('HSCAN', KEYS[#KEYS], ARGV[4], 'COUNT', ARGV[2] == 'messages' and page_count(k, ARGV[5]) or ARGV[5])
 else
   page = redis.call('ZSCAN', KEYS[#KEYS], ARGV[4], 'COUNT', ARGV[5])
 end

@@ -1,4 +1,5 @@
 -- @include expire
+-- @include group
 -- @include message
 -- @include partition
 -- @include remove
@@ -29,7 +30,7 @@ local free = what == 'redrive' and room_of(k, now, rules, (#ARGV - 3) / 2)
 local function make_due(member, state, due, extra)
   local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
   local _, ttl, policy, hold, key, group, order = parse_rest(rest)
-  reschedule(k, member, state, priority, due, due, ttl, now)
+  due = reschedule(k, member, state, priority, due, due, ttl, group, now, true)
   if state ~= 'blocked' and due < earliest then earliest = due end
   -- Always: it tells that there are events.
   rest = format_rest('', ttl, policy, hold, key, group, order)

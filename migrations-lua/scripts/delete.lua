@@ -3,16 +3,17 @@
 -- @include partition
 -- @include remove
 -- @include time
+-- @include waiting
 -- delete: delete one message, by its id or its key. A leased one only with force.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] member, or '' if a key is given
 -- ARGV[3] key
 -- ARGV[4] force: 1 or 0
--- returns: 'OK'; member and attempt of a lease that this ended; 'LEASED', 'NONE' or 'STALE'
+-- returns: 'OK', 'LEASED', 'NONE' or 'STALE'
 -- cost: HMGET, ZREM, TIME, HGET, up to 9 ZSCORE and 12 constant calls; 12 more if it is in a group
 local k = partition(KEYS)
-local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
+local meta = redis.call('HMGET', k.meta, 'topic', 'rules', 'short')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now = now_ms()
@@ -25,13 +26,12 @@ if state == 'acked' then
   forget_all(k, { member }, { extra })
   return 'OK'
 end
-local attempt = 0
 if state == 'leased' then
   if ARGV[4] ~= '1' then return 'LEASED' end
   redis.call('ZREM', k.unack, member)
   redis.call('ZREM', k.last, member)
   redis.call('HINCRBY', k.meta, 'deleted_leased', 1)
-  attempt = parse_extra(extra) + 1
+  wake_refused(k.meta, meta[3])
 end
 drop_all(k, { member }, 'deleted')
-return attempt > 0 and { member, attempt } or 'OK'
+return 'OK'

@@ -1,3 +1,4 @@
+-- @include message
 -- @include partition
 -- @include time
 -- @include waiting
@@ -17,7 +18,7 @@ local cursor, members, scanned = '', {}, nil
 if ARGV[2] == '' then
   for i = 4, #ARGV do members[i - 3] = ARGV[i] end
 else
-  local page = redis.call('HSCAN', k.messages, ARGV[2], 'COUNT', ARGV[3])
+  local page = redis.call('HSCAN', k.messages, ARGV[2], 'COUNT', page_count(k, ARGV[3]))
   cursor, scanned = page[1], {}
   for i = 1, #page[2], 2 do members[#members + 1], scanned[#scanned + 1] = page[2][i], page[2][i + 1] end
 end

@@ -1,4 +1,5 @@
 -- @include lease
+-- @include message
 -- @include time
 -- @include waiting
 -- extend: make a group of leases longer, never past the cap, and shorter only where that is asked for.
@@ -14,7 +15,7 @@
 -- ARGV[5..] n members; n seals unless all have one; n lease_ms (negative if the lease may get shorter), n caps (ms: the latest
 --   deadline that the lease may have)
 -- returns: {now, now rounded up, code and deadline ms for each: 0 ok, 1 lease lost, 2 no such message} or 'STALE'
--- cost: HGET, HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; one ZADD a message, and one HGET more if its lease gets shorter
+-- cost: HGET, HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; one ZADD a message, and one HMGET more if its lease gets shorter
 if redis.call('HGET', KEYS[5], 'topic') ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
 local now, up = now_ms()
@@ -34,7 +35,12 @@ for i = 1, n do
       deadline = wanted
       redis.call('ZADD', last and KEYS[2] or KEYS[1], pack_lease(deadline, epoch), member)
       -- Consumers may sleep until the lease would have ended.
-      if sooner then wake(KEYS[5], redis.call('HGET', KEYS[5], 'sleep'), deadline) end
+      if sooner then
+        note_short_lease(KEYS[5], deadline - ARGV[options + n + i] + 43200000)
+        local marks = redis.call('HMGET', KEYS[5], 'sleep', 'short')
+        wake(KEYS[5], marks[1], deadline)
+        wake_refused(KEYS[5], marks[2])
+      end
     end
   else
     code, deadline = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 2, 0

@@ -1,5 +1,6 @@
 -- @include expire
 -- @include grant
+-- @include group
 -- @include lease
 -- @include message
 -- @include partition
@@ -14,13 +15,15 @@
 -- KEYS[5] meta
 -- KEYS[6] extra
 -- KEYS[7] delayed_prio
--- KEYS[8..] ready and the rest of the partition's but those of idempotency keys, and of groups if the topic has none
+-- KEYS[8..] ready and the rest of the partition's up to those of groups, without these if the topic has none
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] epoch: its name if Redis hides the replication ID, 12 hex digits
 -- ARGV[3] waits: 1 if the caller will sleep until the next event; 2 more if dueq sends the messages itself, and notes the
 --   call as an event rather than the grant
 -- ARGV[4] sized: 1 if a want has a smaller limit than a reply, so that every size has to be checked
--- ARGV[5..] for each want max_messages, lease_ms; if sized also max_bytes, begun (1: it has messages from an earlier
+-- ARGV[5] max_leased: how many leases the topic may have, if they are all here; or ''
+-- ARGV[6] the shortest lease_ms of the wants if it is shorter than the topic's, or ''
+-- ARGV[7..] for each want max_messages, lease_ms; if sized also max_bytes, begun (1: it has messages from an earlier
 --   call). Wants in a row with the same lease_ms are one, unless sized
 -- returns: {now, now rounded up, next event ms (0: none, or not asked), more 0|1, leases ended, messages that died,
 --   messages expired, topic's max_attempts, epoch ('' if nothing is granted), {member, due, …}, bodies, {attempt, attempts
@@ -64,9 +67,24 @@ local unpromoted = special and lib.promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6]
 local sized = ARGV[4] == '1'
 local step = sized and 4 or 2
 local wanted = 0
-for i = 5, #ARGV, step do wanted = wanted + tonumber(ARGV[i]) end
-local most = unpromoted and 0 or math.min(wanted, LIMIT - 2 * ended)
+for i = 7, #ARGV, step do wanted = wanted + tonumber(ARGV[i]) end
+-- Where some of what is read is long, it is half as much at a time.
+local limit = special and meta[3] and LIMIT / 2 or LIMIT
+local asked, free = math.min(wanted, limit), tonumber(ARGV[5])
+if free then
+  local held = string.format('(%d', now * 2048 + 2047)
+  free = math.max(free - redis.call('ZCOUNT', KEYS[1], held, '+inf') - redis.call('ZCOUNT', KEYS[2], held, '+inf'), 0)
+  asked = math.min(asked, free)
+end
+local most = unpromoted and 0 or math.min(asked, LIMIT - 2 * ended)
 local capped = unpromoted
+-- A message of a group whose rate has no turn for it yet is not granted.
+local _, interval, burst
+local before = expired + died
+if special and most > 0 and KEYS[16] then
+  _, interval, burst = lib.group_rules(k)
+  if interval and not lib.hold_early(k, now, most, interval, burst, 3) then most = 0 end
+end
 -- A message whose TTL has ended is never granted, nor one that has used up its attempts after max_attempts was lowered.
 if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) == 1) then
   local dropped, buried, clear = lib.clear_head(k, now, up, most, ttl, meta[5] and tonumber(meta[2]), budget)
@@ -74,7 +92,9 @@ if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) =
   -- Each message that the call has ended counts against those that it grants.
   most = clear and math.max(math.min(most, LIMIT - 2 * ended - dropped - 2 * buried), 0) or 0
 end
-capped = capped or most < math.min(wanted, LIMIT)
+-- What has come to the front instead.
+if interval and most > 0 and expired + died > before and not lib.hold_early(k, now, most, interval, burst, 1) then most = 0 end
+capped = capped or most < asked
 local ranked = special and most > 0 and math.min(most, redis.call('ZCARD', KEYS[8])) or 0
 local due = most > ranked and math.min(most - ranked, redis.call('ZCOUNT', KEYS[3], '-inf', now)) or 0
 local epoch, number = '', 0
@@ -85,7 +105,8 @@ local found, bodies, granted = {}, {}, {}
 if ranked + due > 0 and (sized or meta[3]) then
   local full
   lib = lib or rare()
-  found, bodies, granted, ranked, full = lib.take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4], KEYS[13])
+  found, bodies, granted, ranked, full = lib.take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4], KEYS[13],
+    special and KEYS[6])
   capped = capped or full
 else
   if ranked > 0 then found = redis.call('ZPOPMIN', KEYS[8], ranked) end
@@ -99,15 +120,15 @@ else
   end
 end
 local taken = #found / 2
-if taken == LIMIT and wanted > LIMIT then capped = true end
+if taken == limit and wanted > limit then capped = true end
 
 local facts = {}
 if taken > 0 then
   for i = 2, 2 * ranked, 2 do found[i] = int(lib.rank_due(found[i])) end
   local leases, members, at = {}, {}, 0
-  local want = 5
+  local want = 7
   while at < taken do
-    local upto = math.min(taken, at + (granted[(want - 5) / step + 1] or tonumber(ARGV[want])))
+    local upto = math.min(taken, at + (granted[(want - 7) / step + 1] or tonumber(ARGV[want])))
     local score = pack_lease(up + tonumber(ARGV[want + 1]), number)
     for i = at + 1, upto do
       local member = found[2 * i - 1]
@@ -122,6 +143,7 @@ if taken > 0 then
   local topic_max = tonumber(meta[2])
   local extras = special and lib.read_extras(KEYS[6], members) or {}
   if ttl then lib.remember_first_due(k, found, extras) end
+  if interval then lib.take_turns(k, now, found, extras, interval, burst) end
   -- In a topic where a message failed once, most granted messages are still plain.
   local own = false
   for i = 1, extras[1] ~= nil and taken or 0 do own = own or extras[i] end
@@ -156,11 +178,18 @@ if taken > 0 then
     if #plain > 0 then redis.call('ZADD', KEYS[1], unpack(plain)) end
   end
   redis.call('HINCRBY', KEYS[5], 'granted', taken)
+  if ARGV[6] ~= '' then (lib or rare()).note_short_lease(KEYS[5], tonumber(ARGV[6])) end
 end
 
 local next_at = 0
-if (ARGV[3] == '1' or ARGV[3] == '3') and not capped then
-  next_at = (lib or rare()).next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
+local waits = (ARGV[3] == '1' or ARGV[3] == '3') and not capped
+if waits and taken == free and taken < wanted then
+  -- Whatever ends a lease wakes them (`wake_refused`); an older dueq does not.
+  redis.call('HSET', KEYS[5], 'short', '1')
+  next_at = math.min((lib or rare()).next_end(KEYS[1], KEYS[2]), up + 1000)
+elseif waits then
+  lib = lib or rare()
+  next_at = lib.next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
   -- A small max_bytes may have left some.
   if special and redis.call('EXISTS', KEYS[8]) == 1 then next_at = now end
   redis.call('HSET', KEYS[5], 'sleep', next_at == 0 and '9007199254740992' or int(next_at))

@@ -20,7 +20,7 @@
 --   4 dead, 5 expired, 6 not looked at, because there is too much to write or to free} or 'STALE'
 -- cost: 2 HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
 local k = partition(KEYS)
-local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'backoff', 'rules')
+local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'backoff', 'rules', 'short')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now, up = now_ms()
@@ -100,5 +100,6 @@ end
 if totals.n + totals.d > 0 then redis.call('HINCRBY', k.meta, 'nacked', totals.n + totals.d) end
 if totals.r + totals.w > 0 then redis.call('HINCRBY', k.meta, 'released', totals.r + totals.w) end
 if totals.u > 0 then redis.call('HINCRBY', k.meta, 'returned', totals.u) end
+if totals.n + totals.d + totals.r + totals.w + totals.u > 0 then wake_refused(k.meta, meta[6]) end
 reply[2] = wake(k.meta, meta[2], earliest)
 return reply

@@ -1,3 +1,4 @@
+-- @include message
 -- @include waiting
 -- open_partition: write a partition's topic, and the configuration that its scripts need.
 -- KEYS[1] meta
@@ -19,8 +20,8 @@
 --   does not say so; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n paused' if
 --   the topic has more partitions than the registry says
 -- cost: HMGET, HDEL, HSET, HSETNX, five times HSET or HDEL, PUBLISH, maybe HSET, HDEL and 2 UNLINK
-local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions', 'sleep', 'group_rules', 'published')
-local paused = string.sub(meta[2] or '0', 1, 1)
+local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions', 'sleep', 'group_rules', 'published', 'lease_ms')
+local paused, known_lease = string.sub(meta[2] or '0', 1, 1), meta[8]
 if meta[1] then
   local number, revision, schema = string.match(ARGV[1], '^(%d+) (%d+) (%d+)$')
   local gone, known, changed, its_schema = string.match(meta[1], '^(%-?)(%d+) ?(%d*) ?(%d*)$')
@@ -44,6 +45,7 @@ if ARGV[9] ~= '' then paused = ARGV[9] end
 local rules = table.concat({ paused, ',', ARGV[5] })
 redis.call('HSET', KEYS[1], 'topic', ARGV[1], 'max_attempts', ARGV[2], 'backoff', ARGV[3], 'lease_ms', ARGV[4])
 redis.call('PERSIST', KEYS[1])
+if known_lease and tonumber(known_lease) < tonumber(ARGV[4]) then note_short_lease(KEYS[1], tonumber(known_lease)) end
 -- Its history begins with it. That of a partition that an older dueq made begins when it is first noted.
 if not meta[7] then redis.call('HSETNX', KEYS[1], 'noted', '') end
 if ARGV[8] == '1' then

@@ -12,7 +12,7 @@
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] n: messages, at most 64, no key twice
--- ARGV[3] large: 1 if a body is above 1 KiB, so that leases check sizes from now on
+-- ARGV[3] large: 1 if a body is above 1 KiB, so that leases check sizes from now on; as they do once an extra is above 512 bytes
 -- ARGV[4..] for each message member, delay in ms ('@' before an instant), body, priority, ttl ms or '', key or '',
 --   on_duplicate ('copy' for a dead letter, which the topic's limit does not refuse), extra or '', idempotency key or '', its
 --   fingerprint, how long it answers, ms, group or ''. In a group the extra ends before the message's order
@@ -33,7 +33,7 @@ local now, up = now_ms()
 local rules = parse_rules(meta[4])
 local n = tonumber(ARGV[2])
 local published, replaced, expired, earliest, swept, room = 0, 0, 0, math.huge, false, nil
-local events_room = EVENT_BYTES
+local events_room, large = EVENT_BYTES, ARGV[3] == '1'
 -- The functions that choose what a full topic drops: see `queue_of`.
 local doom_oldest, drop_doomed, note_waiting, forget
 -- The drops beyond one per message, so that a topic shrinks to a lowered limit step by step.
@@ -49,7 +49,7 @@ local bodies, extras, held, expiring, waiting, later, ready = {}, {}, {}, {}, {}
 local heads, queued, blocked = {}, {}, {}
 -- Each group of the call: its ID, and how many heads it has; `line_of` says what else. `members` holds the ID for each of
 -- their new messages, `doomed` for each ID how many messages of it are to be dropped and still there.
-local groups, orders, most, interval, burst = {}, false, 1, nil, 1
+local groups, orders, most, interval, burst = {}, false, nil, nil, 1
 local grouped, members, doomed = false, {}, {}
 local function add(list, a, b)
   list[#list + 1] = a
@@ -102,10 +102,7 @@ end
 
 -- Gives a new message its place in its group. Returns its order, its due time, and whether it is blocked.
 local function join(member, group, due)
-  if not orders then
-    orders = next_orders(k, n)
-    most, interval, burst = group_rules(k)
-  end
+  orders = orders or next_orders(k, n)
   orders = orders + 1
   local order, its = string.format('%012x', orders), groups[group] or line_of(group)
   local entry = table.concat({ its[1], order, member })
@@ -124,7 +121,7 @@ local function join(member, group, due)
   end
   its[2] = its[2] + 1
   add(heads, '0', entry)
-  return order, head_due(k, its[1], now, due, interval, burst, its[2] - (doomed[its[1]] or 0)), false
+  return order, head_due(k, its[1], member, now, due, interval, burst), false
 end
 
 for i = 1, n do
@@ -132,6 +129,7 @@ for i = 1, n do
   local member, body, priority, ttl = ARGV[at + 1], ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]
   local key, on_duplicate, extra, idem, fingerprint = ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9], ARGV[at + 10]
   local group, waits = ARGV[at + 12], false
+  if group ~= '' and not most then most, interval, burst = group_rules(k) end
   local due = due_at(ARGV[at + 2], now, up)
   local code, state, repeated
   if events_room <= 0 then code, state, due = 7, '', 0 end
@@ -239,6 +237,7 @@ for i = 1, n do
     code, state = 0, waits and 'blocked' or (due > now and 'delayed' or 'ready')
     published = published + 1
     if extra ~= '' then add(extras, member, extra) end
+    large = large or #extra > 512
     if key ~= '' then add(held, key, member) end
   end
   if code == 0 or code == 2 then
@@ -252,7 +251,13 @@ for i = 1, n do
     else
       add(ready, rank(priority, due), member)
     end
-    if ttl ~= '' then add(expiring, int(due + tonumber(ttl)), member) end
+    if ttl ~= '' then add(expiring, int(waits and interval and NEVER or due + tonumber(ttl)), member) end
+    if code == 2 and interval and not waits then
+      flush()
+      if redis.call('ZSCORE', k.turns, member) then redis.call('ZADD', k.turns, due, member) end
+      due = plan(k, group_id(group), now, member) or due
+      state = due > now and 'delayed' or 'ready'
+    end
     if due < earliest and not waits then earliest = due end
     if note_waiting and code == 0 then note_waiting(member, due, priority, due > now) end
   end
@@ -267,6 +272,6 @@ end
 flush()
 if published > 0 then redis.call('HINCRBY', k.meta, 'published', published) end
 if replaced > 0 then redis.call('HINCRBY', k.meta, 'replaced', replaced) end
-if ARGV[3] == '1' and not meta[3] then redis.call('HSET', k.meta, 'large', '1') end
+if large and not meta[3] then redis.call('HSET', k.meta, 'large', '1') end
 reply[2], reply[3] = wake(k.meta, meta[2], earliest), expired
 return reply

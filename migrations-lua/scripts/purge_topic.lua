@@ -1,8 +1,8 @@
 -- @include expire
--- @include message
 -- @include partition
 -- @include remove
 -- @include time
+-- @include waiting
 -- purge_topic: remove messages by state, up to a limit.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
@@ -12,18 +12,18 @@
 -- ARGV[5] dead: 1 to purge dead messages
 -- ARGV[6] blocked: 1 to purge blocked messages
 -- ARGV[7] leased: 1 to purge leased messages
--- returns: {now, purged, left of these states, leases that ended: member, attempt, …} or 'STALE'
--- cost: HMGET, ZREM, TIME, up to 8 ranges, one HMGET and up to 16 calls for each range; one HGET for each key, 6 calls for each
+-- returns: {now, purged, left of these states} or 'STALE'
+-- cost: HMGET, ZREM, TIME, up to 8 ranges, and up to 16 calls for each range; one HGET for each key, 6 calls for each
 --   group
 local k = partition(KEYS)
-local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
+local meta = redis.call('HMGET', k.meta, 'topic', 'rules', 'short')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now = now_ms()
 local limit = tonumber(ARGV[2])
 local budget = new_budget()
 end_leases(k, now, 32, parse_rules(meta[2]).ttl, budget)
-local later, purged, left, leases = string.format('(%d', now), 0, 0, {}
+local later, purged, left = string.format('(%d', now), 0, 0
 
 -- Removes as many messages of one set as fit into the call, and counts the rest.
 local function purge(zset, from, upto)
@@ -32,12 +32,9 @@ local function purge(zset, from, upto)
     members = freeable(k, members, budget)
     if zset == k.unack or zset == k.last then
       if #members > 0 then
-        local extras = redis.call('HMGET', k.extra, unpack(members))
-        for i = 1, #members do
-          leases[#leases + 1], leases[#leases + 2] = members[i], parse_extra(extras[i]) + 1
-        end
         redis.call('ZREM', zset, unpack(members))
         redis.call('HINCRBY', k.meta, 'deleted_leased', #members)
+        wake_refused(k.meta, meta[3])
       end
     end
     drop_all(k, members, 'purged')
@@ -61,4 +58,4 @@ if ARGV[4] == '1' then
   purge(k.delayed_prio, '-inf', now)
 end
 if ARGV[5] == '1' then purge(k.dead, '-inf', '+inf') end
-return { now, purged, left, leases }
+return { now, purged, left }

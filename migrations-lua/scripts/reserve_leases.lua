@@ -1,35 +1,20 @@
 -- @include time
--- reserve_leases: reserve leases of a topic that may only have so many at once, over all of its partitions.
+-- reserve_leases: say that somebody is about to ask for leases of a topic of several partitions that may only have so many.
 -- KEYS[1] meta
 -- KEYS[2] held
 -- ARGV[1] topic: number, revision and version of the schema
--- ARGV[2] most: how many to reserve
--- ARGV[3] max_leased: how many the topic may have
--- ARGV[4] how long they are reserved, ms, unless `hold_leases` says what has become of them
--- ARGV[5] what they are called until then; numbers are added, from 1
--- returns: {now, reserved, when to look again if that is less than asked for, ms (else 0)} or 'STALE'
--- cost: HGET, TIME, ZRANGEBYSCORE, ZREM, ZCOUNT, ZADD; ZRANGEBYSCORE if it is less than asked for, HSET if it is none
+-- ARGV[2] how many
+-- ARGV[3] how long this is noted, ms, unless it is removed before
+-- ARGV[4] its name
+-- returns: {now, how many others are asking for} or 'STALE'
+-- cost: HGET, TIME, 2 ZREMRANGEBYSCORE, ZRANGEBYSCORE, ZADD
 if redis.call('HGET', KEYS[1], 'topic') ~= ARGV[1] then return 'STALE' end
 local now, up = now_ms()
--- Many may have ended at once.
-local over = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 512)
--- A first write that mostly removes nothing: at maxmemory Redis then lets everything after it through.
-redis.call('ZREM', KEYS[2], '', unpack(over))
-local later = string.format('(%d', now)
-local most, next_end = tonumber(ARGV[2]), 0
-local reserved = math.max(math.min(most, tonumber(ARGV[3]) - redis.call('ZCOUNT', KEYS[2], later, '+inf')), 0)
-if reserved > 0 then
-  local held = {}
-  for i = 1, reserved do
-    held[2 * i - 1], held[2 * i] = int(up + tonumber(ARGV[4])), table.concat({ ARGV[5], int(i) })
-  end
-  redis.call('ZADD', KEYS[2], unpack(held))
-end
-if reserved < most then
-  -- Whoever ends a lease wakes those who wait for it. Whoever gives back what was only reserved does not: two consumers
-  -- that find no messages would wake each other for ever. So one who got nothing for that looks again soon.
-  if reserved == 0 then redis.call('HSET', KEYS[1], 'short', '1') end
-  local first_end = tonumber(redis.call('ZRANGEBYSCORE', KEYS[2], later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or math.huge)
-  next_end = math.min(first_end, up + 250)
-end
-return { now, reserved, next_end }
+-- What an older dueq counts here is in `unack` too. Its entries are below these.
+local BEGIN = 2 ^ 50
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], int(BEGIN), int(BEGIN + now))
+local others = 0
+for _, entry in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], int(BEGIN), '+inf')) do others = others + tonumber(string.match(entry, '^%d+')) end
+redis.call('ZADD', KEYS[2], int(BEGIN + up + ARGV[3]), table.concat({ ARGV[2], ' ', ARGV[4] }))
+return { now, others }

@@ -1,4 +1,5 @@
 -- @include expire
+-- @include group
 -- @include message
 -- @include partition
 -- @include remove
@@ -68,7 +69,7 @@ if state ~= 'dead' then
   if ARGV[6] ~= '-' then ttl, over = ARGV[6], '' end
   dies = is_spent(counted, max_attempts, tonumber(meta[3]))
   if not dies then
-    reschedule(k, member, state, priority, due, began, ttl, now)
+    due = reschedule(k, member, state, priority, due, began, ttl, group, now, ARGV[4] ~= '')
     if state ~= 'blocked' then state = due > now and 'delayed' or 'ready' end
   end
 elseif ARGV[6] ~= '-' then

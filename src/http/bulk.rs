@@ -27,8 +27,8 @@ request! {
     pub struct PurgeRequest {
         /// Remove the messages in these states, each named once.
         pub states: List<PurgedState, 1, 5>,
-        /// Required to purge leased messages: their holders' acks then get 404. Their places under `max_leased` are free again
-        /// when the leases would have ended.
+        /// Required to purge leased messages: their holders' acks then get 404. Their places under `max_leased` are free at
+        /// once.
         pub force: bool = false,
         pub choice: Flat<Choice>,
     }

@@ -77,9 +77,9 @@ answer! {
         dead_form: DeadForm,
         /// How many messages of a group may be leased at a time.
         group_concurrency: i64,
-        /// How many messages of a group may fall due a second. Absent: any number.
+        /// How many messages of a group may be granted per second. Absent: any number.
         group_rate_per_s: Option<f64>,
-        /// How many of them may fall due at once.
+        /// How many of them may be granted at once.
         group_burst: i64,
     }
 }

@@ -49,9 +49,9 @@ request! {
         pub dead_form: Resettable<DeadForm>,
         /// How many messages of a group may be leased at a time. Default: 1.
         pub group_concurrency: Resettable<Bounded<1, MAX_GROUP_CONCURRENCY>>,
-        /// How many messages of a group may fall due a second, retries aside: 0.01 to 100000. Default: any number.
+        /// How many messages of a group may be granted per second, retries aside: 0.01 to 100000. Default: any number.
         pub group_rate_per_s: Resettable<Decimal<1, 10_000_000>>,
-        /// How many of them may fall due at once. Default: 1. Only with effect beside `group_rate_per_s`.
+        /// How many of them may be granted at once. Default: 1. Only with effect beside `group_rate_per_s`.
         pub group_burst: Resettable<Bounded<1, MAX_GROUP_CONCURRENCY>>,
     }
     check(fields) {

@@ -50,8 +50,6 @@ impl Store {
 
 impl Op for Ack {
     type Output = Result<(), Error>;
-    const ENDS_LEASE: bool = true;
-
     fn script() -> &'static Script {
         &scripts::ACK
     }
@@ -72,7 +70,7 @@ impl Op for Ack {
         // Plain messages need no more.
         let grouped = partition.topic.settings.grouped;
         command
-            .arg(if grouped { 18 } else { 11 })
+            .arg(if grouped { 19 } else { 11 })
             .arg(&keys.unack)
             .arg(&keys.last)
             .arg(&keys.messages)
@@ -81,7 +79,7 @@ impl Op for Ack {
         command.arg(&keys.events).arg(&keys.acked).arg(&keys.dead_out);
         if grouped {
             command.arg(&keys.heads).arg(&keys.queued).arg(&keys.blocked).arg(&keys.rates);
-            command.arg(&keys.delayed).arg(&keys.delayed_prio).arg(&keys.ready);
+            command.arg(&keys.delayed).arg(&keys.delayed_prio).arg(&keys.ready).arg(&keys.turns);
         }
         command.arg(&partition.topic.word).arg(group.len());
         write_claims(group.iter().map(|ack| (&ack.id, &ack.claims)), command);

@@ -56,38 +56,7 @@ impl Store {
         lease_ms: u64,
         shortens: bool,
     ) -> Result<Extended, Error> {
-        let claims = self.open(&id, token);
-        if let Some(claims) = &claims {
-            self.hold_longer(id, claims, lease_ms).await;
-        }
-        let extend = |claims| Extend { id, claims, lease_ms, shortens };
-        let extended = self.on_token(id, token, extend).await;
-        let sooner = |extended: &Extended| shortens || extended.lease_ms < lease_ms as Millis;
-        self.note_end(id, claims, &extended, sooner).await;
-        extended
-    }
-
-    /// A lease that could not be made longer, because it has ended, does not count any more. One that ends `sooner` than was
-    /// noted counts until then.
-    async fn note_end(
-        &self,
-        id: MessageId,
-        claims: Option<LeaseClaims>,
-        extended: &Result<Extended, Error>,
-        sooner: impl Fn(&Extended) -> bool,
-    ) {
-        let Some(claims) = claims else { return };
-        match extended {
-            Err(Error::LeaseLost | Error::MessageNotFound) => {
-                if let Ok(partition) = self.partition_of(id).await {
-                    self.lanes.release(&partition.topic, &[(id, claims.attempt)]).await;
-                }
-            }
-            Ok(extended) if sooner(extended) => {
-                self.hold_until(id, &claims, extended.lease_expires_at).await;
-            }
-            _ => {}
-        }
+        self.on_token(id, token, |claims| Extend { id, claims, lease_ms, shortens }).await
     }
 
     /// Extends leases in order, as if one after another, each with its own outcome.
@@ -96,22 +65,11 @@ impl Store {
         extends: Vec<(MessageId, String, u64)>,
     ) -> Vec<Result<Extended, Error>> {
         let held: Vec<_> = extends.iter().map(|(id, token, _)| (*id, token.as_str())).collect();
-        let claims: Vec<_> = held.iter().map(|(id, token)| self.open(id, token)).collect();
-        for ((id, _, lease_ms), claims) in extends.iter().zip(&claims) {
-            if let Some(claims) = claims {
-                self.hold_longer(*id, claims, *lease_ms).await;
-            }
-        }
         let extend = |at: usize, claims| {
             let (id, lease_ms) = (held[at].0, extends[at].2);
             Extend { id, claims, lease_ms, shortens: false }
         };
-        let extended = self.on_tokens(&held, extend).await;
-        for (((id, _, lease_ms), claims), extended) in extends.iter().zip(claims).zip(&extended) {
-            let sooner = |extended: &Extended| extended.lease_ms < *lease_ms as Millis;
-            self.note_end(*id, claims, extended, sooner).await;
-        }
-        extended
+        self.on_tokens(&held, extend).await
     }
 
     /// Makes the lease of a message that is being called `lease_ms` long from now. Returns when it ends.

@@ -124,15 +124,12 @@ async fn see_to(
 ) {
     let mut retry = StaleRetry::new(registry.lanes.timeout);
     while retry.next().await {
-        let (mut stale, mut gone) = (Vec::new(), Vec::new());
+        let mut stale = Vec::new();
         for (message, answered) in messages.into_iter().zip(sent) {
-            match answered.await {
-                Ok(Err(CallError::Stale)) => stale.push(message),
-                Ok(Ok(_)) => gone.push((message.id, message.claims.attempt)),
-                _ => {}
+            if let Ok(Err(CallError::Stale)) = answered.await {
+                stale.push(message);
             }
         }
-        registry.lanes.release(&topic, &gone).await;
         let home = |message: &Granted| Partition::holding(&topic, message.id);
         let partitions = stale.iter().map(home).collect();
         if stale.is_empty() || registry.refresh_all(partitions).await.is_err() {

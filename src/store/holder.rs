@@ -1,12 +1,12 @@
 //! What ack, nack and extend have in common: each concerns a lease, and whoever holds it says so by its token.
 
-use super::{Store, batch::Op, registry::Topic, reply::CallError};
+use super::{Store, batch::Op, reply::CallError};
 use crate::{
     error::Error,
     model::{LeaseClaims, MessageId},
 };
 use deadpool_redis::redis::Cmd;
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 /// Writes epochs, the common claims if all leases have the same, members, claims. Claims name their epoch by its place
 /// among the epochs.
@@ -47,9 +47,6 @@ pub(super) fn refused(code: i64) -> Error {
     }
 }
 
-/// Leases of a topic that end: their places in the request, and their attempts.
-type Ending = (Arc<Topic>, Vec<(usize, u32)>);
-
 impl Store {
     /// Carries out what the holder of this token asks for.
     pub(super) async fn on_token<O, T>(
@@ -62,20 +59,7 @@ impl Store {
         O: Op<Output = Result<T, Error>>,
     {
         let claims = self.claims(id, token).await?;
-        let attempt = claims.attempt;
-        let ending = async {
-            if O::ENDS_LEASE
-                && let Ok(partition) = self.partition_of(id).await
-            {
-                self.lanes.ending(&partition.topic, &[(id, attempt)]).await;
-            }
-        };
-        let ((), done) = tokio::join!(ending, self.on_op(id, || op(claims)));
-        let (partition, outcome) = done?;
-        if O::ENDS_LEASE && outcome.is_ok() {
-            self.lanes.release(&partition.topic, &[(id, attempt)]).await;
-        }
-        outcome
+        self.on_op(id, || op(claims)).await?.1
     }
 
     /// Carries out what the holders of these tokens ask for, in order, as if one after another, each with its own outcome.
@@ -101,21 +85,10 @@ impl Store {
                 left.into_iter().partition(|at| seen.insert(held[*at].0));
             left = later;
             let (mut sent, mut requests) = (Vec::new(), Vec::new());
-            // Those whose topic has to hear that they are not leased any more.
-            let mut limited: Vec<Ending> = Vec::new();
             for at in wave {
                 let (id, token) = held[at];
                 match (self.open(&id, token), self.partition_of(id).await) {
                     (Some(claims), Ok(partition)) => {
-                        if O::ENDS_LEASE && partition.topic.is_limited() {
-                            let mut same = limited.iter_mut();
-                            let same = same.find(|(it, _)| Arc::ptr_eq(it, &partition.topic));
-                            match same {
-                                Some((_, places)) => places.push((at, claims.attempt)),
-                                None => limited
-                                    .push((partition.topic.clone(), vec![(at, claims.attempt)])),
-                            }
-                        }
                         sent.push(at);
                         requests.push((partition, op(at, claims)));
                     }
@@ -123,12 +96,7 @@ impl Store {
                     (None, Ok(_)) => outcomes[at] = Some(one(at).await),
                 }
             }
-            let ending =
-                futures_util::future::join_all(limited.iter().map(async |(topic, places)| {
-                    let leases: Vec<_> = places.iter().map(|(at, n)| (held[*at].0, *n)).collect();
-                    self.lanes.ending(topic, &leases).await;
-                }));
-            let (_, answers) = tokio::join!(ending, self.lanes.submit_many(requests.into_iter()));
+            let answers = self.lanes.submit_many(requests.into_iter()).await;
             for (at, answer) in sent.into_iter().zip(answers) {
                 outcomes[at] = Some(match answer {
                     Ok(outcome) => outcome,
@@ -136,12 +104,6 @@ impl Store {
                     Err(CallError::Stale) => one(at).await,
                     Err(error) => Err(error.into()),
                 });
-            }
-            for (topic, places) in limited {
-                let ended =
-                    places.into_iter().filter(|(at, _)| matches!(outcomes[*at], Some(Ok(_))));
-                let ended: Vec<_> = ended.map(|(at, attempt)| (held[at].0, attempt)).collect();
-                self.lanes.release(&topic, &ended).await;
             }
         }
         outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(Error::Internal))).collect()

@@ -1,6 +1,5 @@
 //! lease: grants messages, for one consumer or for all who wait for a topic.
 
-mod held;
 mod limits;
 mod op;
 mod split;
@@ -13,6 +12,7 @@ use super::{
     batch::{Command, Request},
     grants::{Grants, LeaseOptions},
     partition::Partition,
+    registry::Topic,
     reply::{CallError, Fields, int, word},
 };
 use crate::{
@@ -59,30 +59,29 @@ impl Store {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let Some(topic) = self.registry.find(name).await? else { break };
-            if topic.is_limited() {
-                let many = topic.partitions.len();
-                let outcome = self.lease_limited(topic, options, waits, until).await?;
-                if !outcome.grants.messages().is_empty() || !self.is_other(name, many).await? {
-                    return Ok(outcome);
+            let outcome = match topic.counts_first() {
+                true => self.lease_limited(topic.clone(), options, waits, until).await?,
+                false if topic.is_split() => {
+                    self.lease_split(topic.clone(), options, until).await?
                 }
-                continue;
-            }
-            if topic.is_split() {
-                return self.lease_split(topic, options, until).await;
-            }
-            let first = Partition::first(topic);
-            let outcome = self.lease_from(first, options, false, waits, until).await?;
-            if !outcome.grants.messages().is_empty() || !self.is_other(name, 1).await? {
+                false => {
+                    let first = Partition::first(topic.clone());
+                    self.lease_from(first, options, false, waits, until).await?
+                }
+            };
+            if !outcome.grants.messages().is_empty() || !self.is_other(&topic).await? {
                 return Ok(outcome);
             }
-            // It was made anew meanwhile, or has got more partitions.
+            // It was made anew meanwhile, has got more partitions, or another limit.
         }
         Ok(LeaseOutcome::default())
     }
 
-    /// Has the topic another number of partitions by now?
-    async fn is_other(&self, name: &TopicName, many: usize) -> Result<bool, Error> {
-        Ok(self.registry.find(name).await?.is_some_and(|topic| topic.partitions.len() != many))
+    /// Has the topic another number of partitions by now, or what is leased to be counted again?
+    async fn is_other(&self, topic: &Topic) -> Result<bool, Error> {
+        let other =
+            |it: &Topic| it.partitions.len() != topic.partitions.len() || topic.counts_again(it);
+        Ok(self.registry.find(&topic.name).await?.is_some_and(|it| other(&it)))
     }
 
     /// The same from one partition. `begun`: the consumer has messages from another.
@@ -124,8 +123,8 @@ impl Store {
                 Err(CallError::Stale) if retry.next().await => {
                     self.registry.refresh(&partition).await?;
                     match self.again(&partition).await? {
-                        Some(again) => partition = again,
-                        None => return Ok(outcome),
+                        Some(it) if !partition.topic.counts_again(&it.topic) => partition = it,
+                        _ => return Ok(outcome),
                     }
                     continue;
                 }
@@ -164,17 +163,14 @@ impl Store {
         all: &[LeaseOptions],
     ) -> Result<Vec<Result<LeaseOutcome, Error>>, Error> {
         match self.registry.find(name).await? {
-            Some(topic) if topic.is_split() && !topic.is_limited() => {
-                self.lease_waiting_split(&topic, all).await
-            }
             Some(topic) => {
-                let many = topic.partitions.len();
-                let mut outcomes = match topic.is_limited() {
-                    true => self.lease_waiting_limited(topic, all).await?,
-                    false => self.lease_waiting_from(Partition::first(topic), all).await?,
+                let mut outcomes = match topic.counts_first() {
+                    true => self.lease_waiting_limited(topic.clone(), all).await?,
+                    false if topic.is_split() => self.lease_waiting_split(&topic, all).await?,
+                    false => self.lease_waiting_from(Partition::first(topic.clone()), all).await?,
                 };
-                if self.is_other(name, many).await? {
-                    // It was made anew meanwhile, or has got more partitions: ask once more.
+                if self.is_other(&topic).await? {
+                    // It was made anew meanwhile, has got more partitions, or another limit: ask once more.
                     outcomes.iter_mut().flatten().for_each(|outcome| outcome.more = true);
                 }
                 Ok(outcomes)
@@ -205,8 +201,8 @@ impl Store {
             if answers.iter().any(|answer| matches!(answer, Err(CallError::Stale))) {
                 self.registry.refresh(&partition).await?;
                 match self.again(&partition).await? {
-                    Some(again) => partition = again,
-                    None => return Ok(all.iter().map(|_| Ok(LeaseOutcome::default())).collect()),
+                    Some(it) if !partition.topic.counts_again(&it.topic) => partition = it,
+                    _ => return Ok(all.iter().map(|_| Ok(LeaseOutcome::default())).collect()),
                 }
                 continue;
             }

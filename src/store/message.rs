@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{Body, Event, EventKind, MAX_EVENTS, Member, MessageId, Millis, State, last_error},
+    model::{Body, Event, EventKind, MAX_EVENTS, MessageId, Millis, State, last_error},
 };
 use bytes::Bytes;
 use deadpool_redis::redis::Value;
@@ -57,12 +57,7 @@ impl Store {
             let delete = Command::on(&scripts::DELETE, partition).arg(message.arguments());
             delete.arg(u8::from(force)).read(partition, read_deleted)
         };
-        let (partition, ended) = self.on(message, delete).await?;
-        if let Some((member, attempt)) = ended? {
-            let id = MessageId::from_member(&member, partition.route);
-            self.lanes.release(&partition.topic, &[(id, attempt)]).await;
-        }
-        Ok(())
+        self.on(message, delete).await?.1
     }
 
     /// Makes a dead message ready again, with a fresh budget of attempts.
@@ -103,18 +98,14 @@ pub(super) fn read_exists(reply: &mut Reply<'_>) -> Result<bool, CallError> {
     if let Value::Int(found) = reply.whole { Ok(found == 1) } else { Err(malformed(&reply.whole)) }
 }
 
-/// The lease that the deletion ended, if any: member and attempt.
-pub(super) type Ended = Option<(Member, u32)>;
-
-pub(super) fn read_deleted(reply: &mut Reply<'_>) -> Result<Result<Ended, Error>, CallError> {
-    let ended = match reply.word() {
-        Some("OK") => None,
+pub(super) fn read_deleted(reply: &mut Reply<'_>) -> Result<Result<(), Error>, CallError> {
+    match reply.word() {
         Some("LEASED") => return Ok(Err(Error::MessageLeased)),
         Some("NONE") => return Ok(Err(Error::MessageNotFound)),
-        _ => Some((reply.member()?, reply.int()? as u32)),
-    };
+        _ => reply.expect("OK")?,
+    }
     reply.topic().counters.deleted.inc();
-    Ok(Ok(ended))
+    Ok(Ok(()))
 }
 
 pub(super) fn read_redriven(
@@ -155,11 +146,14 @@ pub(super) fn read_snapshot(
     let state = State::from_word(&fields.text()?).ok_or(CallError::Internal)?;
     let (at, attempts, attempts_left) = (fields.int()?, fields.int()?, fields.int()?);
     let extra = Extra::parse(&fields.text()?);
-    let expires_at = fields.instant()?;
+    // Of a leased message it is when it may have been granted.
+    let over = fields.instant()?;
+    let expires_at = over.filter(|_| state != State::Leased && has_ttl(topic, state));
     let (written, stored) = (fields.text()?, fields.bytes()?);
     let body = decode(body.cloned().unwrap_or(stored), &id, topic)?;
     let (last_error, events) = (last_error(&written), Event::read_all(&written));
-    let events = all_events(topic, &id, state, at, attempts, events);
+    let granted = over.filter(|_| state == State::Leased);
+    let events = all_events(&id, granted, attempts, events);
     Ok(MessageSnapshot {
         id,
         state,
@@ -180,12 +174,15 @@ pub(super) fn read_snapshot(
     })
 }
 
+/// Has the TTL of a message in this state begun? Where groups have a rate, it begins when the message could go.
+pub(super) fn has_ttl(topic: &Topic, state: State) -> bool {
+    state != State::Blocked || topic.settings.group_rate_per_s.is_none()
+}
+
 /// What was written, and what can be told without: its publish, and the first grant while that lasts.
 fn all_events(
-    topic: &Topic,
     id: &MessageId,
-    state: State,
-    at: Millis,
+    granted: Option<Millis>,
     attempts: i64,
     written: Vec<Event>,
 ) -> Vec<Event> {
@@ -200,8 +197,9 @@ fn all_events(
     let mut events = vec![event(id.published(), EventKind::Published, None, false)];
     events.extend(written);
     let told = |event: &Event| event.attempt.is_some_and(|n| i64::from(n) == attempts);
-    if state == State::Leased && !events.iter().any(told) {
-        let granted = at.saturating_sub(topic.settings.lease_ms).max(id.published());
+    if let Some(granted) = granted
+        && !events.iter().any(told)
+    {
         events.push(event(granted, EventKind::Granted, Some(attempts as u32), true));
     }
     let surplus = events.len().saturating_sub(MAX_EVENTS);

@@ -87,7 +87,6 @@ impl Store {
 
 impl Op for Nack {
     type Output = Result<Nacked, Error>;
-    const ENDS_LEASE: bool = true;
 
     fn script() -> &'static Script {
         &scripts::NACK

@@ -83,7 +83,7 @@ scripts! {
         CLAIM_SWEEPS = "claim_sweeps";
         TAKE_CALLS = "take_calls";
         RESERVE_LEASES = "reserve_leases";
-        HOLD_LEASES = "hold_leases";
+        COUNT_LEASES = "count_leases";
         START_CALL = "start_call";
         FETCH_PARKED = "fetch_parked";
         FINISH_SWEEP = "finish_sweep";

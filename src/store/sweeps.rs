@@ -16,7 +16,11 @@ use crate::{
     error::Error,
     model::{Millis, TopicName},
 };
-use std::{collections::BTreeSet, sync::atomic::Ordering, time::Instant};
+use std::{
+    collections::BTreeSet,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 /// Sweeps come this much (ms) after their moment, so that what ends in one second takes one sweep.
 const SWEEP_DELAY_MS: Millis = 500;
@@ -28,6 +32,8 @@ const CALL_MESSAGES: u32 = 128;
 const MAX_HINTS: usize = 256;
 /// Topics that are claimed at once.
 const MAX_CLAIMS: usize = 32;
+/// How long a change of group_concurrency waits until more messages of all groups go.
+const RAISE_TIME: Duration = Duration::from_secs(2);
 /// The walk takes this many topics…
 const WALK_TOPICS: usize = 16;
 /// …every so many ms, by one instance of all.
@@ -189,6 +195,23 @@ impl Store {
         match self.on_each(name, sweep).await {
             Err(Error::TopicNotFound) => Ok(Vec::new()),
             swept => swept,
+        }
+    }
+
+    /// Lets more messages of each group go, since group_concurrency was raised. What takes too long, or fails, is left to
+    /// housekeeping.
+    pub(super) async fn raise_groups(&self, name: &TopicName) {
+        let until = Instant::now() + RAISE_TIME;
+        let mut left = self.sweep_all(name).await.unwrap_or_default();
+        left.retain(|(_, swept)| swept.more);
+        while let Some((partition, _)) = left.last() {
+            if Instant::now() >= until {
+                left.iter().for_each(|(it, _)| it.sweep_by(self.now(), Some(self.now())));
+                return;
+            }
+            if !matches!(self.sweep(&partition.name()).await, Ok(Some(swept)) if swept.more) {
+                left.pop();
+            }
         }
     }
 

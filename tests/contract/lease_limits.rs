@@ -12,7 +12,7 @@ use crate::harness::*;
 use crate::partitions::{batch, lease_all, split};
 
 /// So many messages, one to a request, so that they lie in several partitions.
-async fn spread(client: &Client, topic: &str, messages: usize) {
+pub async fn spread(client: &Client, topic: &str, messages: usize) {
     let message = |n: usize| json!({"payload": n, "key": format!("key-{n}")});
     batch(client, topic, &(0..messages).map(message).collect::<Vec<_>>()).await;
 }
@@ -217,7 +217,6 @@ async fn what_ends_a_lease_or_does_not_counts_so() {
         client.delete_by_force(text(&next[0], "id")).await.expect(204);
         let last = client.leased(&topic, json!({"lease_ms": 60_000})).await;
         assert_eq!(last.len(), 1, "{partitions}: a deletion ends a lease");
-        // Without a limit nothing is counted, and what was counted before is forgotten.
         client.update_topic(&topic, json!({"max_leased": null})).await.expect(200);
         client.ack_leased(&last[0]).await.expect(204);
         client.update_topic(&topic, json!({"max_leased": 1})).await.expect(200);
@@ -296,38 +295,4 @@ async fn whoever_waits_is_granted_what_one_call_had_no_room_for() {
         let (held, ()) = tokio::join!(futures_util::future::join_all(polls), publish);
         assert!(held.iter().all(|some| !some.is_empty()), "{partitions}");
     }
-}
-
-#[tokio::test]
-async fn a_lease_that_a_purge_ends_or_that_gets_shorter_counts_no_longer() {
-    let (redis, dueq) = (&shared().await.redis, instance().await);
-    let client = dueq.client();
-    let topic = split(&client, 1, json!({"max_leased": 1})).await;
-    spread(&client, &topic, 3).await;
-    let want = json!({"lease_ms": 43_200_000, "wait_ms": 20_000});
-    let held = client.leased(&topic, want.clone()).await;
-    let key = format!("dueq:{{{topic}:0}}:held");
-    let counted = || async { redis.command::<i64>(&["ZCARD", &key]).await };
-    assert_eq!(counted().await, 1);
-    client.ack_leased(&held[0]).await.expect(204);
-    // As SQS's ChangeMessageVisibility does.
-    let sqs = async |action: &str, body: Value| {
-        let target = format!("AmazonSQS.{action}");
-        let headers =
-            [("x-amz-target", target.as_str()), ("content-type", "application/x-amz-json-1.0")];
-        let body = Some(body.to_string().into_bytes());
-        let answer = client.send("POST", &format!("/sqs/{topic}"), &headers, body).await;
-        answer.expect(200).json()
-    };
-    let got = sqs("ReceiveMessage", json!({"VisibilityTimeout": 43_200})).await;
-    let handle = &got["Messages"][0]["ReceiptHandle"];
-    sqs("ChangeMessageVisibility", json!({"ReceiptHandle": handle, "VisibilityTimeout": 1})).await;
-    assert_eq!(client.leased(&topic, want.clone()).await.len(), 1, "it is over after a second");
-    sqs("PurgeQueue", json!({})).await;
-    assert_eq!(counted().await, 0);
-    spread(&client, &topic, 1).await;
-    assert_eq!(client.leased(&topic, want).await.len(), 1);
-    // Without a limit nothing is noted.
-    client.update_topic(&topic, json!({"max_leased": null})).await.expect(200);
-    assert_eq!(counted().await, 0);
 }

@@ -64,7 +64,7 @@ fn every_key_and_argument_that_is_used_is_documented_and_the_other_way_round() {
 }
 
 /// The keys of a partition, as the include `partition.lua` names them.
-const PARTITION: [&str; 24] = [
+const PARTITION: [&str; 25] = [
     "unack",
     "last",
     "delayed",
@@ -84,6 +84,7 @@ const PARTITION: [&str; 24] = [
     "queued",
     "blocked",
     "rates",
+    "turns",
     "idem",
     "idem_due",
     "held",

@@ -57,8 +57,6 @@ pub(crate) type Answers<T> = Result<Vec<Result<T, CallError>>, CallError>;
 pub(crate) trait Op: Sized + Send + Sync + 'static {
     /// What one request gets.
     type Output: Send + 'static;
-    /// Is a message not leased any more, after it?
-    const ENDS_LEASE: bool = false;
 
     /// The script.
     fn script() -> &'static Script;

@@ -1,19 +1,15 @@
 //! Limits that all consumers of a topic keep together: how many messages are leased at once, and how many are granted a
-//! second. Both are counted in the topic's first partition, whichever partition a message lies in, so that they hold exactly
-//! over all partitions and instances. Topics without such limits pay nothing.
+//! second. Topics without such limits pay nothing.
 //!
-//! A lease reserves what it may be granted, and notes afterwards what it was: each grant has an entry in `held` until it is
-//! acknowledged or given back, or its lease ends. An entry names the attempt too: whoever ends a lease late does not end the
-//! next one.
+//! What is leased is counted where leases are. In a topic of one partition the script that grants does so. In others the
+//! consumer first says in the first partition how many it is about to ask for, and then counts the leases of all partitions:
+//! whoever counts later sees that, or what was granted. Nothing else is written, so nothing has to be undone where leases end,
+//! and a limit that is new counts the leases that there are. Whoever dies in between, or never hears what was granted, is
+//! about to ask for some seconds. What is granted after that reaches nobody.
 //!
-//! Whoever dies between the two, or never hears what was granted, leaves reservations that end after some seconds. What was
-//! granted under them reached nobody, so that consumers never have more than the limit; it is leased until its lease ends.
-//! An entry whose lease is about to be ended gets as short a life first, in case that nobody lives to remove it.
+//! Calls are taken from the rate in the topic's first partition, and unused ones are given back.
 
-use super::{
-    LeaseOutcome,
-    held::{entry, held_keys},
-};
+use super::LeaseOutcome;
 use crate::{
     error::Error,
     model::{Millis, TopicName},
@@ -24,7 +20,6 @@ use crate::{
         partition::Partition,
         random_bytes,
         registry::Topic,
-        reply::{CallError, Reply},
         scripts,
     },
 };
@@ -34,10 +29,8 @@ use std::{sync::Arc, time::Instant};
 struct Allowed {
     /// How many messages.
     messages: u64,
-    /// How many leases are reserved.
-    reserved: u64,
-    /// What the reservations are called, before their number.
-    name: String,
+    /// What says in the first partition that they are asked for, if anything does.
+    entry: Option<String>,
     /// Calls taken from the rate.
     taken: u64,
     /// When there may be more, if that is less than was asked for and can be known.
@@ -47,10 +40,25 @@ struct Allowed {
 type Outcomes = Vec<Result<LeaseOutcome, Error>>;
 
 impl Topic {
+    /// How many messages consumers may have leased at once.
+    pub(in crate::store) fn max_leased(&self) -> Option<i64> {
+        self.settings.max_leased.filter(|_| self.settings.push.is_none())
+    }
+
     /// Do all consumers keep a limit together?
     pub(crate) fn is_limited(&self) -> bool {
-        let settings = &self.settings;
-        settings.push.is_none() && (settings.max_leased.is_some() || settings.rate_per_s.is_some())
+        self.max_leased().is_some() || self.counts_first()
+    }
+
+    /// Has what may be granted to be counted again where the topic is now `other`?
+    pub(super) fn counts_again(&self, other: &Topic) -> bool {
+        (self.counts_first() || other.counts_first()) && self.word != other.word
+    }
+
+    /// Does one that is not counted by the script that grants?
+    pub(super) fn counts_first(&self) -> bool {
+        let rated = self.settings.push.is_none() && self.settings.rate_per_s.is_some();
+        rated || (self.is_split() && self.max_leased().is_some())
     }
 }
 
@@ -69,7 +77,7 @@ impl Store {
     }
 
     /// As [`Store::lease`]. It is carried out to its end even if nobody waits for the answer any more, so that nothing stays
-    /// reserved.
+    /// taken.
     pub(super) async fn lease_limited(
         &self,
         topic: Arc<Topic>,
@@ -127,42 +135,37 @@ impl Store {
         });
         let some: Vec<_> = some.collect();
         let leased = if some.is_empty() { Ok(Vec::new()) } else { lease(some).await };
-        let asked: u64 = all.iter().map(|options| options.max_messages).sum();
-        let noted = self.settle(topic, &allowed, asked, &leased).await;
+        self.settle(topic, &allowed, &leased).await;
         let mut outcomes = leased?;
         let granted: usize =
             outcomes.iter().flatten().map(|outcome| outcome.grants.messages().len()).sum();
-        if granted > 0 && !noted {
-            // It goes back, since it would not be counted.
-            return Err(Error::OutcomeUnknown);
-        }
         outcomes.extend(none(all.len() - outcomes.len()));
         if granted as u64 == allowed.messages {
             // What is left there has to wait for the limit, or for another call where only that was too small.
+            let asked: u64 = all.iter().map(|options| options.max_messages).sum();
             for outcome in outcomes.iter_mut().flatten() {
-                outcome.next_at = allowed.next_at;
+                outcome.next_at = allowed.next_at.or(outcome.next_at);
                 outcome.more |= allowed.next_at.is_none() && asked > allowed.messages;
             }
         }
         Ok(outcomes)
     }
 
-    /// Reserves what the limits allow of what `all` want.
+    /// Finds out how much of what `all` want the limits allow, and takes that of the rate.
     async fn allow(&self, topic: &Arc<Topic>, all: &[LeaseOptions]) -> Result<Allowed, Error> {
         let asked: u64 = all.iter().map(|options| options.max_messages).sum();
         let asked = asked.min(GROUP_MESSAGES as u64);
-        let name = hex::encode(random_bytes());
-        let mut allowed = Allowed { messages: asked, reserved: 0, name, taken: 0, next_at: None };
-        if topic.settings.max_leased.is_some() {
-            let lifetime = self.lanes.timeout.as_millis() as Millis * RESERVED_TIMEOUTS;
-            let reserve = |partition: &Partition| {
-                let most = partition.topic.settings.max_leased.unwrap_or(i64::MAX);
-                let reserve = Command::script(&scripts::RESERVE_LEASES, &held_keys(partition));
-                let reserve = reserve.arg(&partition.topic.word).arg((asked, most, lifetime));
-                reserve.arg(&allowed.name).read(partition, read_reserved)
-            };
-            let (_, (reserved, next_at)) = self.on(&topic.name, reserve).await?;
-            (allowed.messages, allowed.reserved, allowed.next_at) = (reserved, reserved, next_at);
+        let mut allowed = Allowed { messages: asked, entry: None, taken: 0, next_at: None };
+        if topic.is_split() && topic.max_leased().is_some() {
+            let name = hex::encode(random_bytes());
+            allowed.entry = Some(format!("{asked} {name}"));
+            match self.free_places(topic, asked, &name).await {
+                Ok((free, next_at)) => (allowed.messages, allowed.next_at) = (free, next_at),
+                Err(error) => {
+                    self.settle(topic, &allowed, &Ok(Vec::new())).await;
+                    return Err(error);
+                }
+            }
         }
         if let Some(rate) = topic.settings.rate_per_s
             && allowed.messages > 0
@@ -176,7 +179,7 @@ impl Store {
                     (allowed.messages, allowed.taken) = (taken.calls, taken.calls);
                 }
                 Err(error) => {
-                    self.settle(topic, &allowed, 0, &Ok(Vec::new())).await;
+                    self.settle(topic, &allowed, &Ok(Vec::new())).await;
                     return Err(error);
                 }
             }
@@ -184,76 +187,95 @@ impl Store {
         Ok(allowed)
     }
 
-    /// Notes what was granted, and gives back what was not. What may have been granted stays reserved; so does all where this
-    /// fails: then false.
+    /// Says that `asked` leases of a topic of several partitions will be asked for, and returns how many of them it may have;
+    /// and when to look again, if that is less.
+    async fn free_places(
+        &self,
+        topic: &Arc<Topic>,
+        asked: u64,
+        name: &str,
+    ) -> Result<(u64, Option<Millis>), Error> {
+        let lifetime = self.lanes.timeout.as_millis() as Millis * ASKED_TIMEOUTS;
+        let reserve = |it: &Partition| {
+            let reserve =
+                Command::script(&scripts::RESERVE_LEASES, &[&it.keys.meta, &it.keys.held]);
+            let reserve = reserve.arg((&it.topic.word, asked, lifetime, name));
+            reserve.read(it, |reply| {
+                reply.now()?;
+                reply.int()
+            })
+        };
+        let (first, others) = self.on(&topic.name, reserve).await?;
+        let count = |short: bool| {
+            move |it: &Partition| {
+                let keys = [it.keys.meta.as_str(), &it.keys.unack, &it.keys.last];
+                let count = Command::script(&scripts::COUNT_LEASES, &keys);
+                let count = count.arg((&it.topic.word, u8::from(short)));
+                count.read(it, |reply| Ok((reply.now()?, reply.int()?, reply.instant()?)))
+            }
+        };
+        let free = |counted: &[(Partition, (Millis, i64, Option<Millis>))]| {
+            // By now it may have another limit, or none.
+            let Some(most) = counted.first().and_then(|(it, _)| it.topic.max_leased()) else {
+                return asked;
+            };
+            let leases: i64 = counted.iter().map(|(_, (_, leases, _))| leases).sum();
+            ((most - others - leases).max(0) as u64).min(asked)
+        };
+        let counted = self.on_each(&topic.name, count(false)).await?;
+        let got = free(&counted);
+        if got == asked {
+            return Ok((got, None));
+        }
+        // Whatever ends a lease from now on wakes those who wait. Some may have ended since.
+        let counted = self.on_each(&topic.name, count(true)).await?;
+        let got = free(&counted);
+        let patience = if others > 0 { ASKING_MS } else { REFUSED_MS };
+        let ends = counted.iter().filter_map(|(_, (now, _, ends))| Some(ends.as_ref()? - now));
+        let patience = ends.fold(patience, Millis::min).max(1);
+        Ok((got, (got < asked).then_some(self.now_at(&first) + patience)))
+    }
+
+    /// Says that nothing is asked for any more, and gives back what was not used of the rate, where it is known what was
+    /// granted.
     async fn settle(
         &self,
         topic: &Arc<Topic>,
         allowed: &Allowed,
-        asked: u64,
         leased: &Result<Outcomes, Error>,
-    ) -> bool {
-        let mut noted = true;
+    ) {
         let outcomes = leased.as_deref().unwrap_or_default();
         let is_known = |outcome: &Result<LeaseOutcome, Error>| match outcome {
             Ok(outcome) => outcome.failed.is_none(),
             Err(error) => *error != Error::OutcomeUnknown,
         };
-        let known = !matches!(leased, Err(Error::OutcomeUnknown)) && outcomes.iter().all(is_known);
-        let granted = || outcomes.iter().flatten().flat_map(|outcome| outcome.grants.messages());
-        let count = granted().count() as u64;
-        if allowed.reserved > 0 {
-            let over = if known { allowed.reserved } else { count };
-            let wants_more = count > 0 && count == allowed.reserved && count < asked;
-            let hold = |partition: &Partition| {
-                if partition.topic.number != topic.number {
-                    // Made anew: nothing of this counts there.
-                    let nothing = Command::script(&scripts::HOLD_LEASES, &held_keys(partition));
-                    return nothing.arg(("", "", 0)).read(partition, |reply| reply.expect("OK"));
-                }
-                let most = partition.topic.settings.max_leased.filter(|_| wants_more);
-                let most = most.map(|most| most.to_string()).unwrap_or_default();
-                let hold = Command::script(&scripts::HOLD_LEASES, &held_keys(partition));
-                let mut hold = hold.arg((&partition.topic.word, most, over));
-                for n in 1..=over {
-                    hold = hold.arg(format!("{}{n}", allowed.name));
-                }
-                let here = self.now_at(partition);
-                for message in granted() {
-                    let there = Partition::holding(&partition.topic, message.id);
-                    let ahead = here - self.now_at(&there);
-                    hold = hold.arg(message.lease_expires_at + ahead);
-                    hold = hold.arg(entry(message.id, message.claims.attempt));
-                }
-                hold.read(partition, |reply| reply.expect("OK"))
-            };
-            if let Err(error) = self.on(&topic.name, hold).await {
-                tracing::debug!(topic = %topic.name, %error, "leases stay reserved");
-                noted = false;
+        if matches!(leased, Err(Error::OutcomeUnknown)) || !outcomes.iter().all(is_known) {
+            return;
+        }
+        if let Some(entry) = &allowed.entry {
+            let held = &Partition::first(topic.clone()).keys.held;
+            let remove = Command::new("ZREM").arg((held, entry));
+            if let Err(error) = self.lanes.command(remove).await {
+                tracing::debug!(topic = %topic.name, ?error, "leases seem to be asked for");
             }
         }
-        if known
-            && allowed.taken > count
+        let granted = outcomes.iter().flatten().map(|outcome| outcome.grants.messages().len());
+        let unused = granted.sum::<usize>() as i64 - allowed.taken as i64;
+        if unused < 0
             && let Some(rate) = topic.settings.rate_per_s
+            && let Err(error) = self.take_calls(&topic.name, rate, unused).await
         {
-            let unused = count as i64 - allowed.taken as i64;
-            if let Err(error) = self.take_calls(&topic.name, rate, unused).await {
-                tracing::debug!(topic = %topic.name, %error, "calls were not given back");
-            }
+            tracing::debug!(topic = %topic.name, %error, "calls were not given back");
         }
-        noted
     }
 }
 
-/// How long leases are reserved, in times that a request may wait for Redis.
-pub(super) const RESERVED_TIMEOUTS: Millis = 4;
+/// How long it is noted that leases are asked for, in times that a request may wait for Redis.
+const ASKED_TIMEOUTS: Millis = 4;
+/// When to look again (ms) where others are just asking, and where no place is free.
+const ASKING_MS: Millis = 25;
+const REFUSED_MS: Millis = 1_000;
 
 fn none(many: usize) -> Outcomes {
     (0..many).map(|_| Ok(LeaseOutcome::default())).collect()
-}
-
-/// How many are reserved, and when to look again.
-fn read_reserved(reply: &mut Reply<'_>) -> Result<(u64, Option<Millis>), CallError> {
-    let (_, reserved, next_at) = (reply.now()?, reply.int()?, reply.instant()?);
-    Ok((reserved.unsigned_abs(), next_at))
 }

@@ -50,13 +50,19 @@ impl Op for Lease {
     fn write(group: &[Self], partition: &Partition, epoch: Epoch, command: &mut Cmd) {
         let topic = &partition.topic;
         // All but those of the idempotency keys, which a lease never needs, and of groups where there are none.
-        let keys = &partition.keys.all()[..if topic.settings.grouped { 19 } else { 15 }];
+        let keys = &partition.keys.all()[..if topic.settings.grouped { 20 } else { 15 }];
         command.arg(keys.len()).arg(keys);
         let waits = group.iter().any(|lease| lease.waits);
         let sized = is_sized(group);
         command.arg(&topic.word).arg(epoch.to_string());
         let push = topic.settings.push.is_some();
         command.arg(u8::from(waits) + 2 * u8::from(push)).arg(u8::from(sized));
+        // Of several partitions it is counted before.
+        let most = topic.max_leased().filter(|_| !topic.is_split());
+        command.arg(most.map(|most| most.to_string()).unwrap_or_default());
+        let shortest = group.iter().map(|lease| topic.lease_ms(&lease.options)).min();
+        let shortest = shortest.filter(|ms| *ms < topic.settings.lease_ms);
+        command.arg(shortest.map(|ms| ms.to_string()).unwrap_or_default());
         if sized {
             for Lease { options, begun, .. } in group {
                 command.arg(options.max_messages).arg(topic.lease_ms(options));

@@ -98,7 +98,7 @@ impl Store {
             let answer = timeout(patience, lease).await;
             // What may have been granted there counts where only so many may be leased: others may not be asked for as much.
             let unsure = matches!(answer, Err(_) | Ok(Err(Error::OutcomeUnknown)));
-            if unsure && topic.settings.max_leased.is_some() {
+            if unsure && topic.max_leased().is_some() {
                 partition.put_off();
                 outcome.failed = Some(Error::OutcomeUnknown);
                 return Ok(outcome);
@@ -126,6 +126,7 @@ impl Store {
                 return Ok(outcome);
             }
             match self.registry.find(&topic.name).await {
+                Ok(Some(same)) if topic.counts_again(&same) => return Ok(outcome),
                 Ok(Some(same)) if same.is_split() => {
                     // One that was made anew has not been asked.
                     if same.number != topic.number {
@@ -176,7 +177,7 @@ impl Store {
             let patience = self.patience(&partition);
             let answers = timeout(patience, self.lease_waiting_from(partition.clone(), &options));
             let answers = answers.await;
-            let limited = topic.settings.max_leased.is_some();
+            let limited = topic.max_leased().is_some();
             let mut unsure = answers.is_err() && limited;
             let answers = answers.unwrap_or(Err(Error::RedisUnavailable));
             for (at, answer) in left.iter().zip(answers.unwrap_or_else(|e| vec![Err(e)])) {
@@ -199,7 +200,7 @@ impl Store {
                 break;
             }
             match self.registry.find(&topic.name).await {
-                Ok(Some(same)) if same.is_split() => topic = same,
+                Ok(Some(same)) if same.is_split() && !topic.counts_again(&same) => topic = same,
                 _ => break,
             }
         }

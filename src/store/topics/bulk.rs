@@ -3,7 +3,7 @@
 use super::list::{Listing, Search};
 use crate::{
     error::Error,
-    model::{MessageId, Millis, State, TopicName},
+    model::{Millis, State, TopicName},
     store::{
         Store,
         batch::Command,
@@ -78,7 +78,6 @@ impl Store {
         let mut done: Vec<_> = left.iter().map(|(_, some)| some.purged).collect();
         for (at, (partition, some)) in left.iter_mut().enumerate() {
             loop {
-                self.lanes.release(&partition.topic, &some.ended).await;
                 if some.remaining == 0 || some.purged == 0 || done[at] >= most[at] {
                     break;
                 }
@@ -268,20 +267,13 @@ pub(in crate::store) struct PurgedSome {
     purged: i64,
     /// Left in the states that it was told.
     remaining: i64,
-    /// Leases that ended with it.
-    ended: Vec<(MessageId, u32)>,
 }
 
 pub(in crate::store) fn read_purged(reply: &mut Reply<'_>) -> Result<PurgedSome, CallError> {
     reply.now()?;
     let (purged, remaining) = (reply.int()?, reply.int()?);
-    let (mut leases, mut ended) = (reply.fields()?, Vec::new());
-    while !leases.is_empty() {
-        let id = MessageId::from_member(&leases.member()?, reply.partition.route);
-        ended.push((id, leases.int()? as u32));
-    }
     reply.topic().counters.purged.inc_by(purged as u64);
-    Ok(PurgedSome { purged, remaining, ended })
+    Ok(PurgedSome { purged, remaining })
 }
 
 /// What one call redrove.

@@ -10,7 +10,7 @@ use crate::{
         batch::{Command, Request},
         callback_names::shown,
         extra::Extra,
-        message::decode,
+        message::{decode, has_ttl},
         partition::{Partition, PartitionName},
         registry::Topic,
         reply::{CallError, Reply},
@@ -301,8 +301,9 @@ pub(in crate::store) fn read_listed(
         let waits = matches!(state, State::Delayed | State::Ready | State::Blocked);
         // Of a message that was granted before it is not known here when it first fell due.
         let ttl = extra.ttl_ms.or((topic_ttl > 0).then_some(topic_ttl));
-        let expires_at =
-            ttl.filter(|_| waits && extra.attempts == 0).map(|ttl| at.saturating_add(ttl));
+        let expires_at = ttl
+            .filter(|_| waits && extra.attempts == 0 && has_ttl(reply.topic(), state))
+            .map(|ttl| at.saturating_add(ttl));
         let message = MessageSnapshot {
             id,
             state,

@@ -99,15 +99,11 @@ impl Store {
             {
                 continue;
             }
-            let had_limit = topic.as_ref().is_some_and(|it| it.settings.max_leased.is_some());
-            let has_limit = settings.max_leased.is_some();
-            if let Some(topic) = topic.as_ref().filter(|_| has_limit && !had_limit) {
-                self.forget_held(topic).await?;
-            }
+            let raised = before
+                .is_some_and(|it| it.grouped && it.group_concurrency < settings.group_concurrency);
             if let Some(created) = self.registry.put(name, &settings, worked_from).await? {
-                if let Some(topic) = topic.filter(|_| had_limit && !has_limit) {
-                    // Where this fails, it takes memory until the topic goes or has a limit again.
-                    let _ = self.forget_held(&topic).await;
+                if raised {
+                    self.raise_groups(name).await;
                 }
                 return Ok(created);
             }

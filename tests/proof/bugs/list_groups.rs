@@ -39,19 +39,36 @@ pub(super) fn bugs() -> Vec<Bug> {
             ),
         bug("rate of a group ignored", &["I18"], scenario!(customers::a_slow_group))
             .does("the messages of a group fall due as if it had no rate")
-            .patch("*", "if not interval then return due end", "if true then return due end"),
+            .patch(
+                "*",
+                "return tonumber(most or 1), tonumber(interval or ''), tonumber(burst or 1)",
+                "return tonumber(most or 1), nil, tonumber(burst or 1)",
+            ),
         bug("next of a group at once", &["I18"], scenario!(customers::a_slow_line))
             .does("the next message of a group does not wait for the rate of its group")
-            .patch("*", "if not over or over > now then at = head_due(", "if false then at = head_due("),
+            .patch("*", "local at = head_due(k, string.sub(entries[i], 1, 16), members[i], now, due, interval, burst)", "local at = due")
+            .patch("lease", "interval and not lib.hold_early(k, now, most, interval, burst, 3)", "false"),
         bug("unused calls are kept", &["I18"], scenario!(customers::a_slow_topic))
             .does("what a topic did not grant in the last minute is granted on top of its rate")
             .patch("take_calls", "now - math.max(50000, interval)", "now - 60000000"),
+        bug("turns of the deleted are kept", &["I18"], scenario!(customers::a_left_turn))
+            .does("what waits for the rate of its group waits for those too that were deleted before they went")
+            .patch("*", "if redis.call('ZREM', k.turns, unpack(members)) > 0 then", "if false then"),
+        bug("turns are only planned", &["I18"], scenario!(customers::a_late_consumer))
+            .does("all messages of a group whose planned turn is over are granted at once")
+            .patch("lease", "interval and not lib.hold_early(k, now, most, interval, burst, 3)", "false"),
+        bug("lives end in line", &["I18"], scenario!(customers::a_ttl_in_line))
+            .does("the time to live of a message begins before the rate of its group lets it go")
+            .patch("publish_special", "waits and interval and NEVER or due + tonumber(ttl)", "due + tonumber(ttl)"),
+        bug("one partition's leases", &["I18"], scenario!(customers::leases_of_all_parts))
+            .does("leases of a topic of several partitions are counted in none")
+            .patch("count_leases", "return { now, leases,", "return { now, 0,"),
         bug("one more lease", &["I18"], scenario!(customers::leases_at_once))
             .does("of a topic one more message is leased at once than it allows")
             .patch(
-                "reserve_leases",
-                "tonumber(ARGV[3]) - redis.call('ZCOUNT', KEYS[2], later, '+inf')",
-                "tonumber(ARGV[3]) + 1 - redis.call('ZCOUNT', KEYS[2], later, '+inf')",
+                "lease",
+                "free = math.max(free - redis.call",
+                "free = math.max(free + 1 - redis.call",
             ),
     ]
 }

@@ -36,8 +36,8 @@ pub(super) fn bugs() -> Vec<Bug> {
             .does("an update changes the payload and leaves a message ready that it delayed")
             .patch(
                 "update",
-                "    place(member, priority, due, now,",
-                "    place(member, priority, math.min(due, now), now,",
+                "  place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)\n  if interval",
+                "  place(member, priority, math.min(due, now), now, k.delayed, k.delayed_prio, k.ready)\n  if interval",
             ),
         bug("ttl ignored on redelivery", &["the contract"], scenario!(grants::time_to_live))
             .does("a message that was granted before is granted again after its time to live")

@@ -148,6 +148,7 @@ impl World {
                 m.place = Place::Waiting { due: now };
                 m.began = m.ttl.map(|_| now);
                 m.note("updated", 0);
+                self.changed(n, true);
             }
         }
         "ok"

@@ -42,7 +42,8 @@ impl World {
             Place::Dead { .. } if patch.when.is_some() => return "message_dead",
             Place::Dead { .. } => set(&patch.ttl, &mut m.ttl),
             Place::Waiting { due } => {
-                let (mut due, mut began) = (due, m.began.unwrap_or(due));
+                let began = m.began.filter(|_| m.turn.is_none());
+                let (mut due, mut began) = (due, began.unwrap_or(due));
                 if let Some(when) = patch.when {
                     due = when.due(now);
                     began = due;
@@ -66,6 +67,7 @@ impl World {
         if self.is_spent(n) {
             self.bury(n, now);
         }
+        self.changed(n, patch.when.is_some());
         "ok"
     }
 
@@ -198,6 +200,7 @@ impl World {
             (m.place, m.blocked) = (Place::Gone, false);
         }
         self.rates.retain(|(topic, _), _| *topic != at);
+        self.granted.retain(|(topic, _), _| *topic != at);
         self.topics[at] = None;
         "ok"
     }

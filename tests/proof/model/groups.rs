@@ -1,8 +1,25 @@
 //! The lines of groups in the model: a message joins the end of its group's, and becomes one of the few at its front once
-//! those before it have left. None goes back. Where a group has a rate, a message that comes to the front falls due no sooner
-//! than that allows.
+//! those before it have left. None goes back. Where a group has a rate, turns are planned for those at the front, and taken by
+//! grants: what leaves without one, or is put off, makes the others plan again.
 
-use super::world::{Place, World};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::world::{Message, Place, World};
+
+/// A consumer that is so late (ms) delays none of the next ones.
+const LATE_MS: i64 = 50;
+
+/// When a message is due that is so by itself, after turns that end at `ahead`.
+fn planned(ahead: i64, now: i64, due: i64, (interval, burst): (i64, i64)) -> i64 {
+    let turn = (ahead - (burst - 1) * interval + 999).div_euclid(1000);
+    if turn > now { due.max(turn) } else { due }
+}
+
+/// Where the turns end after a grant, if its turn has come.
+fn taken(ahead: i64, now: i64, due: i64, (interval, burst): (i64, i64)) -> Option<i64> {
+    let ahead = ahead.max(due.max(now - LATE_MS) * 1000);
+    (ahead - (burst - 1) * interval <= now * 1000).then_some(ahead + interval)
+}
 
 impl World {
     /// A message that has come to live joins its group, if it has one.
@@ -11,19 +28,24 @@ impl World {
         let (topic, Some(group)) = (m.topic, m.group.clone()) else { return };
         self.order += 1;
         let order = self.order;
+        let rated = self.rate(topic).is_some();
         let m = &mut self.messages[n];
-        (m.order, m.blocked) = (order, true);
-        self.let_go(topic, &group, Some(n));
+        (m.order, m.blocked, m.unbegun) = (order, true, rated);
+        self.let_go(topic, &group);
     }
 
     /// A message lives no more.
     pub fn leave(&mut self, n: usize) {
         let m = &mut self.messages[n];
         let was_blocked = std::mem::take(&mut m.blocked);
+        let waited = m.turn.take().is_some();
         let (topic, Some(group)) = (m.topic, m.group.clone()) else { return };
         if !was_blocked {
             self.stirred[topic] |= self.settling;
-            self.let_go(topic, &group, None);
+            self.let_go(topic, &group);
+            if waited {
+                self.plan(topic, &group);
+            }
         }
     }
 
@@ -31,62 +53,132 @@ impl World {
     pub fn let_more_go(&mut self, topic: usize) {
         let groups: Vec<String> = self.of(topic).filter_map(|(_, m)| m.group.clone()).collect();
         for group in groups {
-            self.let_go(topic, &group, None);
+            self.let_go(topic, &group);
         }
     }
 
-    /// As many as may come to the front. One of them may have only just `joined` the line.
-    fn let_go(&mut self, topic: usize, group: &str, joined: Option<usize>) {
-        let Some(config) = self.topics[topic].as_ref().map(|topic| topic.config.clone()) else {
-            return;
-        };
+    /// A waiting message was changed, and `moved` where it has another due time.
+    pub fn changed(&mut self, n: usize, moved: bool) {
+        let m = &self.messages[n];
+        let (topic, Some(due), Some(group)) = (m.topic, m.due(), m.group.clone()) else { return };
+        let rated = self.rate(topic).is_some();
+        let m = &mut self.messages[n];
+        if m.blocked {
+            m.unbegun = rated;
+        } else if rated {
+            m.turn = m.turn.map(|own| if moved { due } else { own });
+            self.plan(topic, &group);
+        }
+    }
+
+    /// A message is granted: a turn is taken, if there are such and it has had none.
+    pub fn take_turn(&mut self, n: usize) {
+        let m = &self.messages[n];
+        let (topic, Some(group), Some(due)) = (m.topic, m.group.clone(), m.due()) else { return };
+        let Some(rate) = self.rate(topic) else { return };
+        if m.turn.is_some() || m.attempts == 0 {
+            let ahead = self.granted.entry((topic, group)).or_default();
+            *ahead = taken(*ahead, self.now, due, rate).unwrap_or(*ahead + rate.0);
+        }
+        self.messages[n].turn = None;
+    }
+
+    /// A lease of so many comes by messages whose turn has not come, and has them wait. Returns whether there were any.
+    pub fn hold_early(&mut self, topic: usize, most: i64) -> bool {
+        let Some(rate) = self.rate(topic) else { return false };
+        let (mut held, mut any) = (true, false);
+        while held {
+            let mut ready = self.in_state(topic, "ready");
+            ready.sort_by_key(|n| self.rank(*n));
+            ready.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+            let mut early = BTreeSet::new();
+            let mut ends: BTreeMap<String, i64> = BTreeMap::new();
+            for n in ready {
+                let now = self.now;
+                let m = &mut self.messages[n];
+                let (Some(group), Some(due)) = (m.group.clone(), m.due()) else { continue };
+                if m.turn.is_none() && m.attempts > 0 {
+                    continue;
+                }
+                let before = self.granted.get(&(topic, group.clone())).copied().unwrap_or(0);
+                let ahead = ends.entry(group.clone()).or_insert(before);
+                m.turn.get_or_insert(due);
+                match taken(*ahead, now, due, rate) {
+                    Some(after) => *ahead = after,
+                    None => drop(early.insert(group)),
+                }
+            }
+            held = !early.is_empty();
+            any |= held;
+            early.iter().for_each(|group| self.plan(topic, group));
+        }
+        any
+    }
+
+    /// In what order ready messages go.
+    pub fn rank(&self, n: usize) -> (i64, Option<i64>, i64, usize) {
+        let m = &self.messages[n];
+        (-m.priority, m.due(), m.published_at, n)
+    }
+
+    /// The rate of a topic's groups: the time between two messages (µs), and how many may go at once.
+    fn rate(&self, topic: usize) -> Option<(i64, i64)> {
+        let config = &self.topics[topic].as_ref()?.config;
+        Some((config.group_interval()?, config.group_burst))
+    }
+
+    /// As many as may come to the front.
+    fn let_go(&mut self, topic: usize, group: &str) {
+        let Some(config) = self.topics[topic].as_ref().map(|topic| &topic.config) else { return };
         let most = usize::try_from(config.group_concurrency).unwrap_or(usize::MAX);
         let live = self.of(topic).filter(|(_, m)| m.lives() && m.group.as_deref() == Some(group));
         let (mut line, front): (Vec<_>, Vec<_>) = live.partition(|(_, m)| m.blocked);
         line.sort_by_key(|(_, m)| m.order);
         let free = most.saturating_sub(front.len());
-        let at_front = front.len() + 1..;
         let go: Vec<usize> = line.into_iter().take(free).map(|(n, _)| n).collect();
-        for (n, at_front) in go.into_iter().zip(at_front) {
+        for n in go {
+            let (now, rate) = (self.now, self.rate(topic));
+            let key = (topic, group.to_owned());
             let m = &mut self.messages[n];
             m.blocked = false;
             let Place::Waiting { due } = m.place else { continue };
-            let (Some(interval), false) = (
-                config.group_interval(),
-                m.over(&config, due).is_some_and(|over| over <= self.now),
-            ) else {
-                continue;
-            };
-            // Of those that stood in line, as many as may be are at the front.
-            let places = if joined == Some(n) { at_front } else { most };
-            let places = i64::try_from(places).unwrap_or(i64::MAX);
-            let turn = self.turn(topic, group, due, interval, config.group_burst, places);
-            let m = &mut self.messages[n];
-            m.place = Place::Waiting { due: turn };
-            // Its time to live has begun.
-            if turn > due && joined != Some(n) && m.ttl.is_none() {
-                m.began = m.began.or(Some(due));
+            if std::mem::take(&mut m.unbegun) {
+                m.began = m.ttl.map(|_| due);
             }
+            let Some(rate) = rate else { continue };
+            let taken = self.granted.get(&key).copied().unwrap_or(0);
+            let end = self.rates.entry(key).or_default();
+            let ahead = (*end).max(taken);
+            *end = ahead.max(now * 1000) + rate.0;
+            m.place = Place::Waiting { due: planned(ahead, now, due, rate) };
+            m.turn = Some(due);
         }
     }
 
-    /// When a message of a group falls due that is due then by itself, and takes a turn at the group's rate.
-    fn turn(
-        &mut self,
-        topic: usize,
-        group: &str,
-        due: i64,
-        interval: i64,
-        burst: i64,
-        places: i64,
-    ) -> i64 {
-        let now = self.now * 1000;
-        let end = self.rates.entry((topic, group.to_owned())).or_insert(now);
-        // Whoever is at the front holds a place and no more, however far away it was due.
-        *end = (*end).clamp(now, now + (burst + places) * interval);
-        let turn = *end - (burst - 1) * interval;
-        let due = if turn > now { due.max((turn + 999).div_euclid(1000)) } else { due };
-        *end = (*end).max(due * 1000) + interval;
-        due
+    /// Plans the turns of those at the front of a group that were never granted.
+    fn plan(&mut self, topic: usize, group: &str) {
+        let Some(rate) = self.rate(topic) else { return };
+        let (now, key) = (self.now, (topic, group.to_owned()));
+        let is_planned = |m: &Message| m.turn.is_some() && !m.blocked && m.due().is_some();
+        let front = self.of(topic).filter(|(_, m)| m.group.as_deref() == Some(group));
+        let mut front: Vec<_> = front
+            .filter(|(_, m)| is_planned(m))
+            .map(|(n, m)| (m.turn.max(Some(now)), m.order, n))
+            .collect();
+        front.sort_unstable();
+        let mut ahead = self.granted.get(&key).copied().unwrap_or(0);
+        let mut end = ahead;
+        for (_, _, n) in front {
+            let m = &mut self.messages[n];
+            let (Some(own), Some(before)) = (m.turn, m.due()) else { continue };
+            let mut at = planned(ahead, now, own, rate);
+            if at <= now {
+                at = if before <= now { before } else { own.max(now) };
+            }
+            ahead = ahead.max(at * 1000).max(now * 1000) + rate.0;
+            end = end.max(now * 1000) + rate.0;
+            m.place = Place::Waiting { due: at };
+        }
+        self.rates.insert(key, end);
     }
 }

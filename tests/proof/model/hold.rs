@@ -49,10 +49,7 @@ impl World {
         // One that dies may let another of its group go, whose turn comes sooner.
         loop {
             let mut ready = self.in_state(at, "ready");
-            ready.sort_by_key(|n| {
-                let m = &self.messages[*n];
-                (-m.priority, m.due(), m.published_at, *n)
-            });
+            ready.sort_by_key(|n| self.rank(*n));
             let (mut good, mut died) = (0, false);
             for n in ready {
                 if good == most {
@@ -67,6 +64,17 @@ impl World {
             }
             if !died {
                 return good > 0;
+            }
+        }
+    }
+
+    /// A lease of so many comes by those that are not to be granted, and clears the way. Returns whether any are ready.
+    pub fn come_by(&mut self, at: usize, most: i64) -> bool {
+        loop {
+            self.hold_early(at, most);
+            let ready = self.bury_spent(at, most);
+            if !self.hold_early(at, most) {
+                return ready;
             }
         }
     }
@@ -139,8 +147,10 @@ impl World {
         let topic = self.topic_of(n);
         topic.add("granted");
         let remembered = topic.config.ttl.is_some();
+        let waited = self.messages[n].turn.is_some();
+        self.take_turn(n);
         let m = &mut self.messages[n];
-        if remembered && m.began.is_none() {
+        if (remembered || m.ttl.is_some()) && (m.began.is_none() || waited) {
             m.began = m.due();
         }
         m.attempts += 1;

@@ -92,7 +92,7 @@ impl Walk<'_> {
         let text = |m: &Value, name: &str| m[name].as_str().unwrap_or_default().to_owned();
         let ready = |at: &&usize| {
             let paused = self.world.topics[**at].as_ref().is_none_or(|topic| topic.paused);
-            !paused && self.world.bury_spent(**at, want.most)
+            !paused && self.world.come_by(**at, want.most)
         };
         let first = topics.iter().find(ready).copied().unwrap_or(topics[0]);
         let dues: Vec<_> = messages

@@ -225,6 +225,7 @@ impl Walk<'_> {
         let topic = self.world.topics[at].get_or_insert_with(Topic::default);
         if topic.config.group_interval() != config.group_interval() {
             self.world.rates.retain(|(topic, _), _| *topic != at);
+            self.world.granted.retain(|(topic, _), _| *topic != at);
         }
         topic.config = config;
         // As good as new: whatever the answer says, but none from before.

@@ -145,6 +145,7 @@ impl World {
         m.began = sent.ttl.map(|_| due);
         m.note("updated", 0);
         self.topic_of(holder).add("replaced");
+        self.changed(holder, true);
     }
 
     fn store(&mut self, at: usize, sent: &Sent, due: i64, given: &Given) -> usize {
@@ -168,6 +169,8 @@ impl World {
             group: sent.group.clone(),
             order: 0,
             blocked: false,
+            unbegun: false,
+            turn: None,
             attempts: 0,
             counted: 0,
             place: Place::Waiting { due },

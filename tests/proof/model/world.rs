@@ -40,6 +40,10 @@ pub struct Message {
     pub order: u64,
     /// It waits for others of its group.
     pub blocked: bool,
+    /// Its own time to live begins when it comes to the front.
+    pub unbegun: bool,
+    /// Its own due time, while it waits at the front of a group with a rate.
+    pub turn: Option<i64>,
     pub attempts: i64,
     /// Grants of this budget that count, the present one included.
     pub counted: i64,
@@ -79,7 +83,12 @@ impl Message {
         if self.spent {
             return Some(i64::MIN);
         }
-        Some(self.began.unwrap_or(due) + self.ttl.or(config.ttl)?)
+        let rated = config.group_interval().is_some();
+        if self.blocked && (if self.ttl.is_some() { self.unbegun } else { rated }) {
+            return None;
+        }
+        let began = self.began.filter(|_| self.turn.is_none());
+        Some(began.unwrap_or(due) + self.ttl.or(config.ttl)?)
     }
 
     /// Counted grants that are left.
@@ -141,6 +150,8 @@ pub struct World {
     pub(super) order: u64,
     /// When the messages of a topic's group that have come to the front so far end at its rate, µs.
     pub(super) rates: BTreeMap<(usize, String), i64>,
+    /// The same of those that were granted.
+    pub(super) granted: BTreeMap<(usize, String), i64>,
     /// Time itself is at work.
     pub(super) settling: bool,
     /// Time has ended a message at the front of its group.
@@ -269,7 +280,9 @@ impl World {
                 Place::Gone => {}
             }
         }
-        found.extend(self.rates.values().map(|end| end.div_euclid(1000)));
+        found.extend(
+            self.rates.values().chain(self.granted.values()).map(|end| end.div_euclid(1000)),
+        );
         let told = self.topics.iter().flatten().flat_map(|topic| topic.told.values());
         found.extend(told.map(|told| told.until));
         found.retain(|at| *at > self.now);

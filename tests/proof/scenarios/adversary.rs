@@ -41,6 +41,7 @@ pub async fn adversary(setting: Setting) -> Report {
         long_reasons();
         wild_backoffs();
         control_characters();
+        extreme_messages();
     }
     for topic in &topics {
         // Redis may still be held by what was asked for.
@@ -250,6 +251,58 @@ async fn control_characters(findings: &mut Findings, client: &Client) -> String 
         let kept = seen["last_error"] == json!(format!("why {}", key(c)));
         findings.demand(kept, CONTRACT, || format!("{c:?} in a reason: {seen}"));
     }
+    topic
+}
+
+/// Everything about these messages is as long as it may be. They are granted, fail, are acked and kept, die, are redriven,
+/// listed and purged.
+async fn extreme_messages(findings: &mut Findings, client: &Client) -> String {
+    let topic = topic("adversary-extreme");
+    let retention = json!({"acked_ms": 604_800_000});
+    let config = json!({"ttl_ms": LONGEST, "retention": retention, "max_payload_bytes": 1_048_576});
+    client.configure(&topic, config).await;
+    let delays: Vec<i64> = (0..100).map(|n| LONGEST - n).collect();
+    let long = |n: usize| format!("{n:05}{}", "\u{1f600}".repeat(250));
+    let headers: serde_json::Map<String, Value> =
+        (0..32).map(|n| (format!("x-{n:02}"), json!("v".repeat(250)))).collect();
+    let message = |n: usize| {
+        json!({
+            "payload": n, "group": long(n), "key": long(n), "priority": 1 + n % PRIORITIES, "ttl_ms": LONGEST - 1,
+            "max_attempts": 2, "headers": headers, "backoff": {"kind": "schedule", "delays_ms": delays},
+        })
+    };
+    let all: Vec<Value> = (0..512).map(message).collect();
+    for part in all.chunks(128) {
+        client.published_batch(&topic, part).await;
+    }
+    for n in 0..4 {
+        let body = json!({"payload": "x".repeat(1_048_570), "group": long(1000 + n)});
+        client.publish(&topic, body).await.expect(201);
+    }
+    let mut granted = 0;
+    loop {
+        let want = json!({"max_messages": 1000, "max_bytes": 16_777_216});
+        let held = client.leased(&topic, want).await;
+        if held.is_empty() {
+            break;
+        }
+        granted += held.len();
+        let all: Vec<_> =
+            held.iter().map(|m| json!({"id": m["id"], "lease_token": m["lease_token"]})).collect();
+        let (dead, done) = all.split_at(all.len() / 2);
+        let mut dead = dead.to_vec();
+        dead.iter_mut().for_each(|nack| nack["dead"] = json!(true));
+        client.held_batch("nack", &dead).await;
+        client.held_batch("ack", done).await;
+    }
+    if granted != 516 {
+        findings.broken(CONTRACT, format!("{granted} of 516 messages were granted"));
+    }
+    client.post(&format!("/topics/{topic}/redrive"), &json!({})).await.expect(200);
+    for state in ["ready", "acked"] {
+        client.listed(&topic, &format!("state={state}&payload=true")).await;
+    }
+    client.purge(&topic, &["ready", "delayed", "dead"]).await.expect(200);
     topic
 }
 

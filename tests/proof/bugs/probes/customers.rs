@@ -133,3 +133,74 @@ pub async fn leases_at_once(setting: Setting) -> Report {
     work(&hand, 5).await;
     scene.end().await
 }
+
+/// Three of a topic of four partitions are leased at once.
+pub async fn leases_of_all_parts(setting: Setting) -> Report {
+    let scene = Scene::start("leases_of_all_parts", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.configure(json!({"max_leased": 3, "partitions": 4})).await;
+    scene.recorder.limit(&scene.topic, Limits { max_leased: Some(3), ..Limits::default() });
+    hand.publish_batch((0..20).map(|n| Ask::key(format!("k{n}"))).collect()).await;
+    work(&hand, 5).await;
+    scene.end().await
+}
+
+/// Half of those that wait at the front of a slow group are deleted.
+pub async fn a_left_turn(setting: Setting) -> Report {
+    let mut scene = Scene::start("a_left_turn", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.configure(json!({"group_concurrency": 20, "group_rate_per_s": 0.5})).await;
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        ids.push(hand.publish_ok(Ask::group("g")).await);
+    }
+    for id in &ids[..10] {
+        hand.delete(id, false).await;
+    }
+    let held = hand.leased(10, 30_000, 1_000).await.len();
+    scene.demand(held == 1, "I18 rates", || {
+        format!("{held} messages of a group were granted of which none was granted before")
+    });
+    scene.end().await
+}
+
+/// A consumer of a slow group comes late.
+pub async fn a_late_consumer(setting: Setting) -> Report {
+    let mut scene = Scene::start("a_late_consumer", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.configure(json!({"group_concurrency": 20, "group_rate_per_s": 2})).await;
+    hand.publish_batch((0..20).map(|_| Ask::group("g")).collect()).await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let held = hand.leased(10, 30_000, 0).await.len();
+    scene.demand(held == 1, "I18 rates", || {
+        format!("{held} messages of a group were granted at once")
+    });
+    scene.end().await
+}
+
+/// Messages of a slow group wait for it longer than they live.
+pub async fn a_ttl_in_line(setting: Setting) -> Report {
+    let mut scene = Scene::start("a_ttl_in_line", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.configure(json!({"group_rate_per_s": 2})).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(hand.publish_ok(Ask { ttl: Some(300), ..Ask::group("g") }).await);
+    }
+    let mut granted = 0;
+    for _ in 0..3 {
+        for grant in hand.leased(1, 30_000, 2_000).await {
+            granted += 1;
+            tokio::time::sleep(std::time::Duration::from_millis(350)).await;
+            // Whoever looks sees what is over by then.
+            for id in &ids {
+                hand.client.get(id).await;
+            }
+            hand.ack(&grant).await;
+        }
+    }
+    scene.demand(granted == 3, "I18 rates", || {
+        format!("{granted} of 3 messages were granted, the others expired before their turn")
+    });
+    scene.end().await
+}

@@ -1,0 +1,219 @@
+//! `group_rate_per_s`: a turn is taken by a grant and by nothing else, and the rate holds whatever leaves.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::facts::topic_in_balance;
+use crate::groups::line;
+use crate::harness::*;
+
+/// Leases for so long whatever there is: the payloads, and after how many ms each came.
+async fn granted(client: &Client, topic: &str, ms: u64) -> Vec<(i64, u128)> {
+    let (begun, mut got) = (Instant::now(), Vec::new());
+    while begun.elapsed() < Duration::from_millis(ms) {
+        for message in client.leased(topic, json!({"max_messages": 10, "wait_ms": 50})).await {
+            got.push((number(&message, "payload"), begun.elapsed().as_millis()));
+        }
+    }
+    got
+}
+
+/// These came in this order, no more of them in a time than the rate and a burst allow, and none was waited for in vain.
+fn at_rate(got: &[(i64, u128)], first: i64, interval: u128, burst: usize, ms: u128) {
+    let payloads: Vec<_> = got.iter().map(|(payload, _)| *payload).collect();
+    let wanted: Vec<_> = (first..).take(got.len()).collect();
+    assert_eq!(payloads, wanted, "{got:?}");
+    for (n, (_, at)) in got.iter().enumerate().skip(burst) {
+        let since = at - got[n - burst].1;
+        assert!(since + 80 >= interval, "{since} ms after the one before: {got:?}");
+    }
+    // A loaded machine may be late.
+    assert!(got.len() as u128 + 3 >= ms / interval, "{got:?}");
+    assert!(got.first().is_some_and(|(_, at)| *at < 400), "{got:?}");
+}
+
+#[tokio::test]
+async fn heads_that_leave_before_their_turn_take_none() {
+    let client = client().await;
+    for burst in [1, 3] {
+        for way in ["delete", "batch", "purge"] {
+            let topic = topic("rates");
+            let config =
+                json!({"group_concurrency": 20, "group_rate_per_s": 5, "group_burst": burst});
+            client.configure(&topic, config).await;
+            let ids = line(&client, &topic, "a", 0..40).await;
+            match way {
+                "delete" => {
+                    for id in &ids[..20] {
+                        client.delete(id).await.expect(204);
+                    }
+                }
+                "batch" => {
+                    client.post("/messages/delete", &json!({"ids": ids[..20]})).await.expect(200);
+                }
+                _ => {
+                    client.purge(&topic, &["delayed", "ready"]).await.expect(200);
+                    line(&client, &topic, "a", 20..40).await;
+                }
+            }
+            let got = granted(&client, &topic, 1500).await;
+            at_rate(&got, 20, 200, burst, 1500);
+            topic_in_balance(&client, &topic).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_rest_moves_up_where_some_leave_or_are_put_off() {
+    let client = client().await;
+    for way in ["first", "middle", "later", "held"] {
+        let topic = topic("rates");
+        client.configure(&topic, json!({"group_concurrency": 20, "group_rate_per_s": 5})).await;
+        let ids = line(&client, &topic, "a", 0..30).await;
+        let mut wanted: Vec<i64> = (0..30).collect();
+        match way {
+            "first" | "middle" => {
+                let gone = if way == "first" { 0..10 } else { 1..11 };
+                for id in &ids[gone.clone()] {
+                    client.delete(id).await.expect(204);
+                }
+                wanted.drain(gone);
+            }
+            "later" => {
+                for id in &ids[..10] {
+                    client.update(id, json!({"delay_ms": 3_600_000})).await.expect(200);
+                }
+                wanted.drain(..10);
+            }
+            // Their turns were taken.
+            _ => {
+                let held = client.leased(&topic, json!({})).await;
+                client.delete_by_force(text(&held[0], "id")).await.expect(204);
+                wanted.remove(0);
+                tokio::time::sleep(Duration::from_millis(150)).await;
+            }
+        }
+        let got = granted(&client, &topic, 1200).await;
+        let payloads: Vec<_> = got.iter().map(|(payload, _)| *payload).collect();
+        assert_eq!(payloads[..], wanted[..payloads.len()], "{way}: {got:?}");
+        assert!((3..=8).contains(&got.len()), "{way}: {got:?}");
+        topic_in_balance(&client, &topic).await;
+    }
+}
+
+#[tokio::test]
+async fn the_rate_holds_for_consumers_that_come_late_and_for_what_is_made_due() {
+    let client = client().await;
+    for way in ["late", "run", "update", "new"] {
+        let topic = topic("rates");
+        let rate = json!({"group_concurrency": 20, "group_rate_per_s": 2});
+        let first = if way == "new" { json!({"group_concurrency": 20}) } else { rate.clone() };
+        client.configure(&topic, first).await;
+        let ids = line(&client, &topic, "a", 0..10).await;
+        match way {
+            "late" => tokio::time::sleep(Duration::from_millis(2500)).await,
+            "run" => {
+                client.post("/messages/run", &json!({"ids": ids})).await.expect(200);
+            }
+            "update" => {
+                for id in &ids {
+                    client.update(id, json!({"delay_ms": 0})).await.expect(200);
+                }
+            }
+            _ => {
+                client.update_topic(&topic, rate).await.expect(200);
+            }
+        }
+        let got = granted(&client, &topic, 1200).await;
+        assert!((2..=3).contains(&got.len()), "{way}: {got:?}");
+        topic_in_balance(&client, &topic).await;
+    }
+}
+
+#[tokio::test]
+async fn a_ttl_counts_from_when_the_rate_lets_a_message_go_blocked_or_not() {
+    let client = client().await;
+    for (concurrency, own) in [(1, true), (1, false), (6, true), (6, false)] {
+        let topic = topic("rates");
+        let mut config = json!({"group_concurrency": concurrency, "group_rate_per_s": 4});
+        if !own {
+            config["ttl_ms"] = json!(400);
+        }
+        client.configure(&topic, config).await;
+        for n in 0..6 {
+            let mut message = json!({"payload": n, "group": "a"});
+            if own {
+                message["ttl_ms"] = json!(400);
+            }
+            let id = client.published(&topic, message).await;
+            let seen = client.get(&id).await.json();
+            assert_eq!(seen.get("expires_at").is_some(), seen["state"] != "blocked", "{seen}");
+        }
+        let mut got: Vec<Value> = Vec::new();
+        let until = Instant::now() + Duration::from_secs(5);
+        while got.len() < 6 && Instant::now() < until {
+            for message in client.leased(&topic, json!({"wait_ms": 300})).await {
+                client.ack_leased(&message).await.expect(204);
+                got.push(message["payload"].clone());
+            }
+        }
+        assert_eq!(json!(got), json!([0, 1, 2, 3, 4, 5]), "{concurrency} {own}");
+        // One whose turn has come has a TTL as any other.
+        let last = json!({"payload": 9, "group": "b", "ttl_ms": 1});
+        let id = client.published(&topic, last).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        client.get(&id).await.problem(404, "message_not_found");
+        topic_in_balance(&client, &topic).await;
+    }
+}
+
+#[tokio::test]
+async fn more_of_many_groups_go_at_once_where_group_concurrency_is_raised() {
+    let client = client().await;
+    for partitions in [1, 4] {
+        let topic = crate::partitions::split(&client, partitions, json!({})).await;
+        for from in (0..4000).step_by(1000) {
+            let message = |n: i64| json!({"payload": n, "group": format!("g{}", n / 2)});
+            client.fill(&topic, &(from..from + 1000).map(message).collect::<Vec<_>>()).await;
+        }
+        client.update_topic(&topic, json!({"group_concurrency": 2})).await.expect(200);
+        let counts = client.topic(&topic).await.json()["counts"].clone();
+        assert_eq!(
+            (&counts["ready"], &counts["blocked"]),
+            (&json!(4000), &json!(0)),
+            "{partitions}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_grant_is_said_to_be_before_the_message_was_due() {
+    let client = client().await;
+    let topic = topic("rates");
+    client.new_topic(&topic, json!({"lease_ms": 60_000})).await;
+    let id = client.published(&topic, json!({"payload": 1, "delay_ms": 1500})).await;
+    let due = instant_ms(&client.get(&id).await.text("due_at"));
+    client.leased(&topic, json!({"lease_ms": 1000, "wait_ms": 10_000})).await;
+    for state in ["leased", "ready"] {
+        let seen = eventually("its state", || async {
+            let seen = client.get(&id).await.json();
+            (seen["state"] == state).then_some(seen)
+        })
+        .await;
+        let events = seen["events"].as_array().unwrap();
+        let granted = events.iter().find(|event| event["kind"] == "granted").unwrap();
+        assert!(instant_ms(text(granted, "at")) >= due, "{state}: {granted}");
+    }
+    // Nor where the topic's leases are longer by now.
+    let next = client.published(&topic, json!({"payload": 2, "delay_ms": 1500})).await;
+    let due = instant_ms(&client.get(&next).await.text("due_at"));
+    client.update_topic(&topic, json!({"lease_ms": 20_000})).await.expect(200);
+    client.leased(&topic, json!({"max_messages": 2, "wait_ms": 10_000})).await;
+    client.leased(&topic, json!({"wait_ms": 10_000})).await;
+    client.update_topic(&topic, json!({"lease_ms": 43_200_000})).await.expect(200);
+    let seen = client.get(&next).await.json();
+    let events = seen["events"].as_array().unwrap();
+    let granted = events.iter().find(|event| event["kind"] == "granted").unwrap();
+    assert!(instant_ms(text(granted, "at")) >= due, "{granted}");
+}
