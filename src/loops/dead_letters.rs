@@ -72,7 +72,7 @@ pub(super) async fn tell_of_deaths(
         for ((id, mark), published) in marks.into_iter().zip(published) {
             match &published {
                 Ok(()) => ends.push((id, mark, DeathEnd::Done)),
-                // Whoever takes it next finds out.
+                // The next sweep finds out.
                 Err(Error::OutcomeUnknown | Error::Internal) => {}
                 Err(_) => ends.push((id, mark, DeathEnd::Failed)),
             }

@@ -142,7 +142,7 @@ async fn of_many_changes_at_once_none_undoes_another() {
     let clients = [client.clone(), other.client()];
     let id = client.published(&topic, json!({"payload": 0, "key": "k", "priority": 1})).await;
     for round in 0..20 {
-        // Each of two fields is changed by many at once: in the end both are what somebody wrote last.
+        // Each of two fields is changed by many at once: in the end both are what was written last.
         let change = |n: usize| match n % 2 {
             0 => json!({"payload": format!("{round}")}),
             _ => json!({"headers": {"x-round": format!("{round}")}}),

@@ -105,7 +105,7 @@ async fn what_cannot_move_at_maxmemory_stays_and_what_is_deleted_meanwhile_never
         client.nack_leased(message, json!({"dead": true})).await.expect(200);
         sleep(Duration::from_millis(30)).await;
         let id = text(message, "id");
-        // While somebody tries to move it, it is nowhere; then it is dead here again.
+        // While an instance tries to move it, it is nowhere; then it is dead here again.
         if n % 3 == 0 {
             eventually("deleted", || async {
                 (client.delete(id).await.status == 204).then_some(())
