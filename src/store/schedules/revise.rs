@@ -109,9 +109,9 @@ impl Store {
         let decides = versions().all(|other| other <= zones.version());
         let is_mixed = versions().any(|other| other != zones.version());
         let is_new = has_changed || !self.zones.decides.load(Ordering::Relaxed);
-        let is_first = decides && is_new && self.is_first_with(zones.version()).await?;
         let was_mixed = self.zones.is_mixed.swap(is_mixed, Ordering::Relaxed);
         self.zones.decides.store(decides, Ordering::Relaxed);
+        let is_first = decides && is_new && self.is_first_with(zones.version()).await?;
         Ok((decides && (is_new || is_mixed || was_mixed), is_first))
     }
 

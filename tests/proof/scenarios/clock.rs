@@ -123,18 +123,22 @@ pub async fn clock_of_schedules(setting: Setting) -> Report {
         for by in [HOUR, -HOUR] {
             here.step(by).await;
             sleep(Duration::from_secs(4)).await;
+            let mut before = Vec::new();
             for name in &names {
                 let next = client.get_path(&format!("/schedules/{name}")).await.expect(200);
-                let now = here.redis.time_ms().await;
-                let wait = next.instant("next_at") - now;
+                let wait = next.instant("next_at") - here.redis.time_ms().await;
                 here.run.demand(wait < 2_000, "I14", || {
                     format!("{name} ticks every second, and next in {wait} ms")
                 });
-                let before = client.total(name, "published").await;
-                sleep(Duration::from_millis(2_500)).await;
+                before.push(client.total(name, "published").await);
+            }
+            let since = Instant::now();
+            sleep(Duration::from_millis(2_500)).await;
+            for (name, before) in names.iter().zip(before) {
                 let made = client.total(name, "published").await - before;
-                here.run.demand((1..=4).contains(&made), "I14", || {
-                    format!("{name} made {made} messages in 2.5 s")
+                let most = since.elapsed().as_secs() as i64 + 2;
+                here.run.demand((1..=most).contains(&made), "I14", || {
+                    format!("{name} made {made} messages in {:?}", since.elapsed())
                 });
             }
         }
