@@ -12,52 +12,37 @@ use search::DAY;
 
 /// 2000-01-01 and the 28 years that follow, which have all the years that there are: leap or not, with any first weekday.
 const ALL_YEARS: (i64, i64) = (946_684_800, 946_684_800 + (28 * 365 + 7) * DAY);
+
 /// A field of an expression.
 struct Field {
     name: &'static str,
     low: u32,
     high: u32,
     /// The names of the values from `low` on.
-    names: &'static [&'static str],
+    names: &'static str,
     takes: &'static str,
 }
 
-const MONTHS: [&str; 12] = [
-    "JANUARY",
-    "FEBRUARY",
-    "MARCH",
-    "APRIL",
-    "MAY",
-    "JUNE",
-    "JULY",
-    "AUGUST",
-    "SEPTEMBER",
-    "OCTOBER",
-    "NOVEMBER",
-    "DECEMBER",
-];
-const WEEKDAYS: [&str; 7] =
-    ["SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"];
+const MONTHS: &str =
+    "JANUARY FEBRUARY MARCH APRIL MAY JUNE JULY AUGUST SEPTEMBER OCTOBER NOVEMBER DECEMBER";
+const WEEKDAYS: &str = "SUNDAY MONDAY TUESDAY WEDNESDAY THURSDAY FRIDAY SATURDAY";
 
-const fn field(
-    name: &'static str,
-    (low, high): (u32, u32),
-    names: &'static [&'static str],
-    takes: &'static str,
-) -> Field {
+type Text = &'static str;
+
+const fn field(name: Text, low: u32, high: u32, names: Text, takes: Text) -> Field {
     Field { name, low, high, names, takes }
 }
 
-const SECOND: Field = field("second", (0, 59), &[], "0-59");
-const MINUTE: Field = field("minute", (0, 59), &[], "0-59");
-const HOUR: Field = field("hour", (0, 23), &[], "0-23");
-const DAY_OF_MONTH: Field =
-    field("day of the month", (1, 31), &[], "1-31, ?, L, LW or W as in 15W");
-const MONTH: Field = field("month", (1, 12), &MONTHS, "1-12 or JAN-DEC");
+const SECOND: Field = field("second", 0, 59, "", "0-59");
+const MINUTE: Field = field("minute", 0, 59, "", "0-59");
+const HOUR: Field = field("hour", 0, 23, "", "0-23");
+const DAY_OF_MONTH: Field = field("day of the month", 1, 31, "", "1-31, ?, L, LW or W as in 15W");
+const MONTH: Field = field("month", 1, 12, MONTHS, "1-12 or JAN-DEC");
 const DAY_OF_WEEK: Field = field(
     "day of the week",
-    (0, 7),
-    &WEEKDAYS,
+    0,
+    7,
+    WEEKDAYS,
     "0-7 or SUN-SAT (0 and 7 are Sunday), ?, L as in 5L or # as in MON#2",
 );
 
@@ -70,20 +55,9 @@ pub enum InvalidCron {
             of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly"
     )]
     Fields,
-    /// A field that cannot be read.
-    #[error(
-        "the {name} `{given}` is not valid: it takes {takes}, with lists, ranges and steps; {reason}"
-    )]
-    Field {
-        /// The field's name.
-        name: &'static str,
-        /// The field as it was given.
-        given: String,
-        /// What is wrong with which item.
-        reason: String,
-        /// The values that the field takes.
-        takes: &'static str,
-    },
+    /// A field that cannot be read: which, with what item, and what it takes.
+    #[error("{0}")]
+    Field(String),
     /// No day fits.
     #[error("never comes: no month of any year has such a day")]
     Never,
@@ -168,15 +142,8 @@ impl Cron {
             (None, Some(weekday)) if !weekday.is_empty() => (weekday, "L"),
             _ => return DAY_OF_WEEK.values(item),
         };
-        let place = match place {
-            "1" => 0,
-            "2" => 1,
-            "3" => 2,
-            "4" => 3,
-            "5" => 4,
-            "L" => 5,
-            _ => return Err(format!("after # in `{item}` comes 1 to 5 or L")),
-        };
+        let place = ["1", "2", "3", "4", "5", "L"].iter().position(|known| *known == place);
+        let place = place.ok_or_else(|| format!("after # in `{item}` comes 1 to 5 or L"))?;
         self.nth[place] |= 1 << (DAY_OF_WEEK.value(weekday)? % 7);
         Ok(0)
     }
@@ -189,16 +156,14 @@ impl Field {
         given: &str,
         mut item: impl FnMut(&str) -> Result<u64, String>,
     ) -> Result<u64, InvalidCron> {
-        let mut bits = 0;
-        for text in given.split(',') {
-            bits |= item(text).map_err(|reason| InvalidCron::Field {
-                name: self.name,
-                given: given.to_owned(),
-                reason,
-                takes: self.takes,
-            })?;
-        }
-        Ok(bits)
+        let Self { name, takes, .. } = self;
+        let refused = |reason| {
+            InvalidCron::Field(format!(
+                "the {name} `{given}` is not valid: it takes {takes}, with lists, ranges and steps; {reason}"
+            ))
+        };
+        let mut items = given.split(',').map(|text| item(text).map_err(refused));
+        items.try_fold(0, |bits, item| Ok(bits | item?))
     }
 
     /// The values of an item, as bits. A range whose end is before its start goes on from the lowest value.
@@ -232,8 +197,9 @@ impl Field {
     /// A number, or a name in full or by its first three letters.
     fn value(&self, text: &str) -> Result<u32, String> {
         let named =
-            |name: &&str| name.eq_ignore_ascii_case(text) || name[..3].eq_ignore_ascii_case(text);
-        let by_name = || self.names.iter().position(named).map(|place| self.low + place as u32);
+            |name: &str| name.eq_ignore_ascii_case(text) || name[..3].eq_ignore_ascii_case(text);
+        let mut names = self.names.split_ascii_whitespace();
+        let by_name = || names.position(named).map(|place| self.low + place as u32);
         let value = digits(text).or_else(by_name);
         value.filter(|value| (self.low..=self.high).contains(value)).ok_or_else(|| match text {
             "" => "an item is empty or incomplete".to_owned(),

@@ -39,7 +39,7 @@ impl Cron {
         while to > end {
             let stretch = Stretch::at(zone, to - 1)?;
             let start = self.begin(&stretch).max(end + stretch.offset);
-            if let Some(tick) = self.last(start, to + stretch.offset) {
+            if let Some(tick) = self.nearest(to - 1 + stretch.offset, start, Way::Back) {
                 return Some(tick - stretch.offset);
             }
             if self.is_in_gap(&stretch) {
@@ -69,54 +69,33 @@ impl Cron {
 
     /// The first match from `from` to before `to`, in seconds since 1970 on the clock on the wall.
     pub(super) fn first(&self, from: i64, to: i64) -> Option<i64> {
-        let date = date_of(from)?;
-        let time = from.rem_euclid(DAY);
-        let (mut month, mut days) = (date.first_of_month(), self.days_of(date));
-        let today = 1 << date.day();
-        if days & today != 0 {
-            match self.time_from(time) {
-                Some(found) => return Some(from - time + found).filter(|found| *found < to),
-                None => days &= !today,
-            }
-        }
-        days &= !(today - 1);
-        loop {
-            if let Some(day) = lowest(days, 0) {
-                let found = seconds_of(month)? + (i64::from(day) - 1) * DAY + self.time_from(0)?;
-                return Some(found).filter(|found| *found < to);
-            }
-            month = month.last_of_month().tomorrow().ok()?;
-            if seconds_of(month)? >= to {
-                return None;
-            }
-            days = self.days_of(month);
-        }
+        self.nearest(from, to - 1, Way::Ahead)
     }
 
-    /// The last match from `from` to before `to`.
-    fn last(&self, from: i64, to: i64) -> Option<i64> {
-        let date = date_of(to - 1)?;
-        let time = (to - 1).rem_euclid(DAY);
-        let (mut month, mut days) = (date.first_of_month(), self.days_of(date));
-        let today = 1 << date.day();
-        if days & today != 0 {
-            match self.time_until(time) {
-                Some(found) => return Some(to - 1 - time + found).filter(|found| *found >= from),
-                None => days &= !today,
-            }
+    /// The nearest match from `at` on, but not beyond `limit`.
+    fn nearest(&self, at: i64, limit: i64, way: Way) -> Option<i64> {
+        let within = |found: &i64| way.order(*found, limit);
+        let (date, time) = (date_of(at)?, at.rem_euclid(DAY));
+        let (mut month, today) = (date.first_of_month(), date.day() as u32);
+        let days = self.days_of(month);
+        if days & (1 << today) != 0
+            && let Some(found) = self.time(time, way)
+        {
+            return Some(at - time + found).filter(within);
         }
-        days &= today - 1;
-        loop {
-            if let Some(day) = highest(days, 63) {
-                let day = seconds_of(month)? + (i64::from(day) - 1) * DAY;
-                return Some(day + self.time_until(DAY - 1)?).filter(|found| *found >= from);
-            }
-            if seconds_of(month)? <= from {
-                return None;
-            }
-            month = month.yesterday().ok()?.first_of_month();
-            days = self.days_of(month);
+        let mut day = way.nearest(days, way.beyond(today));
+        while day.is_none() {
+            month = match way {
+                Way::Ahead => month.last_of_month().tomorrow().ok()?,
+                Way::Back => month.yesterday().ok()?.first_of_month(),
+            };
+            let begin =
+                if way == Way::Ahead { month } else { month.last_of_month().tomorrow().ok()? };
+            seconds_of(begin).filter(within)?;
+            day = way.edge(self.days_of(month));
         }
+        let edge = self.time(if way == Way::Ahead { 0 } else { DAY - 1 }, way)?;
+        Some(seconds_of(month)? + (i64::from(day?) - 1) * DAY + edge).filter(within)
     }
 
     /// The days of this month that match, as bits.
@@ -154,39 +133,53 @@ impl Cron {
         if self.both_days { days & by_weekday } else { days | by_weekday }
     }
 
-    /// The first matching time of day from this one on.
-    fn time_from(&self, time: i64) -> Option<i64> {
+    /// The nearest matching time of day from this one on.
+    fn time(&self, time: i64, way: Way) -> Option<i64> {
         let (hour, minute, second) = parts(time);
         if self.hours & (1 << hour) != 0 {
             if self.minutes & (1 << minute) != 0
-                && let Some(second) = lowest(self.seconds, second)
+                && let Some(second) = way.nearest(self.seconds, Some(second))
             {
                 return Some(time_of(hour, minute, second));
             }
-            if let Some(minute) = lowest(self.minutes, minute + 1) {
-                return Some(time_of(hour, minute, lowest(self.seconds, 0)?));
+            if let Some(minute) = way.nearest(self.minutes, way.beyond(minute)) {
+                return Some(time_of(hour, minute, way.edge(self.seconds)?));
             }
         }
-        let hour = lowest(self.hours, hour + 1)?;
-        Some(time_of(hour, lowest(self.minutes, 0)?, lowest(self.seconds, 0)?))
+        let hour = way.nearest(self.hours, way.beyond(hour))?;
+        Some(time_of(hour, way.edge(self.minutes)?, way.edge(self.seconds)?))
+    }
+}
+
+/// In which direction to look.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Ahead,
+    Back,
+}
+
+impl Way {
+    /// Whether `one` does not come after `other`.
+    fn order(self, one: i64, other: i64) -> bool {
+        if self == Self::Ahead { one <= other } else { one >= other }
     }
 
-    /// The last matching time of day up to this one.
-    fn time_until(&self, time: i64) -> Option<i64> {
-        let (hour, minute, second) = parts(time);
-        if self.hours & (1 << hour) != 0 {
-            if self.minutes & (1 << minute) != 0
-                && let Some(second) = highest(self.seconds, second)
-            {
-                return Some(time_of(hour, minute, second));
-            }
-            if let Some(minute) = minute.checked_sub(1).and_then(|most| highest(self.minutes, most))
-            {
-                return Some(time_of(hour, minute, highest(self.seconds, 63)?));
-            }
-        }
-        let hour = highest(self.hours, hour.checked_sub(1)?)?;
-        Some(time_of(hour, highest(self.minutes, 63)?, highest(self.seconds, 63)?))
+    /// The nearest bit that is set, from `at` on.
+    fn nearest(self, bits: u64, at: Option<u32>) -> Option<u32> {
+        let bits =
+            bits & if self == Self::Ahead { u64::MAX << at? } else { u64::MAX >> (63 - at?) };
+        let found =
+            if self == Self::Ahead { bits.trailing_zeros() } else { bits.leading_zeros() ^ 63 };
+        (bits != 0).then_some(found)
+    }
+
+    /// The first bit that is set.
+    fn edge(self, bits: u64) -> Option<u32> {
+        self.nearest(bits, Some(if self == Self::Ahead { 0 } else { 63 }))
+    }
+
+    fn beyond(self, at: u32) -> Option<u32> {
+        if self == Self::Ahead { Some(at + 1) } else { at.checked_sub(1) }
     }
 }
 
@@ -228,16 +221,4 @@ pub(super) fn parts(time: i64) -> (u32, u32, u32) {
 
 fn time_of(hour: u32, minute: u32, second: u32) -> i64 {
     i64::from(hour * 3_600 + minute * 60 + second)
-}
-
-/// The lowest bit that is set, from this one on.
-fn lowest(bits: u64, from: u32) -> Option<u32> {
-    let bits = bits & (u64::MAX << from);
-    (bits != 0).then(|| bits.trailing_zeros())
-}
-
-/// The highest bit that is set, up to this one.
-fn highest(bits: u64, to: u32) -> Option<u32> {
-    let bits = bits & (u64::MAX >> (63 - to));
-    (bits != 0).then(|| 63 - bits.leading_zeros())
 }

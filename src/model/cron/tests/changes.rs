@@ -121,5 +121,5 @@ fn ticks_around_all_changes_of_all_zones_are_those_that_are_counted() {
     let names = TimeZoneDatabase::bundled();
     let names = names.available().map(|name| name.to_string()).collect::<Vec<_>>();
     let changes = compare(names.into_iter(), &EXPRESSIONS, 2026..2037);
-    assert!(changes > 1_000, "{changes}");
+    assert!(changes > 500, "{changes}");
 }
