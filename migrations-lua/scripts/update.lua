@@ -58,7 +58,8 @@ if state ~= 'dead' then
   -- When its TTL began. A new TTL counts from there too; a new due time restarts it.
   local began
   if ttl ~= '' then
-    began = tonumber(redis.call('ZSCORE', k.expires, member) or due + ttl) - ttl
+    local ends = tonumber(redis.call('ZSCORE', k.expires, member) or due + ttl)
+    began = ends < NEVER and ends - ttl or due
   else
     began = tonumber(redis.call('ZSCORE', k.first_due, member) or due)
   end
