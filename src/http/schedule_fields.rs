@@ -17,10 +17,8 @@ type CronText = Text<1, MAX_CRON_CHARS>;
 type ZoneName = Text<1, MAX_TIMEZONE_CHARS>;
 
 request! {
-    /// What to publish, and when. Exactly one of `cron` and `every_ms`, and exactly one of `topic` and `callback`.
-    #[example = json!({"cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin", "topic": "reports",
-        "message": {"payload": {"report": "daily"}}})]
-    pub struct PutScheduleRequest {
+    /// When a schedule ticks. Exactly one of `cron` and `every_ms`.
+    pub struct TimingFields {
         /// Minute, hour, day of the month, month, day of the week; a sixth field in front gives seconds. Names (`JAN`,
         /// `MON`), ranges, lists, steps, `L`, `W` and `#` are allowed, and `@daily` and the like in place of fields. If both
         /// days are given, either matches.
@@ -33,15 +31,6 @@ request! {
         /// Time between ticks, ms. The first tick comes after the same time. A PUT with the same value does not move
         /// the ticks.
         pub every_ms: Option<Bounded<MIN_EVERY_MS, MAX_DELAY_MS>>,
-        /// Where the messages go.
-        #[example = "reports"]
-        pub topic: Option<TopicName>,
-        /// The URL to which dueq sends the messages, in place of a topic.
-        pub callback: Option<CallbackRequest>,
-        /// What each tick publishes. Optional with `callback`: the body is then empty.
-        pub message: Option<ScheduledMessageRequest>,
-        /// What happens to ticks that were missed. `none` still makes up for a tick that is at most 2 s late.
-        pub catch_up: CatchUp = CatchUp::One,
     }
     check(fields) {
         match (given(&cron), given(&every_ms)) {
@@ -57,6 +46,37 @@ request! {
         {
             fields.refuse("cron", error.to_string());
         }
+    }
+}
+
+impl TimingFields {
+    /// When a schedule ticks that is put at `now`. Errors: 422 where there is no such time zone.
+    pub(super) fn into_timing(self, now: Millis, zones: &Zones) -> Result<Timing, Problem> {
+        let Some(cron) = self.cron else {
+            let every_ms = self.every_ms.map_or(MIN_EVERY_MS as Millis, Bounded::millis);
+            return Ok(Timing::Every { every_ms, anchor_ms: now });
+        };
+        cron_timing(&cron, self.timezone.as_deref(), zones)
+    }
+}
+
+request! {
+    /// What to publish, and when. Exactly one of `cron` and `every_ms`, and exactly one of `topic` and `callback`.
+    #[example = json!({"cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin", "topic": "reports",
+        "message": {"payload": {"report": "daily"}}})]
+    pub struct PutScheduleRequest {
+        pub timing: Flat<TimingFields>,
+        /// Where the messages go.
+        #[example = "reports"]
+        pub topic: Option<TopicName>,
+        /// The URL to which dueq sends the messages, in place of a topic.
+        pub callback: Option<CallbackRequest>,
+        /// What each tick publishes. Optional with `callback`: the body is then empty.
+        pub message: Option<ScheduledMessageRequest>,
+        /// What happens to ticks that were missed. `none` still makes up for a tick that is at most 2 s late.
+        pub catch_up: CatchUp = CatchUp::One,
+    }
+    check(fields) {
         match (given(&callback), given(&topic)) {
             (true, true) => fields.refuse("callback", "cannot be given together with topic"),
             (false, false) => fields.refuse("topic", "is required, or callback in its place"),
@@ -111,13 +131,7 @@ impl ScheduledMessageRequest {
 impl PutScheduleRequest {
     /// The schedule that is put at `now`. Errors: 422 where there is no such time zone.
     pub(super) fn into_spec(self, now: Millis, zones: &Zones) -> Result<ScheduleSpec, Problem> {
-        let timing = match (self.cron, self.every_ms) {
-            (Some(cron), _) => cron_timing(&cron, self.timezone.as_deref(), zones)?,
-            (None, every_ms) => {
-                let every_ms = every_ms.map_or(MIN_EVERY_MS as Millis, Bounded::millis);
-                Timing::Every { every_ms, anchor_ms: now }
-            }
-        };
+        let timing = self.timing.0.into_timing(now, zones)?;
         let callback = self.callback.map(Callback::from);
         let message = match self.message {
             Some(ScheduledMessageRequest { content, key, policy, callback: own }) => {

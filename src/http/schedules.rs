@@ -29,6 +29,8 @@ answer! {
         timezone: Option<&'a str>,
         /// Time between ticks, ms, if it has no `cron`.
         every_ms: Option<i64>,
+        /// When it ticks, in words. Absent where that takes many.
+        description: Option<String>,
         /// Where its messages go.
         topic: Option<&'a TopicName>,
         /// Where dueq sends its messages, if it has no `topic`.
@@ -89,7 +91,6 @@ impl<'a> Schedule<'a> {
     pub fn of(schedule: &'a store::Schedule) -> Result<Self, Problem> {
         let spec = &schedule.spec;
         let mut message = ScheduledMessage::of(&spec.message)?;
-        let called = spec.topic.is_callbacks();
         let (cron, every_ms) = match &spec.timing {
             Timing::Cron(cron) => (Some(cron), None),
             Timing::Every { every_ms, .. } => (None, Some(*every_ms)),
@@ -99,8 +100,9 @@ impl<'a> Schedule<'a> {
             cron: cron.map(CronTiming::expr),
             timezone: cron.map(CronTiming::timezone),
             every_ms,
-            topic: (!called).then_some(&spec.topic),
-            callback: message.callback.take_if(|_| called),
+            description: spec.timing.words(),
+            topic: Some(&spec.topic).filter(|topic| !topic.is_callbacks()),
+            callback: message.callback.take_if(|_| spec.topic.is_callbacks()),
             message,
             catch_up: spec.catch_up,
             paused: schedule.paused,
@@ -111,7 +113,7 @@ impl<'a> Schedule<'a> {
             missed_ticks: (!schedule.missed_ticks.is_empty())
                 .then(|| schedule.missed_ticks.iter().copied().map(Instant).collect()),
             created_at: Instant(schedule.created_at),
-            warnings: cron.and_then(CronTiming::warning).map(|warning| vec![warning]),
+            warnings: spec.timing.warning().map(|warning| vec![warning]),
         })
     }
 }
@@ -156,9 +158,8 @@ request! {
     }
 }
 
-/// What a refusal calls the topic of the path's schedule.
 const ITS_TOPIC: &str = "the topic of this schedule";
-/// Schedules that are read at once, at least, for a key that may not read them all.
+/// Schedules read at once, at least, for a key that may not read them all.
 const CHUNK: usize = 100;
 
 /// Answers with the schedule as it stands after a change.
@@ -167,8 +168,7 @@ async fn answer_with_schedule(state: &AppState, name: &ScheduleName) -> Result<R
     Ok(json(&Schedule::of(&schedule)?))
 }
 
-/// May the caller do to this schedule's topic what the request does to the schedule? Errors: as for
-/// [`Caller::check_topic`], `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+/// May the caller do this to the schedule's topic? Errors: as for [`Caller::check_topic`], `ScheduleNotFound`, those of Redis.
 async fn check_schedule(
     state: &AppState,
     caller: &Caller,

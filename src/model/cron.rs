@@ -209,11 +209,13 @@ impl Field {
 }
 
 /// A number without a sign.
-fn digits(text: &str) -> Option<u32> {
+/// A number without a sign.
+pub(super) fn digits(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-fn alias(text: &str) -> Option<&'static str> {
+/// The fields that a name such as `@daily` stands for.
+pub(super) fn alias(text: &str) -> Option<&'static str> {
     Some(match text.to_ascii_lowercase().as_str() {
         "@yearly" | "@annually" => "0 0 1 1 *",
         "@monthly" => "0 0 1 * *",

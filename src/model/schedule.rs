@@ -1,6 +1,8 @@
 //! When schedules tick. Instants are milliseconds of Redis's clock like all others; a cron expression is read in its time
 //! zone, where it means what is on the clock on the wall there (see [`Cron`]).
 
+mod words;
+
 use super::{Cron, InvalidCron, InvalidTimezone, LAST, MAX_DELAY_MS, Millis, TopicName, Zones};
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
@@ -169,6 +171,11 @@ impl Timing {
         }
         let sooner = sooner || matches!(self, Self::Every { .. });
         Some(if next > now && sooner { next.min(soonest) } else { next })
+    }
+
+    /// Why it does not tick, or what its author may have meant otherwise.
+    pub fn warning(&self) -> Option<String> {
+        if let Self::Cron(cron) = self { cron.warning() } else { None }
     }
 
     /// Whether its expression and its time zone are known here.

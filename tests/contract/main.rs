@@ -88,6 +88,7 @@ mod rounding;
 mod schedule_callback;
 mod schedule_claims;
 mod schedule_input;
+mod schedule_preview;
 mod schedule_ticks;
 mod schedules;
 mod search;

@@ -609,7 +609,7 @@ def makes_edits_and_deletes_a_schedule(world):
     view.page.get_by_label("Name", exact=True).fill("made-here")
     view.page.get_by_label("Topic", exact=True).fill("ticks")
     view.page.get_by_label("Cron", exact=False).last.fill("*/15 8-18 * * MON-FRI")
-    view.see("Every 15 minutes")
+    view.see("Every 15 minutes from 08:00 to 18:59 on Monday to Friday in UTC")
     assert view.page.locator(".ticks li").count() == 5
     view.page.click("button:has-text('Save')")
     view.page.wait_for_selector("h1:has-text('made-here')")
@@ -670,6 +670,8 @@ def tells_the_same_ticks_as_the_server(world):
         ("0 9 1,15 * MON", "America/New_York"),
         ("15 4 29 2 *", "Asia/Kolkata"),
         ("5 0 0 * JAN SUN", "Pacific/Auckland"),
+        ("0 9 * * MON#1", "America/Vancouver"),
+        ("30 23 L * *", "America/Nuuk"),
     ]:
         view.page.get_by_label("Cron", exact=False).last.fill(cron)
         view.page.get_by_label("Time zone", exact=True).fill(zone)
@@ -678,10 +680,22 @@ def tells_the_same_ticks_as_the_server(world):
             """([instant, timeZone]) => [new Intl.DateTimeFormat("en-CA", {timeZone, year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", hourCycle: "h23"}).format(new Date(instant)).replace(", ", " ")]""",
             [expected, zone],
         )[0]
-        first = view.page.locator(".ticks li b").first
-        first.wait_for()
-        assert told in first.inner_text(), (cron, zone, told, first.inner_text())
+        view.page.wait_for_selector(f".ticks li:first-child b:has-text('{told}')")
     api("DELETE", "/schedules/compare")
+    for label, text in [("Cron", "0 25 * * *"), ("Time zone", "Europe/Nowhere")]:
+        view.page.get_by_label(label, exact=False).last.fill(text)
+        reason = view.page.locator(".field .error").last
+        reason.wait_for()
+        field = label.lower().replace(" ", "")
+        body = {"topic": "ticks", "message": {"payload": 1}, "cron": "0 9 * * *", field: text}
+        try:
+            refused = api("PUT", "/schedules/compare", body)
+        except AssertionError as error:
+            refused = str(error)
+        assert f'"reason":{json.dumps(reason.inner_text())}' in refused, (refused, reason.inner_text())
+        view.page.get_by_label("Cron", exact=False).last.fill("0 9 * * *")
+        view.page.get_by_label("Time zone", exact=False).last.fill("UTC")
+        view.page.wait_for_selector(".field .error", state="detached")
     view.check()
 
 

@@ -82,7 +82,7 @@ const RULES: &[(Need, &[&str])] = &[
     (Need::Schedule(Configure), &["deleteSchedule", "pauseSchedule", "resumeSchedule"]),
     // Who has dueq publish, publishes.
     (Need::Publisher, &["putSchedule", "triggerSchedule"]),
-    (Need::Key, &["getSession", "deleteSession", "getOpenapi", "getOpenapi30"]),
+    (Need::Key, &["getSession", "deleteSession", "previewSchedule", "getOpenapi", "getOpenapi30"]),
     (Need::Admin, &["listKeys"]),
     (Need::Login, &["createSession"]),
     (Need::Nothing, &["getHealth", "getReadiness"]),

@@ -31,6 +31,7 @@ export const operations = {
   pauseCallbackHost: "POST /callbacks/hosts/{host}/pause",
   resumeCallbackHost: "POST /callbacks/hosts/{host}/resume",
   listSchedules: "GET /schedules",
+  previewSchedule: "GET /schedules/preview",
   getSchedule: "GET /schedules/{name}",
   putSchedule: "PUT /schedules/{name}",
   deleteSchedule: "DELETE /schedules/{name}",

@@ -111,6 +111,8 @@ export interface Schedule {
   cron?: string;
   timezone?: string;
   every_ms?: number;
+  /** When it ticks, where that takes few words. */
+  description?: string;
   topic?: string;
   callback?: Callback;
   message: Record<string, unknown>;
@@ -123,6 +125,12 @@ export interface Schedule {
   /** The latest that published nothing, oldest first. */
   missed_ticks?: string[];
   created_at: string;
+}
+
+/** When a schedule would tick. */
+export interface Preview {
+  next: string[];
+  description?: string;
 }
 
 export interface Group {

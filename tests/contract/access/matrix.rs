@@ -118,6 +118,7 @@ impl Ground {
         let query = match operation.id.as_str() {
             "listMessages" => "?state=ready",
             "forecastTopic" => "?bucket_ms=1000&buckets=1",
+            "previewSchedule" => "?every_ms=1000",
             _ => "",
         };
         let path = operation.path.replace("{topic}", &self.topic).replace("{id}", &self.id);

@@ -1,23 +1,26 @@
 // Schedules: when they tick, in words and instants, and what each tick publishes.
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { attempt } from "../actions";
 import { call, hidesPayloads, now, refusal, send } from "../api";
-import { ticks as cronTicks, words } from "../cron";
 import { ask } from "../dialog";
 import { member } from "../exact";
-import { bytes, duration, exact, inZone, relative } from "../format";
+import { bytes, exact, inZone, relative } from "../format";
 import { Button, Card, Empty, Field, Menu, Search, Skeleton, Table, Text, Time, Unable, say } from "../parts";
 import { HIDDEN } from "../payload";
 import { refresh, useQuery } from "../poll";
 import { go, setQuery, to, usePlace } from "../router";
-import type { Page, Schedule } from "../types";
+import type { Page, Preview, Schedule } from "../types";
 import { jsonProblem } from "./message";
 
-function rhythm({ cron, every_ms }: Pick<Schedule, "cron" | "every_ms">): string {
-  if (every_ms !== undefined) return `Every ${duration(every_ms)}`;
-  return words(cron ?? "") ?? cron ?? "";
+function rhythm({ description, cron = "" }: Pick<Schedule, "description" | "cron">): string {
+  return description ? description[0]!.toUpperCase() + description.slice(1) : cron;
 }
+
+/** How long a form rests before dueq is asked about it, ms. */
+const REST_MS = 250;
+/** In how many rounds a preview is asked for once. */
+const ROUNDS = 15;
 
 /** How many ticks were missed since yesterday. */
 function missedLately({ missed_ticks = [] }: Schedule): number {
@@ -115,6 +118,8 @@ function remove(name: string): void {
 export function ScheduleScreen({ name }: { name: string }) {
   const isNew = name === "+";
   const { data: schedule, problem } = useQuery<Schedule>(isNew ? null : "getSchedule", { path: { name } });
+  const { cron, timezone, every_ms } = schedule ?? {};
+  const { data: preview } = useQuery<Preview>(schedule ? "previewSchedule" : null, { query: { cron, timezone, every_ms } }, ROUNDS);
   const [form, setForm] = useState<Values | null>(isNew ? FRESH : null);
   const crumbs = <p class="crumbs"><a href={to(["schedules"])}>Schedules</a></p>;
   if (form) {
@@ -160,7 +165,7 @@ export function ScheduleScreen({ name }: { name: string }) {
       {schedule.last_error && <p class="last-error"><b>The last tick published nothing</b> <Text>{schedule.last_error}</Text></p>}
       <div class="columns">
         <div>
-          <Card title="Next ticks"><Ticks {...rest} /></Card>
+          <Card title="Next ticks"><Ticks {...rest} preview={preview?.next ?? []} /></Card>
           <Card title="Ticks that published nothing"><Missed {...rest} /></Card>
         </div>
         <div><Card title="Each tick publishes"><pre class="raw" tabIndex={0} aria-label="The message"><Text>{JSON.stringify(shownMessage(message), null, 2)}</Text></pre></Card></div>
@@ -169,12 +174,13 @@ export function ScheduleScreen({ name }: { name: string }) {
   );
 }
 
-function Ticks({ cron, every_ms, timezone = "UTC", next_at, paused }: Pick<Schedule, "cron" | "every_ms" | "timezone" | "next_at" | "paused">) {
+/** Those of a cron expression are where the preview has them; an interval counts from the next tick. */
+function Ticks({ every_ms, timezone = "UTC", next_at, paused, preview }: Pick<Schedule, "every_ms" | "timezone" | "next_at" | "paused"> & { preview: string[] }) {
   if (paused) return <p class="hint">None while it is paused.</p>;
   if (!next_at) return <p class="hint">There are no more.</p>;
   const first = Date.parse(next_at);
-  const later = every_ms !== undefined ? [1, 2, 3, 4].map((step) => first + step * every_ms) : cronTicks(cron ?? "", timezone, first, 4);
-  return <TickList at={[first, ...later]} timezone={timezone} />;
+  const later = every_ms !== undefined ? [1, 2, 3, 4].map((step) => first + step * every_ms) : preview.map((at) => Date.parse(at)).filter((at) => at > first);
+  return <TickList at={[first, ...later].slice(0, 5)} timezone={timezone} />;
 }
 
 function Missed({ missed_ticks = [], timezone = "UTC" }: Pick<Schedule, "missed_ticks" | "timezone">) {
@@ -240,17 +246,30 @@ function valuesOf(text: string): Values {
   };
 }
 
+/** The text as it was when it last rested. */
+function useRested(text: string): string {
+  const [rested, setRested] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setRested(text), REST_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return rested;
+}
+
 function Form({ name, first, close }: { name: string | null; first: Values; close: () => void }) {
   const [values, setValues] = useState(first);
   const [refused, setRefused] = useState("");
   const set = (changes: Partial<Values>) => setValues({ ...values, ...changes });
   const every = Math.round(Number(values.every) * 1000);
-  const preview = values.kind === "every" ? (every >= 1000 ? [1, 2, 3, 4, 5].map((step) => now() + step * every) : []) : cronTicks(values.cron, values.timezone, now(), 5);
+  const timing: Record<string, string | number> = values.kind === "cron" ? { cron: values.cron, timezone: values.timezone } : { every_ms: every };
+  const asked = useRested(JSON.stringify(timing));
+  const { data: preview, problem } = useQuery<Preview>("previewSchedule", { query: JSON.parse(asked) as typeof timing }, ROUNDS);
+  const wrong = (field: string) => problem?.errors.find((error) => error.field === field)?.reason;
   const broken = jsonProblem(values.message) ?? (values.target === "callback" ? jsonProblem(values.callback) : null);
   const save = async (event: Event) => {
     event.preventDefault();
     const parts = [
-      values.kind === "cron" ? `"cron": ${JSON.stringify(values.cron)}, "timezone": ${JSON.stringify(values.timezone)}` : `"every_ms": ${every}`,
+      ...Object.entries(timing).map(([field, value]) => `${JSON.stringify(field)}: ${JSON.stringify(value === "" ? null : value)}`),
       values.target === "topic" ? `"topic": ${JSON.stringify(values.topic)}` : `"callback": ${values.callback}`,
       `"catch_up": ${JSON.stringify(values.catch_up)}`,
       `"message": ${values.message}`,
@@ -280,11 +299,11 @@ function Form({ name, first, close }: { name: string | null; first: Values; clos
             </Field>
             {values.kind === "cron" ? (
               <>
-                <Field label="Time zone"><input value={values.timezone} onInput={(event) => set({ timezone: event.currentTarget.value })} /></Field>
-                <div class="span"><Field label="Cron" hint={words(values.cron) ?? "Minute, hour, day, month, weekday"}><input class="mono" value={values.cron} onInput={(event) => set({ cron: event.currentTarget.value })} /></Field></div>
+                <Field label="Time zone" error={wrong("timezone")}><input value={values.timezone} onInput={(event) => set({ timezone: event.currentTarget.value })} /></Field>
+                <div class="span"><Field label="Cron" hint={preview?.description ? rhythm(preview) : "Minute, hour, day, month, weekday"} error={wrong("cron")}><input class="mono" value={values.cron} onInput={(event) => set({ cron: event.currentTarget.value })} /></Field></div>
               </>
             ) : (
-              <Field label="Every, seconds"><input class="num" inputMode="decimal" value={values.every} onInput={(event) => set({ every: event.currentTarget.value })} /></Field>
+              <Field label="Every, seconds" error={wrong("every_ms")}><input class="num" inputMode="decimal" value={values.every} onInput={(event) => set({ every: event.currentTarget.value })} /></Field>
             )}
             <Field label="Missed ticks">
               <select value={values.catch_up} onChange={(event) => set({ catch_up: event.currentTarget.value })}>
@@ -295,7 +314,9 @@ function Form({ name, first, close }: { name: string | null; first: Values; clos
             </Field>
           </div>
         </Card>
-        <Card title="Next ticks">{preview.length > 0 ? <TickList at={preview} timezone={values.kind === "cron" ? values.timezone : "UTC"} /> : <p class="hint">This cannot be told here; dueq says when it is saved.</p>}</Card>
+        <Card title="Next ticks">
+          {preview ? <TickList at={preview.next.map((at) => Date.parse(at))} timezone={(values.kind === "cron" && values.timezone) || "UTC"} /> : <p class="hint"><Text>{problem?.message ?? "…"}</Text></p>}
+        </Card>
       </div>
       <div>
         <Card title="What">
