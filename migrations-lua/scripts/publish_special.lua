@@ -18,9 +18,11 @@
 --   fingerprint, how long it answers, ms, group or ''. In a group the extra ends before the message's order
 -- returns: {now, wake 0|1, messages that expired, then for each code, member, state, due or deadline}: code 0 stored,
 --   1 a message answers for it, 2 replaced, 3 duplicate_key, 4 message_leased, 5 idempotency_key_reused, 6 topic_full,
---   7 not looked at, because there is too much to write or to free, 8 the message has another group; or 'STALE'
+--   7 not looked at, because there is too much to write or to free, 8 the message has another group, 9 the message of an
+--   earlier publish with this idempotency key, in its present state ('gone' if it is no more), with the due time that was
+--   answered first or 0; or 'STALE'
 -- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
---   an idempotency key; 8 more for each if the topic has a limit; if it is full, a sweep of 32 steps, a range for
+--   an idempotency key, and as many for the message that a repeated key names; 8 more for each if the topic has a limit; if it is full, a sweep of 32 steps, a range for
 --   each priority among the ready and a few calls for each of 40 to 72 messages that are dropped; an HSTRLEN for each that leaves where bodies are large; 4 to 6
 --   for each group, and 2 for each of its heads if it has a rate; an HGET for each that is dropped where there are groups
 local k = partition(KEYS)
@@ -124,6 +126,19 @@ local function join(member, group, due)
   return order, head_due(k, its[1], member, now, due, interval, burst), false
 end
 
+-- Brings a message that answers up to date. Returns its state, due time and `extra`, as `settle` does, and whether it waits.
+local function meet(member)
+  events_room = room_after(k, member, events_room) - (meta[3] and to_free(k, member) or 0)
+  local where, when, known = settle(k, member, now, rules)
+  local waits = where == 'delayed' or where == 'ready' or where == 'blocked'
+  if not waits and where ~= 'leased' then
+    room = nil
+    -- A message that `settle` dropped does not make room a second time.
+    if forget then forget(member) end
+  end
+  return where, when, known, waits
+end
+
 for i = 1, n do
   local at = 12 * i - 9
   local member, body, priority, ttl = ARGV[at + 1], ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]
@@ -140,7 +155,15 @@ for i = 1, n do
     if tonumber(until_ms) > now then
       repeated = true
       if before == fingerprint then
-        code, state, due, member = 1, word, tonumber(when), answered
+        -- What this call has changed, or is about to drop, has its place by then.
+        flush()
+        code, due, member = 9, word == 'leased' and 0 or tonumber(when), answered
+        local where, since, known, waits_now = meet(answered)
+        state = where or 'gone'
+        if note_waiting and waits_now then
+          local _, _, _, its_priority = parse_extra(known)
+          note_waiting(answered, since, its_priority, since > now)
+        end
       else
         code, state, due = 5, '', 0
       end
@@ -149,11 +172,9 @@ for i = 1, n do
 
   local holder = not code and key ~= '' and holders[i]
   if holder then
-    events_room = room_after(k, holder, events_room) - (meta[3] and to_free(k, holder) or 0)
     -- What this lets go has its place by then.
     if drop_doomed or next(groups) or #blocked > 0 then flush() end
-    local where, when, known = settle(k, holder, now, rules)
-    local waiting_now = where == 'delayed' or where == 'ready' or where == 'blocked'
+    local where, when, known, waiting_now = meet(holder)
     local _, _, _, its_priority, its_rest = parse_extra(known)
     local _, _, _, _, _, its_group, its_order = parse_rest(its_rest)
     if waiting_now or where == 'leased' then
@@ -180,10 +201,6 @@ for i = 1, n do
         if is_spent(counted, max_attempts, tonumber(meta[5])) then redis.call('HSET', k.meta, 'lowered', '1') end
         replaced = replaced + 1
       end
-    else
-      room = nil
-      -- A message that `settle` dropped does not make room a second time.
-      if forget then forget(holder) end
     end
     -- Its due time has changed, or it waits again.
     if note_waiting and waiting_now then

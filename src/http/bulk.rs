@@ -260,7 +260,7 @@ fn count_of(topic: &TopicSnapshot, state: MessageState) -> i64 {
         MessageState::Leased => topic.leased,
         MessageState::Dead => topic.dead,
         MessageState::Acked => topic.acked,
-        MessageState::Expired => 0,
+        MessageState::Expired | MessageState::Gone => 0,
     }
 }
 

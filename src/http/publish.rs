@@ -69,9 +69,11 @@ answer! {
         /// Its topic.
         #[example = "orders"]
         topic: &'a TopicName,
-        /// `delayed` or `ready`; for a duplicate, its current state.
+        /// `delayed`, `ready` or `blocked`; for a duplicate, its current state, which may be `leased` and for a repeated
+        /// `idempotency_key` also `dead`, `acked` or `gone`.
         state: MessageState,
-        /// When it is due, RFC 3339 in UTC with ms. Absent while leased.
+        /// When it is due, RFC 3339 in UTC with ms; for a repeated `idempotency_key`, when it was due at first. Absent
+        /// if it was leased then.
         due_at: Option<Instant>,
         /// When it was published, RFC 3339 in UTC with ms.
         published_at: Instant,

@@ -75,6 +75,8 @@ pub enum State {
     Acked,
     /// Its time to live was over; it is gone.
     Expired,
+    /// It was acknowledged, deleted, purged or expired, and nothing of it is left.
+    Gone,
 }
 
 impl State {
@@ -88,6 +90,7 @@ impl State {
             Self::Dead => "dead",
             Self::Acked => "acked",
             Self::Expired => "expired",
+            Self::Gone => "gone",
         }
     }
 
@@ -100,6 +103,7 @@ impl State {
             "leased" => Some(Self::Leased),
             "dead" => Some(Self::Dead),
             "acked" => Some(Self::Acked),
+            "gone" => Some(Self::Gone),
             _ => None,
         }
     }

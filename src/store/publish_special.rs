@@ -124,7 +124,7 @@ impl Op for PublishSpecial {
             let code = reply.int()?;
             let (member, state, at) = (reply.bytes()?, reply.text()?, reply.int()?);
             outcomes.push(Ok(match code {
-                0..=2 => {
+                0..=2 | 9 => {
                     let member = member[..].try_into().map_err(|_| CallError::Internal)?;
                     let id = MessageId::from_member(&member, partition.route);
                     let state = State::from_word(&state).ok_or(CallError::Internal)?;
@@ -134,7 +134,7 @@ impl Op for PublishSpecial {
                         _ => 0,
                     };
                     partition.happened(code == 0);
-                    if code != 1 {
+                    if matches!(code, 0 | 2) {
                         let ttl = options.ttl_ms.or(topic.settings.ttl_ms);
                         partition.sweep_by(now, ttl.map(|ttl| at.saturating_add(ttl)));
                         let rate = topic.settings.group_rate_per_s.and(options.group.as_ref());
@@ -144,7 +144,8 @@ impl Op for PublishSpecial {
                         let window = idempotency.window_in(&topic.settings);
                         partition.sweep_by(now, Some(now.saturating_add(window)));
                     }
-                    let due_at = (state != State::Leased).then_some(at);
+                    let has_due = if code == 9 { at != 0 } else { state != State::Leased };
+                    let due_at = has_due.then_some(at);
                     Ok(Published { id, state, due_at, duplicate: code != 0, replaced: code == 2 })
                 }
                 3 => Err(Error::DuplicateKey),

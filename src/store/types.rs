@@ -96,9 +96,9 @@ pub enum IfAbsent {
 pub struct Published {
     /// Its id.
     pub id: MessageId,
-    /// delayed, ready or blocked; leased too where an existing message answers.
+    /// delayed, ready or blocked; where an existing message answers, any but expired.
     pub state: State,
-    /// When it falls due; `None` while leased.
+    /// When it falls due; `None` while leased. Of a repeated idempotency key as at first.
     pub due_at: Option<Millis>,
     /// An existing message answers.
     pub duplicate: bool,

@@ -1,5 +1,5 @@
 //! `idempotency_key`: for the topic's window a publish may be repeated, and the first answer comes
-//! again, whatever became of the message.
+//! again, whatever became of the message, but with its present state.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -15,8 +15,15 @@ fn repeated(first: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_repeat_has_the_first_answer_whatever_became_of_the_message() {
-    for fate in ["nothing", "leased", "acked", "deleted", "dead", "purged"] {
+async fn a_repeat_has_the_first_answer_and_the_present_state_whatever_became_of_the_message() {
+    for (fate, state) in [
+        ("nothing", "ready"),
+        ("leased", "leased"),
+        ("acked", "gone"),
+        ("deleted", "gone"),
+        ("dead", "dead"),
+        ("purged", "gone"),
+    ] {
         let (client, topic) = (client().await, topic("idempotency"));
         let message = json!({"payload": {"a": 1}, "idempotency_key": "request 1", "priority": 2});
         let first = client.publish(&topic, message.clone()).await.expect(201).json();
@@ -42,7 +49,9 @@ async fn a_repeat_has_the_first_answer_whatever_became_of_the_message() {
         }
         for _ in 0..2 {
             let answer = client.publish(&topic, message.clone()).await.expect(200);
-            assert_eq!(answer.json(), repeated(&first), "{fate}");
+            let mut expected = repeated(&first);
+            expected["state"] = json!(state);
+            assert_eq!(answer.json(), expected, "{fate}");
             assert_eq!(answer.header("location"), format!("/messages/{id}"));
         }
         counted(&client, &topic, &[("totals", "published", 1)]).await;
@@ -50,6 +59,88 @@ async fn a_repeat_has_the_first_answer_whatever_became_of_the_message() {
             gone(&client, id).await;
         }
     }
+}
+
+#[tokio::test]
+async fn a_repeat_says_delayed_retained_blocked_and_expired_too() {
+    let (client, topic) = (client().await, topic("idempotency"));
+    client.configure(&topic, json!({"retention": {"acked_ms": 60_000}})).await;
+    let is = async |message: &Value, state: &str| {
+        let answer = client.publish(&topic, message.clone()).await.expect(200).json();
+        assert_eq!((&answer["state"], &answer["duplicate"]), (&json!(state), &json!(true)));
+        answer
+    };
+    let later = json!({"payload": 1, "idempotency_key": "later", "delay_ms": 60_000});
+    let first = client.publish(&topic, later.clone()).await.expect(201).json();
+    assert_eq!(is(&later, "delayed").await["due_at"], first["due_at"]);
+    client.update(text(&first, "id"), json!({"delay_ms": 0})).await.expect(200);
+    assert_eq!(is(&later, "ready").await["due_at"], first["due_at"], "as it was at first");
+    client.ack_leased(&client.lease_one(&topic).await).await.expect(204);
+    is(&later, "acked").await;
+    for payload in [1, 2] {
+        let message =
+            json!({"payload": payload, "group": "g", "idempotency_key": payload.to_string()});
+        let first = client.publish(&topic, message.clone()).await.expect(201).json();
+        is(&message, text(&first, "state")).await;
+    }
+    let second = json!({"payload": 2, "group": "g", "idempotency_key": "2"});
+    is(&second, "blocked").await;
+    client.ack_leased(&client.lease_one(&topic).await).await.expect(204);
+    is(&second, "ready").await;
+    let held = client.lease_one_with(&topic, json!({"lease_ms": 1000})).await;
+    let short = json!({"payload": 3, "idempotency_key": "short", "ttl_ms": 1});
+    client.publish(&topic, short.clone()).await.expect(201);
+    eventually("the end of a lease", || async {
+        let answer = client.publish(&topic, second.clone()).await.expect(200);
+        (answer.text("state") == "ready").then_some(())
+    })
+    .await;
+    is(&short, "gone").await;
+    client.ack_leased(&held).await.problem(409, "lease_lost");
+}
+
+#[tokio::test]
+async fn repeats_in_a_batch_of_raw_bodies_and_of_callbacks_say_the_present_state_too() {
+    let (client, topic) = (client().await, topic("idempotency"));
+    let message = |n: i64| json!({"payload": n, "idempotency_key": format!("r{n}"), "priority": n});
+    let first = client.published_batch(&topic, &[message(1), message(2)]).await;
+    let id = |n: usize| text(&first[n]["message"], "id").to_owned();
+    client.delete(&id(0)).await.expect(204);
+    // What an earlier one of the batch does to it shows.
+    let replacing =
+        json!({"payload": 9, "key": "k", "on_duplicate": "replace", "delay_ms": 60_000});
+    let named = json!({"payload": 8, "key": "k", "idempotency_key": "r8"});
+    client.publish(&topic, named.clone()).await.expect(201);
+    let all = [message(1), message(2), replacing, named];
+    let again = client.published_batch(&topic, &all).await;
+    let states: Vec<_> = again.iter().map(|it| text(&it["message"], "state")).collect();
+    assert_eq!(states, ["gone", "ready", "delayed", "delayed"]);
+    let query = "?idempotency_key=raw";
+    let raw = async || client.publish_raw(&topic, query, None, b"x").await;
+    let id = raw().await.expect(201).text("id");
+    client.delete(&id).await.expect(204);
+    assert_eq!(raw().await.expect(200).text("state"), "gone");
+    let callback =
+        json!({"url": "http://nowhere.invalid/", "delay_ms": 600_000, "idempotency_key": topic});
+    let id = client.post("/callbacks", &callback).await.expect(201).text("id");
+    client.delete(&id).await.expect(204);
+    assert_eq!(client.post("/callbacks", &callback).await.expect(200).text("state"), "gone");
+}
+
+#[tokio::test]
+async fn a_repeat_in_a_full_topic_neither_makes_room_nor_takes_it() {
+    let (client, topic) = (client().await, topic("idempotency"));
+    client.configure(&topic, json!({"max_messages": 2, "on_full": "drop_oldest"})).await;
+    let message = |n: i64| json!({"payload": n, "idempotency_key": format!("r{n}")});
+    for n in [1, 2] {
+        client.publish(&topic, message(n)).await.expect(201);
+    }
+    // The third drops the first, which its repeat in the same call finds gone.
+    let again =
+        client.published_batch(&topic, &[message(3), message(1), message(2), message(4)]).await;
+    let states: Vec<_> = again.iter().map(|it| text(&it["message"], "state")).collect();
+    assert_eq!(states, ["ready", "gone", "ready", "ready"]);
+    counted(&client, &topic, &[("totals", "expired", 2), ("counts", "ready", 2)]).await;
 }
 
 #[tokio::test]

@@ -67,7 +67,8 @@ impl World {
             if told.body != sent.body {
                 return Answered::Refused("idempotency_key_reused");
             }
-            let (message, state, due) = (told.message, told.state, told.due);
+            let (message, due) = (told.message, told.due);
+            let state = self.messages[message].state(now).unwrap_or("gone");
             return Answered::Ok { message, duplicate: true, state, due };
         }
         let holder = sent.key.as_ref().and_then(|(key, ..)| self.holder(at, key));
@@ -97,7 +98,7 @@ impl World {
         if let Some(idem) = &sent.idem {
             let topic = self.topic(at);
             let until = now + topic.config.window;
-            let told = Told { until, body: sent.body.clone(), message, state, due };
+            let told = Told { until, body: sent.body.clone(), message, due };
             topic.told.insert(idem.clone(), told);
         }
         Answered::Ok { message, duplicate, state, due }

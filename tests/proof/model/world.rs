@@ -120,7 +120,6 @@ pub struct Told {
     pub until: i64,
     pub body: String,
     pub message: usize,
-    pub state: &'static str,
     pub due: Option<i64>,
 }
 
