@@ -7,7 +7,8 @@
 local parsed_extras = {}
 local parsed_rests = {}
 
--- The parts of an `extra`: grants so far, how many of them count, the message's own max_attempts ('' for the topic's), its
+-- The parts of an `extra`: grants so far (without those given back because no slot was free for the call), how many of
+-- them count, the message's own max_attempts ('' for the topic's), its
 -- priority, and the rest. The rest is ',ttl,backoff,hold,key', or '' if the message has none of them. If the message is in a
 -- group, `hold` is followed by the length of the group's name, a dot and the message's order, and `key` follows the name. A
 -- message without an `extra` has (0, 0, '', 0, '').

@@ -13,9 +13,9 @@
 -- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
 -- ARGV[4] common: the seal that all of them have, or ''
 -- ARGV[5..] n members; n seals unless all have one; for each: kind ('n' failed, 'd' dead at once, 'r' released, 'w'
---   released because no slot was free, which is not an event, 'u' returned unseen); delay (ms; '' for the backoff policy's;
+--   released because no slot was free, which is neither an event nor an attempt, 'u' returned unseen); delay (ms; '' for the backoff policy's;
 --   after '<' capped at ten times the policy's longest; after '@' the due time itself); random unit for the jitter;
---   instant of the grant; when the failed call began (ms) or ''; its report, or else the reason (JSON) or ''
+--   instant of the grant, for 'w' the end of the lease (ms); when the failed call began (ms) or ''; its report, or else the reason (JSON) or ''
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
 --   4 dead, 5 expired, 6 not looked at, because there is too much to write or to free} or 'STALE'
 -- cost: 2 HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
@@ -34,13 +34,15 @@ for i = 1, n do
   local member, code, due = members[i], nil, 0
   local at = options + 6 * (i - 1)
   local kind, delay, called, reason = ARGV[at + 1], ARGV[at + 2], ARGV[at + 5], ARGV[at + 6]
+  local deadline = holds(seals[i], scores[i], extras[i], now)
   if room <= 0 then
     code = 6
-  elseif not holds(seals[i], scores[i], extras[i], now) then
+  -- After 'w' the next grant has the same number. Its lease ends later, so a repeat does not end it.
+  elseif not deadline or (kind == 'w' and deadline ~= tonumber(ARGV[at + 4])) then
     code = redis.call('HEXISTS', k.messages, member) == 1 and 1 or 2
   else
     local attempts, counted, own_max, priority, rest = parse_extra(extras[i])
-    local attempt = attempts + 1
+    local attempt = kind == 'w' and attempts or attempts + 1
     totals[kind] = totals[kind] + 1
     if kind == 'n' or kind == 'd' then counted = counted + 1 end
     local _, _, own_policy, _, _, group = parse_rest(rest)
@@ -69,7 +71,7 @@ for i = 1, n do
       code, due, room = 5, now, room - to_free(k, member)
       drop_all(k, { member }, 'expired')
     else
-      redis.call('HSET', k.extra, member, format_extra(attempt, counted, own_max, priority, rest))
+      if kind ~= 'w' then redis.call('HSET', k.extra, member, format_extra(attempt, counted, own_max, priority, rest)) end
       local dead = kind == 'd' or (kind == 'n' and counted >= (tonumber(own_max) or tonumber(meta[3])))
       if kind ~= 'u' and kind ~= 'w' then
         local lines

@@ -54,7 +54,7 @@ impl fmt::Display for Epoch {
 /// What a token says about the grant that it proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseClaims {
-    /// Number of the grant, 1 for the first; never used twice for one message.
+    /// Number of the grant, 1 for the first; never used twice for one message, but where dueq gave back the first unused.
     pub attempt: u32,
     /// In which epoch of Redis it was granted: after a power loss or a failover Redis may have forgotten a grant and give
     /// the same attempt to somebody else, but never in the same epoch.

@@ -106,11 +106,14 @@ impl Drop for Grants {
 type Sent = Vec<Answered<Result<Nacked, Error>>>;
 
 fn send_back(registry: &Registry, topic: &Arc<Topic>, messages: &[Granted]) -> Sent {
-    let nack = |Granted { id, claims, due_at, .. }: &Granted| {
-        (
-            Partition::holding(topic, *id),
-            Nack { id: *id, claims: *claims, how: How::Return(*due_at) },
-        )
+    let nack = |granted: &Granted| {
+        let Granted { id, claims, due_at, lease_expires_at, .. } = *granted;
+        // Nobody has the token of a message that dueq was to send itself.
+        let how = match topic.settings.push {
+            Some(_) => How::Park { due_at, lease_expires_at },
+            None => How::Return(due_at),
+        };
+        (Partition::holding(topic, id), Nack { id, claims, how })
     };
     registry.lanes.send_many(messages.iter().map(nack))
 }

@@ -26,8 +26,14 @@ pub(crate) enum How {
     Asked(NackRequest),
     /// Its consumer never saw it: due as before, the attempt does not count.
     Return(Millis),
-    /// There is no place for its call before this instant; the attempt does not count, and it is no event.
-    Park(Millis),
+    /// There is no place for its call before this instant: it is neither an attempt nor an event. The next grant has the same
+    /// number, so the end of the lease says which one is meant.
+    Park {
+        /// When it is due again.
+        due_at: Millis,
+        /// When the lease ends.
+        lease_expires_at: Millis,
+    },
 }
 
 /// A lease given back.
@@ -72,11 +78,12 @@ impl Store {
         self.nack_granted(granted, How::Asked(request)).await
     }
 
-    /// Gives back a message for whose call there is no slot before `due_at`: the attempt does not count.
+    /// Gives back a message for whose call there is no slot before `due_at`: that is no attempt.
     ///
     /// Errors: as for [`Store::nack`].
     pub async fn park(&self, granted: &Granted, due_at: Millis) -> Result<(), Error> {
-        self.nack_granted(granted, How::Park(due_at)).await.map(|_| ())
+        let lease_expires_at = granted.lease_expires_at;
+        self.nack_granted(granted, How::Park { due_at, lease_expires_at }).await.map(|_| ())
     }
 
     async fn nack_granted(&self, granted: &Granted, how: How) -> Result<Nacked, Error> {
@@ -119,11 +126,14 @@ impl Op for Nack {
                 How::Return(due_at) => {
                     command.arg("u").arg(format!("@{due_at}"));
                 }
-                How::Park(due_at) => {
+                How::Park { due_at, .. } => {
                     command.arg("w").arg(format!("@{due_at}"));
                 }
             }
-            command.arg(random_unit()).arg(claims.granted_at);
+            command.arg(random_unit()).arg(match how {
+                How::Park { lease_expires_at, .. } => *lease_expires_at,
+                _ => claims.granted_at,
+            });
             match how {
                 How::Asked(NackRequest { call: None, reason: Some(reason), .. }) => {
                     // A string always serializes.
@@ -158,7 +168,7 @@ impl Op for Nack {
             };
             match how {
                 How::Return(_) => topic.counters.returned.inc(),
-                How::Park(_) => topic.counters.released.inc(),
+                How::Park { .. } => topic.counters.released.inc(),
                 How::Asked(request) if request.kind == NackKind::Released => {
                     topic.counters.released.inc()
                 }

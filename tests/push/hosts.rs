@@ -57,12 +57,16 @@ async fn messages_for_a_paused_host_wait_without_an_attempt_and_others_pass() {
     let waiting = becomes(&client, &ill, "60 wait", |it| it["waiting"] == 60).await;
     assert_eq!((&waiting["paused"], &waiting["in_flight"]), (&json!(true), &json!(0)));
     assert_eq!(client.count(&topic, "delayed").await, 60);
-    let message = client.get(&ids[0]).await.expect(200).json();
-    assert_eq!(
-        (text(&message, "state"), &message["attempts_left"], &message["last_error"]),
-        ("delayed", &json!(1), &Value::Null),
-        "{message}"
-    );
+    for id in ids.iter().step_by(2).take(10) {
+        let message = client.get(id).await.expect(200).json();
+        let seen = ["state", "attempts", "attempts_left", "last_error"].map(|name| &message[name]);
+        assert_eq!(seen, [&json!("delayed"), &json!(0), &json!(1), &Value::Null], "{message}");
+        let kinds: Vec<_> =
+            message["events"].as_array().unwrap().iter().map(|it| &it["kind"]).collect();
+        assert_eq!(kinds, ["published"], "{message}");
+    }
+    let listed = client.listed(&topic, "state=delayed").await;
+    assert!(listed.iter().all(|item| item["attempts"] == 0), "{listed:?}");
     assert_eq!(ill.count(), 0);
 
     let resumed = change(&client, "resume", &ill).await;
@@ -76,6 +80,7 @@ async fn messages_for_a_paused_host_wait_without_an_attempt_and_others_pass() {
     })
     .await;
     assert_eq!((ill.count(), well.count()), (60, 60), "each once");
+    assert!(ill.calls().iter().chain(&well.calls()).all(|call| call.attempt() == 1));
     assert_eq!(client.total(&topic, "dead").await, 0);
     becomes(&client, &ill, "none wait", |it| it["waiting"] == 0 && it["in_flight"] == 0).await;
 }

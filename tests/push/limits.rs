@@ -138,6 +138,7 @@ async fn waiting_for_a_place_costs_no_attempt() {
             let left = number(&seen, "attempts_left");
             let wanted = i64::from(seen["state"] != "leased");
             assert!(left >= wanted, "{seen}");
+            assert_eq!(number(&seen, "attempts"), 1 - wanted, "{seen}");
             assert_ne!(seen["state"], "dead", "{seen}");
         }
     }
@@ -145,6 +146,7 @@ async fn waiting_for_a_place_costs_no_attempt() {
         gone(&client, id).await;
     }
     assert_eq!(stuck.count(), 10, "each once");
+    assert!(stuck.calls().iter().all(|call| call.attempt() == 1), "waiting is no attempt");
     let seen = client.topic(&topic).await.expect(200).json();
     assert_eq!((&seen["totals"]["dead"], &seen["totals"]["nacked"]), (&json!(0), &json!(0)));
     let grants = number(&seen["totals"], "granted");

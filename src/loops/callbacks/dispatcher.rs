@@ -97,7 +97,14 @@ impl Dispatcher {
                     context.metrics.seconds.observe(began.elapsed().as_secs_f64());
                     this.settle(&context, &granted, started_at, outcome).await;
                 }
-                None => this.give_back(&granted, this.store.now()).await,
+                None => {
+                    // The lease may have been extended meanwhile.
+                    let held = (granted.id, granted.claims);
+                    if let Ok(at) = this.store.extend_call(held, LEASE_MS).await {
+                        granted.lease_expires_at = at;
+                    }
+                    this.give_back(&granted, this.store.now()).await;
+                }
             }
         });
     }

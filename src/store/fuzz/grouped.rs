@@ -105,7 +105,7 @@ proptest! {
     ) {
         let how = |kind: u8| match kind {
             0 => How::Return(1),
-            1 => How::Park(1),
+            1 => How::Park { due_at: 1, lease_expires_at: 1 },
             2 => How::Asked(NackRequest { kind: NackKind::Released, ..NackRequest::default() }),
             _ => How::Asked(NackRequest::default()),
         };

@@ -119,6 +119,17 @@ pub(super) fn bugs() -> Vec<Bug> {
                 "local first = not code and idem ~= '' and redis.call('HGET', k.idem, idem)",
                 "local first = false",
             ),
+        bug("idempotency answers of old", &["I10"], scenario!(keys::repeats_of_what_is_gone))
+            .does("a repeated publish is told the state that its message had at first")
+            .patch("publish_special", "state = where or 'gone'", "state = word"),
+        bug("waiting is an attempt", &["I14"], scenario!(told::a_paused_host))
+            .does("a callback that is given back because no slot is free has had an attempt")
+            .patch(
+                "nack",
+                "local attempt = kind == 'w' and attempts or attempts + 1",
+                "local attempt = attempts + 1",
+            )
+            .patch("nack", "if kind ~= 'w' then redis.call('HSET', k.extra", "if true then redis.call('HSET', k.extra"),
         bug("answers swapped", &["I2", "I15"], scenario!(groups::crowds))
             .does("callers of a group are given each other's answers"),
         bug("keys read first", &["I10", "I15"], scenario!(groups::one_key_by_two))

@@ -1,5 +1,8 @@
 //! Keys and idempotency keys: who answers for them, and until when.
 
+use serde_json::json;
+
+use crate::harness::topic;
 use crate::proof::bugs::hand::Ask;
 use crate::proof::bugs::scene::Scene;
 use crate::proof::history::Back;
@@ -43,6 +46,28 @@ pub async fn repeated_publishes(setting: Setting) -> Report {
         hand.ack(&grant).await;
     }
     hand.publish_ok(ask).await;
+    scene.end().await
+}
+
+/// A publish that is repeated after its message was deleted, and after it died.
+pub async fn repeats_of_what_is_gone(setting: Setting) -> Report {
+    let mut scene = Scene::start("repeats_of_what_is_gone", setting, 1).await;
+    let (client, topic) = (scene.dueq[0].client(), topic("repeats"));
+    for state in ["gone", "dead"] {
+        let message = json!({"payload": 1, "idempotency_key": state});
+        let id = client.published(&topic, message.clone()).await;
+        match state {
+            "dead" => {
+                let held = client.lease_one(&topic).await;
+                client.nack_leased(&held, json!({"dead": true})).await.expect(200);
+            }
+            _ => drop(client.delete(&id).await.expect(204)),
+        }
+        let again = client.publish(&topic, message).await.expect(200).text("state");
+        scene.demand(again == state, "I10 keys", || {
+            format!("a repeated publish says {again} of a message that is {state}")
+        });
+    }
     scene.end().await
 }
 

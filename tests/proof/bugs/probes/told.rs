@@ -31,6 +31,31 @@ pub async fn callbacks(setting: Setting) -> Report {
     scene.end().await
 }
 
+/// A callback to a host that is paused: it waits without an attempt.
+pub async fn a_paused_host(setting: Setting) -> Report {
+    let allowed = |launch: Launch| launch.args(["--callback-allow", "127.0.0.0/8"]);
+    let mut scene = Scene::with("a_paused_host", setting, 1, allowed).await;
+    let (client, receiver) = (scene.dueq[0].client(), Receiver::start().await);
+    let host = format!("/callbacks/hosts/{}", receiver.addr());
+    client.post(&format!("{host}/pause"), &json!({})).await.expect(200);
+    let callback = json!({"url": receiver.url("/"), "payload": 1});
+    let id = client.post("/callbacks", &callback).await.expect(201).text("id");
+    let seen = eventually("it waits", || async {
+        let seen = client.get(&id).await.expect(200).json();
+        (seen["state"] == "delayed").then_some(seen)
+    })
+    .await;
+    scene.demand(seen["attempts"] == 0, "I14 callbacks", || {
+        format!("a callback that only waits is shown with attempts: {seen}")
+    });
+    client.post(&format!("{host}/resume"), &json!({})).await.expect(200);
+    let attempt = receiver.wait_for(1).await.remove(0).attempt();
+    scene.demand(attempt == 1, "I14 callbacks", || {
+        format!("the first call of a callback that waited says that it is attempt {attempt}")
+    });
+    scene.end().await
+}
+
 /// A topic's secrets, and an address that the operator refuses.
 pub async fn secrets(setting: Setting) -> Report {
     let (own, other) = (Receiver::start().await, Receiver::start().await);
