@@ -3,7 +3,8 @@
 //! will not get a slot soon is parked: it goes back to Redis until about the time when a slot is expected.
 //!
 //! A publisher can name any number of hosts. So hosts that do not answer share a part of the slots, and the more of them
-//! there are, the fewer each may take. Slots are also counted by the dialled address, whatever its names and ports.
+//! there are, the fewer each may take. Slots are also counted by the dialled address, whatever its names and ports: those of
+//! hosts that do not answer apart from those of hosts that do.
 //!
 //! Nothing in here calls Redis or HTTP. The caller passes the current time.
 
@@ -175,7 +176,8 @@ impl<M> Slots<M> {
                 host.call_time = moving_average(host.call_time, took);
                 host.progress_at = now;
                 host.last_answer_time = if answered { took } else { host.last_answer_time };
-                host.set_state(&mut self.usage, HostState { silent: !answered, ..host.state });
+                let state = HostState { silent: !answered, failed: !answered, ..host.state };
+                host.set_state(&mut self.usage, state);
             }
         }
     }
@@ -206,7 +208,8 @@ impl<M> Slots<M> {
             // A host may take twice as long as for its last answer before it counts as hanging.
             let hangs = host.progress_at + SLOW_CALL.max(2 * host.last_answer_time) < now;
             let address = host.state.address.or_else(|| address_of(key).map(usage::network));
-            let state = HostState { silent: host.state.silent || hangs, address };
+            let HostState { silent, failed, .. } = host.state;
+            let state = HostState { silent: silent || hangs, failed: failed || hangs, address };
             if state != host.state {
                 host.set_state(&mut self.usage, state);
             }
@@ -221,7 +224,7 @@ impl<M> Slots<M> {
             return 0;
         }
         let Some(host) = self.hosts.get_mut(host) else {
-            let state = HostState { silent: true, address: ip_of(host) };
+            let state = HostState { silent: true, failed: false, address: ip_of(host) };
             return if self.usage.has_slot(state, 0, limits) { free } else { 0 };
         };
         if !host.waiting.is_empty() || !host.has_slot(&self.usage, limits) {

@@ -41,7 +41,7 @@ impl<M> Host<M> {
         Self {
             in_flight: 0,
             paused: false,
-            state: HostState { silent: true, address: ip_of(key) },
+            state: HostState { silent: true, failed: false, address: ip_of(key) },
             last_answer_time: Duration::ZERO,
             blocked_since: None,
             waiting: VecDeque::new(),

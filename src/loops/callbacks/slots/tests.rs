@@ -144,22 +144,60 @@ fn hosts_that_do_not_answer_leave_slots_to_each_other_and_to_those_that_do() {
 }
 
 #[test]
-fn one_address_has_few_slots_whatever_its_ports_and_names() {
+fn one_address_has_few_slots_for_hosts_that_fail_whatever_its_ports_and_names() {
     let (mut slots, now) = (Slots::new(), Instant::now());
-    let ports = (1..=160).map(|port| format!("192.0.2.1:{port}"));
-    assert_eq!(flood(&mut slots, ports, now), 32);
-    let ports = (1..=160).map(|port| format!("[2001:db8::{port:x}]:80"));
-    assert_eq!(flood(&mut slots, ports, now), 32, "an IPv6 network counts as one address");
+    let ports = || (1..=160).map(|port| format!("192.0.2.1:{port}"));
+    // An IPv6 network counts as one address.
+    let network = || (1..=160).map(|port| format!("[2001:db8::{port:x}]:80"));
+    for hosts in [ports().collect::<Vec<_>>(), network().collect()] {
+        let first = flood(&mut slots, hosts.iter().cloned(), now);
+        assert_eq!(first, 32 + 156, "the first call to each shows whether it answers");
+        for host in &hosts {
+            while slots.hosts[host].in_flight > 0 {
+                slots.call_ended(host, Some(Duration::from_secs(9)), false, now);
+            }
+        }
+        drop(slots.clear());
+        assert_eq!(flood(&mut slots, hosts.into_iter(), now), 32);
+    }
     // The address of a name is known once it is dialled.
     flood(&mut slots, (0..10).map(|n| format!("name{n}:80")), now);
     slots.update_hosts(now, |_| Some([192, 0, 2, 2].into()));
-    assert_eq!(flood(&mut slots, ["192.0.2.2:80".to_owned()].into_iter(), now), 0);
+    assert_eq!(flood(&mut slots, ["192.0.2.2:80".to_owned()].into_iter(), now), 1);
     for host in (0..10).map(|n| format!("name{n}:80")) {
         while slots.hosts[&host].in_flight > 0 {
             slots.call_ended(&host, Some(Duration::from_millis(1)), true, now);
         }
     }
     assert_eq!(flood(&mut slots, ["192.0.2.2:81".to_owned()].into_iter(), now), 8);
+}
+
+#[test]
+fn a_good_host_behind_the_address_of_many_dead_ones_has_its_slots() {
+    let (mut slots, now) = (Slots::new(), Instant::now());
+    let limits = Limits { in_flight: 64, per_host: 8 };
+    let good = "192.0.2.1:80";
+    for port in 1..=40 {
+        for message in 0..8 {
+            slots.offer(format!("192.0.2.1:{}", 1000 + port), 1, message, now, limits);
+        }
+    }
+    slots.update_hosts(now + 2 * SLOW_CALL, |_| None);
+    // All of them hang: of their slots so many are taken that only hosts that answer have any left.
+    assert_eq!(slots.in_flight(), 48);
+    for port in 7..=22 {
+        let host = format!("192.0.2.1:{}", 1000 + port);
+        while slots.hosts[&host].in_flight > 0 {
+            slots.call_ended(&host, Some(Duration::from_secs(15)), false, now);
+        }
+    }
+    assert_eq!(slots.in_flight(), 32, "as many as hosts that fail may have at one address");
+    let offered = slots.offer(good.to_owned(), 1, 1, now, limits);
+    assert_eq!(offered, Offered::Begin(1), "its first call");
+    slots.call_ended(good, Some(Duration::from_millis(5)), true, now);
+    for message in 0..8 {
+        assert_eq!(slots.offer(good.to_owned(), 1, message, now, limits), Offered::Begin(message));
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ use std::{
 pub(super) struct HostState {
     /// It has not answered yet, it did not answer its last call, or its calls under way hang.
     pub silent: bool,
+    /// It did not answer its last call, or its calls under way hang.
+    pub failed: bool,
     /// The address, or network, that it was dialled at.
     pub address: Option<IpAddr>,
 }
@@ -39,20 +41,20 @@ impl Usage {
             return false;
         }
         let at = host.address.and_then(|address| self.by_address.get(&address));
-        // Hosts that share an address take at most half of the slots, or as many as one host may.
-        if at.is_some_and(|at| at.in_flight >= per_host.max(in_flight / 2)) {
-            return false;
-        }
         if !host.silent {
-            return true;
+            // Of those that answer, one address has at most half of the slots, or as many as one host may. Others there that do
+            // not answer take nothing from them.
+            return at.is_none_or(|at| at.in_flight - at.silent < per_host.max(in_flight / 2));
         }
+        // Nor from the first call to a host, which shows whether it answers.
+        let is_first = slots == 0 && !host.failed;
         // The other slots are for hosts that answer.
         let share = per_host.max(in_flight - in_flight / 4);
         let others = self.silent.saturating_sub(slots);
         let left = share.saturating_sub(others);
         self.silent < share
             && slots < (per_host * left).div_ceil(share)
-            && at.is_none_or(|at| at.silent < 4 * per_host)
+            && (is_first || at.is_none_or(|at| at.silent < 4 * per_host))
     }
 
     /// Adds slots that a host in this state takes.
