@@ -4,7 +4,7 @@
 use rustix::fs::{Mode, OFlags};
 use std::{
     fs::{self, File, Metadata, OpenOptions},
-    io::{self, Read, Write as _},
+    io::{self, Read, Write},
     os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     thread::sleep,
@@ -193,18 +193,69 @@ pub fn secret_text<T, E: From<FileError>>(
     Ok(parsed)
 }
 
-/// Writes a file atomically: a process that waits for it never sees half of it. A symbolic link at `path`, or at the
-/// partial file's path, is replaced; its target is not touched.
-pub fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
-    let mut partial = path.to_owned().into_os_string();
-    partial.push(".partial");
-    match fs::remove_file(&partial) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+/// A file that is there once it is complete. Until then it has a name that nobody can have prepared, in the same directory.
+/// Only its owner may read it. A symbolic link at its path is replaced; its target is not touched.
+pub struct NewFile {
+    file: File,
+    /// Nothing once it has its name.
+    partial: Option<PathBuf>,
+    path: PathBuf,
+}
+
+impl NewFile {
+    /// Creates the file that will be at `path`.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let partial = path.with_file_name(format!(".dueq-{}.partial", random_name()?));
+        let file = create_new(&partial)?;
+        Ok(Self { file, partial: Some(partial), path: path.to_owned() })
     }
-    let mut file = File::create_new(&partial)?;
+
+    /// Gives it its name, once it is on disk. One that is dropped before is removed.
+    pub fn keep(mut self) -> io::Result<()> {
+        self.file.sync_all()?;
+        if let Some(partial) = &self.partial {
+            fs::rename(partial, &self.path)?;
+        }
+        self.partial = None;
+        Ok(())
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(partial) = &self.partial {
+            let _ = fs::remove_file(partial);
+        }
+    }
+}
+
+/// Writes a file in one step: a process that waits for it never sees half of it.
+pub fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = NewFile::create(path)?;
     file.write_all(text.as_bytes())?;
-    fs::rename(&partial, path)
+    file.keep()
+}
+
+/// Creates a file that only its owner may read. Errors: something has this name, be it a link.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// A part of a name that nobody can guess.
+pub fn random_name() -> io::Result<String> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    Ok(hex::encode(random))
 }
 
 /// Reads a file whose content is one secret. A line break at its end does not belong to the secret.

@@ -1,7 +1,7 @@
 //! `dueq backup`: a copy of the data of the private Redis, while it is served or not. Each is a data directory by itself.
 
 use super::{fail, progress::Progress};
-use crate::{embedded::Snapshot, model::format_instant};
+use crate::{embedded::Snapshot, files::random_name, model::format_instant};
 use clap::Args as ClapArgs;
 use std::{
     fs, io,
@@ -64,7 +64,8 @@ fn backup(args: &Args) -> Result<(PathBuf, u64, usize), BackupError> {
     // Names that sort by time, without what some file systems do not take.
     let name = format_instant(since.as_millis() as i64).replace([':', '.'], "-");
     let path = dir.join(format!("{NAME}{name}"));
-    let partial = dir.join(format!("partial-{NAME}{name}"));
+    let random = random_name().map_err(|error| failed_at(dir, error))?;
+    let partial = dir.join(format!("partial-{NAME}{name}-{random}"));
     let failed = |error| failed_at(&path, error);
     let mut progress = Progress::new("copied KiB");
     progress.of(bytes.div_ceil(1024));

@@ -5,10 +5,11 @@
 //! before it answers, so whatever was answered before the copy began is in it. Nothing is asked of Redis.
 
 use super::torn;
+use crate::files::create_new;
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
@@ -73,11 +74,11 @@ impl Snapshot {
         dir.create(to)?;
         if let Some(manifest) = &self.manifest {
             dir.create(to.join(PARTS))?;
-            new_file(&to.join(PARTS).join(MANIFEST))?.write_all(manifest)?;
+            create_new(&to.join(PARTS).join(MANIFEST))?.write_all(manifest)?;
         }
         let mut chunk = vec![0; CHUNK];
         for (name, file, bytes) in self.files {
-            let mut copy = new_file(&to.join(&name))?;
+            let mut copy = create_new(&to.join(&name))?;
             let mut rest = file.take(bytes);
             loop {
                 let read = rest.read(&mut chunk)?;
@@ -102,10 +103,6 @@ fn held(data_dir: &Path, name: PathBuf) -> io::Result<(PathBuf, File, u64)> {
     let file = File::open(data_dir.join(&name))?;
     let bytes = file.metadata()?.len();
     Ok((name, file, bytes))
-}
-
-fn new_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// The files that a manifest names: `file appendonly.aof.3.incr.aof seq 3 type i`. Those of the type `h` are put away.

@@ -1,6 +1,7 @@
 //! The data directory: made, locked, tidied of what a crash left, and where in it (or beside it) the socket goes.
 
 use super::StartError;
+use crate::files::random_name;
 use rustix::process::geteuid;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
@@ -180,9 +181,7 @@ const TEMP_PREFIX: &str = "dueq-redis-";
 
 /// A directory that only this user may enter, under a name that nobody could have prepared.
 fn private_temp_dir() -> io::Result<PathBuf> {
-    let mut random = [0; 8];
-    getrandom::fill(&mut random).map_err(io::Error::other)?;
-    let name = format!("{TEMP_PREFIX}{}", hex::encode(random));
+    let name = format!("{TEMP_PREFIX}{}", random_name()?);
     let mut dir = std::env::temp_dir().join(&name);
     if !fits(&dir.join("redis.sock")) {
         dir = Path::new("/tmp").join(name);

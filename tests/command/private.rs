@@ -83,5 +83,36 @@ async fn the_address_file_is_written_over_links_and_not_through_them() {
         assert!(!fs::symlink_metadata(&file).unwrap().is_symlink());
         assert_eq!(text_of(&victim), "precious");
         assert_eq!(mode(&file), 0o600);
+        let left = fs::read_dir(&dir).unwrap().map(|it| it.unwrap().file_name());
+        assert!(left.into_iter().all(|name| !name.to_string_lossy().starts_with(".dueq-")));
     }
+}
+
+#[tokio::test]
+async fn a_dump_and_a_map_are_written_over_what_others_prepared_and_for_their_owner_alone() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    dueq.client().published("prepared", serde_json::json!({"payload": "secret"})).await;
+    let dir = temp_dir("prepared");
+    let victim = dir.join("victim");
+    fs::write(&victim, "precious").unwrap();
+    for name in ["dump", "dump.partial", "map", "map.partial"] {
+        symlink(&victim, dir.join(name)).unwrap();
+    }
+    let (dump, map) = (dir.join("dump"), dir.join("map"));
+    let url = redis.url();
+    let dumped = Launch::command(["dump", "--redis-url", &url, "-o"]).args([&dump]).finish().await;
+    assert_eq!(dumped.code, 0, "{dumped:?}");
+    let other = Redis::start().await;
+    let load = ["load", "--redis-url", &other.url(), "--into", "copy.", "--map"];
+    let load = Launch::command(load);
+    let loaded = load.args([&map, &dump]).finish().await;
+    assert_eq!(loaded.code, 0, "{loaded:?}");
+    for file in [&dump, &map] {
+        assert!(!fs::symlink_metadata(file).unwrap().is_symlink(), "{file:?}");
+        assert_eq!(mode(file), 0o600, "{file:?}");
+        assert!(!text_of(file).is_empty());
+    }
+    assert_eq!(text_of(&victim), "precious");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 5, "no part is left");
 }

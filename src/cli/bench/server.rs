@@ -8,11 +8,13 @@ use super::{
 };
 use crate::{
     cli::client::TlsArgs,
+    files::{create_new, random_name},
     store::{RedisArgs, RedisProbe},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU64, Ordering},
@@ -177,8 +179,8 @@ struct Dueq {
 
 impl Dueq {
     fn spawn() -> Fallible<Self> {
-        let directory = std::env::temp_dir().join(format!("dueq-bench-{}", std::process::id()));
-        fs::create_dir_all(&directory)?;
+        let directory = std::env::temp_dir().join(format!("dueq-bench-{}", random_name()?));
+        fs::DirBuilder::new().mode(0o700).create(&directory)?;
         let directory = directory.canonicalize()?;
         let itself = std::env::current_exe()?;
         let mut command = Command::new(&itself);
@@ -198,7 +200,7 @@ impl Dueq {
             .arg(directory.join("data"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(fs::File::create(directory.join("log"))?);
+            .stderr(create_new(&directory.join("log"))?);
         Ok(Self { process: command.spawn()?, directory })
     }
 

@@ -6,13 +6,13 @@ use super::{
     source::{self, Failure, takes},
 };
 use crate::{
+    files::NewFile,
     model::{TopicName, TopicPattern, format_instant},
     store::{Partition, SCHEMA_VERSION, Store, batch::Command, reply::int},
 };
 use clap::Args as ClapArgs;
 use ring::digest::{Context, SHA256};
 use std::{
-    fs::{self, File},
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
@@ -68,20 +68,9 @@ async fn dump_to(
     path: &Path,
 ) -> Result<End, Failure> {
     let failed = |error| Failure::File(path.display().to_string(), error);
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let file = File::create(&partial).map_err(failed)?;
-    let written = match dump(store, patterns, from, file).await {
-        Ok((file, end)) => {
-            file.sync_all().and_then(|()| fs::rename(&partial, path)).map_err(failed).map(|()| end)
-        }
-        Err(error) => Err(error),
-    };
-    if written.is_err() {
-        // It is incomplete, and nobody asked for it under this name.
-        let _ = fs::remove_file(&partial);
-    }
-    written
+    let file = NewFile::create(path).map_err(failed)?;
+    let (file, end) = dump(store, patterns, from, file).await?;
+    file.keep().map_err(failed).map(|()| end)
 }
 
 async fn dump<W: Write>(

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     cli::data::Data,
+    files::NewFile,
     model::CallHost,
     store::{Store, batch::Command, reply::int, scripts},
 };
@@ -133,7 +134,7 @@ struct Load<'a> {
     plan: Option<Plan>,
     batches: Batches,
     tallies: Tallies,
-    map: Option<BufWriter<File>>,
+    map: Option<BufWriter<NewFile>>,
     progress: Progress,
 }
 
@@ -146,7 +147,7 @@ async fn load(
     let map = match &options.map {
         Some(path) if !options.dry_run => {
             let failed = |error| Failure::File(path.display().to_string(), error);
-            Some(BufWriter::new(File::create(path).map_err(failed)?))
+            Some(BufWriter::new(NewFile::create(path).map_err(failed)?))
         }
         _ => None,
     };
@@ -186,11 +187,17 @@ impl Load<'_> {
 
     /// What is to be said where a dump that came by a pipe turned out not to be whole.
     async fn half_done(&mut self, error: Failure) -> Failure {
-        let loaded = self.batches.flush().await;
+        let loaded = self.batches.flush().await.and_then(|()| self.keep_map());
         let loaded = loaded.map(|()| self.batches.stored + self.batches.present).unwrap_or(0);
         Failure::Other(format!(
             "{error}; {loaded} messages before that are loaded, and their topics stay paused until the whole dump is loaded"
         ))
+    }
+
+    fn keep_map(&mut self) -> Result<(), Failure> {
+        let map = self.map.take().map(|map| map.into_inner().map_err(|error| error.into_error()));
+        let kept = map.map_or(Ok(()), |map| map.and_then(NewFile::keep));
+        kept.map_err(|error| Failure::File("--map".to_owned(), error))
     }
 
     async fn take(&mut self, line: Line) -> Result<(), Failure> {
@@ -249,11 +256,9 @@ impl Load<'_> {
 
     async fn finish(mut self, end: &End) -> Result<bool, Failure> {
         self.begin().await?;
+        self.keep_map()?;
         let Some(mut plan) = self.plan.take() else { return Ok(false) };
         let Options { dry_run, verify, into, .. } = &self.options;
-        if let Some(map) = &mut self.map {
-            map.flush().map_err(|error| Failure::File("--map".to_owned(), error))?;
-        }
         if !dry_run {
             self.batches.flush().await?;
         }
