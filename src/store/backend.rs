@@ -11,6 +11,7 @@ use super::{
     cluster::host_of,
     connect_error::ConnectError,
     ids::IdMaker,
+    outage::Outage,
     sentinel::Sentinels,
     server_info::ServerInfo,
     way::{Door, Moves, Way},
@@ -83,6 +84,7 @@ pub(crate) struct Backend {
     server: RwLock<Option<Arc<ServerInfo>>>,
     /// Held while a new epoch is met, so that two lanes do not both do it.
     meeting: tokio::sync::Mutex<()>,
+    pub outage: Outage,
 }
 
 impl Backend {
@@ -128,6 +130,7 @@ impl Backend {
             ids,
             server: RwLock::default(),
             meeting: tokio::sync::Mutex::new(()),
+            outage: Outage::default(),
             shared,
         }
     }
@@ -274,6 +277,11 @@ impl Backend {
         self.shared.metrics.certificates.uses(expiry);
         self.set_way(way);
         self.connect().await
+    }
+
+    /// A call failed for this cause.
+    pub fn away(&self, cause: String) {
+        self.outage.note(|| self.address(), cause);
     }
 
     /// Takes a connection from the pool and learns in which epoch the Redis is that it leads to.

@@ -1,6 +1,9 @@
 //! Why dueq cannot work on a Redis. Each message is one line, for the start and for the log.
 
-use super::backend::{KNOWN_VERSION, SCHEMA_VERSION};
+use super::{
+    backend::{KNOWN_VERSION, SCHEMA_VERSION},
+    redis_args::SCHEMES,
+};
 use crate::{files::FileError, tls::TlsError};
 use deadpool_redis::redis::RedisError;
 
@@ -8,8 +11,14 @@ use deadpool_redis::redis::RedisError;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The URL is invalid.
-    #[error("invalid Redis URL: {0}")]
-    Url(RedisError),
+    #[error(
+        "invalid Redis URL in --redis-url or --redis-url-file: {0}. It must look like \
+            redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss://… for TLS, or redis+unix:///PATH"
+    )]
+    Url(&'static str),
+    /// The client of Redis does not take what the URL says.
+    #[error("the Redis URL cannot be used: {0}")]
+    Client(RedisError),
     /// The file with the URL or the password cannot be used.
     #[error("a secret for Redis: {0}")]
     File(#[from] FileError),
@@ -179,4 +188,40 @@ pub enum ConnectError {
         /// Why not.
         error: Box<ConnectError>,
     },
+}
+
+impl ConnectError {
+    /// What is wrong with this URL, which is not shown: it may hold a password.
+    pub(super) fn of_url(url: &str) -> Self {
+        let begins = SCHEMES.iter().any(|scheme| url.starts_with(*scheme));
+        Self::Url(match begins {
+            _ if url.is_empty() => "it is empty",
+            false => "it does not begin with redis://",
+            true => {
+                "its host, port or database cannot be read (special characters of a password are percent-encoded)"
+            }
+        })
+    }
+
+    /// The same, with the address of the server if it has none.
+    pub(super) fn at(self, address: &str) -> Self {
+        match self {
+            Self::Unreachable(reason) => Self::Unreachable(format!("{address}: {reason}")),
+            Self::Refused(reason) => Self::Refused(format!("{address}: {reason}")),
+            named => named,
+        }
+    }
+
+    /// What it says of the server, without its address: `/readyz` tells it to strangers.
+    pub(super) fn cause(&self) -> String {
+        match self {
+            Self::Named { error, .. } | Self::Node { error, .. } => error.cause(),
+            Self::Replica => "it is a read-only replica".to_owned(),
+            Self::Unreachable(reason) => format!("it cannot be reached: {reason}"),
+            Self::Refused(reason) => reason.clone(),
+            Self::NoSentinels(_) => "no Sentinel answers".to_owned(),
+            Self::NoNodes(_) => "no node of the Cluster answers".to_owned(),
+            other => other.to_string(),
+        }
+    }
 }

@@ -29,6 +29,7 @@ mod look;
 mod message;
 mod nack;
 mod names;
+mod outage;
 mod partition;
 mod probe;
 mod publish;

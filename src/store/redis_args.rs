@@ -10,12 +10,12 @@ use crate::{
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use deadpool_redis::redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
-    RedisConnectionInfo, TlsCertificates,
+    RedisConnectionInfo, RedisError, TlsCertificates,
 };
 use std::path::PathBuf;
 
 /// How URLs of Redis begin: where one ends and the next begins in a list.
-const SCHEMES: [&str; 6] =
+pub(super) const SCHEMES: [&str; 6] =
     ["redis://", "rediss://", "redis+unix://", "unix://", "valkey://", "valkeys://"];
 
 /// Which Redis to use, and how to get in.
@@ -130,7 +130,7 @@ impl Primary {
     /// The client of the primary at this address.
     pub fn at(&self, host: &str, port: u16) -> Result<Client, ConnectError> {
         let info = |addr: ConnectionAddr| -> Result<ConnectionInfo, ConnectError> {
-            let info = addr.into_connection_info().map_err(ConnectError::Url)?;
+            let info = addr.into_connection_info().map_err(ConnectError::Client)?;
             Ok(info.set_redis_settings(self.settings.clone()))
         };
         let host = host.to_owned();
@@ -142,7 +142,7 @@ impl Primary {
                 Client::build_with_tls(info(addr)?, certificates.clone())
             }
         };
-        client.map_err(ConnectError::Url)
+        client.map_err(ConnectError::Client)
     }
 }
 
@@ -284,7 +284,7 @@ impl RedisArgs {
             }
             _ => Client::open(info),
         };
-        client.map_err(ConnectError::Url)
+        client.map_err(ConnectError::Client)
     }
 
     fn with_password(
@@ -306,7 +306,9 @@ impl RedisArgs {
         };
         let urls: Vec<&str> = texts.iter().flat_map(|text| split(text)).collect();
         let urls = if urls.is_empty() { vec![""] } else { urls };
-        urls.into_iter().map(|url| url.parse().map_err(ConnectError::Url)).collect()
+        urls.into_iter()
+            .map(|url| url.parse().map_err(|_: RedisError| ConnectError::of_url(url)))
+            .collect()
     }
 
     /// What TLS needs of the files, and when the client certificate ends, if there is one.

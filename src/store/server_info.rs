@@ -5,6 +5,7 @@ use super::{
     Store,
     batch::{Command, Node},
     connect_error::ConnectError,
+    outage,
     reply::word,
 };
 use crate::model::Epoch;
@@ -62,9 +63,7 @@ impl ServerInfo {
                 let hello = hello.and_then(Value::extract_error);
                 Ok((Self::of_hello(&hello.map_err(|error| unreachable(&error))?), String::new()))
             }
-            Value::ServerError(error) => {
-                Err(ConnectError::Refused(format!("it does not answer INFO: {error}")))
-            }
+            Value::ServerError(error) => Err(ConnectError::Refused(outage::cause(&error))),
             info => {
                 let info = word(&info).unwrap_or_default();
                 Ok((Self::of_info(info), info.to_owned()))
@@ -129,10 +128,8 @@ impl Store {
 /// Why a server cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Sick {
-    #[error("Redis does not answer")]
-    Silent,
-    #[error("Redis cannot be written to")]
-    ReadOnly,
+    #[error("Redis cannot be used: {0}")]
+    Away(String),
     /// Its policy.
     #[error("Redis may evict messages: its maxmemory-policy is {0}, noeviction is needed")]
     Evicts(String),
@@ -142,7 +139,9 @@ pub(super) enum Sick {
 pub(super) async fn node_health(node: &Node, key: &str) -> Result<Vec<&'static str>, Sick> {
     // A write that changes nothing: refused by a replica, at a full disk, while Redis loads or is busy.
     let write = Command::new("ZREM").arg((key, ""));
-    node.command(write).await.map_err(|_| Sick::ReadOnly)?;
+    let away =
+        |_| Sick::Away(node.backend.outage.cause().unwrap_or_else(|| outage::SILENT.to_owned()));
+    node.command(write).await.map_err(away)?;
     let server = node.backend.server();
     let mut warnings = server.as_ref().map(|server| server.warnings.clone()).unwrap_or_default();
     warnings.extend(node.backend.warnings());
@@ -150,7 +149,7 @@ pub(super) async fn node_health(node: &Node, key: &str) -> Result<Vec<&'static s
         return Ok(warnings);
     }
     let info = Command::new("INFO").arg("memory");
-    let info = node.command(info).await.map_err(|_| Sick::Silent)?;
+    let info = node.command(info).await.map_err(away)?;
     let policy = word(&info)
         .and_then(|info| info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:")));
     match policy.map(str::trim) {

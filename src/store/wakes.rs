@@ -24,7 +24,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::watch;
 
@@ -32,6 +32,8 @@ use tokio::sync::watch;
 const PING_INTERVAL: Duration = Duration::from_millis(250);
 /// It has this long to answer: a link that was cut silently must not cost a consumer a second.
 const PONG_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long there may be no subscription before that is logged: the lanes notice within that time that Redis is away.
+const PATIENCE: Duration = Duration::from_secs(2);
 const RESUBSCRIBE_INTERVAL: Duration = Duration::from_millis(250);
 /// How often it is tried whether the wake-ups of another node of a Cluster arrive, and how long they may take.
 const ECHO_INTERVAL: Duration = Duration::from_secs(2);
@@ -77,12 +79,13 @@ impl Store {
 
     /// Passes on wake-ups until the future is dropped.
     pub async fn listen_for_wakes(&self, wakes: impl Fn(Wake)) {
-        // What fails again and again is logged once.
-        let mut logged = false;
+        // What fails again and again is logged once, and not if all of Redis is away.
+        let (mut failing, mut logged) = (None, false);
         loop {
             let error = match self.subscribe().await {
                 Ok((node, sink, stream)) => {
                     self.lanes.shared.listening.store(true, Ordering::Relaxed);
+                    failing = None;
                     let listening = Listening(&self.lanes.shared.listening);
                     if std::mem::take(&mut logged) {
                         tracing::info!("subscribed to wake-ups again");
@@ -103,7 +106,10 @@ impl Store {
                 }
                 Err(error) => error,
             };
-            if !std::mem::replace(&mut logged, true) {
+            let since = *failing.get_or_insert_with(Instant::now);
+            let is_away = self.lanes.home().backend.outage.cause().is_some();
+            if !logged && !is_away && since.elapsed() > PATIENCE {
+                logged = true;
                 tracing::warn!(%error, "no subscription to wake-ups; waiting consumers look often until there is one");
             }
             tokio::time::sleep(RESUBSCRIBE_INTERVAL).await;

@@ -142,7 +142,7 @@ impl Door {
             .set_connection_timeout(Some(timeout))
             .set_response_timeout(None);
         let info = client.get_connection_info().clone();
-        let manager = Manager::new_with_config(info, config).map_err(ConnectError::Url)?;
+        let manager = Manager::new_with_config(info, config).map_err(ConnectError::Client)?;
         // The express lane's, that of the fence, and one to spare.
         let mut pool_config = PoolConfig::new(size.lanes + 3);
         pool_config.timeouts =

@@ -124,17 +124,35 @@ async fn a_redis_url_that_is_none() {
     for url in
         ["http://127.0.0.1:6379/", "127.0.0.1", "redis://", "redis://127.0.0.1:notaport/", ""]
     {
-        let finished = serve(&["--redis-url", url]).await;
-        assert_eq!(finished.code, 2, "{url:?}: {finished:?}");
-        assert!(finished.stderr.contains("redis-url") || finished.stderr.starts_with("dueq: "));
+        if url.is_empty() {
+            assert_eq!(serve(&["--redis-url", url]).await.code, 2);
+            continue;
+        }
+        let form = ["--redis-url", "redis://[USER:PASSWORD@]HOST[:PORT]"];
+        one_line(&serve(&["--redis-url", url]).await, &form);
+        let file = temp_dir("url").join("url");
+        std::fs::write(&file, url).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let path = file.to_str().unwrap();
+        one_line(&serve(&["--redis-url-file", path]).await, &["--redis-url-file", form[1]]);
+        for command in
+            [&["migrate"][..], &["audit"], &["dump"], &["bench", "--server", "http://127.0.0.1:9"]]
+        {
+            let finished = Launch::command(command).args(["--redis-url", url]).finish().await;
+            assert_ne!(finished.code, 0, "{finished:?}");
+            assert!(finished.stderr.contains(form[1]), "{command:?}: {finished:?}");
+        }
     }
 }
 
 #[tokio::test]
 async fn a_redis_that_is_not_there() {
-    let url = format!("redis://127.0.0.1:{}/", free_port());
-    one_line(&serve(&["--redis-url", &url]).await, &[]);
-    one_line(&serve(&["--redis-url", "redis+unix:///nowhere/redis.sock"]).await, &[]);
+    let address = format!("127.0.0.1:{}", free_port());
+    let finished = serve(&["--redis-url", &format!("redis://u:sesame@{address}/2")]).await;
+    one_line(&finished, &["cannot reach Redis", &address]);
+    assert!(!finished.stderr.contains("sesame"), "{finished:?}");
+    let socket = serve(&["--redis-url", "redis+unix:///nowhere/redis.sock"]).await;
+    one_line(&socket, &["cannot reach Redis", "/nowhere/redis.sock"]);
 }
 
 #[tokio::test]

@@ -48,7 +48,8 @@ async fn readyz_is_503_while_redis_may_not_be_written() {
     let client = dueq.client();
     let set = ["CONFIG", "SET", "min-replicas-to-write"];
     let _: () = redis.command(&[&set[..], &["1"]].concat()).await;
-    readyz_becomes(&client, 503).await.refused(503);
+    let detail = readyz_becomes(&client, 503).await.refused(503).text("detail");
+    assert!(detail.contains("too few replicas"), "{detail}");
     let answer = client.publish(&topic("service"), json!({"payload": 1})).await;
     answer.problem(503, "redis_unavailable");
     let _: () = redis.command(&[&set[..], &["0"]].concat()).await;
@@ -66,7 +67,7 @@ async fn readyz_is_503_while_redis_is_a_replica() {
         let answer = client.publish(&topic, json!({"payload": 1})).await;
         answer.problem(503, "redis_unavailable");
     }
-    readyz_becomes(&client, 503).await.refused(503);
+    readyz_says(&client, "read-only replica").await;
     let _: () = redis.command(&["REPLICAOF", "NO", "ONE"]).await;
     readyz_becomes(&client, 200).await;
     client.published_again(&topic, json!({"payload": 1})).await;
@@ -78,7 +79,7 @@ async fn without_redis_every_route_that_needs_it_is_503_and_comes_back_with_it()
     let (client, topic) = (dueq.client(), topic("service"));
     let id = client.published(&topic, json!({"payload": 1})).await;
     redis.kill9();
-    readyz_becomes(&client, 503).await.refused(503);
+    readyz_says(&client, "cannot be reached").await;
     client.get_path("/healthz").await.expect(200);
     client.get_path("/metrics").await.expect(200);
     let message = b"{\"payload\":1}";
@@ -104,6 +105,45 @@ async fn without_redis_every_route_that_needs_it_is_503_and_comes_back_with_it()
     redis.restart().await;
     readyz_becomes(&client, 200).await;
     client.published_again(&topic, json!({"payload": 1})).await;
+    let told = |line: &&str| !line.contains(" DEBUG ") && line.contains("Redis");
+    let lines = eventually("a line at the end", || async {
+        let log = dueq.log();
+        let lines: Vec<_> = log.lines().filter(told).map(str::to_owned).collect();
+        lines.last()?.contains("Redis can be used again").then_some(lines)
+    })
+    .await;
+    let of_outage: Vec<_> = lines.iter().skip_while(|line| line.contains("met Redis")).collect();
+    assert!(of_outage[0].contains("Redis cannot be used"), "{lines:?}");
+    assert_eq!(of_outage.len(), 2, "one line as it begins, one as it ends: {lines:?}");
+}
+
+#[tokio::test]
+async fn readyz_says_that_redis_is_busy_and_never_where_it_is() {
+    let (redis, dueq) = pair().await;
+    let client = dueq.client();
+    // Redis 6.2 has another name for it.
+    let _: () = redis.command(&["CONFIG", "SET", "lua-time-limit", "50"]).await;
+    let busy = redis.connection().await;
+    let mut forever = deadpool_redis::redis::cmd("EVAL");
+    forever.arg("while true do end").arg(0);
+    let spin = tokio::spawn(async move {
+        let mut busy = busy;
+        forever.query_async::<()>(&mut busy).await
+    });
+    let detail = readyz_says(&client, "busy with a script").await;
+    assert!(!detail.contains("127.0.0.1"), "{detail}");
+    let _: () = redis.command(&["SCRIPT", "KILL"]).await;
+    let _ = spin.await;
+    readyz_becomes(&client, 200).await;
+}
+
+/// `/readyz` becomes 503 with these words. Returns its detail.
+async fn readyz_says(client: &Client, words: &str) -> String {
+    eventually(words, || async {
+        let answer = client.get_path("/readyz").await;
+        (answer.status == 503).then(|| answer.text("detail")).filter(|it| it.contains(words))
+    })
+    .await
 }
 
 #[tokio::test]

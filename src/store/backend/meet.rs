@@ -3,6 +3,7 @@
 use super::{
     super::{
         connect_error::ConnectError,
+        outage,
         reply::{self, Fields},
         scripts,
         server_info::{
@@ -107,7 +108,9 @@ impl Backend {
             self.open_service(connection).await?;
         }
         let address = self.address();
-        tracing::info!(version = server.version, %epoch, address, "met Redis");
+        if self.outage.cause().is_none() {
+            tracing::info!(version = server.version, %epoch, address, "met Redis");
+        }
         for warning in &server.warnings {
             tracing::warn!("{warning}");
         }
@@ -182,7 +185,7 @@ impl Backend {
 async fn ask(connection: &mut Connection, command: &Cmd) -> Result<Value, ConnectError> {
     let answer = connection.req_packed_command(command).await;
     match answer {
-        Ok(Value::ServerError(error)) => Err(ConnectError::Refused(error.to_string())),
+        Ok(Value::ServerError(error)) => Err(ConnectError::Refused(outage::cause(&error))),
         Ok(value) => Ok(value),
         Err(error) => Err(ConnectError::Unreachable(error.to_string())),
     }

@@ -5,6 +5,7 @@ use super::{
     super::{
         backend::{Link, discard},
         cluster::Redirect,
+        outage,
         reply::{self, CallError, refusal},
         scripts::{self, Script},
         server_info::epoch_of,
@@ -114,12 +115,13 @@ impl Lane {
             let replies = tokio::select! {
                 biased;
                 replies = sending => replies,
-                () = node.backend.moved_from(link_at) => {
-                    tracing::warn!(calls = calls.len(), "the primary has moved before it answered");
-                    None
-                }
+                () = node.backend.moved_from(link_at) => Err("another server has taken over".to_owned()),
             };
-            let Some(Answered { epoch, replies, round }) = replies else {
+            let answered = replies.map_err(|cause| {
+                tracing::debug!(cause, calls = calls.len(), "answers of Redis were lost");
+                node.backend.away(cause);
+            });
+            let Ok(Answered { epoch, replies, round }) = answered else {
                 let bug = seeded::bug("unavailable after it was sent");
                 let error = if bug { CallError::Unavailable } else { CallError::Unknown };
                 for call in calls {
@@ -173,10 +175,13 @@ impl Lane {
 
     /// What a reply is to the requests of its call.
     fn result(&self, reply: Value) -> Result<Value, CallError> {
-        let Value::ServerError(error) = reply else { return Ok(reply) };
+        let Value::ServerError(error) = reply else {
+            self.node.backend.outage.answered(|| self.node.backend.address());
+            return Ok(reply);
+        };
         let refused = refusal(&error);
-        if refused == CallError::Unavailable && self.node.backend.shared.may_complain() {
-            tracing::warn!(%error, "Redis refuses calls");
+        if refused == CallError::Unavailable {
+            self.node.backend.away(outage::cause(&error));
         }
         self.node.count(refused);
         Err(refused)
@@ -214,7 +219,7 @@ impl Lane {
             }
             Err(error) => {
                 let pause = down.map_or(FIRST_PAUSE, |(_, pause)| LONGEST_PAUSE.min(pause * 2));
-                tracing::warn!(%error, pause_ms = pause.as_millis() as u64, "no connection to Redis");
+                self.node.backend.away(error.cause());
                 self.node.set_down(Some((Instant::now() + pause, pause)));
                 self.trouble();
                 false
@@ -267,14 +272,14 @@ struct Answered {
     round: Option<Round>,
 }
 
-/// One pipeline there and back within `limit`; nothing where its answers are lost.
+/// One pipeline there and back within `limit`. Errors: why its answers are lost.
 async fn send(
     link: &mut Link,
     calls: &[Box<dyn Call>],
     end: &End,
     texts: Texts,
     limit: Duration,
-) -> Option<Answered> {
+) -> Result<Answered, String> {
     let mut pipeline = Pipeline::with_capacity(calls.len() + 4);
     let waits = !matches!(end, End::Nothing);
     if waits {
@@ -299,12 +304,14 @@ async fn send(
     if let End::Round(wanted, key) = end {
         Round::ask(&mut pipeline, scripts::FENCE.call(false), key, *wanted, LANE_WAIT_MS);
     }
+    let short = || "it left out answers".to_owned();
     let sent = link.connection.req_packed_commands(&pipeline, 0, pipeline.len());
     match timeout(limit, sent).await {
         Ok(Ok(mut replies)) => {
             let round = match end {
                 End::Round(..) => {
-                    <[Value; 3]>::try_from(replies.split_off(replies.len().checked_sub(3)?)).ok()
+                    let calls = replies.len().checked_sub(3).ok_or_else(short)?;
+                    <[Value; 3]>::try_from(replies.split_off(calls)).ok()
                 }
                 _ => None,
             };
@@ -317,14 +324,14 @@ async fn send(
                 info.map(|info| epoch_of(reply::word(&info).unwrap_or_default(), "master_replid"));
             let round = round.and_then(|round| Round::read(&round).ok());
             let answered = Answered { epoch, replies, round };
-            return Some(answered).filter(|it| it.replies.len() == calls.len());
+            match answered.replies.len() == calls.len() {
+                true => Ok(answered),
+                false => Err(short()),
+            }
         }
-        Ok(Err(error)) => {
-            tracing::warn!(%error, calls = calls.len(), "the answers of Redis were lost");
-        }
-        Err(_) => tracing::warn!(calls = calls.len(), "Redis did not answer in time"),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(outage::SILENT.to_owned()),
     }
-    None
 }
 
 /// Hands out what came back. A reply that dueq falls over must not end the lane, which would leave requests waiting for

@@ -69,7 +69,7 @@ impl Lanes {
             return Err(ConnectError::Cluster);
         }
         let backend = Backend::new(shared.clone())?;
-        let first = backend.begin().await?;
+        let first = backend.begin().await.map_err(|error| error.at(&backend.address()))?;
         Ok(Nodes::One(Node::start(backend, Some(first), shared.options.lanes, None)))
     }
 

@@ -17,6 +17,7 @@ use super::{
     backend::Shared,
     batch::{Call, Command, Job, Node},
     connect_error::ConnectError,
+    outage::SILENT,
     redis_args::{ClusterTarget, RedisMode, Target},
     reply::{self, CallError},
     server_info::{Mode, Sick, node_health},
@@ -146,10 +147,10 @@ impl Cluster {
             let key = key_in(map.first_slot(node)?, prefix);
             Some(async move {
                 let health = timeout(HEALTH_TIMEOUT, node_health(node, &key)).await;
-                (shown(address), health.unwrap_or(Err(Sick::Silent)))
+                (shown(address), health.unwrap_or_else(|_| Err(Sick::Away(SILENT.to_owned()))))
             })
         });
-        let (mut warnings, mut serving) = (Vec::new(), false);
+        let (mut warnings, mut serving, mut cause) = (Vec::new(), false, String::new());
         for (address, health) in join_all(looked).await {
             match health {
                 Ok(of_node) => {
@@ -157,11 +158,14 @@ impl Cluster {
                     warnings.extend(of_node.into_iter().map(str::to_owned));
                 }
                 Err(sick @ Sick::Evicts(_)) => return Err(format!("{address}: {sick}")),
-                Err(sick) => warnings.push(format!("{address}, a primary of the Cluster: {sick}")),
+                Err(sick) => {
+                    warnings.push(format!("{address}, a primary of the Cluster: {sick}"));
+                    cause = sick.to_string();
+                }
             }
         }
         if !serving {
-            return Err("no primary of the Cluster can be written to".to_owned());
+            return Err(format!("no primary of the Cluster can be used: {cause}"));
         }
         self.look_at_registry().await;
         if self.registry_seen().elapsed() > REGISTRY_PATIENCE {
