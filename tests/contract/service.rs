@@ -121,7 +121,6 @@ async fn without_redis_every_route_that_needs_it_is_503_and_comes_back_with_it()
 async fn readyz_says_that_redis_is_busy_and_never_where_it_is() {
     let (redis, dueq) = pair().await;
     let client = dueq.client();
-    // Redis 6.2 has another name for it.
     let _: () = redis.command(&["CONFIG", "SET", "lua-time-limit", "50"]).await;
     let busy = redis.connection().await;
     let mut forever = deadpool_redis::redis::cmd("EVAL");
@@ -137,7 +136,6 @@ async fn readyz_says_that_redis_is_busy_and_never_where_it_is() {
     readyz_becomes(&client, 200).await;
 }
 
-/// `/readyz` becomes 503 with these words. Returns its detail.
 async fn readyz_says(client: &Client, words: &str) -> String {
     eventually(words, || async {
         let answer = client.get_path("/readyz").await;

@@ -5,8 +5,8 @@ use crate::{files, none};
 /// Each module of the crate may name itself and those before it.
 const ORDER: &[&str] = &[
     "seeded",
-    "embedded",
     "files",
+    "embedded",
     "reload",
     "tls",
     "model",
