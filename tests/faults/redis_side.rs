@@ -104,3 +104,8 @@ async fn clock_back() {
 async fn clock_of_an_instance() {
     run("clock_of_an_instance", Setting::short(Memory, 3)).await.expect_clean();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clock_of_schedules() {
+    run("clock_of_schedules", Setting::short(Memory, 1)).await.expect_clean();
+}
