@@ -106,6 +106,11 @@ pub enum Error {
     /// All topic numbers are used up.
     #[error("no more topics can be created in this Redis")]
     TopicsExhausted,
+    /// The API key may make no more topics than this.
+    #[error(
+        "the API key has made as many topics as it may, {0}: delete some, or raise topics= in its line"
+    )]
+    TooManyTopics(i64),
     /// An instance of an older dueq runs, which this names, and it could not read what the request would store.
     #[error(
         "an older instance of dueq runs that could not read this: {0}; upgrade it first, or wait a minute if it has died"

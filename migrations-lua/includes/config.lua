@@ -10,6 +10,19 @@ local function next_revision(key, counter, now)
   return revision
 end
 
+-- Whether a key may make one more topic; `most` is '' for any number. The hash `makers` has the name of the key that made a
+-- topic by its number, and how many such topics there are by ':' and the key's name.
+local function may_make(makers, key, most)
+  return most == '' or tonumber(redis.call('HGET', makers, table.concat({ ':', key })) or 0) < tonumber(most)
+end
+
+-- Notes that a new topic was made by a key, if by any.
+local function note_maker(makers, number, key)
+  if key == '' then return end
+  redis.call('HSET', makers, number, key)
+  redis.call('HINCRBY', makers, table.concat({ ':', key }), 1)
+end
+
 -- A schedule's state as text: 'revision paused next claimed_at last_at last_id last_error'. Only the last may hold spaces.
 local function parse_state(text)
   return string.match(text or '', '^(%d+) ([01]) (%d+) (%d+) (%d+) (%S+) (.*)$')

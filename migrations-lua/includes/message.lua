@@ -125,6 +125,17 @@ local function page_count(k, count)
   return math.max(math.min(math.floor(524288 / most), tonumber(count)), 1)
 end
 
+-- Counts the bytes of bodies that are about to be written, pairs of member and body, or else deleted: only in a partition
+-- that counts them, which costs an HSTRLEN each (see weigh_partition). The tag of a body does not count.
+local function weigh(k, bodies, deleted)
+  if redis.call('HEXISTS', k.meta, 'bytes') == 0 then return end
+  local bytes = 0
+  for i = 1, #bodies, deleted and 1 or 2 do
+    bytes = bytes + (deleted and 1 or #bodies[i + 1]) - math.max(redis.call('HSTRLEN', k.messages, bodies[i]), 1)
+  end
+  redis.call('HINCRBY', k.meta, 'bytes', string.format('%d', bytes))
+end
+
 -- One event as a line. `attempt` is 0 for none, `reason` JSON or ''.
 local function event(kind, at, attempt, reason)
   return table.concat({ kind, string.format(' %d %d', at, attempt), reason == '' and '' or ' ', reason, '\n' })

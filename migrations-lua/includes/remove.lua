@@ -76,6 +76,7 @@ local function forget_all(k, members, extras)
   -- A message that died has an `extra`.
   if died then members = but_untold(k, members) end
   if #members == 0 then return end
+  weigh(k, members, true)
   redis.call('HDEL', k.messages, unpack(members))
   redis.call('HDEL', k.extra, unpack(members))
   redis.call('HDEL', k.events, unpack(members))

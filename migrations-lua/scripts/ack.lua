@@ -35,7 +35,7 @@
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; an HMGET more in a topic where some messages are
 --   not plain, 5 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key;
 --   2 to 6 calls more for each group of theirs, 8 a group of acks
-local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules', 'large', ARGV[3], 'short')
+local meta = redis.call('HMGET', KEYS[5], 'topic', 'rules', 'large', ARGV[3], 'short', 'bytes')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', KEYS[1], '')
 local now, up = now_ms()
@@ -73,6 +73,10 @@ if plain and not own and most == n then
   end
   if good then
     redis.call('ZREM', zset, unpack(ARGV, 5, n + 4))
+    if meta[6] then
+      local rare = rare()
+      rare.weigh({ messages = KEYS[3], meta = KEYS[5] }, { unpack(ARGV, 5, n + 4) }, true)
+    end
     redis.call('HDEL', KEYS[3], unpack(ARGV, 5, n + 4))
     redis.call('HINCRBY', KEYS[5], 'acked', n)
     if meta[5] then rare().wake_refused(KEYS[5], meta[5]) end
@@ -126,6 +130,7 @@ if #good > 0 then
     lib.let_names_go(k, good, known)
     lib.trim_acked(k, #good + 16, lib.new_budget())
   elseif extras[1] == nil and plain then
+    if meta[6] then lib.weigh(k, good, true) end
     redis.call('HDEL', KEYS[3], unpack(good))
   else
     lib.forget_all(k, good, known)

@@ -84,6 +84,7 @@ for n = 1, #members do
 end
 local stored = #bodies / 2
 if stored == 0 then return { 0, 0 } end
+weigh(k, bodies)
 redis.call('HSET', k.messages, unpack(bodies))
 if #extras > 0 then redis.call('HSET', k.extra, unpack(extras)) end
 if #events > 0 then redis.call('HSET', k.events, unpack(events)) end

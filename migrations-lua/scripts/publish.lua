@@ -10,7 +10,7 @@
 -- ARGV[4..] n pairs delay in ms ('@' before an instant), member; n pairs member, body
 -- returns: {now ms, wake 0|1, now rounded up} or 'STALE'
 -- cost: HMGET, TIME, HSET, ZADD, HINCRBY a group
-local meta = redis.call('HMGET', KEYS[3], 'topic', 'sleep', 'large')
+local meta = redis.call('HMGET', KEYS[3], 'topic', 'sleep', 'large', 'bytes')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 local now, up = now_ms()
 local n = tonumber(ARGV[2])
@@ -34,5 +34,10 @@ local stored = redis.pcall('HSET', KEYS[1], unpack(ARGV, 2 * n + 4, 4 * n + 3))
 if type(stored) == 'table' and stored.err then return stored end
 redis.call('ZADD', KEYS[2], unpack(ARGV, 4, 2 * n + 3))
 redis.call('HINCRBY', KEYS[3], 'published', n)
+if meta[4] then
+  local bytes = -n
+  for i = 2 * n + 5, 4 * n + 3, 2 do bytes = bytes + #ARGV[i] end
+  redis.call('HINCRBY', KEYS[3], 'bytes', string.format('%d', bytes))
+end
 if ARGV[3] == '1' and not meta[3] then redis.call('HSET', KEYS[3], 'large', '1') end
 return { now, wake(KEYS[3], meta[2], earliest), up }

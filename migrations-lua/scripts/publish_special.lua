@@ -26,7 +26,7 @@
 --   each priority among the ready and a few calls for each of 40 to 72 messages that are dropped; an HSTRLEN for each that leaves where bodies are large; 4 to 6
 --   for each group, and 2 for each of its heads if it has a rate; an HGET for each that is dropped where there are groups
 local k = partition(KEYS)
-local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts')
+local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'large', 'rules', 'max_attempts', 'bytes')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 -- At maxmemory Redis refuses this first write, and with it the whole group.
 local probe = redis.pcall('HSET', k.meta, 'topic', ARGV[1])
@@ -58,6 +58,7 @@ local function add(list, a, b)
   list[#list + 1] = b
 end
 local function store()
+  if meta[6] then weigh(k, bodies) end
   redis.call('HSET', k.messages, unpack(bodies))
   if #extras > 0 then redis.call('HSET', k.extra, unpack(extras)) end
   if #held > 0 then redis.call('HSET', k.keys, unpack(held)) end

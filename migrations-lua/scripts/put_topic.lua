@@ -6,14 +6,19 @@
 -- KEYS[2] names
 -- KEYS[3] index
 -- KEYS[4] pushed
+-- KEYS[5] makers
 -- ARGV[1] name
 -- ARGV[2] most: how many numbers there are
 -- ARGV[3] configuration (JSON)
 -- ARGV[4] revision that the caller worked from, 0 if there was no topic: with another one nothing is done
 -- ARGV[5] push: 1 if dueq sends the topic's messages itself
--- ARGV[6] number that a new topic gets, since ids of messages name it; absent for the next one
--- returns: {created 0|1, 'number revision configuration'}, 'FULL', 'CHANGED', or 'TAKEN' if another topic has the number
--- cost: HGET, HINCRBY, HSET, SADD or SREM, PUBLISH; HINCRBY, HSET, ZADD when it is new, otherwise HDEL
+-- ARGV[6] key: name of the key that makes a new topic, or ''
+-- ARGV[7] how many topics that key may have made, or '' for any number
+-- ARGV[8] number that a new topic gets, since ids of messages name it; absent for the next one
+-- returns: {created 0|1, 'number revision configuration'}, 'FULL', 'QUOTA' if the key may make no more, 'CHANGED', or
+--   'TAKEN' if another topic has the number
+-- cost: HGET, HINCRBY, HSET, SADD or SREM, PUBLISH; HGET, HINCRBY, HSET, ZADD when it is new, HSET and HINCRBY if a key
+--   makes it, otherwise HDEL
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 local number, revision
 if entry then number, revision = string.match(entry, '^(%d+) (%d+)') end
@@ -24,12 +29,14 @@ if entry then
   redis.call('HDEL', KEYS[1], '')
 else
   local next = tonumber(redis.call('HGET', KEYS[2], 'next') or 0)
-  number, created = ARGV[6] or int(next + 1), 1
+  number, created = ARGV[8] or int(next + 1), 1
   if tonumber(number) > tonumber(ARGV[2]) then return 'FULL' end
-  if ARGV[6] and redis.call('HEXISTS', KEYS[2], number) == 1 then return 'TAKEN' end
+  if ARGV[8] and redis.call('HEXISTS', KEYS[2], number) == 1 then return 'TAKEN' end
+  if not may_make(KEYS[5], ARGV[6], ARGV[7]) then return 'QUOTA' end
   redis.call('HSET', KEYS[2], 'next', int(math.max(next, tonumber(number))))
   redis.call('HSET', KEYS[2], number, ARGV[1])
   redis.call('ZADD', KEYS[3], 0, ARGV[1])
+  note_maker(KEYS[5], number, ARGV[6])
 end
 revision = next_revision(KEYS[2], 'revision', now_ms())
 entry = table.concat({ number, ' ', revision, ' ', ARGV[3] })

@@ -49,6 +49,7 @@ if ARGV[5] ~= '' then priority = tonumber(ARGV[5]) end
 if ARGV[7] ~= '-' then max_attempts = ARGV[7] end
 if ARGV[8] ~= '-' then policy = ARGV[8] end
 if ARGV[9] ~= '' then
+  weigh(k, { member, ARGV[9] })
   redis.call('HSET', k.messages, member, ARGV[9])
   if #ARGV[9] > 1024 then redis.call('HSET', k.meta, 'large', '1') end
 end

@@ -27,7 +27,8 @@ struct NewArgs {
     #[arg(long)]
     name: String,
     /// What the key may do, repeatable: `verb:pattern`, such as publish:orders.* or read:*, or admin. Verbs: read, publish,
-    /// consume, operate, configure. Also rate:publish=500/s, the messages it may publish in a second.
+    /// consume, operate, configure. Also rate:publish=500/s, the messages it may publish in a second, and
+    /// topics=N, messages=N and bytes=N, what it may make and store.
     #[arg(long = "allow", value_name = "SCOPE", required = true)]
     allow: Vec<String>,
 }

@@ -4,7 +4,7 @@
 //! must be names that no stranger can have.
 //!
 //! `key_file` reads the keys, `reload` reads them again, and `scopes` says what each may do; `rules` says what each
-//! operation needs, and `caller` compares. `guesses` slows down whoever tries keys, `quota` who publishes too much, and
+//! operation needs, and `caller` compares. `guesses` slows down whoever tries keys, `quota` and `room` who publishes too much, and
 //! `audit` keeps who changed what. `session` lets dueq's own pages use a key that they do not keep.
 
 mod audit;
@@ -17,16 +17,18 @@ mod key_file;
 mod keys;
 mod quota;
 mod reload;
+mod room;
 mod rules;
 mod scopes;
 mod session;
 
 pub(super) use audit::Entry;
 pub use caller::Caller;
-pub(super) use key_file::Entry as KeyEntry;
 pub use key_file::{WrongLines, new_key};
+pub(super) use keys::Key;
 pub use rules::Need;
 pub use scopes::Verb;
+pub(super) use session::Seal;
 
 use super::{
     AppState,
@@ -43,8 +45,8 @@ use axum::{
 use futures_util::{FutureExt, future::BoxFuture};
 use guesses::Guesses;
 use hosts::Hosts;
-use keys::{Key, Keys, NoKey, digest};
-use session::{Place, Seal};
+use keys::{Keys, NoKey, digest};
+use session::Place;
 use std::{
     future::pending,
     io,
@@ -159,9 +161,9 @@ impl Access {
     }
 
     /// The keys that are let in, by name.
-    pub(super) fn key_entries(&self) -> Vec<KeyEntry> {
+    pub(super) fn keys(&self) -> Vec<Arc<Key>> {
         match &self.door {
-            Door::Keys(keys) => keys.entries(),
+            Door::Keys(keys) => keys.all(),
             Door::Hosts(..) => Vec::new(),
         }
     }
@@ -287,7 +289,7 @@ impl Access {
 }
 
 fn seal_of(store: &Store) -> Option<Seal> {
-    Seal::new(&store.secret("dueq session")?)
+    Seal::of(store, "dueq session")
 }
 
 fn is_loopback(listen: SocketAddr) -> bool {

@@ -303,7 +303,7 @@ impl Work<'_> {
         let list = BulkCursor(change.word(), topic, states, query.text());
         let from = open_cursor(choice.cursor, |cursor| list.open(cursor))?.unwrap_or((0, None));
         let selection = Selection { topic, states, query: &query, most, from };
-        let search = state.searches.begin().await?;
+        let search = state.searches.begin(caller).await?;
         let Selected { matched, scanned, next } = state.store.select(selection).await?;
         drop(search);
         let changed = match choice.dry_run {

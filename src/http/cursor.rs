@@ -2,6 +2,7 @@
 //! or nobody, is refused. There is nothing secret in it; the check only keeps mistakes from looking like an empty page.
 
 use super::{
+    access::Seal,
     input::Text,
     problem::{FieldError, Problem},
 };
@@ -37,8 +38,9 @@ pub(super) fn open_cursor<T>(
 /// The list of topics that begin with a prefix.
 pub(super) struct TopicsCursor<'a>(pub &'a str);
 
-/// The list of schedules.
-pub(super) struct SchedulesCursor;
+/// The list of schedules. That of a key that may not read them all may end at one that it may not know of: then the name is
+/// encrypted.
+pub(super) struct SchedulesCursor(pub Option<Seal>);
 
 /// The list of a topic's groups.
 pub(super) struct GroupsCursor<'a>(pub &'a TopicName);
@@ -69,13 +71,20 @@ impl TopicsCursor<'_> {
 
 impl SchedulesCursor {
     /// The cursor after the schedule `last`.
-    pub fn seal(&self, last: &ScheduleName) -> String {
-        seal(&["schedules"], last.as_str().as_bytes())
+    pub fn seal(&self, last: &ScheduleName) -> Option<String> {
+        let place = last.as_str().as_bytes();
+        Some(match &self.0 {
+            None => seal(&["schedules"], place),
+            Some(veil) => seal(&["schedules", "some"], &veil.hide(b"schedules", place)?),
+        })
     }
 
     /// The schedule that the cursor stands after.
     pub fn open(&self, cursor: &str) -> Option<ScheduleName> {
-        let place = open(&["schedules"], cursor)?;
+        let place = match &self.0 {
+            None => open(&["schedules"], cursor)?,
+            Some(veil) => veil.show(b"schedules", &open(&["schedules", "some"], cursor)?)?,
+        };
         ScheduleName::parse(std::str::from_utf8(&place).ok()?).ok()
     }
 }
@@ -192,7 +201,7 @@ mod tests {
         assert_eq!(MessagesCursor(&a, State::Dead, "").open(&cursor), None);
         assert_eq!(MessagesCursor(&a, State::Ready, "key:x").open(&cursor), None);
         assert_eq!(TopicsCursor("").open(&cursor), None);
-        assert_eq!(SchedulesCursor.open(&cursor), None);
+        assert_eq!(SchedulesCursor(None).open(&cursor), None);
         let states = [State::Ready, State::Dead];
         let bulk = BulkCursor("purge", &a, &states, "key:x");
         for place in
@@ -206,16 +215,22 @@ mod tests {
             assert_eq!(BulkCursor("purge", &a, &states, "").open(&cursor), None);
         }
         let name = ScheduleName::parse(&"x".repeat(128)).unwrap();
-        let cursor = SchedulesCursor.seal(&name);
+        let seal = |secret: u8| SchedulesCursor(Seal::new(&[secret; 32]));
+        let hidden = seal(1).seal(&name).unwrap();
+        assert!(hidden.len() <= MAX_CURSOR);
+        assert_eq!(seal(1).open(&hidden), Some(name.clone()));
+        assert_eq!(seal(2).open(&hidden).or(SchedulesCursor(None).open(&hidden)), None);
+        let cursor = SchedulesCursor(None).seal(&name).unwrap();
+        assert_eq!(seal(1).open(&cursor), None);
         assert!(cursor.len() <= MAX_CURSOR);
-        assert_eq!(SchedulesCursor.open(&cursor), Some(name));
+        assert_eq!(SchedulesCursor(None).open(&cursor), Some(name));
         assert_eq!(TopicsCursor("").open(&cursor), None);
 
         let host = "x".repeat(MAX_HOST_CHARS);
         let cursor = HostsCursor.seal(&host);
         assert!(cursor.len() <= MAX_CURSOR);
         assert_eq!(HostsCursor.open(&cursor), Some(host));
-        assert_eq!(SchedulesCursor.open(&cursor), None);
+        assert_eq!(SchedulesCursor(None).open(&cursor), None);
 
         let long = TopicName::parse(&"x".repeat(128)).unwrap();
         let cursor = TopicsCursor("x").seal(&long);

@@ -44,6 +44,7 @@ mod publish;
 mod push_secret;
 mod push_settings;
 mod schedule_fields;
+mod schedule_list;
 mod schedule_preview;
 mod schedules;
 mod scrape;
@@ -200,7 +201,7 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(callback_hosts::list_callback_hosts))
         .routes(routes!(callback_hosts::pause_callback_host))
         .routes(routes!(callback_hosts::resume_callback_host))
-        .routes(routes!(schedules::list_schedules))
+        .routes(routes!(schedule_list::list_schedules))
         .routes(routes!(schedule_preview::preview_schedule))
         .routes(routes!(
             schedules::get_schedule,

@@ -37,7 +37,7 @@ pub struct Problem {
 }
 
 /// Why a request was refused or failed (RFC 9457). Programs should look at `code`. With `topic_full`, `rate_limited`,
-/// `too_many_attempts`, `overloaded`, `upgrade_pending`, `redis_unavailable` and `outcome_unknown`, the header `Retry-After` gives the
+/// `too_many_topics`, `too_many_messages`, `too_many_bytes`, `too_many_attempts`, `overloaded`, `upgrade_pending`, `redis_unavailable` and `outcome_unknown`, the header `Retry-After` gives the
 /// seconds to wait.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
@@ -190,6 +190,7 @@ fn code_of(error: &Error) -> Code {
         Error::TopicFull => Code::TopicFull,
         Error::DurabilityUnavailable => Code::DurabilityUnavailable,
         Error::TopicsExhausted => Code::TopicsExhausted,
+        Error::TooManyTopics(_) => Code::TooManyTopics,
         Error::UpgradePending(_) => Code::UpgradePending,
         Error::RedisUnavailable => Code::RedisUnavailable,
         Error::OutcomeUnknown => Code::OutcomeUnknown,

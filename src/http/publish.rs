@@ -182,8 +182,9 @@ pub async fn publish(
 ) -> Result<Response, Problem> {
     trace.publishes([&mut message]);
     check_replace(caller, &topic, [&message])?;
-    caller.spend(1)?;
-    let published = state.store.publish(&topic, message, IfAbsent::Create).await?;
+    let _taken = caller.spend(&state.store, &topic, std::slice::from_ref(&message)).await?;
+    let absent = IfAbsent::Create(caller.maker());
+    let published = state.store.publish(&topic, message, absent).await?;
     caller.changed(published.replaced.into());
     trace.is_about_message(&published.id);
     let status = if published.duplicate { StatusCode::OK } else { StatusCode::CREATED };
@@ -248,8 +249,9 @@ pub async fn publish_batch(
     }
     trace.publishes(&mut messages);
     check_replace(&caller, &topic, &messages)?;
-    caller.spend(messages.len())?;
-    let outcomes = state.store.publish_batch(&topic, messages, IfAbsent::Create).await?;
+    let _taken = caller.spend(&state.store, &topic, &messages).await?;
+    let absent = IfAbsent::Create(caller.maker());
+    let outcomes = state.store.publish_batch(&topic, messages, absent).await?;
     caller.changed(outcomes.iter().flatten().filter(|published| published.replaced).count() as i64);
     let result = |outcome| PublishResult {
         status: outcome_of(outcome),

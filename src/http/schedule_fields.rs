@@ -145,7 +145,7 @@ impl PutScheduleRequest {
             }
         };
         let topic = self.topic.unwrap_or_else(TopicName::callbacks);
-        Ok(ScheduleSpec { timing, topic, message, catch_up: self.catch_up })
+        Ok(ScheduleSpec { timing, topic, message, catch_up: self.catch_up, maker: None })
     }
 }
 

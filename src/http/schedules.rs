@@ -2,7 +2,6 @@
 
 use super::{
     callbacks::CallbackView,
-    cursor::SchedulesCursor,
     message::RenderedContent,
     prelude::*,
     publish::check_replace,
@@ -10,7 +9,7 @@ use super::{
 };
 use crate::{
     model::{
-        Backoff, CatchUp, CronTiming, DEFAULT_PAGE, MessageId, ScheduleName, Timing, TopicName,
+        Backoff, CatchUp, CronTiming, MessageId, ScheduleName, Timing, TopicName,
         is_credential, masked,
     },
     store::{self, KeyUntil, NewMessage, OnDuplicate},
@@ -138,29 +137,7 @@ impl<'a> ScheduledMessage<'a> {
     }
 }
 
-answer! {
-    /// A page of schedules.
-    pub struct ScheduleList<'a> {
-        /// The schedules, by name.
-        items: Vec<Schedule<'a>>,
-        /// Cursor for the next page. Absent on the last page.
-        next_cursor: Option<String>,
-    }
-}
-
-request! {
-    /// Query parameters of listSchedules.
-    pub struct ListSchedulesParams {
-        /// Items per page, 1 to 1000; fewer if they are large.
-        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
-        /// The `next_cursor` of the previous page.
-        pub cursor: Option<Cursor>,
-    }
-}
-
 const ITS_TOPIC: &str = "the topic of this schedule";
-/// Schedules read at once, at least, for a key that may not read them all.
-const CHUNK: usize = 100;
 
 /// Answers with the schedule as it stands after a change.
 async fn answer_with_schedule(state: &AppState, name: &ScheduleName) -> Result<Response, Problem> {
@@ -201,6 +178,7 @@ pub async fn put_schedule(
 ) -> Result<Response, Problem> {
     let mut spec = request.into_spec(state.store.now(), &state.store.zones())?;
     caller.check_topic(&spec.topic)?;
+    spec.maker = caller.maker().cloned();
     spec.message.body.publisher = spec.topic.is_callbacks().then(|| caller.owner().to_owned());
     check_replace(&caller, &spec.topic, [&spec.message])?;
     check_spec(&state, &spec)?;
@@ -248,47 +226,6 @@ pub async fn delete_schedule(
     check_schedule(&state, &caller, &name).await?;
     state.store.delete_schedule(&name).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// List schedules.
-///
-/// In order of their names, those whose topic the API key may read. Pass `next_cursor` to get the next page.
-#[utoipa::path(
-    get, path = "/schedules", tag = "schedules", params(ListSchedulesParams),
-    responses((status = 200, description = "A page of schedules, by name", body = ScheduleList), RedisProblems),
-)]
-pub async fn list_schedules(
-    State(state): State<AppState>,
-    caller: Caller,
-    Query(ListSchedulesParams { limit, cursor }): Query<ListSchedulesParams>,
-) -> Result<Response, Problem> {
-    let after = open_cursor(cursor, |cursor| SchedulesCursor.open(cursor))?;
-    let (shown, has_more) = shown_schedules(&state, &caller, after, limit.get() as usize).await?;
-    let next_cursor = shown.last().filter(|_| has_more).map(|it| SchedulesCursor.seal(&it.name));
-    let items = shown.iter().map(Schedule::of).collect::<Result<_, _>>()?;
-    Ok(json(&ScheduleList { items, next_cursor }))
-}
-
-/// The next schedules that the caller may read, and whether others may follow. Reads on until there is one, so that the page
-/// ends at a name that is shown.
-async fn shown_schedules(
-    state: &AppState,
-    caller: &Caller,
-    mut after: Option<ScheduleName>,
-    limit: usize,
-) -> Result<(Vec<store::Schedule>, bool), Error> {
-    let chunk = if caller.may_to_all() { limit } else { limit.max(CHUNK) };
-    loop {
-        let page = state.store.list_schedules(after.as_ref(), chunk).await?;
-        let mut shown = page.items;
-        shown.retain(|schedule| caller.may(&schedule.spec.topic));
-        let has_more = page.next_after.is_some() || shown.len() > limit;
-        shown.truncate(limit);
-        if !shown.is_empty() || !has_more {
-            return Ok((shown, has_more));
-        }
-        after = page.next_after;
-    }
 }
 
 /// Pause a schedule.
@@ -344,7 +281,8 @@ pub async fn trigger_schedule(
     _: OptionalJsonBody<Nothing>,
 ) -> Result<Response, Problem> {
     check_schedule(&state, &caller, &name).await?;
-    caller.spend(1)?;
-    state.store.trigger_schedule(&name).await?;
+    let spec = state.store.get_schedule(&name).await?.spec;
+    let _taken = caller.spend(&state.store, &spec.topic, &[spec.message]).await?;
+    state.store.trigger_schedule(&name, caller.maker()).await?;
     answer_with_schedule(&state, &name).await
 }

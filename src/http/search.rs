@@ -5,11 +5,12 @@ use crate::{
     model::{DEFAULT_PAGE, MessageId, MessageQuery},
     store::{Listing, Reason},
 };
-use std::time::Duration;
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::timeout,
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
+use tokio::{sync::oneshot, time::timeout};
 
 /// Bytes of bodies and errors on a page.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -18,22 +19,73 @@ const MAX_SEARCHES: usize = 8;
 /// How long a search waits for others to end.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// The searches under way.
-pub struct Searches(Semaphore);
+/// The searches under way, and those that wait. A turn goes to the key with the fewest searches under way, and among those to
+/// whoever has waited longest, so that no key's searches hold up another's.
+#[derive(Default)]
+pub struct Searches(Arc<Mutex<Turns>>);
 
-impl Default for Searches {
-    fn default() -> Self {
-        Self(Semaphore::new(MAX_SEARCHES))
-    }
+#[derive(Default)]
+struct Turns {
+    /// How many of each key.
+    under_way: HashMap<String, usize>,
+    waiting: Vec<(String, oneshot::Sender<Turn>)>,
+}
+
+/// A search under way, until this is dropped.
+pub(super) struct Turn {
+    turns: Arc<Mutex<Turns>>,
+    key: String,
 }
 
 impl Searches {
-    /// Waits until one more may begin; it counts until this is dropped. Errors: 503 `overloaded`.
-    pub(super) async fn begin(&self) -> Result<SemaphorePermit<'_>, Problem> {
+    /// Waits until one more of the caller's may begin. Errors: 503 `overloaded`.
+    pub(super) async fn begin(&self, caller: &Caller) -> Result<Turn, Problem> {
+        let begun = timeout(MAX_WAIT, self.turn_of(caller.name())).await;
         let busy =
             || Problem::new(Code::Overloaded, "too many searches are under way; nothing happened");
-        let begun = timeout(MAX_WAIT, self.0.acquire()).await;
         begun.ok().and_then(Result::ok).ok_or_else(|| busy().retry_after(1))
+    }
+
+    fn turn_of(&self, key: &str) -> oneshot::Receiver<Turn> {
+        let (sender, turn) = oneshot::channel();
+        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.waiting.push((key.to_owned(), sender));
+        drop(turns);
+        Turns::next(&self.0);
+        turn
+    }
+}
+
+impl Turns {
+    /// Gives a turn to whom it belongs, if one is free.
+    fn next(this: &Arc<Mutex<Self>>) {
+        let mut turns = this.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.waiting.retain(|(_, sender)| !sender.is_closed());
+        if turns.under_way.values().sum::<usize>() >= MAX_SEARCHES {
+            return;
+        }
+        let count = |key: &str| turns.under_way.get(key).copied().unwrap_or(0);
+        let waiting = turns.waiting.iter().enumerate();
+        let Some((at, _)) = waiting.min_by_key(|(_, (key, _))| count(key)) else { return };
+        let (key, sender) = turns.waiting.remove(at);
+        *turns.under_way.entry(key.clone()).or_default() += 1;
+        drop(turns);
+        // Whoever has left meanwhile gives it back.
+        let _ = sender.send(Turn { turns: this.clone(), key });
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = turns.under_way.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                turns.under_way.remove(&self.key);
+            }
+        }
+        drop(turns);
+        Turns::next(&self.turns);
     }
 }
 
@@ -81,6 +133,7 @@ answer! {
 pub async fn list_messages(
     State(state): State<AppState>,
     TopicPath(name): TopicPath,
+    caller: Caller,
     Query(params): Query<ListMessagesParams>,
 ) -> Result<Response, Problem> {
     let ListMessagesParams { state: listed, payload: bodies, limit, cursor, q: query } = params;
@@ -91,7 +144,7 @@ pub async fn list_messages(
     let (after, limit) = (after.as_ref(), limit.get());
     let listing = Listing { state: listed, after, limit, bodies, most_bytes, query };
     let _search = match query {
-        Some(_) => Some(state.searches.begin().await?),
+        Some(_) => Some(state.searches.begin(&caller).await?),
         None => None,
     };
     let (topic, page) = state.store.list_messages(&name, listing).await?;
@@ -141,9 +194,10 @@ answer! {
 pub async fn list_dead_reasons(
     State(state): State<AppState>,
     TopicPath(name): TopicPath,
+    caller: Caller,
     _: NoQuery,
 ) -> Result<Response, Problem> {
-    let _search = state.searches.begin().await?;
+    let _search = state.searches.begin(&caller).await?;
     let (reasons, scanned) = state.store.dead_reasons(&name).await?;
     let item = |Reason { reason, example, count, first_at, last_at }| DeadReason {
         reason,
@@ -154,4 +208,30 @@ pub async fn list_dead_reasons(
     };
     let items = reasons.into_iter().map(item).collect();
     Ok(json(&DeadReasons { items, scanned: scanned as i64 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_waits_for_those_of_other_keys_no_longer_than_for_one() {
+        let searches = Searches::default();
+        let mut busy: Vec<_> = (0..100).map(|_| searches.turn_of("busy")).collect();
+        let mut under_way: Vec<_> =
+            busy.iter_mut().filter_map(|turn| turn.try_recv().ok()).collect();
+        assert_eq!(under_way.len(), MAX_SEARCHES);
+        let (mut other, gone) = (searches.turn_of("other"), searches.turn_of("gone"));
+        drop(gone);
+        assert!(other.try_recv().is_err());
+        drop(under_way.pop());
+        let other = other.try_recv().unwrap();
+        assert!(!busy.iter_mut().any(|turn| turn.try_recv().is_ok()));
+        drop(other);
+        let next: Vec<_> = busy.iter_mut().filter_map(|turn| turn.try_recv().ok()).collect();
+        assert_eq!(next.len(), 1);
+        drop((busy, next, under_way));
+        let turns = searches.0.lock().unwrap();
+        assert_eq!((turns.under_way.len(), turns.waiting.len()), (0, 0));
+    }
 }

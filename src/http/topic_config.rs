@@ -145,8 +145,10 @@ pub async fn put_topic(
             replaced.await.map_err(no_match)?;
             false
         }
-        IfMatch::None => state.store.put_topic(&name, whole, None).await?,
-        IfMatch::OneOf(revisions) => state.store.put_topic(&name, whole, Some(&revisions)).await?,
+        IfMatch::None => state.store.put_topic(&name, whole, None, caller.maker()).await?,
+        IfMatch::OneOf(revisions) => {
+            state.store.put_topic(&name, whole, Some(&revisions), None).await?
+        }
     };
     let mut answer = answer_with_topic(&state, &name, Error::after_change).await?;
     if created {
@@ -192,7 +194,7 @@ pub async fn update_topic(
         // dueq's own comes into being with its first message, and can be told before.
         IfMatch::None if name.is_callbacks() => {
             let change = |stored: Option<&TopicSettings>| change(stored.unwrap_or(&default));
-            state.store.put_topic(&name, change, None).await?;
+            state.store.put_topic(&name, change, None, None).await?;
         }
         IfMatch::None => state.store.update_topic(&name, change, None).await?,
         IfMatch::Any => state.store.update_topic(&name, change, None).await.map_err(no_match)?,

@@ -131,7 +131,8 @@ async fn publish(store: &Store, traces: Option<&Traces>, schedule: &Schedule) ->
             message
         };
         let messages = ticks.iter().zip(&spans).map(message).collect();
-        let outcomes = match store.publish_batch(&spec.topic, messages, IfAbsent::Create).await {
+        let absent = IfAbsent::Create(spec.maker.as_ref());
+        let outcomes = match store.publish_batch(&spec.topic, messages, absent).await {
             Ok(outcomes) => outcomes,
             // The batch was refused as a whole: its one outcome is that of all.
             Err(error) => {

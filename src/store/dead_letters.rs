@@ -144,13 +144,14 @@ impl Store {
         name: &TopicName,
         letters: &[DeadLetter],
     ) -> Vec<Result<(), Error>> {
+        let died_in = letters.first().and_then(|letter| letter.id.route()).map(|route| route.topic);
         // A letter whose every try was stale is not stored.
         let mut outcomes = vec![Err(Error::RedisUnavailable); letters.len()];
         let mut left: Vec<usize> = (0..letters.len()).collect();
         let mut retry = self.stale_retry();
         while !left.is_empty() && retry.next().await {
             let grouped = left.iter().any(|at| letters[*at].group.is_some());
-            let topic = match self.registry.find_or_create(name).await {
+            let topic = match self.registry.find_or_create_for(name, None, died_in).await {
                 Ok(topic) if topic.settings.closing => {
                     self.await_change(&topic, &retry).await;
                     continue;

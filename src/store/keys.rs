@@ -16,6 +16,8 @@ pub(crate) struct GlobalKeys {
     pub index: String,
     /// set: names of the topics that dueq sends itself
     pub pushed: String,
+    /// hash: topic number → name of the key that made it; `:` and a key's name → how many it has made
+    pub makers: String,
     /// zset: topic name → when it must be swept, ms
     pub sweeps: String,
     /// zset: partition → when something first happened there since it was last noted, ms
@@ -62,6 +64,7 @@ impl GlobalKeys {
             names: key("topics", "names"),
             index: key("topics", "index"),
             pushed: key("topics", "pushed"),
+            makers: key("topics", "makers"),
             sweeps: key("sweeps", "index"),
             active: key("history", "active"),
             lateness: key("history", "lateness"),

@@ -40,12 +40,13 @@ impl Store {
     /// Stores a message. Where its key is taken, or its idempotency key came before, an existing message may answer.
     ///
     /// Errors: `TopicNotFound`, `PayloadTooLarge`, `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`, `NothingMasked`, `BadSetting`,
-    /// `GroupChanged`, `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// `GroupChanged`, `DuplicateKey`, `MessageLeased`, `IdempotencyKeyReused`, `TopicFull`, `TopicsExhausted`, `TooManyTopics`, `RedisUnavailable`,
+    /// `OutcomeUnknown`.
     pub async fn publish(
         &self,
         name: &TopicName,
         mut message: NewMessage,
-        absent: IfAbsent,
+        absent: IfAbsent<'_>,
     ) -> Result<Published, Error> {
         self.own_names(name, &mut message).await?;
         let size = message.body.content.payload().len() as i64;
@@ -101,12 +102,12 @@ impl Store {
     /// Stores messages as if one after another, each with its own outcome, in order.
     ///
     /// Errors: `TopicNotFound`, `PayloadTooLarge`, `OfMessage` with `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved` or
-    /// `NothingMasked`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`; then none is stored.
+    /// `NothingMasked`, `TopicsExhausted`, `TooManyTopics`, `RedisUnavailable`, `OutcomeUnknown`; then none is stored.
     pub async fn publish_batch(
         &self,
         name: &TopicName,
         mut messages: Vec<NewMessage>,
-        absent: IfAbsent,
+        absent: IfAbsent<'_>,
     ) -> Result<Vec<Outcome>, Error> {
         for message in messages.iter_mut().filter(|_| name.is_callbacks()) {
             self.own_names(name, message).await?;
@@ -152,7 +153,7 @@ impl Store {
     async fn publish_wave(
         &self,
         name: &TopicName,
-        (size, absent): (i64, IfAbsent),
+        (size, absent): (i64, IfAbsent<'_>),
         (messages, bodies): (&[NewMessage], &[Bytes]),
     ) -> Vec<Outcome> {
         // A message whose every try was stale is not stored.

@@ -2,6 +2,7 @@
 //! script answers that a partition belongs to another topic by now.
 
 mod change;
+mod create;
 mod entry;
 
 pub(super) use change::DELETED_MARK_MS;
@@ -9,15 +10,14 @@ pub(crate) use entry::parse_entry;
 
 use super::{
     backend::{GROUPS_VERSION, SCHEMA_VERSION, SPLIT_VERSION},
-    batch::{Command, Confirm, Lanes},
+    batch::{Command, Lanes},
     lease::Survey,
     partition::{Partition, PartitionState, first_place},
-    reply::{CallError, Fields, word},
-    scripts::{self, Script},
+    reply::{CallError, word},
+    scripts::Script,
     sweeps::Hint,
 };
 use crate::{
-    error::Error,
     metrics::Counters,
     model::{PartitionNumber, Push, TopicName, TopicNumber, TopicSettings},
 };
@@ -184,29 +184,6 @@ impl Registry {
         // Asks Redis: the cached topic of this name may be another one, deleted since.
         let topic = self.look_up(&name).await?;
         Ok(topic.filter(|topic| topic.number == number))
-    }
-
-    /// The topic of this name; it comes into being if there is none.
-    pub async fn find_or_create(&self, name: &TopicName) -> Result<Arc<Topic>, Error> {
-        if let Some(topic) = self.known(|known| known.by_name.get(name).map(Topic::used)) {
-            return Ok(topic);
-        }
-        let epochs = self.lanes.shared.registry_epochs();
-        let create = self.call(&scripts::CREATE_TOPIC).arg(name.as_str()).arg(TopicNumber::MOST);
-        let (answer, confirmed) = self.lanes.change(create, Confirm::WithReplicas).await?;
-        if word(&answer) == Some("FULL") {
-            return Err(Error::TopicsExhausted);
-        }
-        let mut fields = Fields::of(answer)?;
-        let created = fields.int()? == 1;
-        let topic = self.remember(name, fields.value()?, epochs)?;
-        if created {
-            self.open_partitions(&topic).await?;
-            // Consumers may wait for a topic before it exists.
-            self.lanes.wake(name, None);
-            confirmed.wait().await?;
-        }
-        Ok(topic)
     }
 
     /// An entry of the registry: "number revision", and the configuration where it is not the default. `epochs`: how many

@@ -13,7 +13,7 @@ pub(super) use revise::ZonesInUse;
 pub use ticks::Ticked;
 
 use super::{
-    IfAbsent, NewMessage, Store,
+    IfAbsent, Maker, NewMessage, Store,
     batch::{Command, Confirm},
     reply::{CallError, Fields, malformed, word},
     scripts,
@@ -41,6 +41,8 @@ pub struct ScheduleSpec {
     pub message: NewMessage,
     /// What becomes of missed ticks.
     pub catch_up: CatchUp,
+    /// The key that its topic is made by, if there is none.
+    pub maker: Option<Maker>,
 }
 
 /// A schedule.
@@ -281,12 +283,17 @@ impl Store {
         Err(CallError::Stale.into())
     }
 
-    /// Publishes a schedule's message now, whether it is paused or not; when it ticks does not change.
+    /// Publishes a schedule's message now, whether it is paused or not; when it ticks does not change. If there is no topic,
+    /// it is made by this key.
     ///
     /// Errors: `ScheduleNotFound`, those of [`Store::publish`].
-    pub async fn trigger_schedule(&self, name: &ScheduleName) -> Result<(), Error> {
+    pub async fn trigger_schedule(
+        &self,
+        name: &ScheduleName,
+        maker: Option<&Maker>,
+    ) -> Result<(), Error> {
         let ScheduleSpec { topic, message, .. } = self.get_schedule(name).await?.spec;
-        let published = self.publish(&topic, message, IfAbsent::Create).await?;
+        let published = self.publish(&topic, message, IfAbsent::Create(maker)).await?;
         let note = Command::eval(&scripts::TRIGGER_SCHEDULE, &self.schedule_keys()[1..2]);
         let note = note.arg((name.as_str(), self.now(), published.id.to_string()));
         // The message is published by now.

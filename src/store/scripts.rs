@@ -108,6 +108,7 @@ scripts! {
         LOAD_SCHEDULE = "load_schedule";
         AUDIT_REGISTRY = "audit_registry";
         FENCE = "fence";
+        WEIGH_PARTITION = "weigh_partition";
     }
     Grant {
         LEASE = "lease";

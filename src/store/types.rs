@@ -84,11 +84,27 @@ pub struct NewMessage {
 
 /// What to do where there is no topic of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IfAbsent {
-    /// The first message makes it.
-    Create,
+pub enum IfAbsent<'a> {
+    /// The first message makes it, for this key if it is given.
+    Create(Option<&'a Maker>),
     /// `TopicNotFound`.
     Refuse,
+}
+
+/// An API key that makes topics.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Maker {
+    /// Its name.
+    pub key: String,
+    /// How many topics it may have made.
+    pub topics: i64,
+}
+
+impl Maker {
+    /// As scripts read it.
+    pub(crate) fn to_script(this: Option<&Self>) -> (&str, String) {
+        this.map_or(("", String::new()), |it| (&it.key, it.topics.to_string()))
+    }
 }
 
 /// A message that Redis has stored, or that answers for it.

@@ -68,7 +68,7 @@ impl Store {
         };
         if update.content.is_some() {
             let size = body.content.payload().len() as i64;
-            self.topic_for(&topic.name, size, IfAbsent::Create).await?;
+            self.topic_for(&topic.name, size, IfAbsent::Create(None)).await?;
         }
         if update.callback.is_some() || update.headers.is_some() {
             topic.keep_secrets(&mut body, &seen, update.headers.as_ref())?;

@@ -6,6 +6,7 @@ mod hosts;
 mod listed;
 mod matrix;
 mod quota;
+mod quotas;
 mod reload;
 pub mod scopes;
 mod session;

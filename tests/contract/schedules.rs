@@ -1,8 +1,10 @@
 //! Schedules as they are put, looked at, listed, paused, resumed, triggered and deleted. When they tick is in
 //! `schedule_ticks`, what they cannot be in `schedule_input`.
 
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
+use crate::access::scopes::KeyFile;
 use crate::document::Document;
 use crate::harness::*;
 
@@ -230,6 +232,36 @@ async fn schedules_are_listed_by_name_page_by_page() {
     assert!((2..6).contains(&items), "{items}");
     let rest = list(&format!("?cursor={}", text(&first, "next_cursor"))).await;
     assert_eq!(items + rest["items"].as_array().unwrap().len(), 7);
+}
+
+#[tokio::test]
+async fn a_page_of_a_key_that_may_read_few_schedules_looks_at_a_bounded_number_and_names_no_other()
+{
+    let redis = Redis::start().await;
+    let mut file = KeyFile::new();
+    file.add("narrow", &["read:mine"]);
+    file.add("ops", &["admin"]);
+    file.write();
+    let dueq = Dueq::on(&redis).args(["--api-key-file"]).args([&file.path]).start().await;
+    let (narrow, ops) = (file.client(&dueq, "narrow"), file.client(&dueq, "ops"));
+    let put = async |number: usize| {
+        let topic = if number == 2_150 { "mine" } else { "others" };
+        ops.put_schedule(&format!("hidden-{number:05}"), &rare(topic)).await.expect(201);
+    };
+    for begin in (0..2_200).step_by(50) {
+        futures_util::future::join_all((begin..begin + 50).map(put)).await;
+    }
+    let (mut query, mut sizes) = ("?limit=1".to_owned(), Vec::new());
+    loop {
+        let page = narrow.get_path(&format!("/schedules{query}")).await.expect(200).json();
+        sizes.push(page["items"].as_array().unwrap().len());
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        let readable = URL_SAFE_NO_PAD.decode(cursor).unwrap();
+        assert!(!String::from_utf8_lossy(&readable).contains("hidden"), "{cursor}");
+        ops.get_path(&format!("/schedules?cursor={cursor}")).await.expect(422);
+        query = format!("?limit=1&cursor={cursor}");
+    }
+    assert_eq!(sizes, [0, 0, 1], "1000 are looked at for a page");
 }
 
 #[tokio::test]

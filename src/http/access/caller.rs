@@ -1,7 +1,14 @@
 //! Whoever has been let in, and what they may do. The guard notes the key and what the operation needs of it; paths are
 //! judged as they are read (`path.rs`), and what the body names by the handler.
 
-use super::{audit::Facts, key_file::Digest, keys::Key, rules::Need, scopes::Verb};
+use super::{
+    audit::Facts,
+    key_file::Digest,
+    keys::Key,
+    room::{NoRoom, Publishing},
+    rules::Need,
+    scopes::Verb,
+};
 use crate::{
     error::Error,
     http::{
@@ -9,7 +16,7 @@ use crate::{
         problem::{Code, Problem},
     },
     model::{MessageId, TopicName},
-    store::Store,
+    store::{Maker, NewMessage, Store},
 };
 use axum::{
     extract::FromRequestParts,
@@ -94,10 +101,7 @@ impl Caller {
         if self.key.revoked.is_cancelled() { Err(revoked()) } else { Ok(()) }
     }
 
-    /// Takes so many messages from what the key may publish now.
-    ///
-    /// Errors: 429 `rate_limited`.
-    pub fn spend(&self, messages: usize) -> Result<(), Problem> {
+    fn spend_rate(&self, messages: usize) -> Result<(), Problem> {
         let Some(quota) = &self.key.quota else { return Ok(()) };
         quota.take(messages).map_err(|wait| {
             let (rate, seconds) = (quota.per_second(), wait.as_secs_f64().ceil().max(1.0) as u32);
@@ -113,6 +117,47 @@ impl Caller {
                 Ok(value) => problem.header(name, value),
                 Err(_) => problem,
             })
+        })
+    }
+
+    /// The key as one that makes topics, if it may not make any number.
+    pub fn maker(&self) -> Option<&Maker> {
+        self.key.maker.as_ref()
+    }
+
+    /// Takes what these messages need of what the key may publish now, and of what it may store. To be kept until they are
+    /// published.
+    ///
+    /// Errors: 429 `rate_limited`, `too_many_messages`, `too_many_bytes`; `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn spend(
+        &self,
+        store: &Store,
+        topic: &TopicName,
+        messages: &[NewMessage],
+    ) -> Result<Option<Publishing<'_>>, Problem> {
+        self.spend_rate(messages.len())?;
+        let Some(room) = self.key.room.as_ref().filter(|_| !topic.is_callbacks()) else {
+            return Ok(None);
+        };
+        let bytes = |message: &NewMessage| message.body.encode().len() as i64 - 1;
+        let with_bytes = room.most[1].is_some();
+        let bytes = if with_bytes { messages.iter().map(bytes).sum() } else { 0 };
+        let ranges = self.key.entry.scopes.ranges(Verb::Publish, "");
+        let taken = room.take([messages.len() as i64, bytes], store.stored(&ranges, with_bytes));
+        // Seldom needed, and large.
+        Box::pin(taken).await.map(Some).map_err(|refused| match refused {
+            NoRoom::Failed(error) => error.into(),
+            NoRoom::Full(of, stored) => {
+                let (code, word) = [
+                    (Code::TooManyMessages, "messages"),
+                    (Code::TooManyBytes, "bytes"),
+                ][of];
+                let (name, most) = (self.name(), room.most[of].unwrap_or_default());
+                let detail = format!(
+                    "the topics that the key {name} may publish to hold {stored} {word}, and it may store {most}"
+                );
+                Problem::new(code, detail).retry_after(1)
+            }
         })
     }
 

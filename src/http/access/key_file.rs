@@ -1,7 +1,11 @@
 //! The text of a key file. A line is `name sha256:<64 hex> verb:pattern …`, or a bare key, which may do everything. Whatever
 //! is wrong is said by line, without the line's words where they may be a secret.
 
-use super::{keys::digest, quota, scopes::Scopes};
+use super::{
+    keys::digest,
+    quota::{self, Quotas},
+    scopes::Scopes,
+};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use std::collections::HashMap;
 
@@ -28,6 +32,8 @@ pub struct Entry {
     pub scopes: Scopes,
     /// How many messages a second it may publish, if that is limited.
     pub rate: Option<u32>,
+    /// What it may make and store, as far as its line says.
+    pub quotas: Quotas,
 }
 
 /// What a file says.
@@ -131,7 +137,13 @@ pub fn bare(key: &str, name: String) -> Result<Entry, String> {
         // What is left of a named line: the hash is no secret, and would open everything.
         return Err("a hash needs a name before it and scopes after it".to_owned());
     }
-    Ok(Entry { name, digest: digest(key.as_bytes()), scopes: Scopes::admin(), rate: None })
+    Ok(Entry {
+        name,
+        digest: digest(key.as_bytes()),
+        scopes: Scopes::admin(),
+        rate: None,
+        quotas: Quotas::default(),
+    })
 }
 
 fn named(line: &str) -> Result<Entry, String> {
@@ -145,7 +157,8 @@ fn named(line: &str) -> Result<Entry, String> {
     hex::decode_to_slice(hash, &mut digest).map_err(|_| {
         format!("{HASH} is followed by {} characters, not by 64 hexadecimal digits", hash.len())
     })?;
-    let mut entry = Entry { name: name.to_owned(), digest, scopes: Scopes::default(), rate: None };
+    let (scopes, quotas) = (Scopes::default(), Quotas::default());
+    let mut entry = Entry { name: name.to_owned(), digest, scopes, rate: None, quotas };
     (3..).zip(words).try_for_each(|(at, word)| entry.allow(word, &format!("word {at}")))?;
     entry.require_scope()?;
     Ok(entry)
@@ -165,6 +178,9 @@ fn check_name(name: &str) -> Result<(), String> {
 impl Entry {
     /// Adds a word behind the hash.
     fn allow(&mut self, word: &str, place: &str) -> Result<(), String> {
+        if let Some(added) = self.quotas.add(word) {
+            return added;
+        }
         let Some(rate) = word.strip_prefix(RATE) else { return self.scopes.add(word, place) };
         match self.rate.replace(quota::parse(rate)?) {
             None => Ok(()),
@@ -183,7 +199,8 @@ impl Entry {
     fn line(&self) -> String {
         let words = [self.name.clone(), format!("{HASH}{}", hex::encode(self.digest))];
         let rate = self.rate.map(|rate| format!("{RATE}publish={rate}/s"));
-        words.into_iter().chain(self.scopes.words()).chain(rate).collect::<Vec<_>>().join(" ")
+        let words = words.into_iter().chain(self.scopes.words()).chain(rate);
+        words.chain(self.quotas.words()).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -201,6 +218,7 @@ pub fn new_key(name: &str, words: &[String]) -> Result<(String, String), String>
         digest: digest(key.as_bytes()),
         scopes: Scopes::default(),
         rate: None,
+        quotas: Quotas::default(),
     };
     (1..).zip(words).try_for_each(|(at, word)| entry.allow(word, &format!("scope {at}")))?;
     entry.require_scope()?;
@@ -258,6 +276,19 @@ mod tests {
                 &format!("a sha256:{ONE} read:* rate:publish=5/s rate:publish=6/s"),
                 "more than one rate",
             ),
+            (&format!("a sha256:{ONE} read:* topics=sesame"), "topics=N, with N from 0 to"),
+            (&format!("a sha256:{ONE} read:* topics="), "topics=N, with N from 0 to"),
+            (&format!("a sha256:{ONE} read:* topics=-1"), "topics=N, with N from 0 to"),
+            (&format!("a sha256:{ONE} read:* topics=+1"), "topics=N, with N from 0 to"),
+            (&format!("a sha256:{ONE} read:* topics=1.5"), "topics=N, with N from 0 to"),
+            (&format!("a sha256:{ONE} read:* topics=67108864"), "topics=N, with N from 0 to"),
+            (&format!("a sha256:{ONE} read:* messages=0"), "messages=N, with N from 1 to"),
+            (&format!("a sha256:{ONE} read:* messages=1k"), "messages=N, with N from 1 to"),
+            (&format!("a sha256:{ONE} read:* bytes=0"), "bytes=N, with N from 1 to"),
+            (&format!("a sha256:{ONE} read:* bytes=99999999999999999999"), "bytes=N, with"),
+            (&format!("a sha256:{ONE} read:* bytes=1 bytes=1"), "more than one bytes="),
+            (&format!("a sha256:{ONE} topics=5"), "allows nothing"),
+            (&format!("a sha256:{ONE} read:* Topics=5"), "word 4 is no verb"),
         ] {
             let error = parse(&format!("# first\n{line}\n")).unwrap_err().to_string();
             assert!(error.starts_with("line 2: ") && error.contains(reason), "{line}: {error}");
@@ -306,12 +337,13 @@ mod tests {
 
     #[test]
     fn a_new_key_is_known_by_its_line() {
-        let words = ["publish:orders.*", "rate:publish=5/s", "read:*"].map(str::to_owned);
+        let words = ["publish:orders.*", "rate:publish=5/s", "bytes=7", "topics=0", "read:*"];
+        let words = words.map(str::to_owned);
         let (key, line) = new_key("billing", &words).unwrap();
         assert!(key.starts_with("dq_") && key.len() == 46, "{key}");
         let entry = &parse(&line).unwrap().entries[0];
         assert_eq!((entry.name.as_str(), entry.digest), ("billing", digest(key.as_bytes())));
-        assert_eq!(entry.rate, Some(5));
+        assert_eq!((entry.rate, entry.quotas.0), (Some(5), [Some(0), None, Some(7)]));
         assert_ne!(new_key("billing", &words).unwrap().0, key);
         assert!(new_key("", &words).is_err() && new_key("billing", &[]).is_err());
         assert!(new_key("billing", &["sell:*".to_owned()]).is_err());

@@ -5,13 +5,15 @@
 use super::{
     AccessError,
     key_file::{Digest, Entry, KeyFile, SHORT, bare},
-    quota::Quota,
+    quota::{Quota, Quotas},
+    room::Room,
     scopes::Scopes,
 };
 use crate::{
     config::Secret,
     files::{Content, Look},
     http::sqs,
+    store::Maker,
 };
 use axum::http::{HeaderMap, header};
 use ring::digest::SHA256;
@@ -21,6 +23,9 @@ use std::{
     sync::{Arc, PoisonError, RwLock, atomic::AtomicBool},
 };
 use tokio_util::sync::CancellationToken;
+
+/// How many topics a key may make whose line does not say it, unless it may do everything.
+const DEFAULT_TOPICS: i64 = 1_000;
 
 /// SHA-256 of a key.
 pub fn digest(key: &[u8]) -> Digest {
@@ -36,6 +41,10 @@ pub struct Key {
     pub entry: Entry,
     /// What it may publish now, if that is limited.
     pub quota: Option<Quota>,
+    /// How many topics it may make, if that is limited.
+    pub maker: Option<Maker>,
+    /// What it may store, if that is limited.
+    pub room: Option<Room>,
     /// Told when it is not let in any more, or may do something else.
     pub revoked: CancellationToken,
 }
@@ -43,13 +52,18 @@ pub struct Key {
 impl Key {
     fn new(entry: Entry) -> Arc<Self> {
         let quota = entry.rate.map(Quota::new);
-        Arc::new(Self { entry, quota, revoked: CancellationToken::new() })
+        let [topics, messages, bytes] = entry.quotas.0;
+        let topics = topics.or((!entry.scopes.is_admin()).then_some(DEFAULT_TOPICS));
+        let maker = topics.map(|topics| Maker { key: entry.name.clone(), topics });
+        let room = Room::new([messages, bytes]);
+        Arc::new(Self { entry, quota, maker, room, revoked: CancellationToken::new() })
     }
 
     /// Who needs none, where there are none.
     pub fn anonymous() -> Arc<Self> {
         let (name, scopes) = ("anonymous".to_owned(), Scopes::admin());
-        Self::new(Entry { name, digest: Digest::default(), scopes, rate: None })
+        let (digest, quotas) = (Digest::default(), Quotas::default());
+        Self::new(Entry { name, digest, scopes, rate: None, quotas })
     }
 }
 
@@ -207,12 +221,12 @@ impl Keys {
         self.find(&digest(key)).ok_or(NoKey::Wrong)
     }
 
-    /// All of them as they are configured, by name.
-    pub fn entries(&self) -> Vec<Entry> {
+    /// All of them, by name.
+    pub fn all(&self) -> Vec<Arc<Key>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let mut entries: Vec<_> = known.values().map(|key| key.entry.clone()).collect();
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        entries
+        let mut all: Vec<_> = known.values().cloned().collect();
+        all.sort_by(|a, b| a.entry.name.cmp(&b.entry.name));
+        all
     }
 
     /// The key of this digest.

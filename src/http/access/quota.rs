@@ -1,6 +1,8 @@
-//! How many messages a key may publish in a second, at this instance. What was not used in the last second may be used at once,
+//! The quotas of a key. How many topics it may make, and how much the topics that it may publish to may hold; see `stored`
+//! for how that is counted. And how many messages it may publish in a second, at this instance. What was not used in the last second may be used at once,
 //! and a larger batch in one piece: the time it takes is waited for afterwards.
 
+use crate::model::TopicNumber;
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -8,6 +10,42 @@ use std::{
 
 /// Messages a second, at most.
 pub const MAX_RATE: u32 = 1_000_000;
+
+/// What quotas are of, and the least and the most of each.
+const QUOTAS: [(&str, i64, i64); 3] = [
+    ("topics", 0, TopicNumber::MOST as i64),
+    ("messages", 1, 1_000_000_000_000),
+    ("bytes", 1, 1_000_000_000_000_000),
+];
+
+/// How many topics a key may make, and how many messages and bytes it may store, as far as its line says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quotas(pub [Option<i64>; 3]);
+
+impl Quotas {
+    /// Adds a word such as `topics=1000`; `None` for one that is none of these. Errors: what is wrong with it.
+    pub fn add(&mut self, word: &str) -> Option<Result<(), String>> {
+        let (name, number) = word.split_once('=')?;
+        let at = QUOTAS.iter().position(|(known, ..)| *known == name)?;
+        let (_, least, most) = QUOTAS[at];
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        let number = number.parse().ok().filter(|it| is_number && (least..=most).contains(it));
+        Some(match (number, self.0[at]) {
+            (None, _) => Err(format!("a quota is {name}=N, with N from {least} to {most}")),
+            (_, Some(_)) => Err(format!("it has more than one {name}=")),
+            _ => {
+                self.0[at] = number;
+                Ok(())
+            }
+        })
+    }
+
+    /// As a line of a key file has them.
+    pub fn words(&self) -> impl Iterator<Item = String> {
+        let all = QUOTAS.iter().zip(self.0);
+        all.filter_map(|((name, ..), quota)| quota.map(|quota| format!("{name}={quota}")))
+    }
+}
 
 /// The messages that a key may publish now.
 #[derive(Debug)]

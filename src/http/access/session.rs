@@ -4,7 +4,7 @@
 
 use super::super::ui;
 use super::key_file::Digest;
-use crate::model::Millis;
+use crate::{model::Millis, store::Store};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -93,24 +93,39 @@ impl Seal {
         UnboundKey::new(&AES_256_GCM, secret).ok().map(LessSafeKey::new).map(Self)
     }
 
-    /// A session of the key with this hash, which begins now. `None` without randomness.
-    pub fn seal(&self, digest: &Digest, now: Millis) -> Option<String> {
+    /// With the secret for this purpose; `None` before Redis was met.
+    pub fn of(store: &Store, purpose: &str) -> Option<Self> {
+        Self::new(&store.secret(purpose)?)
+    }
+
+    /// Encrypts what is of this kind. `None` without randomness.
+    pub fn hide(&self, kind: &[u8], facts: &[u8]) -> Option<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce).ok()?;
-        let mut facts = [&now.saturating_add(LENGTH_MS).to_be_bytes()[..], digest].concat();
-        let sealed = Nonce::assume_unique_for_key(nonce);
-        self.0.seal_in_place_append_tag(sealed, Aad::from(KIND), &mut facts).ok()?;
-        Some(URL_SAFE_NO_PAD.encode([&nonce[..], &facts].concat()))
+        let mut hidden = facts.to_vec();
+        let unique = Nonce::assume_unique_for_key(nonce);
+        self.0.seal_in_place_append_tag(unique, Aad::from(kind), &mut hidden).ok()?;
+        Some([&nonce[..], &hidden].concat())
+    }
+
+    /// What was hidden as of this kind; `None` for anything else.
+    pub fn show(&self, kind: &[u8], hidden: &[u8]) -> Option<Vec<u8>> {
+        let (nonce, hidden) = hidden.split_first_chunk::<NONCE_LEN>()?;
+        let (nonce, mut hidden) = (Nonce::assume_unique_for_key(*nonce), hidden.to_vec());
+        self.0.open_in_place(nonce, Aad::from(kind), &mut hidden).ok().map(|facts| facts.to_vec())
+    }
+
+    /// A session of the key with this hash, which begins now. `None` without randomness.
+    pub fn seal(&self, digest: &Digest, now: Millis) -> Option<String> {
+        let facts = [&now.saturating_add(LENGTH_MS).to_be_bytes()[..], digest].concat();
+        Some(URL_SAFE_NO_PAD.encode(self.hide(KIND, &facts)?))
     }
 
     /// The hash of the session's key, and whether it has ended; `None` for what was not sealed so.
     pub fn open(&self, session: &str, now: Millis) -> Option<(Digest, bool)> {
         let mut bytes = [0; NONCE_LEN + FACTS + TAG];
         let length = URL_SAFE_NO_PAD.decode_slice(session, &mut bytes).ok()?;
-        let (nonce, sealed) = bytes[..length].split_first_chunk::<NONCE_LEN>()?;
-        let mut sealed = sealed.to_vec();
-        let nonce = Nonce::assume_unique_for_key(*nonce);
-        let facts = self.0.open_in_place(nonce, Aad::from(KIND), &mut sealed).ok()?;
+        let facts = self.show(KIND, &bytes[..length])?;
         let (ends_at, digest) = facts.split_first_chunk::<8>()?;
         Some((digest.try_into().ok()?, Millis::from_be_bytes(*ends_at) <= now))
     }

@@ -90,7 +90,7 @@ proptest! {
         let cursor = TopicsCursor(&prefix).seal(&topic);
         prop_assert_eq!(TopicsCursor(&prefix).open(&cursor), Some(name.clone()));
         let schedule = ScheduleName::parse(&name).unwrap();
-        prop_assert_eq!(SchedulesCursor.open(&SchedulesCursor.seal(&schedule)), Some(schedule));
+        prop_assert_eq!(SchedulesCursor(None).open(&SchedulesCursor(None).seal(&schedule).unwrap()), Some(schedule));
     }
 
     #[test]
@@ -101,6 +101,6 @@ proptest! {
         let topic = TopicName::parse("orders").unwrap();
         prop_assert_eq!(MessagesCursor(&topic, state, "").open(&cursor), None);
         prop_assert_eq!(TopicsCursor("").open(&cursor), None);
-        prop_assert_eq!(SchedulesCursor.open(&cursor), None);
+        prop_assert_eq!(SchedulesCursor(None).open(&cursor), None);
     }
 }

@@ -114,6 +114,11 @@ codes! {
     422 Own DurabilityUnavailable "durability_unavailable": "Redis has no replica";
     429 Any TooManyAttempts "too_many_attempts": "too many wrong API keys came from this address";
     429 Own RateLimited "rate_limited": "the API key has published as many messages a second as it may";
+    429 Own TooManyTopics "too_many_topics": "the API key has made as many topics as it may";
+    429 Own TooManyMessages "too_many_messages":
+        "the topics that the API key may publish to hold as many messages as it may store";
+    429 Own TooManyBytes "too_many_bytes":
+        "the topics that the API key may publish to hold as many bytes as it may store";
     429 Own TopicFull "topic_full": "the topic is full: it holds max_messages messages";
     431 Any HeadersTooLarge "headers_too_large": "a hundred headers or more, or more than 16 KiB of them";
     500 Any Internal "internal": "a bug in dueq, logged with the request's id";
@@ -153,10 +158,11 @@ problems! {
     RedisProblems: RedisUnavailable, OutcomeUnknown, Overloaded;
     /// What publishing can answer.
     PublishProblems: TopicReserved, DuplicateKey, MessageLeased, PayloadTooLarge, IdempotencyKeyReused, GroupChanged,
-        CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused, TopicFull, RateLimited, TopicsExhausted, UpgradePending;
+        CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused, TopicFull, RateLimited, TooManyTopics, TooManyMessages, TooManyBytes, TopicsExhausted,
+        UpgradePending;
     /// What publishing many messages at once can answer.
     PublishBatchProblems: TopicReserved, PayloadTooLarge, CallbackUrlMissing, TopicNotPushed, CallbackAddressRefused,
-        RateLimited, TopicsExhausted;
+        RateLimited, TooManyTopics, TooManyMessages, TooManyBytes, TopicsExhausted;
     /// What scheduling a callback can answer.
     CallbackProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackAddressRefused, IdempotencyKeyReused,
         GroupChanged, RateLimited, TopicsExhausted, UpgradePending;
@@ -187,14 +193,14 @@ problems! {
     /// What deleting a topic can answer.
     DeleteTopicProblems: TopicReserved, TopicNotEmpty;
     /// What making a topic can answer.
-    NewTopicProblems: TopicsExhausted;
+    NewTopicProblems: TopicsExhausted, TooManyTopics;
     /// What routes of one schedule can answer.
     ScheduleProblems: ScheduleNotFound;
     /// What putting a schedule can answer.
     ScheduleConfigProblems: PayloadTooLarge, CallbackAddressRefused, SecretRequired;
     /// What triggering a schedule can answer.
     TriggerProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackUrlMissing, TopicNotPushed, TopicFull,
-        TopicsExhausted, UpgradePending;
+        RateLimited, TooManyTopics, TooManyMessages, TooManyBytes, TopicsExhausted, UpgradePending;
     /// What a server can answer that is not ready.
     ReadinessProblems: NotReady;
 }

@@ -100,7 +100,7 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
             changes.onto(&mut settings);
             checked(settings)
         };
-        match store.put_topic(&name, new, None).await {
+        match store.put_topic(&name, new, None, call.caller.maker()).await {
             Ok(_) => return answer(&json!({"QueueUrl": call.url(&name)})),
             Err(Error::RevisionMismatch) => {}
             Err(error) => return Err(error.into()),

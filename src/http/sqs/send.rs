@@ -95,7 +95,7 @@ pub async fn send_message(call: &Call<'_>, request: SendMessage) -> Result<Respo
     let mut messages = [message];
     call.trace.publishes(&mut messages);
     check_replace(&call.caller, &queue.name, &messages)?;
-    call.caller.spend(1)?;
+    let _taken = call.caller.spend(&call.state.store, &queue.name, &messages).await?;
     let [message] = messages;
     let published = call.state.store.publish(&queue.name, message, IfAbsent::Refuse).await?;
     call.trace.is_about_message(&published.id);
@@ -136,7 +136,7 @@ pub async fn send_message_batch(
     }
     check_total(total)?;
     call.trace.publishes(&mut messages);
-    call.caller.spend(messages.len())?;
+    let _taken = call.caller.spend(&call.state.store, &queue.name, &messages).await?;
     let mut published = match messages.is_empty() {
         true => Vec::new(),
         false => {

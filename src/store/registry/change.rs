@@ -6,9 +6,11 @@ use super::{
         partition::Partition,
         reply::{CallError, Fields, int, word},
         scripts::{self, Script},
+        types::Maker,
         upgrade::upgrade_partition,
     },
     Registry, Topic,
+    create::refused,
 };
 use crate::{
     error::Error,
@@ -31,23 +33,25 @@ impl Registry {
         settings: &TopicSettings,
         worked_from: i64,
     ) -> Result<Option<bool>, Error> {
-        self.put_numbered(name, None, settings, worked_from).await
+        self.put_new(name, (None, None), settings, worked_from).await
     }
 
-    /// The same; a new topic gets this number, if one is given. Nothing is done where it is another topic's.
-    pub async fn put_numbered(
+    /// The same; a new topic is made by this key, and gets this number, if they are given. Nothing is done where the number is
+    /// another topic's.
+    ///
+    /// Errors: as for [`Registry::put`], `TooManyTopics`.
+    pub async fn put_new(
         &self,
         name: &TopicName,
-        number: Option<TopicNumber>,
+        new: (Option<&Maker>, Option<TopicNumber>),
         settings: &TopicSettings,
         worked_from: i64,
     ) -> Result<Option<bool>, Error> {
         let epochs = self.lanes.shared.registry_epochs();
-        let (answer, confirmed) = self.write(name, number, settings, worked_from).await?;
-        match word(&answer) {
-            Some("FULL") => return Err(Error::TopicsExhausted),
-            Some("CHANGED" | "TAKEN") => return Ok(None),
-            _ => {}
+        let (answer, confirmed) = self.write(name, new, settings, worked_from).await?;
+        refused(&answer, new.0)?;
+        if matches!(word(&answer), Some("CHANGED" | "TAKEN")) {
+            return Ok(None);
         }
         let mut fields = Fields::of(answer)?;
         let created = fields.int()? == 1;
@@ -76,7 +80,7 @@ impl Registry {
     async fn write(
         &self,
         name: &TopicName,
-        number: Option<TopicNumber>,
+        (maker, number): (Option<&Maker>, Option<TopicNumber>),
         settings: &TopicSettings,
         worked_from: i64,
     ) -> Result<(Value, Confirmed), CallError> {
@@ -84,7 +88,7 @@ impl Registry {
         let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
         let put = self.changing_call(&scripts::PUT_TOPIC);
         let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
-        let put = put.arg(worked_from).arg(u8::from(push));
+        let put = put.arg(worked_from).arg(u8::from(push)).arg(Maker::to_script(maker));
         self.lanes.change(put.arg(number.map(|number| number.0)), confirm).await
     }
 
@@ -115,7 +119,7 @@ impl Registry {
                 }
             }
         }
-        self.write(&topic.name, None, &settings, present.written).await?;
+        self.write(&topic.name, (None, None), &settings, present.written).await?;
         self.forget(&present);
         Ok(())
     }
@@ -220,7 +224,10 @@ impl Registry {
     /// A call of a script that changes the registry, and with it which topics are pushed.
     fn changing_call(&self, script: &'static Script) -> Command {
         let keys = &self.lanes.shared.keys;
-        Command::eval(script, &[&keys.registry, &keys.names, &keys.index, &keys.pushed])
+        Command::eval(
+            script,
+            &[&keys.registry, &keys.names, &keys.index, &keys.pushed, &keys.makers],
+        )
     }
 }
 

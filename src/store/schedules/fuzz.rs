@@ -28,7 +28,7 @@ fn spec() -> impl Strategy<Value = ScheduleSpec> {
         let (priority, max_attempts, backoff, key) = options;
         let options = MessageOptions { priority, max_attempts, backoff, key, ..Default::default() };
         let message = NewMessage { body, due: Due::After(0), options };
-        ScheduleSpec { timing, topic: TopicName::callbacks(), message, catch_up }
+        ScheduleSpec { timing, topic: TopicName::callbacks(), message, catch_up, maker: None }
     })
 }
 

@@ -8,7 +8,7 @@ use crate::{
         Body, CatchUp, MessageId, Millis, ScheduleName, StoredTiming, TopicName, Unknown, Zones,
     },
     store::{
-        Due, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate, Store, batch::Command,
+        Due, KeyUntil, Maker, MessageKey, MessageOptions, NewMessage, OnDuplicate, Store, batch::Command,
         random_bytes, reply::Fields, scripts, types::is_default,
     },
 };
@@ -38,6 +38,8 @@ pub(super) struct Definition {
     key_until: KeyUntil,
     #[serde(default, skip_serializing_if = "is_default")]
     catch_up: CatchUp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    maker: Option<Maker>,
     created_at: Millis,
     /// Tells this schedule from another of the same name, before or after it.
     generation: String,
@@ -52,7 +54,7 @@ impl Definition {
         let generation = seen.map_or_else(new, |seen| seen.generation.clone());
         let created_at = seen.map_or(now, |seen| seen.created_at);
         let unknown = seen.map(|seen| seen.unknown.clone()).unwrap_or_default();
-        let ScheduleSpec { timing, topic, message, catch_up } = spec.clone();
+        let ScheduleSpec { timing, topic, message, catch_up, maker } = spec.clone();
         let NewMessage { body, options, .. } = message;
         let key = options.key.clone();
         let (on_duplicate, key_until) =
@@ -66,6 +68,7 @@ impl Definition {
             on_duplicate,
             key_until,
             catch_up,
+            maker,
             created_at,
             generation,
             unknown,
@@ -79,7 +82,7 @@ impl Definition {
         let options = MessageOptions { key, ..self.options };
         let message = NewMessage { body, due: Due::After(0), options };
         let (timing, topic, catch_up) = (self.timing.read(zones), self.topic, self.catch_up);
-        Some(ScheduleSpec { timing, topic, message, catch_up })
+        Some(ScheduleSpec { timing, topic, message, catch_up, maker: self.maker })
     }
 }
 
@@ -204,7 +207,13 @@ mod tests {
         let message = NewMessage { body: body.clone(), due: Due::After(0), options };
         let timing = Timing::Every { every_ms: 1_000, anchor_ms: 17 };
         let topic = TopicName::callbacks();
-        let spec = ScheduleSpec { timing: timing.clone(), topic, message, catch_up: CatchUp::All };
+        let spec = ScheduleSpec {
+            timing: timing.clone(),
+            topic,
+            message,
+            catch_up: CatchUp::All,
+            maker: None,
+        };
         let mut definition = serde_json::to_value(Definition::of(&spec, None, 5)).unwrap();
         // As a later version may write it.
         definition["later"] = serde_json::json!({"a": [1]});

@@ -29,7 +29,7 @@ use super::{
     registry::{DELETED_MARK_MS, Topic},
     reply::{CallError, Reply, int, word},
     scripts,
-    types::IfAbsent,
+    types::{IfAbsent, Maker},
 };
 use crate::{
     error::Error,
@@ -69,15 +69,17 @@ impl Store {
     }
 
     /// Gives a topic a configuration, and makes it if there is none. `change` makes the new one of the present one, of which
-    /// it may keep secrets. `if_match`: revisions one of which it must have. Returns whether it was made.
+    /// it may keep secrets. `if_match`: revisions one of which it must have; `maker`: the key for which it is made. Returns whether
+    /// it was made.
     ///
-    /// Errors: those of `change`, `RevisionMismatch`, `NamesInUse`, `BadSetting`, `TopicsExhausted`, `UpgradePending`,
+    /// Errors: those of `change`, `RevisionMismatch`, `NamesInUse`, `BadSetting`, `TopicsExhausted`, `TooManyTopics`, `UpgradePending`,
     /// `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn put_topic(
         &self,
         name: &TopicName,
         change: impl Fn(Option<&TopicSettings>) -> Result<TopicSettings, Error>,
         if_match: Option<&[i64]>,
+        maker: Option<&Maker>,
     ) -> Result<bool, Error> {
         let too_many = || Error::TooManySecretHeaders("push.secret_headers".to_owned());
         let mut retry = self.stale_retry();
@@ -101,7 +103,7 @@ impl Store {
             }
             let raised = before
                 .is_some_and(|it| it.grouped && it.group_concurrency < settings.group_concurrency);
-            if let Some(created) = self.registry.put(name, &settings, worked_from).await? {
+            if let Some(created) = self.registry.put_new(name, (maker, None), &settings, worked_from).await? {
                 if raised {
                     self.raise_groups(name).await;
                 }
@@ -116,13 +118,14 @@ impl Store {
         &self,
         name: &TopicName,
         size: i64,
-        absent: IfAbsent,
+        absent: IfAbsent<'_>,
     ) -> Result<Arc<Topic>, Error> {
         let default = DEFAULT_PAYLOAD_BYTES as i64;
-        let known = if size <= default && absent == IfAbsent::Create {
-            Some(self.registry.find_or_create(name).await?)
-        } else {
-            self.registry.find(name).await?
+        let known = match absent {
+            IfAbsent::Create(maker) if size <= default => {
+                Some(self.registry.find_or_create(name, maker).await?)
+            }
+            _ => self.registry.find(name).await?,
         };
         if known.is_none() && absent == IfAbsent::Refuse {
             return Err(Error::TopicNotFound);
@@ -151,7 +154,7 @@ impl Store {
             None if if_match.is_some() => Err(Error::RevisionMismatch),
             None => Err(Error::TopicNotFound),
         };
-        self.put_topic(name, change, if_match).await.map(|_| ())
+        self.put_topic(name, change, if_match, None).await.map(|_| ())
     }
 
     /// Stops granting, on every instance at once.

@@ -17,20 +17,23 @@ async fn names(client: &Client) -> Vec<String> {
 async fn an_admin_sees_names_and_scopes_of_all_keys_and_no_secret() {
     let mut file = KeyFile::new();
     file.add("ops", &["admin"]);
-    file.add("billing", &["publish:orders.*", "read:*", "rate:publish=5/s"]);
+    // Topics that a key has made count by its name.
+    let billing = topic("billing");
+    file.add(&billing, &["publish:orders.*", "read:*", "rate:publish=5/s"]);
     let given = "a-key-of-the-flag-of-this-test";
     let dueq = file.launch().await.args(["--api-key", given]).start().await;
     let client = file.client(&dueq, "ops");
     let answer = client.get_path("/keys").await.expect(200);
     let expected: Value = json!({"items": [
         {"name": "(--api-key 1)", "scopes": ["admin"]},
-        {"name": "billing", "scopes": ["publish:orders.*", "read:*"], "publish_per_s": 5},
+        {"name": billing, "scopes": ["publish:orders.*", "read:*"], "publish_per_s": 5,
+            "max_topics": 1000, "topics": 0},
         {"name": "ops", "scopes": ["admin"]},
     ]});
     assert_eq!(answer.json(), expected);
     Document::read(&client).await.holds("listKeys", &answer);
     // Those that are let in now.
-    file.remove("billing");
+    file.remove(&billing);
     file.write();
     eventually("it is off the list", || async {
         (names(&client).await == ["(--api-key 1)", "ops"]).then_some(())
