@@ -11,7 +11,7 @@ use crate::{
     config::Config,
     embedded::{EmbeddedRedis, Options},
     http::{
-        self, Handshakes, TrustedProxies,
+        self, Budget, Handshakes, TrustedProxies,
         access::Access,
         server::{self, Service},
     },
@@ -206,12 +206,14 @@ async fn serve(
     let (traces, exporting) = Traces::start(config.trace_context, &metrics)?.unzip();
     let inflight = usize::try_from(config.max_inflight_bytes).unwrap_or(usize::MAX);
     let public_url = config.public_url.clone().unwrap_or_default();
+    let budget = Budget::new(inflight);
+    let proxies = Arc::new(TrustedProxies::new(config.trusted_proxies.clone()));
     let settings = http::Settings {
         body: config.max_body_bytes,
-        inflight,
+        budget: budget.clone(),
         public_url: public_url.clone(),
         hide_payloads: config.ui_hide_payloads,
-        proxies: TrustedProxies::new(config.trusted_proxies.clone()),
+        proxies: proxies.clone(),
         traces: traces.clone(),
         signing: secrets.clone(),
     };
@@ -284,7 +286,16 @@ async fn serve(
 
     let (stop_serving, stop_requested) = oneshot::channel::<()>();
     let max_connections = max_connections(config);
-    let service = Service { router, tls, public_url, max_connections, open_connections, drain };
+    let service = Service {
+        router,
+        tls,
+        public_url,
+        max_connections,
+        budget,
+        proxies,
+        open_connections,
+        drain,
+    };
     let server = async {
         let stop = async { drop(stop_requested.await) };
         server::serve(listener, threads, service, stop).await;

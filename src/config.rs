@@ -175,7 +175,7 @@ pub struct Config {
     /// Largest request body, bytes.
     #[arg(long, env = "DUEQ_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = 16_777_216)]
     pub max_body_bytes: usize,
-    /// Limit on the bytes of all request bodies and answers in flight; requests beyond it get 503.
+    /// Limit on the bytes of all long request heads, bodies and answers in flight; requests beyond it get 503.
     #[arg(long, env = "DUEQ_MAX_INFLIGHT_BYTES", value_name = "BYTES", default_value_t = 268_435_456, value_parser = clap::value_parser!(u64).range(2_097_152..=1_099_511_627_776))]
     pub max_inflight_bytes: u64,
     /// Limit on client connections; lower if the system allows too few open files.

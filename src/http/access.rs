@@ -24,6 +24,7 @@ mod session;
 
 pub(super) use audit::Entry;
 pub use caller::Caller;
+pub(super) use guesses::network;
 pub use key_file::{WrongLines, new_key};
 pub(super) use keys::Key;
 pub use rules::Need;

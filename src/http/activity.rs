@@ -1,8 +1,10 @@
 //! What a connection is doing, as far as it matters for who is closed first when there is no room.
 
+use super::access::network;
 use std::{
+    net::IpAddr,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -35,13 +37,17 @@ pub(super) struct Activity {
     body_unread: AtomicBool,
     /// A request on it was let in.
     is_known: AtomicBool,
+    /// How many requests have come.
+    requests: AtomicU64,
+    /// Where it comes from; `None` where a trusted proxy has not said yet.
+    source: Mutex<Option<IpAddr>>,
     /// How many connections begin.
     beginning: Arc<AtomicUsize>,
 }
 
 impl Activity {
-    /// Of a new connection, which counts as one that begins.
-    pub fn new(beginning: Arc<AtomicUsize>) -> Self {
+    /// Of a new connection from here, which counts as one that begins.
+    pub fn new(beginning: Arc<AtomicUsize>, source: Option<IpAddr>) -> Self {
         beginning.fetch_add(1, Ordering::Relaxed);
         Self {
             opened: Instant::now(),
@@ -51,6 +57,8 @@ impl Activity {
             phase: AtomicU8::new(BEGINNING),
             body_unread: AtomicBool::new(false),
             is_known: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+            source: Mutex::new(source.map(network)),
             beginning,
         }
     }
@@ -69,6 +77,7 @@ impl Activity {
 
     /// Records that a request's head has arrived.
     pub fn request_started(&self, has_body: bool) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         self.phase.store(REQUESTED, Ordering::Relaxed);
         self.body_unread.store(has_body, Ordering::Relaxed);
         self.mark_busy();
@@ -79,6 +88,31 @@ impl Activity {
         self.is_known.store(true, Ordering::Relaxed);
     }
 
+    /// Was a request on it let in?
+    pub fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+
+    /// May what is read next be of a head?
+    pub fn awaits_head(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == IDLE
+    }
+
+    /// How many requests have come.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Records which client a trusted proxy sends a request for.
+    pub fn is_from(&self, client: IpAddr) {
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(network(client));
+    }
+
+    /// The address that it counts for, or the network of 64 bits in IPv6.
+    pub fn source(&self) -> Option<IpAddr> {
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Does it wait for its handshake?
     pub fn begins(&self) -> bool {
         self.phase.load(Ordering::Relaxed) == BEGINNING
@@ -87,7 +121,7 @@ impl Activity {
     /// Was a request on it let in, and does none stall that has waited for its client for `ms`?
     pub fn is_of_good_client(&self, ms: u64) -> bool {
         let stalls = ms >= STALLED_AFTER_MS && self.has_request();
-        self.is_known.load(Ordering::Relaxed) && !stalls
+        self.is_known() && !stalls
     }
 
     /// Is a request under way, though it has waited for its client for `ms`?
@@ -196,7 +230,7 @@ mod tests {
 
     #[tokio::test]
     async fn progress_restarts_the_idle_time_only_while_dueq_waits_for_the_client() {
-        let activity = Activity::new(Arc::default());
+        let activity = Activity::new(Arc::default(), None);
         activity.request_started(true);
         activity.made_progress();
         assert_eq!(activity.idle_ms(), None, "dueq works");

@@ -1,5 +1,5 @@
-//! Limits the memory that all requests hold together: bodies while they are read and processed, responses until their
-//! clients have read them. Bytes count once they are in memory, so that a client that declares a large body and sends
+//! Limits the memory that all requests hold together: long heads, bodies while they are read and processed, responses until
+//! their clients have read them. Bytes count once they are in memory, so that a client that declares a large body and sends
 //! little of it does not keep others out. A reserve is kept for small bodies, so that acks pass while large bodies fill
 //! the rest.
 
@@ -41,21 +41,23 @@ const SHARED: [&str; 3] = [NO_OPERATION, "getOpenapi", "getOpenapi30"];
 const NEVER_REFUSED: &str = "getMetrics";
 
 /// The bytes that all requests may hold together.
-pub(super) struct Budget {
-    total: usize,
-    used: AtomicUsize,
+pub struct Budget {
+    pub(super) total: usize,
+    pub(super) used: AtomicUsize,
+    /// Of those, the bytes of strangers' heads.
+    pub(super) heads: AtomicUsize,
 }
 
 /// One request's share of the budget, released when dropped.
 pub(super) struct Hold {
-    budget: Arc<Budget>,
-    bytes: usize,
+    pub(super) budget: Arc<Budget>,
+    pub(super) bytes: usize,
 }
 
 impl Budget {
     /// Creates a budget of `total` bytes.
     pub fn new(total: usize) -> Arc<Self> {
-        Arc::new(Self { total, used: AtomicUsize::new(0) })
+        Arc::new(Self { total, used: AtomicUsize::new(0), heads: AtomicUsize::new(0) })
     }
 
     /// The most that a single body can hold.
@@ -69,7 +71,7 @@ impl Budget {
     }
 
     /// Returns a hold of 0 bytes.
-    pub fn hold(self: &Arc<Self>) -> Hold {
+    pub(super) fn hold(self: &Arc<Self>) -> Hold {
         Hold { budget: self.clone(), bytes: 0 }
     }
 }

@@ -8,6 +8,8 @@ use std::{
     cmp::Reverse,
     collections::HashMap,
     future::Future,
+    hint::black_box,
+    net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
@@ -20,6 +22,9 @@ use tokio::{runtime::Handle, sync::Notify, task::AbortHandle, time::timeout};
 const MIN_IDLE_MS: u64 = 1_000;
 /// At most one in this many connections is closed at once. Closing several spares a flood of new ones a search for each.
 const EVICTION_DIVISOR: usize = 64;
+/// An address with more than this part of all connections makes room before others, and sooner.
+const SHARE_DIVISOR: usize = 4;
+const MIN_CROWD_IDLE_MS: u64 = 100;
 /// The interval of new attempts to evict while all clients wait for dueq.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(100);
 /// Open files besides client connections: those of dueq itself, of Redis, and of callbacks in flight.
@@ -34,6 +39,22 @@ pub fn max_connections(wanted: usize, files: Option<u64>) -> usize {
 
 /// Handshakes under way. The buffers of one can be made to hold 64 KiB.
 const MAX_HANDSHAKES: usize = 1024;
+
+/// Half of so many connections of a thread that leave free memory worth giving back.
+const MIN_BURST: usize = 64;
+/// mimalloc returns a thread's free pages to the system once they were free for a moment, but only looks for them at every
+/// 10,000th allocation above 1 KiB: an idle thread keeps what a burst of connections took.
+const ALLOCATIONS: usize = 10_000;
+const ALLOCATION: usize = 2 * 1024;
+const GIVE_BACK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Returns what connections that have closed leave on this thread: pages at first, then whole segments of them.
+async fn give_back() {
+    for _ in 0..2 {
+        tokio::time::sleep(GIVE_BACK_INTERVAL).await;
+        (0..ALLOCATIONS).for_each(|_| drop(black_box(Vec::<u8>::with_capacity(ALLOCATION))));
+    }
+}
 
 /// All open connections.
 pub(super) struct Connections {
@@ -51,6 +72,8 @@ struct Open {
     next: u64,
     /// How many connections each thread serves.
     of_thread: Vec<usize>,
+    /// How many it served at most since half of them have left.
+    peaks: Vec<usize>,
     connections: HashMap<u64, (Arc<Activity>, AbortHandle)>,
 }
 
@@ -58,17 +81,22 @@ impl Connections {
     /// Creates an empty set of at most `max` connections that these threads are to serve; `gauge` shows how many are open.
     pub fn new(threads: &[Handle], max: usize, gauge: Gauge) -> Arc<Self> {
         let of_thread = vec![0; threads.len()];
-        let open = Mutex::new(Open { next: 0, of_thread, connections: HashMap::new() });
+        let peaks = of_thread.clone();
+        let open = Open { next: 0, of_thread, peaks, connections: HashMap::new() };
+        let open = Mutex::new(open);
         let (closed, beginning) = (Notify::new(), Arc::default());
         Arc::new(Self { threads: threads.to_vec(), max, open, closed, beginning, gauge })
     }
 
-    /// Serves a connection as a task of its own, on the thread with the fewest connections.
-    pub fn spawn<F>(self: &Arc<Self>, serve: impl FnOnce(Arc<Activity>) -> F)
-    where
+    /// Serves a connection from here as a task of its own, on the thread with the fewest connections.
+    pub fn spawn<F>(
+        self: &Arc<Self>,
+        source: Option<IpAddr>,
+        serve: impl FnOnce(Arc<Activity>) -> F,
+    ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        let activity = Arc::new(Activity::new(self.beginning.clone()));
+        let activity = Arc::new(Activity::new(self.beginning.clone(), source));
         let served = serve(activity.clone());
         // The lock is held until the task is registered, so that the task cannot end before.
         let mut open = self.lock();
@@ -79,6 +107,7 @@ impl Connections {
             return;
         };
         *count += 1;
+        open.peaks[thread] = open.peaks[thread].max(open.of_thread[thread]);
         let slot = Slot { connections: self.clone(), number, thread };
         let task = handle.spawn(async move {
             let _slot = slot;
@@ -107,10 +136,13 @@ impl Connections {
     }
 
     /// Closes some of the connections that have waited longest for their clients. If none waits for its client, ends the
-    /// oldest long poll. If too many begin, only those are closed.
+    /// oldest long poll. If too many begin, only those are closed. Among connections that are equal otherwise, those of an address
+    /// that has more than its share go first.
     pub fn evict(&self) {
         let too_many_begin = self.too_many_begin();
         let open = self.lock();
+        let crowd = open.crowd(self.max / SHARE_DIVISOR);
+        let is_of_crowd = |activity: &Activity| crowd.is_some() && activity.source() == crowd;
         let connections = || {
             let all = open.connections.values();
             all.filter(|(activity, _)| !too_many_begin || activity.begins())
@@ -121,7 +153,8 @@ impl Connections {
         if idle.is_empty() {
             let polls =
                 connections().filter_map(|(activity, _)| Some((activity.polling_ms()?, activity)));
-            if let Some((_, activity)) = polls.max_by_key(|(ms, _)| *ms) {
+            let oldest = |(ms, activity): &(u64, &Arc<Activity>)| (is_of_crowd(activity), *ms);
+            if let Some((_, activity)) = polls.max_by_key(oldest) {
                 activity.end_poll();
             }
         }
@@ -131,9 +164,15 @@ impl Connections {
         }
         // …and requests in progress while there are other connections, even if those are too recent to close.
         let others = idle.iter().any(|(ms, activity, _)| !activity.is_in_progress(*ms));
-        idle.retain(|(ms, activity, _)| {
-            *ms >= MIN_IDLE_MS && !(others && activity.is_in_progress(*ms))
-        });
+        idle.retain(|(ms, activity, _)| !(others && activity.is_in_progress(*ms)));
+        let crowded = idle.iter().filter(|(_, activity, _)| is_of_crowd(activity)).count();
+        let min_idle_ms = if (1..idle.len()).contains(&crowded) {
+            idle.retain(|(_, activity, _)| is_of_crowd(activity));
+            MIN_CROWD_IDLE_MS
+        } else {
+            MIN_IDLE_MS
+        };
+        idle.retain(|(ms, ..)| *ms >= min_idle_ms);
         let count = (self.max / EVICTION_DIVISOR).max(1);
         if idle.len() > count {
             idle.select_nth_unstable_by_key(count, |(ms, ..)| Reverse(*ms));
@@ -144,6 +183,18 @@ impl Connections {
     fn lock(&self) -> MutexGuard<'_, Open> {
         // Nothing panics while it holds the lock.
         self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Open {
+    /// The address with the most connections, if it has more than `share`.
+    fn crowd(&self, share: usize) -> Option<IpAddr> {
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        for source in self.connections.values().filter_map(|(activity, _)| activity.source()) {
+            *counts.entry(source).or_default() += 1;
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        most.filter(|(_, count)| *count > share).map(|(source, _)| source)
     }
 }
 
@@ -160,8 +211,16 @@ impl Drop for Slot {
         open.connections.remove(&self.number);
         self.connections.gauge.dec();
         open.of_thread[self.thread] -= 1;
+        let (count, peak) = (open.of_thread[self.thread], &mut open.peaks[self.thread]);
+        let is_burst_over = *peak >= MIN_BURST && count <= *peak / 2;
+        if is_burst_over {
+            *peak = count;
+        }
         drop(open);
         self.connections.closed.notify_one();
+        if is_burst_over {
+            self.connections.threads[self.thread].spawn(give_back());
+        }
     }
 }
 
@@ -188,7 +247,7 @@ mod tests {
     fn fill(connections: &Arc<Connections>) -> Vec<Arc<Activity>> {
         let activities = Mutex::new(Vec::new());
         for _ in 0..connections.max {
-            connections.spawn(|activity| {
+            connections.spawn(None, |activity| {
                 activities.lock().unwrap().push(activity);
                 pending()
             });
@@ -210,6 +269,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_address_with_more_than_its_share_makes_room_first_and_a_proxy_counts_by_its_clients()
+     {
+        let connections = Connections::new(&[Handle::current()], 8, Gauge::default());
+        let activities = fill(&connections);
+        let address = |last: u8| IpAddr::from([192, 0, 2, last]);
+        // The first five are of clients of their own behind a proxy, the others of one.
+        for (at, activity) in activities.iter().enumerate() {
+            activity.is_from(address(at.min(5) as u8));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        activities[5..].iter().for_each(|activity| activity.mark_idle());
+        connections.wait_for_slot().await;
+        let open: Vec<_> = connections.lock().connections.keys().copied().collect();
+        assert!((0..5).all(|at| open.contains(&at)) && open.len() == 7, "{open:?}");
+        // Then nobody has more than a quarter, and who waits longest goes.
+        tokio::time::sleep(Duration::from_millis(MIN_IDLE_MS)).await;
+        connections.evict();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let open: Vec<_> = connections.lock().connections.keys().copied().collect();
+        assert_eq!(open.iter().filter(|at| **at < 5).count(), 4, "{open:?}");
+    }
+
+    #[tokio::test]
     async fn clients_that_were_let_in_stay_while_there_are_strangers() {
         let connections = Connections::new(&[Handle::current()], 2, Gauge::default());
         let activities = fill(&connections);
@@ -227,7 +309,7 @@ mod tests {
             Connections::new(&[Handle::current()], MAX_HANDSHAKES * 2, Gauge::default());
         let mut activities = Vec::new();
         for _ in 0..=MAX_HANDSHAKES {
-            connections.spawn(|activity| {
+            connections.spawn(None, |activity| {
                 activities.push(activity);
                 pending()
             });

@@ -194,7 +194,7 @@ pub async fn serve(
     }
     // With acks this check is left out: they are carried out even if the lease returns nothing.
     if topics.len() > 1 && acks.is_empty() {
-        state.store.check_pulled(topics).await?;
+        Box::pin(state.store.check_pulled(topics)).await?;
     }
     caller.check_let_in()?;
     // Polled first, so they are sent first where this instance knows their topics.
@@ -202,7 +202,13 @@ pub async fn serve(
     let ack = async |acks: Vec<_>| state.store.ack_batch(&acks).await;
     // The lease may be of what the acks let go.
     let first = !acks.is_empty() && state.store.acks_come_first(topics).await;
-    let acked = caller.on_permitted(&state.store, acks, |(id, _)| *id, ack);
+    // A poll that acks nothing has no room for it.
+    let acked = async {
+        match acks.is_empty() {
+            true => Vec::new(),
+            false => Box::pin(caller.on_permitted(&state.store, acks, |(id, _)| *id, ack)).await,
+        }
+    };
     let lease = poll(state, caller, activity.as_ref(), topics, options, wait);
     let (acked, leased) =
         if first { (acked.await, lease.await) } else { tokio::join!(acked, lease) };

@@ -25,6 +25,7 @@ mod groups;
 mod guard;
 mod guide;
 mod handshake;
+mod heads;
 mod history;
 mod hold;
 mod input;
@@ -68,6 +69,7 @@ use crate::{
     store::Store,
     traces::Traces,
 };
+pub use budget::Budget;
 pub use connections::max_connections;
 pub use handshake::Handshakes;
 pub use message::dead_letter;
@@ -81,7 +83,6 @@ use axum::{
     http::{HeaderValue, Method, Response, header},
     middleware,
 };
-use budget::Budget;
 use bytes::Bytes;
 use glances::Glances;
 use guard::{Operation, Operations, RequestIds};
@@ -117,7 +118,7 @@ pub struct Inner {
     documents: Documents,
     public_url: PublicUrl,
     hide_payloads: bool,
-    proxies: TrustedProxies,
+    proxies: Arc<TrustedProxies>,
     traces: Option<Traces>,
     signing: watch::Receiver<Arc<[SigningSecret]>>,
 }
@@ -126,14 +127,14 @@ pub struct Inner {
 pub struct Settings {
     /// The largest body, bytes.
     pub body: usize,
-    /// The limit on all bodies and responses in flight, bytes.
-    pub inflight: usize,
+    /// The limit on all heads, bodies and responses in flight.
+    pub budget: Arc<Budget>,
     /// The URL under which clients know the server.
     pub public_url: PublicUrl,
     /// The dashboard shows no payloads.
     pub hide_payloads: bool,
     /// Who is believed about where requests come from.
-    pub proxies: TrustedProxies,
+    pub proxies: Arc<TrustedProxies>,
     /// Where requests are traced, if they are.
     pub traces: Option<Traces>,
     /// The server's signing secrets.
@@ -245,12 +246,11 @@ pub fn router(
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, serde_json::Error> {
     let (routes, mut document) = routes_and_document();
-    let Settings { body, inflight, public_url, hide_payloads, proxies, traces, signing } = settings;
+    let Settings { body, budget, public_url, hide_payloads, proxies, traces, signing } = settings;
     let base = public_url.base();
     if !base.is_empty() {
         document.servers.iter_mut().flatten().for_each(|server| base.clone_into(&mut server.url));
     }
-    let budget = Budget::new(inflight);
     let state = AppState(Arc::new(Inner {
         access,
         addresses,

@@ -1,5 +1,6 @@
 //! Which client a request is from, where proxies stand between that are trusted to say so.
 
+use super::activity::Activity;
 use axum::{
     extract::{FromRequestParts, Request},
     http::{Extensions, HeaderMap, HeaderName, header, request::Parts},
@@ -9,6 +10,7 @@ use serde::Serialize;
 use std::{
     convert::Infallible,
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
 };
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -56,6 +58,8 @@ impl TrustedProxies {
             Ok(client) => {
                 if client != peer {
                     request.extensions_mut().insert(Peer(client));
+                    let activity = request.extensions().get::<Arc<Activity>>();
+                    activity.inspect(|activity| activity.is_from(client));
                 }
                 Some(client)
             }
@@ -104,7 +108,8 @@ impl TrustedProxies {
         client
     }
 
-    fn trust(&self, address: IpAddr) -> bool {
+    /// Is it the address of such a proxy?
+    pub(super) fn trust(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 }

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     model::{
-        Backoff, CatchUp, CronTiming, MessageId, ScheduleName, Timing, TopicName,
-        is_credential, masked,
+        Backoff, CatchUp, CronTiming, MessageId, ScheduleName, Timing, TopicName, is_credential,
+        masked,
     },
     store::{self, KeyUntil, NewMessage, OnDuplicate},
 };

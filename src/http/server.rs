@@ -2,10 +2,11 @@
 
 use super::{
     activity::Activity,
+    budget::Budget,
     connections::Connections,
     handshake::{Accepted, Handshakes},
     problem::{Code, Problem},
-    proxies::Peer,
+    proxies::{Peer, TrustedProxies},
     public_url::PublicUrl,
     stream::Stream,
 };
@@ -73,6 +74,10 @@ pub struct Service {
     pub public_url: PublicUrl,
     /// The limit on open connections.
     pub max_connections: usize,
+    /// The bytes that requests may hold.
+    pub budget: Arc<Budget>,
+    /// Whose connections count for their clients.
+    pub proxies: Arc<TrustedProxies>,
     /// Shows how many are open.
     pub open_connections: Gauge,
     /// How long requests in flight may go on once the server stops.
@@ -87,7 +92,8 @@ pub async fn serve(
     service: Service,
     stop: impl Future<Output = ()>,
 ) {
-    let Service { router, tls, public_url, max_connections, open_connections, drain } = service;
+    let Service { router, tls, public_url, max_connections, open_connections, drain, .. } = service;
+    let (budget, proxies) = (service.budget, service.proxies);
     let public_url = Arc::new(public_url);
     let stopping = CancellationToken::new();
     let graceful = GracefulShutdown::new();
@@ -117,9 +123,11 @@ pub async fn serve(
                     }
                     let (router, watcher) = (router.clone(), graceful.watcher());
                     let (tls, stopping) = (tls.clone(), stopping.clone());
+                    let (peer, budget) = (peer.ip(), budget.clone());
                     let front =
-                        Front { router, public_url: public_url.clone(), peer: Peer(peer.ip()) };
-                    connections.spawn(async move |activity| {
+                        Front { router, public_url: public_url.clone(), peer: Peer(peer), budget };
+                    let source = (!proxies.trust(peer.to_canonical())).then_some(peer);
+                    connections.spawn(source, async move |activity| {
                         // A handshake does not delay the stop.
                         let accepted = tokio::select! {
                             accepted = accept(stream, tls, &activity) => accepted,
@@ -161,6 +169,7 @@ struct Front {
     router: Router,
     public_url: Arc<PublicUrl>,
     peer: Peer,
+    budget: Arc<Budget>,
 }
 
 async fn accept(
@@ -181,7 +190,7 @@ async fn accept(
 
 async fn connection(
     Accepted { transport, lacks_tls, certificates }: Accepted,
-    Front { router, public_url, peer }: Front,
+    Front { router, public_url, peer, budget }: Front,
     activity: Arc<Activity>,
     watcher: Watcher,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -190,7 +199,7 @@ async fn connection(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BUFFER)
         .max_headers(MAX_HEAD_FIELDS);
-    let stream = TokioIo::new(Stream::new(transport, activity.clone()));
+    let stream = TokioIo::new(Stream::new(transport, activity.clone(), budget));
     let router = TowerToHyperService::new(router);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         activity.request_started(!request.body().is_end_stream());

@@ -3,8 +3,10 @@
 
 use super::{
     activity::Activity,
+    budget::Budget,
     departure::Departure,
     handshake::{Transport, tcp, tcp_mut},
+    heads::HeadHold,
 };
 use std::{
     io,
@@ -36,6 +38,13 @@ pub(super) struct Stream {
     activity: Arc<Activity>,
     /// Bytes read and written since progress was last recorded.
     moved: usize,
+    /// The bytes of the request's head so far, while it arrives, and what the budget counts of it. The first read is the
+    /// connection's own, and bounded with it.
+    head: usize,
+    /// How many requests came before it.
+    requests: u64,
+    budget: Arc<Budget>,
+    hold: Option<HeadHold>,
     /// Set while the client does not read.
     stalled: Option<StalledWrite>,
     /// Set while the client may still send the rest of a refused request.
@@ -50,13 +59,17 @@ struct StalledWrite {
 
 impl Stream {
     /// Wraps a connection.
-    pub fn new(transport: Transport, activity: Arc<Activity>) -> Self {
+    pub fn new(transport: Transport, activity: Arc<Activity>, budget: Arc<Budget>) -> Self {
         // Responses are small and awaited, so they must not be delayed until there is more to send.
         let _ = tcp(&transport).set_nodelay(true);
         Self {
             transport: transport.take(MAX_READ),
             activity,
             moved: 0,
+            head: 0,
+            requests: 0,
+            budget,
+            hold: None,
             stalled: None,
             lingering: None,
             departure: Departure::default(),
@@ -68,6 +81,28 @@ impl Stream {
         if self.moved >= PROGRESS {
             self.moved = 0;
             self.activity.made_progress();
+        }
+    }
+
+    /// Counts a head longer than one read until the next one begins: hyper keeps it as long as the request. Errors: the budget
+    /// has no room for it, and the connection is closed.
+    fn count_head(&mut self, bytes: usize) -> io::Result<()> {
+        if !self.activity.awaits_head() {
+            return Ok(());
+        }
+        let requests = self.activity.requests();
+        if self.requests != requests {
+            (self.requests, self.head, self.hold) = (requests, 0, None);
+        }
+        self.head += bytes;
+        if self.head <= MAX_READ as usize {
+            return Ok(());
+        }
+        let hold = self.hold.get_or_insert_with(|| HeadHold::new(&self.budget));
+        // The buffer doubles.
+        match hold.grow_to(2 * self.head, self.activity.is_known()) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::OutOfMemory.into()),
         }
     }
 
@@ -116,7 +151,9 @@ impl AsyncRead for Stream {
         self.transport.set_limit(MAX_READ);
         let before = buf.filled().len();
         let read = Pin::new(&mut self.transport).poll_read(cx, buf);
-        self.record_progress(buf.filled().len() - before);
+        let bytes = buf.filled().len() - before;
+        self.record_progress(bytes);
+        self.count_head(bytes)?;
         read
     }
 }

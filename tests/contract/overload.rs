@@ -187,3 +187,36 @@ async fn a_long_poll_holds_no_room_for_the_body_that_it_began_with() {
     let answer = client.publish_raw(&topic, "", None, &vec![b'x'; 1_500_000]).await;
     answer.problem(413, "payload_too_large");
 }
+
+#[tokio::test]
+async fn long_heads_of_strangers_find_no_room_beyond_an_eighth_and_others_do() {
+    let (dueq, topic) = (narrow().await, topic("overload"));
+    let client = dueq.client();
+    // A connection on which a request was let in, and one of a stranger.
+    let mut known = Wire::connect(dueq.addr()).await;
+    assert!(known.request("GET /topics HTTP/1.1\r\nhost: localhost", b"").await);
+    known.answer("GET /topics", SOON).await.expect("an answer").expect(200);
+    let begin =
+        format!("GET /topics HTTP/1.1\r\nhost: localhost\r\nx-long: {}", "x".repeat(14_000));
+    let mut strangers = Vec::new();
+    for _ in 0..40 {
+        let mut wire = Wire::connect(dueq.addr()).await;
+        wire.write(begin.as_bytes()).await;
+        strangers.push(wire);
+    }
+    let closed = strangers.iter_mut().map(|wire| wire.closes_within(Duration::from_secs(1)));
+    let closed = futures_util::future::join_all(closed).await;
+    let open = closed.iter().filter(|closed| !**closed).count();
+    // Each counts twice its length, of 256 KiB.
+    assert!((8..=9).contains(&open), "{open}");
+    client.published(&topic, json!({"payload": "x".repeat(60_000)})).await;
+    assert!(known.request(&begin, b"").await);
+    known.answer("a long head", SOON).await.expect("an answer").expect(200);
+    drop(strangers);
+    eventually("their room is free", || async {
+        let mut wire = Wire::connect(dueq.addr()).await;
+        wire.request(&begin, b"").await;
+        wire.answer("a long head", SOON).await.filter(|answer| answer.status == 200).map(|_| ())
+    })
+    .await;
+}

@@ -123,3 +123,17 @@ fn what_sets_up_certificates_makes_the_file_that_dueq_reads() {
     let file = std::fs::read_to_string(dir.join("etc").join(CERTIFICATES)).unwrap();
     assert!(file.matches("BEGIN CERTIFICATE").count() > 50, "{} bytes", file.len());
 }
+
+#[test]
+fn the_memory_of_the_kubernetes_manifest_holds_all_connections_and_requests() {
+    let text = std::fs::read_to_string(root().join("docker/k8s/dueq.yaml")).unwrap();
+    let after = |name: &str| text.split(name).nth(1).unwrap().trim_start();
+    let number = |text: &str| -> u64 {
+        let digits: String = text.chars().filter(|c| c.is_ascii_digit()).collect();
+        digits.parse().unwrap()
+    };
+    let connections = after("DUEQ_MAX_CONNECTIONS\n").lines().next().map(number).unwrap();
+    let limit = after("limits:\n").lines().next().map(number).unwrap();
+    // Of a connection 30 KiB, of all requests 256 MiB, and 64 MiB for dueq itself.
+    assert!(connections * 30 / 1024 + 256 + 64 <= limit, "{connections} in {limit} MiB");
+}

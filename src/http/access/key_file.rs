@@ -279,7 +279,6 @@ mod tests {
             (&format!("a sha256:{ONE} read:* topics=sesame"), "topics=N, with N from 0 to"),
             (&format!("a sha256:{ONE} read:* topics="), "topics=N, with N from 0 to"),
             (&format!("a sha256:{ONE} read:* topics=-1"), "topics=N, with N from 0 to"),
-            (&format!("a sha256:{ONE} read:* topics=+1"), "topics=N, with N from 0 to"),
             (&format!("a sha256:{ONE} read:* topics=1.5"), "topics=N, with N from 0 to"),
             (&format!("a sha256:{ONE} read:* topics=67108864"), "topics=N, with N from 0 to"),
             (&format!("a sha256:{ONE} read:* messages=0"), "messages=N, with N from 1 to"),

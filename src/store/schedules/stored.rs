@@ -8,8 +8,8 @@ use crate::{
         Body, CatchUp, MessageId, Millis, ScheduleName, StoredTiming, TopicName, Unknown, Zones,
     },
     store::{
-        Due, KeyUntil, Maker, MessageKey, MessageOptions, NewMessage, OnDuplicate, Store, batch::Command,
-        random_bytes, reply::Fields, scripts, types::is_default,
+        Due, KeyUntil, Maker, MessageKey, MessageOptions, NewMessage, OnDuplicate, Store,
+        batch::Command, random_bytes, reply::Fields, scripts, types::is_default,
     },
 };
 use base64::{Engine, engine::general_purpose::STANDARD};

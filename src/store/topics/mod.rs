@@ -103,7 +103,9 @@ impl Store {
             }
             let raised = before
                 .is_some_and(|it| it.grouped && it.group_concurrency < settings.group_concurrency);
-            if let Some(created) = self.registry.put_new(name, (maker, None), &settings, worked_from).await? {
+            if let Some(created) =
+                self.registry.put_new(name, (maker, None), &settings, worked_from).await?
+            {
                 if raised {
                     self.raise_groups(name).await;
                 }
