@@ -17,12 +17,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Removed scripts must not stay there.
     let _ = fs::remove_dir_all(&out);
     fs::create_dir_all(&out)?;
+    let of_partition = fs::read_to_string("migrations-lua/includes/partition.lua")?;
     for entry in fs::read_dir("migrations-lua/scripts")? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let mut items = Vec::new();
         let body = read(&format!("scripts/{name}"), &mut Vec::new(), &mut items)?;
         // Redis and the program need no comments: a third of the text.
-        let joined = joined(&items, &body);
+        let joined = key_check(&body, &of_partition)? + &joined(&items, &body);
         let code = joined.lines().filter(|line| !line.trim_start().starts_with("--"));
         fs::write(out.join(name), code.map(|line| format!("{line}\n")).collect::<String>())?;
     }
@@ -52,6 +53,32 @@ fn read(file: &str, open: &mut Vec<String>, items: &mut Vec<Item>) -> Result<Str
     }
     open.pop();
     Ok(rest.to_owned())
+}
+
+/// The line that refuses a call with another number of keys than the script's header says: a key that is missing would
+/// silently do nothing. Keys that are passed `only if` something is so may be left out together.
+fn key_check(script: &str, of_partition: &str) -> Result<String, String> {
+    let (usual, seldom) = of_partition.split_once("-- Of the scripts").ok_or("no seldom keys")?;
+    let all = usual.matches("keys[").count();
+    let (mut most, mut least) = (0, None);
+    for line in script.lines().filter_map(|line| line.strip_prefix("-- KEYS[")) {
+        let (numbers, meaning) = line.split_once("] ").ok_or(line)?;
+        let first: usize = numbers.split("..").next().and_then(|n| n.parse().ok()).ok_or(line)?;
+        if meaning.contains("only if") {
+            least = least.or(Some(first - 1));
+        }
+        most = match (numbers.rsplit("..").next().and_then(|n| n.parse().ok()), meaning) {
+            (Some(last), _) => last,
+            (None, _) if meaning.contains("history") => all + seldom.matches("keys[").count(),
+            (None, _) if meaning.contains("once more") => all + 1,
+            (None, "all of the partition's") => all,
+            (None, _) => return Err(format!("how many keys are these: {line}")),
+        };
+    }
+    let unless = least.map(|least| format!(" and #KEYS ~= {least}")).unwrap_or_default();
+    Ok(format!(
+        "if #KEYS ~= {most}{unless} then return redis.error_reply('ERR it wants {most} keys') end\n"
+    ))
 }
 
 /// Splits an include into its items. Each begins at the comment above its `local`.

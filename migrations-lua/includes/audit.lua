@@ -4,6 +4,12 @@
 -- @include waiting
 -- The checks of an audit, and their repairs.
 
+-- Returns whether a message in this set has a score there that is no instant, or for a lease none that one can end at.
+local function mistimed(number, score, now)
+  if number == 1 or number == 2 then return not (score >= 0 and score < (now + 604800000) * 2048) end
+  return (number == 7 or number == 8) and not (score >= 0 and score < 9007199254740992)
+end
+
 -- Returns whether a waiting message is in the wrong set for its priority, or has a wrong score there.
 local function misplaced(number, score, priority)
   if number < 3 or number > 6 then return false end
@@ -43,7 +49,7 @@ local function sound_entry(k, entry)
 end
 
 -- Returns the defects of a message that has a body: defect, detail, …. A defect that hides others is listed alone.
-local function examine(k, member, stands, extra, expires, first_due)
+local function examine(k, member, stands, extra, expires, first_due, now)
   if #member ~= 11 then return { 'bad_id', '' } end
   if #stands == 0 then
     -- The message has left, but its death is still to be published.
@@ -59,6 +65,7 @@ local function examine(k, member, stands, extra, expires, first_due)
   local _, _, _, priority, rest = parse_extra(extra)
   local over, ttl, _, hold, key, group = parse_rest(rest)
   local wrong = {}
+  if mistimed(stands[1], stands[2], now) then note(wrong, 'wrong_time', '') end
   if misplaced(stands[1], stands[2], priority) then note(wrong, 'wrong_place', '') end
   local lives = stands[1] <= 6
   local id, entry = entry_of(member, rest)
@@ -111,6 +118,14 @@ local function mend(k, member, now, drop)
     at = nil
   elseif at == 6 and not (math.abs(score) < 35184372088832) then
     redis.call('ZADD', k.blocked, now, member)
+  end
+  if at and mistimed(at, score, now) then
+    -- The lease ends now, so that it counts as one that expired; what is dead or acked is kept as long as if it were so now.
+    for _, zset in ipairs({ k.unack, k.last, k.acked }) do
+      redis.call('ZADD', zset, 'XX', string.format('%d', now * 2048), member)
+    end
+    redis.call('ZADD', k.dead, 'XX', now, member)
+    if became == 'sound' then became = 'mended' end
   end
   if not at then
     at, new_due, became = 5, now, 'ready'

@@ -6,9 +6,10 @@ local function pack_lease(deadline, epoch)
   return string.format('%d', deadline * 2048 + epoch)
 end
 
--- Returns deadline (ms), epoch.
+-- Returns deadline (ms), epoch. A damaged score is that of a lease that ended long ago.
 local function unpack_lease(score)
   local number = tonumber(score)
+  if not (number >= 0 and number < 9007199254740992) then return 0, 0 end
   local deadline = math.floor(number / 2048)
   return deadline, number - deadline * 2048
 end

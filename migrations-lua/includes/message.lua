@@ -95,13 +95,15 @@ local function published_at(member)
 end
 
 -- Bytes of payload in a stored body: without its tag (one byte), and without the header and its length if it has one. A header of
--- more than 64 KiB counts as payload: a reply has to hold it.
+-- more than 64 KiB counts as payload: a reply has to hold it. So does all of a damaged body.
 local function payload_bytes(body)
   if not body then return 0 end
-  local tag = string.byte(body, 1)
+  local tag, high, low = string.byte(body, 1, 3)
   if tag == 0 then return #body - 1 end
-  if tag == 2 then return #body - 5 end
-  return #body - 3 - string.byte(body, 2) * 256 - string.byte(body, 3)
+  local size = #body
+  if tag == 2 then size = size - 5 end
+  if tag == 1 and low then size = size - 3 - high * 256 - low end
+  return size < 0 and #body or size
 end
 
 -- Notes how short a lease was that is shorter than its topic's.

@@ -2,6 +2,7 @@
 -- @include group
 -- @include message
 -- @include partition
+-- @include time
 -- @include waiting
 -- audit_messages: check some messages of a partition as they are now.
 -- KEYS[1..] all of the partition's, and once more the one whose members are checked
@@ -11,19 +12,18 @@
 -- ARGV[4] cursor
 -- ARGV[5] count: approximate number
 -- ARGV[6] repair: 1 to remove entries of `heads` and `queued` that belong to no message
--- returns: {cursor, seen, bytes read, {member, defect, detail, …}, {member, beginning of its body, …} for bodies with
---   a header and bodies that cannot be read} or 'STALE'
--- cost: HGET; HSCAN or ZSCAN; in a walk of messages 10 ZMSCORE, HMGET for 256 of them, 4 calls for each in a group; otherwise an HEXISTS
+-- returns: {cursor, seen, bytes read, {member, defect, detail, …}, the members in a walk of messages} or 'STALE'
+-- cost: HGET, TIME; HSCAN or ZSCAN; in a walk of messages 10 ZMSCORE, HMGET for 256 of them, 4 calls for each in a group; otherwise an HEXISTS
 --   for each, of heads and queued ones 9
 local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end
-local page
+local now, page = now_ms(), nil
 if ARGV[3] == 'h' then
   page = redis.call('HSCAN', KEYS[#KEYS], ARGV[4], 'COUNT', ARGV[2] == 'messages' and page_count(k, ARGV[5]) or ARGV[5])
 else
   page = redis.call('ZSCAN', KEYS[#KEYS], ARGV[4], 'COUNT', ARGV[5])
 end
-local list, found, begins, bytes = page[2], {}, {}, 0
+local list, found, bodies, bytes = page[2], {}, {}, 0
 local function add(member, defect, detail)
   local n = #found
   found[n + 1], found[n + 2], found[n + 3] = member, defect, detail
@@ -42,16 +42,10 @@ for from = 1, #list, 512 do
     local expires = redis.call('ZMSCORE', k.expires, unpack(members))
     local first_due = redis.call('ZMSCORE', k.first_due, unpack(members))
     for i = 1, #members do
-      local member, body = members[i], list[from + 2 * i - 1]
-      local wrong = examine(k, member, stands[i], extras[i], expires[i], first_due[i])
+      local member = members[i]
+      local wrong = examine(k, member, stands[i], extras[i], expires[i], first_due[i], now)
       for at = 1, #wrong, 2 do add(member, wrong[at], wrong[at + 1]) end
-      if string.byte(body, 1) ~= 0 then
-        -- The length of the header has two bytes, and four after the tag 2.
-        local header, bytes = 0, string.byte(body, 1) == 2 and 4 or 2
-        for at = 2, math.min(#body, bytes + 1) do header = header * 256 + string.byte(body, at) end
-        begins[#begins + 1] = member
-        begins[#begins + 1] = string.sub(body, 1, 1 + bytes + header)
-      end
+      bodies[#bodies + 1] = member
     end
   elseif ARGV[2] == 'heads' or ARGV[2] == 'queued' then
     for i = 1, #members do
@@ -74,4 +68,4 @@ for from = 1, #list, 512 do
     end
   end
 end
-return { page[1], #list / 2, bytes, found, begins }
+return { page[1], #list / 2, bytes, found, bodies }

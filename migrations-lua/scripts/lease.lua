@@ -15,7 +15,8 @@
 -- KEYS[5] meta
 -- KEYS[6] extra
 -- KEYS[7] delayed_prio
--- KEYS[8..] ready and the rest of the partition's up to those of groups, without these if the topic has none
+-- KEYS[8..15] ready and the partition's up to dead_out
+-- KEYS[16..20] those of groups; only if the topic has messages in groups
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] epoch: its name if Redis hides the replication ID, 12 hex digits
 -- ARGV[3] waits: 1 if the caller will sleep until the next event; 2 more if dueq sends the messages itself, and notes the

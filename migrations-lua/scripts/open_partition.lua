@@ -4,6 +4,8 @@
 -- KEYS[1] meta
 -- KEYS[2] first_due
 -- KEYS[3] rates
+-- KEYS[4] history
+-- KEYS[5] recent
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] max_attempts
 -- ARGV[3] backoff policy, as `backoff` reads it
@@ -19,7 +21,7 @@
 --   'DELETED' if the topic was deleted; 'GROUPS paused' if it has messages in groups and the registry
 --   does not say so; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n paused' if
 --   the topic has more partitions than the registry says
--- cost: HMGET, HDEL, HSET, HSETNX, five times HSET or HDEL, PUBLISH, maybe HSET, HDEL and 2 UNLINK
+-- cost: HMGET, HDEL, HSET, HSETNX, five times HSET or HDEL, PUBLISH, maybe HSET, HDEL and 3 UNLINK
 local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions', 'sleep', 'group_rules', 'published', 'lease_ms')
 local paused, known_lease = string.sub(meta[2] or '0', 1, 1), meta[8]
 if meta[1] then
@@ -46,8 +48,12 @@ local rules = table.concat({ paused, ',', ARGV[5] })
 redis.call('HSET', KEYS[1], 'topic', ARGV[1], 'max_attempts', ARGV[2], 'backoff', ARGV[3], 'lease_ms', ARGV[4])
 redis.call('PERSIST', KEYS[1])
 if known_lease and tonumber(known_lease) < tonumber(ARGV[4]) then note_short_lease(KEYS[1], tonumber(known_lease)) end
--- Its history begins with it. That of a partition that an older dueq made begins when it is first noted.
-if not meta[7] then redis.call('HSETNX', KEYS[1], 'noted', '') end
+-- Its history begins with it, without what an older dueq may have left of a deleted topic. That of a partition that an older
+-- dueq made begins when it is first noted.
+if not meta[7] then
+  redis.call('HSETNX', KEYS[1], 'noted', '')
+  redis.call('UNLINK', KEYS[4], KEYS[5])
+end
 if ARGV[8] == '1' then
   redis.call('HDEL', KEYS[1], 'partitions')
 else

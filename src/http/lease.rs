@@ -6,8 +6,8 @@ mod poll;
 use super::{describe::described, json_line, message::RenderedContent, prelude::*};
 use crate::{
     model::{
-        DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_TOPICS_LIMIT, MAX_WAIT_MS,
-        MessageId, TOKEN_MAX_CHARS, TopicName, masked,
+        Content, DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_TOPICS_LIMIT,
+        MAX_WAIT_MS, MessageId, TOKEN_MAX_CHARS, TopicName, masked,
     },
     seeded,
     store::{Granted, Grants, LeaseOptions, Store},
@@ -221,22 +221,34 @@ pub async fn serve(
         Err(_) if !outcomes.is_empty() => Grants::default(),
         grants => grants?,
     };
-    // All from one topic, whose name grants know that can still go back.
-    let topic = grants.topic().unwrap_or(&topics[0]).clone();
-    trace.leases(&topic, grants.messages());
-    let mut response = respond(state, &topic, grants, outcomes)?;
+    let (mut grants, mut outcomes) = (grants, outcomes);
+    let mut response = loop {
+        // All from one topic, whose name grants know that can still go back.
+        let topic = grants.topic().unwrap_or(&topics[0]).clone();
+        trace.leases(&topic, grants.messages());
+        match respond(state, &topic, grants, &mut outcomes)? {
+            Ok(response) => break response,
+            Err(damaged) => grants = damaged,
+        }
+        state.store.bury_damaged(&mut grants).await;
+        if grants.messages().is_empty() {
+            let again = poll(state, caller, activity.as_ref(), topics, options, Duration::ZERO);
+            grants = again.await.0.unwrap_or_default();
+        }
+    };
     if is_cut {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)
 }
 
+/// Returns the grants if some of them are damaged.
 fn respond(
     state: &AppState,
     topic: &TopicName,
     mut grants: Grants,
-    acks: Vec<AckOutcome>,
-) -> Result<Response<Body>, Problem> {
+    acks: &mut Vec<AckOutcome>,
+) -> Result<Result<Response<Body>, Grants>, Problem> {
     let (store, mut hold) = (&state.store, state.budget.hold());
     let payloads: u64 = grants.messages().iter().map(|message| message.payload_bytes).sum();
     match hold.grow_to(payloads as usize) {
@@ -252,22 +264,27 @@ fn respond(
     }
     let now = store.now();
     let leased = grants.messages().iter().map(|it| leased_message(store, topic, it, now));
-    let messages = leased.collect::<Result<Vec<_>, _>>()?;
+    let Some(messages) = leased.collect::<Option<Vec<_>>>() else { return Ok(Err(grants)) };
+    let acks = std::mem::take(acks);
     let body = json_line(&LeaseResponse { messages, acks }).map_err(|_| Error::Internal)?;
     let mut response = holding(hold, grants, body);
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
-    Ok(response)
+    Ok(Ok(response))
 }
 
+/// A message as its consumer gets it; `None` if it is damaged.
 fn leased_message<'a>(
     store: &Store,
     topic: &'a TopicName,
     message: &'a Granted,
     now: i64,
-) -> Result<LeasedMessage<'a>, Problem> {
-    let content = RenderedContent::of(&message.body.content)?;
-    Ok(LeasedMessage {
+) -> Option<LeasedMessage<'a>> {
+    let content = RenderedContent::of(&message.body.content);
+    if matches!(message.body.content, Content::Json(_)) && content.payload.is_none() {
+        return None;
+    }
+    Some(LeasedMessage {
         id: message.id,
         topic,
         content: Flat(content),

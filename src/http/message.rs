@@ -99,13 +99,12 @@ answer! {
 }
 
 impl<'a> Message<'a> {
-    /// A message with its events. Unless the reader `sees_answers`, those to requests that carried a secret are hidden. Errors:
-    /// as for [`RenderedContent::of`].
+    /// A message with its events. Unless the reader `sees_answers`, those to requests that carried a secret are hidden.
     pub fn whole(
         topic: &'a Topic,
         found: &'a MessageSnapshot,
         sees_answers: bool,
-    ) -> Result<Self, Problem> {
+    ) -> Self {
         // Older versions did not note which requests carried one.
         let carries = found.body.as_ref().is_some_and(|body| topic.sends_secrets(body));
         let event = |event| {
@@ -117,24 +116,24 @@ impl<'a> Message<'a> {
             shown
         };
         let events = Some(found.events.iter().map(event).collect());
-        Ok(Self { events, ..Self::listed(topic, found)? })
+        Self { events, ..Self::listed(topic, found) }
     }
 
-    /// A message of a list. Errors: as for [`RenderedContent::of`].
-    pub fn listed(topic: &'a Topic, found: &'a MessageSnapshot) -> Result<Self, Problem> {
+    /// A message of a list.
+    pub fn listed(topic: &'a Topic, found: &'a MessageSnapshot) -> Self {
         let body = found.body.as_ref();
         let content = body.map(|Body { content, .. }| RenderedContent::of(content));
         let headers = body.map(|body| match (&body.secrets, &topic.settings.push) {
             (None, None) => Cow::Borrowed(&body.headers),
             _ => Cow::Owned(masked(&body.headers, |name| topic.masks(body, name))),
         });
-        let content = content.transpose()?.unwrap_or_default();
+        let content = content.unwrap_or_default();
         let due = matches!(
             found.state,
             MessageState::Delayed | MessageState::Ready | MessageState::Blocked
         );
         let at = |state| (found.state == state).then_some(Instant(found.at));
-        Ok(Self {
+        Self {
             id: found.id,
             topic: &topic.name,
             state: found.state,
@@ -162,7 +161,7 @@ impl<'a> Message<'a> {
             died_at: at(MessageState::Dead),
             last_error: found.last_error.as_deref(),
             events: None,
-        })
+        }
     }
 }
 
@@ -197,18 +196,17 @@ answer! {
 }
 
 impl<'a> RenderedContent<'a> {
-    /// Errors: where what is stored as JSON is none, which is a defect.
-    pub fn of(content: &'a Content) -> Result<Self, Problem> {
-        match content {
-            Content::Json(json) => {
-                let payload = serde_json::from_slice(json).map_err(|_| Error::Internal)?;
-                Ok(Self { payload: Some(payload), payload_base64: None, content_type: None })
-            }
-            Content::Bytes { data, .. } => Ok(Self {
-                payload: None,
-                payload_base64: Some(Base64(data.clone())),
-                content_type: Some(content.content_type().unwrap_or(OCTETS)),
-            }),
+    /// What is stored as JSON and is none, which is damage, is shown as bytes.
+    pub fn of(content: &'a Content) -> Self {
+        if let Content::Json(json) = content
+            && let Ok(payload) = serde_json::from_slice(json)
+        {
+            return Self { payload: Some(payload), ..Self::default() };
+        }
+        Self {
+            payload: None,
+            payload_base64: Some(Base64(content.payload().clone())),
+            content_type: Some(content.content_type().unwrap_or(OCTETS)),
         }
     }
 }
@@ -231,7 +229,7 @@ pub fn dead_letter(
     died_at: Millis,
 ) -> Result<Vec<u8>, Error> {
     // Whoever reads the dead topic may not be who may see the answers.
-    let message = Message::whole(topic, found, false).map_err(|_| Error::Internal)?;
+    let message = Message::whole(topic, found, false);
     let letter = DeadLetter { message, died_at: Instant(died_at) };
     serde_json::to_vec(&letter).map_err(|_| Error::Internal)
 }

@@ -50,7 +50,7 @@ pub async fn list_schedules(
     let after = open_cursor(cursor, |cursor| list.open(cursor))?;
     let (shown, next) = shown_schedules(&state, &caller, after, limit.get() as usize).await?;
     let next_cursor = next.and_then(|next| list.seal(&next));
-    let items = shown.iter().map(Schedule::of).collect::<Result<_, _>>()?;
+    let items = shown.iter().map(Schedule::of).collect();
     Ok(json(&ScheduleList { items, next_cursor }))
 }
 

@@ -86,15 +86,15 @@ answer! {
 }
 
 impl<'a> Schedule<'a> {
-    /// What the store says, as the client sees it. Errors: as for [`RenderedContent::of`].
-    pub fn of(schedule: &'a store::Schedule) -> Result<Self, Problem> {
+    /// What the store says, as the client sees it.
+    pub fn of(schedule: &'a store::Schedule) -> Self {
         let spec = &schedule.spec;
-        let mut message = ScheduledMessage::of(&spec.message)?;
+        let mut message = ScheduledMessage::of(&spec.message);
         let (cron, every_ms) = match &spec.timing {
             Timing::Cron(cron) => (Some(cron), None),
             Timing::Every { every_ms, .. } => (None, Some(*every_ms)),
         };
-        Ok(Self {
+        Self {
             name: &schedule.name,
             cron: cron.map(CronTiming::expr),
             timezone: cron.map(CronTiming::timezone),
@@ -113,16 +113,16 @@ impl<'a> Schedule<'a> {
                 .then(|| schedule.missed_ticks.iter().copied().map(Instant).collect()),
             created_at: Instant(schedule.created_at),
             warnings: spec.timing.warning().map(|warning| vec![warning]),
-        })
+        }
     }
 }
 
 impl<'a> ScheduledMessage<'a> {
-    fn of(message: &'a NewMessage) -> Result<Self, Problem> {
+    fn of(message: &'a NewMessage) -> Self {
         let NewMessage { body, options, .. } = message;
         let key = options.key.as_ref();
-        Ok(Self {
-            content: Flat(RenderedContent::of(&body.content)?),
+        Self {
+            content: Flat(RenderedContent::of(&body.content)),
             headers: masked(&body.headers, |name| is_credential(name) || body.is_secret(name)),
             callback: body.callback.as_ref().map(CallbackView::from),
             key: key.map(|key| key.name.as_str()),
@@ -133,7 +133,7 @@ impl<'a> ScheduledMessage<'a> {
             max_attempts: options.max_attempts,
             backoff: options.backoff.as_ref(),
             ttl_ms: options.ttl_ms,
-        })
+        }
     }
 }
 
@@ -142,7 +142,7 @@ const ITS_TOPIC: &str = "the topic of this schedule";
 /// Answers with the schedule as it stands after a change.
 async fn answer_with_schedule(state: &AppState, name: &ScheduleName) -> Result<Response, Problem> {
     let schedule = state.store.get_schedule(name).await.map_err(Error::after_change)?;
-    Ok(json(&Schedule::of(&schedule)?))
+    Ok(json(&Schedule::of(&schedule)))
 }
 
 /// May the caller do this to the schedule's topic? Errors: as for [`Caller::check_topic`], `ScheduleNotFound`, those of Redis.
@@ -154,7 +154,23 @@ async fn check_schedule(
     if !caller.must_know_topic() {
         return Ok(());
     }
-    caller.check_topic_of(ITS_TOPIC, &state.store.get_schedule(name).await?.spec.topic)
+    find_schedule(state, caller, name).await.map(|_| ())
+}
+
+/// The schedule, if the caller may do to its topic what the request does to the schedule. Errors: as for [`check_schedule`].
+async fn find_schedule(
+    state: &AppState,
+    caller: &Caller,
+    name: &ScheduleName,
+) -> Result<store::Schedule, Error> {
+    match state.store.get_schedule(name).await {
+        Ok(schedule) => {
+            caller.check_topic_of(ITS_TOPIC, &schedule.spec.topic)?;
+            Ok(schedule)
+        }
+        Err(error @ Error::ScheduleNotFound) => Err(caller.not_found(ITS_TOPIC, error)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Create or replace a schedule.
@@ -205,9 +221,8 @@ pub async fn get_schedule(
     caller: Caller,
     _: NoQuery,
 ) -> Result<Response, Problem> {
-    let schedule = state.store.get_schedule(&name).await?;
-    caller.check_topic_of(ITS_TOPIC, &schedule.spec.topic)?;
-    Ok(json(&Schedule::of(&schedule)?))
+    let schedule = find_schedule(&state, &caller, &name).await?;
+    Ok(json(&Schedule::of(&schedule)))
 }
 
 /// Delete a schedule.

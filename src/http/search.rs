@@ -148,8 +148,7 @@ pub async fn list_messages(
         None => None,
     };
     let (topic, page) = state.store.list_messages(&name, listing).await?;
-    let items = page.items.iter().map(|found| Message::listed(&topic, found));
-    let items = items.collect::<Result<_, _>>()?;
+    let items = page.items.iter().map(|found| Message::listed(&topic, found)).collect();
     let next_cursor = page.next.as_ref().map(|next| list.seal(next));
     let scanned = query.map(|_| page.scanned as i64);
     Ok(json(&MessageList { items, next_cursor, scanned }))

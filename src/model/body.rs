@@ -9,6 +9,7 @@
 use super::{Callback, MessageId, SecretHeaders, SqsParts, TopicName, TraceContext, Unknown};
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 const PLAIN: u8 = 0;
@@ -48,6 +49,14 @@ impl Content {
         }
     }
 
+    /// Whether what is stored as JSON is JSON.
+    pub fn is_sound(&self) -> bool {
+        match self {
+            Self::Json(json) => serde_json::from_slice::<&RawValue>(json).is_ok(),
+            Self::Bytes { .. } => true,
+        }
+    }
+
     /// The payload, JSON or not.
     pub fn payload(&self) -> &Bytes {
         let (Self::Json(payload) | Self::Bytes { data: payload, .. }) = self;
@@ -79,6 +88,8 @@ pub struct Body {
     /// The API key that published a callback, by its name: empty for one without a name, and where there are no keys. `None`
     /// outside `_callbacks`, and of callbacks from before this was noted.
     pub publisher: Option<String>,
+    /// What is stored, where that cannot be read: it stays as it is, and shows as empty, since there may be secrets in it.
+    pub damaged: Option<Bytes>,
 }
 
 /// The message that moved here when it died.
@@ -137,12 +148,21 @@ impl Body {
             origin: None,
             sqs: None,
             publisher: None,
+            damaged: None,
             unknown: Unknown::new(),
         }
     }
 
+    /// The body of a message whose stored one cannot be read.
+    pub fn damaged(stored: Bytes) -> Self {
+        Self { damaged: Some(stored), ..Self::new(Content::nothing(), BTreeMap::new()) }
+    }
+
     /// The bytes that Redis keeps.
     pub fn encode(&self) -> Bytes {
+        if let Some(stored) = &self.damaged {
+            return stored.clone();
+        }
         let (payload, content_type) = match &self.content {
             Content::Json(json) => (json, None),
             Content::Bytes { data, content_type } => (data, Some(content_type.as_str().into())),
@@ -228,18 +248,8 @@ impl Body {
         };
         let Header { headers, callback, dead_letter, secrets, trace, origin, sqs, .. } = header;
         let Header { publisher, unknown, .. } = header;
-        Ok(Self {
-            content,
-            headers,
-            callback,
-            dead_letter,
-            secrets,
-            trace,
-            origin,
-            sqs,
-            publisher,
-            unknown,
-        })
+        let body = Self::new(content, headers);
+        Ok(Self { callback, dead_letter, secrets, trace, origin, sqs, publisher, unknown, ..body })
     }
 }
 
@@ -316,6 +326,12 @@ mod tests {
             [&b""[..], b"\x07", b"\x01", b"\x01\0", b"\x01\0\x09{}", b"\x01\0\x02{x", b"\x02\0\0\0"]
         {
             assert!(Body::decode(Bytes::copy_from_slice(broken)).is_err());
+        }
+        for broken in
+            [&b"\0"[..], b"\0{\"a\":", b"\0x", b"\0\"\xff\"", b"\0[1] 2", b"\x01\0\x02{}1,"]
+        {
+            let body = Body::decode(Bytes::copy_from_slice(broken)).unwrap();
+            assert!(!body.content.is_sound(), "{broken:?}");
         }
     }
 }

@@ -1,13 +1,14 @@
 //! What a lease grants, on its way to a consumer; and how it goes back where the consumer is gone.
 
 use super::{
+    Store,
     batch::Answered,
     nack::{How, Nack},
     partition::Partition,
     registry::{Registry, Topic},
     reply::CallError,
     stale::StaleRetry,
-    types::Nacked,
+    types::{NackKind, NackRequest, Nacked},
 };
 use crate::{
     error::Error,
@@ -53,6 +54,9 @@ pub struct Granted {
     pub payload_bytes: u64,
 }
 
+/// The lease of a message whose body is damaged.
+pub(super) type Damaged = (MessageId, LeaseClaims);
+
 /// Messages on their way to a consumer. If they are dropped on the way, they are given back at once.
 #[derive(Default)]
 pub struct Grants {
@@ -87,6 +91,32 @@ impl Grants {
     /// The topic's name.
     pub fn topic(&self) -> Option<&TopicName> {
         self.origin.as_ref().map(|(_, topic)| &topic.name)
+    }
+}
+
+impl Store {
+    /// Takes those messages out whose payloads are stored as JSON and are none. They are dead then: nobody could read the
+    /// others of an answer with them.
+    pub async fn bury_damaged(&self, grants: &mut Grants) {
+        let is_sound = |message: &Granted| message.body.content.is_sound();
+        if !grants.messages.iter().all(is_sound) {
+            let all = std::mem::take(&mut grants.messages);
+            let (sound, damaged): (_, Vec<_>) = all.into_iter().partition(is_sound);
+            grants.messages = sound;
+            self.bury(damaged.iter().map(|it| (it.id, it.claims)).collect()).await;
+        }
+    }
+
+    /// Messages are dead whose bodies are damaged. Where that fails, they come back after their lease.
+    pub(super) async fn bury(&self, damaged: Vec<Damaged>) {
+        for (id, claims) in damaged {
+            let reason = Some("the stored body is damaged".to_owned());
+            let dead = NackRequest { reason, kind: NackKind::Dead, ..NackRequest::default() };
+            match self.nack(id, &self.token(&id, &claims), dead).await {
+                Ok(_) => tracing::error!(%id, "a message is dead: its stored body is damaged"),
+                Err(error) => tracing::warn!(%id, %error, "a stored body is damaged"),
+            }
+        }
     }
 }
 

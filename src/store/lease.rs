@@ -10,7 +10,7 @@ pub(super) use split::Survey;
 use super::{
     Store,
     batch::{Command, Request},
-    grants::{Grants, LeaseOptions},
+    grants::{Damaged, Grants, LeaseOptions},
     partition::Partition,
     registry::Topic,
     reply::{CallError, Fields, int, word},
@@ -40,6 +40,8 @@ pub struct LeaseOutcome {
     pub failed: Option<Error>,
     /// The call removed what had expired, which may go on for long.
     cleared: bool,
+    /// Leases of messages whose bodies are damaged, which nobody gets.
+    damaged: Vec<Damaged>,
 }
 
 impl Store {
@@ -131,6 +133,7 @@ impl Store {
                 Err(_) if begun => return Ok(outcome),
                 Err(error) => return Err(error.into()),
             };
+            let got = self.without_damaged(got).await;
             let messages = got.grants.messages().len() as u64;
             let bytes: u64 = got.grants.messages().iter().map(|m| m.payload_bytes).sum();
             outcome.grants.append(got.grants);
@@ -146,6 +149,14 @@ impl Store {
                 return Ok(outcome);
             }
         }
+    }
+
+    /// Buries what is damaged; there may be more behind it.
+    async fn without_damaged(&self, mut outcome: LeaseOutcome) -> LeaseOutcome {
+        let damaged = std::mem::take(&mut outcome.damaged);
+        outcome.more |= !damaged.is_empty();
+        self.bury(damaged).await;
+        outcome
     }
 
     /// The same partition as it is known now, if it is there still.
@@ -207,11 +218,15 @@ impl Store {
                 continue;
             }
             let mut answers = answers.into_iter();
-            let mut outcome = |options: &LeaseOptions| match fits(&options) {
-                true => answers.next().unwrap_or(Ok(LeaseOutcome::default())).map_err(Error::from),
-                false => Ok(LeaseOutcome::default()),
-            };
-            return Ok(all.iter().map(&mut outcome).collect());
+            let mut outcomes = Vec::with_capacity(all.len());
+            for options in all {
+                outcomes.push(match answers.next().filter(|_| fits(&options)) {
+                    Some(Ok(outcome)) => Ok(self.without_damaged(outcome).await),
+                    Some(Err(error)) => Err(error.into()),
+                    None => Ok(LeaseOutcome::default()),
+                });
+            }
+            return Ok(outcomes);
         }
         // It changes all the time.
         Err(CallError::Stale.into())

@@ -150,7 +150,7 @@ pub(super) fn read_snapshot(
     let over = fields.instant()?;
     let expires_at = over.filter(|_| state != State::Leased && has_ttl(topic, state));
     let (written, stored) = (fields.text()?, fields.bytes()?);
-    let body = decode(body.cloned().unwrap_or(stored), &id, topic)?;
+    let body = decode_or_empty(body.cloned().unwrap_or(stored), &id, topic);
     let (last_error, events) = (last_error(&written), Event::read_all(&written));
     let granted = over.filter(|_| state == State::Leased);
     let events = all_events(&id, granted, attempts, events);
@@ -214,4 +214,9 @@ pub(crate) fn decode(stored: Bytes, id: &MessageId, topic: &Topic) -> Result<Bod
     })?;
     body.recall(id.published(), &topic.settings.once_secret);
     Ok(body)
+}
+
+/// The same for whoever looks at the message, which is there even if its body is broken.
+pub(super) fn decode_or_empty(stored: Bytes, id: &MessageId, topic: &Topic) -> Body {
+    decode(stored.clone(), id, topic).unwrap_or_else(|_| Body::damaged(stored))
 }

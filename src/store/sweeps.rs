@@ -9,6 +9,7 @@ use super::{
     Store,
     batch::{Command, Request},
     partition::{Partition, PartitionName},
+    registry::Registry,
     reply::{CallError, Fields, Reply},
     scripts::{self, Script},
 };
@@ -16,6 +17,7 @@ use crate::{
     error::Error,
     model::{Millis, TopicName},
 };
+use futures_util::future::join_all;
 use std::{
     collections::BTreeSet,
     sync::atomic::Ordering,
@@ -26,6 +28,8 @@ use std::{
 const SWEEP_DELAY_MS: Millis = 500;
 /// For how long (ms) a claimed topic is its claimer's.
 const CLAIM_MS: Millis = 30_000;
+/// Sweeps come this soon (ms) at the latest, so that nothing is remembered for long that is not there any more.
+const MAX_AHEAD_MS: Millis = 86_400_000;
 /// Messages of one kind that a call sweeps.
 const CALL_MESSAGES: u32 = 128;
 /// Hints that are written at once.
@@ -61,7 +65,7 @@ impl Partition {
     /// Something ends at `at`: sees to it that the partition is swept then. `now`: Redis's time.
     pub(crate) fn sweep_by(&self, now: Millis, at: Option<Millis>) {
         let Some(at) = at else { return };
-        let at = at.saturating_add(SWEEP_DELAY_MS);
+        let at = at.min(now.saturating_add(MAX_AHEAD_MS)).saturating_add(SWEEP_DELAY_MS);
         let known = self.sweep_at.load(Ordering::Relaxed);
         // A moment that has passed may have been swept, by any instance, before this was there to be seen.
         if known == 0 || at < known || known <= now {
@@ -94,18 +98,25 @@ impl Store {
     /// Returns the partitions among them with deaths that are to be told of.
     pub async fn pass_on_hints(&self) -> BTreeSet<PartitionName> {
         let mut hints = self.hints.lock().await;
-        let mut with_deaths = BTreeSet::new();
+        let (mut with_deaths, mut noted) = (BTreeSet::new(), Vec::new());
         let Some(first) = hints.recv().await else { return with_deaths };
         let mut note = self.sweeps(&scripts::NOTE_SWEEPS);
         let more = std::iter::from_fn(|| hints.try_recv().ok());
         for Hint { name, at, deaths } in std::iter::once(first).chain(more).take(MAX_HINTS) {
             note = note.arg((at, name.to_string()));
+            noted.push(name.clone());
             if deaths {
                 with_deaths.insert(name);
             }
         }
         if let Err(error) = self.lanes.command(note).await {
             tracing::debug!(?error, "a hint was lost; the walk will find what it was about");
+        }
+        // Some topics may have been deleted before this was noted.
+        for partition in noted {
+            if self.registry.is_gone(&partition.topic).await {
+                self.registry.forget_names(&[partition]).await;
+            }
         }
         with_deaths
     }
@@ -138,7 +149,10 @@ impl Store {
     pub async fn finish_sweep(&self, claim: &Claim, swept: Option<Swept>) -> Result<(), Error> {
         let next = match swept {
             Some(Swept { more: true, .. }) => Some(self.now()),
-            Some(Swept { next_at, .. }) => next_at.map(|at| at.saturating_add(SWEEP_DELAY_MS)),
+            Some(Swept { next_at, .. }) => {
+                let latest = self.now().saturating_add(MAX_AHEAD_MS);
+                next_at.map(|at| at.min(latest).saturating_add(SWEEP_DELAY_MS))
+            }
             None => None,
         };
         let next = next.map(|at| at.to_string()).unwrap_or_default();
@@ -217,6 +231,26 @@ impl Store {
 
     fn sweeps(&self, script: &'static Script) -> Command {
         Command::eval(script, &[&self.lanes.shared.keys.sweeps])
+    }
+}
+
+impl Registry {
+    /// Was the topic deleted, as far as this instance knows or else Redis says?
+    pub async fn is_gone(&self, name: &TopicName) -> bool {
+        self.peek(name).is_none() && matches!(self.look_up(name).await, Ok(None))
+    }
+
+    /// Takes partitions of deleted topics out of what is to be swept and noted. Where that fails, they leave when their
+    /// time comes.
+    pub async fn forget_names(&self, partitions: &[PartitionName]) {
+        let keys = &self.lanes.shared.keys;
+        let names: Vec<_> = partitions.iter().map(PartitionName::to_string).collect();
+        let indexes = [("ZREM", &keys.sweeps), ("ZREM", &keys.active), ("HDEL", &keys.lateness)];
+        let forget = indexes.map(|(verb, key)| Command::new(verb).arg(key).arg(&names));
+        let forgotten = join_all(forget.map(|it| self.lanes.command(it))).await;
+        if forgotten.iter().any(Result::is_err) {
+            tracing::debug!(?names, "a deleted topic is still to be swept or noted");
+        }
     }
 }
 

@@ -64,6 +64,7 @@ impl Store {
         let mut body = Body {
             content: update.content.clone().unwrap_or_else(|| seen.content.clone()),
             callback: update.callback.clone().unwrap_or_else(|| seen.callback.clone()),
+            damaged: seen.damaged.clone().filter(|_| update.content.is_none()),
             ..seen.clone()
         };
         if update.content.is_some() {

@@ -1,6 +1,7 @@
 //! `dueq audit`: a healthy Redis is clean, also while it works; whatever is broken on purpose is found by its name,
 //! mended on request, and the messages go on.
 
+mod cases;
 mod damage;
 
 use std::sync::atomic::{AtomicBool, Ordering};

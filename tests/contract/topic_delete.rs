@@ -244,3 +244,48 @@ async fn a_message_of_a_topic_made_anew_is_found_by_an_instance_that_knows_the_o
     assert_eq!(other.state(&id).await, "leased");
     other.ack_leased(&held).await.expect(204);
 }
+
+#[tokio::test]
+async fn a_deleted_topic_leaves_nothing_in_any_partition() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
+    for partitions in [1, 4] {
+        let topic = topic("traces");
+        client.new_topic(&topic, json!({"partitions": partitions})).await;
+        let message =
+            |n: i64| json!({"payload": n, "key": format!("k{n}"), "delay_ms": 315_360_000_000_i64});
+        let mut messages: Vec<_> = (0..16).map(message).collect();
+        messages.extend((0..16).map(|n| json!({"payload": n, "idempotency_key": format!("{n}")})));
+        client.fill(&topic, &messages).await;
+        for _ in 0..8 {
+            client.ack_leased(&client.lease_one(&topic).await).await.expect(204);
+        }
+        let keys = async |pattern: String| redis.command::<Vec<String>>(&["KEYS", &pattern]).await;
+        let tag = format!("dueq:{{{topic}:*");
+        let history = format!("/topics/{topic}/history?step_ms=10000&points=9");
+        eventually("all partitions have a history", || async {
+            client.get_path(&history).await.expect(200);
+            (keys(format!("{tag}:history")).await.len() == partitions).then_some(())
+        })
+        .await;
+        client.delete_topic(&topic, "?force=true").await.expect(204);
+        // Only the marks that nobody writes here any more, which expire.
+        let left = keys(tag.clone()).await;
+        assert!(
+            left.len() == partitions && left.iter().all(|key| key.ends_with(":meta")),
+            "{left:?}"
+        );
+        for (read, index) in [("ZRANGE", "{sweeps}:index"), ("ZRANGE", "{history}:active")] {
+            let names: Vec<String> =
+                redis.command(&[read, &format!("dueq:{index}"), "0", "-1"]).await;
+            assert!(names.iter().all(|name| !name.starts_with(&topic)), "{index}: {names:?}");
+        }
+        let late: Vec<String> = redis.command(&["HKEYS", "dueq:{history}:lateness"]).await;
+        assert!(late.iter().all(|name| !name.starts_with(&topic)), "{late:?}");
+        client.new_topic(&topic, json!({"partitions": partitions})).await;
+        let points = client.get_path(&history).await.expect(200).json()["points"].clone();
+        let all = points.as_array().unwrap();
+        assert!(all.iter().all(|point| point["published"] == 0), "{points}");
+    }
+}

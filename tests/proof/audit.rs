@@ -9,6 +9,8 @@ use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::{self, AsyncConnectionConfig, Value};
 use serde_json::Value as Json;
 
+use crate::harness::tag_of_partition;
+
 /// The sorted sets of which a message is in exactly one.
 pub const PLACES: [&str; 8] =
     ["delayed", "delayed_prio", "ready", "blocked", "unack", "last", "dead", "acked"];
@@ -108,13 +110,18 @@ pub fn member_of(id: &str) -> String {
 }
 
 impl Audit {
-    /// Reads everything in one script, so that it is one moment (a full Redis refuses MULTI);
-    /// fails only with the connection.
+    /// Reads everything of a partition in one script, so that it is one moment (a full Redis refuses MULTI), and all
+    /// partitions, one after another; fails only with the connection.
     pub async fn read(
         connection: &mut MultiplexedConnection,
         topic: &str,
     ) -> redis::RedisResult<Audit> {
-        Audit::read_at(connection, &format!("{topic}:0")).await
+        let mut audit = Audit::read_at(connection, &format!("{topic}:0")).await?;
+        for partition in 1..audit.meta.get("partitions").map_or(1, |text| number(text)) {
+            let tag = tag_of_partition(topic, u8::try_from(partition).expect("256 at most"));
+            audit = audit.plus(Audit::read_at(connection, &tag).await?);
+        }
+        Ok(audit)
     }
 
     /// The same of the partition with this hash tag.
@@ -263,6 +270,43 @@ impl Audit {
             found.push(format!("I8 one place: {member} is blocked, and in no line"));
         }
     }
+}
+
+/// What lies in Redis of a topic that was deleted, whichever partition it was in: all but the marks that keep instances from
+/// writing there, which expire, and what indexes still name.
+pub async fn leftovers(connection: &mut MultiplexedConnection, topic: &str) -> Vec<String> {
+    let mut left = Vec::new();
+    let keys: Vec<String> = redis::cmd("KEYS")
+        .arg(format!("dueq:{{{topic}:*"))
+        .query_async(connection)
+        .await
+        .expect("the keys");
+    for key in keys {
+        let lasts: i64 =
+            redis::cmd("PTTL").arg(&key).query_async(connection).await.expect("a time");
+        if !key.ends_with(":meta") || lasts < 0 {
+            left.push(key);
+        }
+    }
+    for (read, index) in [
+        ("ZRANGE", "{sweeps}:index"),
+        ("ZRANGE", "{history}:active"),
+        ("HKEYS", "{history}:lateness"),
+        ("HKEYS", "{topics}:registry"),
+        ("HVALS", "{topics}:names"),
+        ("ZRANGE", "{topics}:index"),
+        ("SMEMBERS", "{topics}:pushed"),
+    ] {
+        let mut command = redis::cmd(read);
+        command.arg(format!("dueq:{index}"));
+        if read == "ZRANGE" {
+            command.arg(0).arg(-1);
+        }
+        let names: Vec<String> = command.query_async(connection).await.expect("the names");
+        let of_topic = |name: &&String| name.split('/').next() == Some(topic);
+        left.extend(names.iter().filter(of_topic).map(|name| format!("{name} in {index}")));
+    }
+    left
 }
 
 /// I9 of an answer of getTopic: the same formulas over its counts and totals.

@@ -51,10 +51,10 @@ fn every_key_and_argument_that_is_used_is_documented_and_the_other_way_round() {
                 wrong.push(format!("{}: {table} documented as {documented:?}", script.path));
             }
             let most = used.last().copied().unwrap_or(0);
-            if most > highest && !open {
+            if most > highest && open.is_none() {
                 wrong.push(format!("{}: {table}[{most}] is used, not documented", script.path));
             }
-            let fixed = if open { highest - 1 } else { highest };
+            let fixed = open.map_or(highest, |first| first - 1);
             for number in (1..=fixed).filter(|number| !used.contains(number)) {
                 wrong.push(format!("{}: {table}[{number}] is documented, not used", script.path));
             }
@@ -160,6 +160,22 @@ fn every_command_of_a_script_works_on_a_key_that_was_passed_to_it() {
         }
     }
     none(wrong);
+}
+
+#[test]
+fn every_script_refuses_another_number_of_keys_than_its_header_says() {
+    // As `build.rs` joined them for the program that is tested here.
+    let binary = std::fs::read(env!("CARGO_BIN_EXE_dueq")).expect("the program");
+    let checks =
+        |wanted: &str| binary.windows(wanted.len()).filter(|it| *it == wanted.as_bytes()).count();
+    for (wanted, least) in [
+        ("if #KEYS ~= 23 then return redis.error_reply('ERR it wants 23 keys') end\n", 20),
+        ("if #KEYS ~= 25 then return redis.error_reply('ERR it wants 25 keys') end\n", 3),
+        ("if #KEYS ~= 20 and #KEYS ~= 15 then return redis.error_reply(", 1),
+        ("if #KEYS ~= ", scripts().len()),
+    ] {
+        assert!(checks(wanted) >= least, "{wanted:?} is in {} scripts", checks(wanted));
+    }
 }
 
 #[test]

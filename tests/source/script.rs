@@ -74,16 +74,19 @@ impl Script {
         self.code.match_indices(&opened).filter_map(literal).collect()
     }
 
-    /// The numbers of the header's lines `KEYS[n] …`; whether the last is `KEYS[n..]`.
-    pub fn documented(&self, table: &str) -> (Vec<usize>, bool) {
+    /// The numbers of the header's lines `KEYS[n] …`, of `KEYS[n..m] …` and `KEYS[n..] …` all; where the first of
+    /// these ranges begins.
+    pub fn documented(&self, table: &str) -> (Vec<usize>, Option<usize>) {
         let opened = format!("{table}[");
-        let (mut numbers, mut open) = (Vec::new(), false);
+        let (mut numbers, mut open) = (Vec::new(), None);
         for line in &self.header {
             let Some(rest) = line.strip_prefix(&opened) else { continue };
             let (number, meaning) = rest.split_once(']').expect("a closing bracket");
             assert!(!meaning.trim().is_empty(), "{}: {line:?} says nothing", self.path);
-            open = number.ends_with("..");
-            numbers.push(number.trim_end_matches("..").parse().expect("a number"));
+            let (first, last) = number.split_once("..").unwrap_or((number, number));
+            let first: usize = first.parse().expect("a number");
+            open = open.or(number.contains("..").then_some(first));
+            numbers.extend(first..=last.parse().unwrap_or(first));
         }
         (numbers, open)
     }

@@ -3,11 +3,16 @@
 use crate::model::{MEMBER_BYTES, Member, MessageId, Route};
 
 /// Every defect by its name in the report, and what it means.
-const DEFECTS: [(&str, &str); 32] = [
+const DEFECTS: [(&str, &str); 34] = [
     ("no_place", "its body is there, but no place that it stands in"),
     ("no_body", "it stands in a place, but has no body"),
     ("many_places", "it stands in more than one place"),
     ("wrong_place", "it stands in a place that does not fit its priority"),
+    (
+        "wrong_time",
+        "when its lease ends, or when it died or was acknowledged, is no time that can be",
+    ),
+    ("leftover", "it belongs to no topic that there is"),
     ("bad_id", "this member is part of no message id"),
     ("bad_body", "its body cannot be read"),
     ("bad_extra", "its extra cannot be read"),

@@ -5,9 +5,7 @@ use super::{
     scripts::{read_counted, read_mended, read_page},
 };
 use crate::model::fuzz::{cases, text};
-use crate::store::fuzz::{
-    answer, array, bulk, member, num, partition, reply, settings, stored_body,
-};
+use crate::store::fuzz::{answer, array, bulk, member, num, partition, reply, settings};
 use deadpool_redis::redis::Value;
 use proptest::{collection::vec, prelude::*};
 
@@ -18,11 +16,10 @@ fn word() -> impl Strategy<Value = Value> {
 /// What a look of a walk gives.
 fn page() -> impl Strategy<Value = Value> {
     let found = vec((member(), word(), word()), 0..4);
-    let begins = vec((member(), stored_body()), 0..4);
-    (word(), num(), num(), found, begins).prop_map(|(cursor, seen, bytes, found, begins)| {
+    let bodies = vec(member(), 0..4);
+    (word(), num(), num(), found, bodies).prop_map(|(cursor, seen, bytes, found, bodies)| {
         let found = found.into_iter().flat_map(|(member, defect, more)| [member, defect, more]);
-        let begins = begins.into_iter().flat_map(|(member, begin)| [member, begin]);
-        array(vec![cursor, seen, bytes, array(found.collect()), array(begins.collect())])
+        array(vec![cursor, seen, bytes, array(found.collect()), array(bodies)])
     })
 }
 

@@ -3,6 +3,7 @@
 mod finding;
 #[cfg(test)]
 mod fuzz;
+mod leftovers;
 mod scripts;
 mod topics;
 mod walk;

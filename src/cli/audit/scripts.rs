@@ -49,8 +49,8 @@ pub struct Page {
     pub bytes: i64,
     /// Subject, defect, detail.
     pub found: Vec<(Bytes, String, String)>,
-    /// Members and how their bodies begin, of bodies that are not plain.
-    pub begins: Vec<(Bytes, Bytes)>,
+    /// Members whose bodies are to be read.
+    pub bodies: Vec<Bytes>,
 }
 
 pub fn read_page(reply: &mut Reply<'_>) -> Result<Page, CallError> {
@@ -63,9 +63,9 @@ pub fn read_page(reply: &mut Reply<'_>) -> Result<Page, CallError> {
         page.found.push((subject, defect, detail));
     }
     if !reply.is_empty() {
-        let mut begins = reply.fields()?;
-        while !begins.is_empty() {
-            page.begins.push((begins.bytes()?, begins.bytes()?));
+        let mut bodies = reply.fields()?;
+        while !bodies.is_empty() {
+            page.bodies.push(bodies.bytes()?);
         }
     }
     Ok(page)
@@ -108,7 +108,7 @@ pub fn look_at_keys(
     look.read(partition, read_page)
 }
 
-/// Some messages to bring into order: members, with them how the body begins that cannot be read. Answers what became of
+/// Some messages to bring into order: members, with them the body that cannot be read. Answers what became of
 /// each.
 pub fn mend(
     partition: &Partition,

@@ -2,7 +2,7 @@
 //! knows of its topic. They live in different slots, so a partition may lag behind the registry for a moment, or until
 //! the next request when somebody died in between; that heals by itself and is not told.
 
-use super::{finding::Finding, walk::Tell};
+use super::{finding::Finding, leftovers::audit_leftovers, walk::Tell};
 use crate::{
     error::Error,
     model::{TopicName, TopicSettings},
@@ -97,7 +97,7 @@ pub(super) async fn audit_registry(
             }
         }
     }
-    audit_sweeps(store, repair, tell).await?;
+    audit_leftovers(store, repair, tell).await?;
     Ok(names)
 }
 
@@ -120,46 +120,6 @@ async fn audit_entry(
     }
     tell(finding);
     Ok(repair)
-}
-
-/// One name that is none keeps all instances from sweeping. Names of deleted topics leave when their time comes.
-async fn audit_sweeps(store: &Store, repair: bool, tell: Tell<'_>) -> Result<(), Error> {
-    let keys = &store.lanes.shared.keys;
-    audit_names(store, &keys.sweeps, "in sweeps", repair, tell).await?;
-    audit_names(store, &keys.active, "in history", repair, tell).await
-}
-
-/// The members of this sorted set are names of partitions.
-async fn audit_names(
-    store: &Store,
-    key: &str,
-    place: &str,
-    repair: bool,
-    tell: Tell<'_>,
-) -> Result<(), Error> {
-    let mut cursor = "0".to_owned();
-    loop {
-        let scan = Command::new("ZSCAN").arg((key, &cursor, "COUNT", TOPICS));
-        let mut fields = Fields::of(store.lanes.command(scan).await?)?;
-        cursor = fields.text()?;
-        let mut list = fields.fields()?;
-        while !list.is_empty() {
-            let (name, _moment) = (list.bytes()?, list.value()?);
-            let text = String::from_utf8_lossy(&name);
-            if PartitionName::parse(&text).is_some() {
-                continue;
-            }
-            let mut finding = Finding::of_topic(&text, "bad_name", place.to_owned());
-            if repair {
-                store.lanes.command(Command::new("ZREM").arg((key, &name[..]))).await?;
-                finding.mended = Some("put right");
-            }
-            tell(finding);
-        }
-        if cursor == "0" {
-            return Ok(());
-        }
-    }
 }
 
 /// Does this partition know its topic? Returns the partition, and the number that it goes by; nothing where there

@@ -15,7 +15,11 @@ use super::{
 use crate::{
     error::Error,
     model::Body,
-    store::{Partition, PartitionName, Store, reply::CallError},
+    store::{
+        Partition, PartitionName, Store,
+        batch::Command,
+        reply::{CallError, Fields, bytes},
+    },
 };
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
@@ -152,10 +156,10 @@ impl PartitionAudit<'_> {
     async fn messages_found(&mut self, page: Page, tell: Tell<'_>) -> Result<(), CallError> {
         let mut broken = HashMap::new();
         let mut found = page.found;
-        for (member, begin) in page.begins {
-            if Body::decode(begin.clone()).is_err() {
+        for (member, body) in self.bodies(&page.bodies).await? {
+            if !Body::decode(body.clone()).is_ok_and(|body| body.content.is_sound()) {
                 found.push((member.clone(), "bad_body".to_owned(), String::new()));
-                broken.insert(member, begin);
+                broken.insert(member, body);
             }
         }
         let mut members: Vec<Bytes> = found.iter().map(|(member, ..)| member.clone()).collect();
@@ -181,6 +185,20 @@ impl PartitionAudit<'_> {
             self.tell(subject, &defect, detail, mended, tell);
         }
         Ok(())
+    }
+
+    /// The bodies of these members, of those that are there.
+    async fn bodies(&self, members: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>, CallError> {
+        let mut bodies = Vec::new();
+        for members in members.chunks(MAX_MEMBERS as usize) {
+            let get = Command::new("HMGET").arg(&self.partition.keys.messages);
+            let get = members.iter().fold(get, |get, member| get.arg(&member[..]));
+            let mut found = Fields::of(self.store.lanes.command(get).await?)?;
+            for member in members {
+                bodies.extend(bytes(found.value()?).ok().map(|body| (member.clone(), body)));
+            }
+        }
+        Ok(bodies)
     }
 
     async fn count(&mut self, tell: Tell<'_>) -> Result<i64, CallError> {

@@ -3,7 +3,7 @@
 //! `RedriveAllowPolicy` and the encryption.
 
 use super::{
-    super::input::json::Items,
+    super::{access::Verb, input::json::Items},
     Call, Queue, answer,
     fault::{Fault, Kind},
     queue_name,
@@ -196,10 +196,10 @@ async fn read_redrive(
     if super::is_fifo(&dead_topic) != super::is_fifo(name) {
         return Err(refuse("Dead-letter queue must be same type of queue as the source"));
     }
-    match call.known(&dead_topic).await {
-        Ok(_) => Ok(Some(Redrive { dead_topic, max_attempts })),
-        Err(fault) if fault.is_no_queue() => Err(refuse("Dead letter target does not exist")),
-        Err(fault) => Err(fault),
+    call.caller.check_verb(Verb::Configure, &dead_topic)?;
+    match call.state.store.known_topic(&dead_topic).await? {
+        Some(_) => Ok(Some(Redrive { dead_topic, max_attempts })),
+        None => Err(refuse("Dead letter target does not exist")),
     }
 }
 

@@ -98,11 +98,6 @@ impl Fault {
         Self::new(Kind::QueueDoesNotExist, "The specified queue does not exist.")
     }
 
-    /// Is it that there is no such queue?
-    pub fn is_no_queue(&self) -> bool {
-        self.kind == Kind::QueueDoesNotExist
-    }
-
     /// A parameter is missing.
     pub fn missing(name: &str) -> Self {
         let message = format!("The request must contain the parameter {name}.");

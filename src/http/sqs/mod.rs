@@ -29,8 +29,9 @@ use crate::{model::TopicName, store::Topic};
 use axum::{
     Router,
     body::Body,
-    extract::{Path, State},
-    http::{HeaderMap, HeaderValue, Response, header},
+    extract::{MatchedPath, Request, State},
+    handler::Handler,
+    http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header},
     response::IntoResponse,
     routing::post,
 };
@@ -47,7 +48,7 @@ const ACCOUNT: &str = "000000000000";
 /// What old SDKs, which speak another protocol, are told. They read XML.
 const OLD_SDK: &str = "<?xml version=\"1.0\"?>\n<ErrorResponse xmlns=\"http://queue.amazonaws.com/doc/2012-11-05/\"><Error>\
     <Type>Sender</Type><Code>UnsupportedProtocol</Code><Message>dueq speaks SQS's JSON protocol only. Use an SDK that does: \
-    boto3 1.28.82 (botocore 1.31.81), AWS CLI 2.13.33, JavaScript 3.447.0, Java 2.21.19, Go v2 service/sqs 1.28.0, \
+    boto3 1.34.90 (botocore 1.34.90), AWS CLI 2.13.33, JavaScript 3.447.0, Java 2.21.19, Go v2 service/sqs 1.28.0, \
     .NET 3.7.298, PHP 3.285.2 or Ruby aws-sdk-sqs 1.66.0, or a later one.</Message></Error></ErrorResponse>\n";
 
 /// Actions, the names of their operations in metrics and logs, and what each needs of the key.
@@ -85,14 +86,41 @@ const UNSUPPORTED: [&str; 5] = [
 /// The routes. They are no part of the OpenAPI document: the protocol has a model of its own.
 pub(super) fn routes() -> Router<AppState> {
     Router::new()
+        .route("/", post(serve_elsewhere))
         .route("/sqs", post(serve))
         .route("/sqs/", post(serve))
         .route("/sqs/{queue}", post(serve))
+        .route("/sqs/{account}/{queue}", post(serve))
 }
 
-/// Is this a path of SQS's?
-pub(super) fn has(path: &str) -> bool {
-    path == "/sqs" || path.starts_with("/sqs/")
+/// Is this a request of SQS's: by its path, or since it names an action and goes to `/` or `/{account}/{queue}`, where SDKs
+/// send it that have only the host of their endpoint or AWS's URL of a queue? No other route may be meant.
+pub(super) fn has(request: &Request) -> bool {
+    let path = request.uri().path();
+    let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let is_elsewhere = || match matched {
+        Some(matched) => matched == "/",
+        None => path.split('/').filter(|part| !part.is_empty()).count() == 2,
+    };
+    path == "/sqs"
+        || path.starts_with("/sqs/")
+        || (*request.method() == Method::POST
+            && action(request.headers()).is_some()
+            && is_elsewhere())
+}
+
+/// Answers requests of SQS's that go elsewhere, and others as if there were no such route.
+pub(super) async fn serve_elsewhere(
+    State(state): State<AppState>,
+    request: Request,
+) -> Response<Body> {
+    if has(&request) {
+        return serve.call(request, state).await;
+    }
+    match request.uri().path() {
+        "/" => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET,HEAD")]).into_response(),
+        _ => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 /// The operation that a request of SQS's asks for, whatever its path.
@@ -163,7 +191,7 @@ fn is_fifo(name: &TopicName) -> bool {
 
 async fn serve(
     State(state): State<AppState>,
-    path: Option<Path<String>>,
+    uri: Uri,
     caller: Caller,
     trace: Trace,
     payload: Payload,
@@ -180,7 +208,9 @@ async fn serve(
         state: &state,
         caller,
         trace,
-        path: path.map(|Path(queue)| queue),
+        path: Some(uri.path().trim_end_matches('/'))
+            .filter(|path| *path != "/sqs")
+            .map(|path| path.to_owned()),
         region: region.unwrap_or_else(|| "us-east-1".to_owned()),
         trace_header: headers
             .get("x-amzn-trace-id")

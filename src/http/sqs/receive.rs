@@ -8,7 +8,7 @@ use super::{
     },
     Call, JSON, Queue,
     content::{AttributeValue, attributes_of, md5_of, md5_of_attributes, text_of},
-    fault::{Fault, Kind},
+    fault::Fault,
     send::sequence_number,
 };
 use crate::{
@@ -30,20 +30,6 @@ const MAX_MESSAGES: i64 = 10;
 const MAX_WAIT_S: i64 = 20;
 /// The longest visibility timeout, s.
 pub const MAX_VISIBILITY_S: i64 = 43_200;
-
-/// System attributes that exist.
-const SYSTEM: [&str; 10] = [
-    "All",
-    "SenderId",
-    "SentTimestamp",
-    "ApproximateReceiveCount",
-    "ApproximateFirstReceiveTimestamp",
-    "SequenceNumber",
-    "MessageDeduplicationId",
-    "MessageGroupId",
-    "AWSTraceHeader",
-    "DeadLetterQueueSourceArn",
-];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -94,7 +80,7 @@ impl Wanted {
     /// A name, or the beginning of names.
     fn has(&self, name: &str) -> bool {
         self.of_user.iter().any(|wanted| match wanted.strip_suffix(".*") {
-            _ if wanted == "All" => true,
+            _ if wanted == "All" || wanted == "*" => true,
             Some(prefix) => name.starts_with(prefix),
             None => name == wanted,
         })
@@ -133,12 +119,6 @@ pub async fn receive_message(
     let names = |names: Option<Items<String>>| names.map(|names| names.0).unwrap_or_default();
     let mut system = names(request.attribute_names);
     system.extend(names(request.message_system_attribute_names));
-    if let Some(unknown) = system.iter().find(|name| !SYSTEM.contains(&name.as_str())) {
-        return Err(Fault::new(
-            Kind::InvalidAttributeName,
-            format!("Unknown Attribute {unknown}."),
-        ));
-    }
     let wanted = Wanted { system, of_user: names(request.message_attribute_names) };
     let options = LeaseOptions {
         push: false,
@@ -151,7 +131,8 @@ pub async fn receive_message(
     call.caller.check_let_in()?;
     let polled = poll(call.state, &call.caller, call.activity.as_ref(), topics, options, wait);
     let (grants, is_cut) = polled.await;
-    let grants = grants?;
+    let mut grants = grants?;
+    call.state.store.bury_damaged(&mut grants).await;
     call.trace.leases(&queue.name, grants.messages());
     // Before they are written out; if there is no room, they go back.
     let mut hold = call.state.budget.hold();

@@ -246,13 +246,14 @@ impl Sender {
     }
 
     /// Begins the call of each message, or lets it wait for a slot here or in Redis.
-    async fn offer(&mut self, grants: Grants, limits: Limits) {
+    async fn offer(&mut self, mut grants: Grants, limits: Limits) {
         // The settings may have changed during the lease.
         let context = match self.context().await {
             Ok(Some(context)) if !grants.messages().is_empty() => context,
             // The grants go back when they are dropped.
             _ => return,
         };
+        self.sending.store.bury_damaged(&mut grants).await;
         let now = Instant::now();
         let mut parked = Vec::new();
         for granted in grants.take() {

@@ -21,7 +21,7 @@ mod single;
 pub(crate) use fence::{Confirm, Confirmed};
 pub(crate) use lanes::Lanes;
 pub use lanes::Wake;
-pub(super) use node::Node;
+pub(crate) use node::Node;
 pub(crate) use request::Request;
 pub(super) use request::{Answered, Call, Job};
 

@@ -130,12 +130,21 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`; what could not be reported is reported the next time.
     pub async fn report_activity(&self) -> Result<(), Error> {
         loop {
-            let some: Vec<Partition> = {
+            let all: Vec<Partition> = {
                 let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
                 std::iter::from_fn(|| active.try_recv().ok()).take(REPORT_PARTITIONS).collect()
             };
-            if some.is_empty() {
+            if all.is_empty() {
                 return Ok(());
+            }
+            let mut some = Vec::with_capacity(all.len());
+            for partition in all {
+                if !self.registry.is_gone(&partition.topic.name).await {
+                    some.push(partition);
+                }
+            }
+            if some.is_empty() {
+                continue;
             }
             let keys = &self.lanes.shared.keys;
             let report = Command::eval(&scripts::NOTE_ACTIVE, &[&keys.active, &keys.lateness]);

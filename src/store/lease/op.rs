@@ -6,11 +6,11 @@ use crate::{
     seeded,
     store::{
         batch::{Answers, Command, GROUP_MESSAGES, Op},
-        grants::{Granted, Grants, LeaseOptions},
+        grants::{Damaged, Granted, Grants, LeaseOptions},
         message::decode,
         partition::Partition,
         registry::{Registry, Topic},
-        reply::{CallError, Fields, Reply, bytes},
+        reply::{CallError, Fields, Reply, bytes, int},
         scripts::{self, Script},
     },
 };
@@ -19,6 +19,9 @@ use std::sync::{Weak, atomic::Ordering};
 
 /// Below this, the max_bytes of a lease makes the script look at every size; above, the bound of a reply is smaller anyway.
 const SIZED_BELOW: u64 = 256 * 1024;
+
+/// The latest due time in a score, ms.
+const MAX_DUE: Millis = 1 << 53;
 
 /// A request for messages.
 pub(crate) struct Lease {
@@ -108,8 +111,13 @@ impl Op for Lease {
             left -= count.min(left);
             plenty &= more || (count as u64 == options.max_messages && count > 0);
             let mut messages = Vec::with_capacity(count.min(found.places.len()));
+            let mut damaged = Vec::new();
             for _ in 0..count {
-                messages.extend(found.next(partition, lease_ends)?);
+                match found.next(partition, lease_ends)? {
+                    Some(Ok(message)) => messages.push(message),
+                    Some(Err(lease)) => damaged.push(lease),
+                    None => {}
+                }
             }
             if !messages.is_empty() {
                 first_end = first_end.into_iter().chain([lease_ends]).min();
@@ -122,7 +130,14 @@ impl Op for Lease {
             let origin = (!messages.is_empty()).then(|| (registry.clone(), topic.clone()));
             let grants = Grants { messages, origin };
             let cleared = expired > 0;
-            answers.push(Ok(LeaseOutcome { grants, next_at, more, failed: None, cleared }));
+            answers.push(Ok(LeaseOutcome {
+                grants,
+                next_at,
+                more,
+                failed: None,
+                cleared,
+                damaged,
+            }));
         }
         partition.plenty.store(plenty, Ordering::Relaxed);
         if topic.is_split() {
@@ -180,14 +195,16 @@ impl Found {
         Ok(Self { now, up, max_attempts, epoch, places, bodies, special, facts, counts, lateness })
     }
 
-    /// The next message. `None` for a place without a body, which `dueq audit` finds.
+    /// The next message, or the lease of one whose body is damaged. `None` for a place without a body, which `dueq audit`
+    /// finds.
     fn next(
         &mut self,
         partition: &Partition,
         lease_ends: Millis,
-    ) -> Result<Option<Granted>, CallError> {
+    ) -> Result<Option<Result<Granted, Damaged>>, CallError> {
         let member = self.places.member()?;
-        let due_at = self.places.int()?;
+        // A damaged score, which is no instant, must not keep the other messages.
+        let due_at = int(self.places.value()?).unwrap_or_default().clamp(0, MAX_DUE);
         let (attempt, attempts_left, priority, key, group) = match self.special {
             true => {
                 let facts = &mut self.facts;
@@ -204,8 +221,11 @@ impl Found {
         let id = MessageId::from_member(&member, partition.route);
         let (attempt, last) = (attempt as u32, attempts_left == 0);
         let claims = LeaseClaims { attempt, epoch: self.epoch, granted_at: self.up, last };
-        let body = bytes(self.bodies.value()?).and_then(|body| decode(body, &id, &partition.topic));
-        Ok(body.ok().map(|body| Granted {
+        let Ok(body) = bytes(self.bodies.value()?) else { return Ok(None) };
+        let Ok(body) = decode(body, &id, &partition.topic) else {
+            return Ok(Some(Err((id, claims))));
+        };
+        Ok(Some(Ok(Granted {
             id,
             due_at,
             claims,
@@ -216,7 +236,7 @@ impl Found {
             key: (!key.is_empty()).then_some(key),
             group: (!group.is_empty()).then_some(group),
             lease_expires_at: lease_ends,
-        }))
+        })))
     }
 }
 

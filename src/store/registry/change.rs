@@ -128,7 +128,7 @@ impl Registry {
     /// how many messages went with them.
     pub async fn remove(&self, topic: &Arc<Topic>) -> Result<i64, CallError> {
         let close = async |partition: Partition| {
-            let close = Command::on(&scripts::CLOSE_PARTITION, &partition);
+            let close = Command::on_more(&scripts::CLOSE_PARTITION, &partition);
             let close = close.arg((topic.number.0, 2, DELETED_MARK_MS));
             int(self.lanes.command(close).await?)
         };
@@ -138,6 +138,7 @@ impl Registry {
         let (_, confirmed) = self.lanes.change(remove, topic.settings.confirm_change()).await?;
         self.forget(topic);
         self.lanes.shared.metrics.forget_topic(&topic.name);
+        self.forget_names(&topic.all().map(|it| it.name()).collect::<Vec<_>>()).await;
         confirmed.wait().await?;
         Ok(messages)
     }
@@ -239,7 +240,7 @@ fn opening_call(partition: &Partition) -> Command {
     let most =
         if most == Retention::default().acked_max { String::new() } else { most.to_string() };
     let keys = &partition.keys;
-    let keys = [keys.meta.as_str(), &keys.first_due, &keys.rates];
+    let keys = [keys.meta.as_str(), &keys.first_due, &keys.rates, &keys.history, &keys.recent];
     let open = Command::script(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
     let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
     let open = open.arg(rules(partition));

@@ -1,6 +1,8 @@
 //! Bugs of what is around messages: Redis, callbacks, the bounds of the service, and the program itself.
 
-use super::probes::{bounds, calls, counts, deaths, forgets, keys, moves, replicas, told, waits};
+use super::probes::{
+    bounds, calls, counts, deaths, forgets, keys, leftovers, moves, replicas, told, waits,
+};
 use super::{Bug, bug, scenario};
 use crate::proof::scenarios::{clock, cluster_clocks, endurance, failover, memory_stays, snapshot};
 
@@ -123,6 +125,13 @@ pub(super) fn bugs() -> Vec<Bug> {
                 "        after = backoff(policy, counted, ARGV[at + 3])",
                 "        redis.call('ZREM', k.unack, member)\n        after = backoff(policy, counted, ARGV[at + 3]) + nil",
             ),
+        // What is left, and what is damaged.
+        bug("history of a deleted topic", &["I8"], scenario!(leftovers::a_deleted_topic))
+            .does("a deleted topic leaves its history")
+            .patch("close_partition", " k.history, k.recent,", ""),
+        bug("a damaged body fails its call", &["I12"], scenario!(leftovers::a_damaged_body))
+            .does("a lease that looks at sizes falls over a body that is too short")
+            .patch("*", "  if tag == 1 and low then size = size - 3", "  if tag == 1 then size = size - 3"),
         // What bounds the service.
         bug("budget not kept", &["I15"], scenario!(bounds::half_bodies))
             .does("bodies and answers in flight may take any amount of memory"),

@@ -40,7 +40,7 @@ use self::steps::Step;
 use self::walk::Walk;
 use self::wire::Talk;
 use crate::harness::Dueq;
-use crate::proof::audit::{Audit, connect};
+use crate::proof::audit::{Audit, connect, leftovers};
 
 /// How long a sequence is shrunk at most.
 const SHRINK: Duration = Duration::from_secs(40);
@@ -123,6 +123,9 @@ impl Place {
             if kept.is_ok() {
                 kept = cleared;
             }
+            if kept.is_ok() {
+                kept = self.cleared(&walk.names).await;
+            }
             self.requests.set(self.requests.get() + walk.talk.requests);
             (kept, walk.talk.heard)
         })
@@ -135,6 +138,18 @@ impl Place {
             let audit = Audit::read(&mut connection, name).await.expect("an audit");
             let violations = audit.violations();
             must!("I8 one place", violations.is_empty(), "{violations:?}");
+        }
+        Ok(())
+    }
+
+    /// What lies in Redis of topics that were deleted: nothing in any partition.
+    async fn cleared(&self, names: &[String]) -> Kept {
+        let mut connection = connect(&self.redis.url()).await.expect("a connection");
+        for name in names {
+            let mut left = leftovers(&mut connection, name).await;
+            // Another instance may note a sweep a moment later; that goes by itself.
+            left.retain(|it| it.starts_with("dueq:"));
+            must!("I8 one place", left.is_empty(), "a deleted topic leaves {left:?}");
         }
         Ok(())
     }

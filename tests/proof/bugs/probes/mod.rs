@@ -12,6 +12,7 @@ pub mod grants;
 pub mod groups;
 pub mod keys;
 pub mod leases;
+pub mod leftovers;
 pub mod moves;
 pub mod replicas;
 pub mod told;

@@ -1,0 +1,176 @@
+//! The part of an audit that looks for what deleted topics have left: keys of partitions that no topic has, and names of
+//! such partitions in the indexes of what is to be swept and noted. It scans the whole keyspace, a bounded number of keys a
+//! call. A topic may be made or deleted meanwhile, so whatever looks left is looked at once more, against the registry as
+//! it is then.
+
+use super::{finding::Finding, walk::Tell};
+use crate::{
+    error::Error,
+    model::{PartitionNumber, TopicName},
+    store::{
+        PartitionName, Store,
+        batch::{Command, Node},
+        keys::PartitionKeys,
+        reply::{CallError, Fields, int, word},
+    },
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Keys and names of one call.
+const COUNT: usize = 500;
+/// How long a deletion that is under way has to end.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How many partitions topics have; 0 for those that are not there.
+type Partitions = HashMap<TopicName, usize>;
+
+/// Looks for what is left of deleted topics, and removes it with `repair`, unless there are messages.
+pub(super) async fn audit_leftovers(
+    store: &Store,
+    repair: bool,
+    tell: Tell<'_>,
+) -> Result<(), Error> {
+    let keys = &store.lanes.shared.keys;
+    for (place, key, scan, look, remove) in [
+        ("in sweeps", &keys.sweeps, "ZSCAN", "ZSCORE", "ZREM"),
+        ("in history", &keys.active, "ZSCAN", "ZSCORE", "ZREM"),
+        ("in lateness", &keys.lateness, "HSCAN", "HGET", "HDEL"),
+    ] {
+        let (mut cursor, mut names, mut known) = ("0".to_owned(), Vec::new(), Partitions::new());
+        loop {
+            let page = Command::new(scan).arg((key, &cursor, "COUNT", COUNT));
+            let mut fields = Fields::of(store.lanes.command(page).await?)?;
+            cursor = fields.text()?;
+            let mut list = fields.fields()?;
+            while !list.is_empty() {
+                let (name, _) = (list.bytes()?, list.value()?);
+                match PartitionName::parse(&String::from_utf8_lossy(&name)) {
+                    Some(parsed) if has(store, &parsed, &mut known).await? => {}
+                    parsed => names.push((name, parsed)),
+                }
+            }
+            if cursor == "0" {
+                break;
+            }
+        }
+        for (name, parsed) in again(names).await {
+            if let Some(parsed) = &parsed
+                && has(store, parsed, &mut Partitions::new()).await?
+            {
+                continue;
+            }
+            let still = Command::new(look).arg((key, &name[..]));
+            if word(&store.lanes.command(still).await?).is_none() {
+                continue;
+            }
+            let defect = if parsed.is_some() { "leftover" } else { "bad_name" };
+            let shown = String::from_utf8_lossy(&name);
+            let mut finding = Finding::of_topic(&shown, defect, place.to_owned());
+            if repair {
+                store.lanes.command(Command::new(remove).arg((key, &name[..]))).await?;
+                finding.mended = Some("put right");
+            }
+            tell(finding);
+        }
+    }
+    for node in store.lanes.nodes() {
+        audit_node(store, &node, repair, tell).await?;
+    }
+    Ok(())
+}
+
+/// The same for the keys of a server.
+async fn audit_node(
+    store: &Store,
+    node: &Arc<Node>,
+    repair: bool,
+    tell: Tell<'_>,
+) -> Result<(), Error> {
+    let prefix = store.lanes.shared.keys.sweeps.split('{').next().unwrap_or_default();
+    let literal: String = prefix.chars().flat_map(|c| ['\\', c]).collect();
+    let (mut cursor, mut known) = ("0".to_owned(), Partitions::new());
+    let mut left: BTreeMap<PartitionName, PartitionKeys> = BTreeMap::new();
+    loop {
+        let scan = Command::new("SCAN").arg((&cursor, "MATCH", format!("{literal}{{*}}:*")));
+        let page = node.command(scan.arg(("COUNT", COUNT))).await?;
+        let mut fields = Fields::of(page)?;
+        cursor = fields.text()?;
+        let mut list = fields.fields()?;
+        while !list.is_empty() {
+            let key = list.bytes()?;
+            let key = String::from_utf8_lossy(&key);
+            // `topic:partition` and perhaps a suffix; others are no keys of partitions.
+            let tag = key.get(prefix.len() + 1..).and_then(|rest| rest.split('}').next());
+            let mut parts = tag.unwrap_or_default().split(':');
+            let name = parts.next().and_then(|name| TopicName::parse(name).ok());
+            let number = parts.next().and_then(|number| number.parse().ok()).map(PartitionNumber);
+            let Some((topic, number)) = name.zip(number) else { continue };
+            let keys = PartitionKeys::new(prefix, &topic, number);
+            let name = PartitionName { topic, number };
+            if keys.with_seldom().contains(&&*key) && !has(store, &name, &mut known).await? {
+                left.insert(name, keys);
+            }
+        }
+        if cursor == "0" {
+            break;
+        }
+    }
+    for (name, keys) in again(left.into_iter().collect()).await {
+        let command =
+            async |verb: &str, key: &str| store.lanes.command(Command::new(verb).arg(key)).await;
+        let mut there = Vec::new();
+        for key in keys.with_seldom() {
+            // The mark of a deleted topic, which goes by itself.
+            let owner = Command::new("HGET").arg((&keys.meta, "topic"));
+            let is_mark = key == keys.meta
+                && word(&store.lanes.command(owner).await?).is_some_and(|it| it.starts_with('-'))
+                && int(command("PTTL", key).await?)? > 0;
+            if !is_mark && int(command("EXISTS", key).await?)? == 1 {
+                there.push(key);
+            }
+        }
+        if there.is_empty() || has(store, &name, &mut Partitions::new()).await? {
+            continue;
+        }
+        let kinds = there.iter().filter_map(|key| key.rsplit(':').next()).collect::<Vec<_>>();
+        let mut finding = Finding::of_topic(&name.to_string(), "leftover", kinds.join(", "));
+        // Messages are for a person to decide about: the registry may have lost their topic.
+        if repair && !there.contains(&keys.messages.as_str()) {
+            let unlink = Command::new("UNLINK").arg(&there);
+            store.lanes.command(unlink).await?;
+            finding.mended = Some("put right");
+        }
+        tell(finding);
+    }
+    Ok(())
+}
+
+/// What looked left, some time later.
+async fn again<T>(left: Vec<T>) -> Vec<T> {
+    if !left.is_empty() {
+        tokio::time::sleep(PAUSE).await;
+    }
+    left
+}
+
+/// Is there a topic that has this partition?
+async fn has(store: &Store, name: &PartitionName, known: &mut Partitions) -> Result<bool, Error> {
+    let many = match known.get(&name.topic) {
+        Some(many) => *many,
+        None => {
+            let many = match store.registry.look_up(&name.topic).await {
+                Ok(topic) => topic.map_or(0, |topic| topic.all().count()),
+                // Its entry cannot be read, which is another finding.
+                Err(CallError::Internal) => usize::MAX,
+                Err(error) => return Err(error.into()),
+            };
+            known.insert(name.topic.clone(), many);
+            many
+        }
+    };
+    Ok(usize::from(name.number.0) < many)
+}
