@@ -238,8 +238,7 @@ impl Access {
         let turn_away = |reason| self.turn_away(&state.metrics, reason, peer_of(request));
         let session = self.place.session_in(headers);
         let Some(session) = session.filter(|_| !headers.contains_key(header::AUTHORIZATION)) else {
-            let is_sqs = sqs::has(request.uri().path());
-            return keys.of(headers, is_sqs).map_err(turn_away);
+            return keys.of(headers, sqs::has(request)).map_err(turn_away);
         };
         if !self.place.is_home_of(headers) {
             return Err(turn_away(NoKey::Foreign));
@@ -250,7 +249,7 @@ impl Access {
         keys.find(&digest).filter(|_| !has_ended).ok_or_else(|| turn_away(NoKey::Ended))
     }
 
-    /// The cookie for a page that has this key, at this address; `None` where there are no keys.
+    /// The cookie for a page that has this key, at this address, and whose key it is; `None` where there are no keys.
     ///
     /// Errors: 401 `unauthorized`, 429 `too_many_attempts`; 503 `redis_unavailable` before Redis was met.
     pub(super) fn log_in(
@@ -259,16 +258,17 @@ impl Access {
         key: &str,
         headers: &HeaderMap,
         Peer(from): Peer,
-    ) -> Result<Option<HeaderValue>, Problem> {
+    ) -> Result<Option<(HeaderValue, Caller)>, Problem> {
         let Door::Keys(keys) = &self.door else { return Ok(None) };
         let turn_away = |reason| self.turn_away(&state.metrics, reason, from);
         if !self.place.is_home_of(headers) {
             return Err(turn_away(NoKey::Foreign));
         }
         let digest = digest(key.as_bytes());
-        keys.find(&digest).ok_or_else(|| turn_away(NoKey::Wrong))?;
+        let key = keys.find(&digest).ok_or_else(|| turn_away(NoKey::Wrong))?;
         let session = seal_of(&state.store).and_then(|seal| seal.seal(&digest, state.store.now()));
-        Ok(self.place.set_cookie(&session.ok_or(Error::RedisUnavailable)?))
+        let cookie = self.place.set_cookie(&session.ok_or(Error::RedisUnavailable)?);
+        Ok(cookie.map(|cookie| (cookie, Caller::new(key, Need::Login, None))))
     }
 
     /// The cookie that takes a page's session away; `None` where there are no keys.

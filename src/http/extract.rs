@@ -104,6 +104,11 @@ impl FromRequest<AppState> for Payload {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
+        let mut encodings = parts.headers.get_all(header::CONTENT_ENCODING).iter();
+        if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            let detail = "the body must be sent without Content-Encoding: dueq decodes none";
+            return Err(Problem::new(Code::UnsupportedMediaType, detail));
+        }
         let caller = parts.extensions.get::<Caller>();
         let (limit, timeout) = match caller {
             Some(_) => (state.max_body_bytes, BODY_TIMEOUT),

@@ -28,6 +28,7 @@ use std::{
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const MAX_URI: usize = 8 * 1024;
 const MAX_HEADERS: usize = 99;
 const MAX_HEADERS_BYTES: usize = 16 * 1024;
@@ -94,7 +95,7 @@ pub(super) async fn guard(
     let mut entry = Entry::new(&state.access.audit, (operation, need), &request, &id);
     let refused = refuse(&state, need, &mut request, entry.as_mut());
     let method = request.method().clone();
-    let (policy, is_sqs) = (policy_of(request.uri().path()), sqs::has(request.uri().path()));
+    let (policy, is_sqs) = (policy_of(request.uri().path()), sqs::has(&request));
     let (mut response, trace) = match refused {
         Err(problem) => (problem.into_response(), None),
         Ok(()) => {
@@ -106,7 +107,7 @@ pub(super) async fn guard(
     if let Err(problem) = budget::count(&state.budget, &method, operation, &mut response) {
         response = problem.into_response();
     }
-    set_security_headers(response.headers_mut(), policy);
+    set_security_headers(response.headers_mut(), policy, state.access.is_https());
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
     let base = state.public_url.base();
@@ -120,6 +121,8 @@ pub(super) async fn guard(
         trace.end(&state, status, problem.as_ref());
     }
     if let Some(mut entry) = entry {
+        // Of a log-in it is known only now.
+        response.extensions().get().inspect(|caller| entry.is_by(caller));
         entry.answered(status, problem);
     }
     if let Some(path) = response.headers().get(header::LOCATION)
@@ -150,7 +153,7 @@ fn operation_of(state: &AppState, request: &Request) -> Operation {
         &Method::HEAD => &Method::GET,
         method => method,
     };
-    if sqs::has(path) && *method == Method::POST {
+    if *method == Method::POST && sqs::has(request) {
         return sqs::operation(request.headers());
     }
     let known = state.operations.get(path).and_then(|methods| methods.get(method)).copied();
@@ -201,14 +204,18 @@ fn check_head(request: &Request) -> Result<(), Problem> {
 }
 
 /// Sets the headers that tell browsers and caches how to treat a response.
-/// `policy`: that of a page.
-fn set_security_headers(headers: &mut HeaderMap, policy: Option<&'static str>) {
+/// `policy`: that of a page. `is_https`: clients come by https.
+fn set_security_headers(headers: &mut HeaderMap, policy: Option<&'static str>, is_https: bool) {
     let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(RESOURCE_POLICY, "same-origin");
+    set(header::X_FRAME_OPTIONS, "DENY");
+    if is_https {
+        set(header::STRICT_TRANSPORT_SECURITY, "max-age=31536000");
+    }
     if let Some(policy) = policy {
         set(header::CONTENT_SECURITY_POLICY, policy);
         set(OPENER_POLICY, "same-origin");
-        set(header::X_FRAME_OPTIONS, "DENY");
         set(header::REFERRER_POLICY, "no-referrer");
     } else {
         set(header::CACHE_CONTROL, "no-store");

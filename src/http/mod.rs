@@ -282,7 +282,7 @@ pub fn router(
         .merge(guide::routes())
         .merge(ui::routes())
         .merge(sqs::routes())
-        .fallback(async || axum::http::StatusCode::NOT_FOUND)
+        .fallback(sqs::serve_elsewhere)
         .layer(CatchPanicLayer::new())
         .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
         .with_state(state))

@@ -51,8 +51,12 @@ pub async fn create_session(
     JsonBody(request, payload): JsonBody<CreateSessionRequest>,
 ) -> Result<Response, Problem> {
     let key = request.api_key.into_string();
-    let cookie = state.access.log_in(&state, &key, &payload.headers, peer)?;
-    Ok(answer_with_cookie(cookie))
+    let session = state.access.log_in(&state, &key, &payload.headers, peer)?;
+    let (cookie, caller) = session.unzip();
+    let mut response = answer_with_cookie(cookie);
+    // For the audit log.
+    caller.map(|caller| response.extensions_mut().insert(caller));
+    Ok(response)
 }
 
 /// Get the session.

@@ -7,7 +7,10 @@ use super::{
     departure::Departure,
     handshake::{Transport, tcp, tcp_mut},
     heads::HeadHold,
+    json_line,
+    problem::Problem,
 };
+use axum::http::StatusCode;
 use std::{
     io,
     pin::Pin,
@@ -141,6 +144,25 @@ impl Stream {
     }
 }
 
+/// What a client gets in place of an answer that hyper makes itself, since the request's head is no HTTP; `None` for the
+/// answers of routes, which have a type or the request's id.
+fn refusal_for(head: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(head).ok().filter(|text| text.len() < 256)?;
+    let rest = text.strip_prefix("HTTP/1.1 4").filter(|_| text.ends_with("\r\n\r\n"))?;
+    if rest.contains("content-type:") || rest.contains("x-request-id:") {
+        return None;
+    }
+    let status = StatusCode::from_bytes(head.get(9..12)?).ok()?;
+    let body = json_line(&Problem::of_status(status).body("-")).ok()?;
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
+            x-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\nx-frame-options: DENY\r\n\
+            connection: close\r\n\r\n",
+        body.len()
+    );
+    Some([head.into_bytes(), body].concat())
+}
+
 impl AsyncRead for Stream {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -164,7 +186,13 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(self.transport.get_mut()).poll_write(cx, bytes);
+        // It fits into the send buffer, as nothing else is in it.
+        let written = match refusal_for(bytes) {
+            Some(refusal) => {
+                Pin::new(self.transport.get_mut()).poll_write(cx, &refusal).map_ok(|_| bytes.len())
+            }
+            None => Pin::new(self.transport.get_mut()).poll_write(cx, bytes),
+        };
         self.check_write(written, cx)
     }
 
@@ -173,6 +201,9 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let [head] = parts {
+            return self.poll_write(cx, head);
+        }
         let written = Pin::new(self.transport.get_mut()).poll_write_vectored(cx, parts);
         self.check_write(written, cx)
     }

@@ -134,7 +134,7 @@ pub async fn put_topic(
 ) -> Result<Response, Problem> {
     let PutTopicRequest { settings: changes } =
         payload.read(|fields, _| refuse_own_dead_topic(fields, &name))?;
-    changes.dead_topic().map_or(Ok(()), |topic| caller.check_topic(topic))?;
+    changes.dead_topic().map_or(Ok(()), |topic| caller.check_verb(Verb::Configure, topic))?;
     state.check_url(changes.push_url(), || "push.url".to_owned())?;
     let default = TopicSettings::default();
     let whole = |stored: Option<&TopicSettings>| changes.onto(&default, stored, &default);
@@ -180,7 +180,7 @@ pub async fn update_topic(
 ) -> Result<Response, Problem> {
     let UpdateTopicRequest { settings: changes } =
         payload.read(|fields, _| refuse_own_dead_topic(fields, &name))?;
-    changes.dead_topic().map_or(Ok(()), |topic| caller.check_topic(topic))?;
+    changes.dead_topic().map_or(Ok(()), |topic| caller.check_verb(Verb::Configure, topic))?;
     state.check_url(changes.push_url(), || "push.url".to_owned())?;
     if name.is_callbacks()
         && let Some(setting) = changes.reserved()

@@ -65,6 +65,20 @@ pub(super) fn not_after(
     }
 }
 
+/// Is this certificate an authority's (CA:TRUE), and not a server's?
+pub(super) fn is_authority(certificate: &CertificateDer<'_>) -> bool {
+    let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return false };
+    let algorithms = ring::default_provider().signature_verification_algorithms.all;
+    let (roots, now) = (RootCertStore::empty(), UnixTime::now());
+    verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], now, algorithms)
+        .is_err_and(|error| is_of_authority(&error))
+}
+
+/// Was a certificate refused for being an authority's? The error that says so is of a crate inside of rustls.
+pub(super) fn is_of_authority(error: &rustls::Error) -> bool {
+    error.to_string().contains("CaUsedAsEndEntity")
+}
+
 /// As RFC 3339.
 pub fn instant(time: UnixTime) -> String {
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);

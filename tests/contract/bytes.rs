@@ -144,3 +144,20 @@ async fn headers_of_any_legal_text_come_back() {
     client.publish(&topic, json!({"payload": 1, "headers": headers})).await.expect(201);
     assert_eq!(client.lease_one(&topic).await["headers"], headers);
 }
+
+#[tokio::test]
+async fn an_encoded_body_is_refused_and_not_taken_for_what_it_is_not() {
+    let (client, topic) = (client().await, topic("encoded"));
+    for encoding in ["gzip", "br", "zstd", "identity, gzip", ""] {
+        for (path, kind) in [("messages", "application/json"), ("messages/raw", "text/plain")] {
+            let headers = [("content-type", kind), ("content-encoding", encoding)];
+            let path = format!("/topics/{topic}/{path}");
+            let answer =
+                client.send("POST", &path, &headers, Some(b"{\"payload\":1}".to_vec())).await;
+            answer.problem(415, "unsupported_media_type");
+        }
+    }
+    let headers = [("content-type", "application/json"), ("content-encoding", "Identity")];
+    let path = format!("/topics/{topic}/messages");
+    client.send("POST", &path, &headers, Some(b"{\"payload\":1}".to_vec())).await.expect(201);
+}

@@ -25,6 +25,11 @@ impl From<io::Error> for Failure {
 }
 
 impl Failure {
+    /// Returns whether the server answered that the key may not.
+    pub fn is_not_allowed(&self) -> bool {
+        matches!(self, Self::Refused(answer) if answer.status == 403)
+    }
+
     /// Returns whether the server answered 404 with this code.
     pub fn is_not_found(&self, code: &str) -> bool {
         matches!(self, Self::Refused(answer) if answer.status == 404 && answer.code() == code)

@@ -251,7 +251,7 @@ impl Drop for Entry {
 }
 
 fn is_change(need: Need) -> bool {
-    matches!(need.verb(), Some(Verb::Operate | Verb::Configure))
+    need == Need::Login || matches!(need.verb(), Some(Verb::Operate | Verb::Configure))
 }
 
 /// A path in which every character shows as itself on any terminal.

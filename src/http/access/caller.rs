@@ -169,6 +169,7 @@ impl Caller {
         let refused = match self.need {
             Need::Admin => (!scopes.is_admin()).then(|| "admin".to_owned()),
             Need::All(verb) => (!scopes.may_to_all(verb)).then(|| format!("{}:*", verb.word())),
+            Need::Metrics => (!scopes.may_see_metrics()).then(|| "read:*".to_owned()),
             Need::Some(verb) => {
                 (!scopes.may_to_some(verb)).then(|| format!("{} on any topic", verb.word()))
             }
@@ -216,6 +217,15 @@ impl Caller {
                 self.need.verb().filter(|_| !Verb::ALL.iter().any(|v| scopes.may(*v, topic)));
             lacked.map_or(error, |verb| self.lacks(&format!("{} on {called}", verb.word())))
         })
+    }
+
+    /// Why they do not get what is not there, of a topic that would be `called` so: whoever may not do it to all topics is not
+    /// told whether there is such a name.
+    pub fn not_found(&self, called: &str, error: Error) -> Error {
+        match self.need.verb().filter(|_| !self.may_to_all()) {
+            Some(verb) => self.lacks(&format!("{} on {called}", verb.word())),
+            None => error,
+        }
     }
 
     /// May they do this to this topic, beside what the operation needs anyway?

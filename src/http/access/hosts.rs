@@ -7,7 +7,7 @@
 use super::AccessError;
 use axum::{
     extract::Request,
-    http::{HeaderName, header},
+    http::{HeaderName, HeaderValue, header},
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,10 +19,19 @@ const ORIGIN: &str =
     "the request's Origin is neither loopback nor named by --allow-host, and there are no API keys";
 
 const FORWARDED: &str = "the request came through a proxy, and there are no API keys: allow the hosts that clients \
-    use with --allow-host";
+    use with --allow-host, and have the proxy pass on Host";
+const SITE: &str =
+    "the request comes from a page of another site (Sec-Fetch-Site), and there are no API keys";
 /// What proxies add.
-const PROXIED: [HeaderName; 3] =
-    [header::FORWARDED, header::VIA, HeaderName::from_static("x-forwarded-for")];
+const PROXIED: [HeaderName; 5] = [
+    header::FORWARDED,
+    header::VIA,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-real-ip"),
+];
+/// Where a browser says that the page is from that has it send the request.
+pub(super) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// A host without its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,35 +62,53 @@ impl Hosts {
     /// is no danger, but none that a client of today needs either.
     pub fn refuse(&self, request: &Request) -> Option<&'static str> {
         let headers = request.headers();
-        if self.allowed.is_empty() && PROXIED.iter().any(|name| headers.contains_key(name)) {
+        let is_proxied = PROXIED.iter().any(|name| headers.contains_key(name));
+        if is_proxied && self.allowed.is_empty() {
             return Some(FORWARDED);
+        }
+        // A page of the same site may be another's, unless its origin is let in.
+        let has_origin = headers.contains_key(header::ORIGIN);
+        let is_near = |site: &HeaderValue| match site.as_bytes() {
+            b"same-origin" | b"none" => true,
+            b"same-site" => has_origin,
+            _ => false,
+        };
+        if !headers.get_all(&SEC_FETCH_SITE).iter().all(is_near) {
+            return Some(SITE);
         }
         let authority = request.uri().authority();
         let mut hosts = headers.get_all(header::HOST).iter().peekable();
         if authority.is_none() && hosts.peek().is_none() {
             return Some(NO_HOST);
         }
-        let good = |host: Option<Host>| host.is_some_and(|host| self.lets_in(host));
+        // Behind a proxy, the names of loopback are the proxy's own.
+        let good = |host: Option<Host>| {
+            host.is_some_and(|it| self.allows(it) || (!is_proxied && it.is_loopback()))
+        };
         let host_is_good = authority.is_none_or(|text| good(Host::of_authority(text.as_str())))
             && hosts.all(|value| good(value.to_str().ok().and_then(Host::of_authority)));
         if !host_is_good {
-            return Some(HOST);
+            return Some(if is_proxied { FORWARDED } else { HOST });
         }
         let mut origins = headers.get_all(header::ORIGIN).iter();
-        let origin_is_good =
-            origins.all(|value| good(value.to_str().ok().and_then(Host::of_origin)));
+        let origin_is_good = origins.all(|value| {
+            value.to_str().ok().and_then(Host::of_origin).is_some_and(|it| self.lets_in(it))
+        });
         (!origin_is_good).then_some(ORIGIN)
     }
 
     fn lets_in(&self, host: Host) -> bool {
-        host.is_loopback()
-            || self.allowed.iter().filter_map(|text| Host::of_setting(text)).any(|allowed| {
-                match (allowed, host) {
-                    (Host::Address(allowed), Host::Address(host)) => allowed == host,
-                    (Host::Name(allowed), Host::Name(host)) => allowed.eq_ignore_ascii_case(host),
-                    _ => false,
-                }
-            })
+        host.is_loopback() || self.allows(host)
+    }
+
+    fn allows(&self, host: Host) -> bool {
+        self.allowed.iter().filter_map(|text| Host::of_setting(text)).any(|allowed| {
+            match (allowed, host) {
+                (Host::Address(allowed), Host::Address(host)) => allowed == host,
+                (Host::Name(allowed), Host::Name(host)) => allowed.eq_ignore_ascii_case(host),
+                _ => false,
+            }
+        })
     }
 }
 

@@ -16,6 +16,8 @@ pub enum Need {
     Admin,
     /// The verb on all topics.
     All(Verb),
+    /// `metrics:*`, or to read all topics.
+    Metrics,
     /// The verb on some topic; the answer shows those.
     Some(Verb),
     /// The verb on the `{topic}` of the path.
@@ -56,7 +58,8 @@ const RULES: &[(Need, &[&str])] = &[
     (Need::Message(Read), &["getMessage", "getMessagePayload"]),
     (Need::Some(Read), &["listTopics", "listSchedules", "listCallbackHosts"]),
     (Need::Schedule(Read), &["getSchedule"]),
-    (Need::All(Read), &["getMetrics", "listInstances"]),
+    (Need::All(Read), &["listInstances"]),
+    (Need::Metrics, &["getMetrics"]),
     // A pause is one for all topics.
     (Need::All(Operate), &["pauseCallbackHost", "resumeCallbackHost"]),
     (Need::Topic(Consume), &["leaseMessages"]),
@@ -108,6 +111,7 @@ impl Need {
             | Self::Ids(verb)
             | Self::Schedule(verb) => Some(verb),
             Self::Publisher | Self::Secret => Some(Configure),
+            Self::Metrics => Some(Read),
         }
     }
 
@@ -121,7 +125,7 @@ impl Need {
         let place = match self {
             Self::Nothing | Self::Login | Self::Key => return None,
             Self::Admin => return Some("admin".to_owned()),
-            Self::All(_) => "*",
+            Self::All(_) | Self::Metrics => "*",
             Self::Some(_) => "{some}",
             Self::Topic(_) | Self::Secret => "{topic}",
             Self::Message(_) => "{id}",
@@ -144,6 +148,7 @@ impl Need {
             Self::Nothing | Self::Login | Self::Key => return None,
             Self::Admin => return Some("Needs a key with the scope `admin`.".to_owned()),
             Self::All(_) => "all topics",
+            Self::Metrics => "all topics, or `metrics:*`",
             Self::Some(_) => "some topic, and shows what belongs to those",
             Self::Topic(_) => "the topic",
             Self::Secret => "the topic; for `_callbacks`, `publish` is enough",

@@ -35,23 +35,30 @@ impl Verb {
 }
 
 const ADMIN: &str = "admin";
+/// Of one who only scrapes metrics, which are of all topics.
+const METRICS: &str = "metrics:*";
 
 /// What a key may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scopes {
     is_admin: bool,
+    metrics: bool,
     patterns: Vec<(Verb, TopicPattern)>,
 }
 
 impl Scopes {
     /// Everything.
     pub fn admin() -> Self {
-        Self { is_admin: true, patterns: Vec::new() }
+        Self { is_admin: true, ..Self::default() }
     }
 
-    /// Adds `admin` or `verb:pattern`. Errors: what is wrong with it, without the word, which may be a secret: it is named
+    /// Adds `admin`, `metrics:*` or `verb:pattern`. Errors: what is wrong with it, without the word, which may be a secret: it is named
     /// by its `place`.
     pub fn add(&mut self, word: &str, place: &str) -> Result<(), String> {
+        if word == METRICS {
+            self.metrics = true;
+            return Ok(());
+        }
         let (verb, pattern) = match word.split_once(':') {
             Some((verb, pattern)) => (verb, Some(pattern)),
             None => (word, None),
@@ -66,7 +73,7 @@ impl Scopes {
         let known = Verb::ALL.into_iter().find(|known| known.word() == verb);
         let verb = known.ok_or_else(|| {
             let words = Verb::ALL.map(Verb::word).join(", ");
-            format!("{place} is no verb: there are {words}, {ADMIN}")
+            format!("{place} is no verb: there are {words}, {ADMIN}, {METRICS}")
         })?;
         let pattern = pattern
             .filter(|pattern| !pattern.is_empty())
@@ -80,7 +87,12 @@ impl Scopes {
 
     /// Is there nothing that it may do?
     pub fn are_none(&self) -> bool {
-        !self.is_admin && self.patterns.is_empty()
+        !self.is_admin && !self.metrics && self.patterns.is_empty()
+    }
+
+    /// May it see the metrics, which are of all topics?
+    pub fn may_see_metrics(&self) -> bool {
+        self.metrics || self.may_to_all(Verb::Read)
     }
 
     /// Is it everything?
@@ -140,7 +152,8 @@ impl Scopes {
     pub fn words(&self) -> Vec<String> {
         let admin = self.is_admin.then(|| ADMIN.to_owned());
         let scope = |(verb, pattern): &(Verb, TopicPattern)| format!("{}:{pattern}", verb.word());
-        admin.into_iter().chain(self.patterns.iter().map(scope)).collect()
+        let metrics = self.metrics.then(|| METRICS.to_owned());
+        admin.into_iter().chain(self.patterns.iter().map(scope)).chain(metrics).collect()
     }
 }
 

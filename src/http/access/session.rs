@@ -3,16 +3,14 @@
 //! the key. It counts only with the header `dueq-ui: 1`, which a foreign page cannot send, and only from this origin.
 
 use super::super::ui;
-use super::key_file::Digest;
+use super::{hosts::SEC_FETCH_SITE, key_file::Digest};
 use crate::{model::Millis, store::Store};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 /// How long a session lasts: 12 h, in ms.
 const LENGTH_MS: Millis = 12 * 3_600_000;
-/// What pages send with every request.
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// What the sealed bytes are, in this form.
 const KIND: &[u8] = b"dueq session 1";
 const FACTS: usize = 8 + size_of::<Digest>();
@@ -134,6 +132,7 @@ impl Seal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::HeaderName;
 
     const NOW: Millis = 1_800_000_000_000;
 

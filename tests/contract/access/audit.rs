@@ -262,3 +262,25 @@ async fn a_log_that_nobody_reads_holds_up_no_request_and_tells_what_it_lost() {
     assert_eq!(eventually("it is told", || async { told.try_recv().ok() }).await, lost);
     assert_eq!(dueq.term().await, 0);
 }
+
+#[tokio::test]
+async fn a_log_in_is_kept_and_a_dead_topic_is_not_where_anything_came_from() {
+    let (mine, dead) = (topic("audit"), topic("audit-dead"));
+    let mut file = KeyFile::new();
+    file.add("boss", &["admin"]);
+    let log = file.path.with_extension("audit");
+    let dueq = file.launch().await.args(["--audit-log"]).args([&log]).start().await;
+    let login = json!({"api_key": file.key("boss")});
+    dueq.client().post("/session", &login).await.expect(204);
+    let record = last(&log, "createSession").await;
+    assert_eq!((&record["key"], &record["outcome"]), (&json!("boss"), &json!("ok")), "{record}");
+    let wrong = json!({"api_key": "dq_wrong-key-of-nobody-at-all"});
+    dueq.client().post("/session", &wrong).await.expect(401);
+    let refused = |record: &Value| record["outcome"] == "unauthorized";
+    let find = || async { records(&log).into_iter().rfind(refused) };
+    let record = eventually("a record", find).await;
+    assert_eq!((&record["operation"], record.get("key")), (&json!("createSession"), None));
+    file.client(&dueq, "boss").put_topic(&mine, json!({"dead_topic": dead})).await.expect(201);
+    let record = last(&log, "putTopic").await;
+    assert_eq!((&record["topic"], record.get("from_topic")), (&json!(mine), None), "{record}");
+}

@@ -157,8 +157,55 @@ async fn behind_a_proxy_no_host_is_a_local_one_unless_hosts_are_named() {
         for path in OPEN {
             status(addr, &proxied(path), 200).await;
         }
-        status(named.addr(), &proxied("/topics"), 200).await;
+        // For what a proxy brings, loopback is the proxy's own name.
+        status(named.addr(), &proxied("/topics"), 403).await;
+        let of_client = format!("GET /topics HTTP/1.1\r\nhost: queue.example\r\n{header}");
+        status(named.addr(), &of_client, 200).await;
         let key = "authorization: Bearer a-key-of-the-tests";
         status(keyed.addr(), &format!("{}\r\n{key}", proxied("/topics")), 200).await;
     }
+}
+
+#[tokio::test]
+async fn without_keys_no_page_of_another_site_is_answered() {
+    let addr = shared().await.dueq.addr();
+    for (site, origin, wanted) in [
+        ("same-origin", "", 200),
+        ("none", "", 200),
+        ("same-site", "", 403),
+        ("same-site", "\r\norigin: http://localhost:3000", 200),
+        ("same-site", "\r\norigin: http://evil.example", 403),
+        ("cross-site", "", 403),
+        ("cross-site", "\r\norigin: http://localhost:3000", 403),
+        ("none\r\nsec-fetch-site: cross-site", "", 403),
+        ("Cross-Site", "", 403),
+        ("", "", 403),
+    ] {
+        let head =
+            format!("GET /topics HTTP/1.1\r\nhost: localhost{origin}\r\nsec-fetch-site: {site}");
+        status(addr, &head, wanted).await;
+    }
+    let page = "GET /guide HTTP/1.1\r\nhost: localhost\r\nsec-fetch-site: cross-site";
+    status(addr, page, 200).await;
+}
+
+#[tokio::test]
+async fn what_a_proxy_has_marked_must_name_an_allowed_host() {
+    let launch = Dueq::on(&shared().await.redis).args(["--allow-host", "queue.example"]);
+    let dueq = launch.start().await;
+    for mark in [
+        "x-forwarded-for: 203.0.113.7",
+        "forwarded: for=203.0.113.7",
+        "via: 1.1 proxy",
+        "x-real-ip: 203.0.113.7",
+        "x-forwarded-host: evil.example",
+    ] {
+        for (host, wanted) in [("queue.example", 200), ("127.0.0.1", 403), ("localhost:80", 403)] {
+            let head = format!("GET /topics HTTP/1.1\r\nhost: {host}\r\n{mark}");
+            status(dueq.addr(), &head, wanted).await;
+        }
+        let head = format!("GET /topics HTTP/1.1\r\nhost: queue.example\r\n{mark}");
+        status(shared().await.dueq.addr(), &head, 403).await;
+    }
+    status(dueq.addr(), "GET /topics HTTP/1.1\r\nhost: 127.0.0.1", 200).await;
 }

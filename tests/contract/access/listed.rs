@@ -60,3 +60,51 @@ async fn the_list_of_keys_is_for_admins_takes_no_parameters_and_is_empty_without
     client.get_path("/keys/ops").await.refused(404);
     assert!(names(&crate::harness::client().await).await.is_empty());
 }
+
+#[tokio::test]
+async fn a_key_for_metrics_sees_those_and_nothing_else() {
+    let mut file = KeyFile::new();
+    file.add("prometheus", &["metrics:*"]);
+    file.add("reader", &["read:*"]);
+    file.add("narrow", &["read:some.*"]);
+    let dueq = file.start().await;
+    for (name, wanted) in [("prometheus", 200), ("reader", 200), ("narrow", 403)] {
+        assert_eq!(file.client(&dueq, name).get_path("/metrics").await.status, wanted, "{name}");
+    }
+    let prometheus = file.client(&dueq, "prometheus");
+    for path in ["/topics", "/instances", "/schedules", "/keys", "/topics/a"] {
+        prometheus.get_path(path).await.problem(403, "not_allowed");
+    }
+    let session = prometheus.get_path("/session").await.expect(200).json();
+    assert_eq!(session["scopes"], serde_json::json!(["metrics:*"]));
+}
+
+#[tokio::test]
+async fn a_schedule_that_is_not_there_answers_as_one_of_another_topic() {
+    let (mine, other) = (topic("mine"), topic("other"));
+    let mut file = KeyFile::new();
+    file.add(
+        "mine",
+        &["read", "configure", "publish"]
+            .map(|verb| format!("{verb}:{mine}"))
+            .each_ref()
+            .map(String::as_str),
+    );
+    let dueq = file.start().await;
+    let (client, open) = (file.client(&dueq, "mine"), shared().await.dueq.client());
+    let daily = serde_json::json!({"cron": "0 0 1 1 *", "topic": other, "message": {"payload": 1}});
+    open.send_json("PUT", &format!("/schedules/{other}"), &daily).await.expect(201);
+    for (method, action) in [("GET", ""), ("DELETE", ""), ("POST", "/pause"), ("POST", "/trigger")]
+    {
+        let [there, absent] =
+            [&other, &topic("absent")].map(|name| format!("/schedules/{name}{action}"));
+        let there = client.send(method, &there, &[], None).await;
+        let absent = client.send(method, &absent, &[], None).await;
+        let (there, absent) =
+            (there.problem(403, "not_allowed"), absent.problem(403, "not_allowed"));
+        assert_eq!(there.text("detail"), absent.text("detail"), "{method} {action}");
+        let missing =
+            open.send(method, &format!("/schedules/{}{action}", topic("absent")), &[], None).await;
+        missing.problem(404, "schedule_not_found");
+    }
+}

@@ -1,0 +1,109 @@
+//! Where clients of SQS's post to, and what they ask for that is not there.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::access::scopes::KeyFile;
+use crate::harness::*;
+
+async fn action(client: &Client, path: &str, action: &str, body: Value) -> Answer {
+    let target = format!("AmazonSQS.{action}");
+    let headers =
+        [("x-amz-target", target.as_str()), ("content-type", "application/x-amz-json-1.0")];
+    client.send("POST", path, &headers, Some(body.to_string().into_bytes())).await
+}
+
+#[tokio::test]
+async fn a_request_is_taken_wherever_sdks_post_it() {
+    let client = client().await;
+    for place in ["/", "/000000000000/{}", "/queue/{}/", "/sqs", "/sqs/{}", "/sqs/123456789012/{}"]
+    {
+        let queue = topic("sqs-paths");
+        action(&client, "/", "CreateQueue", json!({"QueueName": queue})).await.expect(200);
+        let url = format!("https://sqs.eu-west-1.amazonaws.com/123456789012/{queue}");
+        let path = place.replace("{}", &queue);
+        let sent = json!({"QueueUrl": url, "MessageBody": "hello"});
+        let sent = action(&client, &path, "SendMessage", sent).await.expect(200);
+        assert!(sent.json()["MessageId"].is_string(), "{place}: {sent}");
+        // A path that names the queue is enough.
+        let body = if place.contains("{}") { json!({}) } else { json!({"QueueUrl": url}) };
+        let received = action(&client, &path, "ReceiveMessage", body).await.expect(200);
+        assert_eq!(received.json()["Messages"][0]["Body"], "hello", "{place}: {received}");
+    }
+}
+
+#[tokio::test]
+async fn other_requests_there_are_as_ever() {
+    let client = client().await;
+    let json = [("content-type", "application/json")];
+    let body = || Some(b"{}".to_vec());
+    client.send("POST", "/", &json, body()).await.problem(405, "method_not_allowed");
+    client.send("POST", "/a/b", &json, body()).await.problem(404, "route_not_found");
+    client.send("GET", "/a/b", &[], None).await.problem(404, "route_not_found");
+    for path in ["/a", "/a/b/c"] {
+        let answer = action(&client, path, "SendMessage", json!({})).await;
+        answer.problem(404, "route_not_found");
+    }
+    // A route of dueq's own stays one, whatever the header says.
+    let topic = topic("sqs-paths");
+    client.published(&topic, json!({"payload": 1})).await;
+    let listed = action(&client, "/messages/ack", "GetQueueUrl", json!({"messages": []})).await;
+    listed.problem(415, "unsupported_media_type");
+}
+
+#[tokio::test]
+async fn with_keys_a_signature_names_the_key_wherever_it_is_posted() {
+    let queue = topic("sqs-paths");
+    let mut file = KeyFile::new();
+    file.add("sender", &[&format!("publish:{queue}")]);
+    let dueq = file.start().await;
+    shared().await.dueq.client().put_topic(&queue, json!({})).await.expect(201);
+    let signed = format!(
+        "AWS4-HMAC-SHA256 Credential={}/20261126/eu-west-1/sqs/aws4_request, SignedHeaders=host, Signature=0",
+        file.key("sender")
+    );
+    for path in ["/".to_owned(), format!("/000000000000/{queue}"), format!("/sqs/0/{queue}")] {
+        let send = async |action: &str, authorization: &str| {
+            let body =
+                json!({"QueueUrl": format!("http://x/{queue}"), "MessageBody": "x"}).to_string();
+            let request = format!(
+                "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-amz-target: AmazonSQS.{action}\r\n\
+                    content-type: application/x-amz-json-1.0\r\nauthorization: {authorization}\r\n\
+                    content-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            let mut stream = TcpStream::connect(dueq.addr()).await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer[9..12].to_owned()
+        };
+        assert_eq!(send("SendMessage", &signed).await, "200", "{path}");
+        assert_eq!(send("ReceiveMessage", &signed).await, "403", "{path}");
+        assert_eq!(send("SendMessage", "Bearer dq_wrong-key-of-nobody").await, "403", "{path}");
+        assert_eq!(send("Nonsense", &signed).await, "400", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn unknown_attributes_are_left_out_and_a_star_is_all() {
+    let (client, queue) = (client().await, topic("sqs-attributes"));
+    action(&client, "/sqs", "CreateQueue", json!({"QueueName": queue})).await.expect(200);
+    let send = json!({
+        "QueueUrl": queue, "MessageBody": "x",
+        "MessageAttributes": {"a": {"DataType": "String", "StringValue": "1"}},
+    });
+    action(&client, "/sqs", "SendMessage", send).await.expect(200);
+    for (field, name) in [("AttributeNames", "Nope"), ("MessageSystemAttributeNames", "x y")] {
+        let body = json!({
+            "QueueUrl": queue, field: ["SentTimestamp", name], "VisibilityTimeout": 0,
+            "MessageAttributeNames": ["*"],
+        });
+        let received = action(&client, "/sqs", "ReceiveMessage", body).await.expect(200).json();
+        let message = &received["Messages"][0];
+        assert!(message["Attributes"]["SentTimestamp"].is_string(), "{received}");
+        assert!(message["Attributes"].get(name).is_none(), "{received}");
+        assert_eq!(message["MessageAttributes"]["a"]["StringValue"], "1", "{received}");
+    }
+}
