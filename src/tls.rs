@@ -5,6 +5,7 @@ mod expiry;
 mod key;
 mod roots;
 
+use expiry::AUTHORITY_ADVICE;
 pub use expiry::{Expiry, instant};
 pub use roots::to_anyone;
 
@@ -111,12 +112,7 @@ impl Identity {
         match certified {
             Ok(_) => {
                 content.warn_if_public(&self.key);
-                if expiry::is_authority(&chain[0]) {
-                    let path = self.cert.display();
-                    tracing::warn!(
-                        "{what} in {path} is an authority's, which dueq and other clients refuse: {AUTHORITY_ADVICE}"
-                    );
-                }
+                expiry::warn_of_authority(&chain[0], what, &self.cert);
                 let expiry = Expiry { what, path: self.cert.clone(), not_after };
                 Ok(Certified { chain, key, expiry, pem: [cert_pem, content.bytes] })
             }
@@ -247,16 +243,13 @@ impl Trouble {
             rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
                 Self::WantsCertificate
             }
-            error if expiry::is_of_authority(error) => Self::Other(format!(
-                "its certificate is itself an authority's, as a plain `openssl req -x509` makes it: {AUTHORITY_ADVICE}"
-            )),
+            error if expiry::is_of_authority(error) => {
+                Self::Other(format!("its certificate is itself an authority's: {AUTHORITY_ADVICE}"))
+            }
             error => Self::Other(error.to_string()),
         }
     }
 }
-
-/// What to do about a server's certificate that is an authority's.
-const AUTHORITY_ADVICE: &str = "make the server's with -addext basicConstraints=critical,CA:FALSE, or have an authority sign it";
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

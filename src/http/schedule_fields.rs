@@ -4,8 +4,8 @@ use super::{callbacks::CallbackRequest, prelude::*};
 use crate::{
     model::{
         Body, Callback, CatchUp, Content, Cron, CronTiming, DEFAULT_PAYLOAD_BYTES, MAX_CRON_CHARS,
-        MAX_DELAY_MS, MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Push, Timing,
-        TopicName, Zones, is_credential,
+        MAX_DELAY_MS, MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Push,
+        ScheduleName, Timing, TopicName, Zones, is_credential,
     },
     store::{Due, MessageOptions, NewMessage, Schedule, ScheduleSpec},
 };
@@ -200,6 +200,38 @@ pub(super) fn check_spec(state: &AppState, spec: &ScheduleSpec) -> Result<(), Pr
     let url = spec.message.body.callback.as_ref().map(|callback| &callback.url);
     let place = if spec.topic.is_callbacks() { "callback.url" } else { "message.callback.url" };
     state.check_url(url, || place.to_owned())
+}
+
+/// What a refusal calls the topic of the path's schedule.
+pub const ITS_TOPIC: &str = "the topic of this schedule";
+
+/// May the caller do to this schedule's topic what the request does to the schedule? Errors: as for
+/// [`Caller::check_topic`], `ScheduleNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+pub async fn check_schedule(
+    state: &AppState,
+    caller: &Caller,
+    name: &ScheduleName,
+) -> Result<(), Error> {
+    if !caller.must_know_topic() {
+        return Ok(());
+    }
+    find_schedule(state, caller, name).await.map(|_| ())
+}
+
+/// The schedule, if the caller may do to its topic what the request does to the schedule. Errors: as for [`check_schedule`].
+pub async fn find_schedule(
+    state: &AppState,
+    caller: &Caller,
+    name: &ScheduleName,
+) -> Result<Schedule, Error> {
+    match state.store.get_schedule(name).await {
+        Ok(schedule) => {
+            caller.check_topic_of(ITS_TOPIC, &schedule.spec.topic)?;
+            Ok(schedule)
+        }
+        Err(error @ Error::ScheduleNotFound) => Err(caller.not_found(ITS_TOPIC, error)),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use super::{
     message::RenderedContent,
     prelude::*,
     publish::check_replace,
-    schedule_fields::{PutScheduleRequest, check_spec, with_kept_secrets},
+    schedule_fields::{
+        ITS_TOPIC, PutScheduleRequest, check_schedule, check_spec, find_schedule, with_kept_secrets,
+    },
 };
 use crate::{
     model::{
@@ -137,40 +139,11 @@ impl<'a> ScheduledMessage<'a> {
     }
 }
 
-const ITS_TOPIC: &str = "the topic of this schedule";
 
 /// Answers with the schedule as it stands after a change.
 async fn answer_with_schedule(state: &AppState, name: &ScheduleName) -> Result<Response, Problem> {
     let schedule = state.store.get_schedule(name).await.map_err(Error::after_change)?;
     Ok(json(&Schedule::of(&schedule)))
-}
-
-/// May the caller do this to the schedule's topic? Errors: as for [`Caller::check_topic`], `ScheduleNotFound`, those of Redis.
-async fn check_schedule(
-    state: &AppState,
-    caller: &Caller,
-    name: &ScheduleName,
-) -> Result<(), Error> {
-    if !caller.must_know_topic() {
-        return Ok(());
-    }
-    find_schedule(state, caller, name).await.map(|_| ())
-}
-
-/// The schedule, if the caller may do to its topic what the request does to the schedule. Errors: as for [`check_schedule`].
-async fn find_schedule(
-    state: &AppState,
-    caller: &Caller,
-    name: &ScheduleName,
-) -> Result<store::Schedule, Error> {
-    match state.store.get_schedule(name).await {
-        Ok(schedule) => {
-            caller.check_topic_of(ITS_TOPIC, &schedule.spec.topic)?;
-            Ok(schedule)
-        }
-        Err(error @ Error::ScheduleNotFound) => Err(caller.not_found(ITS_TOPIC, error)),
-        Err(error) => Err(error),
-    }
 }
 
 /// Create or replace a schedule.

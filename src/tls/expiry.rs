@@ -65,13 +65,21 @@ pub(super) fn not_after(
     }
 }
 
-/// Is this certificate an authority's (CA:TRUE), and not a server's?
-pub(super) fn is_authority(certificate: &CertificateDer<'_>) -> bool {
-    let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return false };
+/// What to do about a server's certificate that is an authority's.
+pub(super) const AUTHORITY_ADVICE: &str = "make the server's with -addext basicConstraints=critical,CA:FALSE, or have an authority sign it";
+
+/// Warns of a server's certificate that is an authority's (CA:TRUE).
+pub(super) fn warn_of_authority(certificate: &CertificateDer<'_>, what: &str, path: &Path) {
+    let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return };
     let algorithms = ring::default_provider().signature_verification_algorithms.all;
     let (roots, now) = (RootCertStore::empty(), UnixTime::now());
-    verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], now, algorithms)
-        .is_err_and(|error| is_of_authority(&error))
+    let verified = verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], now, algorithms);
+    if verified.is_err_and(|error| is_of_authority(&error)) {
+        let path = path.display();
+        tracing::warn!(
+            "{what} in {path} is an authority's, which dueq and other clients refuse: {AUTHORITY_ADVICE}"
+        );
+    }
 }
 
 /// Was a certificate refused for being an authority's? The error that says so is of a crate inside of rustls.

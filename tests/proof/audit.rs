@@ -272,43 +272,6 @@ impl Audit {
     }
 }
 
-/// What lies in Redis of a topic that was deleted, whichever partition it was in: all but the marks that keep instances from
-/// writing there, which expire, and what indexes still name.
-pub async fn leftovers(connection: &mut MultiplexedConnection, topic: &str) -> Vec<String> {
-    let mut left = Vec::new();
-    let keys: Vec<String> = redis::cmd("KEYS")
-        .arg(format!("dueq:{{{topic}:*"))
-        .query_async(connection)
-        .await
-        .expect("the keys");
-    for key in keys {
-        let lasts: i64 =
-            redis::cmd("PTTL").arg(&key).query_async(connection).await.expect("a time");
-        if !key.ends_with(":meta") || lasts < 0 {
-            left.push(key);
-        }
-    }
-    for (read, index) in [
-        ("ZRANGE", "{sweeps}:index"),
-        ("ZRANGE", "{history}:active"),
-        ("HKEYS", "{history}:lateness"),
-        ("HKEYS", "{topics}:registry"),
-        ("HVALS", "{topics}:names"),
-        ("ZRANGE", "{topics}:index"),
-        ("SMEMBERS", "{topics}:pushed"),
-    ] {
-        let mut command = redis::cmd(read);
-        command.arg(format!("dueq:{index}"));
-        if read == "ZRANGE" {
-            command.arg(0).arg(-1);
-        }
-        let names: Vec<String> = command.query_async(connection).await.expect("the names");
-        let of_topic = |name: &&String| name.split('/').next() == Some(topic);
-        left.extend(names.iter().filter(of_topic).map(|name| format!("{name} in {index}")));
-    }
-    left
-}
-
 /// I9 of an answer of getTopic: the same formulas over its counts and totals.
 pub fn conserved(topic: &Json) -> Vec<String> {
     let number = |part: &str, name: &str| topic[part][name].as_i64().unwrap_or(0);

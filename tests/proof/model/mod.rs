@@ -40,7 +40,8 @@ use self::steps::Step;
 use self::walk::Walk;
 use self::wire::Talk;
 use crate::harness::Dueq;
-use crate::proof::audit::{Audit, connect, leftovers};
+use crate::proof::audit::{Audit, connect};
+use crate::proof::bugs::probes::leftovers::leftovers;
 
 /// How long a sequence is shrunk at most.
 const SHRINK: Duration = Duration::from_secs(40);
