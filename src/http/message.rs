@@ -100,11 +100,7 @@ answer! {
 
 impl<'a> Message<'a> {
     /// A message with its events. Unless the reader `sees_answers`, those to requests that carried a secret are hidden.
-    pub fn whole(
-        topic: &'a Topic,
-        found: &'a MessageSnapshot,
-        sees_answers: bool,
-    ) -> Self {
+    pub fn whole(topic: &'a Topic, found: &'a MessageSnapshot, sees_answers: bool) -> Self {
         // Older versions did not note which requests carried one.
         let carries = found.body.as_ref().is_some_and(|body| topic.sends_secrets(body));
         let event = |event| {
