@@ -139,7 +139,6 @@ impl<'a> ScheduledMessage<'a> {
     }
 }
 
-
 /// Answers with the schedule as it stands after a change.
 async fn answer_with_schedule(state: &AppState, name: &ScheduleName) -> Result<Response, Problem> {
     let schedule = state.store.get_schedule(name).await.map_err(Error::after_change)?;
