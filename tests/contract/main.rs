@@ -35,6 +35,7 @@ mod early;
 mod events;
 mod extend;
 mod forecast;
+mod foreign;
 mod get_delete;
 mod glances;
 mod gone;
