@@ -161,6 +161,7 @@ async fn serve(
         key_prefix: config.key_prefix.clone(),
         lanes: config.lanes.into(),
         timeout: Duration::from_millis(config.redis_timeout_ms),
+        replicas: config.replicas,
         upgrade: true,
     };
     let (store, woken) = Store::connect(&options, metrics.clone()).await?;

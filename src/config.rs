@@ -3,7 +3,7 @@
 use crate::embedded::Fsync;
 use crate::http::PublicUrl;
 use crate::model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS};
-use crate::store::RedisArgs;
+use crate::store::{RedisArgs, Replicas};
 use crate::tls::Identity;
 use crate::traces::CallTrace;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
@@ -166,6 +166,10 @@ pub struct Config {
     /// How long a request waits for Redis before it is answered 503, ms.
     #[arg(long, env = "DUEQ_REDIS_TIMEOUT_MS", value_name = "MS", default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub redis_timeout_ms: u64,
+    /// How many replicas must confirm an answer about a topic with durability replicated: all that Redis, the Sentinels or
+    /// the Cluster list, a majority (with the primary more than half of the copies, or half of the replicas), or a number.
+    #[arg(long, env = "DUEQ_REPLICAS", value_name = "N", default_value = "majority")]
+    pub replicas: Replicas,
     /// Threads that serve requests [default: one per two processors, at most 4].
     #[arg(long, env = "DUEQ_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,

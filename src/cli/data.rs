@@ -106,7 +106,14 @@ impl DataArgs {
                 }
             }
         };
-        let options = StoreOptions { redis, key_prefix, lanes: 1, timeout: TIMEOUT, upgrade };
+        let options = StoreOptions {
+            redis,
+            key_prefix,
+            lanes: 1,
+            timeout: TIMEOUT,
+            replicas: Default::default(),
+            upgrade,
+        };
         match Store::connect(&options, Arc::new(Metrics::new())).await {
             Ok((store, _)) => Ok(Data { store, embedded }),
             Err(error) => {

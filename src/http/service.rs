@@ -25,7 +25,12 @@ impl HealthCheck {
     async fn health(&self, store: &Store) -> RedisHealth {
         let mut latest = self.0.lock().await;
         match &*latest {
-            Some((at, health)) if at.elapsed() < CHECK_INTERVAL => health.clone(),
+            // A connection that was lost meanwhile is not ready for the next request.
+            Some((at, health))
+                if at.elapsed() < CHECK_INTERVAL && (health.is_err() || store.is_whole().await) =>
+            {
+                health.clone()
+            }
             _ => {
                 let health = store.health().await;
                 *latest = Some((time::Instant::now(), health.clone()));

@@ -19,7 +19,7 @@ use std::{
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::Instant,
+    time::{Instant, timeout_at},
 };
 use wait_list::WaitList;
 
@@ -114,7 +114,14 @@ impl LongPolls {
             if !wait.is_zero() && self.must_queue(topic, options.push, inquire_until).await {
                 continue;
             }
-            let leased = self.inner.store.lease(topic, options, false, late.into_std()).await;
+            let lease = self.inner.store.lease(topic, options, false, late.into_std());
+            // What is granted later goes back.
+            let leased = match wait.is_zero() {
+                true => lease.await,
+                false => timeout_at(end + LATE_GRANT_TIMEOUT, lease)
+                    .await
+                    .unwrap_or(Err(Error::OutcomeUnknown)),
+            };
             let outcome = match leased {
                 // The others may be on another server.
                 Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
@@ -148,7 +155,7 @@ impl LongPolls {
             return Ok(Grants::default());
         }
         let until = end.min(Instant::now()) + LATE_GRANT_TIMEOUT;
-        let last = tokio::time::timeout_at(until, granted).await;
+        let last = timeout_at(until, granted).await;
         Ok(last.ok().and_then(Result::ok).unwrap_or_default())
     }
 
@@ -167,7 +174,7 @@ impl LongPolls {
         let inquiry = self.lock().inquire(topic);
         let Some((mut settled, call)) = inquiry else { return false };
         let known = async { settled.wait_for(|settled| *settled >= call).await.is_ok() };
-        tokio::time::timeout_at(until, known).await.unwrap_or(true)
+        timeout_at(until, known).await.unwrap_or(true)
     }
 
     /// Changes whenever a topic may have become a pushed one, or a host may have been paused or resumed, on any instance.

@@ -78,14 +78,14 @@ pub enum OnFull {
 }
 
 /// When an answer about the topic is given. `memory`: once Redis's primary has done what it tells of. `replicated`: once
-/// all replicas of the primary have it too.
+/// as many of its replicas have it as `--replicas` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Once the primary has it.
     #[default]
     Memory,
-    /// Once all replicas have it.
+    /// Once enough replicas have it.
     Replicated,
 }
 

@@ -10,6 +10,8 @@ use super::{
     clock::Clock,
     cluster::host_of,
     connect_error::ConnectError,
+    connection::Connection,
+    durability::Listed,
     ids::IdMaker,
     outage::Outage,
     sentinel::Sentinels,
@@ -17,7 +19,7 @@ use super::{
     way::{Door, Moves, Way},
 };
 use crate::model::Epoch;
-use deadpool_redis::{Connection, redis::Client};
+use deadpool_redis::redis::Client;
 use std::{
     sync::{
         Arc, RwLock,
@@ -25,7 +27,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// Version of the key schema that all data have at least.
 pub const SCHEMA_VERSION: i64 = 2;
@@ -41,9 +43,7 @@ pub const KNOWN_VERSION: i64 = SQS_VERSION;
 /// How long calls that are under way when the primary has moved may still be answered by the old one.
 const MOVE_GRACE: Duration = Duration::from_millis(100);
 /// What a primary cannot confirm meanwhile.
-const REPLICA_AWAY: &str = "a replica of Redis is away: until it is back, changes of topics and schedules, and whatever is asked of topics with durability replicated, are answered 503 outcome_unknown";
-/// The same where replicas are promoted by hand.
-const REPLICA_GONE: &str = "a replica of Redis is away: until it is back, whatever is asked of topics with durability replicated is answered 503 outcome_unknown";
+const REPLICA_AWAY: &str = "a replica of Redis is away: until it is back, whatever is asked of topics with durability replicated is answered 503 outcome_unknown";
 /// What cannot be known then.
 const WAIT_REFUSED: &str = "Redis refuses WAIT: a change of a topic or schedule may be lost in a failover, and durability replicated cannot be had";
 /// What a primary without this guard may lose.
@@ -55,6 +55,8 @@ pub(crate) struct Link {
     pub epoch: Epoch,
     /// How often the primary had moved before it was there.
     pub door: u64,
+    /// Counts the lane that has it as connected.
+    pub seat: Option<OwnedSemaphorePermit>,
 }
 
 /// One server: the only one, or a primary of a Cluster.
@@ -71,8 +73,8 @@ pub(crate) struct Backend {
     /// The primary has replicas and does not wait for any; whether that was logged.
     unguarded: AtomicBool,
     unguarded_logged: AtomicBool,
-    /// The most replicas that anybody has listed for it who knows of them.
-    listed: AtomicUsize,
+    /// The replicas that are listed for it in a Cluster; where nobody lists them, the most that were ever connected.
+    listed: Listed,
     /// It refuses WAIT, so nobody can know what replicas have.
     refuses_wait: AtomicBool,
     /// Replicas that were connected when it was last asked.
@@ -124,7 +126,7 @@ impl Backend {
             unguarded: AtomicBool::new(false),
             unguarded_logged: AtomicBool::new(false),
             refuses_wait: AtomicBool::new(false),
-            listed: AtomicUsize::new(0),
+            listed: Listed::default(),
             replicas: AtomicUsize::new(0),
             clock: Clock::new(shared.steps.clone()),
             ids,
@@ -180,46 +182,44 @@ impl Backend {
         let replicas = match self.refuses_wait.load(Ordering::Relaxed) {
             true => (self.listed_replicas() > 0).then_some(WAIT_REFUSED),
             false => {
-                let connected = self.replicas.load(Ordering::Relaxed);
-                let warning = if self.is_promoted() { REPLICA_AWAY } else { REPLICA_GONE };
-                (connected < self.listed_replicas()).then_some(warning)
+                let known = self.listed_replicas() > 0;
+                (known && !self.has_replicas()).then_some(REPLICA_AWAY)
             }
         };
         unguarded.into_iter().chain(replicas)
     }
 
-    /// Notes how many replicas this server is known to have.
+    /// Notes how many replicas a Cluster lists for this server.
     pub fn list_replicas(&self, replicas: usize) {
-        self.listed.fetch_max(replicas, Ordering::Relaxed);
+        self.listed.note(replicas);
     }
 
-    /// The most replicas that were ever known for it. Those that are away count: they may be promoted.
+    /// How many replicas are known for it. Those that are away count as long as anybody lists them: they may be promoted.
     pub fn listed_replicas(&self) -> usize {
-        let by_sentinels = self.way().sentinels().map_or(0, Sentinels::replicas);
-        self.listed.load(Ordering::Relaxed).max(by_sentinels)
+        let listed = self.way().sentinels().map(Sentinels::replicas);
+        listed.unwrap_or_else(|| self.listed.count()).max(self.connected_replicas())
     }
 
-    /// Is there a replica, and can be known whether it has something?
+    /// Those that were connected when it was last asked.
+    pub fn connected_replicas(&self) -> usize {
+        self.replicas.load(Ordering::Relaxed)
+    }
+
+    /// How many replicas have to confirm what must not be lost.
+    pub fn wanted_replicas(&self) -> usize {
+        self.shared.options.replicas.of(self.listed_replicas())
+    }
+
+    /// Are as many connected as have to confirm?
+    pub fn has_replicas(&self) -> bool {
+        self.connected_replicas() >= self.wanted_replicas()
+    }
+
+    /// Are as many replicas known as have to confirm, and can be known whether they have something?
     pub fn can_confirm(&self) -> bool {
         let hides = self.server().is_none_or(|server| server.refused || !server.epoch.is_known());
-        !hides && !self.refuses_wait.load(Ordering::Relaxed) && self.listed_replicas() > 0
-    }
-
-    /// Are its replicas promoted without anybody's doing?
-    fn is_promoted(&self) -> bool {
-        self.clustered || self.way().sentinels().is_some()
-    }
-
-    /// Replicas to which a change of the registry must not get lost: all that are listed where they are promoted without
-    /// anybody's doing, else those that are connected.
-    pub fn present_replicas(&self) -> usize {
-        if !self.can_confirm() {
-            return 0;
-        }
-        match self.is_promoted() {
-            true => self.listed_replicas(),
-            false => self.replicas.load(Ordering::Relaxed),
-        }
+        let are_known = self.listed_replicas() >= self.wanted_replicas();
+        !hides && !self.refuses_wait.load(Ordering::Relaxed) && are_known
     }
 
     /// Reads the files with passwords and certificates again, for the connections to come. They must open one first.
@@ -259,7 +259,7 @@ impl Backend {
         self.client().map(|client| host_of(&client)).unwrap_or_default()
     }
 
-    /// A client for connections that are no part of the pool: the subscription. `None` before the primary was known.
+    /// A client for the subscription. `None` before the primary was known.
     pub fn client(&self) -> Option<Client> {
         Some(self.way().known_door()?.client.clone())
     }
@@ -284,7 +284,7 @@ impl Backend {
         self.outage.note(|| self.address(), cause);
     }
 
-    /// Takes a connection from the pool and learns in which epoch the Redis is that it leads to.
+    /// Opens a connection and learns in which epoch the Redis is that it leads to.
     pub async fn connect(&self) -> Result<Link, ConnectError> {
         let way = self.way();
         let door = way.door().await?;
@@ -294,16 +294,12 @@ impl Backend {
         let met =
             tokio::time::timeout(self.shared.options.timeout, self.meet(&mut connection)).await;
         let error = match met {
-            Ok(Ok(epoch)) => return Ok(Link { connection, epoch, door: door.number }),
+            Ok(Ok(epoch)) => {
+                return Ok(Link { connection, epoch, door: door.number, seat: None });
+            }
             Ok(Err(error)) => error,
             Err(_) => ConnectError::Unreachable("it does not answer in time".to_owned()),
         };
-        discard(connection);
         Err(way.failed(&door, error))
     }
-}
-
-/// Takes a connection out of the pool for good.
-pub(crate) fn discard(connection: Connection) {
-    drop(Connection::take(connection));
 }

@@ -35,6 +35,7 @@ static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
         key_prefix: "dueq:".to_owned(),
         lanes: 1,
         timeout: Duration::from_secs(1),
+        replicas: Default::default(),
         upgrade: true,
     };
     let wakes = mpsc::unbounded_channel().0;

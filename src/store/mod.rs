@@ -9,6 +9,7 @@ mod change;
 mod clock;
 mod cluster;
 mod connect_error;
+mod connection;
 mod dead_letters;
 mod durability;
 mod extend;
@@ -59,6 +60,7 @@ pub use batch::Wake;
 pub use change::Change;
 pub use connect_error::ConnectError;
 pub use dead_letters::{DeadLetter, Death, DeathEnd};
+pub use durability::Replicas;
 pub use grants::{Granted, Grants, LeaseOptions};
 pub use groups::Group;
 pub use history::{Active, ClaimedHistory, HistoryPoint};
@@ -101,6 +103,8 @@ pub struct StoreOptions {
     pub lanes: usize,
     /// How long a request waits for Redis.
     pub timeout: Duration,
+    /// How many replicas have to confirm what is answered about replicated topics.
+    pub replicas: Replicas,
     /// Bring older data to the present schema; otherwise they are refused.
     pub upgrade: bool,
 }

@@ -23,8 +23,14 @@ impl RedisProbe {
     /// When the arguments cannot be used, or it does not answer.
     pub async fn connect(redis: &RedisArgs) -> Result<Self, ConnectError> {
         let (redis, key_prefix) = (redis.clone(), String::new());
-        let options =
-            StoreOptions { redis, key_prefix, lanes: 1, timeout: TIMEOUT, upgrade: false };
+        let options = StoreOptions {
+            redis,
+            key_prefix,
+            lanes: 1,
+            timeout: TIMEOUT,
+            replicas: Default::default(),
+            upgrade: false,
+        };
         if Cluster::is_named(&options).await {
             let clients = cluster::primaries(&options).await?;
             let connect = clients.iter().map(Client::get_multiplexed_async_connection);

@@ -3,7 +3,7 @@
 
 use super::{
     Store,
-    batch::{Answers, GROUP_BYTES, GROUP_MESSAGES, Node, Op, Request},
+    batch::{Answers, GROUP_BYTES, GROUP_MESSAGES, Node, Op, Request, answer},
     partition::{Partition, name as name_of},
     publish_special::PublishSpecial,
     registry::Topic,
@@ -71,18 +71,17 @@ impl Store {
                 continue;
             }
             let body = topic.encode(&message.body);
-            let partition = match &full {
-                Some(full) => full.next(topic),
-                None => Partition::for_new(topic, &message.options),
-            };
+            let partition = self.lanes.place(topic, &message.options, full.as_ref());
+            let elsewhere = nameless && partition.topic.is_split();
             let since = Instant::now();
             let request = match partition.topic.takes_plain(&message.options) {
                 true => Request::new(&partition, self.plain(&partition, &message, body), since),
                 false => Request::new(&partition, self.special(&partition, &message, body), since),
             };
-            match self.lanes.submit(request).await {
+            let answer = self.lanes.submit(request);
+            match self.lanes.answer_unless_away(&partition, since, elsewhere, answer).await {
                 Ok(Err(Error::TopicFull)) | Err(CallError::Unavailable)
-                    if nameless && passed < MORE_PLACES && partition.topic.is_split() =>
+                    if elsewhere && passed < MORE_PLACES =>
                 {
                     passed += 1;
                     full = Some(partition);
@@ -192,29 +191,37 @@ impl Store {
                     }
                 }
             }
-            let place = |at: &usize| match &passed[*at].1 {
-                Some(full) => full.next(topic.clone()),
-                None => Partition::for_new(topic.clone(), &messages[*at].options),
+            let nameless = |at: usize| name_of(&messages[at].options).is_none();
+            let place = |at: &usize| {
+                let full = passed[*at].1.as_ref();
+                self.lanes.place(topic.clone(), &messages[*at].options, full)
             };
             let places: Vec<_> = left.iter().map(place).collect();
             let placed = || left.iter().zip(&places);
             // One message with options sends all of them through publish_special, so that they stay in order.
             let is_plain = |at: &usize| messages[*at].options.is_plain();
-            let answers = if topic.settings.max_messages.is_none() && left.iter().all(is_plain) {
+            let since = Instant::now();
+            let answered = if topic.settings.max_messages.is_none() && left.iter().all(is_plain) {
                 let plain = |(at, it): (&usize, &Partition)| {
                     (it.clone(), self.plain(it, &messages[*at], body(*at)))
                 };
-                self.lanes.submit_many(placed().map(plain)).await
+                self.lanes.send_many(placed().map(plain))
             } else {
                 let special = |(at, it): (&usize, &Partition)| {
                     (it.clone(), self.special(it, &messages[*at], body(*at)))
                 };
-                self.lanes.submit_many(placed().map(special)).await
+                self.lanes.send_many(placed().map(special))
             };
+            let mut answers = Vec::with_capacity(answered.len());
+            for ((at, partition), answered) in placed().zip(answered) {
+                let answer = answer(answered);
+                let elsewhere = nameless(*at) && topic.is_split();
+                let answer = self.lanes.answer_unless_away(partition, since, elsewhere, answer);
+                answers.push(answer.await);
+            }
             let (mut again, mut stale) = (Vec::new(), Vec::new());
             for ((at, partition), answer) in left.into_iter().zip(places).zip(answers) {
-                let nameless = name_of(&messages[at].options).is_none();
-                let elsewhere = nameless && passed[at].0 < MORE_PLACES && topic.is_split();
+                let elsewhere = nameless(at) && passed[at].0 < MORE_PLACES && topic.is_split();
                 match answer {
                     Ok(Err(Error::TopicFull)) | Err(CallError::Unavailable) if elsewhere => {
                         passed[at] = (passed[at].0 + 1, Some(partition));

@@ -5,14 +5,16 @@ use super::{
     Store,
     batch::{Command, Node},
     connect_error::ConnectError,
+    connection::Connection,
     outage,
     reply::word,
 };
 use crate::model::Epoch;
-use deadpool_redis::{
-    Connection,
-    redis::{ServerError, Value, aio::ConnectionLike, cmd},
-};
+use deadpool_redis::redis::{ServerError, Value, aio::ConnectionLike, cmd};
+use std::time::Duration;
+
+/// How long a look at a server's health waits for connections that are about to open.
+const CONNECT_PATIENCE: Duration = Duration::from_millis(250);
 
 /// A Redis, as it was when it was met.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +58,10 @@ impl ServerInfo {
         let unreachable = |error: &dyn std::fmt::Display| {
             ConnectError::Unreachable(format!("it does not answer INFO: {error}"))
         };
-        let info = connection.req_packed_command(&cmd("INFO")).await;
+        let info = connection.inner.req_packed_command(&cmd("INFO")).await;
         match info.map_err(|error| unreachable(&error))? {
             Value::ServerError(error) if refuses(&error) => {
-                let hello = connection.req_packed_command(&cmd("HELLO")).await;
+                let hello = connection.inner.req_packed_command(&cmd("HELLO")).await;
                 let hello = hello.and_then(Value::extract_error);
                 Ok((Self::of_hello(&hello.map_err(|error| unreachable(&error))?), String::new()))
             }
@@ -112,6 +114,14 @@ impl ServerInfo {
 }
 
 impl Store {
+    /// Has every lane to the only server a connection?
+    pub async fn is_whole(&self) -> bool {
+        match self.lanes.cluster() {
+            None => self.lanes.home().is_whole(Duration::ZERO).await,
+            Some(_) => true,
+        }
+    }
+
     /// Does Redis answer, take writes and never evict? What to warn of where it does, the reason where it does not. Of a
     /// Cluster one primary must, and that of the registry.
     pub async fn health(&self) -> Result<Vec<String>, String> {
@@ -130,6 +140,8 @@ impl Store {
 pub(super) enum Sick {
     #[error("Redis cannot be used: {0}")]
     Away(String),
+    #[error("not all connections to Redis are open yet")]
+    Connecting,
     /// Its policy.
     #[error("Redis may evict messages: its maxmemory-policy is {0}, noeviction is needed")]
     Evicts(String),
@@ -142,6 +154,9 @@ pub(super) async fn node_health(node: &Node, key: &str) -> Result<Vec<&'static s
     let away =
         |_| Sick::Away(node.backend.outage.cause().unwrap_or_else(|| outage::SILENT.to_owned()));
     node.command(write).await.map_err(away)?;
+    if !node.is_whole(CONNECT_PATIENCE).await {
+        return Err(Sick::Connecting);
+    }
     let server = node.backend.server();
     let mut warnings = server.as_ref().map(|server| server.warnings.clone()).unwrap_or_default();
     warnings.extend(node.backend.warnings());

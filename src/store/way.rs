@@ -1,20 +1,17 @@
-//! The way to Redis, as the files with the password and the certificates were last read. It is a [`Door`]: the pool of the
-//! lanes' connections, and the client of the others. Behind Sentinels the door is looked up for every connection, since the
-//! primary may have moved.
+//! The way to Redis, as the files with the password and the certificates were last read. It is a [`Door`]: the client of one
+//! address. Behind Sentinels the door is looked up for every connection, since the primary may have moved.
 
 use super::{
     StoreOptions,
     connect_error::ConnectError,
+    connection::Connection,
     redis_args::{RedisMode, Target},
     sentinel::{self, Sentinels},
 };
 use crate::tls::{Expiry, Trouble};
-use deadpool_redis::{
-    Connection, Manager, Pool, PoolConfig, PoolError, Timeouts,
-    redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo},
-};
+use deadpool_redis::redis::{Client, ConnectionAddr, ConnectionInfo};
 use std::{error::Error, sync::Arc, time::Duration};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 /// The way to the Redis that takes the writes.
 pub(super) enum Way {
@@ -26,22 +23,15 @@ pub(super) enum Way {
 
 /// One address of Redis.
 pub(crate) struct Door {
-    pool: Pool,
-    /// For connections that are no part of the pool: the subscription.
     pub client: Client,
+    /// How long a connection may take to open.
+    pub timeout: Duration,
     /// How often the primary had moved before it was here.
     pub number: u64,
 }
 
 /// How often the primary has moved; shared by all ways of an instance.
 pub(super) type Moves = Arc<watch::Sender<u64>>;
-
-/// What the pool of a door needs to know.
-#[derive(Clone, Copy)]
-pub(crate) struct PoolSize {
-    pub timeout: Duration,
-    pub lanes: usize,
-}
 
 impl Way {
     /// Reads the files; nothing is connected yet. With `sentinel`, the URLs are those of Sentinels even if nothing says so.
@@ -51,14 +41,14 @@ impl Way {
         sentinel: bool,
         moves: &Moves,
     ) -> Result<(Self, Option<Expiry>), ConnectError> {
-        let size = PoolSize { timeout: options.timeout, lanes: options.lanes };
+        let timeout = options.timeout;
         let found = sentinel.then_some(RedisMode::Sentinel);
         let (target, expiry) = options.redis.target(found)?;
         let way = match target {
             Target::Cluster(_) => return Err(ConnectError::Cluster),
-            Target::Redis(client) => Self::Direct(Arc::new(Door::new(client, size, 0)?)),
+            Target::Redis(client) => Self::Direct(Arc::new(Door { client, timeout, number: 0 })),
             Target::Sentinels(target) => {
-                Self::Sentinels(Box::new(Sentinels::new(target, size, moves.clone())))
+                Self::Sentinels(Box::new(Sentinels::new(target, timeout, moves.clone())))
             }
         };
         Ok((way, expiry))
@@ -134,42 +124,21 @@ impl Way {
 }
 
 impl Door {
-    /// The door that this client goes through.
-    pub fn new(client: Client, size: PoolSize, number: u64) -> Result<Self, ConnectError> {
-        let timeout = size.timeout;
-        // The lanes time their calls themselves: they must know what was sent when they give up.
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(timeout))
-            .set_response_timeout(None);
-        let info = client.get_connection_info().clone();
-        let manager = Manager::new_with_config(info, config).map_err(ConnectError::Client)?;
-        // The express lane's, that of the fence, and one to spare.
-        let mut pool_config = PoolConfig::new(size.lanes + 3);
-        pool_config.timeouts =
-            Timeouts { wait: Some(timeout), create: Some(timeout), recycle: Some(timeout) };
-        let pool = Pool::builder(manager)
-            .config(pool_config)
-            .runtime(deadpool_redis::Runtime::Tokio1)
-            .build()
-            .map_err(|error| ConnectError::Unreachable(error.to_string()))?;
-        Ok(Self { pool, client, number })
-    }
-
-    /// Takes a connection from the pool.
+    /// Opens a connection.
     pub async fn connect(&self) -> Result<Connection, ConnectError> {
-        self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error)
+        match timeout(self.timeout, Connection::open(&self.client, self.timeout)).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error))
                 if error.is_connection_dropped()
                     && !error.is_connection_refusal()
                     && matches!(self.info().addr(), ConnectionAddr::Tcp(..)) =>
             {
-                ConnectError::Unreachable(format!("{error}: if it speaks TLS, use rediss://"))
+                Err(ConnectError::Unreachable(format!("{error}: if it speaks TLS, use rediss://")))
             }
-            PoolError::Backend(error) if error.is_timeout() => self.silent(),
-            PoolError::Backend(error) => unreachable(&error),
-            PoolError::Timeout(_) => self.silent(),
-            error => unreachable(&error),
-        })
+            Ok(Err(error)) if error.is_timeout() => Err(self.silent()),
+            Ok(Err(error)) => Err(unreachable(&error)),
+            Err(_) => Err(self.silent()),
+        }
     }
 
     fn silent(&self) -> ConnectError {
@@ -216,7 +185,14 @@ mod tests {
 
     fn way(redis: RedisArgs) -> Way {
         let (key_prefix, timeout) = (String::new(), Duration::from_secs(1));
-        let options = StoreOptions { redis, key_prefix, lanes: 1, timeout, upgrade: true };
+        let options = StoreOptions {
+            redis,
+            key_prefix,
+            lanes: 1,
+            timeout,
+            replicas: Default::default(),
+            upgrade: true,
+        };
         Way::new(&options, false, &Moves::default()).unwrap().0
     }
 

@@ -43,6 +43,16 @@ async fn replica_away() {
     run("replica_away", Setting::short(Replicated, 1)).await.expect_clean();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replica_deaf() {
+    run("replica_deaf", Setting::short(Replicated, 1)).await.expect_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replica_lost() {
+    run("replica_lost", Setting::short(Replicated, 1)).await.expect_clean();
+}
+
 #[tokio::test]
 async fn a_replica_is_refused_at_the_start_with_the_reason() {
     let redis = Redis::start().await;

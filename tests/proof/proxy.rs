@@ -4,6 +4,7 @@
 //! TCP loses no bytes of a connection that goes on: so a connection of which an answer was lost
 //! stays silent and is closed once answers pass again.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub enum Mode {
     CutAfter(usize),
     /// Nobody listens; the connections that are there go on.
     Refuse,
+    /// A connection that the server closes stays open towards the client.
+    KeepOpen,
 }
 
 /// How often something was done to answers: reads of a socket, which may hold several answers.
@@ -263,7 +266,8 @@ async fn hand_back(
             silent |= mute;
             match mode {
                 _ if mute => keep = 0,
-                Mode::Pass | Mode::Refuse | Mode::DeafSubscriptions => {}
+                Mode::KeepOpen if read == 0 => pending().await,
+                Mode::Pass | Mode::Refuse | Mode::DeafSubscriptions | Mode::KeepOpen => {}
                 Mode::Swallow => (keep, silent) = (0, true),
                 Mode::Delay(by) => delay = by,
                 Mode::CutInTheMiddle => (keep, last) = (read / 2, true),

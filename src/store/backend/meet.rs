@@ -3,6 +3,7 @@
 use super::{
     super::{
         connect_error::ConnectError,
+        connection::Connection,
         outage,
         reply::{self, Fields},
         scripts,
@@ -17,10 +18,7 @@ use crate::{
     model::{Epoch, TokenKey},
     seeded,
 };
-use deadpool_redis::{
-    Connection,
-    redis::{Cmd, Pipeline, Value, aio::ConnectionLike, cmd},
-};
+use deadpool_redis::redis::{Cmd, Pipeline, Value, aio::ConnectionLike, cmd};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
@@ -37,7 +35,7 @@ impl Backend {
             _ => look.cmd("INFO").arg("replication"),
         };
         let sent = Instant::now();
-        let asked = link.connection.req_packed_commands(&look, 0, 2);
+        let asked = link.connection.inner.req_packed_commands(&look, 0, 2);
         let Ok(Ok(answers)) = tokio::time::timeout(self.shared.options.timeout, asked).await else {
             return false;
         };
@@ -83,13 +81,16 @@ impl Backend {
         if !new_enough(&server.version) {
             return Err(ConnectError::TooOld(server.version));
         }
-        let role = connection.req_packed_command(&cmd("ROLE")).await;
+        let role = connection.inner.req_packed_command(&cmd("ROLE")).await;
         if role.as_ref().is_ok_and(is_replica) {
             return Err(ConnectError::Replica);
         }
         self.look_at_replication(&info);
-        let waits = connection.req_packed_command(cmd("WAIT").arg(0).arg(0)).await;
-        self.refuses_wait.store(matches!(waits, Ok(Value::ServerError(_))), Relaxed);
+        let waits = connection.inner.req_packed_command(cmd("WAIT").arg(0).arg(0)).await;
+        // One that loads its data says so of every command.
+        let refused =
+            waits.as_ref().is_ok_and(|it| matches!(reply::code_of(it), Some("NOPERM" | "ERR")));
+        self.refuses_wait.store(refused, Relaxed);
         // Ids carry Redis's time, so it must be known before the first message.
         let sent = Instant::now();
         if let Value::Array(time) = ask(connection, &cmd("TIME")).await? {
@@ -102,7 +103,7 @@ impl Backend {
             return Ok(epoch);
         }
         let load = scripts::loading();
-        let loaded = connection.req_packed_commands(&load, 0, load.len()).await;
+        let loaded = connection.inner.req_packed_commands(&load, 0, load.len()).await;
         loaded.map_err(|error| ConnectError::Unreachable(error.to_string()))?;
         if self.home.load(Relaxed) {
             self.open_service(connection).await?;
@@ -129,8 +130,9 @@ impl Backend {
         }
         let replicas = connected_replicas(info);
         self.replicas.store(replicas, Relaxed);
-        // Those who list replicas leave out new ones for a while.
-        self.list_replicas(replicas);
+        if !self.clustered && self.way().sentinels().is_none() {
+            self.listed.raise(replicas);
+        }
         let unguarded = is_unguarded(info, self.way().sentinels().is_some());
         self.unguarded.store(unguarded, Relaxed);
         if unguarded && !self.unguarded_logged.swap(true, Relaxed) {
@@ -183,7 +185,7 @@ impl Backend {
 }
 
 async fn ask(connection: &mut Connection, command: &Cmd) -> Result<Value, ConnectError> {
-    let answer = connection.req_packed_command(command).await;
+    let answer = connection.inner.req_packed_command(command).await;
     match answer {
         Ok(Value::ServerError(error)) => Err(ConnectError::Refused(outage::cause(&error))),
         Ok(value) => Ok(value),
@@ -193,7 +195,7 @@ async fn ask(connection: &mut Connection, command: &Cmd) -> Result<Value, Connec
 
 /// Is this the only node of its cluster? Then it serves every key.
 async fn has_all_slots(connection: &mut Connection) -> bool {
-    let info = connection.req_packed_command(cmd("CLUSTER").arg("INFO")).await;
+    let info = connection.inner.req_packed_command(cmd("CLUSTER").arg("INFO")).await;
     let has = |info: &str, line: &str| info.lines().any(|known| known.trim() == line);
     info.is_ok_and(|info| {
         reply::word(&info).is_some_and(|info| {

@@ -9,35 +9,22 @@
 //! groups small. A round that comes to nothing there is left to the fence, and so is what comes after it, until the fence
 //! has had an answer: no lane waits for a replica that is away. What waits for no replica never shares such a pipeline.
 //!
-//! What is not confirmed in time is answered that its outcome is not known, and what it granted goes back.
+//! What is not confirmed in time is answered that its outcome is not known, and what it granted goes back. A node whose
+//! replicas did not confirm a round is asked on until they do: meanwhile others take what is for any of them.
 
-use super::{
-    super::{
-        backend::{Link, discard},
-        reply::{CallError, word},
-        scripts,
-    },
-    node::Node,
-    round::Round,
-};
+use super::{super::reply::CallError, node::Node, round::Round};
 use crate::{model::Epoch, seeded};
-use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::{
     sync::{Notify, oneshot},
-    time::{Instant, sleep, timeout},
+    time::Instant,
 };
-
-/// How long a round waits for the replicas, ms: then the next one also counts for what has come meanwhile.
-const WAIT_MS: u64 = 100;
-/// How often a connection with nothing to do is looked at.
-const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// The pause after a round that came to nothing at once.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether the answer of a call waits for replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +32,8 @@ pub(crate) enum Confirm {
     /// It does not.
     #[default]
     Never,
+    /// For those that confirm at once.
+    Attempt,
     /// Where there are some.
     WithReplicas,
     /// For one at least.
@@ -52,7 +41,16 @@ pub(crate) enum Confirm {
 }
 
 /// Hands out an answer: as it is, or with this error in its place.
-pub(super) type Release = Box<dyn FnOnce(Result<(), CallError>) + Send>;
+pub(crate) type Release = Box<dyn FnOnce(Result<(), CallError>) + Send>;
+
+/// An answer that waits.
+pub(crate) struct Waiting {
+    /// For so many replicas.
+    pub replicas: usize,
+    /// If they do not confirm at once, it is handed out all the same.
+    pub attempt: bool,
+    pub release: Release,
+}
 
 /// Answers of one pipeline.
 pub(super) struct Held {
@@ -61,18 +59,17 @@ pub(super) struct Held {
     pub door: u64,
     /// Until when they can wait.
     pub until: Instant,
-    /// Each with the number of replicas that it waits for.
-    pub answers: Vec<(usize, Release)>,
+    pub answers: Vec<Waiting>,
 }
 
 impl Held {
     /// Takes out what this round confirms.
-    fn confirmed_by(&mut self, round: &Round) -> Vec<(usize, Release)> {
+    fn confirmed_by(&mut self, round: &Round) -> Vec<Waiting> {
         if self.epoch != round.epoch && !seeded::bug("fence without its epoch") {
             return Vec::new();
         }
         let all = std::mem::take(&mut self.answers);
-        let (done, left) = all.into_iter().partition(|(wanted, _)| *wanted <= round.replicas);
+        let (done, left) = all.into_iter().partition(|it: &Waiting| it.replicas <= round.replicas);
         self.answers = left;
         done
     }
@@ -97,9 +94,11 @@ impl Confirmed {
 #[derive(Default)]
 pub(super) struct Fence {
     queue: Mutex<Queue>,
-    filled: Notify,
+    pub(super) filled: Notify,
     /// What lanes write at the end of their own pipelines; nothing while they must not wait for replicas.
     key: Mutex<Option<Arc<str>>>,
+    /// The last round was not confirmed by as many as are wanted.
+    pub(super) unsure: AtomicBool,
 }
 
 #[derive(Default)]
@@ -130,7 +129,7 @@ impl Fence {
     /// Hands out what the end of the pipeline itself has confirmed, if that was `asked`, and takes in the rest.
     pub fn settle(&self, mut held: Held, asked: bool, end: Option<&Round>) {
         if let Some(round) = end {
-            held.confirmed_by(round).into_iter().for_each(|(_, release)| release(Ok(())));
+            held.confirmed_by(round).into_iter().for_each(|it| (it.release)(Ok(())));
         }
         if held.answers.is_empty() {
             return;
@@ -152,19 +151,24 @@ impl Fence {
         self.filled.notify_one();
     }
 
-    fn is_empty(&self) -> bool {
+    /// Were there too few replicas that confirmed the last round?
+    pub fn is_unsure(&self) -> bool {
+        self.unsure.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
         self.lock().held.is_empty()
     }
 
     /// Replicas that somebody waits for, at most.
-    fn wanted(&self) -> usize {
+    pub(super) fn wanted(&self) -> Option<usize> {
         let queue = self.lock();
         let answers = queue.held.iter().flat_map(|(_, held)| &held.answers);
-        answers.map(|(wanted, _)| *wanted).max().unwrap_or(1)
+        answers.map(|it| it.replicas).max()
     }
 
     /// Up to where a round counts that begins now.
-    fn end(&self) -> usize {
+    pub(super) fn end(&self) -> usize {
         let queue = self.lock();
         queue.gone + queue.held.len()
     }
@@ -176,8 +180,8 @@ impl Fence {
     }
 
     /// Gives up what `is_void` says.
-    fn void(&self, node: &Node, is_void: impl Fn(Instant, &Held) -> bool) {
-        let mut void = Vec::new();
+    pub(super) fn void(&self, node: &Node, is_void: impl Fn(Instant, &Held) -> bool) {
+        let mut void: Vec<Waiting> = Vec::new();
         let mut queue = self.lock();
         for (came, held) in &mut queue.held {
             if is_void(*came, held) {
@@ -192,14 +196,26 @@ impl Fence {
         if node.backend.shared.may_complain() {
             tracing::warn!(answers = void.len(), "replicas of Redis have not confirmed in time");
         }
-        for (_, release) in void {
+        for it in void {
             node.count(CallError::Unknown);
-            release(Err(CallError::Unknown));
+            (it.release)(Err(CallError::Unknown));
         }
     }
 
+    /// Hands out what only waits for replicas that confirm at once.
+    pub(super) fn end_attempts(&self) {
+        let mut queue = self.lock();
+        let mut ended = Vec::new();
+        for (_, held) in &mut queue.held {
+            ended.extend(held.answers.extract_if(.., |it| it.attempt));
+        }
+        queue.tidy();
+        drop(queue);
+        ended.into_iter().for_each(|it| (it.release)(Ok(())));
+    }
+
     /// Hands out what a round has confirmed, of all before `end`. From then on lanes ask by themselves, with this key.
-    fn release(&self, end: usize, round: &Round, key: &Arc<str>) {
+    pub(super) fn release(&self, end: usize, round: &Round, key: &Arc<str>) {
         let mut confirmed = Vec::new();
         let mut queue = self.lock();
         let many = end.saturating_sub(queue.gone).min(queue.held.len());
@@ -211,11 +227,11 @@ impl Fence {
         if !confirmed.is_empty() {
             self.set_key(Some(key));
         }
-        confirmed.into_iter().for_each(|(_, release)| release(Ok(())));
+        confirmed.into_iter().for_each(|it| (it.release)(Ok(())));
     }
 
     /// Is anything left before `end` that another epoch has written?
-    fn has_other_epoch(&self, end: usize, epoch: Epoch) -> bool {
+    pub(super) fn has_other_epoch(&self, end: usize, epoch: Epoch) -> bool {
         let queue = self.lock();
         let many = end.saturating_sub(queue.gone);
         queue.held.iter().take(many).any(|(_, held)| held.epoch != epoch)
@@ -235,103 +251,4 @@ impl Queue {
             self.gone += 1;
         }
     }
-}
-
-/// The connection of a fence.
-struct Line {
-    link: Link,
-    opened: Instant,
-    key: Arc<str>,
-}
-
-/// Confirms what is held, until the lanes have ended and nothing is left.
-pub(super) async fn run(node: Arc<Node>) {
-    let fence = &node.fence;
-    let (mut line, mut tries) = (None::<Line>, 0);
-    loop {
-        while fence.is_empty() {
-            tokio::select! {
-                () = fence.filled.notified() => {}
-                () = sleep(PROBE_INTERVAL), if line.is_some() => line = probed(&node, line.take()).await,
-                () = node.lanes_end() => if fence.is_empty() { return },
-            }
-        }
-        fence.expire(&node);
-        let Some(mut here) = connected(&node, line.take(), tries).await else {
-            sleep(PAUSE).await;
-            continue;
-        };
-        let (begun, end) = (Instant::now(), fence.end());
-        match round(&node, &mut here).await {
-            Ok(round) => {
-                fence.release(end, &round, &here.key);
-                let (epoch, opened) = (round.epoch, here.opened);
-                if !fence.has_other_epoch(end, epoch) {
-                    line = Some(here);
-                    continue;
-                }
-                // Either this connection leads to a server that is the primary no more, or that has written them.
-                fence.void(&node, |came, held| held.epoch != epoch && came < opened);
-                discard(here.link.connection);
-            }
-            Err(broken) => {
-                tries += 1;
-                if broken {
-                    discard(here.link.connection);
-                } else {
-                    here.key = node.fence_key(tries).into();
-                    line = Some(here);
-                }
-                if begun.elapsed() < PAUSE {
-                    sleep(PAUSE).await;
-                }
-            }
-        }
-    }
-}
-
-/// A connection that has nothing to do, if it still leads to a primary.
-async fn probed(node: &Node, line: Option<Line>) -> Option<Line> {
-    let mut line = line?;
-    if node.backend.is_present(&line.link) && node.backend.probe(&mut line.link).await {
-        return Some(line);
-    }
-    discard(line.link.connection);
-    None
-}
-
-/// A connection to where the primary is.
-async fn connected(node: &Arc<Node>, line: Option<Line>, tries: usize) -> Option<Line> {
-    if let Some(line) = line {
-        if node.backend.moves_so_far() == line.link.door {
-            return Some(line);
-        }
-        discard(line.link.connection);
-    }
-    let opened = Instant::now();
-    let link = tokio::select! {
-        link = node.backend.connect() => link.ok()?,
-        () = node.backend.moved_from(node.backend.moves_so_far()) => return None,
-    };
-    Some(Line { link, opened, key: node.fence_key(tries).into() })
-}
-
-/// One round. Errors: whether the connection must not be used again; a server may also have refused the write, which
-/// makes the round void.
-async fn round(node: &Node, line: &mut Line) -> Result<Round, bool> {
-    let mut pipeline = Pipeline::with_capacity(3);
-    let wanted = node.fence.wanted();
-    Round::ask(&mut pipeline, scripts::FENCE.call(true), &line.key, wanted, WAIT_MS);
-    let sent = line.link.connection.req_packed_commands(&pipeline, 0, 3);
-    let limit = node.timeout + Duration::from_millis(WAIT_MS);
-    let answers = tokio::select! {
-        answers = timeout(limit, sent) => answers.ok().and_then(Result::ok).ok_or(true)?,
-        () = node.backend.moved_from(line.link.door) => return Err(true),
-    };
-    let answers = <[Value; 3]>::try_from(answers).map_err(|_| true)?;
-    let round = Round::read(&answers);
-    if round.is_err() && word(&answers[0]) != Some("OK") && node.backend.shared.may_complain() {
-        tracing::warn!(answer = ?answers[0], "Redis refuses the write that replicas are to confirm");
-    }
-    round
 }

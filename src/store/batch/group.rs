@@ -8,6 +8,7 @@ use super::{
         scripts::Script,
     },
     Confirm, GROUP_BYTES, GROUP_MESSAGES, Op,
+    fence::Waiting,
     request::{AnyRequest, Call, Caller, Came, Exchange, Job},
 };
 use crate::{model::Epoch, seeded};
@@ -139,7 +140,8 @@ impl<O: Op> Call for Group<O> {
                     caller.answer(confirmed.map(|()| output));
                 }
             };
-            exchange.held.push((replicas, Box::new(release)));
+            let release = Box::new(release);
+            exchange.held.push(Waiting { replicas, attempt: false, release });
         }
     }
 

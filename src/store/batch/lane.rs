@@ -1,39 +1,44 @@
-//! One lane: it takes what waits in the inbox, sends it, and keeps its connection in order. A connection that broke, or
-//! that leads to a replica by now, is thrown away and replaced.
+//! One lane: it takes what waits in the inbox, sends it, and keeps its connection in order. A connection that ended, or
+//! that leads to a replica by now, is replaced at once, before a request needs it. What could not be written is sent over
+//! another one.
 
 use super::{
     super::{
-        backend::{Link, discard},
+        backend::Link,
         cluster::Redirect,
         outage,
         reply::{self, CallError, refusal},
-        scripts::{self, Script},
-        server_info::epoch_of,
     },
     fence::Held,
     node::Node,
-    request::{Call, Exchange, group},
-    round::{End, LANE_WAIT_MS, Round},
+    request::{Call, Exchange, Job, group},
+    round::End,
+    sending::{Answered, Lost, Texts, send},
 };
-use crate::{model::Epoch, seeded};
-use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
+use crate::seeded;
+use deadpool_redis::redis::Value;
 use std::{
-    collections::HashSet,
+    future::pending,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 /// How often a lane checks that its connection still leads to a primary, what time it is there, and in which epoch. Not
 /// only one that is idle throughout: a replica answers reads too, and a connection may live through a failover.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// How often a lane of a node of a Cluster tries to connect while it has no connection.
+/// How often a lane tries to connect while it has no connection.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(50);
-/// After a connection that failed, requests that no lane has a connection for are refused at once for this long; twice as
-/// long each time.
+/// After a connection that failed, no lane tries again for this long; twice as long each time. Requests wait for that
+/// while the pause is short, and are refused at once when it is longer.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const SHORT_PAUSE: Duration = Duration::from_millis(80);
 const LONGEST_PAUSE: Duration = Duration::from_millis(640);
+/// A node of a Cluster that has not answered for this long counts as down: others may take what is for any of them, and
+/// another may have taken over.
+const SLOW: Duration = Duration::from_millis(350);
 /// A stop waits this long for a connection.
 const STOP_CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
 /// A call gets at least this part of the time-out, however long its requests have waited to be sent.
@@ -56,11 +61,24 @@ impl Lane {
     pub(super) async fn run(mut self) {
         let node = self.node.clone();
         let mut probe_at = self.next_probe();
+        match &mut self.link {
+            Some(link) => link.seat = node.seat(),
+            None => probe_at = Instant::now(),
+        }
         loop {
-            match timeout_at(probe_at, node.inbox.wait(self.express)).await {
-                Ok(true) => self.serve().await,
-                Ok(false) => return,
-                Err(_) => {}
+            let ended = async {
+                match &self.link {
+                    Some(link) => link.connection.ended().await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                waits = timeout_at(probe_at, node.inbox.wait(self.express)) => match waits {
+                    Ok(true) => self.serve().await,
+                    Ok(false) => return,
+                    Err(_) => {}
+                },
+                () = ended => probe_at = Instant::now(),
             }
             if Instant::now() >= probe_at {
                 self.probe().await;
@@ -69,10 +87,9 @@ impl Lane {
         }
     }
 
-    /// When to look at the connection next. A node of a Cluster that is not there may have been replaced already.
+    /// When to look at the connection next.
     fn next_probe(&self) -> Instant {
-        let soon = self.node.cluster.is_some() && self.link.is_none();
-        Instant::now() + if soon { RECONNECT_INTERVAL } else { PROBE_INTERVAL }
+        Instant::now() + if self.link.is_none() { RECONNECT_INTERVAL } else { PROBE_INTERVAL }
     }
 
     async fn serve(&mut self) {
@@ -93,9 +110,7 @@ impl Lane {
         let limit = node.timeout.saturating_sub(waited).max(node.timeout / LEAST_SHARE);
         let calls = group(jobs);
         if let Some(mut link) = self.link.take() {
-            if !calls.is_empty() && self.exchange(&mut link, calls, limit).await {
-                discard(link.connection);
-            } else {
+            if calls.is_empty() || !self.exchange(&mut link, calls, limit).await {
                 self.link = Some(link);
             }
         }
@@ -105,34 +120,42 @@ impl Lane {
     /// again with the scripts' text. Returns whether the connection must not be used again.
     async fn exchange(&self, link: &mut Link, calls: Vec<Box<dyn Call>>, limit: Duration) -> bool {
         let node = &self.node;
-        let (mut calls, mut demoted, link_at) = (calls, false, link.door);
+        let (mut calls, mut leave, link_at) = (calls, false, link.door);
         let mut elsewhere = Vec::new();
         for texts in [Texts::None, Texts::First, Texts::All] {
             let mut exchange = Exchange::new(node);
             let (sent, until) = (exchange.sent, Instant::now() + limit);
             let end = End::of(&calls, node);
-            let sending = send(link, &calls, &end, texts, limit);
+            let sending = self.within_reason(send(link, &calls, &end, texts, limit));
             let replies = tokio::select! {
                 biased;
                 replies = sending => replies,
-                () = node.backend.moved_from(link_at) => Err("another server has taken over".to_owned()),
+                () = node.backend.moved_from(link_at) => {
+                    Err(Lost::Sent("another server has taken over".to_owned()))
+                }
             };
-            let answered = replies.map_err(|cause| {
-                tracing::debug!(cause, calls = calls.len(), "answers of Redis were lost");
-                node.backend.away(cause);
-            });
-            let Ok(Answered { epoch, replies, round }) = answered else {
-                let bug = seeded::bug("unavailable after it was sent");
-                let error = if bug { CallError::Unavailable } else { CallError::Unknown };
-                for call in calls {
-                    node.count(error);
-                    hand_out(call, &mut exchange, Err(error));
+            let Answered { epoch, replies, round } = match replies {
+                Ok(answered) => answered,
+                Err(lost) => {
+                    if let Lost::Sent(cause) = lost {
+                        tracing::debug!(cause, calls = calls.len(), "answers of Redis were lost");
+                        node.backend.away(cause);
+                        let bug = seeded::bug("unavailable after it was sent");
+                        let error = if bug { CallError::Unavailable } else { CallError::Unknown };
+                        for call in calls {
+                            node.count(error);
+                            hand_out(call, &mut exchange, Err(error));
+                        }
+                    } else {
+                        self.send_again(calls.into_iter().flat_map(|call| call.into_jobs()));
+                    }
+                    if matches!(end, End::Round(..)) {
+                        node.fence.leave_it();
+                    }
+                    self.trouble();
+                    leave = true;
+                    break;
                 }
-                if matches!(end, End::Round(..)) {
-                    node.fence.leave_it();
-                }
-                self.trouble();
-                return true;
             };
             node.backend.shared.metrics.redis_seconds.observe(sent.elapsed().as_secs_f64());
             if node.is_down() {
@@ -145,7 +168,8 @@ impl Lane {
                 match reply::code_of(&reply) {
                     Some("NOSCRIPT") if texts != Texts::All => unknown.push(call),
                     code => {
-                        demoted |= code == Some("READONLY");
+                        leave |=
+                            code == Some("READONLY") && !seeded::bug("lanes stay at a replica");
                         match node.cluster.as_ref().and_then(|_| Redirect::of(&reply, node)) {
                             Some(redirect) => elsewhere.push((redirect, call)),
                             None => hand_out(call, &mut exchange, self.result(reply)),
@@ -170,7 +194,32 @@ impl Lane {
                 None => elsewhere.into_iter().for_each(|(_, call)| call.refuse()),
             }
         }
-        demoted && !seeded::bug("lanes stay at a replica")
+        leave
+    }
+
+    /// Puts requests in again that have not left, to be sent over another connection.
+    fn send_again(&self, jobs: impl Iterator<Item = Job>) {
+        let in_time = |job: &Job| job.came.since.elapsed() < self.node.timeout;
+        let (jobs, late): (Vec<_>, Vec<_>) = jobs.partition(in_time);
+        late.into_iter().for_each(Job::refuse);
+        let retired = self.node.inbox.put_first(jobs);
+        match self.node.cluster() {
+            Some(cluster) => cluster.send(retired),
+            None => retired.into_iter().for_each(Job::refuse),
+        }
+    }
+
+    /// An answer of the node, which counts as down once that takes long.
+    async fn within_reason<T>(&self, answer: impl Future<Output = T>) -> T {
+        let mut answer = pin!(answer);
+        if self.node.cluster.is_some() {
+            if let Ok(answer) = timeout(SLOW, &mut answer).await {
+                return answer;
+            }
+            self.node.doubt();
+            self.trouble();
+        }
+        answer.await
     }
 
     /// What a reply is to the requests of its call.
@@ -189,18 +238,19 @@ impl Lane {
 
     /// Is there a connection? Tries to open one, unless that failed a moment ago.
     async fn connected(&mut self) -> bool {
-        if let Some(link) = self.link.take() {
-            if self.node.backend.is_present(&link) {
-                self.link = Some(link);
-                return true;
-            }
-            // Another lane has met Redis anew, or it has moved: a connection from before leads nowhere, and a request must
-            // not find that out.
-            discard(link.connection);
+        // If another lane has met Redis anew, or it has moved, a connection from before leads nowhere, and a request must not
+        // find that out.
+        let backend = &self.node.backend;
+        self.link = self.link.take_if(|it| backend.is_present(it) && !it.connection.has_ended());
+        if self.link.is_some() {
+            return true;
         }
         let down = self.node.down();
-        if down.is_some_and(|(until, _)| Instant::now() < until) {
-            return false;
+        if let Some((until, pause)) = down.filter(|(until, _)| Instant::now() < *until) {
+            if pause > SHORT_PAUSE {
+                return false;
+            }
+            sleep_until(until).await;
         }
         let connected = loop {
             tokio::select! {
@@ -213,12 +263,14 @@ impl Lane {
         };
         match connected {
             Ok(link) => {
-                self.link = Some(link);
+                self.link = Some(Link { seat: self.node.seat(), ..link });
                 self.node.set_down(None);
                 true
             }
             Err(error) => {
-                let pause = down.map_or(FIRST_PAUSE, |(_, pause)| LONGEST_PAUSE.min(pause * 2));
+                let pause = down.map_or(FIRST_PAUSE, |(_, pause)| {
+                    (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
+                });
                 self.node.backend.away(error.cause());
                 self.node.set_down(Some((Instant::now() + pause, pause)));
                 self.trouble();
@@ -242,95 +294,15 @@ impl Lane {
         let Some(mut link) = self.link.take() else { return };
         let (backend, door) = (&self.node.backend, link.door);
         let lives = tokio::select! {
-            lives = backend.probe(&mut link) => lives,
+            lives = self.within_reason(backend.probe(&mut link)) => lives,
             () = backend.moved_from(door) => false,
         };
         if lives {
             self.link = Some(link);
-        } else {
-            discard(link.connection);
-        }
-    }
-}
-
-/// Which calls carry the text of their script, where the others carry its digest.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Texts {
-    None,
-    /// The first of each script, which makes Redis know it again for the others.
-    First,
-    /// All: Redis was told to forget once more, or sent the first to another server.
-    All,
-}
-
-/// What came back of a pipeline.
-struct Answered {
-    /// In which epoch it began, if that was asked.
-    epoch: Option<Epoch>,
-    replies: Vec<Value>,
-    /// What replicas have, if that was asked and could be known.
-    round: Option<Round>,
-}
-
-/// One pipeline there and back within `limit`. Errors: why its answers are lost.
-async fn send(
-    link: &mut Link,
-    calls: &[Box<dyn Call>],
-    end: &End,
-    texts: Texts,
-    limit: Duration,
-) -> Result<Answered, String> {
-    let mut pipeline = Pipeline::with_capacity(calls.len() + 4);
-    let waits = !matches!(end, End::Nothing);
-    if waits {
-        pipeline.cmd("INFO").arg("replication");
-    }
-    let mut known = HashSet::new();
-    let mut begin = |script: &'static Script| {
-        script.call(match texts {
-            Texts::None => false,
-            Texts::First => known.insert(script.name),
-            Texts::All => true,
-        })
-    };
-    let mut asking = Vec::new();
-    for call in calls {
-        if call.is_asking() {
-            asking.push(pipeline.len());
-            pipeline.cmd("ASKING");
-        }
-        pipeline.add_command(call.command(link.epoch, &mut begin));
-    }
-    if let End::Round(wanted, key) = end {
-        Round::ask(&mut pipeline, scripts::FENCE.call(false), key, *wanted, LANE_WAIT_MS);
-    }
-    let short = || "it left out answers".to_owned();
-    let sent = link.connection.req_packed_commands(&pipeline, 0, pipeline.len());
-    match timeout(limit, sent).await {
-        Ok(Ok(mut replies)) => {
-            let round = match end {
-                End::Round(..) => {
-                    let calls = replies.len().checked_sub(3).ok_or_else(short)?;
-                    <[Value; 3]>::try_from(replies.split_off(calls)).ok()
-                }
-                _ => None,
-            };
-            for at in asking.into_iter().rev().filter(|at| *at < replies.len()).collect::<Vec<_>>()
-            {
-                replies.remove(at);
-            }
-            let info = (waits && !replies.is_empty()).then(|| replies.remove(0));
-            let epoch =
-                info.map(|info| epoch_of(reply::word(&info).unwrap_or_default(), "master_replid"));
-            let round = round.and_then(|round| Round::read(&round).ok());
-            let answered = Answered { epoch, replies, round };
-            match answered.replies.len() == calls.len() {
-                true => Ok(answered),
-                false => Err(short()),
+            if self.node.is_down() {
+                self.node.set_down(None);
             }
         }
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(outage::SILENT.to_owned()),
     }
 }
 

@@ -6,9 +6,11 @@ use super::{
         backend::{Backend, Shared},
         cluster::{Cluster, Slot, slot_of},
         connect_error::ConnectError,
-        partition::Partition,
+        partition::{Partition, name},
         random_bytes,
+        registry::Topic,
         reply::CallError,
+        types::MessageOptions,
     },
     Answered, Command, Confirm, Confirmed, Op, Request,
     node::Node,
@@ -17,12 +19,17 @@ use super::{
 use crate::model::{PartitionNumber, TopicName};
 use deadpool_redis::redis::{Client, Value};
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
+use tokio::time::timeout_at;
+
+/// How often whoever waits for a server looks whether it is away.
+const AWAY_CHECK_INTERVAL: Duration = Duration::from_millis(450);
 
 /// A topic whose consumers should look again.
 #[derive(Clone, Debug)]
@@ -162,7 +169,7 @@ impl Lanes {
         &self,
         requests: impl Iterator<Item = (Partition, O)>,
     ) -> Vec<Answered<O::Output>> {
-        let since = std::time::Instant::now();
+        let since = Instant::now();
         let (jobs, answers): (Vec<_>, Vec<_>) = requests
             .map(|(partition, op)| Request::new(&partition, op, since))
             .map(|request| (request.job, request.answered))
@@ -171,6 +178,57 @@ impl Lanes {
             self.put(jobs);
         }
         answers
+    }
+
+    /// Waits for an answer. If another server will do as well, it is given up of one that is away. `since`: when it was sent.
+    ///
+    /// Errors: `Unknown` then.
+    pub async fn answer_unless_away<T>(
+        &self,
+        partition: &Partition,
+        since: Instant,
+        elsewhere: bool,
+        answer: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        let (mut answer, mut until) = (pin!(answer), since);
+        loop {
+            until += AWAY_CHECK_INTERVAL;
+            match timeout_at(until.into(), &mut answer).await {
+                Ok(answer) => return answer,
+                Err(_) if elsewhere && self.is_away(&partition.topic, partition.slot) => {
+                    return Err(CallError::Unknown);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// In a Cluster: does the server of a topic's slot not answer, or its replicas not confirm what they have to?
+    pub fn is_away(&self, topic: &Topic, slot: Slot) -> bool {
+        let is_away = |node: &Node| {
+            node.is_down() || (topic.confirm() == Confirm::Always && !node.confirms())
+        };
+        self.cluster().is_some() && self.at_slot(slot, is_away)
+    }
+
+    /// Where a message with these options goes; after `full`, if that could not take it. Without a name it goes round
+    /// servers that are away.
+    pub fn place(
+        &self,
+        topic: Arc<Topic>,
+        options: &MessageOptions,
+        full: Option<&Partition>,
+    ) -> Partition {
+        let first = match full {
+            Some(full) => full.next(topic),
+            None => Partition::for_new(topic, options),
+        };
+        if name(options).is_some() {
+            return first;
+        }
+        let all = std::iter::successors(Some(first.clone()), |it| Some(it.next(it.topic.clone())));
+        let mut all = all.take(first.topic.partitions.len());
+        all.find(|it| !self.is_away(&it.topic, it.slot)).unwrap_or(first)
     }
 
     /// Sends a command, for its bare answer.
@@ -186,7 +244,8 @@ impl Lanes {
         confirm: Confirm,
     ) -> Result<(Value, Confirmed), CallError> {
         // In a Cluster this is another server than that of the topic, maybe one that never had a replica.
-        let confirm = if self.cluster().is_some() { Confirm::WithReplicas } else { confirm };
+        let confirm =
+            if self.cluster().is_some() { confirm.min(Confirm::WithReplicas) } else { confirm };
         let read =
             move |value, exchange: &mut Exchange<'_>| Ok((value, exchange.confirmed(confirm)));
         self.submit(Request::single(Command { confirm, ..command }, read)).await
@@ -206,6 +265,6 @@ impl Lanes {
 }
 
 /// The answer that arrives. A lane that ended without one had sent the request, or may have.
-pub(super) async fn answer<T>(answered: Answered<T>) -> Result<T, CallError> {
+pub(in crate::store) async fn answer<T>(answered: Answered<T>) -> Result<T, CallError> {
     answered.await.unwrap_or(Err(CallError::Unknown))
 }

@@ -9,6 +9,7 @@
 //! may have to wait for replicas: [`fence`].
 
 mod fence;
+mod fencing;
 mod group;
 mod inbox;
 mod lane;
@@ -16,11 +17,13 @@ mod lanes;
 mod node;
 mod request;
 mod round;
+mod sending;
 mod single;
 
 pub(crate) use fence::{Confirm, Confirmed};
 pub(crate) use lanes::Lanes;
 pub use lanes::Wake;
+pub(super) use lanes::answer;
 pub(crate) use node::Node;
 pub(crate) use request::Request;
 pub(super) use request::{Answered, Call, Job};
@@ -148,9 +151,9 @@ impl Command {
         self
     }
 
-    /// The answer waits for the replicas, where there are some: it tells of a change that all instances go by.
+    /// The answer waits for the replicas that confirm at once: it tells of a change that all instances go by.
     pub fn confirmed(mut self) -> Self {
-        self.confirm = Confirm::WithReplicas;
+        self.confirm = Confirm::Attempt;
         self
     }
 

@@ -8,7 +8,8 @@ use super::{
         reply::CallError,
     },
     Command, Request,
-    fence::{self, Confirm, Fence},
+    fence::{Confirm, Fence},
+    fencing,
     inbox::Inbox,
     lane::Lane,
     lanes::answer,
@@ -20,11 +21,17 @@ use std::{
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, sleep, timeout},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How often requests are refused that have waited too long while all lanes were held up.
 const TIMEOUT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether all lanes have a connection.
+const CONNECT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// One server: the only one, or a primary of a Cluster.
 pub(crate) struct Node {
@@ -39,6 +46,8 @@ pub(crate) struct Node {
     tasks: TaskTracker,
     fencing: TaskTracker,
     stopping: CancellationToken,
+    /// One for each lane that has no connection.
+    seats: Arc<Semaphore>,
     /// Until when no lane tries to connect, and how long that pause is; nothing once one has a connection.
     down: Mutex<Option<(Instant, Duration)>>,
 }
@@ -60,6 +69,7 @@ impl Node {
             tasks: TaskTracker::new(),
             fencing: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            seats: Arc::new(Semaphore::new(lanes + 1)),
             down: Mutex::default(),
         });
         if first.is_some() {
@@ -70,7 +80,7 @@ impl Node {
         }
         this.spawn_lane(None, true);
         let (fenced, background) = (this.clone(), this.background());
-        let fence = move || fence::run(fenced.clone());
+        let fence = move || fencing::run(fenced.clone());
         this.fencing.spawn(async move { background.keep("the fence", fence).await });
         let (watched, background) = (Arc::downgrade(&this), this.background());
         let refuse_late = move || {
@@ -129,9 +139,30 @@ impl Node {
     pub(super) fn replicas_for(&self, confirm: Confirm) -> usize {
         match confirm {
             Confirm::Never => 0,
-            Confirm::WithReplicas => self.backend.present_replicas(),
-            Confirm::Always => self.backend.listed_replicas().max(1),
+            Confirm::Attempt if !self.confirms() => 0,
+            Confirm::Attempt | Confirm::WithReplicas if !self.backend.can_confirm() => 0,
+            _ => self.backend.wanted_replicas(),
         }
+    }
+
+    /// Do its replicas confirm what it has, as far as is known?
+    pub fn confirms(&self) -> bool {
+        !self.fence.is_unsure() && self.backend.has_replicas()
+    }
+
+    /// Comes back once every lane has a connection; false if one has none by then.
+    pub async fn is_whole(&self, limit: Duration) -> bool {
+        let whole = async {
+            while self.seats.available_permits() > 0 {
+                sleep(CONNECT_CHECK_INTERVAL).await;
+            }
+        };
+        timeout(limit, whole).await.is_ok()
+    }
+
+    /// What a lane has with its connection.
+    pub(super) fn seat(&self) -> Option<OwnedSemaphorePermit> {
+        self.seats.clone().try_acquire_owned().ok()
     }
 
     /// A key that this server has, for what the fence writes; another one with each try.
@@ -166,9 +197,16 @@ impl Node {
         answer(request.answered).await
     }
 
-    /// Has a lane tried to connect of late, and failed?
+    /// Has a lane tried to connect of late, and failed, or does it not answer?
     pub fn is_down(&self) -> bool {
         self.down().is_some()
+    }
+
+    /// It does not answer.
+    pub(super) fn doubt(&self) {
+        if !self.is_down() {
+            self.set_down(Some((Instant::now(), Duration::ZERO)));
+        }
     }
 
     /// Until when no lane tries to connect, if one has failed to, and how long that pause is.

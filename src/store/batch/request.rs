@@ -8,7 +8,7 @@ use super::{
         scripts::Script,
     },
     Command, Confirm, Confirmed, Op, Phase,
-    fence::Release,
+    fence::Waiting,
     group::OpRequest,
     node::Node,
     single::Single,
@@ -162,7 +162,7 @@ pub(crate) struct Exchange<'a> {
     /// In which epoch it began, if that was asked: then answers may have to wait.
     pub epoch: Option<Epoch>,
     /// Answers that wait for replicas, and for how many.
-    pub held: Vec<(usize, Release)>,
+    pub held: Vec<Waiting>,
 }
 
 impl<'a> Exchange<'a> {
@@ -186,7 +186,8 @@ impl<'a> Exchange<'a> {
         let release = move |confirmed| {
             let _ = tell.send(confirmed);
         };
-        self.held.push((replicas, Box::new(release)));
+        let (attempt, release) = (confirm == Confirm::Attempt, Box::new(release));
+        self.held.push(Waiting { replicas, attempt, release });
         Confirmed(Some(told))
     }
 

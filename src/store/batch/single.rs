@@ -7,6 +7,7 @@ use super::{
         scripts::Script,
     },
     Command, Confirm, Phase,
+    fence::Waiting,
     request::{AnyRequest, Call, Came, Exchange, Job},
 };
 use crate::model::Epoch;
@@ -78,7 +79,8 @@ impl<T: Send + 'static> Call for Single<T> {
                 let release = move |confirmed: Result<(), CallError>| {
                     drop(answer.send(confirmed.and(result)));
                 };
-                exchange.held.push((replicas, Box::new(release)));
+                let attempt = command.confirm == Confirm::Attempt;
+                exchange.held.push(Waiting { replicas, attempt, release: Box::new(release) });
             }
             _ => drop(answer.send(result)),
         }

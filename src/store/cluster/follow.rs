@@ -1,10 +1,7 @@
 //! How an instance gets to know a Cluster, and follows its failovers and the slots that move.
 
 use super::{
-    super::{
-        backend::Backend,
-        way::{PoolSize, Way},
-    },
+    super::{backend::Backend, way::Way},
     ask::{ask, best, first_view, read, says_yes},
     view::View,
     *,
@@ -15,7 +12,7 @@ use std::{collections::BTreeMap, sync::Weak};
 use tokio::time::{sleep, timeout};
 
 /// How often the map is looked at when nothing speaks against it, and how often at most.
-const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 const LEAST_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// How long nodes have to say what they know, and how many are asked at once.
 const VIEW_TIMEOUT: Duration = Duration::from_millis(300);
@@ -29,10 +26,11 @@ impl Cluster {
         let (target, expiry) = read(&shared.options)?;
         shared.metrics.certificates.uses(expiry);
         let view = first_view(&target, shared.options.timeout).await?;
-        let size = pool_size(&shared, view.primaries.len());
+        let (lanes, timeout) = (lanes(&shared, view.primaries.len()), shared.options.timeout);
         let mut backends = Vec::new();
         for address in view.primaries.keys() {
-            let door = Door::new(target.primary.at(&address.0, address.1)?, size, 0)?;
+            let client = target.primary.at(&address.0, address.1)?;
+            let door = Door { client, timeout, number: 0 };
             let home = view.serves(address, home_slot(&shared));
             let has = (home, view.serves(address, registry_slot(&shared)));
             let backend = Backend::in_cluster(shared.clone(), door, Arc::default(), has);
@@ -45,14 +43,14 @@ impl Cluster {
             ConnectError::Node { address, error: Box::new(error) }
         })?;
         for (_, backend) in &backends[1..] {
-            let drawn = first.connection.req_packed_command(&draw(&shared)).await;
+            let drawn = first.connection.inner.req_packed_command(&draw(&shared)).await;
             let number = drawn.ok().and_then(|number| reply::int(number).ok());
             let refused = || ConnectError::Refused("it gives out no numbers".to_owned());
             backend.ids.set_instance(number.ok_or_else(refused)? as u64);
         }
         let mut wants = cmd("CONFIG");
         wants.arg("GET").arg("cluster-require-full-coverage");
-        let wants = first.connection.req_packed_command(&wants).await;
+        let wants = first.connection.inner.req_packed_command(&wants).await;
         let full_coverage = wants.is_ok_and(|wants| says_yes(&wants));
         if full_coverage {
             tracing::warn!("{FULL_COVERAGE}");
@@ -63,7 +61,7 @@ impl Cluster {
             let mut home = None;
             let mut nodes = BTreeMap::new();
             for (address, backend) in backends {
-                let node = Node::start(backend, first.take(), size.lanes, Some(this.clone()));
+                let node = Node::start(backend, first.take(), lanes, Some(this.clone()));
                 let _ = home.get_or_insert_with(|| node.clone());
                 nodes.insert(address, node);
             }
@@ -122,11 +120,12 @@ impl Cluster {
             return Err(ConnectError::Moved);
         }
         let map = self.map();
-        let size = pool_size(&self.shared, map.all().len());
+        let timeout = self.shared.options.timeout;
         let home = map.of(home_slot(&self.shared)).clone();
         let mut ways = Vec::new();
         for (address, node) in map.all() {
-            let door = Door::new(target.primary.at(&address.0, address.1)?, size, 0)?;
+            let client = target.primary.at(&address.0, address.1)?;
+            let door = Door { client, timeout, number: 0 };
             if Arc::ptr_eq(node, &home) {
                 drop(door.connect().await?);
             }
@@ -154,8 +153,9 @@ impl Cluster {
 
     /// What the nodes that answer say; the named ones where no other does.
     async fn present_view(&self) -> Option<View> {
+        // One that is away holds up the others' answers.
         let mut nodes = self.nodes();
-        nodes.sort_by_key(|node| node.is_down());
+        nodes.retain(|node| !node.is_down());
         nodes.truncate(ASKED_NODES);
         let views = nodes.iter().map(|node| async {
             let look = async {
@@ -232,9 +232,8 @@ impl Cluster {
         before: &Map,
         address: &Address,
     ) -> Result<Arc<Node>, ConnectError> {
-        let size = pool_size(&self.shared, view.primaries.len());
         let client = self.target().primary.at(&address.0, address.1)?;
-        let door = Door::new(client, size, 0)?;
+        let door = Door { client, timeout: self.shared.options.timeout, number: 0 };
         // Who takes over from a server that is gone goes on with its ids: the number is nobody else's.
         let slot = view.primaries.get(address).and_then(|ranges| Some(*ranges.first()?.start()));
         let predecessor = slot.map(|slot| before.of(slot)).filter(|old| {
@@ -259,7 +258,8 @@ impl Cluster {
         let has = (has(home_slot(&self.shared)), has(registry_slot(&self.shared)));
         let backend = Backend::in_cluster(self.shared.clone(), door, ids, has);
         backend.list_replicas(replicas);
-        Ok(Node::start(backend, None, size.lanes, Some(Arc::downgrade(self))))
+        let lanes = lanes(&self.shared, view.primaries.len());
+        Ok(Node::start(backend, None, lanes, Some(Arc::downgrade(self))))
     }
 
     async fn draw_number(&self) -> Result<u64, ConnectError> {
@@ -296,9 +296,9 @@ fn registry_slot(shared: &Shared) -> Slot {
     slot_of(shared.keys.registry.as_bytes())
 }
 
-fn pool_size(shared: &Shared, nodes: usize) -> PoolSize {
-    let lanes = if nodes < MANY_NODES { shared.options.lanes } else { 1 };
-    PoolSize { timeout: shared.options.timeout, lanes }
+/// The lanes of each of so many nodes.
+fn lanes(shared: &Shared, nodes: usize) -> usize {
+    if nodes < MANY_NODES { shared.options.lanes } else { 1 }
 }
 
 /// A number for this instance that no other has.

@@ -66,8 +66,9 @@ impl Store {
             // Who has something does not wait for a server that may be away.
             let next = next.filter(|it| !begun || !it.outlook().failed);
             let Some(partition) = next else {
-                let slow =
-                    |it: Partition| silent.contains(&it.route.partition) && !self.is_down(&it);
+                let slow = |it: Partition| {
+                    silent.contains(&it.route.partition) && !self.lanes.is_away(&topic, it.slot)
+                };
                 if !begun && !insists && topic.all().any(slow) {
                     // The others have nothing, so there is time for those that are slow.
                     insists = true;
@@ -95,9 +96,9 @@ impl Store {
             let left_for_it = deadline.saturating_duration_since(Instant::now());
             let patience = if insists { left_for_it } else { self.patience(&partition) };
             let lease = self.lease_from(partition.clone(), left, begun, true, until);
-            let answer = timeout(patience, lease).await;
+            let answer = self.answer_within(&partition, patience, lease).await;
             // What may have been granted there counts where only so many may be leased: others may not be asked for as much.
-            let unsure = matches!(answer, Err(_) | Ok(Err(Error::OutcomeUnknown)));
+            let unsure = matches!(answer, None | Some(Err(Error::OutcomeUnknown)));
             if unsure && topic.max_leased().is_some() {
                 partition.put_off();
                 outcome.failed = Some(Error::OutcomeUnknown);
@@ -175,10 +176,10 @@ impl Store {
             asked.insert(partition.route.partition);
             let options: Vec<_> = left.iter().map(|at| all[*at]).collect();
             let patience = self.patience(&partition);
-            let answers = timeout(patience, self.lease_waiting_from(partition.clone(), &options));
-            let answers = answers.await;
+            let answers = self.lease_waiting_from(partition.clone(), &options);
+            let answers = self.answer_within(&partition, patience, answers).await;
             let limited = topic.max_leased().is_some();
-            let mut unsure = answers.is_err() && limited;
+            let mut unsure = answers.is_none() && limited;
             let answers = answers.unwrap_or(Err(Error::RedisUnavailable));
             for (at, answer) in left.iter().zip(answers.unwrap_or_else(|e| vec![Err(e)])) {
                 match answer {
@@ -242,8 +243,8 @@ impl Store {
         let looks = join_all(unknown.iter().map(async |partition| {
             let patience = until.saturating_duration_since(Instant::now());
             let patience = patience.min(self.patience(partition));
-            let look = answer_within(patience, self.look(partition, options)).await;
-            (partition.route.partition, look)
+            let look = self.answer_within(partition, patience, self.look(partition, options)).await;
+            (partition.route.partition, look.unwrap_or(Err(Error::RedisUnavailable)))
         }));
         let (mut silent, mut failed) = (Asked::new(), None);
         for (number, outcome) in looks.await {
@@ -276,14 +277,22 @@ impl Store {
     fn patience(&self, partition: &Partition) -> Duration {
         match self.lanes.cluster() {
             None => self.lanes.timeout,
-            Some(_) if self.is_down(partition) => DOWN_TIMEOUT,
+            Some(_) if self.lanes.is_away(&partition.topic, partition.slot) => DOWN_TIMEOUT,
             Some(_) => self.lanes.timeout / 3,
         }
     }
 
-    fn is_down(&self, partition: &PartitionState) -> bool {
-        let in_cluster = self.lanes.cluster().is_some();
-        in_cluster && self.lanes.at_slot(partition.slot, |node| node.is_down())
+    /// The answer of a partition's server, if it comes before that is away.
+    async fn answer_within<T>(
+        &self,
+        partition: &Partition,
+        patience: Duration,
+        answer: impl Future<Output = T>,
+    ) -> Option<T> {
+        let answer = self
+            .lanes
+            .answer_unless_away(partition, Instant::now(), true, async { Ok(answer.await) });
+        timeout(patience, answer).await.ok()?.ok()
     }
 
     /// The partition, not asked yet, with the oldest message that is known, if any may have one; those whose server is away
@@ -295,7 +304,8 @@ impl Store {
         let not_asked = |it: &&PartitionState| !asked.contains(&it.route.partition);
         let ages = topic.partitions.iter().filter(not_asked).map(|it| (age(it), it));
         let there = ages.filter(|(age, _)| *age >= 0);
-        let (_, oldest) = there.max_by_key(|(age, it)| (!self.is_down(it), *age))?;
+        let (_, oldest) =
+            there.max_by_key(|(age, it)| (!self.lanes.is_away(topic, it.slot), *age))?;
         topic.partition(oldest.route.partition)
     }
 
@@ -321,11 +331,4 @@ impl Store {
         }));
         Ok(news.await?.contains(&true))
     }
-}
-
-async fn answer_within<T>(
-    patience: Duration,
-    answer: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    timeout(patience, answer).await.unwrap_or(Err(Error::RedisUnavailable))
 }

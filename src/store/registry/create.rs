@@ -45,7 +45,7 @@ impl Registry {
         let by = Maker::to_script(maker.filter(|_| !name.is_callbacks()));
         let died_in = died_in.map(|number| number.0.to_string()).unwrap_or_default();
         let create = create.arg(by).arg(died_in);
-        let (answer, confirmed) = self.lanes.change(create, Confirm::WithReplicas).await?;
+        let (answer, confirmed) = self.lanes.change(create, Confirm::Attempt).await?;
         refused(&answer, maker)?;
         let mut fields = Fields::of(answer)?;
         let created = fields.int()? == 1;

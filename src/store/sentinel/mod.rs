@@ -12,18 +12,16 @@ pub(super) use ask::is_one;
 use super::{
     cluster::{Address, shown},
     connect_error::ConnectError,
+    durability::Listed,
     redis_args::{Primary, SentinelTarget},
-    way::{Door, Moves, PoolSize},
+    way::{Door, Moves},
 };
 use ask::{Refusal, View, ask};
 use deadpool_redis::redis::Client;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use std::{
     cmp::Reverse,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::time::{Instant, timeout_at};
@@ -39,13 +37,13 @@ pub(super) struct Sentinels {
     /// The name of the primary, if it was given.
     master: Option<String>,
     primary: Primary,
-    size: PoolSize,
+    timeout: Duration,
     known: Mutex<Option<Known>>,
     /// Held while they are asked, so that lanes that connect together ask once.
     asking: tokio::sync::Mutex<()>,
     moves: Moves,
-    /// The most replicas that any of them has listed.
-    replicas: AtomicUsize,
+    /// The replicas that they list.
+    replicas: Listed,
 }
 
 /// Where the primary is.
@@ -60,11 +58,11 @@ struct Known {
 
 impl Sentinels {
     /// Nothing is asked yet.
-    pub fn new(target: SentinelTarget, size: PoolSize, moves: Moves) -> Self {
+    pub fn new(target: SentinelTarget, timeout: Duration, moves: Moves) -> Self {
         let SentinelTarget { seeds, master, primary } = target;
         let (known, asking) = (Mutex::default(), tokio::sync::Mutex::default());
-        let replicas = AtomicUsize::new(0);
-        Self { seeds, master, primary, size, known, asking, moves, replicas }
+        let replicas = Listed::default();
+        Self { seeds, master, primary, timeout, known, asking, moves, replicas }
     }
 
     /// The door to the primary as the Sentinels name it now. Without any of them, where it was last.
@@ -123,7 +121,7 @@ impl Sentinels {
 
     /// Goes on where `old` was.
     pub fn after(&self, old: &Self) -> Result<(), ConnectError> {
-        self.replicas.fetch_max(old.replicas(), Ordering::Relaxed);
+        self.replicas.raise(old.replicas());
         if let Some(known) = old.known().clone() {
             let door = self.door_at(&known.view.address, known.door.number)?;
             *self.known() = Some(Known { door, ..known });
@@ -131,9 +129,9 @@ impl Sentinels {
         Ok(())
     }
 
-    /// The most replicas that any of them has listed, also those that are away.
+    /// How many replicas they list, also those that are away.
     pub fn replicas(&self) -> usize {
-        self.replicas.load(Ordering::Relaxed)
+        self.replicas.count()
     }
 
     /// Asks all how many replicas there are.
@@ -152,11 +150,10 @@ impl Sentinels {
             if was_known && answer.is_ok() {
                 end = end.min(Instant::now() + GRACE);
             }
-            if let Ok(view) = &answer {
-                self.replicas.fetch_max(view.replicas, Ordering::Relaxed);
-            }
             answers.push(answer);
         }
+        let listed = answers.iter().flatten().map(|view| view.replicas).max();
+        listed.inspect(|most| self.replicas.note(*most));
         answers
     }
 
@@ -192,7 +189,8 @@ impl Sentinels {
     }
 
     fn door_at(&self, address: &Address, number: u64) -> Result<Arc<Door>, ConnectError> {
-        Ok(Arc::new(Door::new(self.primary.at(&address.0, address.1)?, self.size, number)?))
+        let client = self.primary.at(&address.0, address.1)?;
+        Ok(Arc::new(Door { client, timeout: self.timeout, number }))
     }
 
     /// The primary's name, once it is known.
@@ -202,7 +200,7 @@ impl Sentinels {
     }
 
     fn limit(&self) -> Duration {
-        ASK_TIMEOUT.min(self.size.timeout)
+        ASK_TIMEOUT.min(self.timeout)
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Known>> {

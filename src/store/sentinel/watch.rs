@@ -12,10 +12,7 @@ use super::{
 };
 use deadpool_redis::redis::{AsyncConnectionConfig, RedisError, aio::ConnectionLike, cmd};
 use futures_util::{StreamExt, future::join_all};
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 /// A Sentinel says this when the primary has another address.
@@ -26,6 +23,8 @@ const PROMOTED: &str = "+failover-state-wait-promotion";
 /// A Sentinel that said nothing for this long is asked whether it still lives, and has as long to answer.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 const RESUBSCRIBE_INTERVAL: Duration = Duration::from_millis(500);
+/// How often the Sentinels are asked how many replicas there are.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How often, and for how long, a replica that is to be the primary is asked whether it is.
 const PROMOTION_INTERVAL: Duration = Duration::from_millis(20);
 const PROMOTION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,7 +42,15 @@ impl Store {
             Way::Direct(_) => return,
         };
         let listen = join_all((0..seeds).map(|seed| self.listen_to(seed)));
-        tokio::join!(listen, self.meet_moved());
+        let look = async {
+            loop {
+                sleep(LOOK_INTERVAL).await;
+                if let Some(sentinels) = self.lanes.home().backend.way().sentinels() {
+                    sentinels.look_at_replicas().await;
+                }
+            }
+        };
+        tokio::join!(listen, self.meet_moved(), look);
     }
 
     /// Listens to one of the Sentinels.
@@ -140,7 +147,7 @@ impl Sentinels {
         let Ok(view) = ask(&self.seeds[seed], Some(&name), self.limit()).await else { return };
         let known = self.known().as_ref().map(|known| known.view.clone());
         if known.is_some_and(|known| known.is_beside(&view)) {
-            self.replicas.fetch_max(view.replicas, Ordering::Relaxed);
+            self.replicas.raise(view.replicas);
             self.take(view);
         }
     }

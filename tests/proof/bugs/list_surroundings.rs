@@ -1,7 +1,7 @@
 //! Bugs of what is around messages: Redis, callbacks, the bounds of the service, and the program itself.
 
 use super::probes::{
-    bounds, calls, counts, deaths, forgets, keys, leftovers, moves, replicas, told, waits,
+    bounds, calls, counts, deaths, forgets, keys, leftovers, links, moves, replicas, told, waits,
 };
 use super::{Bug, bug, scenario};
 use crate::proof::scenarios::{clock, cluster_clocks, endurance, failover, memory_stays, snapshot};
@@ -53,6 +53,13 @@ pub(super) fn bugs() -> Vec<Bug> {
             .does("a full primary refuses the write that replicas are to confirm, and an earlier one counts for it"),
         bug("fence without its epoch", &["I13"], scenario!(replicas::unconfirmed))
             .does("what an old primary has written is confirmed by the replicas of the new one"),
+        bug("one replica is enough", &["I13"], scenario!(replicas::a_lagging_replica))
+            .does("where all replicas are to confirm, dueq waits for one"),
+        bug("a shard that cannot confirm stops all", &["I12"], scenario!(replicas::a_lost_replica))
+            .does("what one server cannot confirm is taken for what none can")
+            .patch("fence", "return 'OK'", "return 'NO'"),
+        bug("closed connections look open", &["I15"], scenario!(links::closed))
+            .does("what Redis has closed is used for the next request"),
         // What no answer shows: the watch over every run is there for it.
         bug("script that holds Redis", &["I12"], scenario!(waits::waiting_consumers))
             .does("a lease takes tens of milliseconds of Redis's CPU")

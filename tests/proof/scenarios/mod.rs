@@ -43,6 +43,7 @@ pub mod million_delayed;
 pub mod order;
 pub mod poison;
 pub mod power;
+pub mod replicas;
 pub mod rolling_upgrade;
 pub mod sentinel;
 pub mod slices;
@@ -81,7 +82,7 @@ scenarios! {
     failover::failover failover::failover_idle herd::herd instance_killed::instance_killed
     instance_paused::instance_paused liveness::liveness lost_wakes::lost_wakes memory::memory_full
     memory_stays::memory_stays million_blocked::million_blocked million_delayed::million_delayed order::order poison::poison power::power_lost
-    power::redis_killed rolling_upgrade::rolling_upgrade sentinel::replica_away sentinel::sentinel_frozen sentinel::sentinel_killed sentinel::sentinel_stale
+    power::redis_killed replicas::replica_deaf replicas::replica_lost rolling_upgrade::rolling_upgrade sentinel::replica_away sentinel::sentinel_frozen sentinel::sentinel_killed sentinel::sentinel_stale
     snapshot::snapshot_restored stale_tokens::stale_tokens stall::redis_busy stall::redis_paused
     storm::storm ticks_killed::ticks_killed unread::unread
 }
@@ -96,7 +97,7 @@ pub async fn run(name: &str, setting: Setting) -> Report {
 }
 
 /// The faults of the table, with what the table calls them.
-pub const FAULTS: [(&str, &str); 41] = [
+pub const FAULTS: [(&str, &str); 43] = [
     ("instance_killed", "an instance killed (−9) mid-request"),
     ("lost_wakes", "an instance killed (−9) between a script and its wake-up; wake-ups cut off"),
     ("instance_paused", "an instance stopped for twice a lease"),
@@ -120,6 +121,8 @@ pub const FAULTS: [(&str, &str); 41] = [
     ("sentinel_frozen", "a primary stopped for 4 s, Sentinel, `min-replicas-to-write 1`"),
     ("sentinel_stale", "a primary killed (−9) a second after its replica was stopped, Sentinel"),
     ("replica_away", "a replica stopped for 3 s, Sentinel"),
+    ("replica_deaf", "a replica that is connected and gets nothing for 3 s"),
+    ("replica_lost", "one of two replicas lost for good, then the primary killed (−9), Sentinel"),
     ("cluster_killed", "a primary killed (−9), Cluster"),
     ("cluster_frozen", "a primary stopped for 4 s, Cluster, `min-replicas-to-write 1`"),
     ("cluster_orders", "a primary killed (−9) every 10 s, Cluster, a topic of 16 partitions"),
@@ -144,12 +147,14 @@ pub const FAULTS: [(&str, &str); 41] = [
 ];
 
 /// Those of them in which primaries or replicas are away, or slots are on their way.
-pub const REPLICATED: [&str; 10] = [
+pub const REPLICATED: [&str; 12] = [
     "failover",
     "sentinel_killed",
     "sentinel_frozen",
     "sentinel_stale",
     "replica_away",
+    "replica_deaf",
+    "replica_lost",
     "cluster_killed",
     "cluster_frozen",
     "cluster_orders",

@@ -13,6 +13,7 @@ pub mod groups;
 pub mod keys;
 pub mod leases;
 pub mod leftovers;
+pub mod links;
 pub mod moves;
 pub mod replicas;
 pub mod told;

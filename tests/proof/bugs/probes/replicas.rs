@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::harness::{Dueq, eventually, text, topic};
+use crate::harness::{Cluster, Dueq, Redis, eventually, follow, pair, text, topic};
+use crate::proof::proxy::Proxy;
 use crate::proof::scenarios::failover::Pair;
 use crate::proof::scenarios::findings::Findings;
 use crate::proof::stage::{Report, Setting};
@@ -63,5 +64,57 @@ pub async fn unconfirmed(setting: Setting) -> Report {
         });
     }
     findings.tally().published += 5;
+    findings.report()
+}
+
+/// Of two replicas one lags, and is promoted by hand: where all are to confirm, it has what was answered.
+pub async fn a_lagging_replica(setting: Setting) -> Report {
+    let mut findings = Findings::new("a_lagging_replica", &setting);
+    let [mut primary, _other] = pair(Redis::options()).await;
+    let mut lagging = Redis::options().args(["--repl-diskless-sync-delay", "0"]).start().await;
+    follow(&lagging, &primary).await;
+    let address = Proxy::of(&primary).await;
+    let replicas = if setting.bug == Some("one replica is enough") { "1" } else { "all" };
+    let args = ["--redis-timeout-ms", "1000", "--replicas", replicas];
+    let dueq = Dueq::at(&address.url()).args(args).bug(setting.bug).start().await;
+    let (client, topic) = (dueq.client(), topic("lagging"));
+    client.new_topic(&topic, json!({"durability": "replicated"})).await;
+    let mut taken = vec![client.published(&topic, json!({"payload": 0})).await];
+    lagging.pause();
+    for payload in 1..4 {
+        let answer = client.publish(&topic, json!({"payload": payload})).await;
+        if answer.status == 201 {
+            taken.push(answer.text("id"));
+        }
+    }
+    primary.kill9();
+    lagging.resume();
+    let _: () = lagging.command(&["REPLICAOF", "NO", "ONE"]).await;
+    address.lead_to(&lagging);
+    for id in taken {
+        let answer = eventually("an answer", || async {
+            let answer = client.get(&id).await;
+            (answer.status != 503).then_some(answer)
+        });
+        let answer = answer.await;
+        findings.demand(answer.status == 200, "I13", || format!("{id} was answered: {answer}"));
+    }
+    findings.report()
+}
+
+/// One replica of a Cluster is lost for good: a topic of many partitions goes on.
+pub async fn a_lost_replica(setting: Setting) -> Report {
+    let mut findings = Findings::new("a_lost_replica", &setting);
+    let mut cluster = Cluster::options(3, 1).partial().start().await;
+    let dueq = cluster.launch().bug(setting.bug).start().await;
+    let (client, topic) = (dueq.client(), topic("lost-replica"));
+    client.new_topic(&topic, json!({"durability": "replicated", "partitions": 16})).await;
+    cluster.kill9(3);
+    let mut served = 0;
+    for payload in 0..6 {
+        let answer = client.publish(&topic, json!({"payload": payload})).await;
+        served += usize::from(answer.status == 201);
+    }
+    findings.demand(served >= 3, "I12", || format!("{served} of 6 publishes are served"));
     findings.report()
 }

@@ -1,0 +1,29 @@
+//! Connections to Redis that are closed while nothing is under way on them.
+
+use serde_json::json;
+
+use crate::harness::{Dueq, Redis, topic};
+use crate::proof::proxy::{Mode, Proxy};
+use crate::proof::scenarios::findings::Findings;
+use crate::proof::stage::{Report, Setting};
+
+/// What comes after Redis has closed all connections is served: nothing of it was sent before.
+pub async fn closed(setting: Setting) -> Report {
+    let mut findings = Findings::new("closed", &setting);
+    let redis = Redis::start().await;
+    let proxy = Proxy::of(&redis).await;
+    if setting.bug == Some("closed connections look open") {
+        proxy.set(Mode::KeepOpen);
+    }
+    let hasty = ["--redis-timeout-ms", "1000"];
+    let dueq = Dueq::at(&proxy.url()).args(hasty).bug(setting.bug).start().await;
+    let (client, topic) = (dueq.client(), topic("closed"));
+    client.published(&topic, json!({"payload": 0})).await;
+    for payload in 1..=10 {
+        let _: i64 = redis.command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+        let answer = client.publish(&topic, json!({"payload": payload})).await;
+        findings.demand(answer.status == 201, "I15", || format!("nothing was sent: {answer}"));
+    }
+    findings.tally().published += 11;
+    findings.report()
+}
