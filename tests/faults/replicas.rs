@@ -254,10 +254,13 @@ async fn with_a_lagging_replica(replicas: &str, promoted: Promoted) -> (usize, u
     .await;
     assert_eq!(new == lagging, promoted != Promoted::Either, "another one was promoted");
     works_again(&client).await;
-    let mut lost = 0;
-    for id in &all {
-        lost += usize::from(client.get(id).await.status == 404);
-    }
+    // A list waits for no replica.
+    let left = eventually("a list", || async {
+        let listed = client.list(name, "state=ready&limit=100").await;
+        (listed.status == 200).then(|| listed.json().to_string())
+    })
+    .await;
+    let lost = all.iter().filter(|id| !left.contains(id.as_str())).count();
     println!("{replicas}: {} answered, {lost} lost", all.len());
     (all.len(), lost)
 }

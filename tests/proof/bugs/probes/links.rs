@@ -1,11 +1,17 @@
 //! Connections to Redis that are closed while nothing is under way on them.
 
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::harness::{Dueq, Redis, topic};
 use crate::proof::proxy::{Mode, Proxy};
 use crate::proof::scenarios::findings::Findings;
 use crate::proof::stage::{Report, Setting};
+
+/// By then dueq can know that a connection was closed.
+const CLOSED: Duration = Duration::from_millis(100);
 
 /// What comes after Redis has closed all connections is served: nothing of it was sent before.
 pub async fn closed(setting: Setting) -> Report {
@@ -21,6 +27,7 @@ pub async fn closed(setting: Setting) -> Report {
     client.published(&topic, json!({"payload": 0})).await;
     for payload in 1..=10 {
         let _: i64 = redis.command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+        sleep(CLOSED).await;
         let answer = client.publish(&topic, json!({"payload": payload})).await;
         findings.demand(answer.status == 201, "I15", || format!("nothing was sent: {answer}"));
     }
