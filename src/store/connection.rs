@@ -1,6 +1,7 @@
 //! A connection to Redis that says when it has ended, and whether a pipeline that failed had been sent: what was not written
 //! did not run, and may be sent over another connection.
 
+use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use deadpool_redis::redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, RedisConnectionInfo, RedisError,
     aio::{ConnectionLike, MultiplexedConnection},
@@ -30,9 +31,32 @@ pub(crate) struct Connection {
     _driver: Option<AbortOnDropHandle<()>>,
 }
 
+/// Opens the connections of a pool. Lanes take them out of it for as long as they last.
+pub(crate) struct Opener {
+    pub client: Client,
+    /// How long one may take to open.
+    pub limit: Duration,
+}
+
+impl Manager for Opener {
+    type Type = Connection;
+    type Error = RedisError;
+
+    async fn create(&self) -> Result<Connection, RedisError> {
+        Connection::open(&self.client, self.limit).await
+    }
+
+    async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<RedisError> {
+        match connection.has_ended() {
+            true => Err(RecycleError::message("it has ended")),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Connection {
-    /// Opens one; the caller bounds the time.
-    pub async fn open(client: &Client, limit: Duration) -> Result<Self, RedisError> {
+    /// Opens one; the pool bounds the time.
+    async fn open(client: &Client, limit: Duration) -> Result<Self, RedisError> {
         let info = client.get_connection_info();
         let settings = info.redis_settings();
         match info.addr() {

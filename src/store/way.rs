@@ -1,17 +1,18 @@
-//! The way to Redis, as the files with the password and the certificates were last read. It is a [`Door`]: the client of one
-//! address. Behind Sentinels the door is looked up for every connection, since the primary may have moved.
+//! The way to Redis, as the files with the password and the certificates were last read. It is a [`Door`]: the pool of the
+//! lanes' connections, and the client of the others. Behind Sentinels the door is looked up for every connection, since the primary may have moved.
 
 use super::{
     StoreOptions,
     connect_error::ConnectError,
-    connection::Connection,
+    connection::{Connection, Opener},
     redis_args::{RedisMode, Target},
     sentinel::{self, Sentinels},
 };
 use crate::tls::{Expiry, Trouble};
+use deadpool::managed::{Object, Pool, PoolError, Timeouts};
 use deadpool_redis::redis::{Client, ConnectionAddr, ConnectionInfo};
 use std::{error::Error, sync::Arc, time::Duration};
-use tokio::{sync::watch, time::timeout};
+use tokio::sync::watch;
 
 /// The way to the Redis that takes the writes.
 pub(super) enum Way {
@@ -21,11 +22,14 @@ pub(super) enum Way {
     Sentinels(Box<Sentinels>),
 }
 
+/// How many connections of a door may be opening at once.
+const OPENING: usize = 64;
+
 /// One address of Redis.
 pub(crate) struct Door {
+    pool: Pool<Opener>,
+    /// For connections that are no part of the pool: the subscription.
     pub client: Client,
-    /// How long a connection may take to open.
-    pub timeout: Duration,
     /// How often the primary had moved before it was here.
     pub number: u64,
 }
@@ -46,7 +50,7 @@ impl Way {
         let (target, expiry) = options.redis.target(found)?;
         let way = match target {
             Target::Cluster(_) => return Err(ConnectError::Cluster),
-            Target::Redis(client) => Self::Direct(Arc::new(Door { client, timeout, number: 0 })),
+            Target::Redis(client) => Self::Direct(Arc::new(Door::new(client, timeout, 0)?)),
             Target::Sentinels(target) => {
                 Self::Sentinels(Box::new(Sentinels::new(target, timeout, moves.clone())))
             }
@@ -124,21 +128,34 @@ impl Way {
 }
 
 impl Door {
-    /// Opens a connection.
+    /// The door that this client goes through.
+    pub fn new(client: Client, limit: Duration, number: u64) -> Result<Self, ConnectError> {
+        let opener = Opener { client: client.clone(), limit };
+        let timeouts = Timeouts { wait: Some(limit), create: Some(limit), recycle: Some(limit) };
+        let pool = Pool::builder(opener)
+            .max_size(OPENING)
+            .timeouts(timeouts)
+            .runtime(deadpool_redis::Runtime::Tokio1)
+            .build()
+            .map_err(|error| ConnectError::Unreachable(error.to_string()))?;
+        Ok(Self { pool, client, number })
+    }
+
+    /// Takes a connection out of the pool: it is closed where it is dropped.
     pub async fn connect(&self) -> Result<Connection, ConnectError> {
-        match timeout(self.timeout, Connection::open(&self.client, self.timeout)).await {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error))
+        self.pool.get().await.map(Object::take).map_err(|error| match error {
+            PoolError::Backend(error)
                 if error.is_connection_dropped()
                     && !error.is_connection_refusal()
                     && matches!(self.info().addr(), ConnectionAddr::Tcp(..)) =>
             {
-                Err(ConnectError::Unreachable(format!("{error}: if it speaks TLS, use rediss://")))
+                ConnectError::Unreachable(format!("{error}: if it speaks TLS, use rediss://"))
             }
-            Ok(Err(error)) if error.is_timeout() => Err(self.silent()),
-            Ok(Err(error)) => Err(unreachable(&error)),
-            Err(_) => Err(self.silent()),
-        }
+            PoolError::Backend(error) if error.is_timeout() => self.silent(),
+            PoolError::Backend(error) => unreachable(&error),
+            PoolError::Timeout(_) => self.silent(),
+            error => unreachable(&error),
+        })
     }
 
     fn silent(&self) -> ConnectError {

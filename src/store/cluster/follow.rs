@@ -30,7 +30,7 @@ impl Cluster {
         let mut backends = Vec::new();
         for address in view.primaries.keys() {
             let client = target.primary.at(&address.0, address.1)?;
-            let door = Door { client, timeout, number: 0 };
+            let door = Door::new(client, timeout, 0)?;
             let home = view.serves(address, home_slot(&shared));
             let has = (home, view.serves(address, registry_slot(&shared)));
             let backend = Backend::in_cluster(shared.clone(), door, Arc::default(), has);
@@ -125,7 +125,7 @@ impl Cluster {
         let mut ways = Vec::new();
         for (address, node) in map.all() {
             let client = target.primary.at(&address.0, address.1)?;
-            let door = Door { client, timeout, number: 0 };
+            let door = Door::new(client, timeout, 0)?;
             if Arc::ptr_eq(node, &home) {
                 drop(door.connect().await?);
             }
@@ -233,7 +233,7 @@ impl Cluster {
         address: &Address,
     ) -> Result<Arc<Node>, ConnectError> {
         let client = self.target().primary.at(&address.0, address.1)?;
-        let door = Door { client, timeout: self.shared.options.timeout, number: 0 };
+        let door = Door::new(client, self.shared.options.timeout, 0)?;
         // Who takes over from a server that is gone goes on with its ids: the number is nobody else's.
         let slot = view.primaries.get(address).and_then(|ranges| Some(*ranges.first()?.start()));
         let predecessor = slot.map(|slot| before.of(slot)).filter(|old| {

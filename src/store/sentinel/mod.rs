@@ -190,7 +190,7 @@ impl Sentinels {
 
     fn door_at(&self, address: &Address, number: u64) -> Result<Arc<Door>, ConnectError> {
         let client = self.primary.at(&address.0, address.1)?;
-        Ok(Arc::new(Door { client, timeout: self.timeout, number }))
+        Ok(Arc::new(Door::new(client, self.timeout, number)?))
     }
 
     /// The primary's name, once it is known.
