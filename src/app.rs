@@ -28,7 +28,7 @@ use crate::{
 };
 use address::announce;
 use rustix::process::{Resource, getrlimit};
-use secrets::{listener_tls, signing_secrets};
+use secrets::{SHARED_SIGNING, listener_tls, signing_secrets};
 use std::{
     future::{Future, pending},
     net::SocketAddr,
@@ -165,11 +165,6 @@ async fn serve(
         upgrade: true,
     };
     let (store, woken) = Store::connect(&options, metrics.clone()).await?;
-    let (version, source) = zones.named();
-    tracing::info!(version, source, "time zone database");
-    if let Some(warning) = zones.warning(store.now()) {
-        tracing::warn!("{warning}");
-    }
     store.use_zones(zones);
     {
         let (store, runtime) = (store.clone(), Handle::current());
@@ -193,10 +188,7 @@ async fn serve(
     let (stopping, is_stopping) = watch::channel(false);
     access.warn(config.listen);
     if config.shared_signing {
-        tracing::warn!(
-            "--shared-signing: one secret signs the calls of all topics and API keys, so whoever may publish callbacks can have \
-                any body signed for anyone's receivers; the next version does not do that any more"
-        );
+        tracing::warn!("{SHARED_SIGNING}");
     }
     let (follow_files, close_audit) = (access.follow_files(), access.close_audit());
     let addresses = Arc::new(AddressGuard {
@@ -265,8 +257,6 @@ async fn serve(
     };
     let callbacks = caller.map(|caller| {
         let (store, polls) = (store.clone(), polls.clone());
-        let longest = Duration::from_millis(config.callback_max_timeout_ms);
-        let shared_signing = config.shared_signing;
         let sending = Sending {
             store,
             polls,
@@ -274,8 +264,8 @@ async fn serve(
             traces,
             caller,
             secrets,
-            shared_signing,
-            longest,
+            shared_signing: config.shared_signing,
+            longest: Duration::from_millis(config.callback_max_timeout_ms),
             drain,
         };
         let stopping = stop_loops.clone();
@@ -286,12 +276,11 @@ async fn serve(
     });
 
     let (stop_serving, stop_requested) = oneshot::channel::<()>();
-    let max_connections = max_connections(config);
     let service = Service {
         router,
         tls,
         public_url,
-        max_connections,
+        max_connections: max_connections(config),
         budget,
         proxies,
         open_connections,

@@ -183,6 +183,8 @@ local function let_go(k, ids)
       local due = tonumber(dues[i])
       local _, _, _, priority, rest = parse_extra(extras[i])
       local at = head_due(k, string.sub(entries[i], 1, 16), members[i], now, due, interval, burst)
+      -- Where there is a rate, it falls due no sooner than it can be granted: its TTL counts from then.
+      if interval then at = math.max(at, now) end
       if priority == 0 then
         plain[#plain + 1], plain[#plain + 2] = at == due and dues[i] or at, members[i]
       else

@@ -11,6 +11,10 @@ use crate::{
 use rustls::ServerConfig;
 use std::{fmt::Display, sync::Arc};
 
+/// The warning at the start with `--shared-signing`.
+pub const SHARED_SIGNING: &str = "--shared-signing: one secret signs the calls of all topics and API keys, so a key that may \
+    publish callbacks can have any body signed for the receivers of others; the next version no longer does that";
+
 /// The secrets that sign callbacks. Errors: too many secrets, or an invalid one; the message does not quote it.
 pub fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError> {
     let wrong =

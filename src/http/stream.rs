@@ -10,6 +10,7 @@ use super::{
     json_line,
     problem::Problem,
 };
+use crate::files::random_name;
 use axum::http::StatusCode;
 use std::{
     io,
@@ -147,16 +148,21 @@ impl Stream {
 /// What a client gets in place of an answer that hyper makes itself, since the request's head is no HTTP; `None` for the
 /// answers of routes, which have a type or the request's id.
 fn refusal_for(head: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(head).ok().filter(|text| text.len() < 256)?;
-    let rest = text.strip_prefix("HTTP/1.1 4").filter(|_| text.ends_with("\r\n\r\n"))?;
+    if head.len() >= 256 || !head.starts_with(b"HTTP/1.1 4") || !head.ends_with(b"\r\n\r\n") {
+        return None;
+    }
+    let rest = std::str::from_utf8(head).ok()?;
     if rest.contains("content-type:") || rest.contains("x-request-id:") {
         return None;
     }
     let status = StatusCode::from_bytes(head.get(9..12)?).ok()?;
-    let body = json_line(&Problem::of_status(status).body("-")).ok()?;
+    let (problem, id) = (Problem::of_status(status), random_name().ok()?);
+    let body = problem.body(&id);
+    let code = body.code.clone();
+    let body = json_line(&body).ok()?;
     let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
-            x-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\nx-frame-options: DENY\r\n\
+        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nx-request-id: {id}\r\n\
+            link: </guide/errors/{code}>; rel=help\r\nx-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\nx-frame-options: DENY\r\n\
             connection: close\r\n\r\n",
         body.len()
     );

@@ -197,6 +197,7 @@ impl ConnectError {
         Self::Url(match begins {
             _ if url.is_empty() => "it is empty",
             false => "it does not begin with redis://",
+            true if url.contains('#') => "#insecure is the only thing that may come after a #",
             true => {
                 "its host, port or database cannot be read (special characters of a password are percent-encoded)"
             }

@@ -4,7 +4,7 @@ use crate::harness::*;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
-    fs::read_to_string,
+    fs::{read_dir, read_to_string},
     net::TcpStream,
     process::{Command, Stdio},
 };
@@ -141,7 +141,12 @@ async fn a_server_of_its_own_ends_with_it_even_if_it_is_killed() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let directory = temporary.path().join(format!("dueq-bench-{}", bench.id()));
+        // Its name is random: nobody can have made it before.
+        let directory = eventually("a directory", || async {
+            let made = read_dir(temporary.path()).unwrap().next()?.unwrap().path();
+            made.file_name()?.to_str()?.starts_with("dueq-bench-").then_some(made)
+        })
+        .await;
         let address = eventually("an address", || async {
             read_to_string(directory.join("address")).ok().filter(|address| !address.is_empty())
         })

@@ -109,10 +109,10 @@ impl Lane {
         let waited = jobs.first().map(|job| job.came.since.elapsed()).unwrap_or_default();
         let limit = node.timeout.saturating_sub(waited).max(node.timeout / LEAST_SHARE);
         let calls = group(jobs);
-        if let Some(mut link) = self.link.take() {
-            if calls.is_empty() || !self.exchange(&mut link, calls, limit).await {
-                self.link = Some(link);
-            }
+        if let Some(mut link) = self.link.take()
+            && (calls.is_empty() || !self.exchange(&mut link, calls, limit).await)
+        {
+            self.link = Some(link);
         }
     }
 

@@ -39,6 +39,9 @@ struct Allowed {
 
 type Outcomes = Vec<Result<LeaseOutcome, Error>>;
 
+/// The leases of a partition: when they were counted, how many there are, and when the first ends.
+type Counted = (Partition, (Millis, i64, Option<Millis>));
+
 impl Topic {
     /// How many messages consumers may have leased at once.
     pub(in crate::store) fn max_leased(&self) -> Option<i64> {
@@ -214,7 +217,7 @@ impl Store {
                 count.read(it, |reply| Ok((reply.now()?, reply.int()?, reply.instant()?)))
             }
         };
-        let free = |counted: &[(Partition, (Millis, i64, Option<Millis>))]| {
+        let free = |counted: &[Counted]| {
             // By now it may have another limit, or none.
             let Some(most) = counted.first().and_then(|(it, _)| it.topic.max_leased()) else {
                 return asked;

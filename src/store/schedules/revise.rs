@@ -12,7 +12,6 @@ use std::sync::{
     Arc, PoisonError, RwLock,
     atomic::{AtomicBool, Ordering},
 };
-use tokio::task::spawn_blocking;
 
 /// Schedules that are looked at in one call.
 const PAGE: usize = 500;
@@ -70,8 +69,13 @@ impl Store {
         self.zones.zones.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Uses these from now on.
+    /// Uses these from now on, and logs which they are.
     pub fn use_zones(&self, zones: Zones) {
+        let (version, source) = zones.named();
+        tracing::info!(version, source, "time zone database");
+        if let Some(warning) = zones.warning(self.now()) {
+            tracing::warn!("{warning}");
+        }
         *self.zones.zones.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(zones);
     }
 
@@ -96,12 +100,10 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn compare_zones(&self) -> Result<(bool, bool), Error> {
-        let present = self.zones();
-        let renewed = spawn_blocking(move || present.renewed()).await.ok().flatten();
+        // A look at one line, and at most the directory's names: soon done.
+        let renewed = self.zones().renewed();
         let has_changed = renewed.is_some();
         if let Some(zones) = renewed {
-            let (version, source) = zones.named();
-            tracing::info!(version, source, "the time zone database has changed");
             self.use_zones(zones);
         }
         let (zones, others) = (self.zones(), self.instances().await?);

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Launch, Redis, temp_dir, topic};
+use ring::digest::{SHA256, digest};
+
+use crate::harness::{Client, Dueq, Launch, Redis, eventually, temp_dir, topic};
 
 /// What SQS's protocol has a script for: a receipt handle that is used after its time.
 pub async fn visit_sqs(client: &Client) {
@@ -36,4 +38,29 @@ pub async fn visit_moves(client: &Client, redis: &Redis) {
         let moved = Launch::command(words).finish().await;
         assert_eq!(moved.code, 0, "{moved:?}");
     }
+}
+
+/// A message that dies and moves.
+pub async fn visit_dead(client: &Client) {
+    let (here, there) = (&topic("slots-dying"), topic("slots-dead"));
+    let moves = json!({"dead_topic": there, "dead_form": "raw"});
+    client.put_topic(here, moves).await.expect(201);
+    client.published(here, json!({"payload": 1})).await;
+    let held = client.lease_one(here).await;
+    client.nack_leased(&held, json!({"dead": true})).await.expect(200);
+    eventually("its move", || async {
+        let listed = client.list(&there, "state=ready").await;
+        (listed.status == 200 && listed.json()["items"][0].is_object()).then_some(())
+    })
+    .await;
+}
+
+/// A publish with a key that has a quota of bytes.
+pub async fn visit_quotas(redis: &Redis) {
+    let file = temp_dir("quotas").join("keys");
+    let hash = hex::encode(digest(&SHA256, b"dq_key-of-quotas-in-tests"));
+    std::fs::write(&file, format!("quotas sha256:{hash} publish:* bytes=100000\n")).unwrap();
+    let dueq = Dueq::on(redis).args(["--api-key-file", file.to_str().unwrap()]).start().await;
+    let client = dueq.client().with_key("dq_key-of-quotas-in-tests");
+    client.published(&topic("slots-quotas"), json!({"payload": 1})).await;
 }

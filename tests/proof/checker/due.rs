@@ -5,7 +5,7 @@ use super::clock::SLACK;
 use super::found::Found;
 use super::life::{Life, use_of};
 use super::run::Run;
-use crate::proof::history::{Back, Ms, Nacked, OnDuplicate, Op, Outcome, Seen, What};
+use crate::proof::history::{Back, Ms, Nacked, OnDuplicate, Op, Outcome, Publish, Seen, What};
 
 /// What an instant may be off by from what this machine's clock says.
 const DRIFT: Ms = 3 * SLACK;
@@ -50,16 +50,28 @@ fn stepped(run: &Run, life: &Life, index: usize) -> bool {
     run.clock.set_back(born, life.held[index].at.1)
 }
 
+/// Does the rate of its group say when a message may go?
+fn is_paced(run: &Run, publish: &Publish) -> bool {
+    run.rules.groups.rate_per_s.is_some() && publish.group.is_some()
+}
+
 fn dues(run: &Run, life: &Life) -> Vec<Due> {
     let mut dues = Vec::new();
     for &at in life.births.iter().chain(&life.claims) {
         let Some(publish) = run.publish(at) else { continue };
         let Some(published) = publish.outcome.ok() else { continue };
+        // At a group's rate, the answer has a plan: it is sooner where those before leave without a grant.
+        let due = match is_paced(run, publish) {
+            true => {
+                run.clock.lowest(run.ops[at].sent, run.ops[at].answered) - DRIFT + publish.delay
+            }
+            false => published.due_at,
+        };
         if !published.duplicate {
-            dues.push(Due { at, due: published.due_at, before_attempt: Some(0) });
+            dues.push(Due { at, due, before_attempt: Some(0) });
         } else if publish.on_duplicate == OnDuplicate::Replace && publish.idempotency_key.is_none()
         {
-            dues.push(Due { at, due: published.due_at, before_attempt: None });
+            dues.push(Due { at, due, before_attempt: None });
         }
     }
     for &at in &life.uses {
@@ -174,7 +186,9 @@ fn unknown_birth(run: &Run, life: &Life, at: usize, movers: &[Mover], found: &mu
 /// No grant of a message that has outlived its time to live.
 fn outlived(run: &Run, life: &Life, at: usize, found: &mut Found) {
     let Some(birth) = life.birth.filter(|_| life.births.len() == 1) else { return };
-    let ttl = life.births.first().and_then(|at| run.publish(*at)).and_then(|publish| publish.ttl);
+    // At a group's rate, it begins when the message may go.
+    let publish = life.births.first().and_then(|at| run.publish(*at));
+    let ttl = publish.filter(|publish| !is_paced(run, publish)).and_then(|publish| publish.ttl);
     let Some(ttl) = ttl else { return };
     // A grant at the last moment shows this instant, rounded up.
     let expires = birth.due + ttl;
@@ -204,15 +218,13 @@ fn instants(run: &Run, op: &Op, found: &mut Found) {
             found.say(run.by_id.get(id).copied(), format!("I3 never early: {what}"));
         }
     };
-    // The rate of a group makes its messages fall due later.
-    let paced = run.rules.groups.rate_per_s.is_some();
     match &op.what {
         What::Publish(publish) => {
             let replaces =
                 publish.on_duplicate == OnDuplicate::Replace && publish.idempotency_key.is_none();
             if let Some(published) = publish.outcome.ok()
                 && (!published.duplicate || replaces)
-                && !(paced && publish.group.is_some())
+                && !is_paced(run, publish)
             {
                 within("due", &published.id, published.due_at, publish.delay);
             }
@@ -243,7 +255,9 @@ fn instants(run: &Run, op: &Op, found: &mut Found) {
         } => {
             within("due after an update", id, *due, *delay);
         }
-        What::Redrive { id, outcome: Outcome::Ok(Seen { due_at: Some(due), .. }) } if !paced => {
+        What::Redrive { id, outcome: Outcome::Ok(Seen { due_at: Some(due), .. }) }
+            if run.rules.groups.rate_per_s.is_none() =>
+        {
             within("due after a redrive", id, *due, 0);
         }
         _ => {}
